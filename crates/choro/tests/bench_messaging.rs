@@ -69,7 +69,8 @@ fn every_workload_over_every_transport_has_the_documented_members() {
     assert_eq!(chart.matches("class=\"bare\"").count(), 6, "{chart}");
 }
 
-/// What was accepted for it and not dropped came when it went on, else there would be no rows.
+/// Messages accepted for the stopped peer and not dropped arrived when it continued; otherwise
+/// there would be no rows.
 #[test]
 fn a_stopped_peer_is_measured_beside_none_over_every_transport() {
     let site = Site::new();

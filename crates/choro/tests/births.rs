@@ -1,5 +1,5 @@
-//! How workers are born: before anybody needs them, with what they need and nothing of the
-//! supervisor's, and again when they have died.
+//! Births of workers: early enough, complete, free of the supervisor's descriptors, and repeated
+//! after a death.
 
 mod choro;
 
@@ -45,7 +45,7 @@ fn a_worker_killed_while_idle_is_replaced_and_the_supervisor_does_not_spin() {
     server.idle_workers();
 }
 
-/// What a process has open, beside its standard input and output, by what it is.
+/// Returns the kinds of open descriptors of a process, beside standard input and output.
 fn open_in(pid: u32) -> Vec<String> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let others = entries.filter(|it| !["0", "1", "2"].map(Into::into).contains(&it.file_name()));
@@ -95,8 +95,8 @@ fn assert_waits_with(server: &Server, has_ring: bool) {
         return; // Nobody else may see what a worker has open.
     }
     for worker in server.idle_workers() {
-        // It has let go of what is the supervisor's, and made what it waits with: that of lanes, which
-        // is an eventfd, is the last of it.
+        // The worker has closed the supervisor's descriptors and created its event loop: the
+        // eventfd of its lanes comes last.
         let open = || open_in(worker);
         let has = |what: &str| open().iter().any(|it| it.ends_with(what));
         wait_until(|| has("/msg") && has("[eventfd]"), || format!("{:?}", open()));
@@ -121,7 +121,7 @@ fn workers_do_without_a_ring_where_that_is_forbidden() {
     server.connect();
 }
 
-/// Where a supervisor cannot be forked, workers are started as `notifyd` is.
+/// If a supervisor cannot be forked, workers are exec'ed like `notifyd`.
 #[test]
 fn a_worker_that_is_execed_serves_as_well() {
     assert_execed_worker_is_ready(&[]);
@@ -173,7 +173,8 @@ fn assert_execed_worker_is_ready(launcher: &[String]) {
     assert!(worker.wait().expect("it is our child").success());
 }
 
-/// Without the supervisor there is no server; a worker is one client's, and `notifyd` is started again.
+/// Without the supervisor there is no server; a worker serves one client only, and `notifyd` is
+/// started again.
 #[test]
 fn the_kernel_ends_any_other_process_of_a_server_before_the_supervisor_for_want_of_memory() {
     let site = Site::new();
@@ -220,7 +221,7 @@ fn workers_that_cannot_start_are_not_started_in_a_loop() {
     let site = Site::new();
     let server = site.serve();
     let workers = server.idle_workers();
-    // What every worker has to join.
+    // Directory that every worker has to join.
     let (folder, aside) = (site.path("lock/msg"), site.path("lock/aside"));
     fs::rename(&folder, &aside).expect("it is ours");
     fs::write(&folder, "").expect("its name is free");

@@ -387,7 +387,7 @@ fn check_a_session_goes_on_without_a_channel(server: TestServer) {
     server.stop();
 }
 
-/// Whoever has seen a client's ClientGuid can name it.
+/// A stranger who has seen a client's ClientGuid can name it.
 #[test]
 fn connections_of_strangers_leave_room_for_channels_of_a_client_that_is_logged_on() {
     let server = TestServer::start();
@@ -664,8 +664,8 @@ fn a_break_that_arrived_is_told_once() {
     server.stop();
 }
 
-/// What is acknowledged meanwhile shows that the channel lives: it is only slow, and has much to take
-/// before the break.
+/// Acknowledged bytes show that the channel lives: it is only slow, with many bytes before the
+/// break.
 #[test]
 fn a_slow_channel_is_not_given_up() {
     // Together less than may wait for one connection, so that all are answered before the break.
@@ -682,7 +682,7 @@ fn a_slow_channel_is_not_given_up() {
         let request = ReadRequest { file_id: big, length, ..ReadRequest::default() };
         first.send(Command::READ, &request);
     }
-    // The break comes behind what was asked for before it.
+    // The break is queued behind earlier answers.
     let server_has_all = || first.unread_by(server.site().address()) == Some(0);
     wait_until(server_has_all, || "the server does not receive".to_owned());
     other.send_create("file", OplockLevel::NONE);

@@ -26,7 +26,7 @@ const SETUP: &str = r#"
     mount --bind "$1/etc" /etc
     mount -t tmpfs none /srv"#;
 
-/// The system user.
+/// System user that accesses the share.
 const SHARE_USER: &str = "choro-share";
 
 /// A machine on which root starts a server without configuration.
@@ -135,7 +135,7 @@ fn start(mut command: Command) -> Running {
             panic!("{text}{log}");
         }
     }
-    // What is no terminal is not shown it.
+    // Output that is not a terminal gets the file's name instead.
     let file = text.split("password     in ").nth(1).and_then(|it| it.split_whitespace().next());
     let password = file.map_or_else(String::new, |file| {
         let password = fs::read_to_string(file).expect("it is kept there for root");

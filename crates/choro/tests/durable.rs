@@ -202,7 +202,8 @@ fn a_file_that_goes_with_its_open_goes_when_the_worker_is_killed() {
     server.stop();
 }
 
-/// Whoever deletes in place of the dead may do more than they could: nobody may lead it elsewhere.
+/// The deleting process may have more rights than the dead client: a replaced path must not lead it
+/// elsewhere.
 #[test]
 fn a_path_that_leads_elsewhere_by_now_deletes_nothing() {
     let server = start();
@@ -226,7 +227,8 @@ fn a_path_that_leads_elsewhere_by_now_deletes_nothing() {
     server.stop();
 }
 
-/// As above: what is unseen in a folder may be somebody else's, whom the kernel protects from the dead.
+/// As above: vetoed entries may belong to another user, whom the kernel protects from the dead
+/// client.
 #[test]
 fn a_folder_that_goes_with_its_open_takes_nothing_unseen_with_it_when_the_worker_is_killed() {
     let lines = "veto files = /.*/\ndelete veto files = yes";

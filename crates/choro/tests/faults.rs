@@ -1,5 +1,5 @@
-//! What a file server meets in its life: a disk that is full, a folder that somebody removed. Clients
-//! have a clear answer, and everything else goes on.
+//! Faults of the host: a full disk, a removed directory. Clients get a clear status, and everything
+//! else works on.
 
 mod harness;
 

@@ -16,7 +16,7 @@ use harness::{PASSWORD, Setup, TestServer, USER};
 use wire::FileId;
 use wire::create::{CreateDisposition, CreateOptions};
 
-/// What the server begins with takes two thirds of it.
+/// The server's first files take two thirds of it.
 const SETUP: &str = r#"
     mkdir "$1"
     mount -t tmpfs -o size=6m,mode=755 none "$1""#;

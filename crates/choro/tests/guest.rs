@@ -18,7 +18,7 @@ use harness::namespace::Namespace;
 use harness::smbtorture::progress;
 use harness::{PASSWORD, Setup, TestServer, USER, runs_as_root};
 
-/// Options of the mounts.
+/// Mount options of each variant.
 const VARIANTS: [&str; 10] = [
     "vers=2.1",
     "vers=3.0",
@@ -38,7 +38,7 @@ const POSIX: &str = "vers=3.1.1,posix";
 /// The mount that uses four connections.
 const MULTICHANNEL: &str = "vers=3.1.1,multichannel,max_channels=4";
 
-/// How often it is mounted, and connections beyond the first each time.
+/// Number of mounts, times the connections beyond the first of each.
 const FURTHER_CHANNELS: usize = 2 * 3;
 
 /// Seconds for all of them; a fast machine needs a quarter.
@@ -57,7 +57,7 @@ const SLOW_KIB: &str = match option_env!("CHORO_SLOW_KIB") {
 /// Seconds for both copies, which take a quarter of a minute.
 const SLOW_LIMIT_SECONDS: u32 = 900;
 
-/// How often to look what the guest says.
+/// Interval between reads of the guest's output.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Checks of one variant, for the display of progress and to notice a script that ends early.
@@ -228,12 +228,13 @@ fn expected_failures() -> Vec<(String, String)> {
     rows.collect()
 }
 
-/// Whether an entry of the list is about a variant: its name, `*` for all, `-posix` for all but that one.
+/// True if an entry of the list matches a variant: its name, `*` for all, `-posix` for all but that
+/// one.
 fn is_on(entry: &str, variant: &str) -> bool {
     entry == "*" || entry == "-posix" && variant != POSIX || entry == variant
 }
 
-/// What the guest copied is on the host's disk, byte by byte.
+/// Compares the guest's copy on the host's disk, byte by byte.
 fn assert_tree_on_disk(server: &TestServer, job: &Path) {
     for variant in VARIANTS {
         let folder: String = variant

@@ -1,5 +1,5 @@
-//! As whom Debian's smbclient is served: `username map`, `force user`, `admin users`. What is expected here
-//! is what Debian's smbd 4.17 does with the same lines.
+//! Identities that Debian's smbclient is served with: `username map`, `force user`, `admin users`.
+//! The expectations are results of Debian's smbd 4.17 with the same lines.
 
 mod harness;
 
@@ -17,7 +17,7 @@ use harness::{
 };
 use wire::create::{CreateDisposition, CreateOptions};
 
-/// Needs root; without it nobody can be forced to be somebody.
+/// Needs root: other users cannot impersonate anyone.
 #[test]
 fn every_share_of_a_client_has_its_own_forced_user() {
     if !runs_as_root() {
@@ -70,7 +70,7 @@ fn no_client_has_a_program_that_acts_as_the_forced_user() {
     server.stop();
 }
 
-/// Needs root, as above.
+/// Needs root, as the first test.
 #[test]
 fn what_an_administrator_makes_through_a_forced_user_is_roots_in_the_groups_of_that_user() {
     if !runs_as_root() {
@@ -84,7 +84,7 @@ fn what_an_administrator_makes_through_a_forced_user_is_roots_in_the_groups_of_t
     server.stop();
 }
 
-/// Needs root, as above.
+/// Needs root, as the first test.
 #[test]
 fn an_administrator_has_a_name_and_a_home_of_their_own() {
     if !runs_as_root() {
@@ -103,7 +103,7 @@ fn an_administrator_has_a_name_and_a_home_of_their_own() {
     server.stop();
 }
 
-/// Needs root, as above.
+/// Needs root, as the first test.
 #[test]
 fn what_an_administrator_makes_is_roots_in_the_groups_of_the_administrator() {
     if !runs_as_root() {
@@ -117,7 +117,7 @@ fn what_an_administrator_makes_is_roots_in_the_groups_of_the_administrator() {
     server.stop();
 }
 
-/// Needs root; without it nobody is in the groups of another user.
+/// Needs root: other users have no foreign groups.
 #[test]
 fn a_group_of_the_system_is_no_netgroup_of_that_name() {
     if !runs_as_root() {
@@ -150,12 +150,12 @@ fn clients_are_the_users_that_the_username_map_has_for_the_names_they_give() {
     for name in [USER, "anna", "ANNA BLUME"] {
         assert!(!reaches(name).contains("NT_STATUS_"), "{name}: {}", reaches(name));
     }
-    // Whoever has a name of their own is somebody else all the same, and from the next logon on.
+    // Users with names of their own are mapped as well, from the next logon on.
     assert!(reaches(OTHER_USER).contains("NT_STATUS_ACCESS_DENIED"));
     fs::write(&map, format!("!{OTHER_USER} = anna\n{USER} = *\n")).expect("there is space");
     assert!(reaches("anna").contains("NT_STATUS_ACCESS_DENIED"));
     assert!(!reaches(OTHER_USER).contains("NT_STATUS_"));
-    // The password is that of the user who is meant.
+    // The password is that of the mapped user.
     let wrong = server.client().user("anybody", "not-the-password");
     wrong.run("data", &["ls"]).fails("NT_STATUS_LOGON_FAILURE");
 
@@ -196,7 +196,7 @@ fn a_path_names_the_user_as_the_client_does_and_lists_of_users_as_they_are() {
     server.stop();
 }
 
-/// Makes a file that grants everything to those who have proved who they are, and nothing to others.
+/// Creates a file that grants everything to authenticated users, and nothing to others.
 fn make_file_for_authenticated_users(server: &TestServer, share: &str, user: &str) {
     let mut owner = Session::new(server.site().address(), share, user, PASSWORD);
     let (disposition, options) = (CreateDisposition::CREATE, CreateOptions::empty());

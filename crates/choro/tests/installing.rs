@@ -6,8 +6,8 @@ use std::process::Command;
 
 const NEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/needs.sh");
 
-/// What is left of Debian's policy for starting services when `apt-get` does this.
-/// `None`: the test may not make a namespace.
+/// Returns Debian's policy for starting services after a run of `apt-get`. `None`: the test may not
+/// make a namespace.
 fn policy_after(apt_get: &str, before: Option<&str>) -> Option<String> {
     let folder = tempfile::tempdir().expect("there is space");
     let programs = folder.path().join("programs");
@@ -44,7 +44,7 @@ fn services_are_held_back_only_while_packages_are_installed() {
     assert_eq!(left, "");
     assert_eq!(policy_after("exit 100", None).as_deref(), Some(""), "after a failure");
     for signal in ["INT", "TERM", "HUP"] {
-        // The parent of apt-get is the shell that waits for it.
+        // The parent of apt-get is the waiting shell.
         let kills = format!("kill -{signal} $PPID");
         assert_eq!(policy_after(&kills, None).as_deref(), Some(""), "after SIG{signal}");
     }

@@ -1,6 +1,6 @@
-//! What clients are told of a machine's interfaces, on real interfaces in a network of their own.
+//! Interfaces offered to clients, on real interfaces in a network namespace.
 //!
-//! It needs root and iproute2. What a kernel has no interfaces of is left out, and that is printed.
+//! It needs root and iproute2. Kinds that the kernel lacks are skipped, with a message.
 
 mod harness;
 
@@ -38,7 +38,8 @@ impl Network {
         }
     }
 
-    /// What `choro check --interfaces` says with this line in `[global]`: rows by address, of a kind.
+    /// Runs `choro check --interfaces` with this line in `[global]`; returns rows of one kind by
+    /// address.
     fn rows(&self, line: &str, kind: &str) -> HashMap<String, Value> {
         self.site.write_config_with(&format!("{line}\n"), "");
         let rows = self.site.run(&["check", "--interfaces", "--json"]).succeeds();

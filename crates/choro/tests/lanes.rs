@@ -13,13 +13,14 @@ use wire::read::{ReadRequest, ReadResponse};
 use wire::write::WriteRequest;
 use wire::{Command, Decode};
 
-/// Bytes of a block: of a frame that a lane receives alone, and of one that it receives with others.
+/// Lengths of blocks in bytes: one whose frame a lane receives alone, and one that shares a
+/// receive.
 const BLOCKS: [usize; 2] = [1 << 20, 64 << 10];
 
 /// Requests that each channel has in flight.
 const DEPTH: usize = 4;
 
-/// How often it has so many.
+/// Number of rounds with that many blocks.
 const ROUNDS: usize = 12;
 
 #[test]
@@ -111,7 +112,7 @@ fn write_and_read(client: &mut Client, name: &str, (seed, bytes): (u8, usize)) {
     }
 }
 
-/// What a block holds: never the same as another, nor the same at two places.
+/// Content of a block: it differs from all others, and within itself at each place.
 fn block((seed, bytes): (u8, usize), at: usize) -> Vec<u8> {
     let mut state = u64::from(seed) << 32 | u64::try_from(at).expect("few") << 1 | 1;
     let words = std::iter::repeat_with(|| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use constants::{Constants, Unit};
 
-/// What to do about a page that is not true any more.
+/// Advice for a page that is out of date.
 const ADVICE: &str = "`make limits` writes the numbers anew. A row of docs/limits.md names each \
                       constant in backquotes, and in its third column the files that have them, \
                       below crates/";
@@ -28,7 +28,7 @@ fn rendered(row: &str) -> Result<String, String> {
     Ok(format!("|{what}|{}|{}|{}|", number(limit)?, cells[3], number(beyond)?))
 }
 
-/// What stands in backquotes.
+/// Returns the texts in backquotes.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
@@ -62,7 +62,7 @@ fn is_constant(name: &str) -> bool {
     name.len() > 2 && name.chars().all(|it| it.is_ascii_uppercase() || it == '_')
 }
 
-/// How much of a text is a number that stands at its start, with its unit.
+/// Length of the number at the start of a text, and its unit.
 fn written_number(text: &str) -> (usize, Option<Unit>) {
     let is_digit = |it: char| it.is_ascii_digit() || it == ',';
     let Some(number) = text.strip_prefix(' ') else { return (0, None) };

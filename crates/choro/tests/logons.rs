@@ -1,4 +1,4 @@
-//! Logons that fail, as an administrator sees them, and the names by which clients may mean the server.
+//! Failed logons from an administrator's view, and the names that clients may use for the server.
 
 mod harness;
 
@@ -15,7 +15,7 @@ use harness::stranger::Stranger;
 use harness::{Setup, TestServer, USER};
 use rustix::process::Signal;
 
-/// What `choro metrics` says.
+/// Returns the output of `choro metrics`.
 fn metrics(server: &TestServer) -> String {
     let mut command = server.site().command(&["metrics", "--listen", "127.0.0.1:0"]);
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
@@ -39,8 +39,8 @@ fn refusals(server: &TestServer) -> Vec<String> {
     log.lines().filter(|line| line.contains("logon refused: ")).map(ToOwned::to_owned).collect()
 }
 
-/// What fail2ban finds in a log with the filter that is installed: how many lines it takes for failed
-/// logons, and for whom.
+/// Returns fail2ban's findings in a log with the installed filter: the number of matching lines,
+/// and the addresses.
 fn banned(log: &Path) -> String {
     let filter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/fail2ban/choro.conf");
     // It includes a file that stands beside the filters of the system.
@@ -103,7 +103,7 @@ fn failed_logons_leave_lines_that_fail2ban_reads_and_are_counted() {
     server.stop();
 }
 
-/// What fail2ban takes out of lines that stand behind a prefix.
+/// Result of fail2ban for lines behind a prefix.
 fn banned_after(file: &Path, log: &str, prefix: &str) -> Vec<String> {
     let lines: String = log.lines().map(|line| format!("{prefix}{line}\n")).collect();
     fs::write(file, lines).expect("there is space");
@@ -154,7 +154,8 @@ fn list_by_name(server: &TestServer, name: &str) -> harness::smbclient::Outcome 
 fn the_server_is_reached_by_its_names_and_by_no_other_server_s() {
     let server = Setup::new()
         .share("data", "")
-        .global("netbios name = FILES\nnetbios aliases = drawings\nadditional dns hostnames = cname.example")
+        .global("netbios name = FILES\nnetbios aliases = drawings\n")
+        .global("additional dns hostnames = cname.example")
         .start();
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     for name in

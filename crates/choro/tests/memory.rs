@@ -1,4 +1,4 @@
-//! What a client makes its worker's process take of the machine's memory is bounded.
+//! A client's demand for memory of its worker is bounded.
 
 mod harness;
 
@@ -18,17 +18,17 @@ const MIB: u64 = 1 << 20;
 /// Bytes of the frames that never come to their end.
 const FRAME_LEN: usize = 8 << 20;
 
-/// How long a frame may take.
+/// Longest time for a frame.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Bytes of a WRITE that does.
 const WRITE_LEN: usize = 4 << 20;
 
-/// Connections that send them.
+/// Connections that send incomplete frames.
 const ATTACKERS: u8 = 24;
 
-/// What a worker of an unoptimized build may take beside what its client is charged for: the
-/// process, 68 KiB a connection, kept buffers, and one frame, which always finds room.
+/// Memory that a worker of an unoptimized build may use beside its client's charge: the process, 68
+/// KiB a connection, kept buffers, and one frame, which always finds room.
 const OVERHEAD: u64 = 64 * MIB;
 
 /// The memory of a process once it is above `least` and has not grown for half a second.
@@ -67,7 +67,7 @@ fn frames_that_never_end_take_no_more_than_the_memory_of_a_client() {
         // Small requests are served all the while.
         let file_id = open(&mut first, Purpose::NewFile, "file").expect("there is room");
         attackers.iter().for_each(|it| it.stream().shutdown(Shutdown::Both).expect("it is open"));
-        // What they have held is free for others: a long WRITE.
+        // Released memory is free for others: a long WRITE.
         first.gather_credits(1, WRITE_LEN).expect("there are credits");
         push_write(&mut first, file_id, 0, &part[..WRITE_LEN]);
         first.flush(Slot(0)).expect("it is sent");

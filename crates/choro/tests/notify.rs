@@ -42,7 +42,7 @@ fn watch_host(server: &TestServer) -> Watching {
     watching
 }
 
-/// Waits until somebody who watches hears of what is done on the host.
+/// Waits until a watching client receives changes made on the host.
 #[track_caller]
 fn wait_for_host(server: &TestServer, watching: &Watching) {
     let path = |name: &str| server.share_path("data").join(name);
@@ -63,7 +63,7 @@ fn touch(path: &Path) {
     give_to_server(path);
 }
 
-/// The changes of names.
+/// Names in the reported changes.
 fn names(told: &[String]) -> Vec<&str> {
     let is_name = |line: &&str| !line.starts_with("0003");
     told.iter().map(String::as_str).filter(is_name).collect()
@@ -79,7 +79,7 @@ fn what_another_client_does_is_told_once() {
     let watching = watch(&server);
     fs::write(server.client_folder("work").join("f"), "data").expect("there is space");
     server.client().run("data", &["mkdir d", "put f d\\f", "rename d\\f d\\g"]).succeeds();
-    // Of a directory that is gone before anybody has looked into it, its end alone is told.
+    // For a directory removed before the first look into it, only the removal is reported.
     let mut told = watching.until("d\\g");
     server.client().run("data", &["del d\\g", "rmdir d", "mkdir end"]).succeeds();
     told.extend(watching.until("end"));
@@ -98,8 +98,8 @@ fn what_another_client_does_is_told_once() {
     server.stop();
 }
 
-/// A server with a folder in two shares: `data`, in which the tests watch, and `other`, which acts as
-/// another user and has these lines.
+/// Starts a server with a directory in two shares: `data`, which the tests watch, and `other`,
+/// which acts as another user and has these lines.
 fn shared_by_two(data: &str, other: &str) -> TestServer {
     let setup = Setup::new().share("data", data);
     let folder = setup.path("shares/data");
@@ -246,7 +246,7 @@ fn a_worker_that_is_killed_watches_no_longer() {
     server.stop();
 }
 
-/// Whoever watches goes on, and knows that something may have been missed.
+/// Watchers go on, and are told that changes may have been missed.
 #[test]
 fn a_killed_notifyd_is_replaced_and_watchers_go_on() {
     let server = TestServer::start();

@@ -58,7 +58,7 @@ fn start_with_slow_storage(delay: u32) -> TestServer {
     server
 }
 
-/// Keeps 16 READs of a share under way until somebody says that it is enough.
+/// Keeps 16 READs of a share under way until `is_enough` is set.
 fn keep_reading(server: &TestServer, share: &str, is_enough: &AtomicBool) {
     let mut client = connect(server, share);
     let file_id = open(&mut client, Purpose::Open, "file").expect("it is there");
@@ -72,7 +72,7 @@ fn keep_reading(server: &TestServer, share: &str, is_enough: &AtomicBool) {
     }
 }
 
-/// What classes had, in the order of their names.
+/// Use of the classes, sorted by name.
 fn had(server: &TestServer) -> Vec<u64> {
     let text = server.site().run(&["qos", "show", "--json"]).succeeds();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("it is JSON");
@@ -231,7 +231,7 @@ fn two_clients_have_parts_of_the_storage_by_their_weights_and_one_alone_has_all(
         assert!(heavy > 6 * light && heavy < 10 * light, "{heavy} and {light}, {state}");
         assert!(state["limit"].as_u64() >= Some(2), "{state}");
     });
-    // What is left over is room for others.
+    // Unused room is free for others.
     wait_until(|| storage(&server)["in_flight"] == 0, || storage(&server).to_string());
     let before = had(&server);
     let is_enough = AtomicBool::new(false);

@@ -1,4 +1,5 @@
-//! Plain writes that do not pass through the server's memory (`min receivefile size`), beside those that do.
+//! Plain writes that do not pass through the server's memory (`min receivefile size`), beside those
+//! that do.
 
 mod harness;
 
@@ -26,10 +27,10 @@ const LONGEST: usize = 3 << 20;
 /// Requests that wait for their answers at a time.
 const DEPTH: usize = 8;
 
-/// Who waits for something else than to have written; others are called by the length of theirs.
+/// Slot of requests without data; others have the length of theirs.
 const NO_WRITE: Slot = Slot(usize::MAX);
 
-/// Which way writes take.
+/// Setting that sends all writes through pipes.
 const ALWAYS: &str = "min receivefile size = 1";
 const AS_MEASURED: &str = "min receivefile size = 0";
 const NEVER: &str = "min receivefile size = 1G";
@@ -267,7 +268,7 @@ fn nothing_is_piped_below_the_length_that_is_wished() {
     let (mut client, file_id) = writer(&server, "file", &content);
     push(&mut client, file_id, 0, &content);
     let rest = client.flush_part(Slot(MEGABYTE), FRONT_BYTES + 300_000).expect("it is sent");
-    // When another connection is served, this one has been: they have one worker.
+    // An answer to another connection shows that this one was served: they have one worker.
     let mut other = client.bind(&server.destination("data"), harness::terms(Protection::Plain), 1);
     let other = other.as_mut().expect("it may bind");
     other.call(Command::ECHO, 0, &EchoRequest).and_then(Reply::succeeded).expect("an echo");

@@ -8,7 +8,7 @@ use std::process::Command;
 use harness::{PASSWORD, Setup, TestServer, USER};
 use nix::unistd::{Gid, Group, Uid, User};
 
-/// What rpcclient says to a command, whatever it makes of the answer.
+/// Returns rpcclient's output of a command, whatever its result.
 fn rpcclient(server: &TestServer, commands: &str) -> String {
     let own = server.client_folder("rpcclient");
     let config = own.join("smb.conf");

@@ -1,7 +1,7 @@
-//! One folder under two servers: what Samba keeps with files reads the same here, and what we keep reads
-//! the same there. Streams, DOS attributes and birth time, extended attributes, NT ACLs.
+//! One directory under two servers: Choro reads the metadata that Samba stored, and Samba that of
+//! Choro. Streams, DOS attributes and birth time, extended attributes, NT ACLs.
 //!
-//! Samba's server takes root, and so do these tests; without root there is nothing to compare.
+//! Samba's server needs root, and so do these tests; without root there is nothing to compare.
 
 mod harness;
 
@@ -131,8 +131,8 @@ fn make_tree(session: &mut Session) {
     session.close(read_only);
 }
 
-/// What a server says of the tree. The descriptor of "read only" is left out: none is stored with it, and
-/// how a mode reads as one is each server's own.
+/// A server's description of the tree. The descriptor of "read only" is left out: none is stored
+/// with it, and each server maps modes in its own way.
 #[track_caller]
 fn describe(session: &mut Session) -> Vec<Kept> {
     let access = AccessMask::FILE_GENERIC_READ;

@@ -16,8 +16,8 @@ use wire::echo::EchoRequest;
 use wire::read::{ReadRequest, ReadResponse};
 use wire::{Command, Decode, FileId};
 
-/// Bytes of the file that is read: more than sockets keep, less than may wait for a client, and the last
-/// READ ends within a page.
+/// Bytes of the file: more than sockets hold, less than may wait for a client, and the last READ
+/// ends within a page.
 const FILE_BYTES: usize = (15 << 20) + 12_345;
 
 const MEGABYTE: usize = 1 << 20;
@@ -25,10 +25,10 @@ const MEGABYTE: usize = 1 << 20;
 /// Requests that wait for their answers at a time.
 const DEPTH: usize = 8;
 
-/// Who waits for something else than data; others are called by the place of theirs.
+/// Slot of requests without data; others have the offset of theirs.
 const NO_READ: Slot = Slot(usize::MAX);
 
-/// Which way reads take.
+/// Setting that sends all reads through pipes.
 const ALWAYS: &str = "use sendfile = yes";
 const NEVER: &str = "use sendfile = no";
 const AS_MEASURED: &str = "use sendfile = auto";
@@ -69,7 +69,7 @@ fn read_all(client: &mut Client, content: &[u8]) {
     for length in [4_096, 65_536, 65_537, 300_001, MEGABYTE] {
         let end = content.len().min(40 * length);
         let offsets: Vec<usize> = (0..end).step_by(length).collect();
-        // What ends behind the end of the file, begins within a page, or is of another size.
+        // READs that end beyond the end of file, begin within a page, or have another length.
         let odd = [content.len() - 70_000, 4_097, content.len() - 1];
         for some in offsets.chunks(DEPTH - 1).chain(odd.chunks(1)) {
             some.iter().for_each(|offset| ask(client, file_id, *offset, length));
@@ -137,7 +137,7 @@ fn a_file_that_is_truncated_and_closed_while_its_answers_wait_comes_in_whole_fra
             continue;
         }
         let offset = reply.slot.0;
-        // What was served after the file was truncated is at its end.
+        // READs served after the truncation end early.
         if reply.header.status == NtStatus::END_OF_FILE {
             continue;
         }
@@ -186,7 +186,7 @@ fn a_connection_that_the_server_ends_is_closed_when_the_last_of_its_answers_has_
     let (server, content) = serve(ALWAYS);
     let mut client = server.connect("data", Protection::Plain);
     ask_and_do_not_read(&server, &mut client);
-    // What was agreed on is agreed on.
+    // A second NEGOTIATE ends the connection.
     client.push(Command::NEGOTIATE, 0, &EchoRequest);
     client.flush(NO_READ).expect("it is sent");
     (0..FILE_BYTES).step_by(MEGABYTE).for_each(|_| expect(&mut client, MEGABYTE, &content));

@@ -1,5 +1,5 @@
-//! By which names Debian's smbclient reaches shares and sees them: `[homes]`, and the names that stand for
-//! `%S` and `%G`. What is expected here is what Debian's smbd 4.17 does with the same sections.
+//! Names of shares for Debian's smbclient: `[homes]`, and the substitutions `%S` and `%G`. The
+//! expectations are results of Debian's smbd 4.17 with the same sections.
 
 mod harness;
 
@@ -11,7 +11,7 @@ use harness::{
 };
 use nix::unistd::{Gid, Group};
 
-/// As with Samba; its id is that of no person.
+/// As with Samba; the system user's id is low.
 const DAEMON_HAS_HOME: &str = "homes min uid = 1";
 
 /// Homes in a folder of each in the share `homes`, with a file that bears its user's name.
@@ -50,7 +50,7 @@ fn others_reach_a_home_unless_valid_users_keeps_them_out() {
         let listed = server.client().run(&name, &["ls"]).succeeds();
         assert!(listed.contains(&format!("of-{absent} ")), "{name}:\n{listed}");
     }
-    // Whom the system does not know has a home, but is nobody whom others could mean.
+    // A user unknown to the system has a home, which no other name leads to.
     server.client().run("no-such-user", &["ls"]).fails("NT_STATUS_BAD_NETWORK_NAME");
     server.stop();
 
@@ -77,7 +77,7 @@ fn a_home_is_reached_by_the_names_that_the_username_map_has_for_its_user() {
     give_to_server(&home);
     server.client().run("anna blume", &["ls within"]).succeeds();
     server.client().run("nobody else", &["ls"]).fails("NT_STATUS_BAD_NETWORK_NAME");
-    // What is a share already is nobody's other name.
+    // A share's name is not mapped to a user.
     server.client().run("shared", &["ls"]).succeeds();
     server.stop();
 }

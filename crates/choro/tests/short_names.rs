@@ -17,7 +17,7 @@ const NAMES: [(&[u8], &str); 5] = [
     ("€:euro.x_y".as_bytes(), "_AS3GD~8.X_Y"),
 ];
 
-/// What a short name is can be worked out from the name that it stands for.
+/// A short name can be computed from the long one.
 #[test]
 fn a_vetoed_name_is_not_found_by_its_short_name_either() {
     let lines = "mangled names = yes\nveto files = /LongFile*/a?b/";

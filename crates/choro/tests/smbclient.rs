@@ -37,7 +37,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// The names in what smbclient's `ls` prints, which are without spaces in these tests.
+/// Names in the output of smbclient's `ls`; they have no spaces in these tests.
 fn listed_names(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| line.starts_with("  "));
     lines.filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()

@@ -25,14 +25,14 @@ use harness::smbtorture::verdict::Verdict;
 use harness::smbtorture::{catalog, leaf_tests, progress, report};
 use harness::{Setup, TestServer};
 
-/// What `smb2.` has at least; fewer mean that the list was not understood.
+/// Lowest number of tests in `smb2.`; fewer mean that the list was not understood.
 const TESTS_MIN: usize = 500;
 
 /// Tests that Samba passes and that may fail here, each for a reason that is written down.
 const EXCEPTIONS_MAX: usize = 10;
 
-/// Hooks for tests of what happens when a channel fails, three addresses for several channels, and all
-/// that can be kept with a file.
+/// Hooks for tests with failing channels, three addresses for several channels, and storage of all
+/// metadata.
 const GLOBAL: &str = "smbd:FSCTL_SMBTORTURE = yes\nmax open files = 65600\n\
     vfs objects = acl_xattr streams_xattr\n\
     interfaces = \"127.0.0.1;capability=RSS\" \"127.0.0.2;capability=RSS\" \

@@ -1,7 +1,7 @@
-//! Tests of smbtorture that need another server than the rest (see `smbtorture.rs`): in a network of
-//! its own, where port 445 is free, or with other parameters.
+//! Tests of smbtorture that need another server than the rest (see `smbtorture.rs`): in a network
+//! of their own, with a free port 445, or with other parameters.
 //!
-//! It needs root, iproute2 and Debian's samba-testsuite. `SMBTORTURE_ALL=1` runs those that mostly
+//! They need root, iproute2 and Debian's samba-testsuite. `SMBTORTURE_ALL=1` runs those that mostly
 //! wait as well.
 
 mod harness;
@@ -58,8 +58,8 @@ fn connections_that_come_all_at_once_become_channels_of_one_session() {
     check("", &["smb2.multichannel.bugs.bug_15346"]);
 }
 
-/// Samba passes them with this parameter only, too. They want what Windows does: a break of an oplock
-/// is told once, on the newest channel.
+/// Samba, too, passes them only with this parameter. They expect the behaviour of Windows: the
+/// break of an oplock is sent once, on the newest channel.
 #[test]
 fn without_retry_oplocks_are_broken_as_by_windows() {
     if env::var("SMBTORTURE_ALL").unwrap_or_default().is_empty() {

@@ -1,5 +1,5 @@
-//! Samba's smbtorture on earlier versions of files. Its tests are told the names of what is prepared
-//! for them here, so they are not among those that run by themselves.
+//! Samba's smbtorture on earlier versions of files. Its tests need the names of snapshots that are
+//! prepared here, so they are separate from the other ones.
 
 mod harness;
 
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use harness::{PASSWORD, Setup, TestServer, USER, give_to_server};
 use rustix::fs::XattrFlags;
 
-/// The snapshot.
+/// Token of the snapshot, in UTC.
 const TOKEN: &str = "@GMT-2015.10.31-19.40.30";
 
 /// A share with the file `foo`, and a snapshot of it in which `foo` has the stream `bar`.

@@ -118,7 +118,7 @@ fn clients_that_leave_at_once_hold_nobody_up() {
     for _ in 0..60 {
         drop(server.connect());
     }
-    // Behind those that have left, one that stays is served.
+    // Behind closed connections, an open one is served.
     let _client = server.connect();
     wait_until(|| server.workers().len() == 4, || server.log());
     assert!(!server.log().contains("no worker is started"), "{}", server.log());
@@ -179,7 +179,7 @@ impl Drop for StayingClient {
     }
 }
 
-/// What `choro status --json` says about one kind of thing.
+/// Objects of one kind in `choro status --json`.
 fn status(site: &Site, kind: &str) -> Vec<serde_json::Value> {
     let rows: Vec<serde_json::Value> =
         serde_json::from_str(&site.run(&["status", "--json"]).succeeds()).expect("it is JSON");
@@ -373,7 +373,8 @@ fn a_client_is_not_turned_away_for_one_that_has_left() {
     let server = site.serve();
     let kept = server.connect();
     wait_until(|| server.workers().len() == 4, || format!("{:?}", server.workers()));
-    // It finds the new client and the end of the other one's worker at the same time, in this order.
+    // The stopped supervisor finds a new client and the end of the other one's worker at the same
+    // time, in this order.
     server.signal(Signal::STOP);
     drop(kept);
     wait_until(|| server.workers().len() == 3, || format!("{:?}", server.workers()));

@@ -1,4 +1,4 @@
-//! What an operation costs in system calls is what docs/system_calls.md says.
+//! Operations cost as many system calls as docs/system_calls.md states.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -10,7 +10,7 @@ use clap::Parser;
 
 const PAGE: &str = include_str!("../../../docs/system_calls.md");
 
-/// What takes the place of the one call that sends answers and waits is, without io_uring, up to five.
+/// Without io_uring, up to five calls replace the one that sends answers and waits.
 const MORE_WITHOUT_RING: f64 = 4.0;
 
 /// The figure that the page gives for a row of the benchmark.
@@ -37,8 +37,8 @@ fn each_operation_takes_as_many_system_calls_as_the_page_says() {
         let _ = writeln!(std::io::stderr(), "no strace, or an old kernel: not tested");
         return;
     }
-    // With each, how many descriptors it closes: a build for tests looks at a descriptor before. And how
-    // often it waits for the client.
+    // For each row, the number of descriptors that it closes (a build for tests checks a descriptor
+    // before), and the number of waits for the client.
     let rows = [
         ("small-file copy, depth 1", 1.0, 4.0),
         ("stat, depth 1", 1.0, 1.0),

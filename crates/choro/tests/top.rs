@@ -64,7 +64,7 @@ fn receive(client: &mut Client, blocks: usize) {
     }
 }
 
-/// `choro top --json` in the background.
+/// Process `choro top --json` in the background.
 struct Top {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -92,7 +92,7 @@ impl Top {
     }
 }
 
-/// A worker whose reads of files take their time, until this is dropped.
+/// Slows a worker's reads of files down, until it is dropped.
 struct SlowStorage(Child);
 
 impl SlowStorage {
@@ -230,7 +230,7 @@ fn browse(metrics: &Metrics, scheme: &str, picture: &Path) -> Option<(String, St
     Some((text(&done.stdout), text(&done.stderr)))
 }
 
-/// What a browser knows as dark and as light.
+/// A browser's dark and light colour schemes.
 const SCHEMES: [&str; 2] = ["0", "1"];
 
 #[test]
@@ -344,7 +344,7 @@ fn phases_explain_what_a_worker_did_under_load() {
     server.stop();
 }
 
-/// `choro metrics` in the background.
+/// Process `choro metrics` in the background.
 struct Metrics {
     child: Child,
     address: String,
@@ -436,7 +436,7 @@ fn metrics_count_what_clients_do() {
         },
         || metrics.get("/data.json").1,
     );
-    // What a worker counted stays when it has gone.
+    // Counts of an ended worker remain.
     drop(client);
     wait_until(
         || metrics.get("/metrics").1.lines().any(|it| it == "choro_sessions 0"),

@@ -42,7 +42,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("an object")
 }
 
-/// What a worker has counted since it began.
+/// Counts of a worker since its start.
 fn so_far(site: &Site, target: &str) -> Value {
     let arguments = ["trace", target, "--since-start", "--seconds", "0", "--json"];
     json(&site.run(&arguments).succeeds())
@@ -298,7 +298,7 @@ fn whoever_may_not_read_a_page_is_told_so() {
     assert!(error.starts_with("choro: you may not look into "), "{error}");
     let error = site.run(&["top", "--json", "--count", "1"]).fails(1);
     assert!(error.starts_with("choro: you may not look into "), "{error}");
-    // Where the directory may be looked into, the pages still may not.
+    // Read permission on the directory does not include the pages.
     let directory = site.path("lock").join(trace::DIRECTORY);
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("we are root");
     let error = site.run(&["trace", "--seconds", "0"]).fails(1);
@@ -342,14 +342,14 @@ fn a_slow_request_is_logged_with_its_phases() {
         let mut lines = log.lines().filter(|line| line.contains("slow: NEGOTIATE took "));
         lines.find(|line| line.contains(" ms (receiving ")).map(str::to_owned)
     };
-    // Who has gone when the line is written has no address.
+    // A client that has left by then has no address in the line.
     let mut streams = Vec::new();
     // On a machine that has other things to do, a worker may see both pieces at once.
     wait_until(
         || {
             let mut stream = server.connect();
             stream.write_all(&frame[..20]).expect("it is connected");
-            // That it takes its time is what this is about.
+            // The slow request is the subject of this test.
             thread::sleep(Duration::from_millis(60));
             stream.write_all(&frame[20..]).expect("it is connected");
             stream.read_exact(&mut [0; 4]).expect("an answer");
@@ -362,7 +362,7 @@ fn a_slow_request_is_logged_with_its_phases() {
     assert!(line.contains("client 127.0.0.1, message 0, status 0x00000000"), "{line}");
 }
 
-/// How many workers have a page.
+/// Number of workers with a page.
 fn pages(site: &Site) -> usize {
     trace::workers(&site.path("lock")).map_or(0, |workers| workers.len())
 }
@@ -473,7 +473,7 @@ fn documented(event: &trace::EventInfo) -> String {
     format!("| `{}:{}` | {arguments} | {kept} | {} |", event.provider, event.name, event.meaning)
 }
 
-/// Names with their numbers.
+/// Names with their numbers, as in the table.
 fn numbered(names: &[&str]) -> String {
     let named = names.iter().enumerate().map(|(number, name)| format!("{number} {name}"));
     named.collect::<Vec<_>>().join(", ")
@@ -554,7 +554,7 @@ impl Probes {
         text
     }
 
-    /// What it prints when the worker has ended.
+    /// Returns the output after the worker's end.
     fn wait(mut self) -> String {
         let mut text = String::new();
         self.output.read_to_string(&mut text).expect("it is text");
@@ -622,8 +622,8 @@ struct Compared {
 }
 
 impl Compared {
-    /// Within 5 %, and a microsecond for each frame: the first probe after a worker has waited takes
-    /// longer than others, because nothing of it is in the processor's cache.
+    /// Within 5 %, and a microsecond for each frame: the first probe after a wait takes longer than
+    /// others, because its code and data are not in the processor's cache.
     fn agree(&self) -> bool {
         let frames = u64::try_from(FILES * 4).expect("a few");
         self.ours.abs_diff(self.theirs) <= self.ours / 20 + frames * 1_000
@@ -669,12 +669,12 @@ fn compare(server: &TestServer, client: &mut Client, pid: u32) -> Option<Vec<Com
     for (code, what) in trace::Phase::NAMES.iter().copied().enumerate() {
         let ours =
             difference(&|it| row(&it["phases"], "phase", what).map_or(0, |it| number(&it["ns"])));
-        // How long it waits depends on when both were asked.
+        // The waiting time depends on the start of both.
         if code != 0 {
             compared.push(Compared { what, ours, theirs: by_code("@phase_ns", code) });
         }
     }
-    // What takes next to nothing is mostly the probe itself. How much is left depends on the machine.
+    // Short phases are mostly the probe itself. Their difference depends on the machine.
     compared.retain(|it| it.ours > 5_000_000);
     assert!(!compared.is_empty(), "{probes}");
     Some(compared)

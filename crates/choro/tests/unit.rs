@@ -58,8 +58,8 @@ fn every_process_of_the_confined_server_has_the_capabilities_and_filters_of_the_
     wait_until(|| server.server().notifyd().is_some(), || "no notifyd".to_owned());
     let processes = server.server().workers().into_iter().chain(server.server().notifyd());
     for pid in processes.chain([server.server().pid()]) {
-        // CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER KILL SETGID SETUID SETPCAP, NET_BIND_SERVICE, SYS_ADMIN
-        // and SYS_RESOURCE; some containers have not all of them to give.
+        // CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER KILL SETGID SETUID SETPCAP, NET_BIND_SERVICE,
+        // SYS_ADMIN and SYS_RESOURCE; some containers lack a few of them.
         let bounds = u64::from_str_radix(&status(pid, "CapBnd"), 16).expect("a number");
         assert_eq!(bounds & !0x0120_05ef, 0, "{bounds:x}");
         assert_eq!((status(pid, "NoNewPrivs"), status(pid, "Seccomp")), ("1".into(), "2".into()));

@@ -26,13 +26,13 @@ const PROBE_AFTER: Duration = Duration::from_millis(700);
 /// One that is silent for so long is lost.
 const LOST_AFTER: Duration = Duration::from_secs(2);
 
-/// When to try again to make a channel.
+/// Pause before the next attempt to create a channel.
 const BIND_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often time is looked at.
+/// Interval between looks at the clock.
 const TICK: Duration = Duration::from_millis(50);
 
-/// When to ask again if the server says that what is repeated is still under way.
+/// Pause before a repetition if the server says that the request is still under way.
 const BUSY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Longer than any request takes that is answered at all: a break that is not answered takes 35 s.
@@ -52,19 +52,19 @@ pub(crate) struct Client {
     turn: usize,
     waiting: Vec<Waiting>,
     request_count: u64,
-    /// What was sent over channels that were given up, by channel and message id.
+    /// Requests sent over lost channels, by channel and message id.
     given_up: HashMap<(u64, u64), u64>,
     /// The opens that CREATEs have made, by request, whichever answer told of them.
     made: HashMap<u64, FileId>,
-    /// What leases are held.
+    /// Leases that the client holds.
     pub(crate) leases: Leases,
     pub(crate) counts: Counts,
 }
 
-/// What a client holds, as far as it knows. Others may look.
+/// Leases that a client holds, as far as it knows. Other threads may read them.
 pub(crate) type Leases = Arc<std::sync::Mutex<HashMap<LeaseKey, LeaseState>>>;
 
-/// What became of it.
+/// Numbers of events of a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) channels_lost: u64,
@@ -85,7 +85,7 @@ struct Link {
 enum LinkState {
     Bound(Channel),
     Binding,
-    /// With the connection that was given up: what is on its way in it may arrive still.
+    /// The connection was given up: requests under way in it may arrive still.
     Lost {
         retry_at: Instant,
         before: Option<Connection>,
@@ -109,14 +109,14 @@ enum Event {
     Message { channel: u64, header: Header, message: Vec<u8> },
 }
 
-/// What is asked of the server.
+/// A request to the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     command: Command,
     body: Vec<u8>,
 }
 
-/// What the server says.
+/// An answer of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: NtStatus,
@@ -130,12 +130,12 @@ pub(crate) struct Answer {
 struct Waiting {
     id: u64,
     request: Request,
-    /// Where it was sent, and by which id it will be answered.
+    /// Channel and message id of the request.
     sent: Option<(u64, u64)>,
     attempts: u32,
     send_at: Instant,
     began: Instant,
-    /// The client itself has sent it: the answer is for nobody.
+    /// True if the client sent it by itself: nobody waits for the answer.
     is_own: bool,
     answer: Option<Answer>,
 }
@@ -180,7 +180,7 @@ impl Client {
         Ok(client)
     }
 
-    /// How many channels there are.
+    /// Number of channels that are connected.
     pub(crate) fn channels(&self) -> usize {
         self.links.iter().filter(|it| matches!(it.state, LinkState::Bound(_))).count()
     }
@@ -205,7 +205,7 @@ impl Client {
         })
     }
 
-    /// One of them.
+    /// Sends one request and waits for its answer.
     #[track_caller]
     pub(crate) fn call(&mut self, request: Request) -> Answer {
         let [answer] = self.call_all([request]);
@@ -240,7 +240,7 @@ impl Client {
         }
     }
 
-    /// Reads on all channels.
+    /// Reads answers on all channels.
     pub(crate) fn listen(&mut self) {
         for link in &self.links {
             if let LinkState::Bound(channel) = &link.state {
@@ -348,7 +348,7 @@ impl Client {
             thread::spawn(move || {
                 let result = Connection::bound(address, guid, &session);
                 if let Some(before) = before {
-                    // What was written to it may still be on its way; then it ends.
+                    // Written requests may still be under way; then the connection ends.
                     let _ = before.socket.shutdown(Shutdown::Write);
                 }
                 // Nobody listens any more when the client is done.
@@ -434,8 +434,8 @@ impl Client {
                 None => return,
             },
         };
-        // What has its answer may be used and closed by now: one that comes so late is then asked for
-        // a second time, for all that the server can know.
+        // The open of an answered request may be closed by now: a late break is then repeated, for
+        // all that the server can know.
         let is_open = self.waiting.iter().any(|it| it.id == id && it.answer.is_none());
         if header.command == Command::CREATE && header.status.is_success() && is_open {
             let made = CreateResponse::decode(&message).expect("well-formed").file_id;

@@ -16,7 +16,7 @@ use wire::{Codes, Command, Decode, Dialect, Encode, Header};
 
 use crate::harness::{PASSWORD, USER};
 
-/// How long a connection may take until it can be used.
+/// Longest time until a connection can be used.
 const SETUP_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Credits that a request asks for.
@@ -27,7 +27,7 @@ const CREDITS: u16 = 32;
 pub(crate) struct Session {
     pub(crate) id: u64,
     pub(crate) tree_id: u32,
-    /// The key of its first channel, with which further ones are asked for.
+    /// Key of the first channel, with which further ones are bound.
     key: SigningKey,
 }
 
@@ -41,11 +41,11 @@ pub(crate) struct Connection {
     tree_id: u32,
 }
 
-/// What is said of a request beside its body.
+/// Marks of a request beside its body.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     pub(crate) channel_sequence: u16,
-    /// It was sent before.
+    /// True if it was sent before.
     pub(crate) is_replay: bool,
 }
 
@@ -63,7 +63,7 @@ impl Connection {
         Ok((connection, Session { id, tree_id, key }))
     }
 
-    /// A further one.
+    /// Binds a further connection to the session.
     pub(crate) fn bound(
         address: SocketAddr,
         client_guid: Guid,

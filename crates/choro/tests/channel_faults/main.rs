@@ -32,14 +32,14 @@ const LINKS: usize = 4;
 /// Rounds that every client makes between one event and the next.
 const ROUNDS: u64 = 3;
 
-/// How often each fault occurs.
+/// Number of times that each fault occurs.
 const TIMES: usize = 2;
 
-/// How long a channel is frozen; `CHORO_FREEZE_SECONDS` names another time, which must be shorter
-/// than that in which a break has to be answered.
+/// Time for which a channel is frozen; `CHORO_FREEZE_SECONDS` overrides it, and must be shorter
+/// than the time for a break's acknowledgment.
 const FREEZE: Duration = Duration::from_secs(4);
 
-/// What happens to a link.
+/// A fault of a network link.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fault {
     /// The requests arrive, and their answers do not.
@@ -52,7 +52,7 @@ enum Fault {
     Down,
     /// Nothing is forwarded for a while, and everything then.
     Frozen,
-    /// The connections are reset.
+    /// The connections of the link are reset.
     Reset,
 }
 
@@ -94,7 +94,7 @@ fn check(fault: Fault) {
     let mut destinations = network.destinations(server.port());
     let board = Board::default();
     let done = thread::scope(|scope| {
-        // Whatever is connected from here on is from the clients' machine.
+        // Sockets of this thread belong to the clients' machine.
         let done = scope.spawn(|| {
             network.enter_clients();
             let relay = Relay::new(destinations[0]);
@@ -195,7 +195,7 @@ impl Scene<'_> {
         self.server.log().matches("BreakNotConfirmed").count()
     }
 
-    /// Every client goes on.
+    /// Waits until every client makes progress.
     fn wait_for_rounds(&self, when: &str) {
         let rounds = || self.board.rounds.each_ref().map(|it| it.load(Ordering::Relaxed));
         let before = rounds();

@@ -1,5 +1,5 @@
-//! Two machines and the cables between them: network namespaces with a few pairs of interfaces, gone
-//! with the processes that hold them, however the test ends.
+//! Two machines and the cables between them: network namespaces with a few pairs of interfaces,
+//! removed with the processes that hold them, however the test ends.
 //!
 //! It needs root, iproute2 and util-linux.
 
@@ -10,7 +10,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::harness::namespace::Namespace;
 
-/// A hardware address that nobody has: what is sent to it is dropped by whoever receives it.
+/// Unused hardware address: packets to it are dropped.
 const NOBODY: &str = "02:00:00:00:00:99";
 
 /// A server's machine and its clients', with as many links between them as were asked for.
@@ -48,7 +48,7 @@ impl Network {
         self.server.launcher()
     }
 
-    /// From now on this thread, and those that it starts, are on the clients' machine.
+    /// Moves this thread, and those that it starts, to the clients' machine.
     pub(crate) fn enter_clients(&self) {
         let namespace = std::fs::File::open(format!("/proc/{}/ns/net", self.clients.id()));
         let namespace = namespace.expect("the process lives");
@@ -65,13 +65,13 @@ impl Network {
         Ipv4Addr::new(10, 77, u8::try_from(link).expect("a few links"), 2)
     }
 
-    /// Where the server listens on each of the links.
+    /// Addresses of the server on each of the links.
     pub(crate) fn destinations(&self, port: u16) -> Vec<SocketAddr> {
         (0..self.links).map(|link| (self.server_address(link), port).into()).collect()
     }
 
-    /// From now on what the server sends over a link is dropped; with `both`, what its clients send,
-    /// too. Nobody is told.
+    /// Drops packets of the server over a link; with `both`, also those of its clients. Neither
+    /// side is notified.
     pub(crate) fn drop_packets(&self, link: usize, both: bool) {
         self.send_to(&self.server, format!("s{link}"), self.client_address(link));
         if both {

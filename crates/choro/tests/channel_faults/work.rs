@@ -1,9 +1,9 @@
-//! What the clients do, and what must be true of it afterwards.
+//! Work of the clients, and the conditions that must hold afterwards.
 //!
-//! A round of one client: a new file with a lease, a lock and a WRITE are asked for at once over one
-//! channel; then the file is written, the lock given back, and a file of another client opened, which
-//! takes that one's lease; at last a counter that all share is increased by one under a lock that
-//! the others wait for.
+//! A round of one client: requests for a new file with a lease, a lock and a WRITE at once over one
+//! channel; then it writes the file, releases the lock, and opens a file of another client, whose
+//! lease is broken; at last it increases a shared counter by one under a lock that the others wait
+//! for.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
@@ -27,7 +27,7 @@ use wire::{Command, Decode, FileId, OplockLevel};
 use crate::client::{Answer, Client, Counts, Leases, Request};
 use crate::connection::random;
 
-/// Clients at once.
+/// Clients that work at the same time.
 pub(crate) const CLIENTS: usize = 4;
 
 /// Places in a client's file that are written over and over, and the bytes of each.
@@ -43,12 +43,12 @@ const KEPT_MAX: usize = 4;
 /// Bytes of a small file.
 const SMALL_BYTES: usize = 1000;
 
-/// What a client reads that then reads nothing more, and how often it asks: more than the buffers of
-/// two sockets hold.
+/// READs of a client that then receives nothing more: more bytes than the buffers of two sockets
+/// hold.
 const CLOG_BYTES: u32 = 65_536;
 const CLOG_READS: usize = 400;
 
-/// What the clients know of each other, and what they are told to do.
+/// Shared state of the clients, and their orders.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     /// Held by every client while it is in a round.
@@ -60,7 +60,7 @@ pub(crate) struct Board {
     /// Clients leave the answers on the link [`Board::begin_on`] unread.
     pub(crate) is_clogged: AtomicBool,
     pub(crate) rounds: [AtomicU64; CLIENTS],
-    /// How many channels each has.
+    /// Number of channels of each client.
     pub(crate) channels: [AtomicUsize; CLIENTS],
     leases: Mutex<Vec<Leases>>,
     offers: Mutex<VecDeque<Offer>>,
@@ -75,7 +75,7 @@ struct Offer {
     lease: LeaseKey,
 }
 
-/// What a client was told is done.
+/// A finished order of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     pub(crate) counts: Counts,
@@ -84,33 +84,33 @@ pub(crate) struct Done {
     number: usize,
 }
 
-/// A client at work.
+/// A client with its files and locks.
 #[derive(Debug)]
 struct Worker<'a> {
     client: Client,
     board: &'a Board,
     number: usize,
     round: u64,
-    /// Its own files: what is written over, and what is locked.
+    /// Files of its own: one to write, one to lock.
     data: FileId,
     locks: FileId,
     counter: FileId,
     kept: VecDeque<(FileId, LeaseKey)>,
     lock_count: u32,
-    /// Entries of the list of locks that are used for nothing more.
+    /// Entries of the lock list that are not used any more.
     retired: HashSet<u32>,
     done: Done,
     is_clogged: bool,
     links: Vec<usize>,
 }
 
-/// Works until the board says that it is over. `links` are those of the client's channels.
+/// Works until the board ends the test. `links` are those of the client's channels.
 pub(crate) fn work(client: Client, board: &Board, number: usize, links: Vec<usize>) -> Done {
     board.leases.lock().expect("nobody panics with it").push(client.leases.clone());
     let mut worker = Worker::new(client, board, number, links);
     let mut begun = 0;
     while !board.is_over.load(Ordering::Relaxed) {
-        // Who waits for others answers them meanwhile.
+        // A client that waits for others answers breaks meanwhile.
         let mut in_round = None;
         worker.client.work_until(|_| {
             in_round = board.gate.try_read().ok();
@@ -240,8 +240,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Opens another client's file. When it is open, that client must know that it may not keep what
-    /// it has not written yet: it was told, or closed the file itself.
+    /// Opens another client's file. After that, the other client must know that it lost its cache:
+    /// it received a break, or closed the file itself.
     fn take_offer(&mut self) {
         let mut offers = self.board.offers.lock().expect("nobody panics with it");
         // The newest, of which the lease is held still.
@@ -297,8 +297,8 @@ impl<'a> Worker<'a> {
         self.locked(index, &unlocked);
     }
 
-    /// A LOCK with a number of its own, and the index of its entry: [MS-SMB2] 3.2.4.19. The entry is
-    /// used again after all others, with the next number.
+    /// A LOCK with a sequence number of its own, and the index of its entry: [MS-SMB2] 3.2.4.19.
+    /// The entry is used again after all others, with the next number.
     fn lock(&mut self, file_id: FileId, offset: u64, flags: LockFlags) -> (u32, Request) {
         let (index, number) = loop {
             let count = self.lock_count;
@@ -314,9 +314,9 @@ impl<'a> Worker<'a> {
         (index, Request::new(Command::LOCK, &body))
     }
 
-    /// A LOCK is answered. What was sent over a lost channel may arrive there still: it is known for
-    /// a repetition for as long as its entry is not used for another, since the channel sequence
-    /// keeps no LOCK away ([MS-SMB2] 3.3.5.2.10).
+    /// Handles the answer to a LOCK. Copies sent over a lost channel may arrive still: the server
+    /// recognizes them as long as the entry is not used again, since the channel sequence does not
+    /// reject a LOCK ([MS-SMB2] 3.3.5.2.10).
     fn locked(&mut self, index: u32, answer: &Answer) {
         assert_eq!(answer.status, NtStatus::SUCCESS, "LOCK or UNLOCK, {answer:?}");
         if answer.was_repeated {
@@ -350,7 +350,7 @@ impl<'a> Worker<'a> {
 }
 
 impl Board {
-    /// All that was acknowledged is on the disk, and nothing beside it.
+    /// Verifies that all acknowledged data are on disk, and no others.
     #[track_caller]
     pub(crate) fn verify(&self, share: &Path, done: &[Done]) {
         let read =

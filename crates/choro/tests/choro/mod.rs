@@ -19,7 +19,7 @@ use bench::server::ReservedPort;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// How long a test waits for something that takes milliseconds on an idle machine.
+/// Longest wait of a test for events that take milliseconds on an idle machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The user without rights of every Linux.
@@ -36,7 +36,7 @@ pub fn under_unit() -> Vec<String> {
     vec![script("under_unit.py"), script("choro.service.in")]
 }
 
-/// Returns the launcher that CHORO_LAUNCHER names. It starts servers and no other command: a suite is
+/// Returns the launcher named by CHORO_LAUNCHER. It starts servers and no other command: a suite is
 /// run under a unit file with `scripts/under_unit.py UNIT`.
 fn server_launcher() -> Vec<String> {
     let launcher = std::env::var("CHORO_LAUNCHER").unwrap_or_default();
@@ -48,13 +48,13 @@ fn server_launcher() -> Vec<String> {
 pub struct Site {
     root: TempDir,
     port: ReservedPort,
-    /// The executable and who runs it, if that is not us.
+    /// Executable and user id for commands of another user.
     somebody: Option<(PathBuf, u32)>,
     /// A program and its arguments that start every command, if they are not started directly.
     launcher: Vec<String>,
 }
 
-/// What a command that has ended left behind.
+/// Output and status of an ended command.
 #[derive(Debug)]
 pub struct Outcome(Output);
 
@@ -116,7 +116,7 @@ impl Site {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        // Whoever runs the test may keep the executable where nobody else can reach it.
+        // Other users may be unable to reach the executable's directory.
         let executable = self.path("choro");
         // Not by this process: what other tests start meanwhile would for a moment hold the copy
         // open for writing, and it could not be executed.
@@ -259,7 +259,7 @@ impl Server {
         TcpStream::connect(self.address).expect("the server listens")
     }
 
-    /// Pids of the workers that live, in the order in which they were started.
+    /// Pids of living workers, oldest first.
     pub fn workers(&self) -> Vec<u32> {
         let children = children(self.pid());
         children.into_iter().filter(|pid| !is_notifyd(*pid)).collect()
@@ -306,7 +306,7 @@ impl Drop for Server {
     }
 }
 
-/// Children of a process that live, in the order in which they were started.
+/// Pids of a process's living children, oldest first.
 pub fn children(of: u32) -> Vec<u32> {
     let mut children = Vec::new();
     for entry in fs::read_dir("/proc").expect("it is mounted").flatten() {
@@ -355,7 +355,7 @@ pub fn is_alive(pid: u32) -> bool {
     }
 }
 
-/// Tells others that it is over when it goes, also because a test has failed: nobody waits for ever.
+/// Sets a flag on drop, also when a test fails, so that no thread waits for ever.
 #[derive(Debug)]
 pub struct Over<'a>(pub &'a AtomicBool);
 

@@ -15,7 +15,7 @@ struct Constant {
     expression: String,
 }
 
-/// What a number on the page counts.
+/// Unit of a number on the page.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Unit {
     Bytes,
@@ -99,7 +99,7 @@ impl Constants {
     }
 }
 
-/// What follows `const `, if it is a constant with a value.
+/// Parses the text after `const `, if it is a constant with a value.
 fn constant(text: &str) -> Option<Constant> {
     let (name, rest) = text.split_once(':')?;
     let (kind, rest) = rest.split_once('=')?;

@@ -83,7 +83,7 @@ fn enter(network: &Namespace) {
     move_into_link_name_space(file.as_fd(), kind).expect("we are root");
 }
 
-/// What a third of them each do: connect, negotiate, or log on as nobody in particular.
+/// Connects, negotiates, or logs on anonymously: a third of the strangers each.
 fn come(number: usize, from: IpAddr, to: SocketAddr) -> io::Result<Stranger> {
     let mut stranger = Stranger::connect(from, to, STRANGERS_PATIENCE)?;
     if !number.is_multiple_of(3) {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// Bytes that are generated or compared at a time.
 const BLOCK: usize = 1 << 20;
 
-/// Bytes by eight. The same seed gives the same, and no two blocks are alike: one that is lost, repeated or
-/// moved is found.
+/// Pseudorandom bytes in groups of eight. A seed gives the same bytes each time, and no two blocks
+/// are alike: a lost, repeated or moved block is found.
 fn words(seed: u64) -> impl Iterator<Item = [u8; 8]> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     std::iter::repeat_with(move || {
@@ -54,7 +54,8 @@ pub fn assert_same_file(one: &Path, other: &Path) {
         let same = left_block[..left_count] == right_block[..right_count];
         assert!(
             same,
-            "{} and {} differ in the {BLOCK} bytes from {offset} on ({left_count} and {right_count})",
+            "{} and {} differ in the {BLOCK} bytes from {offset} on \
+             ({left_count} and {right_count})",
             one.display(),
             other.display()
         );
@@ -80,7 +81,7 @@ pub fn assert_same_tree(one: &Path, other: &Path) {
     }
 }
 
-/// What is below a folder, and whether it is a folder.
+/// Entries below a directory, and whether each is a directory.
 fn list_tree(root: &Path) -> BTreeMap<PathBuf, bool> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use super::namespace::Namespace;
 use super::{OTHER_USER, USER, runs_as_root};
 
-/// What makes the view, run in a mount namespace of its own: $1 is a folder to work in and $2 the
-/// folder on which the new file system is mounted.
+/// Script that makes the view, run in a mount namespace of its own: $1 is a working directory and
+/// $2 the mount point of the new file system.
 ///
-/// Inodes of 1 KiB and values in inodes of their own: extended attributes with streams and ACLs then
-/// take no block of the file, which would be counted into its allocation size. The image is sparse.
+/// Inodes of 1 KiB and values in inodes of their own: extended attributes with streams and ACLs
+/// then take no block of the file, which would count into its allocation size. The image is sparse.
 const SETUP: &str = r#"
     truncate -s 8G "$1/image"
     mkfs.ext4 -q -F -I 1024 -O ea_inode,^has_journal "$1/image"
@@ -24,7 +24,7 @@ const SETUP: &str = r#"
 /// A first id for users that the machine does not have.
 const FIRST_ID: u32 = 61_001;
 
-/// The view.
+/// Mount namespace with its own file system.
 #[derive(Debug)]
 pub struct Machine {
     view: Namespace,
@@ -58,7 +58,7 @@ impl Machine {
         root.join(path.strip_prefix("/").expect("paths of a view begin at its root"))
     }
 
-    /// The ids of [`USER`].
+    /// User and group id of [`USER`].
     pub fn owner(&self) -> (u32, u32) {
         self.owner
     }

@@ -34,7 +34,7 @@ use wire::Dialect;
 pub const USER: &str = "tester";
 pub const OTHER_USER: &str = "tester2";
 
-/// The password of both.
+/// Password of both users of the tests.
 pub const PASSWORD: &str = "Passw0rd!";
 
 /// Lines of a server's log that are shown when a test fails.
@@ -64,7 +64,7 @@ pub struct TestServer {
 impl Setup {
     pub fn new() -> Self {
         let site = Site::new();
-        // Whom the server acts as must be able to reach the shares, which are below.
+        // The impersonated user must be able to reach the shares below.
         fs::set_permissions(site.path(""), Permissions::from_mode(0o755)).expect("it is ours");
         Self { site, machine: None, global: String::new(), shares: String::new() }
     }
@@ -89,7 +89,7 @@ impl Setup {
         self.site.path(name)
     }
 
-    /// More lines for `[global]`.
+    /// Adds lines to the section `[global]`.
     pub fn global(mut self, lines: &str) -> Self {
         self.global.push_str(lines);
         self.global.push('\n');
@@ -193,7 +193,7 @@ impl TestServer {
         self.machine.as_ref().map_or_else(|| folder.clone(), |machine| machine.outside(&folder))
     }
 
-    /// What has to stand before a command that runs where the server does.
+    /// Command prefix that enters the server's namespace.
     pub fn launcher(&self) -> Vec<String> {
         self.machine.as_ref().map(Machine::launcher).unwrap_or_default()
     }
@@ -211,7 +211,7 @@ impl TestServer {
         Smbclient::new(self)
     }
 
-    /// Where [`USER`] finds a share.
+    /// Address of a share for [`USER`].
     pub fn destination(&self, share: &str) -> Destination {
         destination(self.site.address(), share)
     }
@@ -297,13 +297,13 @@ pub fn name_in_home(user: &User) -> String {
     first.expect("there is something in it").file_name().into_string().expect("a plain name")
 }
 
-/// Where [`USER`] finds a share of the server at this address.
+/// Address of a share for [`USER`], on the server at this address.
 pub fn destination(address: SocketAddr, share: &str) -> Destination {
     let (user, password) = (USER.to_owned(), PASSWORD.to_owned());
     Destination { address, share: share.to_owned(), user, password }
 }
 
-/// The highest dialect.
+/// Terms with the highest dialect.
 pub fn terms(protection: Protection) -> Terms {
     Terms { dialect: Dialect::SMB_3_1_1, protection }
 }

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A namespace. It lives as long as the process in it, which ends when its standard input is closed.
+/// A namespace. It lives as long as its process, which ends when its standard input is closed.
 #[derive(Debug)]
 pub struct Namespace {
     holder: Child,
@@ -65,7 +65,7 @@ impl Namespace {
         Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "))
     }
 
-    /// The process that holds it: what is in its folder of /proc is that of the namespace.
+    /// Pid of the holding process: its directory in /proc is that of the namespace.
     pub fn id(&self) -> u32 {
         self.holder.id()
     }
@@ -74,7 +74,7 @@ impl Namespace {
     pub fn launcher(&self) -> Vec<String> {
         let folder = format!("/proc/{}/ns", self.id());
         let options = match self.kind {
-            // Where we are need not be there.
+            // The present working directory may be missing there.
             Kind::Mounts => vec![format!("--mount={folder}/mnt"), "--wd=/".to_owned()],
             Kind::Network => vec![format!("--net={folder}/net")],
         };

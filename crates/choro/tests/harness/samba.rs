@@ -15,20 +15,20 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::choro::{PATIENCE, text};
 use super::{PASSWORD, TestServer};
 
-/// Who logs in at Samba: a user that every system has, since Samba wants its users to be the system's.
+/// User for logons at Samba: one that every system has, since Samba requires its users to exist.
 pub const SAMBA_USER: &str = "root";
 
-/// As whom both servers act: a user of every Debian. Samba knows `nobody` as its guest, by a SID that the
-/// user's own token lacks.
+/// User that both servers impersonate, present on every Debian. Samba knows `nobody` as its guest,
+/// by a SID that the user's own token lacks.
 const ACTS_AS: (&str, u32) = ("daemon", 1);
 
-/// What a share keeps in extended attributes, for Samba and for the server under test.
+/// Settings that store everything in extended attributes, for Samba and for the server under test.
 pub const KEEPS_EVERYTHING: &str = "vfs objects = acl_xattr streams_xattr\n\
                                     store dos attributes = yes\n\
                                     ea support = yes\n\
                                     force user = daemon";
 
-/// A running smbd.
+/// A running smbd in a namespace.
 #[derive(Debug)]
 pub struct Samba {
     child: Child,
@@ -117,7 +117,7 @@ fn configuration(site: &Path, address: SocketAddr, share: &str, folder: &Path) -
     config
 }
 
-/// Whether the command succeeded.
+/// Runs a command; true if it succeeded.
 fn run_with_input(command: &mut Command, input: &str) -> bool {
     use std::io::Write;
     let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();

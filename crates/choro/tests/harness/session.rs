@@ -79,7 +79,7 @@ impl Session {
         Ok(CreateResponse::decode(&answer).expect("well-formed").file_id)
     }
 
-    /// What opening with these rights is answered with.
+    /// Returns the status of an open with these rights.
     #[track_caller]
     pub fn try_access(&mut self, path: &str, access: AccessMask) -> NtStatus {
         let options = CreateOptions::default();
@@ -164,7 +164,7 @@ impl Session {
         self.set(file_id, FileInformationClass::BASIC.0, 0, &buffer);
     }
 
-    /// Names and sizes.
+    /// Names and sizes of all streams.
     #[track_caller]
     pub fn streams(&mut self, file_id: FileId) -> Vec<(String, u64)> {
         let bytes = self.query(file_id, FileInformationClass::STREAM.0, 0).unwrap_or_default();
@@ -174,7 +174,7 @@ impl Session {
         streams
     }
 
-    /// Names and values.
+    /// Names and values of all attributes.
     #[track_caller]
     pub fn extended_attributes(&mut self, file_id: FileId) -> Vec<(String, Vec<u8>)> {
         let bytes = self.query(file_id, FileInformationClass::FULL_EA.0, 0);
@@ -196,7 +196,7 @@ impl Session {
         self.set(file_id, FileInformationClass::FULL_EA.0, 0, &buffer);
     }
 
-    /// Owner, group and DACL.
+    /// Reads owner, group and DACL.
     #[track_caller]
     pub fn descriptor(&mut self, file_id: FileId) -> SecurityDescriptor {
         let bytes = self.query(file_id, 0, 7).expect("it may read it");

@@ -13,13 +13,13 @@ use rustix::process::Signal;
 use super::choro::text;
 use super::{PASSWORD, TestServer, USER};
 
-/// How long a client may take for what takes seconds.
+/// Time limit of a client for work that takes seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What `timeout` exits with when the time is up.
+/// Exit code of `timeout` after the limit.
 const TIMED_OUT: i32 = 124;
 
-/// What protects the messages of a client.
+/// Protection of a client's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
     /// Signed only where the dialect demands it (the first TREE_CONNECT of 3.1.1).
@@ -57,7 +57,7 @@ pub struct Smbclient {
     limit: Duration,
 }
 
-/// A client that is connected. It leaves, and is waited for, when this is dropped.
+/// A connected client. Dropping it ends it and waits.
 #[derive(Debug)]
 pub struct Staying {
     child: Child,
@@ -72,7 +72,7 @@ pub struct Watching {
     lines: Receiver<String>,
 }
 
-/// What a client said and how it ended.
+/// Output and status of an ended client.
 #[derive(Debug)]
 pub struct Outcome {
     code: Option<i32>,
@@ -134,7 +134,7 @@ impl Smbclient {
         self
     }
 
-    /// Where the client's own files are.
+    /// Sets the directory of the client's own files.
     pub fn folder(mut self, folder: PathBuf) -> Self {
         self.folder = folder;
         self
@@ -157,7 +157,7 @@ impl Smbclient {
         self.spawn(&[share.to_owned(), format!("--command={}", commands.join(";"))])
     }
 
-    /// Lists the shares.
+    /// Lists the shares of the server.
     #[track_caller]
     pub fn list_shares(&self) -> Outcome {
         self.spawn(&["--list=127.0.0.1".to_owned(), "--grepable".to_owned()])
@@ -245,7 +245,7 @@ impl Watching {
         self.lines.recv_timeout(Duration::from_secs(1)).is_ok()
     }
 
-    /// What was told, up to a line that contains this.
+    /// Returns the lines up to one that contains this.
     #[track_caller]
     pub fn until(&self, last: &str) -> Vec<String> {
         let mut told: Vec<String> = Vec::new();
@@ -270,12 +270,12 @@ impl Drop for Watching {
 }
 
 impl Outcome {
-    /// What the client said, whether it succeeded or not.
+    /// Returns the output, whatever the result.
     pub fn text(self) -> String {
         self.text
     }
 
-    /// What the client said; nothing that it did may have failed.
+    /// Returns the output; every command must have succeeded.
     #[track_caller]
     pub fn succeeds(self) -> String {
         // The exit code is that of the last command.
@@ -284,7 +284,7 @@ impl Outcome {
         self.text
     }
 
-    /// What the client said; something must have failed with this status, and nothing with another.
+    /// Returns the output; a command must have failed with this status, and none with another.
     #[track_caller]
     pub fn fails(self, status: &str) -> String {
         assert!(

@@ -81,7 +81,7 @@ impl Stranger {
         }
     }
 
-    /// Connects to a share.
+    /// Connects to a share; returns the status.
     pub fn tree(&mut self, share: &str) -> io::Result<NtStatus> {
         let path = utf16::to_bytes(&format!(r"\\server\{share}"));
         let request = TreeConnectRequest { path: &path, ..TreeConnectRequest::default() };

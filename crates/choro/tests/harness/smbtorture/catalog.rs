@@ -1,8 +1,8 @@
-//! What smbtorture's tests need: which of them say something about a server, on what share, with
-//! which options, and how long they take.
+//! Requirements of smbtorture's tests: those that apply to a server, their share, options and time
+//! limits.
 //!
 //! A pattern is the name of a test, or its beginning with a `*` behind it. In each table the first
-//! pattern that fits counts.
+//! matching pattern counts.
 
 use super::{OTHER_USER, PASSWORD};
 
@@ -34,7 +34,7 @@ const NOT_RUN: [(&str, &str); 21] = [
     ("smb2.timestamp_resolution.*", "is for file systems with times of whole seconds"),
     ("smb2.twrp.*", "is told the names of snapshots that a script has made"),
     ("smb2.zero-data-ioctl", "a tool to be used by hand"),
-    // These two end in their time limit where nothing is delayed.
+    // These two reach their time limit without a delay.
     ("smb2.aio_delay.*", "is for a share on which every read and write takes two seconds"),
     ("smb2.durable-v2-regressions.*", "is driven by a script that makes a share fail"),
     ("smb2.persistent-open-failover.*", "is for a cluster"),
@@ -61,7 +61,7 @@ const SHARES_OF_TESTS: [(&str, SpecialShare); 6] = [
 const AVAILABLE: SpecialShare =
     SpecialShare { name: "available", lines: "smb3 share cap:continuous availability = yes" };
 
-/// Whose user sees the quotas of all.
+/// Share whose user sees all quotas.
 const QUOTA: SpecialShare = SpecialShare { name: "quota", lines: "admin users = tester" };
 
 /// Shares that tests connect to by themselves.
@@ -78,7 +78,7 @@ pub const DYNAMIC_SHARE: &str = "dynamic_share";
 /// The share that can be connected to, and nobody may enter its folder.
 pub const FORBIDDEN_SHARE: &str = "noperm";
 
-/// What the share of a suite needs.
+/// Share settings of the suites.
 const SHARES_OF_SUITES: [(&str, &str); 8] = [
     ("acls_non_canonical", "acl flag inherited canonicalization = no"),
     ("create_no_streams", "named streams = no"),
@@ -93,7 +93,7 @@ const SHARES_OF_SUITES: [(&str, &str); 8] = [
 /// No local program can interfere, which is when Samba grants durable handles.
 const DURABLE: &str = "kernel share modes = no\nkernel oplocks = no\nposix locking = no";
 
-/// More options for smbtorture.
+/// Additional options of smbtorture for some tests.
 const OPTIONS: [(&str, &str); 3] = [
     // Two of them authenticate anew and expect that what is signed stays valid.
     ("smb2.notify.*", "--client-protection=sign"),
@@ -145,7 +145,7 @@ const HASTY: [&str; 1] = ["smb2.notify.basedir"];
 /// Seconds that a test may take which is not slow by design; such ones take less than six.
 const LIMIT_SECONDS: u32 = 45;
 
-/// How much more than on an idle machine a slow test may take.
+/// Factor for the time of a slow test over an idle machine.
 const LIMIT_FACTOR: u32 = 3;
 
 /// Why a test is not run at all.

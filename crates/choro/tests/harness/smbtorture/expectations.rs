@@ -27,7 +27,7 @@ pub struct Difference {
     pub samba: Verdict,
 }
 
-/// What stands in the last column where this server is worse.
+/// Text of the last column for tests that only Samba passes.
 const WORSE: &str = "Samba passes";
 
 impl Expectations {
@@ -47,7 +47,7 @@ impl Expectations {
         &self.rows
     }
 
-    /// How Samba does in a test.
+    /// Returns the verdict of Samba on a test.
     pub fn samba(&self, test: &str) -> Verdict {
         self.samba.get(test).copied().unwrap_or(Verdict::Pass)
     }

@@ -1,5 +1,5 @@
-//! What a run says about results that are not the expected ones: by suite, and in each suite by what
-//! failed, because one fault often fails many tests.
+//! Report of unexpected results: by suite, and in each suite by failure, because one fault often
+//! fails many tests.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -39,7 +39,7 @@ pub fn differences(differences: &[Difference]) -> String {
     text
 }
 
-/// How many tests of a run passed, and how that compares with Samba.
+/// Returns the number of passed tests, and the comparison with Samba.
 pub fn summary(expectations: &Expectations, results: &BTreeMap<String, Outcome>) -> String {
     let count = |wanted| results.values().filter(|outcome| outcome.verdict == wanted).count();
     let compared = |ours: bool| {

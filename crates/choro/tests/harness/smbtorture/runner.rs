@@ -24,7 +24,7 @@ const LOOK_AGAIN_MAX: usize = 20;
 /// Time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What `timeout` exits with when the time is up: after SIGTERM, and after SIGKILL.
+/// Exit codes of `timeout` after the limit: by SIGTERM, and by SIGKILL.
 const TIME_IS_UP: [i32; 2] = [124, 137];
 
 /// Has a program pause for 20 ms after each message that it sends.
@@ -49,7 +49,7 @@ pub struct Runner<'a> {
     pub logs: PathBuf,
 }
 
-/// Results so far.
+/// Results of the tests so far.
 #[derive(Debug)]
 struct Results {
     start: Instant,
@@ -133,7 +133,7 @@ impl Runner<'_> {
 
     fn run_one(&self, test: &str) -> Outcome {
         let share = catalog::share_of(test);
-        // What the test before left behind after a failure must not make this one fail.
+        // Files left by a failed test must not make this one fail.
         clear_folder(&self.server.share_path(share));
         if test == "smb2.lease.dynamic_share" {
             self.make_dynamic_folders();
@@ -221,7 +221,7 @@ impl Results {
         }
     }
 
-    /// Test, verdict, seconds, message.
+    /// Columns: test, verdict, seconds, message.
     fn table(&self) -> String {
         let rows = self.outcomes.iter().map(|(test, outcome)| {
             let seconds = self.seconds.get(test).copied().unwrap_or_default();

@@ -1,11 +1,11 @@
-//! What became of a test, by what smbtorture prints in the subunit protocol.
+//! Verdict on a test, from smbtorture's output in the subunit protocol.
 
 use std::fmt;
 
 /// Characters of a failure's message that are kept.
 const MESSAGE_CHARS: usize = 300;
 
-/// What became of a test.
+/// Verdict on a test of smbtorture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     Pass,
