@@ -27,7 +27,7 @@ pub(crate) fn read(messaging: &mut Messaging, message: &Message) -> Asked {
         MessageKind::ANNOUNCE => {
             let outcome = Announcement::decode(&message.data)
                 // To be seen in whatever detail is logged.
-                .map(|Announcement { text }| tracing::warn!("announced: {text:?}"))
+                .map(|Announcement { text }| tracing::warn!("announcement: {text:?}"))
                 .map_or_else(unreadable, |()| Ok(0));
             tell_done(messaging, sender, kind, outcome);
         }
@@ -46,7 +46,7 @@ pub(crate) fn read(messaging: &mut Messaging, message: &Message) -> Asked {
             let is_set = outcome.is_ok();
             tell_done(messaging, sender, kind, outcome);
             if let (true, Some(log_level)) = (is_set, log_level) {
-                tracing::info!("the log has level {log_level} until the configuration is read");
+                tracing::info!("log level is {log_level} until the next reload");
                 return Asked::LogLevel(log_level);
             }
         }
@@ -67,11 +67,11 @@ pub(crate) fn tell_done(
 
 /// The outcome of a message whose data cannot be read.
 pub(crate) fn unreadable() -> Result<u64, String> {
-    Err("the message cannot be read".to_owned())
+    Err("cannot decode the message".to_owned())
 }
 
 fn send(messaging: &mut Messaging, to: ServerId, kind: MessageKind, data: &[u8]) {
     if let Err(error) = messaging.send(Instant::now(), to, &Content::new(kind, data)) {
-        tracing::debug!("no {kind:?} to {to}: {error}");
+        tracing::debug!("cannot send {kind:?} to {to}: {error}");
     }
 }

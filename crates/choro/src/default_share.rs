@@ -68,7 +68,7 @@ impl DefaultShare {
             env::var_os("HOME")
                 .map(PathBuf::from)
                 .filter(|home| home.is_absolute())
-                .context("HOME is not set, so there is no place for a default share; use --config")
+                .context("HOME is not set, so the default share has no directory; use --config")
         };
         let path = match path {
             Some(path) => std::path::absolute(path)?,

@@ -75,14 +75,14 @@ fn verify_writers(path: &Path, metadata: &Metadata, sid: &Sid) -> anyhow::Result
     let own = rustix::process::getuid().as_raw();
     ensure!(
         metadata.uid() == 0 || metadata.uid() == own,
-        "{path} belongs to the user with id {}, who could have put the SID there: if {sid} is right, \
-         give the file to whom the server runs as, else remove it",
+        "{path} belongs to the user with id {}, who could have replaced the SID: if {sid} is \
+         right, change the file's owner to the server's user, else remove the file",
         metadata.uid()
     );
     ensure!(
         mode & OTHERS_WRITE == 0,
-        "{path} can be written to by others (mode {mode:04o}), who could have put the SID there: if {sid} \
-         is right, chmod {FILE_MODE:o} the file, else remove it"
+        "{path} is writable by others (mode {mode:04o}), who could have replaced the SID: \
+         if {sid} is right, chmod {FILE_MODE:o} the file, else remove it"
     );
     Ok(())
 }

@@ -175,7 +175,8 @@ impl Write for Sink {
             None => 0,
         };
         if left_out > 0 {
-            let note = format!("{left_out} lines are left out: more than this process may write\n");
+            let note =
+                format!("{left_out} log lines were dropped: this process exceeded its rate\n");
             output.write(note.as_bytes())?;
         }
         output.write(&line::escaped(line))?;

@@ -50,7 +50,7 @@ impl std::fmt::Display for Multichannel {
             Self::On => f.write_str("on"),
             Self::Off => f.write_str("off: `server multi channel support = no`"),
             Self::Unsupported(why) => {
-                write!(f, "off: this platform does not tell what clients have acknowledged ({why})")
+                write!(f, "off: this platform does not report acknowledged bytes ({why})")
             }
         }
     }

@@ -97,7 +97,7 @@ impl Observer {
         self.find()?;
         let connected = self.connected();
         if let Err(why) = &connected {
-            self.remark(format!("clients and sessions are not known: {why:#}"));
+            self.remark(format!("clients and sessions are unknown: {why:#}"));
         }
         let is_known = connected.is_ok();
         let (clients, sessions) = connected.unwrap_or_default();
@@ -140,7 +140,7 @@ impl Observer {
             !has_ended
         });
         let classes = self.classes().unwrap_or_else(|why| {
-            self.remark(format!("classes are not known: {why}"));
+            self.remark(format!("classes of service are unknown: {why}"));
             Vec::new()
         });
         Ok(Look {
@@ -183,7 +183,7 @@ impl Observer {
                     user: String::new(),
                 }),
                 Err(error) => {
-                    self.remark(format!("worker {pid} cannot be looked at: {error}"));
+                    self.remark(format!("cannot read the page of worker {pid}: {error}"));
                 }
             }
         }

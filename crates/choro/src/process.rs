@@ -47,7 +47,7 @@ pub(crate) fn begin(name: &CStr, supervisor_pid: u32) -> anyhow::Result<()> {
 /// socket tells us.
 fn bind_life_to(supervisor_pid: u32) -> anyhow::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
-        .context("cannot bind to the supervisor's life")?;
+        .context("cannot tie this process to the supervisor")?;
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
     if parent.and_then(|pid| u32::try_from(pid).ok()) != Some(supervisor_pid) {
         bail!("the supervisor is gone");

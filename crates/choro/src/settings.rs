@@ -61,7 +61,7 @@ impl Settings {
                 Ok(false) => Source::Default(DefaultShare::for_this_user(None)?),
                 // A file that may not be looked at is not a file that is absent.
                 Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(error).with_context(|| format!("cannot look at {CONFIG_FILE}"));
+                    return Err(error).with_context(|| format!("cannot examine {CONFIG_FILE}"));
                 }
                 Err(_) => Source::Default(DefaultShare::for_this_user(None)?),
             },

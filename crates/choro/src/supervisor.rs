@@ -138,14 +138,14 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let logons = LogonPage::create(&lock)
         .with_context(|| format!("page of logons in {}", lock.display()))?;
     // Its times are those of the machine's clock, which begins anew with the machine.
-    FailedLogonPage::create(&lock).context("cannot make the page of failed logons")?;
+    FailedLogonPage::create(&lock).context("cannot create the page of failed logons")?;
     let qos = make_qos(&lock, &settings)?;
     let files = make_files(&lock, &settings.directories.state)?;
     let how = messaging_settings(&settings.config.global)?;
     let messaging = Messaging::init(&lock, registry.server_id(), how)
         .context("cannot join the server's messages")?;
     messaging::transport::remove_stale(&lock, how.kind)
-        .context("cannot remove what the last server left")?;
+        .context("cannot remove files of the last server")?;
     let listeners = reloading::bind(&mut settings)?;
     let command = WorkerCommand {
         config: effective::path(&lock),
@@ -154,7 +154,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         log_level: None,
     };
     effective::write(&command.config, &settings.config)?;
-    let events = Events::new().context("cannot poll")?;
+    let events = Events::new().context("cannot create the event loop")?;
     for descriptor in signals.descriptors() {
         events.add(descriptor, Event::Signal)?;
     }
@@ -172,7 +172,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     .context("/proc")?;
     if !may_fork {
         tracing::info!(
-            "workers are exec'ed: the name service keeps something open in this process"
+            "workers are exec'ed: the name service keeps descriptors open in this process"
         );
     }
     let supervisor = Supervisor {
@@ -259,7 +259,9 @@ impl Supervisor {
             self.refusals.next_timeout(),
         ];
         let next = next.into_iter().flatten().min();
-        self.events.wait(next.map(|at| at.saturating_duration_since(now))).context("cannot poll")
+        self.events
+            .wait(next.map(|at| at.saturating_duration_since(now)))
+            .context("cannot wait for events")
     }
 
     fn handle_event(&mut self, event: Event, signals: &mut Signals) {
@@ -303,7 +305,7 @@ impl Supervisor {
             self.watch_listeners(true);
         }
         if self.stop_deadline.is_some_and(|deadline| deadline <= now) && !self.killed {
-            tracing::warn!("{} workers did not finish and are killed", self.workers.len());
+            tracing::warn!("killing {} workers that did not finish in time", self.workers.len());
             self.workers.kill_all();
             self.notifyd.kill();
             self.killed = true;
@@ -312,7 +314,7 @@ impl Supervisor {
         self.messaging.flush(now);
         let dropped = self.messaging.take_dropped().messages;
         if dropped > 0 {
-            tracing::warn!("{dropped} messages found no room at their receivers and are dropped");
+            tracing::warn!("{dropped} messages were dropped: the receivers' queues are full");
         }
     }
 
@@ -341,7 +343,7 @@ impl Supervisor {
             && let Err(error) =
                 self.events.add(process.control(), Event::Worker(process.server_id.pid))
         {
-            tracing::error!("notifyd will not be heard: {error}");
+            tracing::error!("cannot receive messages from notifyd: {error}");
         }
         None
     }
@@ -383,7 +385,7 @@ impl Supervisor {
         match worker.receive() {
             Ok(Received::Message(ToSupervisor::Ready { unique_id })) => {
                 if unique_id != worker.server_id.unique_id {
-                    tracing::error!("worker {pid} goes by another id than it was given");
+                    tracing::error!("worker {pid} reported a wrong id");
                     workers::kill(pid, rustix::process::Signal::KILL);
                     return;
                 }
@@ -411,7 +413,7 @@ impl Supervisor {
                 if self.notifyd.is_ready(unique_id) {
                     self.workers.tell_serving(&ToWorker::WatchAgain);
                 } else {
-                    tracing::error!("notifyd {pid} goes by another id than it was given");
+                    tracing::error!("notifyd {pid} reported a wrong id");
                     workers::kill(pid, rustix::process::Signal::KILL);
                 }
             }
@@ -492,14 +494,14 @@ impl Supervisor {
         match self.registry.remove_all_of(dead) {
             Ok(removed) if removed == tables::Removed::default() => {}
             Ok(removed) => tracing::info!("workers {pids:?} left records behind: {removed:?}"),
-            Err(error) => tracing::error!("records of workers {pids:?} stay behind: {error}"),
+            Err(error) => tracing::error!("cannot remove records of workers {pids:?}: {error}"),
         }
     }
 
     /// Nobody counts there any more.
     fn remove_page(&self, ServerId { pid, unique_id }: ServerId) {
         if let Err(error) = trace::remove(&self.settings.directories.lock, pid, unique_id) {
-            tracing::warn!("the page of worker {pid} stays behind: {error}");
+            tracing::warn!("cannot remove the page of worker {pid}: {error}");
         }
     }
 
@@ -518,10 +520,10 @@ impl Supervisor {
             match mended {
                 Ok(Mended { was_damaged: false, .. }) => {}
                 Ok(Mended { chains_lost, records_lost, .. }) => tracing::warn!(
-                    "{table} was left in disorder and is written anew; {chains_lost} chains and \
+                    "{table} was damaged and has been rebuilt; {chains_lost} chains and \
                      {records_lost} records are lost"
                 ),
-                Err(error) => tracing::error!("{table} cannot be looked through: {error}"),
+                Err(error) => tracing::error!("cannot check {table}: {error}"),
             }
         }
     }
@@ -530,7 +532,7 @@ impl Supervisor {
     fn tell(&mut self, looks: Result<Vec<(FileKey, Vec<ServerId>)>, TableError>) {
         let looks = match looks {
             Ok(looks) => looks,
-            Err(error) => return tracing::error!("the table of files: {error}"),
+            Err(error) => return tracing::error!("cannot update the table of files: {error}"),
         };
         for (file, servers) in looks {
             // The supervisor itself is an heir only until there is a worker.
@@ -563,7 +565,7 @@ impl Supervisor {
         let is_wanted = matches!(worker.state, WorkerState::Idle | WorkerState::Serving);
         if failed && is_wanted {
             let pause = self.backoff.record_failure(Instant::now());
-            tracing::warn!("no worker is started for {pause:?}");
+            tracing::warn!("next worker starts in {pause:?}");
         }
     }
 
@@ -586,16 +588,16 @@ impl Supervisor {
 fn make_qos(lock: &Path, settings: &Settings) -> anyhow::Result<QosPage> {
     QosPage::create(lock)
         .inspect(|page| page.configure(settings.config.classes.iter().map(|it| &it.class)))
-        .with_context(|| format!("figures of classes in {}", lock.display()))
+        .with_context(|| format!("cannot create the page of classes in {}", lock.display()))
 }
 
 /// Makes the table of files, with the persistent opens that the last run of the server left.
 fn make_files(lock: &Path, state: &Path) -> anyhow::Result<FileTable> {
-    let files = FileTable::create(lock, state).context("cannot make the table of files")?;
+    let files = FileTable::create(lock, state).context("cannot create the table of files")?;
     // A server that has lost what it kept is worth more to everyone than none.
     let restored = files.restore(machine_clock());
     if restored.is_ok_and(|it| it.was_mended) {
-        tracing::warn!("persistent_opens.tdb was left in disorder and is written anew");
+        tracing::warn!("persistent_opens.tdb was damaged and has been rebuilt");
     }
     match restored {
         Ok(Restored { opens: 0, damaged: 0, .. }) => {}
@@ -604,10 +606,10 @@ fn make_files(lock: &Path, state: &Path) -> anyhow::Result<FileTable> {
         }
         Ok(Restored { opens, damaged, .. }) => {
             tracing::error!(
-                "{opens} persistent opens came back, {damaged} were damaged and are lost"
+                "{opens} persistent opens were restored; {damaged} were damaged and are lost"
             );
         }
-        Err(error) => tracing::error!("persistent opens did not come back: {error}"),
+        Err(error) => tracing::error!("cannot restore persistent opens: {error}"),
     }
     Ok(files)
 }

@@ -124,8 +124,8 @@ impl fmt::Display for UsersError {
             Self::NoSuchUser(name) => write!(f, "there is no user '{name}'"),
             Self::NotPrivate { path, mode } => write!(
                 f,
-                "{} can be read or written by others (mode {mode:04o}), so its password hashes must \
-                 be taken for known; set new passwords, or if you are sure: chmod 600 {0}",
+                "{} can be read or written by others (mode {mode:04o}), who may know its password \
+                 hashes; set new passwords, or if you are sure: chmod 600 {0}",
                 path.display()
             ),
             Self::NotOurs { path, owner } => write!(

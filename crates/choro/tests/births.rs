@@ -229,7 +229,7 @@ fn workers_that_cannot_start_are_not_started_in_a_loop() {
         signal_process(worker, Signal::KILL);
     }
     server.wait_for_log("failed with status 1 before it had a client");
-    server.wait_for_log("no worker is started for 1.6s");
+    server.wait_for_log("next worker starts in 1.6s");
     let started = server.log().matches("before it had a client").count();
     assert!(started < 20, "{}", server.log());
     let client = server.connect();

@@ -191,7 +191,7 @@ fn what_clients_of_roots_server_make_belongs_to_a_system_user_made_for_it() {
     let mode = fs::metadata(machine.outside("/srv/choro")).expect("it exists").mode();
     assert_eq!(mode & 0o7777, 0o770);
     let log = server.stop();
-    assert!(log.contains("made the system user choro-share"), "{log}");
+    assert!(log.contains("created the system user choro-share"), "{log}");
     assert!(!log.contains("WARN"), "{log}");
 }
 

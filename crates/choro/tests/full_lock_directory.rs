@@ -67,7 +67,7 @@ fn clients_leave_room_in_the_lock_directory_and_a_full_one_ends_no_worker() {
     let filler = outside.join(lock.strip_prefix("/").expect("it is absolute")).join("filler");
     fill(&filler);
     let late: Vec<Session> = (0..LATE_CLIENTS).map(|_| connect(&server)).collect();
-    let began_without_room = || server.log().contains("this worker cannot be traced");
+    let began_without_room = || server.log().contains("cannot create the page for tracing");
     wait_until(began_without_room, || server.log());
     drop(late);
     let answers = [NtStatus::SUCCESS, NtStatus::INSUFFICIENT_RESOURCES];

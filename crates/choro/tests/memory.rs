@@ -88,7 +88,7 @@ fn a_frame_that_is_not_whole_in_time_ends_its_connection_and_no_other() {
     // Longer than a frame has, so that a server that never ends it is not waited for in vain.
     stream.set_read_timeout(Some(2 * FRAME_TIMEOUT)).expect("it is a socket");
     assert_eq!(stream.read(&mut [0]).expect("the server ends it"), 0);
-    server.server().wait_for_log("a frame was not whole in time");
+    server.server().wait_for_log("a frame did not arrive in time");
     open(&mut first, Purpose::NewFile, "file").expect("it is served");
     server.stop();
 }

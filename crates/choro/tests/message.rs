@@ -226,7 +226,7 @@ fn a_broadcast_is_in_the_log_once_for_each_process() {
     signal_process(child.id(), Signal::TERM);
     child.wait().expect("it is our child");
     assert_eq!(said, "5 processes wrote it to the log.\n");
-    assert_eq!(log.matches(r#"announced: "the \"test\" begins""#).count(), 5, "{log}");
+    assert_eq!(log.matches(r#"announcement: "the \"test\" begins""#).count(), 5, "{log}");
 }
 
 #[test]

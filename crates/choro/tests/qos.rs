@@ -306,7 +306,7 @@ fn a_client_that_sends_beyond_its_window_is_gone_and_nobody_else_notices() {
         }
     });
     assert!(had >= 8);
-    let ended = || server.log().matches("is ended: Sequence").count();
+    let ended = || server.log().matches("is outside the sequence window").count();
     wait_until(|| ended() == 2, || server.log());
 }
 

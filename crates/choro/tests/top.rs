@@ -547,6 +547,6 @@ fn without_a_terminal_the_screen_is_refused_and_without_a_server_all_is() {
     let site = harness::choro::Site::new();
     for command in [&["top", "--json"][..], &["metrics", "--listen", "127.0.0.1:0"]] {
         let error = site.run(command).fails(1);
-        assert!(error.starts_with("choro: no server has run on "), "{error}");
+        assert!(error.starts_with("choro: no server has run in "), "{error}");
     }
 }

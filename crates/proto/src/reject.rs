@@ -334,3 +334,34 @@ pub enum Disconnect {
     /// A 3.1.1 client, whose negotiation is protected otherwise, asks to validate it.
     ValidationNotWanted,
 }
+
+impl std::fmt::Display for Disconnect {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let reason = match self {
+            Self::BreakNotConfirmed => "a break notification was not acknowledged by TCP in time",
+            Self::Crowded => "another client needs the place, and no user has logged on",
+            Self::CompressionNotNegotiated => "compression was not negotiated",
+            Self::Administrator => "the server or an administrator ended it",
+            Self::Malformed(error) => return write!(f, "malformed message: {error}"),
+            Self::NegotiationChanged => "the negotiation was changed on the way",
+            Self::NegotiatedTwice => "NEGOTIATE was sent twice",
+            Self::GuestBesideUser => "a guest may not share the worker of a user elsewhere",
+            Self::NotNegotiated => "the first message was not NEGOTIATE",
+            Self::NoncesExhausted => "the session has used up its nonces",
+            Self::ResponseFromClient => "the client sent a response",
+            Self::Sealed(error) => return write!(f, "cannot decrypt a message: {error}"),
+            Self::SealedForAnotherSession => "an encrypted message names another session",
+            Self::Sequence(SequenceError::OutsideWindow { message_id }) => {
+                return write!(f, "message id {message_id} is outside the sequence window");
+            }
+            Self::Sequence(SequenceError::UsedTwice { message_id }) => {
+                return write!(f, "message id {message_id} was used twice");
+            }
+            Self::Smb1Only => "the client speaks SMB 1 only",
+            Self::TooSlow => "no user logged on in time, or a guest connected to no share",
+            Self::TreeConnectNotSigned => "a TREE_CONNECT in dialect 3.1.1 was not signed",
+            Self::ValidationNotWanted => "FSCTL_VALIDATE_NEGOTIATE_INFO is not allowed in 3.1.1",
+        };
+        f.write_str(reason)
+    }
+}

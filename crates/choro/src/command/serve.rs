@@ -51,7 +51,7 @@ impl Serve {
             tracing::warn!("{warning}");
         }
         let started = supervisor::start(settings)?;
-        match worker::ring_error().context("no way to wait")? {
+        match worker::ring_error().context("cannot create the event loop")? {
             None => tracing::info!("clients are served through io_uring"),
             Some(error) => {
                 tracing::info!("clients are served through epoll and threads: io_uring: {error}");

@@ -46,7 +46,7 @@ pub(super) fn make(path: &Path, mode: u32) -> anyhow::Result<bool> {
 /// The folder cannot be created or is not a directory, or there is no user to serve it as.
 pub(super) fn prepare_for_root(path: &Path) -> anyhow::Result<String> {
     let is_new = make(path, 0o700)?;
-    let looking = || format!("cannot look at {}", path.display());
+    let looking = || format!("cannot examine {}", path.display());
     let owner = Uid::from_raw(fs::metadata(path).with_context(looking)?.uid());
     if !owner.is_root() {
         let user = User::from_uid(owner).context("cannot look up users")?;

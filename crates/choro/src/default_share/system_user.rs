@@ -34,7 +34,8 @@ pub(super) fn find_or_make() -> anyhow::Result<User> {
         Some(user) => user,
         None => {
             make()?;
-            find()?.with_context(|| format!("{MAKER} has made {NAME}, and nobody finds it"))?
+            find()?
+                .with_context(|| format!("{MAKER} has made {NAME}, but the user cannot be found"))?
         }
     };
     if user.uid.is_root() {
@@ -55,7 +56,7 @@ fn make() -> anyhow::Result<()> {
         .output();
     let why = match output {
         Ok(output) if output.status.success() => {
-            tracing::info!("made the system user {NAME}, as whom the default share is served");
+            tracing::info!("created the system user {NAME} for the default share");
             return Ok(());
         }
         Ok(output) => match String::from_utf8_lossy(&output.stderr).trim() {
@@ -65,8 +66,8 @@ fn make() -> anyhow::Result<()> {
         Err(error) => format!("{MAKER}: {error}"),
     };
     bail!(
-        "the default share is served as the system user {NAME}, who does not exist and could not be \
-         made ({why}). Make it and start again: {MAKER} {}",
+        "the default share needs the system user {NAME}, which could not be created ({why}). \
+         Create it and start again: {MAKER} {}",
         MAKER_ARGUMENTS.join(" ")
     )
 }

@@ -200,7 +200,7 @@ impl<D: Drivers> Detected<D> {
         match self.drivers.receive_queues(link) {
             Some((1, by)) => Found::new(false, format!("1 receive queue, {by}")),
             Some((count, by)) => Found::new(count > 1, format!("{count} receive queues, {by}")),
-            None => Found::new(false, "the driver tells no queues"),
+            None => Found::new(false, "the driver reports no queues"),
         }
     }
 }

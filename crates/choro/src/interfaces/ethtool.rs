@@ -59,7 +59,10 @@ fn family() -> io::Result<u16> {
         let id = attribute(body.get(HEADER_BYTES..)?, CTRL_ATTR_FAMILY_ID)?;
         id.try_into().ok().map(u16::from_ne_bytes)
     })?;
-    found.into_iter().next().ok_or_else(|| io::Error::other("the kernel knows no ethtool"))
+    found
+        .into_iter()
+        .next()
+        .ok_or_else(|| io::Error::other("the kernel has no ethtool over netlink"))
 }
 
 fn header(command: u8) -> Vec<u8> {

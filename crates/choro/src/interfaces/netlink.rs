@@ -74,7 +74,7 @@ pub(super) fn ask<T>(
             return Ok(found);
         }
     }
-    Err(io::Error::other("the kernel's list does not end"))
+    Err(io::Error::other("the kernel's list is too long"))
 }
 
 fn request(extent: Extent, kind: u16, body: &[u8]) -> Vec<u8> {

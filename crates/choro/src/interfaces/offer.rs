@@ -84,10 +84,10 @@ impl Withheld {
         match self {
             Self::Down => "the interface is down or has no carrier, or the address is not settled",
             Self::Hidden => "`server multi channel hidden interfaces` names it",
-            Self::LinkLocal => "it is link-local: nobody finds it without its interface",
-            Self::Loopback => "it is the loopback's, and there are others",
+            Self::LinkLocal => "it is link-local: clients cannot use it without an interface",
+            Self::Loopback => "it is a loopback address, and there are others",
             Self::NotNamed => "`interfaces` does not name it",
-            Self::TooMany => "there are more addresses than clients have room for",
+            Self::TooMany => "the list is full",
         }
     }
 }

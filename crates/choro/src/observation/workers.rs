@@ -23,10 +23,10 @@ pub(crate) fn live_workers(lock_dir: &Path) -> anyhow::Result<Vec<(u32, u64)>> {
     let mut workers = match trace::workers(lock_dir) {
         Ok(workers) => workers,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            bail!("no server has run on {}", lock_dir.display())
+            bail!("no server has run in {}", lock_dir.display())
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            bail!("you may not look into {}: its group may", directory.display())
+            bail!("permission denied for {}: only its group may read it", directory.display())
         }
         Err(error) => {
             return Err(error).with_context(|| format!("cannot read {}", directory.display()));

@@ -83,7 +83,7 @@ impl Supervisor {
             Verdict::Refuse(refusal) => return self.turn_away(socket, peer, refusal),
         }
         if let Err(error) = listeners::prepare_client(&socket) {
-            tracing::debug!("{peer}: gone before it was served: {error}");
+            tracing::debug!("{peer}: disconnected before it was served: {error}");
             return;
         }
         match self.workers.hand_over(socket) {
@@ -126,7 +126,7 @@ impl Supervisor {
     /// Ends a guest's worker. Its place is free at once, and the worker has some seconds to end.
     fn end_guest(&mut self) {
         if let Some(pid) = self.clients.take_guest() {
-            tracing::debug!("the guest of worker {pid} makes room");
+            tracing::debug!("the guest of worker {pid} is disconnected to make room");
             self.workers.end(pid);
         }
     }

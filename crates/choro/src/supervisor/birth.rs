@@ -42,7 +42,7 @@ impl Started {
         log::close();
         let tables = Tables::inherit(registry, files, server_id, &settings.config)?;
         let kept: Vec<BorrowedFd<'_>> = tables.descriptors().chain([control.as_fd()]).collect();
-        tables::close_all_but(&kept).context("cannot close what is the supervisor's")?;
+        tables::close_all_but(&kept).context("cannot close descriptors of the supervisor")?;
         process::begin(process::WORKER, supervisor_pid)?;
         let nothing = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .context("/dev/null")?;

@@ -46,10 +46,10 @@ fn create_one(directory: &Path, mode: u32) -> anyhow::Result<()> {
     let name = directory.display();
     let opened = open_or_make(directory, mode)
         .with_context(|| format!("cannot use the directory {name}"))?;
-    let stat = fs::fstat(&opened).with_context(|| format!("cannot look at {name}"))?;
+    let stat = fs::fstat(&opened).with_context(|| format!("cannot examine {name}"))?;
     let has = stat.st_mode & 0o7777;
     if has & STICKY != 0 {
-        bail!("{name} is for everybody's files (mode {has:04o}); the server needs one of its own");
+        bail!("{name} is a shared directory (mode {has:04o}); the server needs one of its own");
     }
     if has & 0o777 & !mode == 0 {
         return Ok(());
@@ -82,7 +82,7 @@ fn open_or_make(directory: &Path, mode: u32) -> anyhow::Result<OwnedFd> {
             }
             FileType::Symlink => {
                 links += 1;
-                ensure!(links <= LINKS_MAX, "{} leads through too many links", next_path.display());
+                ensure!(links <= LINKS_MAX, "{} has too many symbolic links", next_path.display());
                 let target = fs::readlinkat(&next, c"", Vec::new())?.into_bytes();
                 let target = PathBuf::from(OsString::from_vec(target));
                 if target.is_absolute() {
@@ -90,7 +90,7 @@ fn open_or_make(directory: &Path, mode: u32) -> anyhow::Result<OwnedFd> {
                 }
                 to_go.extend(names(&target));
             }
-            _ => bail!("{} is no directory", next_path.display()),
+            _ => bail!("{} is not a directory", next_path.display()),
         }
     }
     Ok(at)
@@ -126,7 +126,7 @@ fn verify_owner(path: &Path, stat: &Stat) -> anyhow::Result<()> {
     let own = rustix::process::geteuid().as_raw();
     ensure!(
         stat.st_uid == 0 || stat.st_uid == own,
-        "{} belongs to the user with id {}, who could put something else in its place",
+        "{} belongs to the user with id {}, who could replace it",
         path.display(),
         stat.st_uid
     );
@@ -143,8 +143,7 @@ fn verify_writers(path: &Path, stat: &Stat) -> anyhow::Result<()> {
     let others_write = mode & OTHERS_WRITE != 0;
     ensure!(
         mode & STICKY != 0 || !(group_writes || others_write),
-        "{} can be written to by others (mode {mode:04o}, group {}), who could put something else in \
-         its place",
+        "{} is writable by others (mode {mode:04o}, group {}), who could replace it",
         path.display(),
         stat.st_gid
     );
@@ -210,8 +209,8 @@ mod tests {
         let root = tempfile::tempdir().expect("there is space");
         let open = root.path().join("open");
         make(&open, 0o777);
-        refuses(&open, "can be written to by others");
-        refuses(&open.join("below/choro"), "can be written to by others");
+        refuses(&open, "is writable by others");
+        refuses(&open.join("below/choro"), "is writable by others");
         assert!(!open.join("below").exists(), "something was made there");
     }
 
@@ -245,12 +244,12 @@ mod tests {
         symlink(root.path().join("run"), &absolute).expect("it is new");
         create_one(&absolute.join("other"), OPEN_MODE).expect("it is ours");
         assert!(root.path().join("run/other").is_dir());
-        refuses(&root.path().join("var/loop/choro"), "too many links");
+        refuses(&root.path().join("var/loop/choro"), "too many symbolic links");
         if rustix::process::geteuid().is_root() {
             lchown(&absolute, Some(NOBODY), Some(NOBODY)).expect("we are root");
             refuses(&absolute.join("other"), "belongs to the user with id 65534");
         }
         fs::write(root.path().join("file"), "").expect("there is space");
-        refuses(&root.path().join("file"), "is no directory");
+        refuses(&root.path().join("file"), "is not a directory");
     }
 }

@@ -71,7 +71,7 @@ impl Events {
     /// Stops to poll a source.
     pub(super) fn remove(&self, source: impl AsFd) {
         if let Err(error) = epoll::delete(&self.0, source) {
-            tracing::debug!("was not polled: {error}");
+            tracing::debug!("cannot stop polling a descriptor: {error}");
         }
     }
 

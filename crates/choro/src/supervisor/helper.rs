@@ -85,7 +85,7 @@ impl Helper {
             self.backoff.record_success();
         } else {
             let pause = self.backoff.record_failure(Instant::now());
-            tracing::warn!("{} is not started for {pause:?}", self.name);
+            tracing::warn!("{} starts again in {pause:?}", self.name);
         }
         Some(process.server_id)
     }

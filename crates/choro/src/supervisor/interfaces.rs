@@ -20,7 +20,7 @@ pub(super) fn wanted(global: &Global) -> anyhow::Result<Vec<SocketAddr>> {
     let machine = addresses::list().context("cannot list the addresses of this machine")?;
     let chosen = choose(&global.interfaces, &machine);
     if chosen.is_empty() {
-        bail!("`interfaces` names no interface or address of this machine");
+        bail!("`interfaces` matches no interface or address of this machine");
     }
     Ok(listeners::wanted(&chosen, &global.smb_ports))
 }

@@ -109,7 +109,7 @@ pub(super) fn prepare_client(socket: &OwnedFd) -> io::Result<()> {
 /// of it.
 pub(super) fn turn_away(socket: OwnedFd) {
     if let Err(error) = sockopt::set_socket_linger(&socket, Some(Duration::ZERO)) {
-        tracing::debug!("a client that is turned away waits for the end: {error}");
+        tracing::debug!("cannot reset a refused connection: {error}");
     }
 }
 

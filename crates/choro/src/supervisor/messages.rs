@@ -53,7 +53,7 @@ impl Supervisor {
         let data = Processes(all.take(PROCESSES_MAX).collect()).encode();
         let content = Content::new(MessageKind::PROCESSES, &data);
         if let Err(error) = self.messaging.send(Instant::now(), to, &content) {
-            tracing::debug!("{to} asked for the processes and is gone: {error}");
+            tracing::debug!("cannot send the processes to {to}: {error}");
         }
     }
 }

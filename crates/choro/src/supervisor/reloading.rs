@@ -24,7 +24,9 @@ impl Supervisor {
         let loaded = self.load_again();
         match &loaded {
             Ok(()) => tracing::info!("configuration {} is in effect", self.command.generation),
-            Err(error) => tracing::error!("the old configuration stays in effect: {error:#}"),
+            Err(error) => {
+                tracing::error!("reload failed, the old configuration stays in effect: {error:#}")
+            }
         }
         service_manager::notify("READY=1\n");
         loaded
@@ -35,7 +37,7 @@ impl Supervisor {
         let config = Arc::make_mut(&mut settings.config);
         let kept = config.keep_global(&self.settings.config, PARAMETERS);
         for name in kept {
-            tracing::warn!("{name} stays as it is until the server is started again");
+            tracing::warn!("`{name}` changes with the next restart only");
         }
         for warning in settings.warnings.iter().filter(|warning| !warning.kind.is_note()) {
             tracing::warn!("{warning}");
@@ -65,7 +67,9 @@ impl Supervisor {
     fn listen_again(&mut self) {
         let wanted = match interfaces::wanted(&self.settings.config.global) {
             Ok(wanted) => wanted,
-            Err(error) => return tracing::error!("listening as before: {error:#}"),
+            Err(error) => {
+                return tracing::error!("cannot change the listening addresses: {error:#}");
+            }
         };
         self.watch_listeners(false);
         self.listeners.retain(|listener| wanted.contains(&listener.address()));

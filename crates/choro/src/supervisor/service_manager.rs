@@ -22,6 +22,6 @@ pub(super) fn notify(state: &str) {
         socket.send_to_addr(state.as_bytes(), &address)
     });
     if let Err(error) = sent {
-        tracing::debug!("the service manager was not told {state}: {error}");
+        tracing::debug!("cannot send {state} to the service manager: {error}");
     }
 }

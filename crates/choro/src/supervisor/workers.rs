@@ -149,7 +149,7 @@ impl Workers {
             }
             None => {
                 if std::mem::replace(&mut self.may_fork, false) {
-                    tracing::info!("workers are exec'ed: there are threads in this process");
+                    tracing::info!("workers are exec'ed: this process has threads");
                 }
                 start(WorkerArguments::NAME, command, Some(slot))?
             }
@@ -172,7 +172,7 @@ impl Workers {
                 }
                 Err(error) => {
                     // It died just now; the next one gets the client.
-                    tracing::debug!("idle worker {pid} takes no client: {error}");
+                    tracing::debug!("cannot pass a client to idle worker {pid}: {error}");
                     worker.state = WorkerState::Stopping;
                     kill(pid, Signal::TERM);
                 }
@@ -348,7 +348,7 @@ pub(super) fn start(
 /// Sends, and where a worker does not listen ends it: it could never be told anything again.
 pub(super) fn tell(pid: u32, worker: &Worker, message: &ToWorker) {
     if let Err(error) = worker.control.send(message) {
-        tracing::debug!("worker {pid} takes no message: {error}");
+        tracing::debug!("cannot send a message to worker {pid}: {error}");
         kill(pid, Signal::TERM);
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn fingerprint(path: &Path) -> Result<Option<Fingerprint>, UsersError
     match fs::metadata(path) {
         Ok(metadata) => Ok(Some(Fingerprint::of(&metadata))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(io("look at", path, error)),
+        Err(error) => Err(io("examine", path, error)),
     }
 }
 
@@ -30,7 +30,7 @@ pub(super) fn read(path: &Path) -> Result<(Vec<UserEntry>, Option<Fingerprint>),
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
         Err(error) => return Err(io("open", path, error)),
     };
-    let metadata = file.metadata().map_err(|error| io("look at", path, error))?;
+    let metadata = file.metadata().map_err(|error| io("examine", path, error))?;
     check_private(path, &metadata)?;
     let mut text = Zeroizing::new(String::with_capacity(
         usize::try_from(metadata.len().min(FILE_BYTES_MAX)).unwrap_or(0) + 1,

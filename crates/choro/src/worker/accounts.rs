@@ -30,7 +30,7 @@ impl Accounts {
         let users = match UserDatabase::open(&settings.users_path()) {
             Ok(users) => Some(users),
             Err(error) => {
-                warn!("no users: {error}");
+                warn!("cannot open the user database: {error}");
                 None
             }
         };
@@ -62,7 +62,7 @@ impl Accounts {
         let entry = match self.users.as_mut()?.find(&user) {
             Ok(entry) => entry?,
             Err(error) => {
-                warn!("user database: {error}");
+                warn!("cannot read the user database: {error}");
                 return None;
             }
         };

@@ -91,7 +91,7 @@ impl Worker {
         let data = Zeroizing::new(SessionFound { session_id, session }.encode());
         let content = Content::new(MessageKind::SESSION_FOUND, &data);
         if let Err(error) = self.messaging.send(Instant::now(), to, &content) {
-            debug!("worker {} asked for a session and is gone: {error}", to.pid);
+            debug!("cannot send a session to worker {}: {error}", to.pid);
         }
     }
 

@@ -24,7 +24,7 @@ impl Worker {
         self.store.revert_to_server();
         let content = Content::new(MessageKind::CHANNELS, &data);
         if let Err(error) = self.messaging.send(Instant::now(), to, &content) {
-            debug!("no channels to {to}: {error}");
+            debug!("cannot send channels to {to}: {error}");
         }
     }
 

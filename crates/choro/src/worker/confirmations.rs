@@ -101,7 +101,7 @@ impl Worker {
             self.confirm_taken(id);
             let is_lost = self.channels.get_mut(&id).is_some_and(|it| it.is_lost(now));
             if is_lost {
-                debug!("connection {} does not take a break", id.0);
+                debug!("connection {} did not acknowledge a break notification", id.0);
                 let now = self.now();
                 self.server.handle_unconfirmed(now, id);
             }

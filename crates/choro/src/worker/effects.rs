@@ -158,7 +158,7 @@ impl Worker {
     /// Returns the interfaces that are offered to the client.
     pub(super) fn interface_offer(&self) -> Offer {
         Offer::now(&self.settings.config.global).unwrap_or_else(|error| {
-            warn!("the addresses of this machine cannot be listed: {error}");
+            warn!("cannot list the addresses of this machine: {error}");
             Offer::default()
         })
     }
@@ -187,9 +187,7 @@ impl Worker {
         });
         if let Err(status) = &removed {
             let path = path.to_windows();
-            warn!(
-                "share {share}: {path:?} was to be deleted with its last open, and stays: {status}"
-            );
+            warn!("share {share}: cannot delete {path:?} after its last close: {status}");
         }
         let now = self.now();
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());

@@ -118,14 +118,14 @@ impl Worker {
         trace.set_slow_threshold(traced::slow_ns(&settings.config.global));
         let mut messaging = Messaging::init(lock_dir, server_id, how)
             .context("cannot join the server's messages")?;
-        let driver = new_driver().context("no way to wait")?;
+        let driver = new_driver().context("cannot create the event loop")?;
         let server_guid = server_guid::of(registry.supervisor().unique_id);
         let entropy = Entropy::new(fill_random);
         let engine_settings = server_settings(&settings, server_guid, keeps_persistent);
         let mut server = Server::new(engine_settings, entropy, Box::new(files), server_id);
         messaging.set_tracer(trace);
         server.set_tracer(trace);
-        let open_page = || QosPage::join(lock_dir).context("cannot join the figures of classes");
+        let open_page = || QosPage::join(lock_dir).context("cannot open the page of classes");
         server.handle_slots(Box::new(open_page()?));
         let logons = FailedLogonPage::open(lock_dir).context("cannot open the page of logons")?;
         server.handle_logon_slots(Box::new(SharedLogons(logons)));
@@ -156,7 +156,7 @@ impl Worker {
             driver,
             refused: VecDeque::new(),
             channels: FxHashMap::default(),
-            lanes: Lanes::new(trace.watch()).context("no descriptor for lanes")?,
+            lanes: Lanes::new(trace.watch()).context("cannot create a descriptor for lanes")?,
             had_client: false,
             server_guid,
             keeps_persistent,
@@ -225,7 +225,7 @@ impl Worker {
             Ok(()) => {}
             Err(Refused { op, reason: Reason::Full }) => self.refused.push_back((token, op)),
             // Ranges were checked by the engine, and buffers have room.
-            Err(Refused { op, reason }) => panic!("{op:?} cannot be done: {reason:?}"),
+            Err(Refused { op, reason }) => panic!("{op:?} failed: {reason:?}"),
         }
     }
 
@@ -275,7 +275,7 @@ impl Worker {
         let channel = Channel::new(socket, self.server.memory());
         let (client, server) = match channel.addresses() {
             Ok(addresses) => addresses,
-            Err(error) => return debug!("a connection was gone at once: {error}"),
+            Err(error) => return debug!("a new connection has ended already: {error}"),
         };
         channel.send_small_frames_at_once();
         let now = self.now();
@@ -386,11 +386,11 @@ impl Worker {
             if self.notices.had_session() {
                 match reason {
                     // Strangers could fill the log with these.
-                    Disconnect::TooSlow => debug!("connection {} is ended: {reason:?}", id.0),
-                    _ => warn!("connection {} is ended: {reason:?}", id.0),
+                    Disconnect::TooSlow => debug!("closing connection {}: {reason}", id.0),
+                    _ => warn!("closing connection {}: {reason}", id.0),
                 }
             } else {
-                debug!("connection {} is ended: {reason:?}", id.0);
+                debug!("closing connection {}: {reason}", id.0);
             }
             if let Some(channel) = self.channels.get_mut(&id) {
                 channel.end(Instant::now());
@@ -488,7 +488,7 @@ impl Worker {
             self.take_messages();
             let dropped = self.messaging.take_dropped().messages;
             if dropped > 0 {
-                warn!("{dropped} messages found no room at their receivers and are dropped");
+                warn!("{dropped} messages were dropped: the receivers' queues are full");
             }
         }
         self.store.forget_idle(now);
@@ -502,7 +502,7 @@ impl Worker {
 /// Starts the tracer. A worker without a page serves all the same.
 fn start_tracer(lock_dir: &Path, server_id: ServerId, clock: Clock) -> Tracer {
     Tracer::create(lock_dir, server_id.pid, server_id.unique_id, clock).unwrap_or_else(|error| {
-        warn!("this worker cannot be traced: {error}");
+        warn!("cannot create the page for tracing: {error}");
         Tracer::private(clock).expect("there is memory")
     })
 }

@@ -94,9 +94,9 @@ impl Worker {
     /// Ends a connection whose frame has had its time.
     pub(super) fn frame_overdue(&mut self, id: ConnectionId) {
         if self.notices.had_session() {
-            warn!("connection {} is ended: a frame was not whole in time", id.0);
+            warn!("closing connection {}: a frame did not arrive in time", id.0);
         }
-        self.lost(id, "a frame was not whole in time");
+        self.lost(id, "a frame did not arrive in time");
     }
 
     fn take_whole_frames(&mut self, id: ConnectionId) {

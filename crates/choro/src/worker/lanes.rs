@@ -187,7 +187,7 @@ impl Lanes {
             match Lane::start(&self.done, self.watch) {
                 Ok(lane) => self.lanes.push(lane),
                 Err(error) => {
-                    tracing::warn!("no thread for a channel: {error}");
+                    tracing::warn!("cannot start a thread for a channel: {error}");
                     self.lanes_max = self.lanes.len();
                 }
             }

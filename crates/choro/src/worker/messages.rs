@@ -56,7 +56,7 @@ pub(crate) fn tell_file_changed(messaging: &mut Messaging, to: ServerId, file: F
     let data = FileChanged { device: file.device, inode: file.inode }.encode();
     let content = Content::new(MessageKind::FILE_CHANGED, &data);
     if let Err(error) = messaging.send(Instant::now(), to, &content) {
-        debug!("{to:?} is not told of a change: {error}");
+        debug!("cannot send a change to {to:?}: {error}");
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn tell_file_changed(messaging: &mut Messaging, to: ServerId, file: F
 /// nothing, and one that cannot be reached checks by itself.
 pub(super) fn tell_turn(messaging: &mut Messaging, to: ServerId) {
     if let Err(error) = messaging.send(Instant::now(), to, &Content::new(MessageKind::TURN, &[])) {
-        debug!("{to:?} is not told of its turn: {error}");
+        debug!("cannot send a turn to {to:?}: {error}");
     }
 }
 
@@ -138,7 +138,7 @@ impl Waiting {
         let data = PreviousSessionClosed { session_id }.encode();
         let content = Content::new(MessageKind::PREVIOUS_SESSION_CLOSED, &data);
         if let Err(error) = messaging.send(Instant::now(), to, &content) {
-            debug!("the successor of session {session_id:#x} is gone: {error}");
+            debug!("cannot answer the successor of session {session_id:#x}: {error}");
         }
     }
 

@@ -112,7 +112,7 @@ impl NameService {
         let begun = Instant::now();
         let ahead = self.spent.until.map(|until| until.saturating_duration_since(begun));
         if ahead.unwrap_or_default() > SPENT_MAX {
-            bail!("clients have asked for names that took too long");
+            bail!("clients' requests for names have taken too much time");
         }
         let answer = self.ask(question);
         let until = self.spent.until.unwrap_or(begun).max(begun);
@@ -134,7 +134,10 @@ impl NameService {
         if asking.is_stuck {
             bail!("the name service has not answered an earlier question yet");
         }
-        asking.questions.send(question.clone()).context("nobody asks the name service")?;
+        asking
+            .questions
+            .send(question.clone())
+            .context("the thread of the name service has ended")?;
         match asking.answers.recv_timeout(self.deadline) {
             Ok((_, answer, _)) => answer,
             Err(_) => {
@@ -177,7 +180,7 @@ impl Asking {
             }
         };
         let thread = thread::Builder::new().name("name service".to_owned());
-        thread.spawn(ask).context("no thread to ask the name service")?;
+        thread.spawn(ask).context("cannot start the thread of the name service")?;
         Ok(Self { questions, answers, is_stuck: false })
     }
 }

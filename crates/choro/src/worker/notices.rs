@@ -47,7 +47,7 @@ impl Notices {
         let clients: HashSet<Guid> = clients.chain(self.claims.drain()).collect();
         for client_guid in clients {
             if let Err(error) = registry.remove_client(client_guid) {
-                warn!("a client that is gone stays in the tables: {error}");
+                warn!("cannot remove a client from the tables: {error}");
             }
         }
     }
@@ -56,7 +56,7 @@ impl Notices {
     /// is served all the same, and the log says what is missing.
     pub(super) fn enter(&mut self, registry: &Registry, notice: Notice, now: FileTime) {
         if let Err(error) = self.write(registry, notice, now) {
-            warn!("the tables could not be written: {error}");
+            warn!("cannot write the tables: {error}");
         }
     }
 

@@ -37,13 +37,13 @@ impl Worker {
             match self.control.receive() {
                 Ok(Received::Nothing) => break,
                 Ok(Received::Closed) => return self.stop("the supervisor is gone"),
-                Ok(Received::Message(ToWorker::Shutdown)) => return self.stop("told to"),
+                Ok(Received::Message(ToWorker::Shutdown)) => return self.stop("requested"),
                 Ok(Received::Message(ToWorker::Reload { .. })) => self.reload(),
                 Ok(Received::Message(ToWorker::WatchAgain)) => self.watch_again(),
                 Ok(Received::Message(ToWorker::Connection(socket))) => {
                     self.add_connection(socket.into());
                 }
-                Err(error) => warn!("the control socket: {error}"),
+                Err(error) => warn!("cannot receive from the supervisor: {error}"),
             }
         }
         self.watch_control();
@@ -96,7 +96,7 @@ impl Worker {
                 Asked::GoOn(request) => {
                     self.answer(Some(request), proto::Reply::PreviousSessionClosed);
                 }
-                Asked::Shutdown => self.stop("told to"),
+                Asked::Shutdown => self.stop("requested"),
                 Asked::Reload => self.reload(),
                 Asked::Nothing => {}
             }
@@ -111,7 +111,7 @@ impl Worker {
         self.serve_effects();
         self.store.revert_to_server();
         if closed > 0 {
-            info!("{closed} tree connects of {share} are closed: an administrator wants it");
+            info!("closed {closed} tree connects of {share} at an administrator's request");
         }
         let (closed, kind) = (closed.try_into().unwrap_or(u64::MAX), MessageKind::CLOSE_SHARE);
         administration::tell_done(&mut self.messaging, asked_by, kind, Ok(closed));
@@ -124,7 +124,7 @@ impl Worker {
         self.stop_at.get_or_insert_with(|| Instant::now() + SHUTDOWN_TIMEOUT);
         let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
         for id in ids {
-            self.lost(id, "the server stops");
+            self.lost(id, "the server is stopping");
         }
         self.serve_effects();
     }
@@ -140,7 +140,7 @@ impl Worker {
                 self.own_names = OwnNames::of(&settings.config);
                 self.trace.set_slow_threshold(traced::slow_ns(&settings.config.global));
                 if let Err(error) = log::follow(&settings) {
-                    warn!("the log is kept as it was: {error:#}");
+                    warn!("cannot change the log: {error:#}");
                 }
                 let (config, page, store) = (&settings.config, &self.qos, &self.store);
                 self.server.handle_classes(|account, client, share, root| {
@@ -148,9 +148,9 @@ impl Worker {
                     membership(config, page, account, client, share, device)
                 });
                 self.settings = settings;
-                info!("the configuration was read again");
+                info!("configuration reloaded");
             }
-            Err(error) => warn!("the configuration is kept: {error:#}"),
+            Err(error) => warn!("reload failed, the old configuration stays in effect: {error:#}"),
         }
     }
 }

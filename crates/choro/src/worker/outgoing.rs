@@ -108,7 +108,7 @@ impl Worker {
         let is_late = |it: &Channel| it.next_drain_timeout().is_some_and(|at| at <= now);
         let late = self.channels.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id);
         for id in late.collect::<Vec<ConnectionId>>() {
-            info!("connection {} is closed: its client does not read", id.0);
+            info!("closing connection {}: its client does not read", id.0);
             self.close(id);
         }
     }

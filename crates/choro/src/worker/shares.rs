@@ -267,7 +267,7 @@ impl Shares<'_> {
         substitutions: &Substitutions,
     ) -> Result<Share, ShareRefusal> {
         if substitutions.home.is_empty() && names_home(&share.path) {
-            warn!("share {}: nobody knows the home of {}", share.name, substitutions.user);
+            warn!("share {}: the home of {} is unknown", share.name, substitutions.user);
             return Err(ShareRefusal::BadNetworkName);
         }
         let path = substitutions.expand_path(&share.path);

@@ -66,7 +66,7 @@ impl Watches {
         let content = Content::new(MessageKind::UNWATCH, &data);
         // A watch too many costs messages until this worker ends.
         if let Err(error) = messaging.send(Instant::now(), notifyd, &content) {
-            debug!("notifyd is not told that a watch ended: {error}");
+            debug!("cannot send the end of a watch to notifyd: {error}");
         }
     }
 
@@ -120,7 +120,7 @@ impl Watches {
                 Ok(()) => {}
                 Err(SendError::NoSuchProcess) => return,
                 Err(error) => {
-                    debug!("changes are forgotten: {error}");
+                    debug!("changes are dropped: {error}");
                     self.changes = vec![HostChange::uncounted(ObjectPath::root())];
                     return;
                 }
@@ -154,7 +154,7 @@ impl Watches {
             let content = Content::new(MessageKind::WATCH, &data);
             let sent = messaging.send(Instant::now(), notifyd, &content);
             if let Err(error) = sent {
-                debug!("notifyd is not told of a watch: {error}");
+                debug!("cannot send a watch to notifyd: {error}");
             }
             // A restarted notifyd is sent everything in any case.
             sent.is_err_and(|error| error != SendError::NoSuchProcess)

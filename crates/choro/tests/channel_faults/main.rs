@@ -192,7 +192,7 @@ impl Scene<'_> {
 
     /// Connections that the server has given up because they took no break.
     fn breaks_lost(&self) -> usize {
-        self.server.log().matches("BreakNotConfirmed").count()
+        self.server.log().matches("a break notification was not acknowledged").count()
     }
 
     /// Waits until every client makes progress.

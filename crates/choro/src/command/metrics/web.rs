@@ -63,7 +63,7 @@ impl WebArguments {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .context("no way to wait")?;
+            .context("cannot create the event loop")?;
         runtime.block_on(answer_visitors(listener, address, socket))
     }
 }
