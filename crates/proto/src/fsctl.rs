@@ -10,15 +10,15 @@ use dtyp::NtStatus;
 use wire::FileId;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
-use crate::connection::{Connection, Negotiated};
-use crate::effect::{Effect, Reply};
-use crate::globals::Globals;
-use crate::open::{Open, Target};
-use crate::pipe::Pipe;
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::scope::{InOpen, InTree};
-use crate::session::Session;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::globals::Globals;
+use crate::engine::request::Incoming;
+use crate::engine::scope::{InOpen, InTree};
+use crate::model::connection::{Connection, Negotiated};
+use crate::model::open::{Open, Target};
+use crate::model::pipe::Pipe;
+use crate::model::reject::Reject;
+use crate::model::session::Session;
 
 mod dfs_get_referrals;
 mod query_network_interface_info;

@@ -15,73 +15,32 @@
 
 #![forbid(unsafe_code)]
 
-pub mod globals;
-pub mod server;
-pub mod settings;
-
-pub mod effect;
-pub mod entropy;
-pub mod notice;
-
-pub mod buffer_pool;
-mod channel_list;
-mod dfs;
-pub mod dispatch;
-mod ending;
-mod holding;
-mod joining;
-pub mod logon;
-pub mod logon_throttle;
-pub mod memory_account;
-pub mod protection;
-mod receive;
-pub mod reject;
-pub mod request;
-mod respond;
-pub mod response;
-pub mod scope;
-mod waiting;
-
 pub mod command;
+pub mod engine;
 pub mod fsctl;
-
-pub mod account;
-pub mod break_notification;
-pub mod channel_sequence;
-pub mod connection;
-pub mod enumeration;
-pub mod file_key;
-pub mod now;
-pub mod open;
-pub mod pipe;
-pub mod request_id;
-pub mod sequence_window;
-pub mod session;
-pub mod share;
-pub mod tree_connect;
-pub mod watch;
-
-pub mod change;
-pub mod files;
-pub mod passages;
-pub(crate) mod posix;
+pub mod model;
 
 #[cfg(test)]
 mod scene;
 
-pub use account::{Account, Credential};
-pub use break_notification::ConfirmationId;
-pub use channel_list::ChannelInfo;
-pub use connection::ConnectionId;
-pub use effect::{Effect, Reply, ShareRefusal};
-pub use logon::Logon;
-pub use memory_account::{Charge, MemoryAccount};
-pub use notice::Notice;
-pub use now::Now;
-pub use protection::{Opened, Opener, Opening, Protection};
-pub use reject::{Disconnect, Reject};
-pub use request_id::RequestId;
-pub use response::{Step, Transmit};
-pub use server::Server;
-pub use settings::ServerSettings;
-pub use share::Share;
+pub use engine::{effect, files, notice, protection, server};
+pub use model::{
+    connection, entropy, logon_throttle, passages, sequence_window, session, settings, share,
+};
+
+pub use engine::channel_list::ChannelInfo;
+pub use engine::effect::{Effect, Reply, ShareRefusal};
+pub use engine::notice::Notice;
+pub use engine::protection::{Opened, Opener, Opening, Protection};
+pub use engine::response::{Step, Transmit};
+pub use engine::server::Server;
+pub use engine::unconfirmed_breaks::ConfirmationId;
+pub use model::account::{Account, Credential};
+pub use model::connection::ConnectionId;
+pub use model::logon::Logon;
+pub use model::memory_account::{Charge, MemoryAccount};
+pub use model::now::Now;
+pub use model::reject::{Disconnect, Reject};
+pub use model::request_id::RequestId;
+pub use model::settings::ServerSettings;
+pub use model::share::Share;

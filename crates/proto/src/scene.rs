@@ -14,20 +14,20 @@ use wire::create::{CreateOptions, ShareAccess};
 use wire::negotiate::{Capabilities, SecurityMode};
 use wire::{Command, Decode, Dialect, Encode, FileId, Header};
 
-use crate::account::Account;
-use crate::channel_sequence::ChannelSequence;
-use crate::connection::{ConnectionId, Negotiated};
-use crate::effect::{Effect, Reply};
-use crate::entropy::Entropy;
-use crate::now::Now;
-use crate::open::{OPEN_BYTES, Open, OpenFile, Target};
-use crate::reject::Disconnect;
-use crate::request_id::RequestId;
-use crate::server::Server;
-use crate::session::{Channel, Session, SessionState};
-use crate::settings::{BreakRetry, CatalogueDebug, MapToGuest, Policy, ServerSettings};
-use crate::share::Share;
-use crate::tree_connect::TreeConnect;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::server::Server;
+use crate::model::account::Account;
+use crate::model::channel_sequence::ChannelSequence;
+use crate::model::connection::{ConnectionId, Negotiated};
+use crate::model::entropy::Entropy;
+use crate::model::now::Now;
+use crate::model::open::{OPEN_BYTES, Open, OpenFile, Target};
+use crate::model::reject::Disconnect;
+use crate::model::request_id::RequestId;
+use crate::model::session::{Channel, Session, SessionState};
+use crate::model::settings::{BreakRetry, CatalogueDebug, MapToGuest, Policy, ServerSettings};
+use crate::model::share::Share;
+use crate::model::tree_connect::TreeConnect;
 
 /// The client of a scene.
 #[derive(Debug)]
@@ -235,7 +235,7 @@ impl Scene {
             open.mode = ask.mode;
             ((), true)
         };
-        files.change(crate::file_key::key(identity), enter).expect("memory has room");
+        files.change(crate::model::file_key::key(identity), enter).expect("memory has room");
         file_id
     }
 
@@ -385,7 +385,7 @@ impl Scene {
             let mut frame = BytesMut::from(&[0; 4][..]);
             frame.extend_from_slice(&answer.message);
             let connection = self.connection;
-            let transmit = crate::response::Transmit {
+            let transmit = crate::engine::response::Transmit {
                 connection,
                 frame,
                 piped: None,
@@ -504,7 +504,7 @@ fn settings() -> Arc<ServerSettings> {
         dialect_min: Dialect::SMB_2_0_2,
         dialect_max: Dialect::SMB_3_1_1,
         signing: Policy::Enabled,
-        logon_throttle: crate::logon_throttle::ThrottleSettings::default(),
+        logon_throttle: crate::model::logon_throttle::ThrottleSettings::default(),
         encryption: Policy::Off,
         ciphers: Vec::new(),
         signing_algorithms: Vec::new(),

@@ -29,7 +29,7 @@ pub(super) fn patience(rto: Duration) -> Duration {
 }
 
 /// The frames of one connection of which the engine wants to know, in the order in which they were
-/// queued. There are no more than `proto::break_notification::UNCONFIRMED_MAX`.
+/// queued. There are no more than `proto::engine::unconfirmed_breaks::UNCONFIRMED_MAX`.
 #[derive(Debug, Default)]
 pub(super) struct Confirmations {
     awaited: VecDeque<Awaited>,

@@ -2,12 +2,12 @@
 
 use wire::Command;
 
-use crate::dispatch::{self, Pending};
-use crate::reject::Reject;
-use crate::request::{InFlight, Incoming};
-use crate::request_id::RequestId;
-use crate::respond::error_body;
-use crate::server::Server;
+use crate::command::lock;
+use crate::engine::request::{InFlight, Incoming};
+use crate::engine::response::error_body;
+use crate::engine::server::Server;
+use crate::model::reject::Reject;
+use crate::model::request_id::RequestId;
 
 /// Ends a request that waits for something without an end, or for its turn. CANCEL itself has no response, whether
 /// it finds its request or not.
@@ -26,10 +26,10 @@ fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
     server.forget_held(incoming.now, id);
     // What went on because another was cancelled may have ended.
     let Some(waiting) = server.in_flight.remove(&id) else { return };
-    if let Some(file) = dispatch::waits_for(&waiting.pending) {
+    if let Some(file) = waiting.pending.waits_for() {
         server.globals.files.forget_waiting(file, id);
     }
-    let abandoned = dispatch::abandon(waiting.pending, None);
+    let abandoned = waiting.pending.abandon(None);
     server.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
     server.end_request(id, waiting.file_id);
     let mut chain = waiting.chain;
@@ -62,10 +62,14 @@ fn find(server: &Server, incoming: &Incoming) -> Option<RequestId> {
 
 /// The requests that wait for the same LOCK as another one.
 fn find_same(server: &Server, id: RequestId) -> Vec<RequestId> {
-    let Some(Pending::Lock(lock)) = server.in_flight.get(&id).map(|it| &it.pending) else {
+    let Some(lock) =
+        server.in_flight.get(&id).and_then(|it| it.pending.downcast_ref::<lock::Pending>())
+    else {
         return Vec::new();
     };
-    let is_same = |other: &Pending| matches!(other, Pending::Lock(other) if lock.is_same(other));
     let others = server.in_flight.iter().filter(|(other, _)| **other != id);
-    others.filter(|(_, it)| is_same(&it.pending)).map(|(id, _)| *id).collect()
+    let same = others.filter(|(_, it)| {
+        it.pending.downcast_ref::<lock::Pending>().is_some_and(|it| lock.is_same(it))
+    });
+    same.map(|(id, _)| *id).collect()
 }

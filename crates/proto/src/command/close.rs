@@ -8,14 +8,15 @@ use dtyp::NtStatus;
 use object::{Metadata, ObjectOp, ObjectReply};
 use wire::close::{CloseFlags, CloseRequest, CloseResponse};
 
-use crate::command::{Abandoned, Command};
-use crate::effect::{Effect, Reply};
-use crate::ending::Retired;
-use crate::open::Target;
-use crate::reject::Reject;
-use crate::request::{InFlight, Incoming};
-use crate::response::{Response, Step};
-use crate::scope::InTree;
+use crate::command::Command;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::pending_command::{Abandoned, PendingCommand};
+use crate::engine::request::{InFlight, Incoming};
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InTree;
+use crate::engine::teardown::Retired;
+use crate::model::open::Target;
+use crate::model::reject::Reject;
 
 /// Ends an open.
 #[derive(Debug)]
@@ -31,6 +32,17 @@ pub enum Pending {
     Querying,
     /// The store is closing, and maybe deleting what was marked for it.
     Closing(Option<Box<Metadata>>, Option<(FileKey, u64)>),
+}
+
+impl PendingCommand for Pending {
+    fn abandon(self: Box<Self>, _: Option<Reply>) -> Abandoned {
+        let deleted = match *self {
+            Self::Closing(_, deleted) => deleted,
+            Self::Querying | Self::Waiting(_) => None,
+        };
+        let effect = deleted.map(|(file, stream)| Effect::FileDeleted { file, stream });
+        Abandoned { effect, reject: None }
+    }
 }
 
 impl Command for Close {
@@ -81,15 +93,6 @@ impl Command for Close {
                 Ok(Step::Done(respond(last.as_deref())))
             }
         }
-    }
-
-    fn abandon(pending: Pending, _: Option<Reply>) -> Abandoned {
-        let deleted = match pending {
-            Pending::Closing(_, deleted) => deleted,
-            Pending::Querying | Pending::Waiting(_) => None,
-        };
-        let effect = deleted.map(|(file, stream)| Effect::FileDeleted { file, stream });
-        Abandoned { effect, reject: None }
     }
 }
 

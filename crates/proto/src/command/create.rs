@@ -36,19 +36,21 @@ use wire::create::{
 use wire::create_context::CreateContextList;
 use wire::{Decode, FileId};
 
-use crate::change::{Change, ChangeKind};
-use crate::channel_sequence::ChannelSequence;
-use crate::command::{Abandoned, Command};
-use crate::dfs;
-use crate::effect::{Effect, Reply};
-use crate::file_key::{self, key};
-use crate::open::{CreateName, OPEN_BYTES, OPENS_MAX, Open, OpenFile, Target};
-use crate::posix;
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{Response, Step};
-use crate::scope::InTree;
-use crate::settings::ServerSettings;
+use crate::command::Command;
+use crate::engine::change::{Change, ChangeKind};
+use crate::engine::dfs;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::pending_command::{Abandoned, PendingCommand};
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InTree;
+use crate::model::caching::lease_name;
+use crate::model::channel_sequence::ChannelSequence;
+use crate::model::file_key::{self, key};
+use crate::model::open::{CreateName, OPEN_BYTES, OPENS_MAX, Open, OpenFile, Target};
+use crate::model::posix;
+use crate::model::reject::Reject;
+use crate::model::settings::ServerSettings;
 
 use caching::Held;
 use contexts::Contexts;
@@ -120,6 +122,39 @@ pub struct Overwriting {
     maximal_access: AccessMask,
 }
 
+impl PendingCommand for Pending {
+    fn waits_for(&self) -> Option<FileKey> {
+        match self {
+            Self::Waiting(waiting) => Some(waiting.file),
+            _ => None,
+        }
+    }
+
+    fn changes(&self) -> Option<(FileIdentity, u64)> {
+        match self {
+            Self::Overwriting(it) => Some((it.identity, it.file_id.volatile)),
+            _ => None,
+        }
+    }
+
+    fn abandon(self: Box<Self>, reply: Option<Reply>) -> Abandoned {
+        match (*self, reply) {
+            (Self::Opening(opening), Some(Reply::Object(Ok(ObjectReply::Opened(opened))))) => {
+                let op = ObjectOp::Close { open: opened.open, unlink: false };
+                let effect = Some(Effect::Object { user: opening.user, op });
+                Abandoned { effect, reject: None }
+            }
+            (Self::Reopening(reopening), Some(Reply::Object(Ok(ObjectReply::Opened(opened))))) => {
+                let op = ObjectOp::Close { open: opened.open, unlink: false };
+                let effect = Some(Effect::Object { user: reopening.user, op });
+                Abandoned { effect, reject: None }
+            }
+            // What is being overwritten is in the tables, and was closed with them.
+            _ => Abandoned::default(),
+        }
+    }
+}
+
 impl Command for Create {
     type Scope<'s> = InTree<'s>;
     type Request<'a> = CreateRequest<'a>;
@@ -165,40 +200,6 @@ impl Command for Create {
             Pending::Reopening(reopening) => durable::reopened(scope, reopening, reply),
             Pending::Replaying(replaying) => replay::replayed(scope, &replaying, reply),
             Pending::Overwriting(overwriting) => overwritten(scope, *overwriting, reply),
-        }
-    }
-
-    fn waits_for(pending: &Pending) -> Option<FileKey> {
-        match pending {
-            Pending::Waiting(waiting) => Some(waiting.file),
-            _ => None,
-        }
-    }
-
-    fn changes(pending: &Pending) -> Option<(FileIdentity, u64)> {
-        match pending {
-            Pending::Overwriting(it) => Some((it.identity, it.file_id.volatile)),
-            _ => None,
-        }
-    }
-
-    fn abandon(pending: Pending, reply: Option<Reply>) -> Abandoned {
-        match (pending, reply) {
-            (Pending::Opening(opening), Some(Reply::Object(Ok(ObjectReply::Opened(opened))))) => {
-                let op = ObjectOp::Close { open: opened.open, unlink: false };
-                let effect = Some(Effect::Object { user: opening.user, op });
-                Abandoned { effect, reject: None }
-            }
-            (
-                Pending::Reopening(reopening),
-                Some(Reply::Object(Ok(ObjectReply::Opened(opened)))),
-            ) => {
-                let op = ObjectOp::Close { open: opened.open, unlink: false };
-                let effect = Some(Effect::Object { user: reopening.user, op });
-                Abandoned { effect, reject: None }
-            }
-            // What is being overwritten is in the tables, and was closed with them.
-            _ => Abandoned::default(),
         }
     }
 }
@@ -256,7 +257,7 @@ fn begin(
     }
     let user = share.user;
     if let Some(lease) = wish.lease().filter(|_| !attempt.lease_is_verified)
-        && scope.globals.files.lease_is_elsewhere(lease, &caching::lease_name(&share, &wanted.path))
+        && scope.globals.files.lease_is_elsewhere(lease, &lease_name(&share, &wanted.path))
     {
         // Unless this is a further name of the same file.
         let op = ObjectOp::Lookup { root, path: wanted.path.into() };
@@ -479,7 +480,7 @@ fn admit(
     match files.admit(key(identity), &ask, durability.as_ref())? {
         Admission::Granted(granted) => {
             if let Some(lease) = granted.lease {
-                let name = caching::lease_name(share, &opened.path);
+                let name = lease_name(share, &opened.path);
                 files.use_lease(lease.id, name, key(identity));
             }
             Ok(Admitted::Granted(granted))

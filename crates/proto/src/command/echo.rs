@@ -5,11 +5,11 @@ use std::convert::Infallible;
 use wire::echo::{EchoRequest, EchoResponse};
 
 use crate::command::Command;
-use crate::effect::Reply;
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{Response, Step};
-use crate::scope::InConnection;
+use crate::engine::effect::Reply;
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InConnection;
+use crate::model::reject::Reject;
 
 /// Answers that the server is there.
 #[derive(Debug)]

@@ -5,12 +5,13 @@ use object::ObjectOp;
 use wire::flush::{FlushRequest, FlushResponse};
 
 use crate::command::Command;
-use crate::effect::{Effect, Reply};
-use crate::open::Target;
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{Response, Step};
-use crate::scope::InOpen;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::pending_command::PendingCommand;
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InOpen;
+use crate::model::open::Target;
+use crate::model::reject::Reject;
 
 /// Puts a file on stable storage.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct Flush;
 /// The store is at it.
 #[derive(Debug)]
 pub struct Pending;
+
+impl PendingCommand for Pending {}
 
 impl Command for Flush {
     type Scope<'s> = InOpen<'s>;

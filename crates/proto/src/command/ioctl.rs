@@ -8,12 +8,13 @@ use wire::Decode;
 use wire::ioctl::{IoctlFlags, IoctlRequest, IoctlResponse};
 
 use crate::command::Command;
-use crate::effect::Reply;
+use crate::engine::effect::Reply;
+use crate::engine::pending_command::PendingCommand;
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InTree;
 use crate::fsctl::{self, Output, Progress};
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{Response, Step};
-use crate::scope::InTree;
+use crate::model::reject::Reject;
 
 /// Carries out a control code.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Ioctl;
 /// A control code that waits for the store.
 #[derive(Debug)]
 pub struct Pending(fsctl::Pending);
+
+impl PendingCommand for Pending {}
 
 impl Command for Ioctl {
     type Scope<'s> = InTree<'s>;

@@ -14,16 +14,17 @@ use dtyp::{AccessMask, NtStatus};
 use wire::Dialect;
 use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
 
-use crate::command::{Abandoned, Command};
-use crate::effect::Reply;
-use crate::file_key::key;
-use crate::files::{Files, LOCK_BYTES, memory_of_locks};
-use crate::memory_account::Charge;
-use crate::open::Open;
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{Response, Step};
-use crate::scope::InOpen;
+use crate::command::Command;
+use crate::engine::effect::Reply;
+use crate::engine::files::{Files, LOCK_BYTES, memory_of_locks};
+use crate::engine::pending_command::{Abandoned, PendingCommand};
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InOpen;
+use crate::model::file_key::key;
+use crate::model::memory_account::Charge;
+use crate::model::open::Open;
+use crate::model::reject::Reject;
 
 /// Elements of one request. All are judged under the lock of the file's record, for which other
 /// workers wait; the Linux kernel's client sends as many as fit 4,096 bytes, which are 170.
@@ -46,7 +47,7 @@ pub struct Pending {
 impl Pending {
     /// Whether a client that loses the channel can ask for the lock again without asking for
     /// another one.
-    pub(crate) fn may_be_repeated(&self) -> bool {
+    fn may_be_repeated(&self) -> bool {
         self.sequence.is_some()
     }
 
@@ -57,10 +58,28 @@ impl Pending {
     }
 }
 
+impl PendingCommand for Pending {
+    fn waits_for(&self) -> Option<FileKey> {
+        Some(self.file)
+    }
+
+    /// A LOCK with a sequence number goes on: its repetition has its answer.
+    fn ends_with_connection(&self, is_suspended: bool) -> bool {
+        is_suspended && !self.may_be_repeated()
+    }
+
+    /// Nothing is held while waiting. A waiter that was cancelled stays in its list, and is passed
+    /// over when its turn comes.
+    fn abandon(self: Box<Self>, _: Option<Reply>) -> Abandoned {
+        // What Windows answers when the open is closed.
+        Abandoned { reject: Some(Reject::RangeNotLocked), ..Abandoned::default() }
+    }
+}
+
 impl Command for Lock {
     type Scope<'s> = InOpen<'s>;
     type Request<'a> = LockRequest<'a>;
-    type Pending = Box<Pending>;
+    type Pending = Pending;
 
     /// The checks stand in the order of the section.
     fn start(
@@ -94,13 +113,13 @@ impl Command for Lock {
     fn resume(
         InOpen { session, open, globals, .. }: InOpen<'_>,
         _: &Incoming,
-        pending: Box<Pending>,
+        pending: Pending,
         _: Reply,
     ) -> Result<Step, Reject> {
         let waiting =
             Wanted { may_wait: true, sequence: pending.sequence, standing: session.standing() };
         let file = open.file_mut()?;
-        let Pending { lock, sequence, .. } = *pending;
+        let Pending { lock, sequence, .. } = pending;
         // While this one waited, another was granted that repeats it, or that it repeats.
         if sequence.is_some_and(|it| file.lock_sequences.is_repetition(it)) {
             return Ok(done());
@@ -113,17 +132,6 @@ impl Command for Lock {
             Err(Reject::LockNotGranted) => Ok(Step::suspend(pending)),
             Err(reject) => Err(reject),
         }
-    }
-
-    fn waits_for(pending: &Self::Pending) -> Option<FileKey> {
-        Some(pending.file)
-    }
-
-    /// Nothing is held while waiting. A waiter that was cancelled stays in its list, and is passed
-    /// over when its turn comes.
-    fn abandon(_: Box<Pending>, _: Option<Reply>) -> Abandoned {
-        // What Windows answers when the open is closed.
-        Abandoned { reject: Some(Reject::RangeNotLocked), ..Abandoned::default() }
     }
 
     /// With its session or tree connect, Windows lets a lock go that was never taken as if it had
@@ -161,7 +169,7 @@ fn begin(
             Ok(done())
         }
         Err(Reject::LockNotGranted) if may_wait => {
-            Ok(Step::suspend(Box::new(Pending { file: record, lock: locks[0], sequence })))
+            Ok(Step::suspend(Pending { file: record, lock: locks[0], sequence }))
         }
         Err(reject) => Err(reject),
     }

@@ -3,18 +3,14 @@
 //! A command decides and returns; it never sends. Its checks stand in the order of its section,
 //! which decides the status that a client sees when a request breaks two rules at once.
 
-use std::fmt::Debug;
-
-use arbitration::FileKey;
-use object::FileIdentity;
 use wire::Decode;
 
-use crate::dispatch::Pending;
-use crate::effect::{Effect, Reply};
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{Response, Step};
-use crate::scope::Scope;
+use crate::engine::effect::Reply;
+use crate::engine::pending_command::PendingCommand;
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::Scope;
+use crate::model::reject::Reject;
 
 pub mod logoff;
 pub mod negotiate;
@@ -46,7 +42,7 @@ pub trait Command {
     /// The body of its request.
     type Request<'a>: Decode<'a>;
     /// What the command keeps while it waits.
-    type Pending: Debug + Into<Pending>;
+    type Pending: PendingCommand;
 
     /// Begins to serve a request.
     ///
@@ -69,38 +65,9 @@ pub trait Command {
         reply: Reply,
     ) -> Result<Step, Reject>;
 
-    /// The file for whose record to change a suspended request waits, if it does.
-    fn waits_for(pending: &Self::Pending) -> Option<FileKey> {
-        _ = pending;
-        None
-    }
-
-    /// The file whose contents are being changed, and the open through which, if the request does
-    /// not name that.
-    fn changes(pending: &Self::Pending) -> Option<(FileIdentity, u64)> {
-        _ = pending;
-        None
-    }
-
-    /// Gives up what `pending` holds, because the request was cancelled (no reply) or its scope
-    /// was gone when the reply came.
-    fn abandon(pending: Self::Pending, reply: Option<Reply>) -> Abandoned {
-        drop((pending, reply));
-        Abandoned::default()
-    }
-
     /// How a request ends whose session or tree connect ended while it waited, if not with what
-    /// [`Command::abandon`] says.
+    /// [`PendingCommand::abandon`] says.
     fn outlived() -> Option<Response> {
         None
     }
-}
-
-/// How a request ends that cannot go on.
-#[derive(Debug, Default)]
-pub struct Abandoned {
-    /// What must be undone in the world.
-    pub effect: Option<Effect>,
-    /// What the client is told; by default what made the request end.
-    pub reject: Option<Reject>,
 }

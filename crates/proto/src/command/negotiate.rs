@@ -14,17 +14,18 @@ use wire::smb1_negotiate::{DIALECT_SMB_2_002, DIALECT_SMB_2_WILDCARD, Smb1Negoti
 use wire::{Codes, Command as CommandCode, Decode, Dialect, Header};
 
 use crate::command::Command;
-use crate::connection::{Connection, ConnectionId, Negotiated};
-use crate::effect::{Effect, Reply};
-use crate::globals::Globals;
-use crate::notice::Notice;
-use crate::now::Now;
-use crate::reject::{Disconnect, Reject};
-use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
-use crate::response::{Response, Step};
-use crate::scope::InConnection;
-use crate::server::Server;
-use crate::settings::{Policy, ServerSettings};
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::globals::Globals;
+use crate::engine::notice::Notice;
+use crate::engine::pending_command::PendingCommand;
+use crate::engine::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InConnection;
+use crate::engine::server::Server;
+use crate::model::connection::{Connection, ConnectionId, Negotiated};
+use crate::model::now::Now;
+use crate::model::reject::{Disconnect, Reject};
+use crate::model::settings::{Policy, ServerSettings};
 
 /// Agrees on a dialect and on algorithms.
 #[derive(Debug)]
@@ -59,6 +60,8 @@ const DIALECTS: [Dialect; 5] = [
 
 /// Sizes before multi-credit requests: [MS-SMB2] 3.3.5.4.
 const MAX_SIZE_2_0_2: u32 = 65_536;
+
+impl PendingCommand for Pending {}
 
 impl Command for Negotiate {
     type Scope<'s> = InConnection<'s>;
@@ -375,7 +378,7 @@ fn send(server: &mut Server, connection: ConnectionId, response: Response, now: 
         carried: Carried::default(),
         is_first: true,
         credits_left: FRAME_CREDITS_MAX,
-        outgoing: crate::respond::Outgoing::default(),
+        outgoing: crate::engine::outgoing::Outgoing::default(),
         verified: None,
         came: trace::Came::default(),
         frame_bytes: 0,

@@ -16,13 +16,14 @@ use wire::Encode;
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 
 use crate::command::Command;
-use crate::effect::{Effect, Reply};
-use crate::enumeration::{Demand, Enumeration};
-use crate::open::{Open, Target};
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{HEADROOM, Response, Step, buffer_from_vec};
-use crate::scope::InOpen;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::pending_command::PendingCommand;
+use crate::engine::request::Incoming;
+use crate::engine::response::{HEADROOM, Response, Step, buffer_from_vec};
+use crate::engine::scope::InOpen;
+use crate::model::enumeration::{Demand, Enumeration};
+use crate::model::open::{Open, Target};
+use crate::model::reject::Reject;
 
 /// Lists a directory.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ const PATTERN_UNITS_MAX: usize = 255;
 
 /// Bytes of the response before the entries: [MS-SMB2] 2.2.34.
 const HEAD_LEN: usize = 8;
+
+impl PendingCommand for Pending {}
 
 impl Command for QueryDirectory {
     type Scope<'s> = InOpen<'s>;

@@ -13,12 +13,13 @@ use dtyp::fscc::{FileInformationClass, FsInformationClass};
 use wire::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 
 use crate::command::Command;
-use crate::effect::Reply;
-use crate::open::Target;
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{Response, Step};
-use crate::scope::InOpen;
+use crate::engine::effect::Reply;
+use crate::engine::pending_command::PendingCommand;
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InOpen;
+use crate::model::open::Target;
+use crate::model::reject::Reject;
 
 /// Tells of a file, its file system or its security.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub enum Pending {
     /// About the security descriptor.
     Security(security::Question),
 }
+
+impl PendingCommand for Pending {}
 
 impl Command for QueryInfo {
     type Scope<'s> = InOpen<'s>;

@@ -11,14 +11,15 @@ use wire::Encode;
 use wire::read::{ReadRequest, ReadResponseHead};
 
 use crate::command::Command;
-use crate::effect::{Effect, Reply};
-use crate::open::{Open, Target};
-use crate::pipe::Pipe;
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{HEADROOM, Response, Step};
-use crate::scope::InOpen;
-use crate::session::Session;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::pending_command::PendingCommand;
+use crate::engine::request::Incoming;
+use crate::engine::response::{HEADROOM, Response, Step};
+use crate::engine::scope::InOpen;
+use crate::model::open::{Open, Target};
+use crate::model::pipe::Pipe;
+use crate::model::reject::Reject;
+use crate::model::session::Session;
 
 /// Reads from a file or a pipe.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub struct Pending {
 
 /// Bytes of the response before the data: [MS-SMB2] 2.2.20.
 const HEAD_LEN: usize = 16;
+
+impl PendingCommand for Pending {}
 
 impl Command for Read {
     type Scope<'s> = InOpen<'s>;

@@ -16,18 +16,19 @@ use wire::session_setup::{
 };
 use wire::{Decode, Dialect};
 
-use crate::account::{Account, Credential};
 use crate::command::Command;
-use crate::connection::Connection;
-use crate::effect::{Effect, Reply};
-use crate::globals::Globals;
-use crate::notice::{Notice, SessionOpened};
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{Response, Step};
-use crate::scope::InConnection;
-use crate::session::{SESSION_BYTES, SETUP_BYTES, Sealing, Session, SessionState};
-use crate::settings::{MapToGuest, Policy, ServerSettings};
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::globals::Globals;
+use crate::engine::notice::{Notice, SessionOpened};
+use crate::engine::pending_command::PendingCommand;
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InConnection;
+use crate::model::account::{Account, Credential};
+use crate::model::connection::Connection;
+use crate::model::reject::Reject;
+use crate::model::session::{SESSION_BYTES, SETUP_BYTES, Sealing, Session, SessionState};
+use crate::model::settings::{MapToGuest, Policy, ServerSettings};
 
 /// Sessions of users that a client may have, and as many of guests and of nobody in particular.
 /// Whoever names a client's ClientGuid comes to its worker, so those who have proven nothing take no
@@ -51,13 +52,6 @@ pub struct Pending {
     /// The connection is being bound to a session that exists.
     binds: bool,
     waits_for: Wanted,
-}
-
-impl Pending {
-    /// True while the logon waits for its turn, which may take longer than its connection lasts.
-    pub(crate) fn waits_for_turn(&self) -> bool {
-        matches!(self.waits_for, Wanted::Turn)
-    }
 }
 
 /// What it waits for.
@@ -95,6 +89,14 @@ struct Established {
     account: Arc<Account>,
     is_anonymous: bool,
     session_key: Option<auth::SessionKey>,
+}
+
+impl PendingCommand for Pending {
+    /// A logon that waits for its turn may take longer than its connection lasts. It stays counted
+    /// among those that failed.
+    fn ends_with_connection(&self, _: bool) -> bool {
+        matches!(self.waits_for, Wanted::Turn)
+    }
 }
 
 impl Command for SessionSetup {

@@ -21,14 +21,15 @@ use wire::create::CreateOptions;
 use wire::query_info::InfoType;
 use wire::set_info::{SetInfoRequest, SetInfoResponse};
 
-use crate::change::{Change, ChangeKind};
 use crate::command::Command;
-use crate::effect::{Effect, Reply};
-use crate::open::{Open, Target};
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{Response, Step};
-use crate::scope::InTree;
+use crate::engine::change::{Change, ChangeKind};
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::pending_command::PendingCommand;
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InTree;
+use crate::model::open::{Open, Target};
+use crate::model::reject::Reject;
 
 /// Changes a file, its name or its security.
 #[derive(Debug)]
@@ -56,6 +57,15 @@ pub enum Pending {
     Linking(Box<rename::Wanted>),
     /// Others have to let their handles go first: then the request begins anew.
     Handles(FileKey),
+}
+
+impl PendingCommand for Pending {
+    fn waits_for(&self) -> Option<FileKey> {
+        match self {
+            Self::Handles(file) => Some(*file),
+            _ => None,
+        }
+    }
 }
 
 impl Command for SetInfo {
@@ -112,13 +122,6 @@ impl Command for SetInfo {
                 let request = SetInfoRequest::decode(&incoming.message);
                 Self::start(scope, incoming, request.map_err(Reject::Malformed)?)
             }
-        }
-    }
-
-    fn waits_for(pending: &Pending) -> Option<FileKey> {
-        match pending {
-            Pending::Handles(file) => Some(*file),
-            _ => None,
         }
     }
 }

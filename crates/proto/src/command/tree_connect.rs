@@ -8,17 +8,18 @@ use wire::tree_connect::{
     ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse,
 };
 
-use crate::command::{Abandoned, Command};
-use crate::connection::Negotiated;
-use crate::effect::{ConnectShare, Effect, Reply, ShareRefusal};
-use crate::notice::Notice;
-use crate::reject::{Disconnect, Reject};
-use crate::request::Incoming;
-use crate::response::{Response, Step};
-use crate::scope::InSession;
-use crate::settings::Policy;
-use crate::share::Share;
-use crate::tree_connect::TREE_CONNECT_BYTES;
+use crate::command::Command;
+use crate::engine::effect::{ConnectShare, Effect, Reply, ShareRefusal};
+use crate::engine::notice::Notice;
+use crate::engine::pending_command::{Abandoned, PendingCommand};
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InSession;
+use crate::model::connection::Negotiated;
+use crate::model::reject::{Disconnect, Reject};
+use crate::model::settings::Policy;
+use crate::model::share::Share;
+use crate::model::tree_connect::TREE_CONNECT_BYTES;
 
 /// Connects a session to a share.
 #[derive(Debug)]
@@ -27,6 +28,16 @@ pub struct TreeConnect;
 /// The share is being looked up.
 #[derive(Debug)]
 pub struct Pending;
+
+impl PendingCommand for Pending {
+    fn abandon(self: Box<Self>, reply: Option<Reply>) -> Abandoned {
+        let root = match reply {
+            Some(Reply::Share(Ok(share))) => share.root,
+            _ => None,
+        };
+        Abandoned { effect: root.map(Effect::DisconnectShare), reject: None }
+    }
+}
 
 impl Command for TreeConnect {
     type Scope<'s> = InSession<'s>;
@@ -84,7 +95,7 @@ impl Command for TreeConnect {
         let encrypt_data = cipher.is_some() && can_encrypt && share.encryption >= Policy::Desired;
         let response = describe(&share, connection.negotiated(), encrypt_data);
         let user = session.account.as_ref().map_or("", |account| account.user.as_str());
-        let tree = crate::tree_connect::TreeConnect {
+        let tree = crate::model::tree_connect::TreeConnect {
             tree_id,
             maximal_access: share.access_max,
             encrypt_data,
@@ -110,14 +121,6 @@ impl Command for TreeConnect {
         let mut response = Response::new(&response);
         response.tree_id = Some(tree_id);
         Ok(Step::Done(response))
-    }
-
-    fn abandon(Pending: Pending, reply: Option<Reply>) -> Abandoned {
-        let root = match reply {
-            Some(Reply::Share(Ok(share))) => share.root,
-            _ => None,
-        };
-        Abandoned { effect: root.map(Effect::DisconnectShare), reject: None }
     }
 }
 

@@ -5,11 +5,11 @@ use std::convert::Infallible;
 use wire::tree_disconnect::{TreeDisconnectRequest, TreeDisconnectResponse};
 
 use crate::command::Command;
-use crate::effect::Reply;
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{Response, Step};
-use crate::scope::InSession;
+use crate::engine::effect::Reply;
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InSession;
+use crate::model::reject::Reject;
 
 /// Ends a tree connect.
 #[derive(Debug)]

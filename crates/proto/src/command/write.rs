@@ -8,15 +8,16 @@ use wire::{Decode, Header};
 
 use super::read::file_range;
 use crate::command::Command;
-use crate::connection::ConnectionId;
-use crate::effect::{Effect, Reply};
-use crate::open::{Open, OpenFile, Target};
-use crate::pipe::Pipe;
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::{Response, Step};
-use crate::scope::InOpen;
-use crate::server::Server;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::pending_command::PendingCommand;
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InOpen;
+use crate::engine::server::Server;
+use crate::model::connection::ConnectionId;
+use crate::model::open::{Open, OpenFile, Target};
+use crate::model::pipe::Pipe;
+use crate::model::reject::Reject;
 
 /// Writes to a file or a pipe.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct Pending;
 
 /// DataOffset beyond which Windows refuses a request: [MS-SMB2] 3.3.5.13.
 const DATA_OFFSET_MAX: u16 = 0x100;
+
+impl PendingCommand for Pending {}
 
 impl Command for Write {
     type Scope<'s> = InOpen<'s>;

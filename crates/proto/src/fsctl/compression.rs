@@ -8,9 +8,9 @@ use object::{ObjectOp, ObjectReply};
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{Fsctl, INVALID, Output, Progress, output_max};
-use crate::effect::{Effect, Reply};
-use crate::reject::Reject;
-use crate::scope::InOpen;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::scope::InOpen;
+use crate::model::reject::Reject;
 
 /// Tells whether a file is compressed.
 pub(crate) struct GetCompression;

@@ -10,9 +10,9 @@ use wire::ioctl::{
 };
 
 use super::{Fsctl, INVALID, Output, Progress, WithoutOpen, output_max};
-use crate::dfs::DfsPath;
-use crate::effect::{ConnectShare, Effect, FindReferral, Referral, Reply};
-use crate::reject::Reject;
+use crate::engine::dfs::DfsPath;
+use crate::engine::effect::{ConnectShare, Effect, FindReferral, Referral, Reply};
+use crate::model::reject::Reject;
 
 /// Tells where a path leads.
 pub(crate) struct DfsGetReferrals;

@@ -12,10 +12,10 @@ use wire::FileId;
 use wire::ioctl::{DuplicateExtents, DuplicateExtentsEx, FsctlCode, IoctlRequest};
 
 use super::{Fsctl, INVALID, Output, Progress};
-use crate::effect::{Effect, Reply};
-use crate::open::Open;
-use crate::reject::Reject;
-use crate::scope::InTree;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::scope::InTree;
+use crate::model::open::Open;
+use crate::model::reject::Reject;
 
 /// Shares the storage of a range of another open with this one.
 pub(crate) struct DuplicateExtentsToFile;

@@ -8,9 +8,9 @@ use object::ObjectOp;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{Fsctl, INVALID, Output, Progress, output_max, two_offsets};
-use crate::effect::{Effect, Reply};
-use crate::reject::Reject;
-use crate::scope::InOpen;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::scope::InOpen;
+use crate::model::reject::Reject;
 
 /// Hears which ranges a client does not need any more, and gives their storage back.
 pub(crate) struct FileLevelTrim;

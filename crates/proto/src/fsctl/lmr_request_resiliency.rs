@@ -8,10 +8,10 @@ use wire::Dialect;
 use wire::ioctl::{FsctlCode, IoctlRequest, NetworkResiliencyRequest};
 
 use super::{INVALID, ImmediateFsctl, Output};
-use crate::file_key::key;
-use crate::open::Held;
-use crate::reject::Reject;
-use crate::scope::InOpen;
+use crate::engine::scope::InOpen;
+use crate::model::file_key::key;
+use crate::model::open::Held;
+use crate::model::reject::Reject;
 
 /// `MaxResiliencyTimeout`: the longest that a client can have an open kept. Windows has the same.
 const TIMEOUT_MAX: Duration = Duration::from_secs(300);

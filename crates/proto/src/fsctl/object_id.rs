@@ -6,8 +6,8 @@
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{ImmediateFsctl, Output};
-use crate::reject::Reject;
-use crate::scope::InOpen;
+use crate::engine::scope::InOpen;
+use crate::model::reject::Reject;
 
 /// Tells an identifier of a file that stays when it is renamed, and would make one.
 pub(crate) struct CreateOrGetObjectId;

@@ -4,8 +4,8 @@ use dtyp::NtStatus;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{ImmediateFsctl, Output, output_max, pipe};
-use crate::reject::Reject;
-use crate::scope::InOpen;
+use crate::engine::scope::InOpen;
+use crate::model::reject::Reject;
 
 /// Writes to a pipe and reads the answer.
 pub(crate) struct PipeTransceive;

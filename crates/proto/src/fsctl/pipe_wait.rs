@@ -4,7 +4,7 @@ use dtyp::NtStatus;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{INVALID, ImmediateFsctl, Output, WithoutOpen};
-use crate::reject::Reject;
+use crate::model::reject::Reject;
 
 /// Waits until a pipe can be opened. The pipes that there are always can, so nobody waits.
 pub(crate) struct PipeWait;

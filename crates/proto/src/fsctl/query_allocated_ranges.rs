@@ -5,9 +5,9 @@ use object::{ObjectOp, ObjectReply};
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{Fsctl, INVALID, Output, Progress, output_max, two_offsets};
-use crate::effect::{Effect, Reply};
-use crate::reject::Reject;
-use crate::scope::InOpen;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::scope::InOpen;
+use crate::model::reject::Reject;
 
 /// Tells where a file has storage.
 pub(crate) struct QueryAllocatedRanges;

@@ -5,8 +5,8 @@ use wire::ioctl::{FsctlCode, IoctlRequest, NetworkInterfaceList};
 use wire::negotiate::Capabilities;
 
 use super::{Fsctl, Output, Progress, WithoutOpen};
-use crate::effect::{Effect, Reply};
-use crate::reject::Reject;
+use crate::engine::effect::{Effect, Reply};
+use crate::model::reject::Reject;
 
 /// Tells the client which other addresses it may come to.
 ///

@@ -4,8 +4,8 @@ use dtyp::NtStatus;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{ImmediateFsctl, Output};
-use crate::reject::Reject;
-use crate::scope::InOpen;
+use crate::engine::scope::InOpen;
+use crate::model::reject::Reject;
 
 macro_rules! refused {
     ($($(#[doc = $doc:literal])* $name:ident, $code:ident, $scope:ident => $status:ident;)*) => {$(

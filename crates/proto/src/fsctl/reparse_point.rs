@@ -11,10 +11,10 @@ use object::{ObjectOp, ObjectReply};
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{Fsctl, Output, Progress, output_max};
-use crate::effect::{Effect, Reply};
-use crate::open::Open;
-use crate::reject::Reject;
-use crate::scope::InOpen;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::scope::InOpen;
+use crate::model::open::Open;
+use crate::model::reject::Reject;
 
 /// Tells what a reparse point says.
 pub(crate) struct GetReparsePoint;

@@ -5,9 +5,9 @@ use object::ObjectOp;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{Fsctl, INVALID, Output, Progress};
-use crate::effect::{Effect, Reply};
-use crate::reject::Reject;
-use crate::scope::InOpen;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::scope::InOpen;
+use crate::model::reject::Reject;
 
 /// Makes a file sparse, or not.
 pub(crate) struct SetSparse;

@@ -6,9 +6,9 @@ use object::ObjectOp;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{Fsctl, INVALID, Output, Progress, two_offsets};
-use crate::effect::{Effect, Reply};
-use crate::reject::Reject;
-use crate::scope::InOpen;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::scope::InOpen;
+use crate::model::reject::Reject;
 
 /// Makes a range read as zeros.
 pub(crate) struct SetZeroData;

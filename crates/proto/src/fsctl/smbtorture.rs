@@ -8,13 +8,13 @@ use wire::Decode;
 use wire::ioctl::{FsctlCode, IoctlRequest, IoctlResponse};
 
 use super::{Fsctl, INVALID, ImmediateFsctl, Output, Progress, WithoutOpen, output_max};
-use crate::effect::{Effect, Reply};
-use crate::globals::Globals;
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::Response;
-use crate::scope::InOpen;
-use crate::server::Server;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::globals::Globals;
+use crate::engine::request::Incoming;
+use crate::engine::response::Response;
+use crate::engine::scope::InOpen;
+use crate::engine::server::Server;
+use crate::model::reject::Reject;
 
 /// Answers with as many bytes of 8 as the client has room for, and with padding before them.
 pub(crate) struct TortureIoctlPadding;

@@ -15,10 +15,10 @@ use wire::ioctl::{
 use super::srv_request_resume_key::file_id;
 use super::{Fsctl, INVALID, Output, Progress, output_max};
 use crate::command::read::file_range;
-use crate::effect::{Effect, Reply};
-use crate::open::Open;
-use crate::reject::Reject;
-use crate::scope::InTree;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::scope::InTree;
+use crate::model::open::Open;
+use crate::model::reject::Reject;
 
 /// Copies ranges from another open to this one, which must be readable, too.
 pub(crate) struct SrvCopyChunk;

@@ -4,9 +4,9 @@ use object::{ObjectOp, ObjectReply};
 use wire::ioctl::{FsctlCode, IoctlRequest, SnapshotArray};
 
 use super::{Fsctl, INVALID, Output, Progress, output_max};
-use crate::effect::{Effect, Reply};
-use crate::reject::Reject;
-use crate::scope::InOpen;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::scope::InOpen;
+use crate::model::reject::Reject;
 
 /// Lists the snapshots in which a file exists.
 pub(crate) struct SrvEnumerateSnapshots;

@@ -4,8 +4,8 @@ use wire::FileId;
 use wire::ioctl::{FsctlCode, IoctlRequest, RequestResumeKeyResponse, ResumeKey};
 
 use super::{INVALID, ImmediateFsctl, Output, output_max};
-use crate::reject::Reject;
-use crate::scope::InOpen;
+use crate::engine::scope::InOpen;
+use crate::model::reject::Reject;
 
 /// Gives the open a name under which a copy finds it.
 pub(crate) struct SrvRequestResumeKey;

@@ -14,11 +14,11 @@ use wire::negotiate::{Capabilities, SecurityMode};
 use wire::read::{READ_DATA_OFFSET, ReadRequest, ReadResponse};
 use wire::{Codes, Command, Dialect, FileId};
 
-use crate::effect::{Effect, Reply};
-use crate::now::Now;
-use crate::reject::Disconnect;
+use crate::engine::effect::{Effect, Reply};
+use crate::model::now::Now;
+use crate::model::reject::Disconnect;
+use crate::model::settings::ServerSettings;
 use crate::scene::{Answer, CLIENT_GUID, FILES, PIPES, Scene, TRANSACT_MAX};
-use crate::settings::ServerSettings;
 
 pub(super) fn request(ctl_code: FsctlCode, file_id: FileId, input: &[u8]) -> IoctlRequest<'_> {
     IoctlRequest {

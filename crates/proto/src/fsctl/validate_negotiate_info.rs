@@ -7,7 +7,7 @@ use wire::ioctl::{
 
 use super::{ImmediateFsctl, Output, WithoutOpen, output_max};
 use crate::command::negotiate::choose_dialect;
-use crate::reject::{Disconnect, Reject};
+use crate::model::reject::{Disconnect, Reject};
 
 /// Repeats the negotiation under a signature. Whatever does not match ends the connection: then
 /// somebody between client and server made them agree on less than they can.

@@ -15,10 +15,10 @@ use wire::tree_disconnect::TreeDisconnectRequest;
 use wire::write::WriteRequest;
 use wire::{Command, FileId};
 
-use crate::change::{Change, ChangeKind};
-use crate::effect::Effect;
-use crate::notice::{Notice, WatchedDirectory};
-use crate::now::Now;
+use crate::engine::change::{Change, ChangeKind};
+use crate::engine::effect::Effect;
+use crate::engine::notice::{Notice, WatchedDirectory};
+use crate::model::now::Now;
 use crate::scene::{Answer, FOLDER, RECEIVE_BYTES, Scene, TRANSACT_MAX};
 
 const NAMES: CompletionFilter = CompletionFilter::FILE_NAME.union(CompletionFilter::DIR_NAME);
@@ -616,7 +616,8 @@ fn more_changes_than_the_first_request_has_room_for_are_forgotten() {
 fn a_watch_keeps_no_more_than_its_limit() {
     let mut scene = Scene::new();
     let file_id = scene.open_directory("");
-    let output_buffer_length = u32::try_from(2 * crate::watch::BYTES_MAX).expect("it is small");
+    let output_buffer_length =
+        u32::try_from(2 * crate::model::watch::BYTES_MAX).expect("it is small");
     let large = ChangeNotifyRequest { output_buffer_length, ..request(file_id) };
     // Two credits pay for such an answer; one is not enough.
     assert_eq!(scene.ask(Command::CHANGE_NOTIFY, &large).status(), NtStatus::INVALID_PARAMETER);
@@ -624,7 +625,7 @@ fn a_watch_keeps_no_more_than_its_limit() {
     let mut watch = super::Watch::new(folder(), NAMES, false, output_buffer_length, memory)
         .expect("there is room");
     let change = added("1").seen_from_host(&folder());
-    let entry = crate::watch::BYTES_MAX / 16;
+    let entry = crate::model::watch::BYTES_MAX / 16;
     for _ in 0..entry {
         watch.note(&change, &[]);
         watch.judge(|_| unreachable!("it is in the directory itself"));

@@ -7,7 +7,7 @@ use wire::echo::EchoRequest;
 use wire::read::{ReadRequest, ReadResponse};
 use wire::{Command, FileId};
 
-use crate::request_id::RequestId;
+use crate::model::request_id::RequestId;
 use crate::scene::{Answer, Scene};
 
 /// Closes a directory that goes with this open; the store refuses to remove it.

@@ -7,7 +7,7 @@ use wire::create_context::{
     AppleCapabilities, AppleQuery, AppleRequest, AppleResponse, AppleVolumeCapabilities,
 };
 
-use crate::share::{AppleShare, Share};
+use crate::model::share::{AppleShare, Share};
 
 /// What the client is told. With READ_DIRECTORY_ATTRIBUTES in it, listings are as it says from now on.
 pub(super) fn answer(request: AppleRequest, share: &Share, apple: &AppleShare) -> AppleResponse {

@@ -1,19 +1,17 @@
 //! Oplocks and leases in CREATE: [MS-SMB2] 3.3.5.9, 3.3.5.9.8, 3.3.5.9.11.
 
 use arbitration::{Caching, Granted, Holding, Lease, LeaseId, Wish};
-use dtyp::upcase;
-use object::ObjectPath;
 use wire::create::CreateRequest;
 use wire::create_context::{LeaseContext, LeaseV2};
-use wire::lease::{LeaseFlags, LeaseKey, LeaseState};
+use wire::lease::{LeaseFlags, LeaseKey};
 use wire::{Dialect, OplockLevel};
 
-use crate::connection::Negotiated;
-use crate::file_key::key;
-use crate::files::Files;
-use crate::open::Open;
-use crate::reject::Reject;
-use crate::share::Share;
+use crate::engine::files::Files;
+use crate::model::caching::{caching, lease_state, oplock_level};
+use crate::model::connection::Negotiated;
+use crate::model::file_key::key;
+use crate::model::open::Open;
+use crate::model::reject::Reject;
 
 /// What the client wants to keep at its side.
 ///
@@ -97,16 +95,6 @@ pub(super) fn level(granted: &Granted) -> OplockLevel {
     oplock_level(granted.caching)
 }
 
-/// The level of an oplock that allows this.
-pub(crate) fn oplock_level(caching: Caching) -> OplockLevel {
-    match caching {
-        it if it == Caching::BATCH => OplockLevel::BATCH,
-        it if it.contains(Caching::WRITE) => OplockLevel::EXCLUSIVE,
-        it if it.contains(Caching::READ) => OplockLevel::II,
-        _ => OplockLevel::NONE,
-    }
-}
-
 /// The context of the response.
 pub(super) fn lease_context(lease: &Lease) -> LeaseContext {
     let mut lease_flags = LeaseFlags::empty();
@@ -119,23 +107,4 @@ pub(super) fn lease_context(lease: &Lease) -> LeaseContext {
         lease_flags,
         v2: lease.is_v2.then_some(LeaseV2 { parent_lease_key, epoch: lease.epoch }),
     }
-}
-
-/// The bits are the same.
-pub(crate) fn lease_state(caching: Caching) -> LeaseState {
-    LeaseState::from_bits_retain(caching.bits().into())
-}
-
-/// Bits without a meaning are passed over, as Windows does.
-pub(crate) fn caching(state: LeaseState) -> Caching {
-    Caching::from_bits_truncate(u8::try_from(state.bits() & 0xff).expect("masked"))
-}
-
-/// `Lease.Filename`: what a lease key is bound to.
-pub(crate) fn lease_name(share: &Share, path: &ObjectPath) -> String {
-    let fold = |name: &str| -> String {
-        if share.case_sensitive { name.to_owned() } else { upcase::fold(name) }
-    };
-    let stream = path.stream().map(fold).unwrap_or_default();
-    format!("{}/{}:{stream}", share.name, fold(path.as_str()))
 }

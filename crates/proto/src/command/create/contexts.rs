@@ -13,11 +13,11 @@ use wire::create_context::{
 };
 
 use super::apple;
-use crate::connection::Negotiated;
-use crate::globals::Globals;
-use crate::posix;
-use crate::reject::Reject;
-use crate::share::Share;
+use crate::engine::globals::Globals;
+use crate::model::connection::Negotiated;
+use crate::model::posix;
+use crate::model::reject::Reject;
+use crate::model::share::Share;
 
 /// What the contexts of a request ask for. Unknown ones, and those of features that were not
 /// negotiated, are ignored, as the section says.

@@ -22,17 +22,18 @@ use wire::negotiate::Capabilities;
 use super::contexts::Contexts;
 use super::validate::{parse_name, parse_path, path_of};
 use super::{Pending, caching};
-use crate::channel_sequence::ChannelSequence;
-use crate::connection::Negotiated;
-use crate::effect::{Effect, Reply};
-use crate::file_key::{self, key};
-use crate::files::TakenUp;
-use crate::open::{CreateName, Held, OPEN_BYTES, Open, OpenFile, Target};
-use crate::reject::Reject;
-use crate::response::Step;
-use crate::scope::InTree;
-use crate::session::Session;
-use crate::share::Share;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::files::TakenUp;
+use crate::engine::response::Step;
+use crate::engine::scope::InTree;
+use crate::model::caching::lease_name;
+use crate::model::channel_sequence::ChannelSequence;
+use crate::model::connection::Negotiated;
+use crate::model::file_key::{self, key};
+use crate::model::open::{CreateName, Held, OPEN_BYTES, Open, OpenFile, Target};
+use crate::model::reject::Reject;
+use crate::model::session::Session;
+use crate::model::share::Share;
 
 /// How long a durable open of the first version is kept, which cannot say so: what Windows does.
 const TIMEOUT_V1: Duration = Duration::from_secs(16 * 60);
@@ -362,8 +363,8 @@ fn verify(
     }
     if lease.is_some() {
         let share = &scope.tree.share;
-        let name = caching::lease_name(share, &parse_name(request.name, share)?.0);
-        if name != caching::lease_name(share, &parse_path(&entry.facts.path)?) {
+        let name = lease_name(share, &parse_name(request.name, share)?.0);
+        if name != lease_name(share, &parse_path(&entry.facts.path)?) {
             return Err(Reject::Status(dtyp::NtStatus::INVALID_PARAMETER));
         }
     }
@@ -411,7 +412,7 @@ pub(super) fn reopened(
         }
     };
     if let Some(lease) = &lease {
-        let name = caching::lease_name(&scope.tree.share, &opened.path);
+        let name = lease_name(&scope.tree.share, &opened.path);
         scope.globals.files.use_lease(lease.id, name, file);
     }
     let granted = Granted { caching: cache.state, lease, is_durable: true };

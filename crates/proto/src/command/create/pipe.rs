@@ -5,11 +5,11 @@ use std::sync::Arc;
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use wire::create::{CreateAction, CreateRequest, CreateResponse};
 
-use crate::channel_sequence::ChannelSequence;
-use crate::open::{OPEN_BYTES, Open, Target};
-use crate::reject::Reject;
-use crate::response::{Response, Step};
-use crate::scope::InTree;
+use crate::engine::response::{Response, Step};
+use crate::engine::scope::InTree;
+use crate::model::channel_sequence::ChannelSequence;
+use crate::model::open::{OPEN_BYTES, Open, Target};
+use crate::model::reject::Reject;
 
 /// Opens the pipe that a request names.
 pub(super) fn open(scope: InTree<'_>, request: &CreateRequest<'_>) -> Result<Step, Reject> {

@@ -13,12 +13,11 @@ use super::caching::Held;
 use super::contexts::Contexts;
 use super::durable::Asked;
 use super::{Pending, caching};
-use crate::dispatch;
-use crate::effect::{Effect, Reply};
-use crate::reject::Reject;
-use crate::request::{InFlight, Incoming};
-use crate::response::Step;
-use crate::scope::InTree;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::request::{InFlight, Incoming};
+use crate::engine::response::Step;
+use crate::engine::scope::InTree;
+use crate::model::reject::Reject;
 
 /// What a request has made before that repeats itself.
 #[derive(Clone, Copy, Debug)]
@@ -46,9 +45,9 @@ pub(super) fn find_replayed(
     let detects = scope.globals.settings.replay_detection;
     let Some(name) = asked.create_name().filter(|_| detects) else { return Ok(None) };
     // The section has no word for it: two of them would make two opens. The client asks again.
-    let is_first = |it: &InFlight| match &it.pending {
-        dispatch::Pending::Create(pending) => pending.create_name() == Some(name),
-        _ => false,
+    let is_first = |it: &InFlight| {
+        let create = it.pending.downcast_ref::<Pending>();
+        create.is_some_and(|create| create.create_name() == Some(name))
     };
     if scope.in_flight.values().any(is_first) {
         return Err(Reject::FileNotAvailable);

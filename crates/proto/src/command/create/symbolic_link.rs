@@ -7,8 +7,8 @@ use wire::error_response::{
     ErrorContext, ErrorId, ErrorResponse, SymbolicLinkError, SymbolicLinkFlags,
 };
 
-use crate::connection::Connection;
-use crate::response::Response;
+use crate::engine::response::Response;
+use crate::model::connection::Connection;
 
 /// STATUS_STOPPED_ON_SYMLINK, with where the link leads. 3.1.1 puts that into an error context.
 pub(super) fn stopped(connection: &Connection, link: &SymbolicLink) -> Response {

@@ -8,8 +8,8 @@ use wire::create::{
 };
 
 use super::kind_wanted;
-use crate::reject::Reject;
-use crate::share::Share;
+use crate::model::reject::Reject;
+use crate::model::share::Share;
 
 /// A CREATE whose fields make sense.
 #[derive(Debug)]

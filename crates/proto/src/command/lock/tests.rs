@@ -9,9 +9,9 @@ use wire::tree_disconnect::TreeDisconnectRequest;
 use wire::{Command, Dialect, FileId};
 
 use super::LOCK_ELEMENTS_MAX;
-use crate::files::LOCK_BYTES;
+use crate::engine::files::LOCK_BYTES;
+use crate::model::settings::ServerSettings;
 use crate::scene::{Answer, Scene};
-use crate::settings::ServerSettings;
 
 const SHARED: LockFlags = LockFlags::SHARED_LOCK;
 const EXCLUSIVE: LockFlags = LockFlags::EXCLUSIVE_LOCK;

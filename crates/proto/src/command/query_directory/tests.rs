@@ -8,7 +8,7 @@ use object::{DirectoryEntry, EntryDetail, FileIdentity, Metadata, ObjectOp, Obje
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::{Command, FileId};
 
-use crate::request_id::RequestId;
+use crate::model::request_id::RequestId;
 use crate::scene::{Answer, PIPES, Scene, TRANSACT_MAX};
 
 const NONE: QueryDirectoryFlags = QueryDirectoryFlags::empty();

@@ -8,10 +8,10 @@ use object::{ExtendedAttribute, ObjectOp, ObjectReply};
 use wire::query_info::{QueryInfoFlags, QueryInfoRequest};
 
 use super::{Pending, respond};
-use crate::effect::Effect;
-use crate::open::Open;
-use crate::reject::Reject;
-use crate::response::Step;
+use crate::engine::effect::Effect;
+use crate::engine::response::Step;
+use crate::model::open::Open;
+use crate::model::reject::Reject;
 
 /// What was asked.
 #[derive(Debug)]

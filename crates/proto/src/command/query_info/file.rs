@@ -15,12 +15,12 @@ use wire::create::CreateOptions;
 use wire::query_info::QueryInfoRequest;
 
 use super::{Pending, answer, file_minimum, respond, verify_limit};
-use crate::effect::Effect;
-use crate::globals::Globals;
-use crate::open::{Open, OpenFile};
-use crate::posix;
-use crate::reject::Reject;
-use crate::response::Step;
+use crate::engine::effect::Effect;
+use crate::engine::globals::Globals;
+use crate::engine::response::Step;
+use crate::model::open::{Open, OpenFile};
+use crate::model::posix;
+use crate::model::reject::Reject;
 
 /// What was asked.
 #[derive(Debug)]

@@ -11,13 +11,13 @@ use object::{ObjectOp, ObjectReply, Volume};
 use wire::query_info::QueryInfoRequest;
 
 use super::{Pending, answer, file_system_minimum, verify_limit};
-use crate::effect::Effect;
-use crate::globals::Globals;
-use crate::open::Open;
-use crate::posix;
-use crate::reject::Reject;
-use crate::response::Step;
-use crate::tree_connect::TreeConnect;
+use crate::engine::effect::Effect;
+use crate::engine::globals::Globals;
+use crate::engine::response::Step;
+use crate::model::open::Open;
+use crate::model::posix;
+use crate::model::reject::Reject;
+use crate::model::tree_connect::TreeConnect;
 
 /// What was asked.
 #[derive(Debug)]

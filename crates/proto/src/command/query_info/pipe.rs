@@ -8,9 +8,9 @@ use dtyp::{AccessMask, NtStatus};
 use wire::query_info::{InfoType, QueryInfoRequest};
 
 use super::answer;
-use crate::open::Open;
-use crate::reject::Reject;
-use crate::response::Step;
+use crate::engine::response::Step;
+use crate::model::open::Open;
+use crate::model::reject::Reject;
 
 /// Bytes that a pipe takes and keeps, as Windows tells them of its own.
 const PIPE_BYTES: u32 = 4_096;

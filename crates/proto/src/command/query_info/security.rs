@@ -8,10 +8,10 @@ use wire::error_response::{ErrorContext, ErrorId, ErrorResponse};
 use wire::query_info::QueryInfoRequest;
 
 use super::{Pending, answer};
-use crate::effect::Effect;
-use crate::open::Open;
-use crate::reject::Reject;
-use crate::response::{Response, Step};
+use crate::engine::effect::Effect;
+use crate::engine::response::{Response, Step};
+use crate::model::open::Open;
+use crate::model::reject::Reject;
 
 /// What was asked.
 #[derive(Debug)]

@@ -10,13 +10,13 @@ use wire::Dialect;
 use wire::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
 
 use super::{Established, acceptor};
-use crate::connection::Negotiated;
-use crate::effect::LentSession;
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::Response;
-use crate::scope::InConnection;
-use crate::session::{CHANNELS_MAX, Channel, Session, SessionState};
+use crate::engine::effect::LentSession;
+use crate::engine::request::Incoming;
+use crate::engine::response::Response;
+use crate::engine::scope::InConnection;
+use crate::model::connection::Negotiated;
+use crate::model::reject::Reject;
+use crate::model::session::{CHANNELS_MAX, Channel, Session, SessionState};
 
 /// What the connection and the session must agree on.
 struct Agreed {

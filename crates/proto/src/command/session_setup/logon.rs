@@ -9,13 +9,13 @@ use auth::AuthError;
 use trace::LogonOutcome;
 
 use super::{Pending, Proven, Wanted, fail};
-use crate::effect::Effect;
-use crate::logon_throttle::Admission;
-use crate::notice::{LogonRefused, Notice};
-use crate::reject::Reject;
-use crate::request::Incoming;
-use crate::response::Step;
-use crate::scope::InConnection;
+use crate::engine::effect::Effect;
+use crate::engine::notice::{LogonRefused, Notice};
+use crate::engine::request::Incoming;
+use crate::engine::response::Step;
+use crate::engine::scope::InConnection;
+use crate::model::logon_throttle::Admission;
+use crate::model::reject::Reject;
 
 /// The client has named a user and sent a proof: it is looked at when it is this logon's turn.
 pub(super) fn wait_for_turn(

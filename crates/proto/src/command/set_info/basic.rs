@@ -6,9 +6,9 @@ use object::{BasicChange, ObjectOp};
 use wire::change_notify::CompletionFilter;
 
 use super::{change, decode, done};
-use crate::open::Open;
-use crate::reject::Reject;
-use crate::response::Step;
+use crate::engine::response::Step;
+use crate::model::open::Open;
+use crate::model::reject::Reject;
 
 /// Sets times and attributes.
 pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {

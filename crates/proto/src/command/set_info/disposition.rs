@@ -6,11 +6,11 @@ use object::{ObjectOp, ObjectReply};
 use wire::create::CreateOptions;
 
 use super::{Pending, decode, done};
-use crate::effect::{Effect, Reply};
-use crate::file_key::key;
-use crate::reject::Reject;
-use crate::response::Step;
-use crate::scope::InTree;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::response::Step;
+use crate::engine::scope::InTree;
+use crate::model::file_key::key;
+use crate::model::reject::Reject;
 
 /// FileDispositionInformation.
 pub(super) fn start(scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {

@@ -6,9 +6,9 @@ use object::{ExtendedAttribute, ObjectOp};
 use wire::change_notify::CompletionFilter;
 
 use super::change;
-use crate::open::Open;
-use crate::reject::Reject;
-use crate::response::Step;
+use crate::engine::response::Step;
+use crate::model::open::Open;
+use crate::model::reject::Reject;
 
 /// Sets extended attributes; an empty value removes one.
 pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {

@@ -8,14 +8,14 @@ use dtyp::{AccessMask, NtStatus};
 use object::{FileIdentity, ObjectOp, ObjectPath, ObjectReply};
 
 use super::{Pending, decode, done};
-use crate::change::{Change, ChangeKind};
-use crate::command::create::caching::lease_name;
 use crate::command::create::{is_vetoed, parse_path, parse_posix_path};
-use crate::effect::{Effect, Reply};
-use crate::file_key::{self, key};
-use crate::reject::Reject;
-use crate::response::Step;
-use crate::scope::InTree;
+use crate::engine::change::{Change, ChangeKind};
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::response::Step;
+use crate::engine::scope::InTree;
+use crate::model::caching::lease_name;
+use crate::model::file_key::{self, key};
+use crate::model::reject::Reject;
 
 /// The name that is wanted.
 #[derive(Debug)]

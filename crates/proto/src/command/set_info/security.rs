@@ -9,9 +9,9 @@ use wire::change_notify::CompletionFilter;
 use wire::set_info::SetInfoRequest;
 
 use super::change;
-use crate::open::Open;
-use crate::reject::Reject;
-use crate::response::Step;
+use crate::engine::response::Step;
+use crate::model::open::Open;
+use crate::model::reject::Reject;
 
 /// Replaces the parts that the request names.
 pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step, Reject> {

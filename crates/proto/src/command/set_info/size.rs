@@ -9,10 +9,10 @@ use object::ObjectOp;
 use wire::change_notify::CompletionFilter;
 
 use super::{change, decode, done, verify_size};
-use crate::open::{Open, OpenFile};
-use crate::reject::Reject;
-use crate::response::Step;
-use crate::scope::InTree;
+use crate::engine::response::Step;
+use crate::engine::scope::InTree;
+use crate::model::open::{Open, OpenFile};
+use crate::model::reject::Reject;
 
 /// Truncates or extends the file.
 pub(super) fn set_end_of_file(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {

@@ -15,7 +15,7 @@ use wire::query_info::InfoType;
 use wire::set_info::{SetInfoRequest, SetInfoResponse};
 use wire::{Command, FileId};
 
-use crate::effect::Effect;
+use crate::engine::effect::Effect;
 use crate::scene::{PIPES, Scene, TRANSACT_MAX, identity_of};
 
 const FILE_ALL: AccessMask = AccessMask::FILE_ALL;
@@ -229,7 +229,7 @@ mod size {
         let files = &mut scene.server.globals.files;
         let open = files.open_id(other.volatile);
         let lock = ByteRangeLock { open, stream: 0, range, exclusive: false };
-        let locked = files.change(crate::file_key::key(identity_of("file")), |record, _| {
+        let locked = files.change(crate::model::file_key::key(identity_of("file")), |record, _| {
             (record.acquire_locks(&[lock], arbitration::Standing::User), true)
         });
         assert_eq!(locked, Ok(Ok(())));

@@ -1,0 +1,145 @@
+//! Break notifications on their way to the client: [MS-SMB2] 3.3.4.6, 3.3.4.7.
+//!
+//! A break is told to a client, not to a connection: one that the client's transport does not take
+//! is told again over the next channel, until one takes it or none is left. The engine cannot see
+//! what a transport takes. It marks the frames of which it wants to know, and whoever owns the
+//! sockets says for each whether it was taken, or that the connection is as good as gone.
+//!
+//! What a transport has taken, its client need not have read: a connection that is reset takes with
+//! it what is in the client's own buffers. So a break is kept until it is answered or its time is
+//! over, and told again if its connection ends before that. A client that hears of it twice knows
+//! it by the epoch of the lease, or answers twice.
+
+use std::time::Duration;
+
+use arbitration::{BreakTold, Caching};
+use bytes::BytesMut;
+use wire::lease::LeaseKey;
+use wire::oplock_break::{LeaseBreakFlags, LeaseBreakNotification, OplockBreak as OplockBreakBody};
+use wire::{Command, Header, HeaderFlags};
+
+use crate::engine::response::Response;
+use crate::engine::server::Server;
+use crate::engine::unconfirmed_breaks::{Holder, Told};
+use crate::model::caching::{lease_state, oplock_level};
+use crate::model::connection::ConnectionId;
+use crate::model::open::Open;
+use crate::model::session::{Session, SessionState};
+use crate::model::settings::BreakRetry;
+
+impl Server {
+    /// Sends the notification: [MS-SMB2] 3.3.4.6, 3.3.4.7.
+    pub(crate) fn tell_break(&mut self, told: &BreakTold) {
+        let Some(open) = self.opens.get(&told.open) else { return };
+        let notice = told.notice;
+        let body = match &told.lease {
+            None => Response::new(&OplockBreakBody {
+                oplock_level: oplock_level(notice.to & Caching::READ),
+                file_id: open.file_id,
+            }),
+            Some(lease) => {
+                let mut flags = LeaseBreakFlags::empty();
+                flags.set(LeaseBreakFlags::ACK_REQUIRED, notice.ack_required);
+                Response::new(&LeaseBreakNotification {
+                    new_epoch: if lease.is_v2 { lease.epoch } else { 0 },
+                    flags,
+                    lease_key: LeaseKey(lease.id.key),
+                    current_lease_state: lease_state(notice.from),
+                    new_lease_state: lease_state(notice.to),
+                })
+            }
+        };
+        let holder = told.lease.map_or(Holder::Oplock(told.open), |it| Holder::Lease(it.id));
+        self.send_break(holder, body.buffer);
+    }
+
+    /// Tells the client over one of its channels. Where there is none, the break's time runs out, or
+    /// the end of the session has closed the open.
+    fn send_break(&mut self, holder: Holder, body: BytesMut) {
+        let until = self.globals.files.break_deadline();
+        self.send_break_until(until, holder, body);
+    }
+
+    fn send_break_until(&mut self, until: Duration, holder: Holder, body: BytesMut) {
+        let Some(channel) = self.channel_for(holder) else { return };
+        let is_retried = match self.globals.settings.break_retry {
+            BreakRetry::All => true,
+            BreakRetry::LeasesOnly => matches!(holder, Holder::Lease(_)),
+            BreakRetry::Never => false,
+        };
+        let mut confirmation = None;
+        if is_retried {
+            let (connection, body) = (channel.0, body.clone());
+            let now = self.globals.files.now();
+            let breaks = &mut self.globals.breaks;
+            let id = breaks.next_id();
+            let told = Told { id, connection, holder, body, is_taken: false, until };
+            confirmation = breaks.keep(told, now);
+        }
+        self.notify(channel, confirmation, header(), body);
+    }
+
+    /// Sends the breaks again that were told over a connection which is gone, and not answered.
+    pub(crate) fn repeat_breaks(&mut self, lost: ConnectionId) {
+        let now = self.globals.files.now();
+        for Told { holder, body, until, .. } in self.globals.breaks.take_lost(lost, now) {
+            let next = self.channel_for(holder).map(|(connection, _)| connection);
+            if let Some(connection) = next.and_then(|next| self.connections.get_mut(&next)) {
+                connection.repeated_breaks = connection.repeated_breaks.saturating_add(1);
+            }
+            self.send_break_until(until, holder, body);
+        }
+    }
+
+    /// The oldest connection that a break may be told on, and the session to seal it for, if that
+    /// one wants it. An oplock belongs to an open, and so to a session; a lease to the ClientGuid and
+    /// the user of its first session.
+    /// Where oplocks are broken as by Windows, it is the newest connection for those.
+    fn channel_for(&self, holder: Holder) -> Option<(ConnectionId, Option<u64>)> {
+        let shares_in = |open: &&Open, lease| open.file().is_ok_and(|it| it.lease == Some(lease));
+        let of_open = match holder {
+            Holder::Oplock(volatile) => self.opens.get(&volatile)?.session_id,
+            Holder::Lease(id) => {
+                let opens = self.opens.values().filter(|it| shares_in(it, id));
+                opens.map(|it| it.session_id).min()?
+            }
+        };
+        fn user(session: &Session) -> Option<&str> {
+            session.account.as_ref().map(|it| it.identity.as_str())
+        }
+        let holds = self.sessions.get(&of_open).and_then(user);
+        let may_tell = |session: &&Session| match holder {
+            Holder::Oplock(_) => session.session_id == of_open,
+            // A ClientGuid is no secret: another user who says the same must not keep the break from
+            // who holds the lease.
+            Holder::Lease(id) => {
+                session.negotiated.client_guid == id.client && user(session) == holds
+            }
+        };
+        let sessions = self.sessions.values();
+        let channels = sessions
+            .filter(|session| matches!(session.state, SessionState::Valid | SessionState::Expired))
+            .filter(may_tell)
+            .flat_map(|session| session.bound_channels().map(move |it| (it.connection, session)));
+        let is_as_by_windows = self.globals.settings.break_retry == BreakRetry::LeasesOnly
+            && matches!(holder, Holder::Oplock(_));
+        let chosen = match is_as_by_windows {
+            true => channels.max_by_key(|(connection, _)| *connection),
+            // Of the sessions on one connection, rather that of the open.
+            false => channels.min_by_key(|(connection, it)| {
+                (*connection, it.session_id != of_open, it.session_id)
+            }),
+        };
+        chosen.map(|(connection, it)| (connection, it.encrypt_data.then_some(it.session_id)))
+    }
+}
+
+/// A message that answers no request: [MS-SMB2] 3.3.4.6.
+fn header() -> Header {
+    Header {
+        command: Command::OPLOCK_BREAK,
+        flags: HeaderFlags::SERVER_TO_REDIR,
+        message_id: u64::MAX,
+        ..Header::default()
+    }
+}

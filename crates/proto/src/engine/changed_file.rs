@@ -1,0 +1,94 @@
+//! Changes of a file's record that concern this worker.
+
+use std::sync::Arc;
+
+use arbitration::{Deleter, FileKey};
+use object::{ObjectOp, ObjectPath};
+
+use crate::engine::effect::{Effect, Removal};
+use crate::engine::server::Server;
+use crate::model::caching::lease_name;
+use crate::model::open::Open;
+
+impl Server {
+    /// The record of a file changed in a way that concerns this worker: tells clients what is
+    /// taken from them, closes and deletes what has to go, and wakes who waits.
+    pub(crate) fn look_at(&mut self, file: FileKey) {
+        let opens = &self.opens;
+        // A client is told nothing of an open that it does not know yet.
+        let knows = |volatile| {
+            let open: Option<&Open> = opens.get(&volatile);
+            open.is_none_or(|it| it.file().is_ok_and(|file| !file.is_being_made))
+        };
+        let files = &mut self.globals.files;
+        let (own, now) = (files.server(), files.now());
+        let seen = files.change(file, |record, look| {
+            let expired = record.expire(now, look);
+            let told = record.take_notices(own, knows);
+            let evicted: Vec<u64> = record
+                .opens
+                .iter()
+                .filter(|it| it.id.server == own && it.evicted)
+                .map(|it| it.id.number)
+                .collect();
+            let own_opens = record.opens.iter().filter(|it| it.id.server == own);
+            let paths: Vec<(u64, String, u64)> =
+                own_opens.map(|it| (it.id.number, it.facts.path.clone(), it.facts.link)).collect();
+            let inherited = record.take_inheritance(own);
+            let changed = expired || !told.is_empty() || !inherited.is_empty();
+            ((told, evicted, paths, inherited, record.next_deadline()), changed)
+        });
+        let waiting = files.take_waiting(file);
+        self.globals.outbox.wakes.extend(waiting);
+        // A record that cannot be read has nobody to be told; those who wait find out themselves.
+        let Ok((told, evicted, paths, inherited, deadline)) = seen else { return };
+        self.globals.files.set_deadline(file, deadline);
+        for told in told {
+            self.tell_break(&told);
+        }
+        for (volatile, path, link) in paths {
+            self.follow_rename(volatile, &path, link);
+        }
+        for volatile in evicted {
+            if let Some(open) = self.opens.remove(&volatile) {
+                self.globals.retire_unasked(open);
+            }
+        }
+        for deleter in inherited {
+            self.remove(file, deleter);
+        }
+    }
+
+    /// Deletes in place of a worker that is dead, or a client that is away: [MS-FSA] 2.1.5.5.
+    fn remove(&mut self, file: FileKey, deleter: Deleter) {
+        let Deleter { mark, share, folder, path, is_posix, .. } = deleter;
+        let Ok(path) = ObjectPath::from_windows(&path, is_posix) else {
+            // No name that a client could have given.
+            return self.globals.files.deleted(file, mark);
+        };
+        let folder = ObjectPath::from_stored(folder, None);
+        let removal = Removal { file, mark, share, folder, path };
+        self.globals.outbox.effects.push_back((None, Effect::Remove(Box::new(removal))));
+    }
+
+    /// An open whose file another worker has renamed goes by the new name.
+    fn follow_rename(&mut self, volatile: u64, path: &str, link: u64) {
+        let Some(open) = self.opens.get_mut(&volatile) else { return };
+        let (user, share) = (open.user, Arc::clone(&open.share));
+        let Ok(file) = open.file_mut() else { return };
+        file.link = link;
+        if file.path.to_windows() == path {
+            return;
+        }
+        let is_posix = file.path.is_posix();
+        let stored = if is_posix { Some(path) } else { path.split(':').next() };
+        let stored = stored.unwrap_or_default().replace('\\', "/");
+        let path = ObjectPath::from_stored(stored, file.path.stream().map(str::to_owned));
+        file.path = path.meant_as(&file.path);
+        if let Some(lease) = file.lease {
+            self.globals.files.rename_lease(lease, lease_name(&share, &file.path));
+        }
+        let op = ObjectOp::Relocate { open: file.local_open, path: file.path.clone().into() };
+        self.globals.outbox.effects.push_back((None, Effect::Object { user, op }));
+    }
+}

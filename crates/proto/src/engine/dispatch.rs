@@ -1,0 +1,150 @@
+//! The table of commands: adding one is a module in `command` and a line here.
+
+use object::Piped;
+use trace::Phase;
+use wire::{Decode, FileId};
+
+use crate::command::Command;
+use crate::command::change_notify::ChangeNotify;
+use crate::command::close::Close;
+use crate::command::create::Create;
+use crate::command::echo::Echo;
+use crate::command::flush::Flush;
+use crate::command::ioctl::Ioctl;
+use crate::command::lock::Lock;
+use crate::command::logoff::Logoff;
+use crate::command::negotiate::Negotiate;
+use crate::command::oplock_break::OplockBreak;
+use crate::command::query_directory::QueryDirectory;
+use crate::command::query_info::QueryInfo;
+use crate::command::read::Read;
+use crate::command::session_setup::SessionSetup;
+use crate::command::set_info::SetInfo;
+use crate::command::tree_connect::TreeConnect;
+use crate::command::tree_disconnect::TreeDisconnect;
+use crate::command::write::Write;
+use crate::engine::effect::Reply;
+use crate::engine::pending_command::{PENDING_COMMAND_BYTES, PendingCommand};
+use crate::engine::request::Incoming;
+use crate::engine::response::Step;
+use crate::engine::scope::Scope;
+use crate::engine::server::Server;
+use crate::fsctl::smbtorture;
+use crate::model::reject::Reject;
+
+macro_rules! commands {
+    (
+        wait { $($code:ident => $name:ident,)* }
+        never { $($quick_code:ident => $quick:ident,)* }
+    ) => {
+        $(const _: () =
+            assert!(size_of::<<$name as Command>::Pending>() <= PENDING_COMMAND_BYTES);)*
+
+        /// Begins with a request. Says in `named` which open it names.
+        pub(crate) fn start(
+            server: &mut Server,
+            incoming: &Incoming,
+            related: Option<Option<FileId>>,
+            named: &mut Option<FileId>,
+        ) -> Result<Step, Reject> {
+            if let Some(answer) = smbtorture::force_unacked_timeout(server, incoming) {
+                return answer.map(Step::Done);
+            }
+            // Decoding a body takes no longer than looking at the clock.
+            incoming.trace.enter(Phase::Running);
+            match incoming.header.command {
+                $(wire::Command::$code => start_one::<$name>(server, incoming, related, named),)*
+                $(wire::Command::$quick_code => {
+                    start_one::<$quick>(server, incoming, related, named)
+                })*
+                _ => Err(Reject::UnknownCommand),
+            }
+        }
+
+        /// Goes on with a request that waited.
+        pub(crate) fn resume(
+            server: &mut Server,
+            incoming: &Incoming,
+            file_id: Option<FileId>,
+            pending: Box<dyn PendingCommand>,
+            reply: Reply,
+        ) -> Result<Step, Reject> {
+            match incoming.header.command {
+                $(wire::Command::$code => {
+                    resume_one::<$name>(server, (incoming, file_id), pending, reply)
+                })*
+                other => unreachable!("{other:?} never waits"),
+            }
+        }
+    };
+}
+
+// CANCEL has no response and no scope: `receive` serves it.
+commands! {
+    wait {
+        NEGOTIATE => Negotiate,
+        SESSION_SETUP => SessionSetup,
+        TREE_CONNECT => TreeConnect,
+        CREATE => Create,
+        CLOSE => Close,
+        FLUSH => Flush,
+        READ => Read,
+        WRITE => Write,
+        LOCK => Lock,
+        IOCTL => Ioctl,
+        QUERY_DIRECTORY => QueryDirectory,
+        CHANGE_NOTIFY => ChangeNotify,
+        QUERY_INFO => QueryInfo,
+        SET_INFO => SetInfo,
+    }
+    never {
+        LOGOFF => Logoff,
+        TREE_DISCONNECT => TreeDisconnect,
+        ECHO => Echo,
+        OPLOCK_BREAK => OplockBreak,
+    }
+}
+
+/// `related` is set in a related request: the FileId that the request before handed down.
+///
+/// Never a part of `start`, nor `resume_one` of `resume`: there all commands would have one place for
+/// their outcome, from which it is copied.
+#[inline(never)]
+fn start_one<C: Command>(
+    server: &mut Server,
+    incoming: &Incoming,
+    related: Option<Option<FileId>>,
+    named: &mut Option<FileId>,
+) -> Result<Step, Reject> {
+    let behind = incoming.piped.borrow().as_ref().map_or(0, Piped::length);
+    let request = C::Request::decode_front(&incoming.message, behind).map_err(Reject::Malformed)?;
+    *named = match (request.file_id(), related) {
+        (Some(_), Some(None)) => return Err(Reject::NoRelatedFileId),
+        (Some(_), Some(handed_down)) => handed_down,
+        (named, _) => named,
+    };
+    let mut scope = C::Scope::resolve(server, incoming, *named)?;
+    incoming.trace.belongs_to(scope.counted(&incoming.header));
+    scope.verify_channel_sequence(incoming)?;
+    C::start(scope, incoming, request)
+}
+
+#[inline(never)]
+fn resume_one<C: Command>(
+    server: &mut Server,
+    (incoming, file_id): (&Incoming, Option<FileId>),
+    pending: Box<dyn PendingCommand>,
+    reply: Reply,
+) -> Result<Step, Reject> {
+    let reject = match C::Scope::resolve(server, incoming, file_id) {
+        Ok(scope) => return C::resume(scope, incoming, pending.downcast(), reply),
+        Err(reject) => reject,
+    };
+    // What the request was about is gone: its session logged off, its open closed.
+    let abandoned = pending.abandon(Some(reply));
+    server.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
+    if let Some(response) = C::outlived().filter(|_| reject != Reject::NoSuchOpen) {
+        return Ok(Step::Done(response));
+    }
+    Err(abandoned.reject.unwrap_or(reject))
+}

@@ -1,0 +1,317 @@
+//! Everything that the engine is told: `Server::handle_*`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use arbitration::FileKey;
+use bytes::BytesMut;
+use dtyp::upcase::equal_ignoring_case;
+use object::{HostChange, HostChangeKind, Opened, Piped};
+
+use crate::command::negotiate;
+use crate::engine::effect::{Effect, Removal, Reply};
+use crate::engine::protection;
+use crate::engine::server::{Passed, Server};
+use crate::engine::unconfirmed_breaks::ConfirmationId;
+use crate::engine::watches;
+use crate::model::connection::{Connection, ConnectionId};
+use crate::model::logon::Progress;
+use crate::model::logon_throttle::{self, LogonThrottle};
+use crate::model::now::Now;
+use crate::model::passages::Passage;
+use crate::model::reject::Disconnect;
+use crate::model::request_id::RequestId;
+use crate::model::tree_connect::TreeConnect;
+
+impl Server {
+    /// Takes a new connection: [MS-SMB2] 3.3.5.1.
+    pub fn handle_connect(
+        &mut self,
+        now: Now,
+        client: SocketAddr,
+        server: SocketAddr,
+    ) -> ConnectionId {
+        let id = self.next_connection_id();
+        self.globals.files.set_now(now.monotonic);
+        let credits_max = self.globals.settings.credits_max;
+        let progress = Progress::new(now.monotonic);
+        let began = (now.wall, progress);
+        self.connections.insert(id, Connection::new(client, server, began, credits_max));
+        self.deadlines.extend(progress.deadline().map(|deadline| (id, deadline)));
+        // The last connection before it may have been a user's.
+        self.tell_logon();
+        id
+    }
+
+    /// Takes a connection that another worker passed on, and serves the NEGOTIATE that came over it:
+    /// [`Effect::ClaimClient`].
+    pub fn handle_passed_connection(&mut self, now: Now, passed: Passed) -> ConnectionId {
+        let id = self.handle_connect(now, passed.client, passed.server);
+        let connection = self.connections.get_mut(&id).expect("it was just made");
+        connection.was_passed = true;
+        if passed.after_smb1 {
+            negotiate::follow_smb1(connection);
+        }
+        self.globals.trace.frame_passed();
+        self.handle_frame(id, now, passed.message);
+        id
+    }
+
+    /// Gives the server the memory in which all workers count failed logons.
+    pub fn handle_logon_slots(&mut self, slots: Box<dyn logon_throttle::Slots>) {
+        self.globals.logon_throttle = LogonThrottle::new(slots);
+    }
+
+    /// The connection that [`Effect::ClaimClient`] named is another worker's from now on.
+    pub fn handle_passed_on(&mut self, id: ConnectionId) {
+        self.in_flight.retain(|_, waiting| waiting.chain.connection != id);
+        self.deadlines.remove(&id);
+        self.connections.remove(&id);
+    }
+
+    /// Takes a frame, without the transport's length.
+    pub fn handle_frame(&mut self, connection: ConnectionId, now: Now, frame: BytesMut) {
+        self.handle_frame_with(connection, now, frame, None, None);
+    }
+
+    /// Takes a frame whose end may be `piped` (see [`Server::file_to_pipe_to`]), or that may have been
+    /// opened already (see [`Server::opener`]).
+    pub fn handle_frame_with(
+        &mut self,
+        connection: ConnectionId,
+        now: Now,
+        frame: BytesMut,
+        piped: Option<Piped>,
+        opened: Option<protection::Opened>,
+    ) {
+        self.globals.files.set_now(now.monotonic);
+        if let Err(disconnect) = self.receive(connection, now, frame, piped, opened) {
+            self.disconnect(connection, disconnect);
+        }
+        self.quiesce(now);
+    }
+
+    /// Takes the answer to an effect that named a request.
+    pub fn handle_reply(&mut self, now: Now, id: RequestId, reply: Reply) {
+        self.globals.files.set_now(now.monotonic);
+        self.end_at_storage(now, id);
+        self.go_on(now, id, reply);
+        self.quiesce(now);
+    }
+
+    /// Takes that a file's record has changed in a way that concerns this worker.
+    pub fn handle_file_changed(&mut self, now: Now, file: FileKey) {
+        self.globals.files.set_now(now.monotonic);
+        self.look_at(file);
+        self.quiesce(now);
+    }
+
+    /// Takes that what was marked for deletion is gone: see [`Effect::FileDeleted`].
+    pub fn handle_deleted(&mut self, now: Now, file: FileKey, stream: u64) {
+        self.globals.files.set_now(now.monotonic);
+        self.globals.files.deleted(file, stream);
+        self.quiesce(now);
+    }
+
+    /// Takes what became of an [`Effect::Remove`]: what was removed, or nothing.
+    pub fn handle_removed(&mut self, now: Now, removal: &Removal, removed: Option<&Opened>) {
+        self.globals.files.set_now(now.monotonic);
+        if let Some(Opened { parent, metadata, path, .. }) = removed {
+            if let Some(parent) = parent {
+                self.globals.files.listing_changes(*parent, None);
+            }
+            if self.globals.is_watched() {
+                self.globals.outbox.changes.push(HostChange {
+                    path: path.below(&removal.folder),
+                    is_directory: metadata.is_directory() && path.stream().is_none(),
+                    kind: HostChangeKind::Removed,
+                });
+            }
+        }
+        self.globals.files.deleted(removal.file, removal.mark);
+        self.quiesce(now);
+    }
+
+    /// Takes the end of a connection: [MS-SMB2] 3.3.7.1.
+    pub fn handle_disconnect(&mut self, now: Now, id: ConnectionId) {
+        self.globals.files.set_now(now.monotonic);
+        self.forget_connection(id);
+        self.quiesce(now);
+    }
+
+    /// The client's transport has taken the frame that [`Transmit::confirmation`] names.
+    pub fn handle_confirmed(&mut self, now: Now, id: ConnectionId, confirmation: ConfirmationId) {
+        if self.connections.get(&id).is_some_and(|it| it.confirms_nothing) {
+            return self.handle_unconfirmed(now, id);
+        }
+        self.globals.breaks.confirm(confirmation);
+    }
+
+    /// A frame with a [`Transmit::confirmation`] was not taken in time: the connection is as good
+    /// as gone, and what was not confirmed on it goes out on another one.
+    pub fn handle_unconfirmed(&mut self, now: Now, id: ConnectionId) {
+        self.globals.files.set_now(now.monotonic);
+        self.disconnect(id, Disconnect::BreakNotConfirmed);
+        self.quiesce(now);
+    }
+
+    /// Ends a session whose user has set up another elsewhere: [MS-SMB2] 3.3.5.5.3. Somebody
+    /// else's session is left alone.
+    pub fn handle_close_session_of(&mut self, now: Now, session_id: u64, user: &str) {
+        self.globals.files.set_now(now.monotonic);
+        let account = self.sessions.get(&session_id).and_then(|it| it.account.as_ref());
+        if account.is_some_and(|account| account.identity == user) {
+            self.globals.detach_durable(session_id, &mut self.opens);
+            self.end_session(session_id);
+        }
+        self.quiesce(now);
+    }
+
+    /// Disconnects everybody from a share, or from all of them but IPC$ where no name is given, and
+    /// closes what they have open in it: [MS-SMB2] 3.3.4.15, but that the share stays. Returns the
+    /// number of tree connects.
+    pub fn handle_close_share(&mut self, now: Now, share: Option<&str>) -> usize {
+        self.globals.files.set_now(now.monotonic);
+        let mut closed = 0;
+        for session in self.sessions.values_mut() {
+            let is_meant = |tree: &TreeConnect| match share {
+                Some(name) => equal_ignoring_case(&tree.share.name, name),
+                None => !tree.is_pipe(),
+            };
+            let trees = session.tree_connects.iter().filter(|(_, tree)| is_meant(tree));
+            let tree_ids: Vec<u32> = trees.map(|(tree_id, _)| *tree_id).collect();
+            closed += tree_ids.len();
+            for tree_id in tree_ids {
+                self.globals.end_tree_connect(session, tree_id, &mut self.opens);
+            }
+        }
+        self.quiesce(now);
+        closed
+    }
+
+    /// Takes changes that others made: another worker's client, or a program of this host.
+    ///
+    /// One after the other, however they came: a request that waits is answered with the first,
+    /// and the next request with the next. `at` is when they had happened and nobody knew yet, by
+    /// the clock of [`Now::monotonic`]: watches that began later hear nothing of them.
+    pub fn handle_changes(&mut self, now: Now, at: Duration, changes: &[HostChange]) {
+        self.globals.files.set_now(now.monotonic);
+        for change in changes {
+            watches::tell(self, change, Some(at));
+            self.quiesce(now);
+        }
+    }
+
+    /// Takes the answer to [`Effect::Traverse`]; none if the directory is gone.
+    pub fn handle_traversed(&mut self, now: Now, passage: &Passage, may: Option<bool>) {
+        self.globals.files.set_now(now.monotonic);
+        watches::traversed(self, passage, may);
+        self.quiesce(now);
+    }
+
+    /// Others know of a watch now, so that nothing they do from now on is missed. What they did
+    /// before that is looked at once more. `at` is what the clock of [`Now::monotonic`] said after
+    /// they knew: the watch began then, see [`Server::handle_changes`].
+    pub fn handle_watched(&mut self, now: Now, at: Duration, volatile: u64) {
+        watches::begun(self, at, volatile);
+        let waiting = self.suspended_on(volatile);
+        self.globals.outbox.wakes.extend(waiting);
+        self.quiesce(now);
+    }
+
+    /// Takes whether anyone watches through another worker. Where nobody does, no change leaves
+    /// this one: to be said before every `handle_*` that may bring a change about.
+    pub fn handle_watched_elsewhere(&mut self, is_watched_elsewhere: bool) {
+        self.globals.is_watched_elsewhere = is_watched_elsewhere;
+    }
+
+    /// Does what is due. See [`Server::poll_timeout`].
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.globals.files.set_now(now.monotonic);
+        self.globals.buffers.forget_idle(now.monotonic);
+        for file in self.globals.files.take_overdue(now.monotonic) {
+            self.look_at(file);
+        }
+        let late: Vec<_> = self.deadlines.iter().filter(|(_, at)| **at <= now.monotonic).collect();
+        let late: Vec<_> = late.into_iter().map(|(id, _)| *id).collect();
+        for id in late {
+            self.look_at_progress(now, id);
+        }
+        self.release(now);
+        self.quiesce(now);
+    }
+
+    /// It is the turn of requests that waited for the storage: what another worker's
+    /// [`Effect::TellTurn`] says.
+    pub fn handle_turn(&mut self, now: Now) {
+        self.globals.files.set_now(now.monotonic);
+        self.release(now);
+        self.quiesce(now);
+    }
+
+    /// Takes the buffer of a frame that was sent, to be used again.
+    pub fn handle_sent(&mut self, now: Now, frame: BytesMut) {
+        self.globals.buffers.give(frame, now.monotonic);
+    }
+
+    /// Serves what handlers left behind, until nothing more comes of it.
+    pub(crate) fn quiesce(&mut self, now: Now) {
+        loop {
+            self.tell_turns(now);
+            self.end_held_without_tree(now);
+            watches::deliver(self);
+            let own = self.globals.files.server();
+            for (file, server) in self.globals.files.take_looks() {
+                if server == own {
+                    self.look_at(file);
+                } else {
+                    let effect = Effect::TellFileChanged { server, file };
+                    self.globals.outbox.effects.push_back((None, effect));
+                }
+            }
+            // Emptied in place: it is filled again with the next CLOSE.
+            let mut ended_count = 0;
+            while let Some(&volatile) = self.globals.outbox.closed_opens.get(ended_count) {
+                ended_count += 1;
+                let on_open = self.suspended_on(volatile);
+                self.globals.outbox.wakes.extend(on_open);
+                self.end_held_on(now, volatile);
+            }
+            self.globals.outbox.closed_opens.clear();
+            if let Some(id) = self.globals.outbox.wakes.pop_front() {
+                if self.in_flight.get(&id).is_some_and(|it| it.is_suspended) {
+                    self.go_on(now, id, Reply::Woken);
+                }
+                continue;
+            }
+            // Sessions go last: the answers to what waited in them are still signed and sealed.
+            let ended = std::mem::take(&mut self.globals.outbox.ended_sessions);
+            if ended.is_empty() {
+                return;
+            }
+            for session_id in ended {
+                self.end_session(session_id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::now::Now;
+    use crate::scene::Scene;
+
+    #[test]
+    fn a_share_is_closed_by_its_name_in_any_case() {
+        for (asked, closed) in [("ÄPFEL", 1), ("äpfel", 1), ("apfel", 0)] {
+            let mut scene = Scene::new();
+            scene.open("file");
+            scene.change_share(|share| {
+                if share.root.is_some() {
+                    share.name = "Äpfel".to_owned();
+                }
+            });
+            assert_eq!(scene.server.handle_close_share(Now::default(), Some(asked)), closed);
+        }
+    }
+}

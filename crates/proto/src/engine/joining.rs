@@ -1,0 +1,123 @@
+//! Connections that share a worker: those of one client, and of strangers who name its ClientGuid.
+//!
+//! A NEGOTIATE carries the ClientGuid in clear, and leads a connection to the worker that serves
+//! that client. So a connection without a user takes no place from one over which a user has logged
+//! on.
+
+use std::net::IpAddr;
+
+use crate::engine::notice::Notice;
+use crate::engine::request::Incoming;
+use crate::engine::server::Server;
+use crate::model::connection::{Connection, ConnectionId};
+use crate::model::logon::Logon;
+use crate::model::now::Now;
+use crate::model::reject::Disconnect;
+use crate::model::session::CHANNELS_MAX;
+
+/// Connections without a user that a worker takes beside its user's, from addresses where the user
+/// has none. Windows opens four at a time over another interface before it binds them as channels.
+const STRANGERS_MAX: usize = 4;
+
+impl Server {
+    /// Makes room for a connection from `client` that another worker offers, while `coming` others
+    /// are on their way here. True if there is room: the oldest connection without a user may have
+    /// ended for it.
+    pub fn handle_newcomer(&mut self, now: Now, client: IpAddr, coming: usize) -> bool {
+        let waiting = self.connections.values().filter(|it| !has_user(it));
+        if !self.connections.values().any(has_user) {
+            // The newcomer may be the user among strangers: a worker of its own serves it better.
+            let is_strange = !self.connections.values().any(|it| is_from(it, client));
+            let joins_strangers = is_strange && !self.connections.is_empty();
+            return !joins_strangers && waiting.count() + coming < CHANNELS_MAX;
+        }
+        if self.has_user_at(client) {
+            return waiting.count() + coming < CHANNELS_MAX || self.handle_crowd(now);
+        }
+        waiting.filter(|it| !self.has_user_at(it.client.ip())).count() + coming < STRANGERS_MAX
+    }
+
+    /// Ends a connection over which no user has logged on, so that another has its place: the
+    /// oldest one without any session, or else with sessions of guests and nobody in particular
+    /// only. True if there was one.
+    pub fn handle_crowd(&mut self, now: Now) -> bool {
+        self.globals.files.set_now(now.monotonic);
+        let others = self.connections.iter().filter(|(_, it)| !has_user(it));
+        let oldest = others.min_by_key(|(id, it)| (it.progress.logon(), id.0));
+        let Some(id) = oldest.map(|(id, _)| *id) else { return false };
+        self.disconnect(id, Disconnect::Crowded);
+        self.quiesce(now);
+        true
+    }
+
+    /// A SESSION_SETUP has succeeded: a session was set up, authenticated anew, or bound.
+    pub(crate) fn logged_on(&mut self, incoming: &Incoming, session_id: u64) {
+        let id = incoming.connection;
+        // Guests and anonymous users have no keys.
+        let session = self.sessions.get(&session_id);
+        let is_user = session.is_some_and(|session| session.signing_key(id).is_some());
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.progress.logged_on(incoming.now.monotonic, is_user);
+        match connection.progress.deadline() {
+            Some(deadline) => drop(self.deadlines.insert(id, deadline)),
+            None => drop(self.deadlines.remove(&id)),
+        }
+        self.part_from_guests();
+        self.tell_logon();
+    }
+
+    /// Ends connections of guests from addresses that no user of this worker comes from.
+    fn part_from_guests(&mut self) {
+        if !self.connections.values().any(has_user) {
+            return;
+        }
+        let is_strange = |it: &Connection| {
+            it.progress.logon() == Logon::Guest && !self.has_user_at(it.client.ip())
+        };
+        let strange = self.connections.iter().filter(|(_, it)| is_strange(it));
+        let strange: Vec<ConnectionId> = strange.map(|(id, _)| *id).collect();
+        for id in strange {
+            self.disconnect(id, Disconnect::GuestBesideUser);
+        }
+    }
+
+    fn has_user_at(&self, address: IpAddr) -> bool {
+        self.connections.values().any(|it| has_user(it) && is_from(it, address))
+    }
+
+    /// Ends a connection that has not come far enough in its time.
+    pub(crate) fn look_at_progress(&mut self, now: Now, id: ConnectionId) {
+        let sessions = self.sessions.values().filter(|session| session.channel(id).is_some());
+        let mut trees = sessions.flat_map(|session| session.tree_connects.values());
+        let has_files = trees.any(|tree| !tree.is_pipe());
+        self.deadlines.remove(&id);
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.progress.may_stay(now.monotonic, has_files) {
+            let deadline = connection.progress.deadline();
+            self.deadlines.extend(deadline.map(|deadline| (id, deadline)));
+        } else {
+            self.disconnect(id, Disconnect::TooSlow);
+        }
+    }
+
+    /// Reports the highest logon over all connections, if it has changed. The last connection's end
+    /// changes nothing: a worker that is about to end waits for no logon.
+    pub(crate) fn tell_logon(&mut self) {
+        if self.connections.is_empty() {
+            return;
+        }
+        let logons = self.connections.values().map(|it| it.progress.logon());
+        let logon = logons.max().unwrap_or_default();
+        if std::mem::replace(&mut self.globals.logon, logon) != logon {
+            self.globals.outbox.notices.push_back(Notice::LogonChanged(logon));
+        }
+    }
+}
+
+fn has_user(connection: &Connection) -> bool {
+    connection.progress.logon() == Logon::User
+}
+
+fn is_from(connection: &Connection, address: IpAddr) -> bool {
+    connection.client.ip().to_canonical() == address.to_canonical()
+}

@@ -1,0 +1,80 @@
+//! The frame of a chain's responses, before it is protected.
+
+use bytes::BytesMut;
+use dtyp::NtStatus;
+use object::Piped;
+use wire::{Command, Header, header};
+
+use crate::engine::response::{HEADROOM, TRANSFORM, TRANSPORT};
+
+/// The responses to one frame, laid out behind one another.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    /// Room for the transport's length and the transform header, then the messages.
+    pub(crate) frame: BytesMut,
+    // Most frames have one.
+    pub(crate) first: Option<Laid>,
+    pub(crate) others: Vec<Laid>,
+    /// The end of the last message. Nothing can be laid behind it.
+    pub(crate) piped: Option<Piped>,
+    pub(crate) answered: trace::Answered,
+}
+
+/// A message inside the frame.
+#[derive(Debug)]
+pub(crate) struct Laid {
+    pub(crate) start: usize,
+    pub(crate) command: Command,
+    pub(crate) status: NtStatus,
+    pub(crate) session_id: u64,
+    pub(crate) wants_signature: bool,
+}
+
+/// Where the first message lies.
+const FIRST: usize = TRANSPORT + TRANSFORM;
+
+impl Outgoing {
+    /// Puts a response behind those that are there: [MS-SMB2] 3.3.4.1.3.
+    pub(crate) fn push(&mut self, header: Header, body: BytesMut, wants_signature: bool) {
+        assert!(self.piped.is_none(), "what is piped ends a frame");
+        debug_assert!(body.len() >= HEADROOM);
+        let start = if self.is_empty() {
+            self.frame = body;
+            FIRST
+        } else {
+            let start = FIRST + (self.frame.len() - FIRST).next_multiple_of(8);
+            self.frame.resize(start, 0);
+            self.frame.extend_from_slice(&body[FIRST..]);
+            start
+        };
+        self.frame[start..start + header::SIZE].copy_from_slice(&header.to_bytes());
+        if let Some(previous) = self.others.last().or(self.first.as_ref()) {
+            let next_command = u32::try_from(start - previous.start).expect("a frame is small");
+            header::set_next_command(&mut self.frame[previous.start..], next_command);
+        }
+        let Header { command, status, session_id, .. } = header;
+        let laid = Laid { start, command, status, session_id, wants_signature };
+        if self.is_empty() {
+            self.first = Some(laid);
+        } else {
+            self.others.push(laid);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Returns the bytes that its messages take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.frame.len() + self.piped.as_ref().map_or(0, Piped::length)
+    }
+
+    /// Whether one more response fits the length that a frame can have. One alone always does:
+    /// no maximum size comes near it.
+    pub(crate) fn has_room_for(&self, body: &BytesMut, piped: usize) -> bool {
+        let header_and_body = body.len() - FIRST + piped;
+        let end = self.frame.len().next_multiple_of(8) + header_and_body;
+        self.is_empty() || self.piped.is_none() && end <= wire::frame::LENGTH_MAX
+    }
+}

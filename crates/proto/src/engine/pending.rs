@@ -1,0 +1,242 @@
+//! Requests that wait: for the store, or suspended for something that may never come.
+
+use object::FileIdentity;
+use trace::Phase;
+use wire::{Command, FileId};
+
+use crate::engine::dispatch;
+use crate::engine::effect::{Effect, Reply};
+use crate::engine::request::{Chain, InFlight, Incoming};
+use crate::engine::response::{Step, error_body};
+use crate::engine::server::Server;
+use crate::model::connection::ConnectionId;
+use crate::model::memory_account::Charge;
+use crate::model::now::Now;
+use crate::model::reject::Reject;
+use crate::model::request_id::RequestId;
+
+/// Requests of a connection that may wait for something without an end.
+///
+/// Each keeps its message and takes a place in a wait list; no known client has more than a few.
+const ASYNC_COMMANDS_MAX: u32 = 512;
+
+/// Bytes of such a request, and of those behind it in its compound. A CREATE with all that fits its
+/// contexts has less; those that pay for more move data, and none of them waits so.
+const SUSPENDED_BYTES_MAX: usize = 256 * 1024;
+
+impl Server {
+    /// The only place where an outcome becomes a response or a wait. Gives the chain back if the
+    /// next request in it may go on.
+    pub(crate) fn settle(
+        &mut self,
+        mut chain: Box<Chain>,
+        mut incoming: Box<Incoming>,
+        file_id: Option<FileId>,
+        mut async_id: Option<u64>,
+        outcome: Result<Step, Reject>,
+    ) -> Option<Box<Chain>> {
+        if let Err(Reject::Disconnect(reason)) = outcome {
+            self.disconnect(chain.connection, reason);
+            return None;
+        }
+        let (mut changed, mut held) = (None, None);
+        let memory;
+        let (pending, is_suspended) = match outcome {
+            Ok(Step::Done(response)) => {
+                let command = incoming.header.command;
+                if command == Command::SESSION_SETUP && response.status.is_success() {
+                    let session_id = response.session_id.unwrap_or(incoming.header.session_id);
+                    self.logged_on(&incoming, session_id);
+                }
+                self.respond(&mut chain, &incoming, async_id, response);
+                return Some(chain);
+            }
+            Err(reject) => {
+                self.respond(&mut chain, &incoming, async_id, error_body(reject.status()));
+                return Some(chain);
+            }
+            Ok(Step::Wait(effect, pending)) => {
+                let by_name = || pending.changes();
+                changed = self.changed_by(file_id, &effect).or_else(by_name);
+                held = self.ask(&mut chain, &mut incoming, &mut async_id, file_id, effect);
+                memory = self.globals.memory.pass(chain.memory());
+                (pending, false)
+            }
+            Ok(Step::Suspend(pending)) => match self.suspend(&mut chain, &mut incoming, async_id) {
+                Ok((id, charge)) => {
+                    (async_id, memory) = (Some(id), charge);
+                    (pending, true)
+                }
+                Err(reject) => {
+                    let abandoned = pending.abandon(None);
+                    let effect = abandoned.effect.map(|effect| (None, effect));
+                    self.globals.outbox.effects.extend(effect);
+                    self.respond(&mut chain, &incoming, async_id, error_body(reject.status()));
+                    return Some(chain);
+                }
+            },
+        };
+        let id = incoming.id;
+        if is_suspended {
+            incoming.trace.wait(suspension(&incoming));
+        }
+        if is_suspended && let Some(file) = pending.waits_for() {
+            self.globals.files.wait(file, id);
+        }
+        if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
+            open.channel_sequence.wait(id, &incoming.header);
+            // What a CLOSE has waited for does not keep it any more.
+            if is_suspended && open.is_closing && incoming.header.command != Command::CLOSE {
+                self.wake_suspended_on(file_id);
+            }
+        }
+        let waiting = InFlight {
+            incoming,
+            pending,
+            chain,
+            file_id,
+            async_id,
+            is_suspended,
+            held,
+            _memory: memory,
+            changed,
+        };
+        self.in_flight.insert(id, waiting);
+        None
+    }
+
+    /// The file whose contents the store is asked to change, and the open through which.
+    fn changed_by(&self, file_id: Option<FileId>, effect: &Effect) -> Option<(FileIdentity, u64)> {
+        let Effect::Object { op, .. } = effect else { return None };
+        let open = file_id.filter(|_| op.changes_contents())?;
+        let file = self.opens.get(&open.volatile)?.file().ok()?;
+        Some((file.identity, open.volatile))
+    }
+
+    /// Has a request wait for something without an end, for as little memory as that takes: the
+    /// client has its credits back, and its frame may be much longer than what is left of it. It may
+    /// have been held before, and had its interim response then.
+    fn suspend(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &mut Incoming,
+        async_id: Option<u64>,
+    ) -> Result<(u64, Charge), Reject> {
+        if incoming.message.len() + chain.messages.len() > SUSPENDED_BYTES_MAX {
+            return Err(Reject::TooLongToWait);
+        }
+        chain.copy_messages(incoming);
+        let mut memory = self.globals.memory.keep(chain.memory())?;
+        let async_id = match async_id {
+            Some(async_id) => async_id,
+            None => self.go_async(chain, incoming)?,
+        };
+        // What was answered before has left.
+        memory.set(chain.memory());
+        Ok((async_id, memory))
+    }
+
+    /// Sends what the chain has so far, and the interim response behind it.
+    pub(crate) fn go_async(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &Incoming,
+    ) -> Result<u64, Reject> {
+        // A CREATE waits wherever it stands, and the rest of its compound with it, as in Windows:
+        // its client may not know how to give way before it has an answer. So does a CLOSE, which
+        // would leave its open behind.
+        let waits_anywhere = matches!(incoming.header.command, Command::CREATE | Command::CLOSE);
+        if !chain.messages.is_empty() && !waits_anywhere {
+            return Err(Reject::AsyncInCompound);
+        }
+        let waiting = self.connections.get(&chain.connection).map_or(0, |it| it.async_commands);
+        if waiting >= ASYNC_COMMANDS_MAX {
+            return Err(Reject::TooManyAsyncCommands);
+        }
+        let async_id = incoming.id.0;
+        self.transmit(chain.connection, chain.sealed, std::mem::take(&mut chain.outgoing));
+        self.respond_interim(chain.connection, chain.sealed, incoming, async_id);
+        Ok(async_id)
+    }
+
+    /// Goes on with a request that waited.
+    pub(crate) fn go_on(&mut self, now: Now, id: RequestId, reply: Reply) {
+        let Some(waiting) = self.in_flight.remove(&id) else {
+            return; // It was cancelled, and only a wake-up can come for it.
+        };
+        let InFlight { mut incoming, pending, chain, file_id, async_id, changed, .. } = waiting;
+        incoming.now = now;
+        incoming.trace.resume();
+        if let Some(charged) = incoming.charged.take() {
+            self.give_back_unread(now, charged, &reply);
+        }
+        if let Some((identity, volatile)) = changed {
+            // Whoever read it meanwhile, and may keep what it read, has read what was there before.
+            // A record that cannot be read has nobody who could be told.
+            let _ = self.globals.files.contents_changed(identity, volatile);
+        }
+        self.find_another_channel(&mut incoming);
+        let outcome = dispatch::resume(self, &incoming, file_id, pending, reply);
+        let rest = self.settle(chain, incoming, file_id, async_id, outcome);
+        if !self.in_flight.contains_key(&id) {
+            self.end_request(id, file_id);
+        }
+        if let Some(chain) = rest {
+            self.run(chain, trace::Request::default(), now);
+        }
+    }
+
+    /// A request is the client's, not its connection's: when that is gone, the request goes on over
+    /// another channel of its session, so that what it changes is changed once and wholly. Only its
+    /// response is lost. It cannot be sent over another channel, where its MessageId is that of
+    /// another request; the client hears of it by repeating the request.
+    fn find_another_channel(&self, incoming: &mut Incoming) {
+        if self.connections.contains_key(&incoming.connection) || !incoming.may_be_repeated() {
+            return;
+        }
+        let session = self.sessions.get(&incoming.header.session_id);
+        if let Some(channel) = session.and_then(|session| session.bound_channels().next()) {
+            incoming.connection = channel.connection;
+        }
+    }
+
+    /// A request that waited is over: [MS-SMB2] 3.3.5.2.10.
+    pub(crate) fn end_request(&mut self, id: RequestId, file_id: Option<FileId>) {
+        if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
+            open.channel_sequence.end(id);
+            if open.is_closing {
+                self.wake_suspended_on(file_id);
+            }
+        }
+    }
+
+    fn wake_suspended_on(&mut self, file_id: Option<FileId>) {
+        let waiting = file_id.map(|file_id| self.suspended_on(file_id.volatile));
+        self.globals.outbox.wakes.extend(waiting.into_iter().flatten());
+    }
+
+    /// Ends requests of a connection that is gone which wait for something without an end, and
+    /// which the client can only ask for anew over another channel: what it cannot know of would
+    /// stand in its own way.
+    pub(crate) fn forget_waits(&mut self, connection: ConnectionId) {
+        let waits = |it: &InFlight| {
+            it.chain.connection == connection && it.pending.ends_with_connection(it.is_suspended)
+        };
+        let ids: Vec<RequestId> =
+            self.in_flight.iter().filter(|(_, it)| waits(it)).map(|(id, _)| *id).collect();
+        for id in ids {
+            let waiting = self.in_flight.remove(&id).expect("listed above");
+            let abandoned = waiting.pending.abandon(None);
+            self.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
+            self.end_request(id, waiting.file_id);
+        }
+    }
+}
+
+/// What a request waits for that may never come.
+fn suspension(incoming: &Incoming) -> Phase {
+    match incoming.header.command {
+        Command::CREATE | Command::SET_INFO => Phase::Break,
+        _ => Phase::Event,
+    }
+}

@@ -1,0 +1,309 @@
+//! From a frame to its requests: [MS-SMB2] 3.3.5.2, one function per check.
+
+use std::sync::Arc;
+
+use bytes::{Buf, BytesMut};
+use crypto::BadSignature;
+use object::Piped;
+use trace::{Came, Phase};
+use wire::compound;
+use wire::transform::{COMPRESSION_PROTOCOL_ID, SMB1_PROTOCOL_ID, TRANSFORM_PROTOCOL_ID};
+use wire::{Command, FileId, Header};
+
+use crate::command::{cancel, negotiate};
+use crate::engine::dispatch;
+use crate::engine::outgoing::Outgoing;
+use crate::engine::protection::{Finding, Opened, Unsealed, Verified};
+use crate::engine::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
+use crate::engine::response::{Step, TRANSFORM};
+use crate::engine::scope;
+use crate::engine::server::Server;
+use crate::model::connection::ConnectionId;
+use crate::model::now::Now;
+use crate::model::reject::{Disconnect, Reject};
+
+impl Server {
+    /// Splits a frame and serves its requests, as far as they can be served now.
+    pub(crate) fn receive(
+        &mut self,
+        connection: ConnectionId,
+        now: Now,
+        mut frame: BytesMut,
+        piped: Option<Piped>,
+        opened: Option<Opened>,
+    ) -> Result<(), Disconnect> {
+        if !self.connections.contains_key(&connection) {
+            return Ok(()); // It was closed while the frame was on its way here.
+        }
+        let (unsealed, verified) = match opened.map(|opened| opened.0) {
+            Some(Finding::Unsealed(it)) => (Some(it), None),
+            Some(Finding::Verified(it)) => (None, Some(it)),
+            None => (None, None),
+        };
+        let is_sealed = frame.starts_with(&TRANSFORM_PROTOCOL_ID);
+        let phase = if is_sealed { Phase::Verifying } else { Phase::Parsing };
+        let first = self.globals.trace.begin_frame(phase);
+        let sealed = match frame.first_chunk::<4>() {
+            Some(&TRANSFORM_PROTOCOL_ID) => {
+                let session_id = self.unseal(connection, &mut frame, unsealed)?;
+                first.enter(Phase::Parsing);
+                Some(session_id)
+            }
+            Some(&COMPRESSION_PROTOCOL_ID) => return Err(Disconnect::CompressionNotNegotiated),
+            Some(&SMB1_PROTOCOL_ID) => return negotiate::smb1(self, connection, &frame, now),
+            _ => None,
+        };
+        let frame_bytes = frame.len() + piped.as_ref().map_or(0, Piped::length);
+        let mut count = 0;
+        for header in compound::headers(&frame) {
+            let header = header.map_err(Disconnect::Malformed)?;
+            self.admit(connection, &header)?;
+            count += 1;
+            // What stands beside a NEGOTIATE that is admitted is another one.
+            if count > 1 && header.command == Command::NEGOTIATE {
+                return Err(Disconnect::NegotiatedTwice);
+            }
+        }
+        if let Some(session_id) = sealed {
+            verify_sealed_session(compound::headers(&frame).flatten(), session_id)?;
+        }
+        let chain = Box::new(Chain {
+            connection,
+            sealed,
+            messages: frame,
+            piped,
+            carried: Carried::default(),
+            is_first: true,
+            credits_left: FRAME_CREDITS_MAX,
+            outgoing: Outgoing::default(),
+            verified,
+            frame_bytes,
+            // The first of them has begun.
+            came: if count > 1 { self.globals.trace.came() } else { Came::default() },
+        });
+        self.run(chain, first, now);
+        Ok(())
+    }
+
+    /// [MS-SMB2] 3.3.5.2.1.1 Decrypting the Message, unless that was done with the key named by
+    /// `unsealed`. Leaves the plaintext in `frame`.
+    fn unseal(
+        &mut self,
+        connection: ConnectionId,
+        frame: &mut BytesMut,
+        unsealed: Option<Unsealed>,
+    ) -> Result<u64, Disconnect> {
+        let unknown = Disconnect::SealedForAnotherSession;
+        let session_id = crypto::TransformKey::session_id(frame).ok_or(unknown)?;
+        let session = self.sessions.get(&session_id).ok_or(unknown)?;
+        session.channel(connection).ok_or(unknown)?;
+        let sealing = session.sealing.as_ref().ok_or(unknown)?;
+        match unsealed {
+            None => sealing.open.open(frame).map(|_| ()),
+            Some((key, result)) if Arc::ptr_eq(&key, &sealing.open) => result,
+            // The session that it was for is gone, and another has its id.
+            Some(_) => return Err(unknown),
+        }
+        .map_err(Disconnect::Sealed)?;
+        frame.advance(TRANSFORM);
+        Ok(session_id)
+    }
+
+    /// What must hold for a header before anything is served: direction, NEGOTIATE first, and
+    /// [MS-SMB2] 3.3.5.2.3 Verifying the Sequence Number.
+    fn admit(&mut self, connection: ConnectionId, header: &Header) -> Result<(), Disconnect> {
+        let connection = self.connections.get_mut(&connection).expect("looked up by the caller");
+        if header.is_response() {
+            return Err(Disconnect::ResponseFromClient);
+        }
+        if connection.negotiated.is_none() && header.command != Command::NEGOTIATE {
+            return Err(Disconnect::NotNegotiated);
+        }
+        // [MS-SMB2] 3.3.5.4: what was agreed on is agreed on.
+        if connection.negotiated.is_some() && header.command == Command::NEGOTIATE {
+            return Err(Disconnect::NegotiatedTwice);
+        }
+        // [MS-SMB2] 3.3.5.16: CANCEL repeats the id of the request that it cancels.
+        if header.command == Command::CANCEL {
+            return Ok(());
+        }
+        let charge = connection.charge(header);
+        connection
+            .command_sequence_window
+            .consume(header.message_id, charge)
+            .map_err(Disconnect::Sequence)
+    }
+
+    /// Serves the requests of a chain in order, until one has to wait or none is left.
+    /// `first` keeps the time of the first one of a frame; of those behind it nothing is kept yet.
+    pub(crate) fn run(&mut self, mut chain: Box<Chain>, mut first: trace::Request, now: Now) {
+        while let Ok((header, length)) = compound::first(&chain.messages) {
+            let (message, piped) = match chain.messages.len() {
+                // The rest of the frame needs no second name.
+                whole if whole == length => {
+                    (std::mem::take(&mut chain.messages), chain.piped.take())
+                }
+                _ => (chain.messages.split_to(length), None),
+            };
+            if !self.connections.contains_key(&chain.connection) {
+                return; // Nothing is begun for a connection that is gone.
+            }
+            let id = self.next_request_id();
+            let is_first = std::mem::take(&mut chain.is_first);
+            let trace = match is_first {
+                true => std::mem::take(&mut first),
+                false => self.globals.trace.begin(chain.came, Phase::Parsing),
+            };
+            trace.identify(header.message_id, header.command.0);
+            let mut incoming = Box::new(Incoming {
+                id,
+                connection: chain.connection,
+                header,
+                message: bytes::Bytes::new(),
+                piped: piped.into(),
+                sealed: chain.sealed.is_some(),
+                now,
+                trace,
+                is_admitted: false,
+                charged: None,
+            });
+            let is_related = incoming.header.is_related();
+            if is_related && !is_first {
+                incoming.header.session_id = chain.carried.session_id;
+                incoming.header.tree_id = chain.carried.tree_id;
+            }
+            if incoming.header.command == Command::CANCEL {
+                if self.is_authentic_cancel(&mut chain, &incoming, message) {
+                    cancel::cancel(self, &incoming);
+                }
+                incoming.trace.end_without_response();
+                continue;
+            }
+            let outcome = self.begin(&mut chain, &mut incoming, message, (is_first, is_related));
+            if outcome.is_err() {
+                // Perhaps it never came to its scope.
+                incoming.trace.belongs_to(scope::counted(&self.sessions, &incoming.header));
+            }
+            let file_id = chain.carried.file_id;
+            match self.settle(chain, incoming, file_id, None, outcome) {
+                Some(rest) => chain = rest,
+                None => return,
+            }
+        }
+        let Chain { connection, sealed, outgoing, .. } = *chain;
+        self.transmit(connection, sealed, outgoing);
+    }
+
+    /// Begins one request. The open that it names is handed down to those that follow.
+    fn begin(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &mut Incoming,
+        mut message: BytesMut,
+        (is_first, is_related): (bool, bool),
+    ) -> Result<Step, Reject> {
+        let verified = chain.verified.take();
+        self.verify_signature(incoming, &mut message, verified)?;
+        incoming.message = message.freeze();
+        let connection = self.connections.get(&chain.connection);
+        let charge = connection.map_or(1, |it| it.charge(&incoming.header).max(1));
+        chain.credits_left =
+            chain.credits_left.checked_sub(charge.into()).ok_or(Reject::CompoundTooLarge)?;
+        let handed_down = chain.carried.file_id.take();
+        if is_related && is_first {
+            // [MS-SMB2] 3.3.5.2.7.2: nothing came before it that it could be related to.
+            return Err(Reject::FirstIsRelated);
+        }
+        if is_related {
+            return self.start_related(chain, incoming, handed_down);
+        }
+        dispatch::start(self, incoming, None, &mut chain.carried.file_id)
+    }
+
+    /// [MS-SMB2] 3.3.5.2.7.2 Handling Compounded Related Requests.
+    fn start_related(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &Incoming,
+        handed_down: Option<FileId>,
+    ) -> Result<Step, Reject> {
+        let Carried { session_id, status, file_id: named, .. } = &mut chain.carried;
+        let (session_id, status) = (*session_id, *status);
+        if session_id == 0 {
+            return Err(Reject::NoRelatedIds);
+        }
+        let outcome = dispatch::start(self, incoming, Some(handed_down), named);
+        if status.is_error() && matches!(outcome, Err(Reject::NoRelatedFileId)) {
+            // The request before should have made an open, and failed: this one fails alike.
+            return Err(Reject::Previous(status));
+        }
+        outcome
+    }
+
+    /// Whether a CANCEL is the client's, as far as its session has that proven. There is no answer that
+    /// could say that it is not.
+    fn is_authentic_cancel(
+        &self,
+        chain: &mut Chain,
+        incoming: &Incoming,
+        mut message: BytesMut,
+    ) -> bool {
+        let session = self.sessions.get(&incoming.header.session_id);
+        let must_be_sealed = session.is_some_and(|session| session.encrypt_data);
+        let verified = chain.verified.take();
+        (incoming.sealed || !must_be_sealed)
+            && self.verify_signature(incoming, &mut message, verified).is_ok()
+    }
+
+    /// [MS-SMB2] 3.3.5.2.4 Verifying the Signature, unless that was done with the key named by
+    /// `verified`.
+    fn verify_signature(
+        &self,
+        incoming: &Incoming,
+        message: &mut BytesMut,
+        verified: Option<Verified>,
+    ) -> Result<(), Reject> {
+        let header = &incoming.header;
+        // What came encrypted was authenticated by that.
+        if incoming.sealed {
+            return Ok(());
+        }
+        let session = self.sessions.get(&header.session_id);
+        let key = session.and_then(|session| session.signing_key(incoming.connection));
+        match (header.is_signed(), key, session) {
+            (true, Some(key), _) => {
+                incoming.trace.enter(Phase::Verifying);
+                let verified = match verified {
+                    Some((by, result)) if Arc::ptr_eq(&by, key) => result,
+                    _ => key.verify(message),
+                };
+                verified.map_err(|BadSignature| Reject::BadSignature)
+            }
+            // It may be bound to a session by this very request, which then looks for the key itself.
+            (true, None, _) if header.command == Command::SESSION_SETUP => Ok(()),
+            (true, None, None) if header.session_id != 0 => Err(Reject::NoSuchSession),
+            (false, Some(_), Some(session)) if session.signing_required => {
+                match header.command {
+                    // A client that reauthenticates need not sign that.
+                    Command::NEGOTIATE | Command::SESSION_SETUP => Ok(()),
+                    _ => Err(Reject::NotSigned),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// [MS-SMB2] 3.3.5.2.1.1: what is inside must be for the session whose key sealed it.
+fn verify_sealed_session(
+    headers: impl Iterator<Item = Header>,
+    session_id: u64,
+) -> Result<(), Disconnect> {
+    for (index, header) in headers.enumerate() {
+        let inherits = index > 0 && header.is_related();
+        if !inherits && header.session_id != session_id {
+            return Err(Disconnect::SealedForAnotherSession);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! Laying responses out, and sending them: [MS-SMB2] 3.3.4.1.
+
+use std::sync::Arc;
+
+use bytes::{Buf, BytesMut};
+use crypto::SigningKey;
+use dtyp::NtStatus;
+use object::Piped;
+use trace::Phase;
+use wire::{Command, Dialect, Header, HeaderFlags};
+
+use crate::engine::outgoing::{Laid, Outgoing};
+use crate::engine::protection::{DEFERRED_LEN_MIN, Protection};
+use crate::engine::request::{Chain, Incoming};
+use crate::engine::response::{Response, TRANSFORM, TRANSPORT, Transmit, error_body};
+use crate::engine::server::Server;
+use crate::engine::unconfirmed_breaks::ConfirmationId;
+use crate::model::connection::{Connection, ConnectionId};
+use crate::model::reject::Disconnect;
+use crate::model::session::Session;
+
+impl Server {
+    /// Puts the response to a request into its chain's frame, with its credits.
+    pub(crate) fn respond(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &Incoming,
+        async_id: Option<u64>,
+        response: Response,
+    ) {
+        let request = &incoming.header;
+        let session = self.sessions.get(&request.session_id);
+        let is_protected =
+            chain.sealed.is_some() || wants_signature(session, request, response.status);
+        let response = if response.piped.is_some() && is_protected {
+            // What was read for nobody to look at would have to be looked at now: the session has come
+            // to insist on signatures since. To ask again helps.
+            error_body(NtStatus::RETRY)
+        } else {
+            response
+        };
+        let Response { status, buffer, piped, file_id, session_id, tree_id } = response;
+        let session_id = session_id.unwrap_or(request.session_id);
+        let tree_id = tree_id.unwrap_or(request.tree_id);
+        // A session that is none cannot be handed down: [MS-SMB2] 3.3.5.2.7.2.
+        let is_known = self.sessions.contains_key(&session_id);
+        chain.carried.session_id = if is_known { session_id } else { 0 };
+        chain.carried.tree_id = tree_id;
+        chain.carried.status = status;
+        if file_id.is_some() {
+            chain.carried.file_id = file_id;
+        }
+        let part = self.credits_limit(incoming.now);
+        let Some(connection) = self.connections.get_mut(&chain.connection) else { return };
+        // The interim response carried the credits already: [MS-SMB2] 3.3.4.1.2.
+        let credits = if async_id.is_some() { 0 } else { grant(connection, part, request.credits) };
+        if async_id.is_some() {
+            connection.async_commands -= 1;
+        }
+        let session = self.sessions.get(&session_id);
+        let wants_signature = wants_signature(session, request, status)
+            && key_of(session, connection, chain.connection, request.command, session_id).is_some();
+        let header = response_header(request, status, credits, session_id, tree_id, async_id);
+        if !chain.outgoing.has_room_for(&buffer, piped.as_ref().map_or(0, Piped::length)) {
+            // [MS-SMB2] 3.3.4.1.3: responses to a compound need not be compounded.
+            let full = std::mem::take(&mut chain.outgoing);
+            self.transmit(chain.connection, chain.sealed, full);
+        }
+        chain.outgoing.push(header, buffer, wants_signature);
+        chain.outgoing.piped = piped;
+        let open = chain.carried.file_id.map(|file_id| file_id.volatile);
+        incoming.trace.answer(status.0, open, &mut chain.outgoing.answered);
+    }
+
+    /// The interim response of a request that will take its time: [MS-SMB2] 3.3.4.2.
+    pub(crate) fn respond_interim(
+        &mut self,
+        connection_id: ConnectionId,
+        sealed: Option<u64>,
+        incoming: &Incoming,
+        async_id: u64,
+    ) {
+        let part = self.credits_limit(incoming.now);
+        let request = &incoming.header;
+        let Some(connection) = self.connections.get_mut(&connection_id) else { return };
+        connection.async_commands += 1;
+        let credits = grant(connection, part, request.credits);
+        let status = NtStatus::PENDING;
+        let (session_id, tree_id) = (request.session_id, request.tree_id);
+        let header = response_header(request, status, credits, session_id, tree_id, Some(async_id));
+        let mut outgoing = Outgoing::default();
+        // Never signed: the nonce of AES-GMAC is the MessageId, which the final response has, too.
+        // Clients do not look ([MS-SMB2] 3.2.5.1.3).
+        outgoing.push(header, error_body(status).buffer, false);
+        self.transmit(connection_id, sealed, outgoing);
+    }
+
+    /// Sends what answers no request. It is never signed: [MS-SMB2] 3.3.4.6.
+    pub(crate) fn notify(
+        &mut self,
+        (connection, sealed): (ConnectionId, Option<u64>),
+        confirmation: Option<ConfirmationId>,
+        header: Header,
+        buffer: BytesMut,
+    ) {
+        let mut outgoing = Outgoing::default();
+        outgoing.push(header, buffer, false);
+        self.transmit_confirmed(connection, sealed, outgoing, confirmation);
+    }
+
+    /// Signs, seals and queues a frame of responses, if it has any.
+    pub(crate) fn transmit(
+        &mut self,
+        connection_id: ConnectionId,
+        sealed: Option<u64>,
+        outgoing: Outgoing,
+    ) {
+        self.transmit_confirmed(connection_id, sealed, outgoing, None);
+    }
+
+    fn transmit_confirmed(
+        &mut self,
+        connection_id: ConnectionId,
+        sealed: Option<u64>,
+        outgoing: Outgoing,
+        confirmation: Option<ConfirmationId>,
+    ) {
+        if outgoing.is_empty() {
+            return;
+        }
+        let Outgoing { mut frame, first, others, piped, answered } = outgoing;
+        let messages = || first.iter().chain(&others);
+        // Each ends at the next one, padding included, or with the frame.
+        let ends = others.iter().map(|laid| laid.start).chain([frame.len()]);
+        let Some(connection) = self.connections.get_mut(&connection_id) else { return };
+        let is_deferred = frame.len() >= DEFERRED_LEN_MIN;
+        let signs = sealed.is_some() || messages().any(|laid| laid.wants_signature);
+        if signs && !is_deferred {
+            answered.enter(Phase::Signing);
+        }
+        let mut signatures = Vec::new();
+        for (laid, end) in messages().zip(ends) {
+            let message = &mut frame[laid.start..end];
+            if laid.wants_signature && sealed.is_none() {
+                let Laid { session_id, command, .. } = *laid;
+                let session = self.sessions.get(&session_id);
+                match key_of(session, connection, connection_id, command, session_id) {
+                    // A response to SESSION_SETUP is hashed below, with its signature.
+                    Some(key) if is_deferred && command != Command::SESSION_SETUP => {
+                        let at = laid.start - TRANSFORM..end - TRANSFORM;
+                        signatures.push((at, Arc::clone(key)));
+                    }
+                    Some(key) => key.sign(message),
+                    None => {}
+                }
+            }
+            // As it travels: with the signature that a response has while a connection is bound.
+            update_preauth(connection, laid, message);
+        }
+        let protection = match sealed {
+            None => {
+                frame.advance(TRANSFORM);
+                (!signatures.is_empty()).then_some(Protection::Sign(signatures))
+            }
+            Some(session_id) => {
+                // The session may be gone when its last response is due; then nobody could read it.
+                let sealing = self.sessions.get_mut(&session_id).and_then(|s| s.sealing.as_mut());
+                let Some(sealing) = sealing else { return };
+                let Ok(nonce) = sealing.nonces.advance() else {
+                    self.disconnect(connection_id, Disconnect::NoncesExhausted);
+                    return;
+                };
+                if is_deferred {
+                    let key = Arc::clone(&sealing.seal);
+                    Some(Protection::Seal { key, nonce, session_id })
+                } else {
+                    sealing.seal.seal(nonce, session_id, &mut frame[TRANSPORT..]);
+                    None
+                }
+            }
+        };
+        let bytes = frame.len() + piped.as_ref().map_or(0, Piped::length);
+        let length = u32::try_from(bytes - TRANSPORT).expect("a frame is below 16 MiB");
+        frame[..TRANSPORT].copy_from_slice(&length.to_be_bytes());
+        self.globals.trace.sends(connection_id.0, bytes, &answered);
+        let connection = connection_id;
+        let transmit = Transmit { connection, frame, piped, protection, confirmation, answered };
+        self.globals.outbox.transmits.push_back(transmit);
+    }
+}
+
+#[inline(always)]
+fn grant(connection: &mut Connection, part: Option<u32>, credit_request: u16) -> u16 {
+    let window = &mut connection.command_sequence_window;
+    let mut figures = window.figures();
+    for limit in connection.credits_limit.into_iter().chain(part) {
+        figures = figures.limited_to(limit);
+    }
+    let credits = qos::grant(qos::Demand { credit_request }, figures);
+    window.grant(credits);
+    credits
+}
+
+fn response_header(
+    request: &Header,
+    status: NtStatus,
+    credits: u16,
+    session_id: u64,
+    tree_id: u32,
+    async_id: Option<u64>,
+) -> Header {
+    // [MS-SMB2] 3.3.4.1.3: a response to a related request says so, too.
+    let mut kept = HeaderFlags::RELATED_OPERATIONS
+        | HeaderFlags::REPLAY_OPERATION
+        | HeaderFlags::PRIORITY_MASK;
+    if status == NtStatus::USER_SESSION_DELETED {
+        // There may be no key to sign with, and clients know that. Those that insist on signatures
+        // still look for the flag before they believe it, so all servers repeat it.
+        kept |= HeaderFlags::SIGNED;
+    }
+    let kept = request.flags & kept;
+    Header {
+        credit_charge: request.credit_charge,
+        status,
+        command: request.command,
+        credits,
+        flags: kept | HeaderFlags::SERVER_TO_REDIR,
+        next_command: 0,
+        message_id: request.message_id,
+        async_id,
+        tree_id,
+        session_id,
+        signature: [0; 16],
+    }
+}
+
+/// [MS-SMB2] 3.3.4.1.1: a response is signed if its request was, or if the session insists; and
+/// the one that ends an authentication proves that the server has the key.
+fn wants_signature(session: Option<&Session>, request: &Header, status: NtStatus) -> bool {
+    let ends_authentication = request.command == Command::SESSION_SETUP && status.is_success();
+    request.is_signed()
+        || ends_authentication
+        || session.is_some_and(|session| session.signing_required)
+}
+
+/// [MS-SMB2] 3.3.4.1.1: the channel's key. Until there is one, SESSION_SETUP is answered with the
+/// key of the session that the connection is to be bound to.
+fn key_of<'a>(
+    session: Option<&'a Session>,
+    connection: &'a Connection,
+    connection_id: ConnectionId,
+    command: Command,
+    session_id: u64,
+) -> Option<&'a Arc<SigningKey>> {
+    let key = session.and_then(|session| session.signing_key(connection_id));
+    let binding = || connection.binding_key.as_ref().filter(|(id, _)| *id == session_id);
+    match command {
+        Command::SESSION_SETUP => key.or_else(|| binding().map(|(_, key)| key)),
+        _ => key,
+    }
+}
+
+/// [MS-SMB2] 3.3.5.4 and 3.3.5.5: what was negotiated is hashed into the keys. The response that
+/// ends an authentication is not, because it is signed with them already.
+#[inline(always)]
+fn update_preauth(connection: &mut Connection, laid: &Laid, message: &[u8]) {
+    let is_3_1_1 =
+        connection.negotiated.as_ref().is_some_and(|it| it.dialect == Dialect::SMB_3_1_1);
+    if !is_3_1_1 {
+        return;
+    }
+    match laid.command {
+        Command::NEGOTIATE => connection.preauth.update(message),
+        Command::SESSION_SETUP if laid.status == NtStatus::MORE_PROCESSING_REQUIRED => {
+            if let Some(hash) = connection.preauth_sessions.get_mut(&laid.session_id) {
+                hash.update(message);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,152 @@
+//! Responses on their way from a handler to the wire.
+
+use bytes::BytesMut;
+use crypto::TransformKey;
+use dtyp::NtStatus;
+use object::Piped;
+use wire::error_response::ErrorResponse;
+use wire::transform::TransformHeader;
+use wire::{Encode, FileId};
+
+use crate::engine::effect::Effect;
+use crate::engine::pending_command::PendingCommand;
+use crate::engine::protection::Protection;
+use crate::engine::unconfirmed_breaks::ConfirmationId;
+use crate::model::connection::ConnectionId;
+
+/// Room in front of every body: 4 bytes of the transport's length, 52 of a transform header, 64 of
+/// the SMB2 header. So a response is laid out once, and signed and sealed where it lies.
+pub const HEADROOM: usize = TRANSPORT + TRANSFORM + wire::header::SIZE;
+
+/// Bytes of the direct TCP transport's length: [MS-SMB2] 2.1.
+pub(crate) const TRANSPORT: usize = wire::frame::SIZE;
+
+/// Bytes of the transform header: [MS-SMB2] 2.2.41.
+pub(crate) const TRANSFORM: usize = TransformHeader::SIZE;
+
+// `crypto`, which seals and opens, has the same layout.
+const _: () = assert!(TRANSFORM == TransformKey::HEADER_LEN);
+
+/// How far a command got.
+///
+/// It is the same for every command, so it is made where it goes to and not copied on the way.
+#[derive(Debug)]
+pub enum Step {
+    /// The response is complete.
+    Done(Response),
+    /// Ask the world, keep what is pending, and come back through `resume` with the reply.
+    Wait(Effect, Box<dyn PendingCommand>),
+    /// Wait for something that happens in this server, for as long as it takes: an interim
+    /// response goes out ([MS-SMB2] 3.3.4.2), and `resume` is called with `Reply::Woken` whenever
+    /// it may have happened.
+    Suspend(Box<dyn PendingCommand>),
+}
+
+impl Step {
+    /// [`Step::Wait`] with what one command keeps.
+    #[inline(always)]
+    pub(crate) fn wait(effect: Effect, pending: impl PendingCommand) -> Self {
+        Self::Wait(effect, Box::new(pending))
+    }
+
+    /// [`Step::Suspend`] with what one command keeps.
+    #[inline(always)]
+    pub(crate) fn suspend(pending: impl PendingCommand) -> Self {
+        Self::Suspend(Box::new(pending))
+    }
+}
+
+/// A response body behind its headroom, and the status for its header.
+#[derive(Debug)]
+pub struct Response {
+    /// The status of the header: success, or one of the warnings that carry data.
+    pub status: NtStatus,
+    /// [`HEADROOM`] bytes, then the body.
+    pub buffer: BytesMut,
+    /// The end of the body, which need not pass through memory.
+    pub piped: Option<Piped>,
+    /// The open that was made or named, for the requests of the compound that follow.
+    pub file_id: Option<FileId>,
+    /// The session that was made, if one was.
+    pub session_id: Option<u64>,
+    /// The tree connect that was made, if one was.
+    pub tree_id: Option<u32>,
+}
+
+impl Response {
+    /// A response of STATUS_SUCCESS.
+    pub fn new(body: &impl Encode) -> Self {
+        Self::with_status(NtStatus::SUCCESS, body)
+    }
+
+    /// A response of a status that carries a body.
+    pub fn with_status(status: NtStatus, body: &impl Encode) -> Self {
+        let mut buffer = Vec::with_capacity(HEADROOM + 256);
+        buffer.resize(HEADROOM, 0);
+        body.encode(&mut buffer);
+        Self::from_buffer(status, buffer_from_vec(buffer))
+    }
+
+    /// A response whose body already lies behind its headroom.
+    ///
+    /// # Panics
+    /// If the buffer is shorter than its headroom.
+    #[must_use]
+    pub fn from_buffer(status: NtStatus, buffer: BytesMut) -> Self {
+        assert!(buffer.len() >= HEADROOM, "a response has its headroom");
+        Self { status, buffer, piped: None, file_id: None, session_id: None, tree_id: None }
+    }
+
+    /// The same response, with the end of its body.
+    #[must_use]
+    pub(crate) fn ending_in(mut self, piped: Option<Piped>) -> Self {
+        self.piped = piped;
+        self
+    }
+
+    /// The same response, naming the open for the rest of a compound.
+    #[must_use]
+    pub fn naming(mut self, file_id: FileId) -> Self {
+        self.file_id = Some(file_id);
+        self
+    }
+}
+
+/// The body of a response that carries no data: [MS-SMB2] 2.2.2.
+pub(crate) fn error_body(status: NtStatus) -> Response {
+    Response::with_status(status, &ErrorResponse::default())
+}
+
+/// A `Vec` as `BytesMut` without copying it.
+pub(crate) fn buffer_from_vec(buffer: Vec<u8>) -> BytesMut {
+    bytes::Bytes::from(buffer).try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]))
+}
+
+/// A frame to send, the transport's length included.
+#[derive(Debug)]
+pub struct Transmit {
+    /// Where to.
+    pub connection: ConnectionId,
+    /// What, once it is protected.
+    pub frame: BytesMut,
+    /// What follows it: the end of the frame, which is not protected then.
+    pub piped: Option<Piped>,
+    /// What has to be done to the frame before it leaves. Frames of one connection leave in the
+    /// order in which they came from the engine.
+    pub protection: Option<Protection>,
+    /// Set if the engine wants to know whether the client's transport has taken it: the answer is
+    /// [`Server::handle_confirmed`](crate::Server::handle_confirmed) with this, or
+    /// [`Server::handle_unconfirmed`](crate::Server::handle_unconfirmed).
+    pub confirmation: Option<ConfirmationId>,
+    /// The requests that it answers: to be kept until the socket has taken it.
+    pub answered: trace::Answered,
+}
+
+impl Transmit {
+    /// Protects the frame here and now.
+    pub fn protect(&mut self) {
+        if let Some(protection) = self.protection.take() {
+            protection.apply(&mut self.frame);
+        }
+    }
+}

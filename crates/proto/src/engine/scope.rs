@@ -1,0 +1,265 @@
+//! What a command may touch, resolved once before it runs.
+
+use rustc_hash::FxHashMap;
+use wire::{Command, FileId, Header};
+
+use crate::engine::globals::Globals;
+use crate::engine::request::{InFlight, Incoming};
+use crate::engine::server::Server;
+use crate::model::connection::Connection;
+use crate::model::open::Open;
+use crate::model::reject::Reject;
+use crate::model::request_id::RequestId;
+use crate::model::session::{Session, SessionState};
+use crate::model::tree_connect::TreeConnect;
+
+/// A scope that can be resolved from a request's identifiers.
+pub trait Scope<'s>: Sized {
+    /// Looks the identifiers up, in the order of [MS-SMB2] 3.3.5.2.9 to 3.3.5.2.11.
+    ///
+    /// # Errors
+    /// If one of them names nothing.
+    fn resolve(
+        server: &'s mut Server,
+        incoming: &Incoming,
+        file_id: Option<FileId>,
+    ) -> Result<Self, Reject>;
+
+    /// Where the request is counted.
+    fn counted(&self, header: &Header) -> trace::PartyId;
+
+    /// [MS-SMB2] 3.3.5.2.10 Verifying the Channel Sequence Number, for requests that name an open.
+    ///
+    /// # Errors
+    /// If the request came too late to change anything.
+    fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
+        let _ = incoming;
+        Ok(())
+    }
+}
+
+/// No session is needed: NEGOTIATE, ECHO, SESSION_SETUP.
+#[derive(Debug)]
+pub struct InConnection<'s> {
+    /// The connection.
+    pub connection: &'s mut Connection,
+    /// All sessions of the client.
+    pub sessions: &'s mut FxHashMap<u64, Session>,
+    /// Everything that belongs to no connection or session.
+    pub globals: &'s mut Globals,
+}
+
+/// A session is needed: LOGOFF, TREE_CONNECT.
+#[derive(Debug)]
+pub struct InSession<'s> {
+    /// The connection.
+    pub connection: &'s mut Connection,
+    /// The session.
+    pub session: &'s mut Session,
+    /// All opens of the client.
+    pub opens: &'s mut FxHashMap<u64, Open>,
+    /// The requests that wait.
+    pub(crate) in_flight: &'s FxHashMap<RequestId, InFlight>,
+    /// Everything that belongs to no connection or session.
+    pub globals: &'s mut Globals,
+}
+
+/// A tree connect is needed: CREATE, TREE_DISCONNECT, and what touches several opens.
+#[derive(Debug)]
+pub struct InTree<'s> {
+    /// The connection.
+    pub connection: &'s mut Connection,
+    /// The session.
+    pub session: &'s Session,
+    /// The tree connect.
+    pub tree: &'s TreeConnect,
+    /// All opens of the client, by volatile id.
+    pub opens: &'s mut FxHashMap<u64, Open>,
+    /// The open that the request names, if it names one; not looked up yet.
+    pub file_id: Option<FileId>,
+    /// The requests that wait.
+    pub(crate) in_flight: &'s FxHashMap<RequestId, InFlight>,
+    /// Everything that belongs to no connection or session.
+    pub globals: &'s mut Globals,
+}
+
+/// An open is needed: READ, WRITE, LOCK and the other commands with a FileId.
+#[derive(Debug)]
+pub struct InOpen<'s> {
+    /// The connection.
+    pub connection: &'s mut Connection,
+    /// The session.
+    pub session: &'s Session,
+    /// The tree connect.
+    pub tree: &'s TreeConnect,
+    /// The open.
+    pub open: &'s mut Open,
+    /// Everything that belongs to no connection or session.
+    pub globals: &'s mut Globals,
+}
+
+impl<'s> Scope<'s> for InConnection<'s> {
+    fn resolve(
+        server: &'s mut Server,
+        incoming: &Incoming,
+        _: Option<FileId>,
+    ) -> Result<Self, Reject> {
+        let Server { connections, sessions, globals, .. } = server;
+        let connection = connections.get_mut(&incoming.connection).ok_or(Reject::NoSuchSession)?;
+        Ok(Self { connection, sessions, globals })
+    }
+
+    fn counted(&self, header: &Header) -> trace::PartyId {
+        counted(self.sessions, header)
+    }
+}
+
+impl<'s> Scope<'s> for InSession<'s> {
+    fn resolve(
+        server: &'s mut Server,
+        incoming: &Incoming,
+        _: Option<FileId>,
+    ) -> Result<Self, Reject> {
+        let Server { connections, sessions, opens, in_flight, globals, .. } = server;
+        let session = sessions.get_mut(&incoming.header.session_id).ok_or(Reject::NoSuchSession)?;
+        verify_session(session, incoming)?;
+        let connection = connections.get_mut(&incoming.connection).ok_or(Reject::NoSuchSession)?;
+        Ok(Self { connection, session, opens, in_flight, globals })
+    }
+
+    fn counted(&self, _: &Header) -> trace::PartyId {
+        self.session.counted
+    }
+}
+
+impl<'s> Scope<'s> for InTree<'s> {
+    fn resolve(
+        server: &'s mut Server,
+        incoming: &Incoming,
+        file_id: Option<FileId>,
+    ) -> Result<Self, Reject> {
+        let InSession { connection, session, opens, in_flight, globals } =
+            InSession::resolve(server, incoming, file_id)?;
+        let tree = verify_tree_connect(session, incoming)?;
+        Ok(Self { connection, session, tree, opens, file_id, in_flight, globals })
+    }
+
+    fn counted(&self, _: &Header) -> trace::PartyId {
+        self.tree.counted
+    }
+
+    fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
+        let counts = counts_channels(self.connection, self.globals);
+        match (counts && self.file_id.is_some()).then(|| self.open()) {
+            // Whether the open must be there is the command's to say.
+            Some(Ok(open)) => open.channel_sequence.verify(&incoming.header),
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+}
+
+impl<'s> InTree<'s> {
+    /// The open that the request names.
+    ///
+    /// # Errors
+    /// If there is none of this session and tree connect.
+    pub fn open(&mut self) -> Result<&mut Open, Reject> {
+        let session_id = self.session.session_id;
+        find_open(self.opens, self.file_id, session_id, self.tree.tree_id)
+    }
+
+    /// The scope with the open that the request names looked up.
+    ///
+    /// # Errors
+    /// If there is none of this session and tree connect.
+    pub fn into_open(self) -> Result<InOpen<'s>, Reject> {
+        let Self { connection, session, tree, opens, file_id, globals, .. } = self;
+        let open = find_open(opens, file_id, session.session_id, tree.tree_id)?;
+        Ok(InOpen { connection, session, tree, open, globals })
+    }
+}
+
+impl<'s> Scope<'s> for InOpen<'s> {
+    fn resolve(
+        server: &'s mut Server,
+        incoming: &Incoming,
+        file_id: Option<FileId>,
+    ) -> Result<Self, Reject> {
+        InTree::resolve(server, incoming, file_id)?.into_open()
+    }
+
+    fn counted(&self, _: &Header) -> trace::PartyId {
+        self.tree.counted
+    }
+
+    fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
+        if !counts_channels(self.connection, self.globals) {
+            return Ok(());
+        }
+        self.open.channel_sequence.verify(&incoming.header)
+    }
+}
+
+/// Where a request is counted that nothing was looked up for: with the tree connect or the session that it
+/// was sent to, if there is one.
+#[cold]
+pub(crate) fn counted(sessions: &FxHashMap<u64, Session>, header: &Header) -> trace::PartyId {
+    let session = sessions.get(&header.session_id);
+    let tree = session.and_then(|session| session.tree_connects.get(&header.tree_id));
+    let counted = tree.map(|tree| tree.counted).or_else(|| session.map(|session| session.counted));
+    counted.unwrap_or_default()
+}
+
+/// Before 3.0 there is nothing to count, and the field of the number is a status.
+fn counts_channels(connection: &Connection, globals: &Globals) -> bool {
+    connection.negotiated().is_smb3() && globals.settings.replay_detection
+}
+
+/// [MS-SMB2] 3.3.5.2.9 Verifying the Session.
+fn verify_session(session: &Session, incoming: &Incoming) -> Result<(), Reject> {
+    if session.channel(incoming.connection).is_none() {
+        return Err(Reject::NoSuchSession);
+    }
+    match session.state {
+        SessionState::InProgress | SessionState::Ended => return Err(Reject::NoSuchSession),
+        SessionState::Expired => match incoming.header.command {
+            Command::LOGOFF | Command::CLOSE | Command::LOCK => {}
+            _ => return Err(Reject::SessionExpired),
+        },
+        SessionState::Valid => {}
+    }
+    if session.encrypt_data && !incoming.sealed {
+        return Err(Reject::NotEncrypted);
+    }
+    Ok(())
+}
+
+/// [MS-SMB2] 3.3.5.2.11 Verifying the Tree Connect.
+fn verify_tree_connect<'t>(
+    session: &'t Session,
+    incoming: &Incoming,
+) -> Result<&'t TreeConnect, Reject> {
+    let tree =
+        session.tree_connects.get(&incoming.header.tree_id).ok_or(Reject::NoSuchTreeConnect)?;
+    if tree.encrypt_data && !incoming.sealed {
+        return Err(Reject::NotEncrypted);
+    }
+    Ok(tree)
+}
+
+fn find_open(
+    opens: &mut FxHashMap<u64, Open>,
+    file_id: Option<FileId>,
+    session_id: u64,
+    tree_id: u32,
+) -> Result<&mut Open, Reject> {
+    let file_id = file_id.ok_or(Reject::NoSuchOpen)?;
+    let open = opens
+        .get_mut(&file_id.volatile)
+        .filter(|open| open.file_id == file_id)
+        .filter(|open| open.session_id == session_id && open.tree_id == tree_id)
+        .ok_or(Reject::NoSuchOpen)?;
+    // The client has seen the response to its CREATE, and has no reason to ask again.
+    open.end_replay();
+    Ok(open)
+}

@@ -1,0 +1,219 @@
+//! The end of connections, sessions, tree connects and opens, however it comes: [MS-SMB2] 3.3.7.1.
+
+use arbitration::FileKey;
+use object::{ObjectOp, UserId};
+use rustc_hash::FxHashMap;
+
+use crate::engine::change::{Change, ChangeKind};
+use crate::engine::effect::Effect;
+use crate::engine::globals::Globals;
+use crate::engine::notice::Notice;
+use crate::engine::server::Server;
+use crate::model::connection::ConnectionId;
+use crate::model::file_key::key;
+use crate::model::open::{CreateName, Open, OpenFile, Target};
+use crate::model::reject::Disconnect;
+use crate::model::session::{Session, SessionState};
+
+/// What the store has to do for an open that is in no table any more.
+#[derive(Debug)]
+pub(crate) struct Retired {
+    /// On whose behalf.
+    pub user: UserId,
+    /// What.
+    pub op: ObjectOp,
+    /// What is gone then, for the file's record.
+    pub deleted: Option<(FileKey, u64)>,
+}
+
+impl Server {
+    /// Ends a connection of our own accord; its transport is ended by who polls.
+    pub(crate) fn disconnect(&mut self, id: ConnectionId, reason: Disconnect) {
+        if self.connections.contains_key(&id) {
+            self.globals.outbox.closes.push_back((id, reason));
+            self.forget_connection(id);
+        }
+    }
+
+    /// Takes a connection out of all tables, with what does not outlive it.
+    pub(crate) fn forget_connection(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        self.deadlines.remove(&id);
+        if let Some(negotiated) = connection.negotiated {
+            let client_guid = negotiated.client_guid;
+            let notice = Notice::ConnectionClosed { client_guid, client: connection.client };
+            self.globals.outbox.notices.push_back(notice);
+        }
+        self.forget_waits(id);
+        let mut orphans = Vec::new();
+        for session in self.sessions.values_mut() {
+            session.channels.retain(|channel| channel.connection != id);
+            // A connection that is still being bound does not keep a session.
+            if session.bound_channels().next().is_none() {
+                orphans.push(session.session_id);
+            }
+        }
+        for session_id in orphans {
+            self.globals.detach_durable(session_id, &mut self.opens);
+            self.end_session(session_id);
+        }
+        self.repeat_breaks(id);
+        self.tell_logon();
+    }
+
+    /// Ends a session with all that belongs to it: [MS-SMB2] 3.3.7.1.
+    pub(crate) fn end_session(&mut self, session_id: u64) {
+        let Some(mut session) = self.sessions.remove(&session_id) else { return };
+        self.limit_memory();
+        self.globals.end_session(&mut session, &mut self.opens);
+        for channel in &session.channels {
+            if let Some(connection) = self.connections.get_mut(&channel.connection) {
+                connection.preauth_sessions.remove(&session_id);
+            }
+        }
+    }
+}
+
+impl Globals {
+    /// Closes all that a session has, and tells the tables.
+    pub(crate) fn end_session(&mut self, session: &mut Session, opens: &mut FxHashMap<u64, Open>) {
+        let tree_ids: Vec<u32> = session.tree_connects.keys().copied().collect();
+        for tree_id in tree_ids {
+            self.end_tree_connect(session, tree_id, opens);
+        }
+        if session.state != SessionState::InProgress && session.state != SessionState::Ended {
+            let session_id = session.session_id;
+            self.outbox.notices.push_back(Notice::SessionClosed { session_id });
+        }
+        session.state = SessionState::Ended;
+    }
+
+    /// Closes all that a tree connect has, and tells the tables.
+    pub(crate) fn end_tree_connect(
+        &mut self,
+        session: &mut Session,
+        tree_id: u32,
+        opens: &mut FxHashMap<u64, Open>,
+    ) {
+        let Some(tree) = session.tree_connects.remove(&tree_id) else { return };
+        let session_id = session.session_id;
+        let gone = |open: &Open| open.session_id == session_id && open.tree_id == tree_id;
+        let volatiles: Vec<u64> =
+            opens.iter().filter(|(_, open)| gone(open)).map(|(volatile, _)| *volatile).collect();
+        for volatile in volatiles {
+            let open = opens.remove(&volatile).expect("listed above");
+            self.retire_unasked(open);
+        }
+        // Who waits for a file in it looks up, and finds it gone.
+        let waiting = self.files.take_all_waiting();
+        self.outbox.wakes.extend(waiting);
+        if let Some(root) = tree.share.root {
+            self.outbox.effects.push_back((None, Effect::DisconnectShare(root)));
+        }
+        self.outbox.notices.push_back(Notice::TreeDisconnected { session_id, tree_id });
+    }
+
+    /// Takes an open out of all tables of this server, and says what the store has to do.
+    pub(crate) fn retire(&mut self, open: Open) -> Option<Retired> {
+        let volatile = open.file_id.volatile;
+        self.outbox.closed_opens.push(volatile);
+        let Target::File(file) = open.target else { return None };
+        self.forget(&file, volatile);
+        if let (true, Some(parent)) = (file.is_modified, file.parent) {
+            self.files.listing_changes(parent, file.parent_lease);
+        }
+        let mut unlink = self.files.close(file.identity, volatile, file.delete_on_close).unlink;
+        if file.path.is_posix() && self.files.is_delete_pending(file.identity, file.link) {
+            // To POSIX a name goes at once, and what else has the file open keeps it.
+            unlink = Some(file.link);
+        }
+        if let Some(root) = open.share.root
+            && file.is_directory
+            && self.files.is_delete_pending(file.identity, file.link)
+        {
+            self.report(|| Change {
+                root,
+                path: file.path.clone(),
+                is_directory: true,
+                kind: ChangeKind::Doomed(file.identity),
+            });
+        }
+        if let (Some(_), Some(parent)) = (unlink, file.parent) {
+            self.files.listing_changes(parent, file.parent_lease);
+        }
+        // Not the stream that was open, but the file.
+        let is_file_gone = unlink.is_some_and(|mark| mark != file.identity.stream);
+        if let (Some(_), Some(root)) = (unlink, open.share.root) {
+            self.report(|| Change {
+                root,
+                path: if is_file_gone { file.path.with_stream(None) } else { file.path.clone() },
+                is_directory: file.is_directory,
+                kind: ChangeKind::Removed,
+            });
+        }
+        let op = match unlink {
+            Some(_) if is_file_gone && file.identity.stream != 0 => {
+                ObjectOp::CloseAndUnlinkFile { open: file.local_open }
+            }
+            _ => ObjectOp::Close { open: file.local_open, unlink: unlink.is_some() },
+        };
+        let deleted = unlink.map(|stream| (key(file.identity), stream));
+        Some(Retired { user: open.user, op, deleted })
+    }
+
+    /// Closes what no request waits for.
+    pub(crate) fn retire_unasked(&mut self, open: Open) {
+        let Some(Retired { user, op, deleted }) = self.retire(open) else { return };
+        self.outbox.effects.push_back((None, Effect::Object { user, op }));
+        let deleted = deleted.map(|(file, stream)| Effect::FileDeleted { file, stream });
+        self.outbox.effects.extend(deleted.map(|effect| (None, effect)));
+    }
+
+    /// The opens of a session that outlive it leave this worker: [MS-SMB2] 3.3.5.6, 3.3.7.1. What
+    /// is left of them is in the file's record.
+    pub(crate) fn detach_durable(&mut self, session_id: u64, opens: &mut FxHashMap<u64, Open>) {
+        let is_durable = |open: &Open| {
+            open.session_id == session_id && open.file().is_ok_and(|file| file.durable.is_some())
+        };
+        let volatiles: Vec<u64> = opens
+            .iter()
+            .filter(|(_, open)| is_durable(open))
+            .map(|(volatile, _)| *volatile)
+            .collect();
+        for volatile in volatiles {
+            let (identity, position) = match &opens[&volatile] {
+                Open { target: Target::File(file), .. } => (file.identity, file.position),
+                _ => unreachable!("filtered above"),
+            };
+            if !self.files.disconnect(identity, volatile, position) {
+                continue;
+            }
+            let Some(open) = opens.remove(&volatile) else { continue };
+            self.outbox.closed_opens.push(volatile);
+            let Target::File(file) = open.target else { continue };
+            self.forget(&file, volatile);
+            let op = ObjectOp::Close { open: file.local_open, unlink: false };
+            self.outbox.effects.push_back((None, Effect::Object { user: open.user, op }));
+        }
+    }
+
+    /// Whatever this server knows of an open beside the open itself and the file's record.
+    fn forget(&mut self, file: &OpenFile, volatile: u64) {
+        self.forget_create_name(file.create_name, volatile);
+        if file.watch.is_some() {
+            self.watchers.retain(|watcher| *watcher != volatile);
+            self.outbox.notices.push_back(Notice::Unwatched { volatile });
+        }
+        if let Some(lease) = file.lease {
+            self.files.unuse_lease(lease, key(file.identity));
+        }
+    }
+
+    fn forget_create_name(&mut self, create_name: Option<CreateName>, volatile: u64) {
+        if let Some(name) = create_name
+            && self.create_names.get(&name) == Some(&volatile)
+        {
+            self.create_names.remove(&name);
+        }
+    }
+}

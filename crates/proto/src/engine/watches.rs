@@ -1,0 +1,126 @@
+//! Changes on their way to the watches that CHANGE_NOTIFY has begun: [MS-FSA] 2.1.4.1.
+
+use std::time::Duration;
+
+use object::{HostChange, HostChangeKind, ObjectPath};
+
+use crate::engine::effect::Effect;
+use crate::engine::notice::{Notice, WatchedDirectory};
+use crate::engine::server::Server;
+use crate::model::file_key;
+use crate::model::open::{Open, Target};
+use crate::model::passages::Passage;
+
+/// What others have to know of an open's watch.
+pub(crate) fn announce(open: &Open) -> Option<Notice> {
+    let Target::File(file) = &open.target else { return None };
+    let watch = file.watch.as_ref()?;
+    Some(Notice::Watched(Box::new(WatchedDirectory {
+        volatile: open.file_id.volatile,
+        path: watch.directory.clone(),
+        identity: file.identity,
+        recursive: watch.recursive,
+        filter: watch.filter.bits(),
+        kernel: open.share.kernel_change_notify,
+    })))
+}
+
+/// Others know of a watch since some time. A watch that has only moved began earlier.
+pub(crate) fn begun(server: &mut Server, at: Duration, volatile: u64) {
+    let Some(open) = server.opens.get_mut(&volatile) else { return };
+    if let Target::File(file) = &mut open.target
+        && let Some(watch) = &mut file.watch
+    {
+        watch.begun_at.get_or_insert(at);
+    }
+}
+
+/// Hands the changes that this client made to its watches and, if anybody watches elsewhere, to
+/// the world.
+pub(crate) fn deliver(server: &mut Server) {
+    let changes = std::mem::take(&mut server.globals.outbox.changes);
+    if changes.is_empty() {
+        return;
+    }
+    for change in &changes {
+        tell(server, change, None);
+    }
+    if server.globals.is_watched_elsewhere {
+        server.globals.outbox.notices.push_back(Notice::Changed(changes));
+    }
+}
+
+/// Hands a change to the watches, and wakes the oldest request of each watch that has something to
+/// tell; all requests, if the directory goes. With the time at which somebody else's change had
+/// happened, watches that began later hear nothing of it.
+pub(crate) fn tell(server: &mut Server, change: &HostChange, at: Option<Duration>) {
+    if change.is_directory {
+        server.globals.passages.doubt();
+    }
+    let may_move = change.is_directory && change.new_path().is_some();
+    for volatile in server.globals.watchers.clone() {
+        let open = server.opens.get_mut(&volatile).expect("a watch ends with its open");
+        let share = &open.share;
+        let Target::File(file) = &mut open.target else { continue };
+        let Some(watch) = &mut file.watch else { continue };
+        let mut has_moved = false;
+        if may_move {
+            let path = file.path.below(&share.folder);
+            has_moved = watch.directory != path;
+            watch.directory = path;
+        }
+        let is_younger = at.is_some_and(|at| watch.begun_at.is_some_and(|begun| at < begun));
+        if !is_younger {
+            watch.is_doomed |= match change.kind {
+                HostChangeKind::Doomed(identity) => {
+                    file_key::key(identity) == file_key::key(file.identity)
+                }
+                HostChangeKind::Removed => change.path == watch.directory,
+                _ => false,
+            };
+            watch.note(change, &share.veto_files);
+        }
+        if has_moved {
+            server.globals.outbox.notices.extend(announce(open));
+        }
+        judge(server, volatile);
+    }
+}
+
+/// Takes the store's answer to [`Effect::Traverse`]; none if the directory is gone.
+pub(crate) fn traversed(server: &mut Server, passage: &Passage, may: Option<bool>) {
+    let now = server.globals.files.now();
+    server.globals.passages.answer(now, passage, may);
+    for volatile in server.globals.watchers.clone() {
+        let file = server.opens.get(&volatile).and_then(|open| open.file().ok());
+        if file.and_then(|file| file.watch.as_ref()).is_some_and(|watch| watch.is_unjudged()) {
+            judge(server, volatile);
+        }
+    }
+}
+
+/// Permits changes of a watch as far as they are judged, wakes the oldest pending request if there
+/// are any, and asks the store about the other changes.
+fn judge(server: &mut Server, volatile: u64) {
+    let open = server.opens.get_mut(&volatile).expect("a watch ends with its open");
+    let (user, root) = (open.user, open.share.root);
+    let Target::File(file) = &mut open.target else { return };
+    let (Some(watch), Some(root)) = (&mut file.watch, root) else { return };
+    let (passages, now) = (&mut server.globals.passages, server.globals.files.now());
+    watch.judge(|directory| {
+        let directory = ObjectPath::from_stored(directory.to_owned(), None).below(&file.path);
+        passages.judge(now, &Passage { user, root, directory })
+    });
+    for passage in passages.take_questions() {
+        server.globals.outbox.effects.push_back((None, Effect::Traverse(Box::new(passage))));
+    }
+    let (is_doomed, is_quiet) = (watch.is_doomed, watch.is_quiet());
+    if is_quiet && !is_doomed {
+        return;
+    }
+    let mut waiting = server.suspended_on(volatile);
+    if !is_doomed {
+        waiting.truncate(1);
+    }
+    server.globals.outbox.wakes.extend(waiting);
+}

@@ -1,0 +1,26 @@
+//! State that [MS-SMB2] 3.3.1 describes, and the rules that need nothing else.
+
+pub mod account;
+pub mod buffer_pool;
+pub(crate) mod caching;
+pub mod channel_sequence;
+pub mod connection;
+pub mod entropy;
+pub mod enumeration;
+pub mod file_key;
+pub mod logon;
+pub mod logon_throttle;
+pub mod memory_account;
+pub mod now;
+pub mod open;
+pub mod passages;
+pub mod pipe;
+pub(crate) mod posix;
+pub mod reject;
+pub mod request_id;
+pub mod sequence_window;
+pub mod session;
+pub mod settings;
+pub mod share;
+pub mod tree_connect;
+pub mod watch;

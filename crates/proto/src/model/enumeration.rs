@@ -1,0 +1,354 @@
+//! Where a listing stands.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use dtyp::NtStatus;
+use dtyp::fscc::{
+    AppleFields, DirectoryEntryFields, EntryListWriter, FileInformationClass,
+    encode_directory_entry,
+};
+use dtyp::name_expression::NameExpression;
+use object::{AppleMetadata, DirectoryEntry, EntryDetail, Metadata, ObjectKind};
+
+use crate::model::memory_account::{Charge, MemoryAccount};
+use crate::model::posix;
+use crate::model::reject::Reject;
+use crate::model::share::Share;
+
+/// `Open.EnumerationLocation` and `Open.EnumerationSearchPattern`: [MS-SMB2] 3.3.1.10.
+#[derive(Debug)]
+pub struct Enumeration {
+    pattern: NameExpression,
+    /// Whose `veto files` are not shown.
+    share: Arc<Share>,
+    /// Entries that matched and were not answered yet.
+    entries: VecDeque<DirectoryEntry>,
+    /// Bytes that their names take at most in an answer.
+    names_bytes: usize,
+    /// The memory that they take.
+    memory: Charge,
+    /// What each of them tells at least.
+    detail: EntryDetail,
+    /// Entries answered since the start.
+    answered: u64,
+    /// Entries to pass over, because they were answered before the store was made to begin again.
+    skip: u64,
+    /// The next batch begins at the start of the directory.
+    at_start: bool,
+    /// The store has no more.
+    is_complete: bool,
+    /// How often the store was made to begin again: a batch that was asked for before that is not
+    /// part of this listing.
+    generation: u64,
+}
+
+/// What one request wants of a listing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand {
+    pub(crate) class: FileInformationClass,
+    /// RETURN_SINGLE_ENTRY.
+    pub(crate) single: bool,
+    /// Bytes that the answer may have.
+    pub(crate) limit: usize,
+}
+
+/// A batch to ask the store for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Batch {
+    pub(crate) restart: bool,
+    pub(crate) detail: EntryDetail,
+    pub(crate) entries_max: u32,
+    pub(crate) generation: u64,
+}
+
+/// Entries to ask the store for at once.
+///
+/// About what fills an answer of 128 KiB. A larger answer takes several batches, so that a worker
+/// never spends long in one directory while its other requests wait.
+const BATCH_ENTRIES_MAX: usize = 1_024;
+
+/// Bytes of an enumeration without its entries.
+const ENUMERATION_BYTES: usize = size_of::<Enumeration>() + 2_048;
+
+/// Bytes that the store keeps of a directory that was not listed to its end.
+const UNLISTED_BYTES: usize = 32 * 1024;
+
+/// Bytes of an entry without its names: the entry, what Apple's clients want of it, and what the
+/// allocator adds.
+const ENTRY_BYTES: usize = size_of::<DirectoryEntry>() + size_of::<AppleMetadata>() + 32;
+
+/// Bytes of a name of usual length.
+const USUAL_NAME_BYTES: usize = 24;
+
+impl Demand {
+    /// Bytes of an entry without its name.
+    fn fixed_bytes(&self) -> usize {
+        self.class.minimum_len().expect("a directory class has a fixed part")
+    }
+
+    /// [MS-FSA] 2.1.5.6.3: not even an entry with an empty name fits.
+    pub(crate) fn verify_limit(&self) -> Result<(), Reject> {
+        if self.limit < self.fixed_bytes() {
+            return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
+        }
+        Ok(())
+    }
+}
+
+impl Enumeration {
+    /// With `exact`, the pattern is compared with case.
+    ///
+    /// # Errors
+    /// The client has its limit of memory.
+    pub(crate) fn new(
+        pattern: &str,
+        share: &Arc<Share>,
+        detail: EntryDetail,
+        exact: bool,
+        memory: &MemoryAccount,
+    ) -> Result<Self, Reject> {
+        let memory = memory.keep(ENUMERATION_BYTES + UNLISTED_BYTES)?;
+        let pattern = if exact {
+            NameExpression::case_sensitive(pattern)
+        } else {
+            NameExpression::new(pattern)
+        };
+        Ok(Self {
+            pattern,
+            share: Arc::clone(share),
+            entries: VecDeque::new(),
+            names_bytes: 0,
+            memory,
+            detail,
+            answered: 0,
+            skip: 0,
+            at_start: true,
+            is_complete: false,
+            generation: 0,
+        })
+    }
+
+    /// Begins again with the same pattern.
+    pub(crate) fn restart(&mut self) {
+        self.answered = 0;
+        self.read_again();
+    }
+
+    /// Begins again with the pattern of `new`.
+    pub(crate) fn reopen(&mut self, new: Self) {
+        *self = Self { generation: self.generation + 1, ..new };
+    }
+
+    /// Sees to it that the entries tell what a request wants to know. Those that wait may have been
+    /// fetched for a class that tells less; then the store begins again, and what was answered is
+    /// passed over.
+    pub(crate) fn provide(&mut self, detail: EntryDetail) {
+        if self.entries.is_empty() {
+            self.detail = detail;
+        } else if detail > self.detail {
+            self.detail = detail;
+            self.read_again();
+        }
+    }
+
+    fn read_again(&mut self) {
+        self.entries = VecDeque::new();
+        self.names_bytes = 0;
+        self.memory.set(self.bytes());
+        self.skip = self.answered;
+        self.at_start = true;
+        self.is_complete = false;
+        self.generation += 1;
+    }
+
+    /// What to ask the store for before the request can be answered in full; nothing if there is
+    /// enough.
+    ///
+    /// No more than an answer takes, where that can be known: what waits here is told as it was,
+    /// even if it is gone by then.
+    pub(crate) fn next_batch(&mut self, demand: &Demand) -> Option<Batch> {
+        let fixed = demand.fixed_bytes();
+        let waiting = self.entries.len() * fixed + self.names_bytes;
+        let is_enough =
+            if demand.single { !self.entries.is_empty() } else { waiting >= demand.limit };
+        if self.is_complete || is_enough {
+            return None;
+        }
+        let entries_max = if !self.pattern.matches_all() || self.skip > 0 {
+            BATCH_ENTRIES_MAX
+        } else if demand.single {
+            1
+        } else {
+            let fitting = (demand.limit - waiting) / (fixed + USUAL_NAME_BYTES);
+            fitting.clamp(1, BATCH_ENTRIES_MAX)
+        };
+        Some(Batch {
+            restart: std::mem::take(&mut self.at_start),
+            detail: self.detail,
+            entries_max: u32::try_from(entries_max).expect("at most BATCH_ENTRIES_MAX"),
+            generation: self.generation,
+        })
+    }
+
+    /// Takes a batch of the store; an empty one is the end.
+    ///
+    /// # Errors
+    /// The client has its limit of memory. What was not answered is read again for the next
+    /// request.
+    pub(crate) fn take(
+        &mut self,
+        generation: u64,
+        batch: Vec<DirectoryEntry>,
+    ) -> Result<(), Reject> {
+        if generation != self.generation {
+            return Ok(());
+        }
+        self.keep(batch);
+        self.memory.resize(self.bytes()).inspect_err(|_| self.read_again())
+    }
+
+    /// Bytes of memory that it takes.
+    fn bytes(&self) -> usize {
+        let unlisted = if self.is_complete { 0 } else { UNLISTED_BYTES };
+        ENUMERATION_BYTES + unlisted + self.entries.capacity() * ENTRY_BYTES + self.names_bytes
+    }
+
+    /// Keeps those entries of a batch that match and were not answered before.
+    fn keep(&mut self, batch: Vec<DirectoryEntry>) {
+        self.is_complete = batch.is_empty();
+        let vetoed = &self.share.veto_files;
+        let takes_all = self.pattern.matches_all() && vetoed.is_empty() && self.skip == 0;
+        if takes_all && self.entries.is_empty() {
+            self.names_bytes += batch.iter().map(|entry| name_bytes(&entry.name)).sum::<usize>();
+            self.entries = batch.into();
+            return;
+        }
+        for entry in batch {
+            let is_dots = entry.name == "." || entry.name == "..";
+            let is_vetoed = !is_dots && matches_any(vetoed, &entry.name);
+            // [MS-FSA] 2.1.5.6.3: a pattern may also name the short name.
+            let by_short_name =
+                || entry.short_name.as_ref().is_some_and(|name| self.pattern.matches(name));
+            if is_vetoed || !(self.pattern.matches(&entry.name) || by_short_name()) {
+                continue;
+            }
+            if self.skip > 0 {
+                self.skip -= 1;
+                continue;
+            }
+            self.names_bytes += name_bytes(&entry.name);
+            self.entries.push_back(entry);
+        }
+    }
+
+    /// Moves as many entries as fit into an answer.
+    ///
+    /// # Errors
+    /// If there is none left, or the buffer is too small for the first one.
+    pub(crate) fn fill(&mut self, demand: &Demand, buffer: &mut Vec<u8>) -> Result<(), Reject> {
+        if self.entries.is_empty() {
+            let is_first = self.answered == 0;
+            let status = if is_first { NtStatus::NO_SUCH_FILE } else { NtStatus::NO_MORE_FILES };
+            return Err(Reject::Status(status));
+        }
+        let padded = demand.fixed_bytes() + 8;
+        buffer.reserve(demand.limit.min(self.entries.len() * padded + self.names_bytes));
+        let mut writer = EntryListWriter::new(buffer, demand.limit, 8);
+        let answers_max = if demand.single { 1 } else { usize::MAX };
+        for entry in self.entries.iter().take(answers_max) {
+            if !writer.push(|out| encode(demand.class, entry, out)) {
+                break;
+            }
+            self.names_bytes -= name_bytes(&entry.name);
+            self.answered += 1;
+        }
+        if writer.entries() == 0 {
+            // The fixed part would fit, the name does not.
+            return Err(Reject::Status(NtStatus::BUFFER_OVERFLOW));
+        }
+        let answered = writer.entries();
+        self.entries.drain(..answered);
+        if self.entries.is_empty() {
+            self.entries = VecDeque::new();
+        }
+        self.memory.set(self.bytes());
+        Ok(())
+    }
+}
+
+fn matches_any(expressions: &[NameExpression], name: &str) -> bool {
+    expressions.iter().any(|expression| expression.matches(name))
+}
+
+/// No UTF-8 name has more UTF-16 units than bytes.
+fn name_bytes(name: &str) -> usize {
+    2 * name.len()
+}
+
+fn encode(class: FileInformationClass, entry: &DirectoryEntry, out: &mut Vec<u8>) {
+    match &entry.metadata {
+        Some(metadata) if class == FileInformationClass::POSIX => {
+            posix::information(metadata).encode_entry(&entry.name, out);
+        }
+        _ => encode_directory_entry(class, &fields(entry), out).expect("the class was checked"),
+    }
+}
+
+fn fields(entry: &DirectoryEntry) -> DirectoryEntryFields<'_> {
+    let file_name = Cow::Borrowed(entry.name.as_str());
+    let short_name = Cow::Borrowed(entry.short_name.as_deref().unwrap_or_default());
+    let Some(metadata) = &entry.metadata else {
+        return DirectoryEntryFields { file_name, short_name, ..DirectoryEntryFields::default() };
+    };
+    // What is above the share's root is none of the client's business, and who lists a directory
+    // knows its parent by other means.
+    let file_id = if file_name == ".." { 0 } else { metadata.identity.inode };
+    let mut file_id_128 = [0; 16];
+    file_id_128[..8].copy_from_slice(&file_id.to_le_bytes());
+    DirectoryEntryFields {
+        file_index: 0,
+        creation_time: metadata.creation_time,
+        last_access_time: metadata.last_access_time,
+        last_write_time: metadata.last_write_time,
+        change_time: metadata.change_time,
+        end_of_file: metadata.end_of_file,
+        allocation_size: metadata.allocation_size,
+        file_attributes: metadata.attributes.shown(),
+        ea_size: metadata.ea_size,
+        reparse_tag: metadata.reparse_tag,
+        short_name,
+        file_id,
+        file_id_128,
+        file_name,
+        apple: entry.apple.as_deref().map(|apple| apple_fields(apple, metadata)),
+    }
+}
+
+/// Seconds from the epoch of Unix to that of AppleDouble, 2000-01-01.
+const APPLE_EPOCH: i64 = 946_684_800;
+
+/// What Apple's clients find in an entry. Their numbers are big-endian.
+fn apple_fields(apple: &AppleMetadata, metadata: &Metadata) -> AppleFields {
+    let stored = &apple.finder_info;
+    let mut finder_info = [0; 16];
+    if metadata.kind == ObjectKind::File {
+        // Type and creator; directories have other things there.
+        finder_info[..8].copy_from_slice(&stored[..8]);
+    }
+    // The flags, the extended flags, and since when the file is there.
+    finder_info[8..10].copy_from_slice(&stored[8..10]);
+    finder_info[10..12].copy_from_slice(&stored[24..26]);
+    let (born, _) = metadata.creation_time.to_unix();
+    let since = born.saturating_sub(APPLE_EPOCH);
+    let since = i32::try_from(since).unwrap_or(if since < 0 { i32::MIN } else { i32::MAX });
+    finder_info[12..].copy_from_slice(&since.to_be_bytes());
+    AppleFields {
+        maximal_access: apple.maximal_access,
+        resource_fork_size: apple.resource_fork_size,
+        finder_info,
+        // The type and the permissions; nothing of Linux is beyond them.
+        unix_mode: u16::try_from(metadata.mode & 0xFFFF).expect("16 bits"),
+    }
+}

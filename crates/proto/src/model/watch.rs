@@ -1,0 +1,299 @@
+//! What an open keeps of the changes in its directory.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use dtyp::NtStatus;
+use dtyp::name_expression::NameExpression;
+use object::{HostChange, HostChangeKind, ObjectPath};
+use wire::change_notify::{
+    CompletionFilter, NotifyAction, NotifyInformation, NotifyInformationList,
+};
+
+use crate::model::memory_account::{Charge, MemoryAccount};
+use crate::model::passages::Verdict;
+use crate::model::reject::Reject;
+
+/// Bytes that a watch keeps at most, however much its first request asks for: as much as a client
+/// gets for one credit.
+pub(crate) const BYTES_MAX: usize = 65_536;
+
+/// Bytes of a watch without its directory's path and its changes: itself, and its place in the
+/// tables of whoever sees the changes.
+const WATCH_BYTES: usize = size_of::<Watch>() + 1_024;
+
+/// The changes in a directory that no CHANGE_NOTIFY has told yet.
+///
+/// Filter, depth and size are those of the first request on the open, as in Windows; the later
+/// requests' are not looked at.
+#[derive(Debug)]
+pub struct Watch {
+    pub(crate) filter: CompletionFilter,
+    pub(crate) recursive: bool,
+    /// The directory, from the root of the host's file system.
+    pub(crate) directory: ObjectPath,
+    /// The directory is gone, or goes when its last open is closed.
+    pub(crate) is_doomed: bool,
+    /// When others knew of it: changes that had happened by then are not told.
+    pub(crate) begun_at: Option<Duration>,
+    bytes_max: usize,
+    /// Bytes that `events` have when they travel.
+    bytes: usize,
+    events: Vec<Event>,
+    /// Changes below a directory that the user may be unable to enter, and all later ones: they
+    /// are told in order.
+    unjudged: VecDeque<Event>,
+    unjudged_bytes: usize,
+    /// More happened than fits: the client has to look for itself.
+    overflowed: bool,
+    /// The memory that it takes.
+    memory: Charge,
+}
+
+/// Answer to a CHANGE_NOTIFY.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// STATUS_NOTIFY_ENUM_DIR, without changes, where they do not fit.
+    pub(crate) status: NtStatus,
+    /// Changes in their order.
+    pub(crate) changes: NotifyInformationList,
+}
+
+/// One change, as the client will see it.
+#[derive(Debug)]
+struct Event {
+    action: NotifyAction,
+    /// Relative to the directory, UTF-16LE.
+    name: Vec<u8>,
+    /// Directory of the name, relative to the watched one; empty for that one, and once the change
+    /// is permitted.
+    directory: String,
+}
+
+impl Watch {
+    /// # Errors
+    /// The client has its limit of memory.
+    pub(crate) fn new(
+        directory: ObjectPath,
+        filter: CompletionFilter,
+        recursive: bool,
+        buffer_length: u32,
+        memory: &MemoryAccount,
+    ) -> Result<Self, Reject> {
+        let memory = memory.keep(WATCH_BYTES + 2 * directory.as_str().len())?;
+        let bytes_max = usize::try_from(buffer_length).unwrap_or(BYTES_MAX).min(BYTES_MAX);
+        Ok(Self {
+            filter,
+            recursive,
+            directory,
+            is_doomed: false,
+            begun_at: None,
+            bytes_max,
+            bytes: 0,
+            events: Vec::new(),
+            unjudged: VecDeque::new(),
+            unjudged_bytes: 0,
+            overflowed: false,
+            memory,
+        })
+    }
+
+    /// Whether there is nothing to tell.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.events.is_empty() && !self.overflowed
+    }
+
+    /// Keeps a change, if the client wants to know it, until [`Watch::judge`] permits it. Vetoed
+    /// names are left out; a rename from or to one adds or removes the other name.
+    pub(crate) fn note(&mut self, change: &HostChange, vetoed: &[NameExpression]) {
+        let is_hidden = |path: &ObjectPath| self.is_vetoed(path, vetoed);
+        let is_counted = change.kind != HostChangeKind::Uncounted;
+        let is_old_hidden = is_counted && is_hidden(&change.path);
+        let becomes = |path: &ObjectPath, kind| HostChange {
+            path: path.clone(),
+            is_directory: change.is_directory,
+            kind,
+        };
+        match (is_old_hidden, change.new_path().map(|to| (to, is_hidden(to)))) {
+            (false, None | Some((_, false))) => self.note_visible(change),
+            (false, Some(_)) => self.note_visible(&becomes(&change.path, HostChangeKind::Removed)),
+            (true, Some((to, false))) => self.note_visible(&becomes(to, HostChangeKind::Added)),
+            (true, _) => {}
+        }
+    }
+
+    /// True if a component of the path, below the watched directory, is vetoed.
+    fn is_vetoed(&self, path: &ObjectPath, vetoed: &[NameExpression]) -> bool {
+        let below = path.relative_to(&self.directory).filter(|_| !vetoed.is_empty());
+        let mut names = below.into_iter().flat_map(|below| below.split('/'));
+        names.any(|name| vetoed.iter().any(|it| it.matches(name)))
+    }
+
+    fn note_visible(&mut self, change: &HostChange) {
+        let path = &change.path;
+        let name_filter = name_filter(path, change.is_directory);
+        let is_stream = path.stream().is_some();
+        let (added, removed) = if is_stream {
+            (NotifyAction::ADDED_STREAM, NotifyAction::REMOVED_STREAM)
+        } else {
+            (NotifyAction::ADDED, NotifyAction::REMOVED)
+        };
+        match &change.kind {
+            HostChangeKind::Added => self.push(added, path, name_filter),
+            HostChangeKind::Doomed(_) => {}
+            HostChangeKind::Removed => self.push(removed, path, name_filter),
+            HostChangeKind::Modified(filter) => {
+                let action =
+                    if is_stream { NotifyAction::MODIFIED_STREAM } else { NotifyAction::MODIFIED };
+                self.push(action, path, CompletionFilter::from_bits_retain(*filter));
+            }
+            HostChangeKind::Renamed { to } => {
+                let (old, new) = if !is_stream && path.parent() == to.parent() {
+                    (NotifyAction::RENAMED_OLD_NAME, NotifyAction::RENAMED_NEW_NAME)
+                } else {
+                    (removed, added)
+                };
+                self.push(old, path, name_filter);
+                self.push(new, to, name_filter);
+                if !change.is_directory && !self.filter.intersects(name_filter) {
+                    // Windows tells those who watch attributes and not names that a renamed file
+                    // has changed, because its archive bit may have.
+                    let attributes = CompletionFilter::ATTRIBUTES | CompletionFilter::CREATION;
+                    self.push(NotifyAction::MODIFIED, to, attributes);
+                }
+            }
+            HostChangeKind::Uncounted => {
+                let is_around = self.directory.relative_to(path).is_some();
+                if is_around || self.relative_name(path).is_some() {
+                    self.overflow();
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, action: NotifyAction, path: &ObjectPath, filter: CompletionFilter) {
+        if self.overflowed || !self.filter.intersects(filter) {
+            return;
+        }
+        let Some((directory, name)) = self.relative_name(path) else { return };
+        let event = Event { action, name: dtyp::utf16::to_bytes(&name), directory };
+        let mut last = self.unjudged.back().or_else(|| self.events.last()).into_iter();
+        let is_last = last.any(|it| (it.action, &it.name) == (action, &event.name));
+        if action == NotifyAction::MODIFIED && is_last {
+            return; // A client that looks once sees both.
+        }
+        self.unjudged_bytes += event.name.len() + event.directory.len();
+        if self.unjudged_bytes > BYTES_MAX {
+            self.overflow();
+        } else {
+            self.unjudged.push_back(event);
+        }
+    }
+
+    /// True if changes are left for [`Watch::judge`].
+    pub(crate) fn is_unjudged(&self) -> bool {
+        !self.unjudged.is_empty()
+    }
+
+    /// Permits or drops changes, up to the first one without a verdict. `enter` judges a directory,
+    /// given relative to the watched one.
+    pub(crate) fn judge(&mut self, mut enter: impl FnMut(&str) -> Verdict) {
+        while let Some(event) = self.unjudged.front() {
+            let verdict = match event.directory.as_str() {
+                "" => Verdict::May,
+                directory => enter(directory),
+            };
+            match verdict {
+                Verdict::Pending => return self.charge(),
+                Verdict::May | Verdict::MayNot => {}
+            }
+            let event = self.unjudged.pop_front().expect("it was just looked at");
+            self.unjudged_bytes -= event.name.len() + event.directory.len();
+            if verdict == Verdict::May {
+                self.tell(event);
+            }
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.bytes =
+            self.bytes.next_multiple_of(4) + NotifyInformation::FIXED_SIZE + event.name.len();
+        if self.bytes > self.bytes_max {
+            return self.overflow();
+        }
+        self.events.push(Event { directory: String::new(), ..event });
+        self.charge();
+    }
+
+    fn charge(&mut self) {
+        if self.memory.resize(self.memory_wanted()).is_err() {
+            self.overflow();
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    fn memory_wanted(&self) -> usize {
+        let path = self.directory.as_str().len();
+        let events = self.events.capacity() + self.unjudged.capacity();
+        WATCH_BYTES + 2 * path + events * size_of::<Event>() + self.bytes + self.unjudged_bytes
+    }
+
+    fn overflow(&mut self) {
+        (self.unjudged, self.unjudged_bytes) = (VecDeque::new(), 0);
+        self.clear();
+        self.overflowed = true;
+    }
+
+    /// Returns the directory and the name of a path, both relative to the watched directory; none
+    /// if the path does not lie in that. The directory does not lie in itself.
+    fn relative_name(&self, path: &ObjectPath) -> Option<(String, String)> {
+        let below = path.relative_to(&self.directory)?;
+        if below.is_empty() || (!self.recursive && below.contains('/')) {
+            return None;
+        }
+        let directory = below.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let stream = path.stream().map(str::to_owned);
+        let name = ObjectPath::from_stored(below.to_owned(), stream).to_windows();
+        Some((directory.to_owned(), name))
+    }
+
+    /// Tells all that there is to tell, in `length` bytes at most: nothing if all is quiet, and
+    /// NOTIFY_ENUM_DIR if it does not fit.
+    pub(crate) fn take(&mut self, length: u32) -> Option<Told> {
+        if self.is_quiet() {
+            return None;
+        }
+        let length_max = usize::try_from(length).unwrap_or(usize::MAX);
+        let mut list = NotifyInformationList::new();
+        let fits = !self.overflowed
+            && self.events.iter().all(|event| {
+                let change = NotifyInformation { action: event.action, file_name: &event.name };
+                list.push(&change, length_max)
+            });
+        self.clear();
+        Some(match fits {
+            true => Told { status: NtStatus::SUCCESS, changes: list },
+            false => {
+                Told { status: NtStatus::NOTIFY_ENUM_DIR, changes: NotifyInformationList::new() }
+            }
+        })
+    }
+
+    fn clear(&mut self) {
+        self.events = Vec::new();
+        self.bytes = 0;
+        self.overflowed = false;
+        self.memory.set(self.memory_wanted());
+    }
+}
+
+/// The filter that a new or removed name matches.
+fn name_filter(path: &ObjectPath, is_directory: bool) -> CompletionFilter {
+    if path.stream().is_some() {
+        CompletionFilter::STREAM_NAME
+    } else if is_directory {
+        CompletionFilter::DIR_NAME
+    } else {
+        CompletionFilter::FILE_NAME
+    }
+}
