@@ -1,14 +1,14 @@
-//! What each operation of a client costs a server, in processor time of all threads of its worker.
+//! Cost of each operation of a client to a server, in processor time of all threads of its worker.
 //!
 //! `cost PROGRAM DIRECTORY COUNT [global=LINES] [with=COMMAND] [only=KIND]` starts a server in
-//! `DIRECTORY` and does COUNT of each kind, or of this one; `global` is more for the section `[global]`,
-//! and `with` a command that runs meanwhile, in which PID stands for the worker. Each line is
-//! `KIND<tab>nanoseconds`; the last one, `beside`, is what that command ran in a second.
-//! In place of COUNT `-`: each line of standard input, `KIND COUNT`, has its answer.
+//! `DIRECTORY` and executes COUNT operations of each kind, or of KIND only; `global` adds lines to
+//! the section `[global]`, and `with` runs a command meanwhile, in which PID stands for the worker.
+//! Each line is `KIND<tab>nanoseconds`; the last one, `beside`, is the run time of that command per
+//! second. With `-` for COUNT, each line of standard input, `KIND COUNT`, gets its answer.
 //!
-//! It is the kernel's own account of run time (`/proc/PID/task/TID/schedstat`), user and system time
-//! together. In a virtual machine whose clock counts instructions (`qemu -icount`), nanoseconds are
-//! instructions: `scripts/tracing_cost.sh`.
+//! The times are the kernel's account of run time (`/proc/PID/task/TID/schedstat`), user and system
+//! time together. In a virtual machine whose clock counts instructions (`qemu -icount`),
+//! nanoseconds are instructions: `scripts/tracing_cost.sh`.
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ const KINDS: [&str; 5] = ["read", "write", "open", "list", "copy"];
 /// Bytes of a READ or WRITE.
 const BLOCK: usize = 4_096;
 
-/// Bytes of each small file, as in the copy that `docs/tracing.md` tells of.
+/// Bytes of each small file, as in the copy described in `docs/tracing.md`.
 const FILE_BYTES: usize = 10_240;
 
 /// Entries of the directory that is listed.
@@ -37,10 +37,10 @@ const ENTRIES: usize = 100;
 /// Small files that are written again and again.
 const FILES: usize = 100;
 
-/// What is done before anything is measured.
+/// Number of operations before the measurement.
 const WARM_UP: usize = 100;
 
-/// How long whatever runs beside it may take to begin.
+/// Longest wait for the start of the command beside the work.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<()> {
@@ -129,8 +129,8 @@ fn answered(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// What a process has run so far, in nanoseconds, once it runs no more: a client has its answer
-/// before its worker has seen to everything.
+/// Returns the run time of a process in nanoseconds, once it is idle: a client may get its response
+/// before its worker has finished all work.
 fn settled(pid: u32) -> Result<u64> {
     let mut last = run_time(pid)?;
     loop {
@@ -153,13 +153,13 @@ fn run_time(pid: u32) -> Result<u64> {
     Ok(sum)
 }
 
-/// A command that runs beside the work, until this is dropped.
+/// A command that runs beside the measured work until its drop.
 struct Beside(Option<Running>);
 
 struct Running {
     child: Child,
     since: Instant,
-    /// What it had run by then, in nanoseconds.
+    /// Its run time at the start of the measurement, in nanoseconds.
     before: u64,
 }
 
@@ -191,7 +191,7 @@ impl Beside {
         Ok(Self(Some(Running { child, since: Instant::now(), before })))
     }
 
-    /// What it has run in a second since then, in nanoseconds.
+    /// Returns its run time per second since the start, in nanoseconds.
     fn each_second(&self) -> Result<Option<u64>> {
         let Some(Running { child, since, before }) = &self.0 else { return Ok(None) };
         let (ran, ms) = (run_time(child.id())? - before, since.elapsed().as_millis());
@@ -202,7 +202,7 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         if let Some(Running { child, .. }) = &mut self.0 {
-            // One that has ended already is what is wanted.
+            // An error means that it has ended already.
             let _ = kill_process(Pid::from_child(child), Signal::INT);
             let _ = child.wait();
         }

@@ -28,24 +28,24 @@ use std::net::SocketAddr;
 
 use wire::Dialect;
 
-/// How to reach a share, and as whom.
+/// A share, with the user and server to reach it.
 #[derive(Clone, Debug)]
 pub struct Destination {
-    /// Where the server listens.
+    /// Address on which the server listens.
     pub address: SocketAddr,
-    /// The share's name.
+    /// Name of the share to use.
     pub share: String,
-    /// The user.
+    /// Name of the user to log on as.
     pub user: String,
-    /// The user's password.
+    /// Password of the user, in plain text.
     pub password: String,
 }
 
-/// What a connection is to be like.
+/// Properties of a connection, fixed before it is made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Terms {
     /// The one dialect that is offered.
     pub dialect: Dialect,
-    /// What is done to messages once there is a session.
+    /// Protection of messages once there is a session.
     pub protection: Protection,
 }

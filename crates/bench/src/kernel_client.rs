@@ -1,13 +1,13 @@
 //! The Linux kernel's own client: small files that a guest copies, lists, reads and removes.
 //!
-//! The guest is that of `tests/guest`: User-Mode Linux with one processor, in which everything that
-//! the client does is slow. It hides a part of what servers differ in.
+//! The guest is that of `tests/guest`: User-Mode Linux with one processor, in which all of the
+//! client's work is slow. That hides a part of the difference between servers.
 //!
-//! Guest and server share one processor, as the loads that wait for every answer do
-//! ([`crate::processor`]). The guest is two tasks of this machine, its kernel and its programs, that
-//! wake each other at each of its system calls. Where a processor is free they end up on two, and
-//! each wakes the other from a halt: that takes more time than all requests do, and the less the
-//! server has to do, the more often it happens.
+//! Guest and server share one processor, as the loads with one request at a time do
+//! ([`crate::processor`]). The guest is two tasks of this machine, its kernel and its programs,
+//! which wake each other at each of its system calls. With a free processor they end up on two, and
+//! each wakes the other from a halt: that takes more time than all requests do, and happens more
+//! often the less work the server has.
 
 use std::fs;
 use std::io::Write;
@@ -33,18 +33,18 @@ const LINK: &str = "ip tuntap add dev guest0 mode tap && ip addr add 10.99.0.1/2
 /// The servers listen there as well.
 const INTERFACES: &str = "interfaces = 127.0.0.1/8 10.99.0.1/24\n";
 
-/// What the guest does, in this order.
+/// Works of the guest, in this order.
 const WORKS: [&str; 4] = ["copy", "list", "read", "remove"];
 
-/// Seconds for one guest.
+/// Longest run of one guest, in seconds.
 const LIMIT_SECONDS: u32 = 300;
 
-/// What was measured.
+/// Results of the kernel's client on all servers.
 #[derive(Debug, Serialize)]
 pub struct KernelClient {
-    /// How many files of [`FILE_BYTES`] each.
+    /// Number of files, of [`FILE_BYTES`] each.
     pub files: u32,
-    /// The servers.
+    /// Versions of the servers, in order.
     pub versions: Vec<String>,
     /// By work; the last row is the servers' processor time for all of them.
     pub rows: Vec<Row>,
@@ -53,9 +53,9 @@ pub struct KernelClient {
 /// One line of the table.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// What was done.
+    /// Name of the work, as in the table.
     pub work: String,
-    /// Seconds with each server.
+    /// Seconds that it took with each server.
     pub seconds: Vec<Summary>,
     /// The second server's time to the first's, of the guests that ran one after the other.
     pub ratio: Option<Summary>,
@@ -64,20 +64,20 @@ pub struct Row {
 /// Seconds of one guest: of each work, and the server's processor time.
 type Sample = Vec<f64>;
 
-/// Makes the guest, if there is none yet: to be done where there is a network that Debian can be had from.
+/// Builds the guest unless it exists: needs a network with access to Debian's packages.
 ///
 /// # Errors
 ///
-/// When it cannot be had, or made.
+/// A package cannot be downloaded, or the guest not built.
 pub fn prepare() -> Result<()> {
     succeed(&mut Command::new(script("build.sh")), "building the guest")
 }
 
-/// Measures what the module says, on all servers in turn.
+/// Measures all servers in turn.
 ///
 /// # Errors
 ///
-/// When a server or a guest does not start, or something goes wrong in one.
+/// A server or a guest does not start, or fails during a run.
 pub fn run(
     options: &Options,
     interrupt: &Interrupt,
@@ -160,7 +160,7 @@ fn measure(server: &Server, job: &Path, scale: Scale) -> Result<Sample> {
     seconds(&said, cpu.as_secs_f64())
 }
 
-/// What a guest said, in the order of [`WORKS`], and the processor time.
+/// Returns the guest's times in the order of [`WORKS`], and the processor time.
 fn seconds(said: &str, cpu: f64) -> Result<Sample> {
     let of = |work: &str| {
         let line = said.lines().find_map(|line| line.strip_prefix(work)?.strip_prefix('\t'));
@@ -172,7 +172,7 @@ fn seconds(said: &str, cpu: f64) -> Result<Sample> {
 }
 
 impl KernelClient {
-    /// The table, for people.
+    /// Renders the table in Markdown, for readers.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let what = format!("{} files, seconds", self.files);

@@ -1,13 +1,13 @@
 //! The load generator and the side-by-side benchmarks.
 //!
 //! `choro-bench` starts Choro and Debian's Samba on the same machine, puts the same loads on both
-//! in turn, and prints what each did and the ratio of the two. [`row`] lists what is measured,
-//! [`load`] how each load is made, [`client`] is what makes it, [`server`] what it is made on.
+//! in turn, and prints the result of each and the ratio of the two. [`row`] lists the measurements,
+//! [`load`] generates each load, [`client`] executes it, and [`server`] starts the servers.
 //!
-//! Machines are noisy and change from day to day; a figure means something only beside the other
+//! Machines are noisy and change from day to day; a figure means something only next to the other
 //! server's figure of the same minute. So every repetition of every row measures both servers, the
-//! first of them alternating, and the ratio is the median of the ratios of the repetitions. And a run
-//! has a [`network`] of its own, so that the machine's settings for TCP are not what is measured.
+//! first of them alternating, and the ratio is the median of the ratios of the repetitions. A run
+//! has its own [`network`], so that it does not depend on the machine's settings for TCP.
 
 #![forbid(unsafe_code)]
 

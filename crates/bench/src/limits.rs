@@ -1,7 +1,7 @@
 //! Classes of service: how exactly a limit holds.
 //!
-//! The whole server is put under a limit that is set while it runs, and one and eight clients read.
-//! What a limit costs those whom it is not for is measured with [`crate::sharing`].
+//! The whole server gets a limit at run time, and one and eight clients read. [`crate::sharing`]
+//! measures the cost of limits to requests outside of them.
 
 use std::io::Write;
 use std::path::Path;
@@ -27,31 +27,31 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// Requests that each client has in flight.
 const DEPTH: usize = 8;
 
-/// All that was measured.
+/// Results of all limits that were measured.
 #[derive(Debug, Serialize)]
 pub struct Limits {
-    /// What one client reads without a limit, in MiB/s.
+    /// Rate of one client without a limit, in MiB/s.
     pub unlimited: Summary,
-    /// How exactly limits hold.
+    /// Rates under each of the limits.
     pub limits: Vec<Held>,
 }
 
-/// A limit, and what was had.
+/// A limit, and the measured rate.
 #[derive(Debug, Serialize)]
 pub struct Held {
-    /// In MiB/s.
+    /// Configured limit, in MiB/s.
     pub limit: f64,
     /// Clients that read at once.
     pub clients: usize,
-    /// What they had together, in parts of the limit.
+    /// Rate of all clients together, relative to the limit.
     pub of_limit: Summary,
 }
 
-/// Measures what the module says.
+/// Measures one and eight clients under each limit.
 ///
 /// # Errors
 ///
-/// When the server does not start, or refuses something.
+/// The server does not start, or refuses a request.
 pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -> Result<Limits> {
     let directory = fresh_directory(options)?;
     let choro = options.choro()?;
@@ -77,7 +77,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
     Ok(Limits { unlimited, limits })
 }
 
-/// Who changes limits while the server runs.
+/// Changes limits while the server runs.
 struct Administrator<'a> {
     choro: &'a Path,
     config: &'a Path,
@@ -112,7 +112,7 @@ impl Work<'_> {
         Summary::of(figures).context("nothing was measured")
     }
 
-    /// What so many clients read together, in MiB/s.
+    /// Returns the rate of `clients` together, in MiB/s.
     fn read(&self, clients: usize) -> Result<f64> {
         let what = (Direction::Read, BLOCK_BYTES, DEPTH);
         let scale = self.options.scale();
@@ -137,7 +137,7 @@ fn mebibytes(bytes: u64) -> f64 {
 }
 
 impl Limits {
-    /// The tables.
+    /// Renders the tables as text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut held = Table::new(["limit, MiB/s", "clients", "had, of the limit"]);

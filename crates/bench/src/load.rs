@@ -1,4 +1,4 @@
-//! The loads: what a client does to a server until it is told to stop.
+//! Loads: operations that a client repeats on a server until a limit.
 
 use std::time::{Duration, Instant};
 
@@ -18,12 +18,12 @@ pub mod small_files;
 pub mod stream;
 pub mod watcher;
 
-/// When a load ends: at a time, or after a number of operations.
+/// End of a load: at a time, or after a number of operations.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
-    /// After this many operations.
+    /// End after this number of operations.
     Operations(u64),
-    /// At this time.
+    /// End at this point in time.
     Until(Instant),
 }
 
@@ -47,12 +47,12 @@ impl Limit {
     }
 }
 
-/// What a load has done.
+/// Work done by a load.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Done {
-    /// How many operations.
+    /// Number of operations that were completed.
     pub operations: u64,
-    /// How many bytes of files they moved.
+    /// Bytes of files that were read or written.
     pub bytes: u64,
 }
 
@@ -65,7 +65,7 @@ pub trait Load {
     /// The first refusal, wrong answer or broken connection.
     fn run(&mut self, limit: Limit) -> Result<Done>;
 
-    /// The connection it runs over; nothing when it makes its own.
+    /// Connection of the load; `None` if it makes its own.
     fn client(&self) -> Option<&Client>;
 }
 

@@ -1,6 +1,6 @@
-//! What this machine does with small files alone: `cp -r` within the file system of the shares.
+//! Speed of this machine alone with small files: `cp -r` within the file system of the shares.
 //!
-//! The same tree as that of [`crate::load::small_files`], without a server, a client or a network.
+//! Copies the same tree as [`crate::load::small_files`], without a server, a client or a network.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct LocalCopy {
     source: PathBuf,
     target: PathBuf,
     files: u32,
-    /// Files per second.
+    /// Files copied per second, by repetition.
     samples: Vec<f64>,
 }
 

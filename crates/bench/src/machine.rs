@@ -1,4 +1,4 @@
-//! What the figures were taken on.
+//! Description of the machine of a run.
 
 use std::fs;
 
@@ -9,20 +9,20 @@ use crate::network;
 /// The machine and its system.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// Model of the processors.
+    /// Model name of the processors.
     pub cpu: String,
-    /// How many there are.
+    /// Number of processors that are online.
     pub processors: usize,
-    /// Memory in MiB.
+    /// Memory of the machine in MiB.
     pub memory_mib: u64,
-    /// Release of the kernel.
+    /// Release of the Linux kernel.
     pub kernel: String,
     /// Congestion control of TCP, which decides how fast loopback is.
     pub tcp: String,
-    /// The day, as year-month-day.
+    /// Date of the run, as year-month-day.
     pub date: String,
-    /// How many tasks wanted to run on average in the last minute. Taken before the run, it is what
-    /// others did to the machine; much above zero, the figures are not worth keeping.
+    /// Average number of runnable tasks in the last minute. Taken before the run, it is the load by
+    /// others; much above zero, the figures are not worth keeping.
     pub load_average: f64,
 }
 
@@ -30,7 +30,7 @@ pub struct Machine {
 const LOAD_DISTURBING: f64 = 0.5;
 
 impl Machine {
-    /// This machine.
+    /// Describes this machine as of now.
     #[must_use]
     pub fn this() -> Self {
         let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does what was asked for; whether all of it could be done.
+/// Executes the options. Returns true if all of it succeeded.
 fn run(options: &Options) -> Result<bool> {
     if options.list {
         let mut out = io::stdout().lock();

@@ -13,13 +13,13 @@ use crate::row::{Quantity, Row, Unit, Work};
 use crate::server::Server;
 use crate::system_calls::Counter;
 
-/// How long a server's memory must not change to be taken for what it is.
+/// Time without a change after which a server's memory counts as stable.
 const SETTLED: Duration = Duration::from_millis(300);
 
-/// How long to wait for that.
+/// Longest wait for stable memory.
 const SETTLING_MAX: Duration = Duration::from_secs(5);
 
-/// What was measured.
+/// Results of one measurement on a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
     /// In the unit of the row.
@@ -38,19 +38,19 @@ pub struct Cpu {
     pub server: f64,
     /// Of the client, in percent of the wall time: near 100 the client is the limit.
     pub client_percent: f64,
-    /// Of the server's busiest thread, in the unit of `server`: what remains if the server has a
-    /// processor for each of its threads and nobody else needs one.
+    /// Cost in the server's busiest thread, in the unit of `server`: the limit on a machine with a
+    /// processor for each thread of the server.
     pub busiest: f64,
 }
 
-/// How to measure.
+/// Conditions of a measurement on a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
-    /// How large the loads are.
+    /// Sizes of the loads, in operations.
     pub scale: Scale,
-    /// How long those run that have no size.
+    /// Duration of loads without a fixed size.
     pub duration: Duration,
-    /// Where.
+    /// Processors for client and server.
     pub processors: Processors,
     /// This process has a network namespace of its own, in which it may drop packets.
     pub own_network: bool,
@@ -60,10 +60,10 @@ pub struct Conditions {
 ///
 /// # Errors
 ///
-/// When the load fails, or what counts cannot be read.
+/// The load fails, or a counter cannot be read.
 pub fn measure(row: &Row, server: &Server, conditions: &Conditions) -> Result<Sample> {
     let Conditions { scale, processors, .. } = *conditions;
-    // The server first, so that what it starts for the client inherits the processors.
+    // The server first, so that processes that it starts for the client inherit the processors.
     processors.apply(row.is_pinned(), server)?;
     match (row.quantity, row.work) {
         (Quantity::Capacity, _) => capacity(row, server, conditions),
@@ -79,7 +79,7 @@ pub fn measure(row: &Row, server: &Server, conditions: &Conditions) -> Result<Sa
     }
 }
 
-/// What the server could carry, and what that is of what it could over one channel.
+/// Returns the server's capacity, and its ratio to the capacity over one channel.
 fn capacity(row: &Row, server: &Server, conditions: &Conditions) -> Result<Sample> {
     let measure = |row: &Row| -> Result<(Sample, f64)> {
         let mut load = row.prepare(server, conditions.scale)?;
@@ -137,7 +137,7 @@ fn sample(
     Times { server, client, busiest }: Times,
 ) -> Sample {
     let seconds = wall.as_secs_f64();
-    // What was done, and what makes processor time of it a cost.
+    // Amount of work, and the factor from processor time per unit of work to the cost.
     let (amount, scale) = match unit {
         Unit::GibPerSecond | Unit::MibPerSecond => (done.bytes as f64 / f64::from(1 << 20), 1024.0),
         _ => (done.operations as f64, 1e6),

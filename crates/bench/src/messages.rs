@@ -1,14 +1,14 @@
-//! How fast messages between processes are: the transports of this program, Samba's, and the bare
-//! sockets of the machine, in turn in one run.
+//! Speed of messages between processes: the transports of this program, Samba's, and bare sockets,
+//! in turn in one run.
 //!
 //! The first workload is that of Samba's `local.messaging.ping_speed`: one process sends another
-//! pairs of pings, of 11 bytes and of none, and never has more than 20 of them unanswered; pings and
-//! pongs are counted. Ours is between two real processes and goes all the way that a message of the
-//! server goes; Samba's test has both ends in one process. The bare sockets are two connected
-//! `AF_UNIX` datagram sockets and `poll`, with nothing around them: what this machine can do at best
-//! with a datagram for each message. A transport that packs several into one can be faster.
+//! pairs of pings, of 11 bytes and of none, with at most 20 of them unanswered; pings and pongs are
+//! counted. Ours is between two real processes and takes the whole path of the server's messages;
+//! Samba's test has both ends in one process. The bare sockets are two connected `AF_UNIX` datagram
+//! sockets and `poll`, without any other code: the limit of this machine with a datagram for each
+//! message. A transport that packs several messages into one can be faster.
 //!
-//! [`run()`] is what `choro bench messaging` does; [`peer`] is each of the processes.
+//! [`run()`] implements `choro bench messaging`; [`peer`] is each of the processes.
 
 mod bare;
 pub(crate) mod chart;
@@ -35,12 +35,12 @@ use options::MessagingOptions;
 use report::{Report, Row};
 use workload::Workload;
 
-/// Who carries the messages.
+/// Carrier of the messages of a measurement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Carrier {
-    /// One of our transports.
+    /// A transport of crate `messaging`.
     Ours(TransportKind),
-    /// `tdb` with `use mmap = no`.
+    /// Transport `tdb` with the setting `use mmap = no`.
     TdbWithoutMmap,
     /// Two connected sockets and nothing else.
     Bare,
@@ -63,10 +63,10 @@ impl Carrier {
 /// The name of `tdb` with `use mmap = no`.
 const TDB_WITHOUT_MMAP: &str = "tdb-no-mmap";
 
-/// How this program is started as one of the processes: [`peer::PeerOptions`] follow.
+/// Start of this program as one of the processes: [`peer::PeerOptions`] follow.
 #[derive(Clone, Debug)]
 pub struct PeerProgram {
-    /// The executable.
+    /// Path of the executable to start.
     pub program: PathBuf,
     /// The arguments before the peer's own.
     pub arguments: Vec<OsString>,
@@ -131,7 +131,7 @@ pub fn run(options: &MessagingOptions, program: &PeerProgram) -> Result<()> {
     show(options, json, &report.to_text(), &report.to_markdown())
 }
 
-/// Writes what came out to where it is wanted.
+/// Writes the results as the options say.
 fn show(
     options: &MessagingOptions,
     json: Option<String>,

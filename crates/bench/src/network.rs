@@ -1,10 +1,10 @@
 //! A network of its own for a run.
 //!
-//! TCP on the loopback interface goes by the machine's congestion control. BBR, which some machines
-//! have for all of it, paces by a bandwidth that it estimates from the traffic, and on loopback that
-//! estimate falls to either side of what the processors can do, anew for each connection: the same
-//! server then has two speeds, a factor of 1.5 apart. So a run takes place in a network namespace
-//! where the algorithm does not pace, and nothing else uses the interface.
+//! TCP on the loopback interface uses the machine's congestion control. BBR, the default on some
+//! machines, paces by an estimate of the bandwidth, and on loopback that estimate differs from the
+//! processors' real capacity in both directions, for each connection anew: the same server then has
+//! two speeds, a factor of 1.5 apart. So a run takes place in a network namespace with an algorithm
+//! that does not pace, and without other users of the interface.
 
 use std::fs;
 use std::io;
@@ -14,11 +14,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// What Linux uses where nobody has chosen, and what every namespace may have whatever the kernel was
-/// built to use. Neither paces.
+/// Linux' default, and an algorithm that every namespace may use whatever the kernel's
+/// configuration. Neither paces.
 const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
 
-/// The setting, which is that of the namespace of whoever opens it.
+/// Setting of the network namespace of the process that opens it.
 const SETTING: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// Whether this process may make a network namespace.
@@ -29,8 +29,8 @@ pub fn may_be_made() -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Runs this program anew in a network namespace, with `flag` behind its arguments. Comes back only
-/// with the reason why it could not.
+/// Restarts this program in a network namespace, with `flag` behind its arguments. Returns only on
+/// failure, with the reason.
 #[must_use]
 pub fn restart_within(flag: &str) -> io::Error {
     let own = match std::env::current_exe() {
@@ -41,14 +41,14 @@ pub fn restart_within(flag: &str) -> io::Error {
     command.args(["--net", "--"]).arg(own).args(std::env::args_os().skip(1)).arg(flag).exec()
 }
 
-/// Makes a fresh namespace fit for a run.
+/// Sets up a new namespace for a run.
 ///
 /// # Errors
 ///
-/// When it is the namespace of whoever started this process, the interface cannot be set up, or the
-/// kernel does not have the algorithm.
+/// It is the namespace of the parent process, the interface cannot be set up, or the kernel lacks
+/// the algorithm.
 pub fn set_up() -> Result<()> {
-    // The machine's own setting is not ours to change, should somebody give the flag by hand.
+    // Never change the machine's own setting, in case the flag was given by hand.
     let parent = format!("/proc/{}/ns/net", std::os::unix::process::parent_id());
     let outer = fs::read_link(&parent)
         .with_context(|| format!("{parent}: the parent has to live as long as this process"))?;
@@ -61,8 +61,8 @@ pub fn set_up() -> Result<()> {
         .with_context(|| format!("choosing {first} or {second} for TCP"))
 }
 
-/// As long as it lives, nothing that is sent to an address of the loopback interface arrives, and
-/// nobody is told. It takes a network of its own.
+/// Drops packets to an address of the loopback interface silently until it is dropped itself. Needs
+/// its own network namespace.
 #[derive(Debug)]
 pub struct Silence(Ipv4Addr);
 
@@ -76,7 +76,7 @@ impl Silence {
     }
 
     fn route(change: &str, address: Ipv4Addr) -> Result<bool> {
-        // In the table that is asked first, and more particular than what is there.
+        // In the first table of the lookup, and more specific than its other routes.
         let route = format!("blackhole {address}/32 table local");
         let mut command = Command::new("ip");
         let command = command.args(["route", change]).args(route.split(' '));

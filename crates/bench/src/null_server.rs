@@ -1,17 +1,18 @@
-//! A server that serves nothing: every answer comes from memory, without a file, a check or a lock.
-//! Or a bare one, with the files of a folder: it makes, opens, looks at, reads, writes and closes them with as
-//! few system calls as do that, and nothing else: no name in another case, no share modes, attributes,
-//! leases or security. A READ is `pread` and `send`, or `sendfile`, a WRITE `recv` and `pwrite`, or two
-//! `splice`, and all that is left of the protocol are some hundred bytes. What is signed or sealed passes
-//! through memory, and is opened and protected there in place.
+//! A server without a file store: every response comes from memory, without a file, a check or a
+//! lock. Or a bare one, with the files of a folder: it creates, opens, queries, reads, writes and
+//! closes them with the fewest possible system calls, and without names in another case, share
+//! modes, attributes, leases or security. A READ is `pread` and `send`, or `sendfile`, a WRITE
+//! `recv` and `pwrite`, or two `splice`, and the protocol adds only some hundred bytes. Signed or
+//! sealed data pass through memory, and are verified and protected there in place.
 //!
-//! What a client gets from it is what the client itself, the protocol, the file system and the loopback
-//! interface allow: no server does better in the same way with the same client on the same machine. It
-//! speaks 3.1.1, takes the one user that it was started for, and signs and seals what the client does.
+//! Its results show the limits of the client, the protocol, the file system and the loopback
+//! interface: no server is faster in the same way with the same client on the same machine. It
+//! speaks 3.1.1, accepts the one user that it was started for, and signs and seals as the client
+//! does.
 //!
-//! What the file system refuses is refused with a status. What breaks while bytes go past memory ends the
-//! connection, for its answer is on its way by then; so does a READ by `sendfile` behind a file's end.
-//! SET_INFO is answered and changes nothing: no load asks it to.
+//! Errors of the file system become statuses. An error while data bypass memory ends the
+//! connection, because the response has begun by then; so does a READ by `sendfile` beyond a file's
+//! end. SET_INFO succeeds without effect: no load depends on it.
 
 mod answers;
 mod data;
@@ -42,7 +43,7 @@ pub use self::data::Way;
 /// Bytes of the largest READ and WRITE.
 const PAYLOAD_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes that are received at once; what is left of a longer frame is received alone.
+/// Bytes received at once; the rest of a longer frame is received by itself.
 const RECEIVED_BYTES_MAX: usize = 512 << 10;
 
 /// More than stands before the data of any answer.
@@ -54,21 +55,21 @@ const NO_SESSION: &str = "there is no session yet";
 /// There is one session in a connection.
 const SESSION_ID: u64 = 1;
 
-/// Credits of every answer, if so many are asked for.
+/// Highest number of credits in a response.
 const CREDITS_MAX: u16 = 512;
 
 /// A frame's length and a WRITE up to its data.
 const WRITE_FRONT_BYTES: usize = frame::SIZE + WriteRequest::DATA_OFFSET as usize;
 
-/// The password of whoever logs on.
+/// Password of the only user.
 pub const PASSWORD: &str = "bench-Passw0rd";
 
-/// Serves on `port` of the loopback interface until the process ends: from memory, or the files of a
-/// folder.
+/// Serves on `port` of the loopback interface until the process ends: from memory, or the files of
+/// a folder.
 ///
 /// # Errors
 ///
-/// When nobody can be listened to, or there is no such folder.
+/// The port is in use, or the folder missing.
 pub fn serve(port: u16, folder: Option<(&Path, Way)>) -> Result<()> {
     let content = match folder {
         Some((folder, way)) => Content::folder(folder, way)?,
@@ -84,7 +85,7 @@ fn serve_on(listener: &TcpListener, content: &Content) -> Result<()> {
         thread::spawn(move || {
             let run = || Connection::new(stream, account, content)?.run();
             if let Err(error) = run() {
-                // If standard error is closed as well, nobody wants to know.
+                // If standard error is closed as well, the message is lost.
                 let _ = writeln!(io::stderr(), "null server: {error:#}");
             }
         });
@@ -139,7 +140,7 @@ impl Connection {
                 let (front, behind) = (&mut inbox[whole.start..end], whole.end - end);
                 match splicing.as_ref().and_then(|it| Some((it, self.spliced(front, behind)?))) {
                     Some((splicing, (file, place))) => {
-                        // What came of the data is written when it is answered.
+                        // The response contains the result of the transfer.
                         splicing.receive(&self.stream, file, place, behind)?;
                         self.answer_frame(front, behind)?;
                     }
@@ -154,7 +155,7 @@ impl Connection {
             inbox.copy_within(start..end, 0);
             (start, end) = (0, end - start);
             let count = match &splicing {
-                // Of a long WRITE no more than what stands before its data.
+                // Of a long WRITE only the part before its data.
                 Some(_) if end < WRITE_FRONT_BYTES => WRITE_FRONT_BYTES - end,
                 Some(_) => WRITE_FRONT_BYTES,
                 None => RECEIVED_BYTES_MAX,
@@ -168,8 +169,8 @@ impl Connection {
         }
     }
 
-    /// Where the data go that are still to come, if a frame begins with a WRITE that is neither signed nor
-    /// sealed.
+    /// Returns the target of data that are still in the socket, if a frame begins with a WRITE that
+    /// is neither signed nor sealed.
     fn spliced(&self, front: &[u8], behind: usize) -> Option<(&OwnedFd, u64)> {
         Header::decode(front)
             .ok()
@@ -179,8 +180,8 @@ impl Connection {
         Some((self.data.file(request.file_id)?, request.offset.checked_add(came)?))
     }
 
-    /// Answers the messages of a frame in one, and protects it as they were. `behind` bytes of its data
-    /// are in their file already.
+    /// Answers the messages of a frame in one frame, with the same protection. `behind` bytes of
+    /// its data are in their file already.
     fn answer_frame(&mut self, frame: &mut [u8], behind: usize) -> Result<()> {
         self.data.begin_frame();
         if TransformKey::session_id(frame).is_none() {
@@ -224,7 +225,7 @@ impl Connection {
         if payload.bytes == 0 { Ok(()) } else { self.send_data(payload) }
     }
 
-    /// Sends what waits, and data behind it.
+    /// Sends the queued responses, and data behind them.
     fn send_data(&mut self, Payload { bytes, unread, .. }: Payload) -> Result<()> {
         let Some((file_id, mut place)) = unread else {
             return send(&self.stream, &mut self.outbox, self.data.last_read(bytes));
@@ -240,8 +241,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what waits, and the frame that begins at `begin` with the data behind it, signed or sealed. Its
-    /// message stands behind `room` bytes.
+    /// Sends the queued responses, and the frame that begins at `begin` with the data behind it,
+    /// signed or sealed. Its message begins after `room` bytes.
     fn send_protected(
         &mut self,
         begin: usize,
@@ -263,7 +264,7 @@ impl Connection {
     }
 }
 
-/// Sends what waits, and `payload` behind it.
+/// Sends the queued responses, and `payload` behind them.
 fn send(mut stream: &TcpStream, outbox: &mut Vec<u8>, payload: &[u8]) -> Result<()> {
     let (mut head, mut payload) = (&outbox[..], payload);
     while !payload.is_empty() {

@@ -1,4 +1,4 @@
-//! The command line.
+//! Options of the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,39 +24,41 @@ pub struct Options {
     /// Print the names of the rows and end.
     #[arg(long)]
     pub list: bool,
-    /// How often each row is measured on each server.
+    /// Repetitions of each row on each server.
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repetitions: u32,
-    /// How long each measurement takes, where the load has no size.
+    /// Seconds of each measurement whose load has no fixed size.
     #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
     pub seconds: f64,
     /// Small loads, once: to see that everything works, not to compare.
     #[arg(long)]
     pub quick: bool,
-    /// Measure one server alone.
+    /// Measure only this server, without comparison.
     #[arg(long, value_name = "SERVER", conflicts_with = "against")]
     pub only: Option<Kind>,
-    /// Measure beside this other build of Choro instead of Samba.
+    /// Compare with this other build of Choro instead of Samba.
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
-    /// Measure beside a server that answers from memory instead of Samba: what this machine and the
-    /// load generator can do. Rows that it cannot serve are left out.
+    /// Compare with a server that answers from memory instead of Samba: the limit of this machine
+    /// and the load generator. Rows that it cannot serve are left out.
     #[arg(long, conflicts_with_all = ["against", "only"])]
     pub against_null: bool,
-    /// Measure beside a bare server instead of Samba: what the machine can do with files. It moves
-    /// the same file's bytes in this way, and does nothing else. By `pread` it also makes, opens,
-    /// looks at, writes and closes small files, with as few system calls as do that, and signs and
-    /// seals large reads and writes. Rows that it cannot serve are left out.
+    /// Compare with a bare server instead of Samba: the limit of this machine with files. It moves
+    /// the same file's bytes in this way, without anything else. With `pread` it also creates,
+    /// opens, queries, writes and closes small files, with the fewest possible system calls, and
+    /// signs and seals large reads and writes. Rows that it cannot serve are left out.
     #[arg(long, value_name = "WAY", conflicts_with_all = ["against", "against_null", "only"])]
     pub against_raw: Option<Way>,
-    /// Measure beside the same build where io_uring is forbidden, as in most containers, instead of
-    /// Samba.
+    /// Compare with the same build without io_uring, as in most containers, instead of Samba.
     #[arg(long, conflicts_with_all = ["against", "against_null", "against_raw", "only"])]
     pub against_fallback: bool,
-    /// Give Samba what makes it fastest: `vfs objects = io_uring`, `use sendfile = yes`, and
+    /// Give Samba its fastest settings: `vfs objects = io_uring`, `use sendfile = yes`, and
     /// asynchronous reads and writes of every size.
-    #[arg(long, conflicts_with_all = ["against", "against_null", "against_raw", "against_fallback"])]
+    #[arg(
+        long,
+        conflicts_with_all = ["against", "against_null", "against_raw", "against_fallback"],
+    )]
     pub tuned_samba: bool,
     /// Print JSON instead of the table.
     #[arg(long)]
@@ -67,7 +69,7 @@ pub struct Options {
     /// Measure Choro over each `messaging type` instead, with a load like dbench's.
     #[arg(long)]
     pub transports: bool,
-    /// Measure what the Linux kernel's client does with small files instead, in a guest that shares a
+    /// Measure the Linux kernel's client with small files instead, in a guest that shares a
     /// processor with the server.
     #[arg(long)]
     pub kernel_client: bool,
@@ -77,12 +79,12 @@ pub struct Options {
     /// Measure how exactly limits of classes of service hold instead.
     #[arg(long)]
     pub limits: bool,
-    /// Measure what classes of service do instead: credits, somebody beside somebody who is limited,
-    /// weights, latency and what rules cost. With `--rows`, only the parts `credits`, `beside`,
+    /// Measure classes of service instead: credits, an unlimited client beside a limited one,
+    /// weights, latency and the cost of rules. With `--rows`, only the parts `credits`, `beside`,
     /// `weights`, `latency` or `cost`.
     #[arg(long)]
     pub qos: bool,
-    /// Where the chart of the table goes: of ratios, or with `--qos` of that.
+    /// File for the chart: of ratios, or, with `--qos`, of classes of service.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["truth", "transports", "limits"])]
     pub svg: Option<PathBuf>,
     /// The processor to pin to [default: the last].
@@ -91,18 +93,23 @@ pub struct Options {
     /// Choro's executable [default: beside this one].
     #[arg(long, value_name = "FILE")]
     pub choro: Option<PathBuf>,
-    /// Where the shares and the servers' state go; should be a tmpfs.
+    /// Directory for the shares and the servers' state; should be a tmpfs.
     #[arg(long, value_name = "DIRECTORY", default_value = "/dev/shm")]
     pub directory: PathBuf,
-    /// Where the results go [default: bench/results]. A quick or partial run writes none
-    /// unless this is given.
+    /// Directory for the results [default: bench/results]. A quick or partial run writes none
+    /// without this option.
     #[arg(long, value_name = "DIRECTORY")]
     pub results: Option<PathBuf>,
     /// Be the null server on this port.
     #[arg(long, value_name = "PORT", hide = true)]
     pub serve_nothing: Option<u16>,
     /// Be the bare server, with the files of this folder.
-    #[arg(long, value_name = "FOLDER", hide = true, requires_all = ["serve_nothing", "against_raw"])]
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        hide = true,
+        requires_all = ["serve_nothing", "against_raw"],
+    )]
     pub serve_folder: Option<PathBuf>,
     /// This process has a network namespace of its own already.
     #[arg(long, hide = true)]
@@ -117,19 +124,19 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 impl Options {
-    /// How large the loads are.
+    /// Sizes of the loads, by `--quick`.
     #[must_use]
     pub const fn scale(&self) -> Scale {
         if self.quick { Scale::QUICK } else { Scale::FULL }
     }
 
-    /// How long a measurement takes.
+    /// Duration of a measurement, without the preparation.
     #[must_use]
     pub fn duration(&self) -> Duration {
         Duration::from_secs_f64(if self.quick { self.seconds.min(0.05) } else { self.seconds })
     }
 
-    /// How often each row is measured.
+    /// Number of repetitions of each row.
     #[must_use]
     pub const fn repetitions(&self) -> u32 {
         if self.quick { 1 } else { self.repetitions }
@@ -200,7 +207,7 @@ impl Options {
         }
     }
 
-    /// Where the results go, if anywhere.
+    /// Directory for the results, if any are written.
     #[must_use]
     pub fn results(&self) -> Option<PathBuf> {
         let beside_samba = self.only.is_none() && self.kinds().last() == Some(&Kind::Samba);

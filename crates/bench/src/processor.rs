@@ -1,9 +1,9 @@
-//! Which processors client and server run on.
+//! Processors of client and server.
 //!
-//! Waking a task on another, halted processor takes long, and how long depends on what the
-//! neighbors of the machine do. So loads that wait for every answer run with client and server on
-//! one processor, where wall time is the sum of the work of both; loads that keep several requests
-//! in flight run unpinned.
+//! Waking a task on another, halted processor takes long, and the time depends on the load by other
+//! virtual machines. So loads with one request at a time run with client and server on one
+//! processor, where wall time is the sum of the work of both; loads with several requests in flight
+//! run unpinned.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::server::Server;
 
-/// Where the loads may run.
+/// Processors available to the loads.
 #[derive(Clone, Copy, Debug)]
 pub struct Processors {
     all: CpuSet,

@@ -7,10 +7,10 @@ use crate::report::Report;
 use crate::table::figure;
 
 const WIDTH: f64 = 900.0;
-/// Where the bars begin, and where the longest ends.
+/// X coordinates of the bars: their left end, and the right end of the longest.
 const BARS_X: f64 = 330.0;
 const BARS_WIDTH: f64 = 440.0;
-/// Of a bar, from its top to that of the next.
+/// Distance between the tops of two bars.
 const ROW_HEIGHT: f64 = 20.0;
 const TOP: f64 = 60.0;
 
@@ -27,7 +27,7 @@ pub fn draw(report: &Report) -> String {
         let class = if ratio.median >= 1.0 { "ahead" } else { "behind" };
         let (width, height) = (x(ratio.median) - BARS_X, ROW_HEIGHT - 6.0);
         let (from, to, middle) = (x(ratio.min), x(ratio.max), y + height / 2.0);
-        // A string takes what is written to it.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             body,
             "<rect x=\"{BARS_X}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\" class=\"{class}\"/>\

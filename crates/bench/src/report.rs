@@ -1,4 +1,4 @@
-//! What came out: for a terminal, for a reader, for a program.
+//! Results of a run: for a terminal, a reader, and programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,40 +15,41 @@ use crate::server::Kind;
 use crate::statistics::Summary;
 use crate::table::{Table, figure};
 
-/// A whole run.
+/// Results of a whole run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Where it was made.
+    /// Machine that the run was on.
     pub machine: Machine,
     /// The versions of the servers.
     pub versions: Vec<String>,
-    /// How it was made.
+    /// Options of the run, in words.
     pub conditions: String,
-    /// What came out.
+    /// Results of each row, in order.
     pub rows: Vec<RowReport>,
-    /// Files per second that `cp -r` makes of the small files without a server, if they were copied.
+    /// Rate of `cp -r` of the small files without a server, in files per second, if they were
+    /// copied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_copy: Option<Summary>,
 }
 
-/// What came out of one row.
+/// Results of one row on all servers.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowReport {
-    /// The row's name.
+    /// Name of the row, for `--rows`.
     pub row: String,
-    /// What the figures of the servers are in.
+    /// Unit of the servers' figures.
     pub unit: Unit,
     /// Whether client and server shared one processor.
     pub pinned: bool,
-    /// The figures of Choro.
+    /// Figures of Choro, if it was measured.
     pub choro: Option<Figures>,
-    /// The figures of the other build, or of this one without io_uring, if Choro was measured beside it.
+    /// Figures of the other build, or of this one without io_uring, if compared with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other: Option<Figures>,
-    /// The figures of the null server, with files or without, if Choro was measured beside it.
+    /// Figures of the null server, with files or without, if compared with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub null: Option<Figures>,
-    /// The figures of Samba.
+    /// Figures of Samba, if it was measured.
     pub samba: Option<Figures>,
     /// Choro to the other server; above 1, Choro is better.
     pub ratio: Option<Summary>,
@@ -64,7 +65,7 @@ pub struct Figures {
     /// In the unit of the row.
     #[serde(flatten)]
     pub summary: Summary,
-    /// Every sample, in order.
+    /// Every sample, in the order of measurement.
     pub samples: Vec<f64>,
     /// Processor time of the server: seconds per GiB if the unit is MiB/s, else µs per operation.
     pub server_cpu: Option<f64>,
@@ -191,8 +192,7 @@ impl Report {
         table
     }
 
-    /// What further channels add to what one client can have of the server; nothing when no row is
-    /// of that.
+    /// Table of the gain from further channels for one client; `None` without such rows.
     #[must_use]
     pub fn channels(&self) -> Option<Table> {
         let nothing = || "-".to_owned();
@@ -208,7 +208,7 @@ impl Report {
         (!table.is_empty()).then_some(table)
     }
 
-    /// What the columns mean.
+    /// Explains the columns of the tables.
     #[must_use]
     pub const fn legend() -> &'static str {
         "Medians (smallest–largest). A ratio above 1 is in Choro's favor; it is the median of the\n\
@@ -219,7 +219,7 @@ impl Report {
          for each second of processor time of its busiest thread.\n"
     }
 
-    /// What the machine does alone; empty where that is not known.
+    /// Describes the machine's own results; empty if there are none.
     #[must_use]
     pub fn of_machine(&self) -> String {
         let of_copy = |files: &Summary| {

@@ -1,4 +1,4 @@
-//! What is measured: one row of the table each.
+//! Measurements: each is one row of the table.
 
 use std::fmt;
 
@@ -18,82 +18,82 @@ use crate::load::stream::{Direction, Stream};
 use crate::null_server::Way;
 use crate::server::Server;
 
-/// One row.
+/// A measurement, as one row of the table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Row {
-    /// What the client does.
+    /// Work that the client does.
     pub work: Work,
-    /// What is done to messages.
+    /// Protection of the messages: plain, signed, sealed.
     pub protection: Protection,
-    /// What is counted while it does.
+    /// Quantity that the row measures.
     pub quantity: Quantity,
 }
 
-/// What the client does.
+/// Kinds of work of a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Work {
     /// Reads or writes a large file over several channels at once.
     Channels {
-        /// How many.
+        /// Number of channels of the session.
         channels: u8,
-        /// Which of them.
+        /// Direction of the data: read or write.
         direction: Direction,
-        /// Bytes of each request.
+        /// Bytes of each READ or WRITE.
         block_bytes: usize,
-        /// How many requests are in flight on each channel.
+        /// Number of requests in flight on each channel.
         depth: usize,
-        /// The client throws away what it reads, so that it costs next to nothing.
+        /// True if the client discards data that it reads, at nearly no cost.
         discards: bool,
     },
-    /// Connects and logs off.
+    /// Connects, logs on, and logs off.
     Connects,
-    /// Makes files.
+    /// Creates empty files in a directory.
     Creates {
-        /// In what directory.
+        /// Number of files already in the directory.
         crowd: Crowd,
     },
     /// Is connected, and does nothing.
     Idle,
-    /// Lists a directory.
+    /// Lists a directory of many files.
     Listing {
         /// Bytes of the buffer of each QUERY_DIRECTORY.
         buffer_bytes: usize,
     },
     /// Loses one of two channels.
     LostChannel {
-        /// How.
+        /// Manner in which the channel is lost.
         loss: Loss,
     },
-    /// Asks about files.
+    /// Queries metadata of a file.
     Metadata {
-        /// What it asks.
+        /// Kind of query, or ECHO.
         question: Question,
-        /// How many questions are in flight.
+        /// Number of queries in flight.
         depth: usize,
     },
-    /// Copies small files.
+    /// Copies a tree of small files.
     SmallFiles {
-        /// How many files are under way.
+        /// Number of files in progress at once.
         depth: usize,
     },
     /// Reads or writes a large file.
     Stream {
-        /// Which of them.
+        /// Direction of the data: read or write.
         direction: Direction,
-        /// Bytes of each request.
+        /// Bytes of each READ or WRITE.
         block_bytes: usize,
-        /// How many requests are in flight.
+        /// Number of requests in flight.
         depth: usize,
     },
 }
 
-/// What is counted.
+/// Quantities that a row measures.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Quantity {
-    /// Bytes for each second of processor time of the server's busiest thread: what it could carry
-    /// if every thread had a processor of its own, whatever the client can.
+    /// Bytes for each second of processor time of the server's busiest thread: the server's limit
+    /// on a machine with a processor for each of its threads, and a client that is fast enough.
     Capacity,
-    /// The time that passes.
+    /// Elapsed time of the work.
     Latency,
     /// Memory of the server per client.
     Memory,
@@ -103,31 +103,31 @@ pub enum Quantity {
     Throughput,
 }
 
-/// What the figures of a row are in.
+/// Units of a row's figures.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
 pub enum Unit {
     /// System calls per operation; fewer are better.
     #[serde(rename = "calls/op")]
     CallsPerOperation,
-    /// GiB per second.
+    /// Gibibytes of data per second.
     #[serde(rename = "GiB/s")]
     GibPerSecond,
     /// KiB per client; fewer are better.
     #[serde(rename = "KiB/client")]
     KibPerClient,
-    /// Milliseconds; fewer are better.
+    /// Milliseconds; lower values are better.
     #[serde(rename = "ms")]
     Milliseconds,
-    /// MiB per second.
+    /// Mebibytes of data per second.
     #[serde(rename = "MiB/s")]
     MibPerSecond,
-    /// Operations per second.
+    /// Operations that are completed per second.
     #[serde(rename = "op/s")]
     PerSecond,
 }
 
 impl Unit {
-    /// Whether more is better.
+    /// True if higher values are better.
     #[must_use]
     pub const fn more_is_better(self) -> bool {
         matches!(self, Self::GibPerSecond | Self::MibPerSecond | Self::PerSecond)
@@ -148,7 +148,7 @@ impl fmt::Display for Unit {
 }
 
 impl Row {
-    /// What its figures are in.
+    /// Unit of the row's figures.
     #[must_use]
     pub const fn unit(&self) -> Unit {
         match (self.quantity, self.work) {
@@ -191,7 +191,7 @@ impl Row {
         Some(self)
     }
 
-    /// Whether a server that answers from memory can serve it, to show what the machine can do.
+    /// True if a server that answers from memory can serve it, as the limit of the machine.
     #[must_use]
     pub fn has_limit(&self) -> bool {
         self.protection == Protection::Plain
@@ -212,8 +212,8 @@ impl Row {
         matches!(self.work, Work::Stream { .. } | Work::Channels { .. } | Work::LostChannel { .. })
     }
 
-    /// Whether a bare server can serve it, which moves bytes in this way: what is signed or sealed comes into
-    /// memory, as small requests do.
+    /// True if a bare server can serve it that moves bytes in this way: signed or sealed data pass
+    /// through memory, as small requests do.
     #[must_use]
     pub fn is_served_bare(&self, way: Way) -> bool {
         let by_memory = way == Way::Pread;

@@ -70,11 +70,11 @@ pub fn fresh_directory(options: &Options) -> Result<tempfile::TempDir> {
         .with_context(|| format!("making a directory in {}", options.directory.display()))
 }
 
-/// Measures what the options name, and tells `progress` how far it is.
+/// Measures the rows that the options name, and reports to `progress`.
 ///
 /// # Errors
 ///
-/// When a server does not start, the run is interrupted, or no row could be measured.
+/// A server does not start, the run is interrupted, or no row could be measured.
 pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -> Result<Report> {
     let rows = options.chosen_rows();
     ensure!(!rows.is_empty(), "no row has such a name; --list shows them");
@@ -128,10 +128,10 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
     Ok(Report { machine, versions, conditions, rows: reports, local_copy })
 }
 
-/// The places of so many servers in the order in which they are measured this time.
+/// Returns the order of `servers` servers in a repetition.
 ///
-/// Whoever is first finds the machine as what came before left it; that must not be the same server
-/// each time.
+/// The first server inherits the state of the machine from earlier work; this must not be the same
+/// server each time.
 pub(crate) fn turn(servers: usize, repetition: u32) -> Vec<usize> {
     let mut order: Vec<usize> = (0..servers).collect();
     if repetition % 2 == 1 {
@@ -140,10 +140,10 @@ pub(crate) fn turn(servers: usize, repetition: u32) -> Vec<usize> {
     order
 }
 
-/// Measures a row on all servers in turn, as often as the options say, and the machine alone beside
-/// them.
+/// Measures a row on all servers in turn, as often as the options say, and the machine alone as
+/// well.
 ///
-/// A row that fails on a server is a row without figures, not the end of the run.
+/// A row that fails on a server has no figures, and the run goes on.
 fn measure_row(
     row: &Row,
     servers: &[Server],

@@ -26,19 +26,19 @@ pub use reserved_port::ReservedPort;
 /// The name of the share that the loads use.
 pub const SHARE: &str = "bench";
 
-/// How long a server may take to start, and to stop.
+/// Longest time for the start or stop of a server.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How often to look whether it has.
+/// Time between checks for the start or stop.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Which server it is.
+/// Kinds of servers to be measured.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Ours.
+    /// Choro, from the build under test.
     Choro,
-    /// Another build of ours.
+    /// Choro, from another build for comparison.
     #[value(skip)]
     Other,
     /// Ours where io_uring is forbidden.
@@ -50,7 +50,7 @@ pub enum Kind {
     /// The same with the files of its share.
     #[value(skip)]
     Raw(Way),
-    /// Debian's smbd.
+    /// Samba's smbd, as packaged by Debian.
     Samba,
 }
 
@@ -82,7 +82,7 @@ pub struct Server {
     _port: ReservedPort,
 }
 
-/// What a server is started from.
+/// Files and settings to start a server from.
 struct Setup {
     command: Command,
     version: String,
@@ -105,7 +105,7 @@ struct Site<'a> {
     directory: &'a Path,
     share_path: PathBuf,
     port: u16,
-    /// More lines for `[global]`.
+    /// Further lines for the section `[global]`.
     global: &'a str,
 }
 
@@ -133,12 +133,12 @@ pub fn own_directories(parent: &Path) -> Result<String> {
 }
 
 impl Server {
-    /// Starts a server of this kind in `directory`, which is fresh, and waits until it lets a
-    /// client in. `choro` is Choro's executable.
+    /// Starts a server of this kind in `directory`, which is new, and waits until a client can log
+    /// on. `choro` is the path of Choro's executable.
     ///
     /// # Errors
     ///
-    /// When it cannot be set up, ends, or lets nobody in.
+    /// It cannot be set up, ends, or refuses the client.
     pub fn start(kind: Kind, directory: &Path, choro: &Path) -> Result<Self> {
         Self::start_with(kind, directory, choro, "")
     }
@@ -180,19 +180,19 @@ impl Server {
         Ok(server)
     }
 
-    /// Which server it is.
+    /// Kind of the server, as started.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// What it says about its version.
+    /// Version that the server reports.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// How to reach it.
+    /// Share and user to connect with.
     #[must_use]
     pub const fn destination(&self) -> &Destination {
         &self.destination
@@ -299,7 +299,7 @@ impl Drop for Server {
     }
 }
 
-/// Runs a command with `input` on its standard input, and returns what it wrote.
+/// Runs a command with `input` on its standard input, and returns its output.
 fn run_with_input(command: &mut Command, input: &str) -> Result<String> {
     use std::io::Write;
 

@@ -1,7 +1,7 @@
-//! What credits, classes and the controller do to a storage that is slow, and what rules cost.
+//! Effect of credits, classes and the controller on slow storage, and the cost of rules.
 //!
 //! The storage is a RAM-backed share with an injected delay (`choro:storage delay`). Each part is a
-//! module of its own, and can be measured alone by its name.
+//! separate module, and can be measured alone by its name.
 
 use std::fs;
 use std::io::Write;
@@ -27,10 +27,10 @@ mod weights;
 /// Bytes for which a request takes one credit, and of a READ where nothing else is said.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// Another name of the file that is read, by which it is in another class.
+/// Second name of the file, in another class.
 const OTHER: &str = "other";
 
-/// The storage that is shared: so long for each operation, so many at once.
+/// Settings of the slow storage: delay of each operation, and number of operations at once.
 const SLOW_STORAGE: &str = "choro:storage delay = 5000\nchoro:storage parallel = 8\n";
 
 /// All that was measured, by part.
@@ -43,11 +43,11 @@ pub struct Sharing {
     cost: Option<cost::Costs>,
 }
 
-/// Measures the parts whose names the options have, or all.
+/// Measures the parts that the options name, or all.
 ///
 /// # Errors
 ///
-/// When a server does not start, or refuses something.
+/// A server does not start, or refuses a request.
 pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -> Result<Sharing> {
     let directory = fresh_directory(options)?;
     let (path, choro) = (directory.path().to_owned(), options.choro()?);
@@ -65,7 +65,7 @@ pub fn run(options: &Options, interrupt: &Interrupt, progress: &mut dyn Write) -
 }
 
 impl Sharing {
-    /// In Markdown.
+    /// Renders the results in Markdown.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let parts = [
@@ -94,7 +94,7 @@ impl Sharing {
     }
 }
 
-/// How it is measured.
+/// Context of the measurements of a part.
 struct Work<'a> {
     options: &'a Options,
     interrupt: &'a Interrupt,
@@ -110,12 +110,12 @@ impl Work<'_> {
         Ok(writeln!(self.progress, "{what}")?)
     }
 
-    /// Where the next server will be.
+    /// Returns the directory of the next server.
     fn place(&self) -> PathBuf {
         self.directory.join((self.servers + 1).to_string())
     }
 
-    /// A server whose share has the file to read, by two names.
+    /// Starts a server whose share has the file to read, with two names.
     fn start(&mut self, global: &str) -> Result<Server> {
         let place = self.place();
         self.servers += 1;
@@ -126,13 +126,13 @@ impl Work<'_> {
         Ok(server)
     }
 
-    /// A client that reads one of the two, with so many requests in flight.
+    /// Opens one of the two names, for reading with `depth` requests in flight.
     fn stream(&self, server: &Server, name: &str, block: usize, depth: usize) -> Result<Stream> {
         let what = (Direction::Read, block, depth);
         Stream::prepare_file(server, name, self.options.scale(), Protection::Plain, what)
     }
 
-    /// Measures so many figures as often as the options say.
+    /// Repeats a measurement of `N` figures as often as the options say.
     fn repeat<const N: usize>(
         &self,
         mut measure: impl FnMut() -> Result<[f64; N]>,

@@ -1,17 +1,17 @@
-//! Medians and spread.
+//! Medians and spread of samples.
 
 use serde::Serialize;
 
 use crate::table::figure;
 
-/// What a list of samples says.
+/// Summary of a list of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// The middle one.
+    /// Median: the sample in the middle.
     pub median: f64,
-    /// The smallest.
+    /// Minimum: the smallest of the samples.
     pub min: f64,
-    /// The largest.
+    /// Maximum: the largest of the samples.
     pub max: f64,
 }
 
@@ -43,10 +43,10 @@ impl Summary {
         format!("{:.3} ({:.3}–{:.3})", self.median, self.min, self.max)
     }
 
-    /// The summary of `ours / theirs`, sample by sample; above 1, ours is better.
+    /// Summary of `ours / theirs`, sample by sample; above 1, ours is better.
     ///
-    /// The samples of one repetition were taken right after each other, so their ratio does not
-    /// see what the machine did between repetitions.
+    /// The samples of one repetition were taken right after each other, so their ratio is
+    /// independent of changes of the machine between repetitions.
     #[must_use]
     pub fn of_ratios(ours: &[f64], theirs: &[f64], more_is_better: bool) -> Option<Self> {
         Self::of(

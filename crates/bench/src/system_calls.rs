@@ -1,7 +1,7 @@
-//! How many system calls a process makes: strace(1) names them.
+//! Number of system calls of a process, counted by strace(1).
 //!
-//! Its own table (`-c`) leaves out calls that it has no name for, which is most of what a kernel
-//! newer than it has.
+//! Its own table (`-c`) leaves out calls without a known name, which is most calls of newer
+//! kernels.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long strace may take to attach or to write its table.
+/// Longest wait for strace to attach or to write its table.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const POLL: Duration = Duration::from_millis(10);
@@ -44,7 +44,7 @@ impl Counter {
         while !is_traced(pid, strace.id()) {
             let ended = strace.try_wait()?.is_some();
             if ended || start.elapsed() > PATIENCE {
-                // It may be at its end already; then there is nothing to kill.
+                // An error means that it has ended already.
                 let _ = strace.kill();
                 let _ = strace.wait();
                 bail!("strace could not attach to {pid}");
@@ -72,7 +72,7 @@ impl Counter {
 
 impl Drop for Counter {
     fn drop(&mut self) {
-        // Not there any more is what is wanted.
+        // An error means that it is gone already.
         let _ = self.strace.kill();
         let _ = self.strace.wait();
     }
@@ -89,7 +89,8 @@ fn is_traced(pid: u32, tracer: u32) -> bool {
     tasks.flatten().all(|task| traced(&task.path()))
 }
 
-/// The calls that begin in what strace wrote: one that waits while another thread calls has two lines.
+/// Counts calls that begin in strace's output: a call that is interrupted by another thread's has
+/// two lines.
 fn begun(text: &str) -> u64 {
     let is_call = |line: &&str| {
         let call = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();

@@ -1,4 +1,4 @@
-//! Text in columns.
+//! Text tables in aligned columns.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ impl Table {
         Self { rows: vec![heading.map(str::to_owned).to_vec()] }
     }
 
-    /// Adds a row.
+    /// Adds a row at the end.
     pub fn push(&mut self, row: Vec<String>) {
         self.rows.push(row);
     }
@@ -38,12 +38,12 @@ impl Table {
         text
     }
 
-    /// The table in Markdown.
+    /// Renders the table in Markdown.
     #[must_use]
     pub fn to_markdown(&self) -> String {
         let mut text = String::new();
         for (at, row) in self.rows.iter().enumerate() {
-            // A string takes what is written to it.
+            // Writing to a string cannot fail.
             let _ = writeln!(text, "| {} |", self.pad(row).join(" | "));
             if at == 0 {
                 let rule = row.iter().enumerate().map(

@@ -1,9 +1,8 @@
-//! A file server over each of its transports of messages: a load like dbench's, with 5 and with 10
-//! clients.
+//! A file server over each transport of messages: a load like dbench's, with 5 and with 10 clients.
 //!
-//! dbench's clients have nothing to do with each other, and so the workers have next to nothing to say
-//! to each other. So the same is measured with as many more clients that have the whole share
-//! watched: then each change is a message to `notifyd`, and one from there to each of those.
+//! dbench's clients are independent, so the workers exchange nearly no messages. Therefore the same
+//! is measured with as many further clients that watch the whole share: then each change is a
+//! message to `notifyd`, and one from there to each of those.
 
 use std::io::Write;
 use std::path::Path;
@@ -27,11 +26,10 @@ use crate::server::{Kind, Server};
 use crate::statistics::Summary;
 use crate::table::{Table, figure};
 
-/// How many clients there are at once, and whether as many others watch what they do.
+/// Number of clients, and true if as many others watch their changes.
 const LOADS: [(usize, bool); 4] = [(5, false), (10, false), (5, true), (10, true)];
 
-/// What the developers of Samba once measured on a laptop of 1.7 GHz with dbench: clients, transport
-/// and MB/s.
+/// Figures of Samba's developers, with dbench on a laptop of 1.7 GHz: clients, transport and MB/s.
 const ONCE: [(usize, &str, f64); 6] = [
     (5, "tdb", 8.3),
     (5, "dgram", 7.8),
@@ -41,7 +39,7 @@ const ONCE: [(usize, &str, f64); 6] = [
     (10, "stream", 6.78),
 ];
 
-/// All that was measured.
+/// Results of all transports and loads.
 #[derive(Debug)]
 pub struct Transports {
     rows: Vec<Row>,
@@ -56,7 +54,7 @@ struct Row {
     samples: Vec<Sample>,
 }
 
-/// One measurement.
+/// Results of one measurement of a transport.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     mb_per_second: f64,
@@ -74,7 +72,7 @@ struct Line {
     mb_per_second_min: f64,
     mb_per_second_max: f64,
     operations_per_second: f64,
-    /// Between the server's processes.
+    /// Messages between the server's processes.
     messages_per_operation: f64,
     /// Of the fastest transport with as many clients.
     ratio_to_best: f64,
@@ -171,7 +169,7 @@ fn measure(
         });
         let seconds = begin.elapsed().as_secs_f64();
         is_over.store(true, Ordering::Relaxed);
-        // What wakes the watchers for the last time.
+        // One last change wakes the watchers, so that they end.
         let change = loads.first_mut().map_or(Ok(()), Dbench::change);
         let watched: Result<()> = watching.into_iter().try_for_each(join);
         (change.and(watched).map(|()| done), seconds)
@@ -250,7 +248,7 @@ impl Transports {
         Ok(serde_json::to_string_pretty(&self.lines())? + "\n")
     }
 
-    /// The table, and what was once measured beside it.
+    /// Renders the table, with the developers' figures.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut table = Table::new([

@@ -1,11 +1,12 @@
-//! Whether the load generator tells the truth: other people's clients beside ours.
+//! Verification of the load generator against independent clients.
 //!
-//! smbclient copies a large file both ways, with blocks and pipelining of its own choice. It should
-//! stay below our figure for 1 MiB at depth 16, since it reads and writes real files; smbtorture's
+//! smbclient copies a large file both ways, with its own block size and pipelining. It should stay
+//! below our figure for 1 MiB at depth 16, since it reads and writes real files; smbtorture's
 //! `smb2.bench.echo` counts ECHO with one connection and one request in flight, as our row does,
-//! and is the slower client. What a byte or an ECHO costs the *server* must be about the same with
-//! either client, however fast it is: a load generator that asks for less than it says would show
-//! there. (A put costs the server more: it makes a new file each time, and our row overwrites one.)
+//! and is the slower client. The cost of a byte or an ECHO to the *server* must be about the same
+//! with either client, however fast it is: it would reveal a load generator that sends fewer
+//! requests than it counts. (A put costs the server more: it creates a new file each time, and our
+//! row overwrites one.)
 
 use std::fs;
 use std::path::Path;
@@ -29,10 +30,10 @@ use crate::table::{Table, figure};
 
 const MIB: usize = 1 << 20;
 
-/// How often smbclient copies the file, so that its start counts for little.
+/// Number of copies by smbclient, so that its start counts for little.
 const COPIES: u32 = 8;
 
-/// What a client did, and what that cost.
+/// Rate of a client, and its cost to the server.
 struct Claim {
     figure: f64,
     /// Of the client, in percent of the wall time.
@@ -41,7 +42,7 @@ struct Claim {
     server_cpu: f64,
 }
 
-/// What a program that ran as a client took.
+/// Processor time and duration of a client program.
 struct Cost {
     wall: Duration,
     client: Duration,
@@ -104,7 +105,7 @@ fn our_claim(work: Work, server: &Server, conditions: &Conditions) -> Result<Cla
     Ok(Claim { figure: sample.figure, client_percent, server_cpu: server })
 }
 
-/// What smbclient does in MiB/s, from the time of copies less that of doing nothing.
+/// Rate of smbclient in MiB/s, from the time of the copies less that of an empty run.
 fn smbclient(server: &Server, direction: Direction) -> Result<Claim> {
     let source = server.share_path().join(STREAM);
     let scratch = server.share_path().with_file_name("smbclient-copy");
@@ -143,14 +144,14 @@ fn size(path: &Path) -> Option<u64> {
     Some(fs::metadata(path).ok()?.len())
 }
 
-/// Runs smbclient's `commands`.
+/// Runs `commands` in smbclient, and returns the cost.
 fn run_smbclient(server: &Server, commands: &str) -> Result<Cost> {
     let mut command = Command::new("smbclient");
     command.arg(share(server)).args(login(server)).args(["-m", "SMB3_11", "-c", commands]);
     Ok(run(&mut command, server)?.0)
 }
 
-/// What smbtorture's echo says it does per second.
+/// Rate of smbtorture's echo per second.
 fn smbtorture_echo(server: &Server, duration: Duration) -> Result<Claim> {
     // Whole seconds only, and enough of them to make little of the start.
     let duration = Duration::from_secs(duration.as_secs().max(3));
@@ -180,7 +181,7 @@ fn login(server: &Server) -> [String; 3] {
     ["-p".into(), destination.address.port().to_string(), user]
 }
 
-/// Runs a client; what it took, and all that it said.
+/// Runs a client, and returns its cost and output.
 fn run(command: &mut Command, server: &Server) -> Result<(Cost, String)> {
     let server_before = server.processes()?.cpu();
     let client_before = reaped_cpu()?;

@@ -1,7 +1,7 @@
 //! The load generator against Debian's Samba, in every dialect and through every row.
 //!
-//! Where there is no smbd, or nobody it would run for, there is nothing to test against: the tests
-//! say so and end. `make test` installs it.
+//! Without smbd, or without a user for it, there is nothing to test against: the tests print that
+//! and end. `make test` installs it.
 
 use std::path::Path;
 use std::process::Command;
@@ -129,8 +129,8 @@ fn every_row_has_a_figure() {
     let report = run::run(&options, &Interrupt::default(), &mut progress).expect("Samba serves");
     assert_eq!(report.rows.len(), options.chosen_rows().len());
     for row in &report.rows {
-        // A container may forbid tracing; that is no fault of the load. The network is not ours. And
-        // the time is so short that none of a server's may be counted.
+        // A container may forbid tracing, which is no fault of the load. The tests have no network
+        // namespace. The time is so short that the server may have used none of it.
         let excuses = ["strace", "in a network of its own only", "no time that could be seen"];
         let excused = |failure: &str| excuses.iter().any(|excuse| failure.contains(excuse));
         let excused = row.failure.as_deref().is_some_and(excused);

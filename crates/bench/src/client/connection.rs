@@ -28,10 +28,10 @@ const CREDITS_WANTED: u16 = 512;
 /// Round trips after which a server that does not grant enough credits is given up.
 const CREDIT_ROUNDS_MAX: u32 = 64;
 
-/// What a credit pays for: [MS-SMB2] 3.1.5.2.
+/// Bytes that one credit covers: [MS-SMB2] 3.1.5.2.
 const BYTES_PER_CREDIT: usize = 64 * 1024;
 
-/// How long to wait for an answer before the server is taken for dead.
+/// Longest wait for a response before the server counts as dead.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One connection with one session and one tree connect.
@@ -39,10 +39,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Client {
     pub(super) stream: TcpStream,
     inbox: Inbox,
-    /// Where the messages of the current frame that were not given out yet lie in the inbox.
+    /// Range of the inbox with the current frame's remaining messages.
     rest: Range<usize>,
     outbox: Vec<u8>,
-    /// Where in the outbox each message of the frame begins, and its message id.
+    /// Offset in the outbox and message id of each message of the frame.
     elements: Vec<(usize, u64)>,
     outstanding: Outstanding,
     next_message_id: u64,
@@ -53,7 +53,7 @@ pub struct Client {
     overdrawn: bool,
     /// ChannelSequence of the requests that follow.
     channel_sequence: u16,
-    /// Where what is thrown away would go.
+    /// Buffer for discarded data, which stays empty.
     discarded: Vec<u8>,
     pub(super) negotiated: Negotiated,
     pub(super) session_id: u64,
@@ -66,9 +66,9 @@ pub struct Client {
 /// An answer. Its bytes are [`Client::message`] until the next one is received.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// Its header.
+    /// Header of the response message.
     pub header: Header,
-    /// Who waited for it.
+    /// Job that waited for the response.
     pub slot: Slot,
     pub(super) range: Range<usize>,
 }
@@ -87,11 +87,11 @@ impl Reply {
 }
 
 impl Client {
-    /// Connects, negotiates, logs in and connects to the share.
+    /// Connects, negotiates, logs on and connects to the share.
     ///
     /// # Errors
     ///
-    /// What was refused, or how the connection broke.
+    /// The server refuses a request, or the connection breaks.
     pub fn connect(destination: &Destination, terms: Terms) -> Result<Self> {
         let stream = TcpStream::connect(destination.address).context("connecting")?;
         Self::enter(stream, destination, terms)
@@ -117,11 +117,11 @@ impl Client {
         Ok(client)
     }
 
-    /// Connects to another share; requests that follow are for that one.
+    /// Connects to another share, which later requests use.
     ///
     /// # Errors
     ///
-    /// What was refused, or how the connection broke.
+    /// The server refuses a request, or the connection breaks.
     pub fn tree_connect(&mut self, destination: &Destination) -> Result<()> {
         let protection = match (self.seals, self.signs) {
             (true, _) => Protection::Sealed,
@@ -142,12 +142,12 @@ impl Client {
         self.tree_id = tree_id;
     }
 
-    /// Logs another user in over the same connection and connects to the share: requests that follow
-    /// are that session's. Nothing is signed or sealed from then on.
+    /// Logs another user on over the same connection and connects to the share: later requests use
+    /// that session, without signatures or encryption.
     ///
     /// # Errors
     ///
-    /// What was refused, or how the connection broke.
+    /// The server refuses a request, or the connection breaks.
     pub fn log_in(&mut self, destination: &Destination) -> Result<()> {
         self.session_id = 0;
         self.protect(Protection::Plain);
@@ -166,8 +166,8 @@ impl Client {
         self.session_id = session_id;
     }
 
-    /// A further channel of this client's session: [MS-SMB2] 3.2.4.2.3. What was opened over one
-    /// channel is open over all. `number` is 1 for the first further one, and its own for each.
+    /// Creates a further channel of this client's session: [MS-SMB2] 3.2.4.2.3. Opens are common to
+    /// all channels. `number` is 1 for the first further channel, and unique for each.
     ///
     /// # Errors
     ///
@@ -224,18 +224,18 @@ impl Client {
     ///
     /// When the socket is gone.
     pub fn reset(self) -> Result<()> {
-        // What closes the socket then resets it: socket(7), SO_LINGER.
+        // The close of the socket then resets it: socket(7), SO_LINGER.
         sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO))?;
         Ok(())
     }
 
-    /// How many channels this client has lost, by which the server tells old requests from new
-    /// ones: [MS-SMB2] 3.2.4.1.6.
+    /// Sets the number of channels that this client has lost, by which the server distinguishes old
+    /// requests from new ones: [MS-SMB2] 3.2.4.1.6.
     pub const fn set_channel_sequence(&mut self, channel_sequence: u16) {
         self.channel_sequence = channel_sequence;
     }
 
-    /// How many credits it asks for with each request until it has them.
+    /// Sets the credits to request until the client has them.
     pub const fn want_credits(&mut self, credits: u16) {
         self.credits_wanted = credits;
     }
@@ -246,7 +246,7 @@ impl Client {
         self.credits
     }
 
-    /// Breaks the rules: the next request has a message id that so many others should have had before.
+    /// Breaks the rules: the next request skips `count` message ids.
     pub const fn skip_message_ids(&mut self, count: u64) {
         self.next_message_id += count;
     }
@@ -260,8 +260,8 @@ impl Client {
         Ok(self.stream.local_addr()?.port())
     }
 
-    /// Appends a request to the frame that [`Self::flush`] sends. `payload_bytes` is the larger of
-    /// what it brings and what it asks for, which decides how many credits it takes.
+    /// Appends a request to the frame that [`Self::flush`] sends. `payload_bytes` is the larger
+    /// size of its request and response data, which determines the CreditCharge.
     pub fn push(&mut self, command: Command, payload_bytes: usize, body: &impl Encode) {
         self.push_flagged(command, payload_bytes, HeaderFlags::default(), body);
     }
@@ -271,7 +271,7 @@ impl Client {
         self.push_flagged(command, payload_bytes, HeaderFlags::RELATED_OPERATIONS, body);
     }
 
-    /// Appends a request that was sent before on a channel that is lost.
+    /// Appends a request again after its channel was lost.
     pub fn push_replay(&mut self, command: Command, payload_bytes: usize, body: &impl Encode) {
         self.push_flagged(command, payload_bytes, HeaderFlags::REPLAY_OPERATION, body);
     }
@@ -360,16 +360,16 @@ impl Client {
         sent
     }
 
-    /// As [`Self::flush`], but sends the first `bytes` of the frame only, its length counted; returns the
-    /// rest, for [`Self::stream`].
+    /// As [`Self::flush`], but sends only the first `bytes` of the frame, including its length;
+    /// returns the rest, for [`Self::stream`].
     ///
     /// # Errors
     ///
-    /// When the connection breaks.
+    /// The connection breaks.
     ///
     /// # Panics
     ///
-    /// When the frame is shorter, or is to be signed or sealed.
+    /// The frame is shorter, or must be signed or sealed.
     pub fn flush_part(&mut self, slot: Slot, bytes: usize) -> Result<Vec<u8>> {
         assert!(!self.signs && !self.seals, "a part of a frame cannot be protected");
         let length = self.outbox.len() - frame::SIZE;
@@ -383,13 +383,14 @@ impl Client {
         Ok(rest)
     }
 
-    /// The socket, to send what is not a whole frame.
+    /// Returns the socket, to send an incomplete frame.
     #[must_use]
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// Encrypts, if that is agreed, and sends a frame with room for what stands before a message.
+    /// Encrypts a frame if negotiated, and sends it. The frame has room for headers before its
+    /// message.
     fn send_frame(&mut self, frame: &mut [u8]) -> Result<()> {
         if self.seals {
             let keys = self.keys.as_mut().context("no session to encrypt with")?;
@@ -417,17 +418,17 @@ impl Client {
         self.send_frame(frame)
     }
 
-    /// How many answers are awaited.
+    /// Number of responses that are pending.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.outstanding.len()
     }
 
-    /// Waits for the next answer. Interim responses and break notifications are not answers.
+    /// Waits for the next response; skips interim responses and break notifications.
     ///
     /// # Errors
     ///
-    /// When the connection breaks, or what comes is not signed, not decryptable or not asked for.
+    /// The connection breaks, or a message is not signed, not decryptable or unexpected.
     pub fn receive(&mut self) -> Result<Reply> {
         loop {
             let range = self.next_message()?;
@@ -461,13 +462,13 @@ impl Client {
         Ok(OplockBreak::decode(message)?)
     }
 
-    /// Waits for an answer of `frame_bytes` bytes and lets the kernel throw it away unseen: nothing
-    /// is copied, checked or decrypted, so that a server can be measured whose client costs next to
-    /// nothing. The answer is taken for the one that is due, and must have this length.
+    /// Waits for a response of `frame_bytes` bytes and lets the kernel discard it: no byte is
+    /// copied, checked or decrypted, so that a server can be measured with a client of nearly no
+    /// cost. The response counts as the one that is due, and must have this length.
     ///
     /// # Errors
     ///
-    /// When the connection breaks, or something of another length comes.
+    /// The connection breaks, or the response has another length.
     pub fn discard(&mut self, frame_bytes: usize, payload_bytes: usize) -> Result<()> {
         // A refusal looks like an interim response, of which there is one a request at most.
         let mut interim_max = self.outstanding.len();
@@ -524,7 +525,7 @@ impl Client {
         self.receive()
     }
 
-    /// As [`Self::call`], for an answer whose signature the caller looks at.
+    /// As [`Self::call`], for a response whose signature the caller verifies.
     pub(super) fn call_unverified(
         &mut self,
         command: Command,
@@ -539,7 +540,7 @@ impl Client {
         reply
     }
 
-    /// The frame that was sent last, from its first message on.
+    /// Returns the last frame sent, from its first message on.
     pub(super) fn sent(&self) -> &[u8] {
         &self.outbox[frame::SIZE..]
     }
@@ -602,7 +603,7 @@ impl Client {
         self.negotiated.payload_bytes_max
     }
 
-    /// Says what is done to messages from now on.
+    /// Sets the protection of later messages.
     pub(super) fn protect(&mut self, protection: Protection) {
         self.signs = protection == Protection::Signed;
         self.seals = protection == Protection::Sealed;

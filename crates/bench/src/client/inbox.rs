@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use wire::frame::{self, FrameHeader, FrameType};
 
-/// What one call asks the socket for while the length of the frame is not known. Enough for a
-/// good number of small answers, and small against the frames that are worth a call of their own.
+/// Bytes requested of the socket while the length of the frame is unknown. Enough for many small
+/// responses, and small compared with frames that deserve a separate call.
 const READ_AHEAD: usize = 64 * 1024;
 
 /// Receives frames into one buffer that is kept.
@@ -20,12 +20,12 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Waits for the next frame. The range is of [`Self::bytes_mut`], without the four bytes before
-    /// the message, and lasts until the next call.
+    /// Waits for the next frame. The returned range of [`Self::bytes_mut`] excludes the four bytes
+    /// before the message, and is valid until the next call.
     ///
     /// # Errors
     ///
-    /// When the socket has one, or ends, or brings what is no session message.
+    /// The socket fails, ends, or returns bytes that are no session message.
     pub(super) fn next_frame(&mut self, socket: &mut impl Read) -> io::Result<Range<usize>> {
         let mut start = self.frame.end;
         if start == self.filled {
@@ -48,7 +48,7 @@ impl Inbox {
         }
     }
 
-    /// The buffer.
+    /// Returns the bytes received so far.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -14,7 +14,7 @@ use super::Terms;
 use super::connection::Client;
 use super::protection::Protection;
 
-/// What was agreed.
+/// Result of the negotiation with the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Negotiated {
     pub(super) dialect: Dialect,
@@ -22,7 +22,7 @@ pub(super) struct Negotiated {
     pub(super) signing_algorithm: Option<SigningAlgorithm>,
     pub(super) preauth: PreauthHash,
     pub(super) payload_bytes_max: usize,
-    /// `Connection.ClientGuid`, by which the server knows whose connection it is.
+    /// `Connection.ClientGuid`, by which the server identifies the client.
     pub(super) client_guid: Guid,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn negotiate(client: &mut Client, terms: Terms, client_guid: Guid) ->
     Ok(())
 }
 
-/// SecurityMode, which SESSION_SETUP repeats.
+/// Returns the SecurityMode, which SESSION_SETUP repeats.
 pub(super) fn security_mode(protection: Protection) -> SecurityMode {
     match protection {
         Protection::Signed => SecurityMode::SIGNING_ENABLED | SecurityMode::SIGNING_REQUIRED,
@@ -97,7 +97,7 @@ fn contexts() -> Result<NegotiateContextList> {
     Ok(contexts)
 }
 
-/// Random bytes.
+/// Returns random bytes from the kernel.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let count = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())

@@ -1,4 +1,4 @@
-//! Which requests wait for their answer.
+//! Requests that wait for their responses.
 
 /// Names one of the jobs that share a connection.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -14,7 +14,7 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    /// A request was sent.
+    /// Adds a request that was sent.
     pub(super) fn insert(&mut self, message_id: u64, slot: Slot) {
         self.waiting.push((message_id, slot));
     }
@@ -37,7 +37,7 @@ impl Outstanding {
         self.waiting.iter().any(|(waiting, _)| *waiting == message_id)
     }
 
-    /// How many answers are awaited.
+    /// Number of responses that are pending.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use super::{Client, Reply, Slot};
 
-/// What a job wants after an answer.
+/// State of a job after a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Progress {
     /// It is done; its slot is free.

@@ -1,4 +1,4 @@
-//! What is done to messages once there is a session.
+//! Protection of messages of a session.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct Keys {
     sealing: Option<Sealing>,
 }
 
-/// What encrypts and decrypts.
+/// Encryption and decryption of messages.
 #[derive(Debug)]
 pub(crate) struct Sealing {
     encryption: Arc<TransformKey>,
@@ -55,8 +55,8 @@ impl Keys {
         Self { signing: keys.signing_key(), sealing }
     }
 
-    /// The keys of a further channel: what is sealed is sealed with the session's, under nonces of
-    /// the channel's own.
+    /// Returns the keys of a further channel: encryption uses the session's keys, with the
+    /// channel's own nonces.
     pub(super) fn of_channel(&self, signing: SigningKey, number: u8) -> Self {
         let sealing = self.sealing.as_ref().map(|session| Sealing {
             encryption: Arc::clone(&session.encryption),
@@ -66,7 +66,7 @@ impl Keys {
         Self { signing, sealing }
     }
 
-    /// What encrypts and decrypts, if there is a cipher.
+    /// Returns the encryption of the session, if a cipher was negotiated.
     pub(crate) fn sealing(&mut self) -> Result<&mut Sealing> {
         self.sealing.as_mut().context("no cipher was agreed on")
     }
@@ -81,7 +81,7 @@ impl Sealing {
         Ok(())
     }
 
-    /// Decrypts what is behind a frame's length, and returns the messages in it.
+    /// Decrypts a frame without its length, and returns the messages in it.
     pub(crate) fn open<'f>(&self, sealed: &'f mut [u8]) -> Result<&'f mut [u8]> {
         Ok(self.decryption.open(sealed)?)
     }

@@ -16,7 +16,7 @@ use wire::{Command, Decode, FileId};
 
 use super::{Client, Reply};
 
-/// What a CREATE is for.
+/// Purpose of a CREATE, which determines its parameters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Purpose {
     /// Reading and writing a file that is there.
@@ -25,9 +25,9 @@ pub enum Purpose {
     Stat,
     /// Listing a directory that is there.
     List,
-    /// Writing a new file.
+    /// Creating and writing a new file.
     NewFile,
-    /// Making a new directory.
+    /// Creating a new directory only.
     NewDirectory,
     /// Renaming or deleting a file that is there.
     Change,
@@ -86,7 +86,7 @@ pub fn push_create(client: &mut Client, purpose: Purpose, name: &[u8]) {
     client.push(Command::CREATE, 0, &purpose.request(name));
 }
 
-/// Appends a CLOSE.
+/// Appends a CLOSE to the frame.
 pub fn push_close(client: &mut Client, file_id: FileId) {
     client.push(Command::CLOSE, 0, &CloseRequest { file_id, ..CloseRequest::default() });
 }
@@ -123,7 +123,7 @@ pub fn push_read(client: &mut Client, file_id: FileId, offset: u64, length: usiz
     client.push(Command::READ, length, &request);
 }
 
-/// Appends a WRITE.
+/// Appends a WRITE to the frame.
 pub fn push_write(client: &mut Client, file_id: FileId, offset: u64, data: &[u8]) {
     client.push(Command::WRITE, data.len(), &WriteRequest::new(file_id, offset, data));
 }
@@ -173,11 +173,12 @@ pub fn verify_read(client: &Client, reply: &Reply, length: usize) -> Result<()> 
     Ok(())
 }
 
-/// How many entries an answer to QUERY_DIRECTORY has; nothing when the listing is at its end.
+/// Returns the number of entries in a response to QUERY_DIRECTORY; `None` at the end of the
+/// listing.
 ///
 /// # Errors
 ///
-/// When it was refused, or the chain of entries leaves the answer.
+/// It was refused, or the chain of entries exceeds the response.
 pub fn listed(client: &Client, reply: &Reply) -> Result<Option<usize>> {
     if reply.header.status == NtStatus::NO_MORE_FILES {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! WRITE requests that are laid out once.
+//! WRITE requests in frames that are used again.
 //!
-//! A request of a megabyte should not be copied to be sent. Its frame is kept; each time only the
-//! header and the offset are written anew. An encrypted frame is encrypted where it lies, so its
-//! next payload is the ciphertext of the one before: what is written means nothing anyway.
+//! A request of a megabyte should be sent without a copy. Its frame is kept; each time only the
+//! header and the offset are rewritten. An encrypted frame is encrypted in place, so its next
+//! payload is the previous ciphertext: the contents have no meaning anyway.
 
 use anyhow::Result;
 use crypto::TransformKey;
@@ -22,7 +22,7 @@ pub struct WriteFrame {
     data_bytes: usize,
 }
 
-/// Where Offset lies in the body: [MS-SMB2] 2.2.21.
+/// Range of the field Offset in the body: [MS-SMB2] 2.2.21.
 const OFFSET: std::ops::Range<usize> = 8..16;
 
 impl WriteFrame {

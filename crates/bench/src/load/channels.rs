@@ -19,12 +19,12 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// Opens the file over the first channel, and binds the others. What is read may be thrown away
-    /// unseen ([`Client::discard`]).
+    /// Opens the file over the first channel, and binds the others. Data that are read may be
+    /// discarded ([`Client::discard`]).
     ///
     /// # Errors
     ///
-    /// When the server refuses.
+    /// The server refuses a request.
     pub fn prepare(
         server: &Server,
         scale: Scale,

@@ -13,7 +13,7 @@ pub struct Connects {
 }
 
 impl Connects {
-    /// Connects nobody yet.
+    /// Prepares the load without a connection.
     #[must_use]
     pub fn prepare(server: &Server) -> Self {
         Self { destination: server.destination().clone() }

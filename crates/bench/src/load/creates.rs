@@ -14,12 +14,12 @@ use crate::client::requests::{Purpose, created, push_close, push_create};
 use crate::client::{Client, Protection, Reply, Slot};
 use crate::server::Server;
 
-/// What the directory holds beforehand.
+/// Contents of the directory beforehand.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Crowd {
-    /// Nothing.
+    /// No files: the directory is empty.
     Nobody,
-    /// [`Scale::crowding_files`].
+    /// As many files as [`Scale::crowding_files`].
     Many,
 }
 
@@ -83,7 +83,7 @@ impl Load for Creates {
 }
 
 impl Drop for Creates {
-    /// The directory is as it was for whoever measures next. What is left behind goes with the
+    /// Restores the directory for the next measurement. Files left behind are removed with the
     /// server's directory.
     fn drop(&mut self) {
         match self.crowd {

@@ -1,10 +1,10 @@
-//! A load like that of dbench: what an office program does to its files, one request at a time.
+//! A load like dbench's: file operations of an office program, one request at a time.
 //!
 //! A round has the operations of dbench's usual load in their proportions: of 4 opens one is of a
-//! name that is not there and one makes a file; 2 writes to 6 reads; 4 questions by path, one by
-//! handle, one about the file system and one listing; a rename now and then, a deletion, and a flush
-//! in every fourth round. Each client works in a directory of its own, as dbench's do. The bytes that
-//! are counted are those written and read.
+//! missing name and one creates a file; 2 writes to 6 reads; 4 queries by path, one by handle, one
+//! of the file system and one listing; a rename now and then, a deletion, and a flush in every
+//! fourth round. Each client has its own directory, as in dbench. The result counts the bytes
+//! written and read.
 
 use std::fs;
 use std::path::PathBuf;
@@ -107,7 +107,7 @@ impl Dbench {
         Ok(())
     }
 
-    /// Opens what is not there.
+    /// Opens a name that does not exist.
     fn miss(&mut self, path: &str) -> Result<()> {
         self.done.operations += 1;
         let name = utf16::to_bytes(path);
@@ -240,7 +240,7 @@ impl Dbench {
         close(&mut self.client, id)
     }
 
-    /// Sends what was put together, and waits for its answer.
+    /// Sends the gathered requests, and waits for their responses.
     fn answer(&mut self) -> Result<()> {
         self.client.flush(Slot(0))?;
         self.client.receive()?.succeeded()?;

@@ -1,4 +1,4 @@
-//! What must lie in a share before a load can run. It is made directly, not over SMB: the same
+//! Files that a share must contain before a load. They are created directly, not over SMB: the same
 //! bytes in the same order for every server.
 
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// How large the loads are.
+/// Sizes of the loads and their files.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Scale {
     /// Bytes of the file that is read and overwritten; a multiple of 1 MiB.
@@ -22,7 +22,7 @@ pub struct Scale {
     pub copied_files: u32,
     /// Clients that are idle at once.
     pub idle_clients: u32,
-    /// Operations whose system calls are counted.
+    /// Number of operations whose system calls are counted.
     pub traced_operations: u64,
 }
 
@@ -33,7 +33,7 @@ pub const FILES_PER_DIRECTORY: u32 = 100;
 pub const STREAM: &str = "stream";
 
 impl Scale {
-    /// What the tables are made with.
+    /// Sizes for the published tables.
     pub const FULL: Self = Self {
         stream_bytes: 256 << 20,
         known_files: 1_000,
@@ -74,12 +74,12 @@ pub fn stream(share: &Path, scale: Scale) -> Result<()> {
     Ok(())
 }
 
-/// Makes one file for the streams of all these shares: where its pages are decides some hundredths of what
-/// moving them costs, and that is to be the same for every server.
+/// Creates one file for the streams of all these shares: the location of its pages makes some
+/// percent of the cost of moving them, and must be the same for every server.
 ///
 /// # Errors
 ///
-/// When the file system refuses.
+/// The file system refuses a call.
 pub fn common_stream<'a>(shares: impl IntoIterator<Item = &'a Path>, scale: Scale) -> Result<()> {
     let mut shares = shares.into_iter();
     let Some(first) = shares.next() else { return Ok(()) };

@@ -43,7 +43,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Lists the directory once.
+    /// Lists the directory once, from the beginning.
     fn list(&mut self) -> Result<()> {
         let directory = open(&mut self.client, Purpose::List, self.directory)?;
         let entries = self.count(directory)?;

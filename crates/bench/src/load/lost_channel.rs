@@ -18,14 +18,14 @@ use crate::client::{Client, Protection, Slot};
 use crate::network::Silence;
 use crate::server::Server;
 
-/// How the channel is lost.
+/// Manners in which a channel is lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Loss {
-    /// It is reset, while the answer to a WRITE is awaited. Over: the WRITE is repeated on the other
-    /// channel, and answered.
+    /// A reset while the response to a WRITE is pending. Ends with the response to the repeated
+    /// WRITE on the other channel.
     Reset,
-    /// What the server sends is dropped, and nobody is told. Over: the break of an oplock has come
-    /// on the other channel.
+    /// A silent loss of all packets from the server. Ends with the break of an oplock on the other
+    /// channel.
     Silent,
 }
 
@@ -41,18 +41,18 @@ impl fmt::Display for Loss {
 /// Resets of one measurement, of which the mean counts: one takes some hundred microseconds.
 const RESETS: u32 = 10;
 
-/// Bytes of the WRITE.
+/// Number of bytes of the WRITE.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// Where the client's lost channel comes from. The other one comes from where all do.
+/// Source address of the lost channel. The other channel has the usual one.
 const LOST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 
 impl Loss {
-    /// How long it takes, once.
+    /// Measures the time from loss to recovery, once.
     ///
     /// # Errors
     ///
-    /// When the server refuses, or this process may not drop packets: see [`Silence`].
+    /// The server refuses a request, or this process may not drop packets: see [`Silence`].
     pub fn measure(self, server: &Server, scale: Scale, own_network: bool) -> Result<Duration> {
         fixture::stream(server.share_path(), scale)?;
         match self {
@@ -83,7 +83,8 @@ fn reset(server: &Server) -> Result<Duration> {
         left.push_replay(Command::WRITE, WRITE_BYTES, &request);
         left.flush(Slot(0))?;
         let reply = left.receive()?;
-        // The first one is not through yet, or its channel not known to be lost: [MS-SMB2] 3.3.5.2.10.
+        // The first request is still in progress, or its channel not known to be lost: [MS-SMB2]
+        // 3.3.5.2.10.
         if reply.header.status != NtStatus::FILE_NOT_AVAILABLE {
             reply.succeeded()?;
             break;
@@ -119,7 +120,7 @@ fn silent(server: &Server) -> Result<Duration> {
     Ok(waited)
 }
 
-/// The open, whose oplock has to be broken before another client opens the file.
+/// Opens the file with an oplock, which must be broken before another client opens the file.
 fn open_with_oplock(client: &mut Client) -> Result<wire::FileId> {
     let name = utf16::to_bytes(STREAM);
     let request = CreateRequest {

@@ -11,12 +11,12 @@ use crate::client::requests::{Purpose, created, push_close, push_create, push_st
 use crate::client::{Client, Protection, Reply, Slot};
 use crate::server::Server;
 
-/// What is asked.
+/// Kinds of queries of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Question {
-    /// ECHO: what a request costs that does nothing.
+    /// ECHO: the cost of a request without an effect.
     Echo,
-    /// CREATE, then CLOSE.
+    /// CREATE, then CLOSE of the file.
     OpenClose,
     /// CREATE, QUERY_INFO and CLOSE in one compound, as clients stat.
     Stat,

@@ -1,8 +1,8 @@
-//! The copy of many small files.
+//! Copy of many small files.
 //!
-//! What the Linux client sends for `cp -r` of 10,000 files of 10 KB in 101 directories: for each
-//! file CREATE, QUERY_INFO, WRITE and CLOSE, for each directory CREATE, SET_INFO and CLOSE. Each
-//! request of a file needs the answer to the one before; several files may be under way.
+//! The requests of the Linux client for `cp -r` of 10,000 files of 10 KB in 101 directories: for
+//! each file CREATE, QUERY_INFO, WRITE and CLOSE, for each directory CREATE, SET_INFO and CLOSE.
+//! Each request of a file needs the response to the one before; several files may be in progress.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::client::requests::{
 use crate::client::{Client, Protection, Reply, Slot};
 use crate::server::Server;
 
-/// Bytes of each file.
+/// Number of bytes of each file.
 pub const FILE_BYTES: usize = 10_000;
 
 /// Copies files into a tree of its own, which is deleted afterwards. An operation is one file.
@@ -93,7 +93,7 @@ impl Load for SmallFiles {
 }
 
 impl Drop for SmallFiles {
-    /// What was copied would take memory from the rows that follow.
+    /// The copies would take memory from later rows.
     fn drop(&mut self) {
         let Ok(port) = self.client.local_port() else { return };
         for tree in 1..=self.trees {

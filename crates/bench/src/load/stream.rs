@@ -15,7 +15,7 @@ use crate::client::write_frame::WriteFrame;
 use crate::client::{Client, Protection, Reply, Slot};
 use crate::server::Server;
 
-/// What is done to the file.
+/// Directions in which the data move.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Direction {
     /// READ at one offset after the other.
@@ -54,7 +54,7 @@ impl fmt::Display for Direction {
 pub struct Stream {
     client: Client,
     file_id: FileId,
-    /// If it writes.
+    /// Frame of the WRITE requests, if it writes.
     frame: Option<WriteFrame>,
     block_bytes: usize,
     depth: usize,
@@ -127,8 +127,8 @@ impl Stream {
 }
 
 impl Stream {
-    /// Reads without a pause until it is over, and counts the bytes as they come, so that somebody
-    /// else can see what is had in a time.
+    /// Reads without a pause until `is_over`, and adds the bytes to `had` as they arrive, so that
+    /// another thread can compute a rate.
     ///
     /// # Errors
     ///
@@ -150,12 +150,11 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads as [`Load::run`] does, and has the kernel throw away what comes: see
-    /// [`Client::discard`].
+    /// Reads as [`Load::run`] does, and lets the kernel discard the data: see [`Client::discard`].
     ///
     /// # Errors
     ///
-    /// When the connection breaks, or a read fails.
+    /// The connection breaks, or a read fails.
     pub fn discard(&mut self, mut limit: Limit) -> Result<Done> {
         let Self { client, file_id, block_bytes, depth, offsets, .. } = self;
         let message_bytes = usize::from(READ_DATA_OFFSET) + *block_bytes;
@@ -181,7 +180,7 @@ impl Load for Stream {
         let Self { client, file_id, frame, block_bytes, depth, offsets, .. } = self;
         let operations = match frame {
             Some(frame) => {
-                // One frame serves all slots: what is sent is not needed for the answer.
+                // One frame serves all slots: it is no longer needed once sent.
                 let frame = std::cell::RefCell::new(frame);
                 pipeline::run(client, *depth, || {
                     limit.take().then(|| Write { frame: &frame, offset: offsets.next() })
@@ -234,7 +233,7 @@ impl Job for Write<'_> {
     }
 }
 
-/// Where the next block lies.
+/// Sequence of the blocks' offsets.
 #[derive(Debug)]
 struct Offsets {
     random: bool,

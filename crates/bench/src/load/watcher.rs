@@ -1,4 +1,4 @@
-//! A client that has the whole share watched, as a file manager has what it shows.
+//! A client that watches the whole share, as a file manager watches visible folders.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! Two connected datagram sockets and `poll`: what the machine can do at best with a datagram for each
+//! Two connected datagram sockets and `poll`: the limit of the machine with a datagram for each
 //! message.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use super::peer::{PeerOptions, Wire, wait_for};
 /// that wait (`net.unix.max_dgram_qlen`) is not theirs.
 pub(super) struct BareSocket {
     socket: OwnedFd,
-    /// Of the one that answers: who asks is known with the first question.
+    /// True once the answering side knows the asking one, from its first ping.
     is_connected: bool,
     /// The last datagram found no room.
     is_full: bool,

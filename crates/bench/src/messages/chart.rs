@@ -1,6 +1,6 @@
-//! The table as a chart: a bar for each row, as long as its part of what bare sockets do.
+//! Chart of the table: a bar for each row, in proportion to bare sockets.
 //!
-//! Bars and words only, so nothing that draws is built into the server's program for it.
+//! Bars and words only, so the server's program needs no library for it.
 
 use std::fmt::Write;
 
@@ -8,15 +8,15 @@ use super::report::{Line, Report};
 use crate::table::figure;
 
 const WIDTH: f64 = 900.0;
-/// Where the bars begin, and how long one is that reaches what bare sockets do.
+/// X coordinate of the bars, and the length of a bar that equals bare sockets.
 const BARS_X: f64 = 120.0;
 const BARE_WIDTH: f64 = 460.0;
-/// Of a bar, from its top to that of the next.
+/// Distance between the tops of two bars.
 const ROW_HEIGHT: f64 = 22.0;
 const GROUP_GAP: f64 = 34.0;
 const TOP: f64 = 66.0;
 
-/// The chart, as SVG.
+/// Renders the chart as SVG.
 pub(super) fn draw(report: &Report) -> String {
     let lines = report.lines();
     let mut body = String::new();
@@ -67,7 +67,7 @@ fn bar(body: &mut String, line: &Line, y: f64, unit: f64) {
     let width = line.ratio_to_bare.unwrap_or(0.0) * unit;
     let height = ROW_HEIGHT - 6.0;
     text(body, (20.0, y + 13.0), "", line.transport);
-    // A string takes what is written to it.
+    // Writing to a string cannot fail.
     let _ = writeln!(
         body,
         "<rect x=\"{BARS_X}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\" class=\"{class}\"/>"

@@ -1,12 +1,12 @@
-//! Times, counted by size.
+//! Histogram of times by size.
 
 use serde::{Deserialize, Serialize};
 
-/// Times in buckets that are as wide as a 64th of what they hold, so that a percentile is right to
-/// within 1 % and needs no list of all.
+/// Histogram with buckets of a 64th of their values, so that a percentile is exact to 1 % without a
+/// list of all values.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Histogram {
-    /// By bucket.
+    /// Number of times in each bucket.
     counts: Vec<u64>,
 }
 
@@ -23,7 +23,7 @@ impl Histogram {
         self.counts[bucket] += 1;
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if other.counts.len() > self.counts.len() {
             self.counts.resize(other.counts.len(), 0);

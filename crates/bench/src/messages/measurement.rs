@@ -13,7 +13,7 @@ use super::peer::Outcome;
 use super::workload::Workload;
 use super::{Carrier, PeerProgram};
 
-/// What came of one measurement.
+/// Results of one measurement in a round.
 #[derive(Clone, Debug)]
 pub(super) struct Measurement {
     pub(super) messages_per_second: f64,
@@ -28,7 +28,7 @@ pub(super) struct Peer {
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// Measures a workload over a carrier, whose processes meet in `directory`.
+/// Measures a workload over a carrier, with processes in the lock directory `directory`.
 pub(super) fn measure(
     workload: Workload,
     carrier: Carrier,

@@ -13,26 +13,26 @@ use super::workload::{self, Workload};
 ///
 /// Each line of the table is a workload over a transport. The workloads are those of Samba's
 /// local.messaging.ping_speed (`ping`: pairs of pings of 11 bytes and of none, at most 20
-/// unanswered), the same between 10 and 50 pairs of processes at once (`pairs`), with messages of
-/// 1 KiB and 64 KiB (`large`), and with one ping at a time (`latency`). Messages per second are pings
+/// unanswered), the same between 10 and 50 pairs of processes at once (`pairs`), with messages of 1
+/// KiB and 64 KiB (`large`), and with one ping at a time (`latency`). Messages per second are pings
 /// and pongs.
 ///
 /// `tdb-no-mmap` is tdb with `use mmap = no`.
 ///
 /// `bare` is two connected datagram sockets and poll: the limit of the machine with a datagram for
-/// each message, which a transport can exceed that packs several into one. Where smbtorture is
+/// each message. A transport that packs several messages into one can exceed it. If smbtorture is
 /// installed (Debian: samba-testsuite), Samba's own test is run as well: `samba`.
 ///
-/// All are measured in rounds, by turns; a figure is the median of the rounds, its spread the lowest
-/// and the highest, a ratio the median of the ratios of the rounds. It needs no server, and no
-/// configuration.
+/// All are measured in rounds, by turns; a figure is the median of the rounds, its spread the
+/// lowest and the highest, a ratio the median of the ratios of the rounds. Needs neither a server
+/// nor a configuration.
 #[derive(Args, Clone, Debug)]
 pub struct MessagingOptions {
-    /// Seconds that each line of the table is measured for, all rounds together. Samba's test counts
-    /// whole seconds, so its rounds have one second at least.
+    /// Seconds of measurement for each line of the table, all rounds together. Samba's test counts
+    /// whole seconds, so each of its rounds has at least one second.
     #[arg(long, value_name = "N", default_value = "10", value_parser = seconds)]
     pub seconds: f64,
-    /// Rounds.
+    /// Number of rounds of each measurement.
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
@@ -45,27 +45,28 @@ pub struct MessagingOptions {
     /// Do not run Samba's own test.
     #[arg(long)]
     pub without_samba: bool,
-    /// Measure something else: what a process that is stopped for so many seconds does to one that
-    /// goes on sending to it and to others.
+    /// Measure the effect of a process that is stopped for this number of seconds on one that goes
+    /// on sending to it and to others, instead.
     ///
-    /// One process asks three others as fast as they answer, first with nobody stopped and then, as
-    /// long, with one more that is stopped and that it sends messages of 16 KiB to. The table shows
-    /// how long those that live were without a message; the processor time of the sender's longest
-    /// turn, which tells its own pauses from those of a machine with few processors; its memory; and
-    /// what waited, was refused and was dropped, which what waits for a minute is. What was accepted
-    /// and not dropped must come when the process goes on.
+    /// One process pings three others as fast as they answer, first with none stopped and then, for
+    /// the same time, with one more that is stopped and that it sends messages of 16 KiB to. The
+    /// table shows the gaps between messages of the living processes; the processor time of the
+    /// sender's longest turn, which distinguishes its own pauses from those of a machine with few
+    /// processors; its memory; and the numbers of queued, refused and dropped messages; queued ones
+    /// are dropped after a minute. Messages accepted and not dropped must arrive when the process
+    /// goes on.
     #[arg(long, value_name = "SECONDS", value_parser = seconds,
           conflicts_with_all = ["workload", "svg", "seconds", "rounds"])]
     pub stopped_peer: Option<f64>,
     /// Print a JSON array with an object for each line of the table.
-    ///
     /// Its members: workload, transport, pairs, message_bytes (the larger of a pair), outstanding,
     /// messages_per_second with messages_per_second_min and _max, p50_us and p99_us (of the round
-    /// trip; null for samba), ratio_to_samba (null where it was not measured), ratio_to_bare.
+    /// trip; null for samba), ratio_to_samba (null if not measured), ratio_to_bare.
     ///
-    /// With --stopped-peer: workload ("stopped_peer"), transport, stopped (whether one was), seconds,
-    /// living (processes), messages_per_second, gap_p50_us, gap_p999_us, gap_max_us, gap_max_us_each
-    /// (of each that lives), turn_max_us, memory_peak_kib, queued_max, queued_bytes_max, refused,
+    /// With --stopped-peer: workload ("stopped_peer"), transport, stopped (true if one was),
+    /// seconds, living (processes), messages_per_second, gap_p50_us, gap_p999_us, gap_max_us,
+    /// gap_max_us_each (of each living process), turn_max_us, memory_peak_kib, queued_max,
+    /// queued_bytes_max, refused, dropped, delivered_afterwards.
     /// dropped, delivered_afterwards.
     #[arg(long)]
     pub json: bool,
@@ -75,7 +76,7 @@ pub struct MessagingOptions {
     /// Also draw the table, into this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Where a directory for the sockets is made [default: /dev/shm].
+    /// Directory in which the lock directory is created [default: /dev/shm].
     #[arg(long, value_name = "DIRECTORY")]
     pub directory: Option<PathBuf>,
 }
@@ -88,7 +89,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 impl MessagingOptions {
-    /// How long a line is measured in one round.
+    /// Duration of a line's measurement in one round.
     #[must_use]
     pub fn slice(&self) -> Duration {
         Duration::from_secs_f64(self.seconds / f64::from(self.rounds))

@@ -1,8 +1,8 @@
 //! One of the processes between which messages are measured.
 //!
-//! It says `ready` on standard output once it can be sent to. The one that answers does so until it
-//! is ended; the one that asks begins when a line comes on standard input, and prints a line of JSON,
-//! [`Outcome`], when its time is over and everything is answered.
+//! It prints `ready` on standard output once it can receive. The answering process runs until it is
+//! ended; the asking one begins with a line on standard input, and prints a line of JSON,
+//! [`Outcome`], when its time is over and all pings are answered.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -24,39 +24,39 @@ use super::bare::BareSocket;
 use super::histogram::Histogram;
 use super::stopped_peer::roles;
 
-/// What a process is to do.
+/// Options of one of the processes.
 #[derive(Args, Clone, Debug)]
 pub struct PeerOptions {
     /// Whether it asks or answers.
     #[arg(long)]
     pub role: Role,
-    /// The transport, or `bare`.
+    /// Name of the transport, or `bare`.
     #[arg(long)]
     pub carrier: String,
-    /// The lock directory.
+    /// Lock directory of the transport.
     #[arg(long)]
     pub directory: PathBuf,
-    /// Its own unique id.
+    /// Unique id of this process.
     #[arg(long)]
     pub unique_id: u64,
-    /// Who answers: pid and unique id. The one that loads has several, of which the last is stopped.
+    /// Answering processes: pid and unique id. The load has several, of which the last is stopped.
     #[arg(long, num_args = 2)]
     pub to: Vec<u64>,
-    /// Bytes of the pings.
+    /// Sizes of the pings in bytes.
     #[arg(long)]
     pub size: Vec<usize>,
     /// Pings that may be unanswered.
     #[arg(long, default_value_t = 1)]
     pub outstanding: usize,
-    /// How long to ask.
+    /// Duration of the pings in milliseconds.
     #[arg(long, default_value_t = 0)]
     pub milliseconds: u64,
 }
 
-/// What a process does.
+/// Roles of a process in a measurement.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Role {
-    /// Sends back what it gets.
+    /// Answers each ping with the same data.
     Answer,
     /// Sends pings and counts pongs.
     Ask,
@@ -66,18 +66,18 @@ pub enum Role {
     Witness,
 }
 
-/// What the one that asks has seen.
+/// Results of the asking process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Outcome {
     /// Pings that were sent, each of which was answered.
     pub pings: u64,
     /// From the first ping to the last pong.
     pub seconds: f64,
-    /// The round trips.
+    /// Durations of the round trips.
     pub round_trips: Histogram,
 }
 
-/// What is asked of a transport here.
+/// Operations that a measurement needs of a transport.
 pub(super) trait Wire {
     /// Sends a ping, or a pong; whether there was room.
     fn send(&mut self, now: Instant, is_ping: bool, data: &[u8]) -> Result<bool>;
@@ -89,11 +89,11 @@ pub(super) trait Wire {
     fn wait(&self, timeout: Duration) -> Result<()>;
 }
 
-/// Does what the options say.
+/// Plays the role of the options.
 ///
 /// # Errors
 ///
-/// When the transport cannot be opened, or loses something.
+/// The transport cannot be opened, or loses a message.
 pub fn run(options: &PeerOptions) -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))
         .context("cannot bind to the life of the one that measures")?;
@@ -112,7 +112,7 @@ pub fn run(options: &PeerOptions) -> Result<()> {
     }
 }
 
-/// Opens what carries pings, and says so.
+/// Opens the transport, and prints `ready`.
 fn open(options: &PeerOptions) -> Result<Box<dyn Wire>> {
     let wire: Box<dyn Wire> = match options.carrier.as_str() {
         "bare" => Box::new(BareSocket::open(options)?),
@@ -141,7 +141,7 @@ pub(super) fn say(line: &str) -> Result<()> {
 }
 
 fn answer(wire: &mut dyn Wire) -> Result<()> {
-    // What there was no room for; no more than one asks, and it has no more than it may unanswered.
+    // Pongs without room; bounded by the number of unanswered pings of the only asking process.
     let mut waiting: VecDeque<Vec<u8>> = VecDeque::new();
     let mut data = Vec::new();
     loop {
@@ -175,8 +175,7 @@ fn ask(wire: &mut dyn Wire, options: &PeerOptions) -> Result<Outcome> {
     let end = begin + Duration::from_millis(options.milliseconds);
     loop {
         let mut now = Instant::now();
-        // As many as belong together, as long as there is room for all of them; what is begun is
-        // completed.
+        // Send whole groups of pings, as long as there is room for all of a group.
         while (now < end && sent.len() + sizes_len <= options.outstanding)
             || !pings.is_multiple_of(u64::try_from(sizes_len)?)
         {
@@ -195,7 +194,7 @@ fn ask(wire: &mut dyn Wire, options: &PeerOptions) -> Result<Outcome> {
         ensure!(now < end + PATIENCE, "{} of {pings} pings were not answered", sent.len());
         let mut has_come = false;
         while wire.receive(now, &mut pong)? {
-            // To receive may be what sends as well, and takes its time.
+            // Receiving may also send, and takes time.
             now = Instant::now();
             let (at, size) = sent.pop_front().context("a pong came that nobody waits for")?;
             ensure!(size == pong.len(), "a pong of {} bytes, not {size}", pong.len());
@@ -210,13 +209,13 @@ fn ask(wire: &mut dyn Wire, options: &PeerOptions) -> Result<Outcome> {
     Ok(Outcome { pings, seconds: begin.elapsed().as_secs_f64(), round_trips })
 }
 
-/// How long a pong may take. One that has not come by then was lost.
+/// Longest wait for a pong. A later one counts as lost.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One of our transports, with all that a process of the server puts around it.
+/// A transport of crate `messaging`, with everything that a process of the server adds.
 struct Ours {
     messaging: Messaging,
-    /// Who is sent to: who answers, or who asked.
+    /// Receiver of the messages: the answering process, or the asking one.
     to: Option<ServerId>,
 }
 

@@ -1,4 +1,4 @@
-//! What came out: for a terminal and for a program.
+//! Results: for a terminal and for programs.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::statistics::Summary;
 use crate::table::{Table, figure};
 
-/// A workload over a carrier, with what each round has measured.
+/// A workload over a carrier, with the results of each round.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) workload: Workload,
@@ -21,7 +21,7 @@ pub(super) struct Row {
     round_trips: Histogram,
 }
 
-/// All rows.
+/// Results of all workloads and carriers.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     rows: Vec<Row>,

@@ -1,13 +1,12 @@
-//! What a process that is stopped does to one that goes on sending to it, and to those that it sends
-//! to besides.
+//! Effect of a stopped process on one that goes on sending to it, and on its other receivers.
 //!
-//! One process asks [`LIVING`] others as fast as they answer, as in the other measurements, first with
-//! nobody stopped and then as long with one more that was stopped (SIGSTOP), to which it sends
-//! whatever there is room for. Each of the living notes how long it was between one message and the
-//! next. A machine that has fewer processors than processes makes pauses of its own; therefore both
-//! halves stand side by side, and beside them the processor time of the longest turn of the sender,
-//! which nobody else can make longer. In the end the stopped process goes on and must get what was
-//! accepted for it and not dropped.
+//! One process pings [`LIVING`] others as fast as they answer, as in the other measurements, first
+//! with none stopped and then for the same time with one more that was stopped (SIGSTOP), to which
+//! it sends as much as there is room for. Each living process measures the gaps between its
+//! messages. A machine with fewer processors than processes causes its own pauses; therefore the
+//! table has both halves, and the processor time of the sender's longest turn, which other
+//! processes cannot increase. In the end the stopped process goes on and must receive all messages
+//! that were accepted and not dropped.
 
 pub(super) mod roles;
 
@@ -59,7 +58,7 @@ pub(super) struct Row {
     delivered_afterwards: Option<u64>,
 }
 
-/// Measures every transport.
+/// Measures every transport in turn.
 pub(super) fn run(
     options: &MessagingOptions,
     program: &PeerProgram,
@@ -155,7 +154,7 @@ fn row(kind: TransportKind, stopped: bool, loaded: &Loaded, witnessed: &[Witness
     }
 }
 
-/// All rows, and what they were measured on.
+/// Results of all transports, with the machine.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     rows: Vec<Row>,

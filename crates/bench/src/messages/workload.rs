@@ -1,12 +1,12 @@
-//! What is sent, and by how many.
+//! Workloads: message sizes and numbers of processes.
 
 use std::fmt;
 
-/// What is sent, and by how many.
+/// Messages of a measurement, and the number of processes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Workload {
     pub(super) name: &'static str,
-    /// Pairs of processes.
+    /// Number of pairs of processes.
     pub(super) pairs: usize,
     /// Bytes of the pings, which take turns.
     pub(super) sizes: &'static [usize],

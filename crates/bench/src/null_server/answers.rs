@@ -1,4 +1,4 @@
-//! What each request is answered.
+//! Responses to each kind of request.
 
 use anyhow::{Context, Result};
 use dtyp::{AccessMask, FileInformationClass, NtStatus};
@@ -22,8 +22,8 @@ use super::{CREDITS_MAX, Connection, NO_SESSION, SESSION_ID, login};
 const ALL_INFORMATION_BYTES: usize = 104;
 
 impl Connection {
-    /// Appends the answer to a message, and returns what data follow it. `behind` bytes of what is to be
-    /// written are in their file already.
+    /// Appends the response to a message, and returns the data that follow it. `behind` bytes of a
+    /// WRITE are in their file already.
     pub(super) fn answer(
         &mut self,
         message: &mut [u8],
@@ -31,7 +31,7 @@ impl Connection {
         is_sealed: bool,
     ) -> Result<Payload> {
         let request = Header::decode(message)?;
-        // What is sealed needs no signature: [MS-SMB2] 3.3.4.1.1.
+        // Sealed messages need no signature: [MS-SMB2] 3.3.4.1.1.
         let is_signed = request.is_signed() && !is_sealed;
         if is_signed {
             self.keys.as_ref().context(NO_SESSION)?.signing.verify(message)?;
@@ -75,7 +75,7 @@ impl Connection {
         Ok(Payload { is_signed, ..payload })
     }
 
-    /// Appends what stands before the data of a READ.
+    /// Appends the head of a READ response, before its data.
     fn read(&mut self, message: &[u8], is_protected: bool) -> Result<Payload, NtStatus> {
         let request: ReadRequest<'_> = decode(message)?;
         let payload = self.data.read(&request, is_protected)?;

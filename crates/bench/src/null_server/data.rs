@@ -1,4 +1,4 @@
-//! Where data come from and go to: memory, or the files of a folder.
+//! Sources and targets of data: memory, or the files of a folder.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -16,7 +16,7 @@ use wire::write::WriteRequest;
 use super::opens::Opens;
 use super::{HEAD_BYTES_MAX, PAYLOAD_BYTES_MAX};
 
-/// How bytes come out of a file into a socket, and from there into one.
+/// System calls that move bytes between a file and a socket.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
@@ -26,7 +26,7 @@ pub enum Way {
     Sendfile,
 }
 
-/// What there is.
+/// Contents that the server offers.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     /// Every name is a file with these bytes.
@@ -51,19 +51,19 @@ impl Content {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Payload {
     pub(super) bytes: usize,
-    /// From there on, if they are still in their file.
+    /// File and offset of data that are not in memory yet.
     pub(super) unread: Option<(FileId, u64)>,
     /// The answer is signed, and they with it.
     pub(super) is_signed: bool,
 }
 
-/// What one connection reads and writes.
+/// Data to read and write, of one connection.
 pub(super) enum Data {
     Memory(Arc<[u8]>),
     Folder {
         opens: Opens,
         way: Way,
-        /// Room for the head of an answer, and what was read behind it.
+        /// Buffer for the head of a response, and data behind it.
         buffer: Vec<u8>,
     },
 }
@@ -118,7 +118,7 @@ impl Data {
         }
     }
 
-    /// Writes what came of the data, and returns how many bytes.
+    /// Writes data, unless already in their file, and returns their number of bytes.
     pub(super) fn write(&mut self, request: &WriteRequest<'_>) -> Result<usize, NtStatus> {
         let data = request.data();
         match self {
@@ -127,7 +127,7 @@ impl Data {
         }
     }
 
-    /// Reads, but for what goes from the file into the socket.
+    /// Reads data, except those that go from the file to the socket.
     pub(super) fn read(
         &mut self,
         request: &ReadRequest<'_>,
@@ -154,7 +154,7 @@ impl Data {
         }
     }
 
-    /// What was read last.
+    /// Returns the data of the last read.
     pub(super) fn last_read(&self, bytes: usize) -> &[u8] {
         match self {
             Self::Memory(data) => &data[..bytes],
@@ -162,7 +162,7 @@ impl Data {
         }
     }
 
-    /// What was read last behind `head`, in one piece.
+    /// Returns the data of the last read behind `head`, in one piece.
     pub(super) fn last_read_behind(&mut self, head: &[u8], bytes: usize) -> Result<&mut [u8]> {
         let Self::Folder { buffer, .. } = self else { bail!("nothing in memory is protected") };
         let start = HEAD_BYTES_MAX.checked_sub(head.len()).context("the head is too long")?;
@@ -170,7 +170,7 @@ impl Data {
         Ok(&mut buffer[start..HEAD_BYTES_MAX + bytes])
     }
 
-    /// An open file.
+    /// Returns the descriptor of an open file.
     pub(super) fn file(&self, file_id: FileId) -> Option<&OwnedFd> {
         match self {
             Self::Memory(_) => None,

@@ -1,4 +1,4 @@
-//! How a client comes in: NEGOTIATE and SESSION_SETUP, for the one user that there is.
+//! Logon of a client: NEGOTIATE and SESSION_SETUP, for the only user.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,7 +18,7 @@ use wire::{Codes, Decode, Dialect, Encode};
 use super::{Connection, PAYLOAD_BYTES_MAX};
 use crate::client::Keys;
 
-/// Whoever looks at the tokens of a connection.
+/// Returns the acceptor for the tokens of a connection.
 pub(super) fn acceptor() -> Result<Acceptor> {
     let challenge = crate::client::random()?;
     let name = || "NULL".to_owned();

@@ -1,9 +1,9 @@
-//! The files of one folder that a client has open: made, opened, looked at, written, read and closed with as
-//! few system calls as that takes.
+//! Open files of one folder: created, opened, queried, written, read and closed with the fewest
+//! possible system calls.
 //!
-//! A new file is one `openat`, one that is there another, a new folder `mkdirat` and `openat`; then one `statx`
-//! for the times and sizes of the answer. Names are taken as they are written, nobody is kept from
-//! anything, and nothing but the file system keeps what a file is like.
+//! A new file takes one `openat`, an existing one another, a new folder `mkdirat` and `openat`;
+//! then one `statx` for the times and sizes of the response. Names are used as written, there is no
+//! access control, and only the file system stores metadata.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use wire::create::{CreateAction, CreateDisposition, CreateOptions, CreateRequest
 /// Opens of one client: more than any load has.
 const OPENS_MAX: usize = 1 << 10;
 
-/// What writes to a file need of an open of it.
+/// Rights of an open that writes.
 const WRITES: AccessMask = AccessMask::WRITE_DATA.union(AccessMask::APPEND_DATA);
 
-/// What the opens of a client are.
+/// Opens of a client, by FileId.
 pub(super) struct Opens {
     folder: Arc<OwnedFd>,
-    /// By FileId.Volatile.
+    /// Descriptors, indexed by the number in FileId.Volatile.
     files: Vec<Option<OwnedFd>>,
-    /// What the last CREATE of this frame came to, with which related requests go on: [MS-SMB2] 3.3.5.2.7.2.
+    /// Result of the last CREATE of this frame, for related requests: [MS-SMB2] 3.3.5.2.7.2.
     created: Result<FileId, NtStatus>,
-    /// What was seen of that, until it may have changed: one look answers all that a compound asks.
+    /// Metadata of that file until a change: one `statx` serves a whole compound.
     seen: Option<Seen>,
 }
 
@@ -39,7 +39,8 @@ impl Opens {
         Self { folder, files: Vec::new(), created: Err(NtStatus::FILE_CLOSED), seen: None }
     }
 
-    /// What was opened in the frame before is not what related requests of the next one go on with.
+    /// Ends the relation to the frame before: its CREATE is not for the next one's related
+    /// requests.
     pub(super) const fn begin_frame(&mut self) {
         self.created = Err(NtStatus::FILE_CLOSED);
         self.seen = None;
@@ -76,7 +77,7 @@ impl Opens {
         })
     }
 
-    /// Opens or makes what the request names. What no load asks for is refused.
+    /// Opens or creates the requested file. Requests that no load sends are refused.
     fn opened(
         &self,
         path: &[u8],
@@ -174,11 +175,11 @@ impl Opens {
     }
 }
 
-/// Modes of what is made.
+/// Modes of new files and directories.
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
 
-/// How to open what is there, for somebody who wants this.
+/// Returns the flags to open an existing file with these rights.
 const fn flags_for(desired_access: AccessMask) -> OFlags {
     if desired_access.intersects(WRITES) {
         OFlags::RDWR
@@ -201,7 +202,7 @@ fn path_beneath(name: &[u8]) -> Result<Vec<u8>, NtStatus> {
     Ok(path)
 }
 
-/// What is known of a file.
+/// Metadata of a file, from `statx`.
 #[derive(Clone, Copy)]
 struct Seen {
     basic: FileBasicInformation,
@@ -231,10 +232,10 @@ fn look_at(file: &OwnedFd) -> Result<Seen, NtStatus> {
     Ok(Seen { basic, standard })
 }
 
-/// What `stx_blocks` counts: statx(2).
+/// Bytes in a unit of `stx_blocks`: statx(2).
 const STATX_BLOCK_BYTES: u64 = 512;
 
-/// What a client is told when the kernel does not want to.
+/// Returns the status for an error of the kernel.
 const fn refused(error: Errno) -> NtStatus {
     match error {
         Errno::NOENT => NtStatus::OBJECT_NAME_NOT_FOUND,

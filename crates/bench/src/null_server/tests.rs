@@ -183,7 +183,7 @@ fn a_stat_is_of_what_its_compound_opened() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("file"), b"12345").expect("there is room");
     let mut client = client_of(folder.path());
-    // Somebody else's open is not what is asked about.
+    // A related query must not use this open.
     let other = open(&mut client, Purpose::NewFile, "other").expect("it is new");
     for name in ["file", "nothing", "file"] {
         push_stat(&mut client, &utf16::to_bytes(name));

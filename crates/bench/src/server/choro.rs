@@ -1,4 +1,4 @@
-//! Our server, with everything it writes in a directory of its own and its defaults otherwise.
+//! Choro's server, with a private directory for all of its files and default settings otherwise.
 
 use std::fs;
 use std::path::Path;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use super::{Kind, Setup, Site};
 use crate::null_server::Way;
 
-/// Whom it lets in; it knows nobody else.
+/// Only user that can log on.
 const USER: &str = "bench";
 
 pub(super) fn set_up(site: &Site<'_>, way: Option<Way>) -> Result<Setup> {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// What /proc/PID/stat says of a process.
+/// Fields of /proc/PID/stat of a process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Stat {
     parent: u32,
@@ -47,7 +47,7 @@ impl ProcessTree {
         Ok(Self { processes: descendants(&all, root) })
     }
 
-    /// Their ids.
+    /// Ids of the processes, in no order.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         self.processes.keys().copied()
     }
@@ -77,14 +77,14 @@ impl ProcessTree {
         threads
     }
 
-    /// The memory that only they use, in bytes: what would be free without them.
+    /// Memory in bytes that only these processes use, and that their end would free.
     #[must_use]
     pub fn private_bytes(&self) -> u64 {
         let of = |pid| fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok();
         self.pids().filter_map(of).map(|text| private_kib(&text) * 1024).sum()
     }
 
-    /// Lets them run on these processors only; so will what they start.
+    /// Restricts the processes and their future children to these processors.
     pub fn run_on(&self, processors: &CpuSet) {
         for pid in self.pids() {
             let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -116,7 +116,7 @@ impl ProcessTree {
         for (&pid, stat) in &self.processes {
             let same = Stat::of(pid).is_some_and(|now| now.start_ticks == stat.start_ticks);
             let id = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|_| same);
-            // One that has ended in between is what was wanted.
+            // An error means that it has ended already.
             let _ = id.map(|id| kill_process(id, Signal::KILL));
         }
     }

@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
-/// A port of loopback where a server can listen, and which nobody else is given meanwhile: it is bound,
-/// and never listened on.
+/// A port of loopback for a server, reserved against other programs: it is bound, and never
+/// listened on.
 #[derive(Debug)]
 pub struct ReservedPort {
     address: SocketAddr,
@@ -30,7 +30,7 @@ impl ReservedPort {
         Ok(Self { address, _socket: socket })
     }
 
-    /// Where the server can listen.
+    /// Address for the server to listen on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address

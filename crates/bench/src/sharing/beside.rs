@@ -1,7 +1,7 @@
-//! What somebody who is not limited has beside somebody who is: the shares and files of one
-//! connection, its users, and the clients of a share.
+//! Rate of an unlimited requester beside a limited one: the shares and files of one connection, its
+//! users, and the clients of a share.
 //!
-//! The slow one may have 4 MiB/s and is saturated with requests.
+//! The limited one has 4 MiB/s and is saturated with requests.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -25,16 +25,16 @@ use crate::table::Table;
 /// The slow share, and the slow user.
 const SLOW: &str = "slow";
 
-/// What the slow ones may have, in bytes a second.
+/// Limit of the slow requester, in bytes per second.
 const SLOW_LIMIT: u64 = 4 << 20;
 
-/// Where the slow client is.
+/// Address of the slow client.
 const SLOW_CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 /// Requests in flight, of the fast one and of the slow one.
 const DEPTH: usize = 8;
 
-/// What was measured.
+/// Results of all cases of limits.
 #[derive(Debug, Serialize)]
 pub(super) struct Besides {
     rows: Vec<Beside>,
@@ -43,11 +43,11 @@ pub(super) struct Besides {
 #[derive(Debug, Serialize)]
 struct Beside {
     what: &'static str,
-    /// What the fast one has alone, in MiB/s.
+    /// Rate of the fast requester alone, in MiB/s.
     alone: Summary,
-    /// What it has beside the slow one, in parts of that.
+    /// Rate of the fast requester beside the slow one, relative to `alone`.
     of_alone: Summary,
-    /// What the slow one had meanwhile, in parts of its limit.
+    /// Rate of the slow requester meanwhile, relative to its limit.
     slow_of_limit: Summary,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn measure(work: &mut Work<'_>) -> Result<Besides> {
     Ok(Besides { rows })
 }
 
-/// What is slow.
+/// Cases: the subject of the limit.
 #[derive(Clone, Copy)]
 enum Slow<'a> {
     Share(&'a Destination),
@@ -153,8 +153,8 @@ fn source(client: &mut Client, name: &str) -> Result<Source> {
     Ok(Source { session_id, tree_id, file_id })
 }
 
-/// Reads from all sources at once, with as many requests in flight of each, and says what each had
-/// until the time was over, in MiB/s.
+/// Reads from all sources at once, with the same number of requests in flight of each, and returns
+/// the rate of each in MiB/s.
 fn mixed(work: &Work<'_>, client: &mut Client, sources: &[Source]) -> Result<[f64; 2]> {
     let mut bytes = [0_u64; 2];
     let mut offset = 0;

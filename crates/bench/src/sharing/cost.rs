@@ -1,5 +1,5 @@
-//! What rules cost requests that they are not for: processor time of the process that serves them,
-//! with rules and without in turn. `scripts/instructions.sh --rules` counts the instructions.
+//! Cost of rules to requests outside of them: processor time of the serving process, with rules and
+//! without in turn. `scripts/instructions.sh --rules` counts the instructions.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,10 +21,10 @@ use crate::table::{Table, figure};
 /// Rules: half of them for other users, half for files of other names.
 const RULES: usize = 100;
 
-/// How often each is measured, for each repetition.
+/// Measurements of each case in a repetition.
 const TURNS: usize = 5;
 
-/// What was measured.
+/// Results of all cases of rules.
 #[derive(Debug, Serialize)]
 pub(super) struct Costs {
     rows: Vec<Cost>,

@@ -1,4 +1,4 @@
-//! What one client reads by how many credits it may hold, with and without interim responses.
+//! Rate of one client by its highest number of credits, with and without interim responses.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -16,10 +16,10 @@ use crate::table::{Table, figure};
 const CREDITS: [u32; 7] = [64, 96, 128, 256, 512, 1024, 8192];
 const DELAYS_US: [u32; 3] = [0, 50, 200];
 
-/// Credits that are left for what is no READ.
+/// Credits reserved for requests other than READ.
 const SPARE_CREDITS: usize = 8;
 
-/// What one client reads.
+/// Rates of one client by its credits.
 #[derive(Debug, Serialize)]
 pub(super) struct Credits {
     rows: Vec<ByCredits>,
@@ -28,13 +28,13 @@ pub(super) struct Credits {
 #[derive(Debug, Serialize)]
 struct ByCredits {
     delay_us: u32,
-    /// `smb2 max credits`.
+    /// Value of `smb2 max credits` in the row.
     credits: u32,
     /// Bytes of a READ: the largest of which a few fit into the credits.
     block_bytes: usize,
-    /// READs in flight.
+    /// Number of READs in flight.
     depth: usize,
-    /// In MiB/s.
+    /// Rate of the client, in MiB/s.
     rate: Summary,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn measure(work: &mut Work<'_>) -> Result<Credits> {
     Ok(Credits { rows })
 }
 
-/// In MiB/s.
+/// Measures the rate of the client, in MiB/s.
 fn read(work: &Work<'_>, server: &Server, block: usize, depth: usize) -> Result<f64> {
     let mut stream = work.stream(server, STREAM, block, depth)?;
     let start = Instant::now();
@@ -109,7 +109,7 @@ impl Credits {
                 continue;
             };
             let points = points.join(" ");
-            // A string takes what is written to it.
+            // Writing to a string cannot fail.
             let _ = writeln!(
                 body,
                 "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>\

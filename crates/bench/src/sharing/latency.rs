@@ -1,4 +1,4 @@
-//! What a client with a latency target finds beside noisy ones.
+//! Latency of a client with a latency target beside busy ones.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -19,21 +19,21 @@ const NOISY: usize = 16;
 /// Requests that each of them has in flight.
 const DEPTH: usize = 8;
 
-/// How long until the controller knows what the storage can do.
+/// Time for the controller to measure the storage.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// What was measured. Times are the 99th percentile of a READ in milliseconds.
+/// Results. Times are the 99th percentile of a READ in milliseconds.
 #[derive(Debug, Serialize)]
 pub(super) struct Latency {
-    /// Nobody else is there.
+    /// Time without any other client.
     alone: Summary,
-    /// Beside the noisy ones, without a class.
+    /// Time beside the busy clients, without a class.
     without: Summary,
-    /// Beside the noisy ones, with a latency target.
+    /// Time beside the busy clients, with a latency target.
     with: Summary,
-    /// `with`, of `alone`.
+    /// Time `with`, relative to `alone`.
     of_alone: Summary,
-    /// What all have together, of what they have without a class.
+    /// Rate of all clients together, relative to the one without a class.
     throughput: Summary,
 }
 
@@ -51,8 +51,8 @@ pub(super) fn measure(work: &mut Work<'_>) -> Result<Latency> {
     Ok(Latency { alone, without, with, of_alone, throughput })
 }
 
-/// The 99th percentile of the READs of one client beside so many noisy ones in milliseconds, and what
-/// all read together in MiB/s.
+/// Returns the 99th percentile of the READs of one client beside `noisy` busy ones in milliseconds,
+/// and the rate of all together in MiB/s.
 fn beside(work: &Work<'_>, server: &Server, noisy: usize) -> Result<(f64, f64)> {
     let (is_over, read) = (AtomicBool::new(false), AtomicU64::new(0));
     let streams = (0..noisy).map(|_| work.stream(server, STREAM, BLOCK_BYTES, DEPTH));

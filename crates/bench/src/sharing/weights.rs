@@ -1,5 +1,4 @@
-//! What two classes have of a storage that is busy: by weight, when one of them is idle, and by a
-//! minimum.
+//! Shares of two classes in a busy storage: by weight, with one of them idle, and with a minimum.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, sleep};
@@ -16,25 +15,25 @@ use crate::statistics::Summary;
 /// Requests that each client has in flight: more than the storage takes, so that it is always busy.
 const DEPTH: usize = 64;
 
-/// How long until the controller knows what the storage can do.
+/// Time for the controller to measure the storage.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Clients beside the one that was promised something.
+/// Clients beside the one with a guaranteed minimum.
 const CROWD: usize = 4;
 
-/// What it was promised, in operations a second: a quarter of what the storage does.
+/// Guaranteed minimum in operations per second: a quarter of the storage's capacity.
 const MINIMUM: u32 = 400;
 
-/// What was measured.
+/// Results of all cases of weights.
 #[derive(Debug, Serialize)]
 pub(super) struct Weights {
-    /// What the class of weight 8 has for each that one of weight 1 has, both busy.
+    /// Rate of the class of weight 8 relative to that of weight 1, both busy.
     both: Summary,
-    /// What the class of weight 1 has when the other is idle, of what both have together.
+    /// Rate of the class of weight 1 with the other idle, relative to the rate of both together.
     alone: Summary,
-    /// What a class has of its minimum when four clients of weight 100 are as busy.
+    /// Rate of a class relative to its minimum, beside four busy clients of weight 100.
     minimum: Summary,
-    /// What all have in MiB/s, of which the storage can do 100.
+    /// Rate of all clients in MiB/s; the storage's capacity is 100.
     all: Summary,
 }
 
@@ -62,7 +61,7 @@ pub(super) fn measure(work: &mut Work<'_>) -> Result<Weights> {
     Ok(Weights { both, alone, minimum, all })
 }
 
-/// What the clients of each of two files read together, in MiB/s, once the storage is known.
+/// Returns the rates of the clients of each of two files in MiB/s, once the storage is measured.
 fn rates(work: &Work<'_>, server: &Server, clients: [(&str, usize); 2]) -> Result<[f64; 2]> {
     let (is_over, had) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 2]);
     let mut streams = Vec::new();

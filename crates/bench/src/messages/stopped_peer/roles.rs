@@ -1,4 +1,4 @@
-//! The processes of the measurement: the one that sends, and those that note what comes.
+//! Processes of the measurement: the sender, and its receivers.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 use crate::messages::histogram::Histogram;
 use crate::messages::peer::{PATIENCE, PeerOptions, say, wait_for_messages};
 
-/// What the one that sends is to do, said by a line on its standard input.
+/// Part of the sender's work, read as a line on its standard input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Half {
-    /// Ask those that live.
+    /// Ping the living processes only.
     Without,
     /// Ask those that live, and send to the one that is stopped.
     With,
-    /// It goes on: let it take what waits.
+    /// The stopped process goes on: send it the queued messages.
     Afterwards,
 }
 
@@ -33,13 +33,13 @@ impl Half {
     }
 }
 
-/// What the one that sends has seen.
+/// Results of the sender, as JSON.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Loaded {
-    /// Pings that were answered.
+    /// Number of pings that were answered.
     pub(crate) pings: u64,
     pub(crate) seconds: f64,
-    /// Messages that were accepted for the one that is stopped.
+    /// Number of messages accepted for the stopped process.
     pub(crate) accepted: u64,
     /// Messages for it that were not.
     pub(crate) refused: u64,
@@ -51,12 +51,12 @@ pub(crate) struct Loaded {
     pub(crate) memory_peak_kib: u64,
 }
 
-/// What one that is sent to has seen since it was asked last.
+/// Results of a receiver since the last request for them.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Witnessed {
     /// Between one ping and the next.
     pub(crate) gaps: Histogram,
-    /// Messages that are not answered: those for the one that is stopped.
+    /// Number of messages without an answer: those to the stopped process.
     pub(crate) loads: u64,
 }
 
@@ -95,7 +95,7 @@ struct Living {
     unanswered: usize,
 }
 
-/// Does what the lines on standard input say, and says what it has seen after each.
+/// Executes the lines on standard input, and prints the results of each.
 pub(crate) fn load(messaging: &mut Messaging, options: &PeerOptions) -> Result<()> {
     let ids = options.to.chunks_exact(2);
     let ids = ids.map(|it| Ok(ServerId { pid: u32::try_from(it[0])?, unique_id: it[1] }));
@@ -117,8 +117,8 @@ pub(crate) fn load(messaging: &mut Messaging, options: &PeerOptions) -> Result<(
     Ok(())
 }
 
-/// Asks those that live as fast as they answer, and sends to the one that is stopped what there is
-/// room for; a message after each turn, so that it is not what all the time is spent on.
+/// Pings the living processes as fast as they answer, and fills the stopped one's queue; with one
+/// message per turn, to leave time for the pings.
 fn ask(
     messaging: &mut Messaging,
     living: &mut [Living],
@@ -180,7 +180,7 @@ fn ask(
     Ok(loaded)
 }
 
-/// Lets what waits for one that was stopped leave.
+/// Sends the messages queued for the stopped process.
 fn drain(messaging: &mut Messaging, to: ServerId) -> Result<Loaded> {
     leave(messaging, 0)?;
     ask_what_was_seen(messaging, to)?;
@@ -195,7 +195,7 @@ fn ask_what_was_seen(messaging: &mut Messaging, of: ServerId) -> Result<()> {
     leave(messaging, waiting)
 }
 
-/// Waits until no more than so many messages wait for room.
+/// Waits until at most `waiting` messages are queued.
 fn leave(messaging: &mut Messaging, waiting: u64) -> Result<()> {
     let begin = Instant::now();
     while messaging.counters().queued > waiting {
@@ -221,14 +221,14 @@ fn memory_peak_kib() -> Result<u64> {
     peak.trim().parse().context("VmHWM")
 }
 
-/// Bytes of a ping.
+/// Number of bytes of a ping.
 const PING_BYTES: usize = 11;
 
 /// Pings that one may have unanswered, as in the other measurements.
 const UNANSWERED_MAX: usize = 20;
 
-/// Bytes of a message to the one that is stopped: so many that the limit of bytes is reached, and not
-/// only that of messages.
+/// Bytes of a message to the stopped process: enough to reach the limit of bytes, not only that of
+/// messages.
 const LOAD_BYTES: usize = 16 * 1024;
 
 /// Answers that are taken in one turn.
