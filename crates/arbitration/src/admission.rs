@@ -132,7 +132,7 @@ impl FileRecord {
         look: &mut Look,
     ) -> (Admission, Vec<OpenEntry>) {
         self.expire(ask.now, look);
-        if self.is_doomed(ask.stream, ask.facts.link) {
+        if self.is_delete_pending(ask.stream, ask.facts.link) {
             return (self.await_deletion(ask), Vec::new());
         }
         if !self.has_room(ask) {
@@ -150,7 +150,7 @@ impl FileRecord {
         if self.opens.len() >= FILE_OPENS_MAX {
             purged.extend(self.purge(|it| !it.excludes(), ask.id.server, look));
         }
-        if self.is_doomed(ask.stream, ask.facts.link) {
+        if self.is_delete_pending(ask.stream, ask.facts.link) {
             // A removed open was to delete the file by its close.
             return (self.await_deletion(ask), purged);
         }
@@ -183,7 +183,7 @@ impl FileRecord {
     /// Waits for a delegated deletion instead of refusing: the file's last open is closed, and its
     /// deletion still pending.
     fn await_deletion(&mut self, ask: &Ask) -> Admission {
-        if self.is_inherited(ask.stream, ask.facts.link) {
+        if self.is_delegated(ask.stream, ask.facts.link) {
             self.wait(ask.id.server);
             return Admission::Wait;
         }

@@ -32,7 +32,7 @@ pub enum DeletionProgress {
     Closes,
     /// The last open ended without its worker, which is dead, or whose client did not return. The
     /// deletion owner has to read the record, and to delete by name.
-    Inherited,
+    Delegated,
     /// The deletion owner has read the record.
     Deletes,
 }
@@ -54,7 +54,8 @@ impl FileRecord {
             self.opens.iter().any(is_one)
         };
         let is_begun = |mark: u64| self.deleters.iter().any(|it| it.mark == mark);
-        let is_due = |mark: &u64| self.doomed.contains(mark) && !is_open(*mark) && !is_begun(*mark);
+        let is_due =
+            |mark: &u64| self.delete_pending.contains(mark) && !is_open(*mark) && !is_begun(*mark);
         let mark = [link, gone.mark()].into_iter().find(is_due)?;
         // The file is deleted by its name alone, whatever stream of it was open. In a POSIX name a
         // colon has no meaning.
@@ -75,21 +76,26 @@ impl FileRecord {
     }
 
     /// Delegates deletions of opens that ended without a worker to `deletion_owner`.
-    pub(crate) fn bequeath(&mut self, gone: &[OpenEntry], heir: ServerId, look: &mut Look) {
+    pub(crate) fn delegate_deletions(
+        &mut self,
+        gone: &[OpenEntry],
+        deletion_owner: ServerId,
+        look: &mut Look,
+    ) {
         for entry in gone.iter().filter(|it| it.delete_on_close) {
-            self.set_doomed(entry.mark(), true);
+            self.set_delete_pending(entry.mark(), true);
         }
         for entry in gone {
-            if self.begin_deletion(entry, heir, DeletionProgress::Inherited).is_some() {
-                look.add(heir);
+            if self.begin_deletion(entry, deletion_owner, DeletionProgress::Delegated).is_some() {
+                look.add(deletion_owner);
             }
         }
     }
 
     /// Takes deletions delegated to a worker.
-    pub fn take_inheritance(&mut self, server: ServerId) -> Vec<Deleter> {
+    pub fn take_delegated(&mut self, server: ServerId) -> Vec<Deleter> {
         let is_it =
-            |it: &&mut Deleter| it.server == server && it.progress == DeletionProgress::Inherited;
+            |it: &&mut Deleter| it.server == server && it.progress == DeletionProgress::Delegated;
         let mut taken = Vec::new();
         for deleter in self.deleters.iter_mut().filter(is_it) {
             deleter.progress = DeletionProgress::Deletes;
@@ -100,12 +106,12 @@ impl FileRecord {
 
     /// True while a delegated deletion waits for its worker.
     #[must_use]
-    pub fn has_inheritance(&self) -> bool {
-        self.deleters.iter().any(|it| it.progress == DeletionProgress::Inherited)
+    pub fn has_delegated(&self) -> bool {
+        self.deleters.iter().any(|it| it.progress == DeletionProgress::Delegated)
     }
 
     /// True if the stream, or its whole file, has no open and a delegated deletion is pending.
-    pub(crate) fn is_inherited(&self, stream: u64, link: u64) -> bool {
+    pub(crate) fn is_delegated(&self, stream: u64, link: u64) -> bool {
         let marks = [link, crate::mark(stream, link)];
         let mut deleters = self.deleters.iter().filter(|it| marks.contains(&it.mark));
         deleters.any(|it| it.progress != DeletionProgress::Closes)
@@ -113,7 +119,7 @@ impl FileRecord {
 
     /// Ends a deletion, whether it succeeded or failed.
     pub fn deleted(&mut self, mark: u64, look: &mut Look) {
-        self.doomed.retain(|it| *it != mark);
+        self.delete_pending.retain(|it| *it != mark);
         self.deleters.retain(|it| it.mark != mark);
         // The file's streams are deleted with it.
         self.forget_unused_marks();

@@ -32,7 +32,7 @@ pub struct FileRecord {
     pub locks: LockList,
     /// Marks for deletion after the last close: streams, and names of the file itself
     /// ([`crate::mark`]).
-    pub doomed: Vec<u64>,
+    pub delete_pending: Vec<u64>,
     /// Deletions in progress, with their owners: see [`FileRecord::close`].
     pub deleters: Vec<Deleter>,
     /// Workers with requests that wait for a change of the record.
@@ -89,7 +89,7 @@ impl FileRecord {
     /// True if the record need not be stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.opens.is_empty() && self.doomed.is_empty() && self.waiters.is_empty()
+        self.opens.is_empty() && self.delete_pending.is_empty() && self.waiters.is_empty()
     }
 
     /// Returns the record's part of the shared word.
@@ -150,15 +150,15 @@ impl FileRecord {
 
     /// True if a stream, or its whole file, is marked for deletion.
     #[must_use]
-    pub fn is_doomed(&self, stream: u64, link: u64) -> bool {
-        self.doomed.iter().any(|it| *it == crate::mark(stream, link) || *it == link)
+    pub fn is_delete_pending(&self, stream: u64, link: u64) -> bool {
+        self.delete_pending.iter().any(|it| *it == crate::mark(stream, link) || *it == link)
     }
 
     /// Sets or clears the mark of a stream.
-    pub fn set_doomed(&mut self, mark: u64, doomed: bool) {
-        self.doomed.retain(|it| *it != mark);
-        if doomed {
-            self.doomed.push(mark);
+    pub fn set_delete_pending(&mut self, mark: u64, delete_pending: bool) {
+        self.delete_pending.retain(|it| *it != mark);
+        if delete_pending {
+            self.delete_pending.push(mark);
         }
     }
 
@@ -176,7 +176,8 @@ impl FileRecord {
     /// removed instead.
     #[must_use]
     pub fn keeps_its_name(&self, open: &OpenEntry) -> bool {
-        let ends_file = open.delete_on_close || self.is_doomed(open.stream, open.facts.link);
+        let ends_file =
+            open.delete_on_close || self.is_delete_pending(open.stream, open.facts.link);
         open.excludes() || ends_file
     }
 
@@ -207,7 +208,7 @@ impl FileRecord {
         }
         self.wake(look);
         if delete_on_close {
-            self.set_doomed(gone.mark(), true);
+            self.set_delete_pending(gone.mark(), true);
         }
         Closed { unlink: self.begin_deletion(&gone, id.server, DeletionProgress::Closes) }
     }
@@ -266,7 +267,13 @@ impl FileRecord {
 
     /// Removes the state of a dead worker; durable opens stay, disconnected. Its deletions go to
     /// `deletion_owner`, or to the later owner of [`FileRecord::scavenge`].
-    pub fn bury(&mut self, server: ServerId, heir: ServerId, now: Duration, look: &mut Look) {
+    pub fn bury(
+        &mut self,
+        server: ServerId,
+        deletion_owner: ServerId,
+        now: Duration,
+        look: &mut Look,
+    ) {
         let of_server = |it: &&OpenEntry| it.id.server == server && !it.is_disconnected();
         let ids: Vec<OpenId> = self.opens.iter().filter(of_server).map(|it| it.id).collect();
         let mut gone = Vec::new();
@@ -278,11 +285,11 @@ impl FileRecord {
         }
         self.waiters.retain(|it| *it != server);
         for deleter in self.deleters.iter_mut().filter(|it| it.server == server) {
-            deleter.server = heir;
-            deleter.progress = DeletionProgress::Inherited;
-            look.add(heir);
+            deleter.server = deletion_owner;
+            deleter.progress = DeletionProgress::Delegated;
+            look.add(deletion_owner);
         }
-        self.bequeath(&gone, heir, look);
+        self.delegate_deletions(&gone, deletion_owner, look);
         self.forget_unused_leases();
         self.forget_unused_marks();
         self.wake(look);
@@ -291,7 +298,7 @@ impl FileRecord {
     /// Clears marks without an open or a deletion owner.
     pub(crate) fn forget_unused_marks(&mut self) {
         let (opens, deleters) = (&self.opens, &self.deleters);
-        self.doomed.retain(|stream| {
+        self.delete_pending.retain(|stream| {
             opens.iter().any(|it| it.mark() == *stream || it.facts.link == *stream)
                 || deleters.iter().any(|it| it.mark == *stream)
         });
@@ -300,7 +307,7 @@ impl FileRecord {
     /// Replaces a name of the file by another; a pending deletion of that name stays pending.
     pub fn relinked(&mut self, old: u64, new: u64) {
         self.opens.iter_mut().filter(|it| it.facts.link == old).for_each(|it| it.facts.link = new);
-        self.doomed.iter_mut().filter(|it| **it == old).for_each(|it| *it = new);
+        self.delete_pending.iter_mut().filter(|it| **it == old).for_each(|it| *it = new);
     }
 
     /// Updates the path of opens by the old name of a renamed file.
@@ -387,15 +394,20 @@ impl FileRecord {
 
     /// Removes opens that were not reclaimed in time, and returns them. Their deletions go to
     /// `deletion_owner`, as do those that an earlier owner did not start.
-    pub fn scavenge(&mut self, now: Duration, heir: ServerId, look: &mut Look) -> Vec<OpenEntry> {
+    pub fn scavenge(
+        &mut self,
+        now: Duration,
+        deletion_owner: ServerId,
+        look: &mut Look,
+    ) -> Vec<OpenEntry> {
         for deleter in &mut self.deleters {
-            if deleter.progress == DeletionProgress::Inherited {
-                deleter.server = heir;
-                look.add(heir);
+            if deleter.progress == DeletionProgress::Delegated {
+                deleter.server = deletion_owner;
+                look.add(deletion_owner);
             }
         }
         let late = |entry: &OpenEntry| entry.disconnected_until().is_some_and(|it| it <= now);
-        self.purge(late, heir, look)
+        self.purge(late, deletion_owner, look)
     }
 
     /// Removes disconnected opens that conflict with others. Their deletions go to
@@ -403,7 +415,7 @@ impl FileRecord {
     pub(crate) fn purge(
         &mut self,
         unwanted: impl Fn(&OpenEntry) -> bool,
-        heir: ServerId,
+        deletion_owner: ServerId,
         look: &mut Look,
     ) -> Vec<OpenEntry> {
         let mut gone = Vec::new();
@@ -416,7 +428,7 @@ impl FileRecord {
         });
         if !gone.is_empty() {
             gone.iter().for_each(|entry| self.locks.release_all(entry.id));
-            self.bequeath(&gone, heir, look);
+            self.delegate_deletions(&gone, deletion_owner, look);
             self.forget_unused_leases();
             self.forget_unused_marks();
             self.wake(look);
@@ -469,10 +481,10 @@ impl FileRecord {
     pub fn evict(
         &mut self,
         unwanted: &dyn Fn(&OpenEntry) -> bool,
-        heir: ServerId,
+        deletion_owner: ServerId,
         look: &mut Look,
     ) -> Vec<OpenEntry> {
-        let gone = self.purge(|it| it.is_disconnected() && unwanted(it), heir, look);
+        let gone = self.purge(|it| it.is_disconnected() && unwanted(it), deletion_owner, look);
         for entry in self.opens.iter_mut().filter(|it| unwanted(it)) {
             entry.evicted = true;
             look.add(entry.id.server);

@@ -40,8 +40,8 @@ impl FileRecord {
         let own = self.locks.iter().filter(|lock| lock.open == entry.id);
         let locks = own.map(|lock| crate::ByteRangeLock { open: part.id, ..*lock }).collect();
         let own = |it: &u64| *it == entry.mark() || *it == entry.facts.link;
-        let doomed = self.doomed.iter().copied().filter(own).collect();
-        Self { opens: vec![part], leases, locks, doomed, ..Self::default() }
+        let delete_pending = self.delete_pending.iter().copied().filter(own).collect();
+        Self { opens: vec![part], leases, locks, delete_pending, ..Self::default() }
     }
 
     /// Restores opens from [`FileRecord::persistent_parts`]. They wait for their clients for the
@@ -59,8 +59,8 @@ impl FileRecord {
             self.add_lease(lease);
         }
         self.locks.restore(&part.locks);
-        for stream in part.doomed {
-            self.set_doomed(stream, true);
+        for stream in part.delete_pending {
+            self.set_delete_pending(stream, true);
         }
         self.forget_unused_leases();
         self.agree();

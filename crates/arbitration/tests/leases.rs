@@ -460,7 +460,7 @@ fn whoever_died_while_deleting_leaves_it_to_another() {
     assert!(file.record.concerns(server(1)), "or it would not be buried");
     file.record.bury(server(1), server(3), file.now, &mut Look::default());
     assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
-    assert_eq!(file.record.take_inheritance(server(3)).len(), 1);
+    assert_eq!(file.record.take_delegated(server(3)).len(), 1);
     file.record.deleted(0, &mut Look::default());
     file.granted(ask(2, Wish::Nothing));
 }
@@ -473,7 +473,7 @@ fn whoever_died_while_deleting_a_stream_leaves_the_others() {
     let (_, id) = file.granted(stream);
     assert_eq!(file.record.close(id, true, &mut Look::default()).unlink, Some(7));
     file.record.bury(server(1), server(3), file.now, &mut Look::default());
-    assert_eq!(file.record.take_inheritance(server(3)).len(), 1);
+    assert_eq!(file.record.take_delegated(server(3)).len(), 1);
     file.record.deleted(7, &mut Look::default());
     file.granted(Ask { stream: 7, ..ask(2, Wish::Nothing) });
 }

@@ -52,7 +52,7 @@ fn a_name_goes_although_the_file_is_open_by_another() {
     open(&mut record, 1, 100);
     open(&mut record, 2, 200);
     assert_eq!(close(&mut record, 2, true), Some(200));
-    assert!(record.is_doomed(0, 200) && !record.is_doomed(0, 100));
+    assert!(record.is_delete_pending(0, 200) && !record.is_delete_pending(0, 100));
     let (again, _) = record.admit(&ask(3, 200), None, &mut Look::default());
     assert_eq!(again, Admission::Refused(Refusal::DeletePending), "it is being deleted");
     open(&mut record, 4, 100);
@@ -76,7 +76,7 @@ fn a_name_stays_as_long_as_the_file_is_open_by_it() {
 fn what_is_to_be_deleted_is_deleted_by_the_name_that_it_has_by_then() {
     let mut record = FileRecord::default();
     open(&mut record, 1, 100);
-    record.set_doomed(100, true);
+    record.set_delete_pending(100, true);
     record.relinked(100, 300);
     assert_eq!(close(&mut record, 1, false), Some(300));
 }

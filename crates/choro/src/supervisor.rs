@@ -252,7 +252,7 @@ impl Supervisor {
             self.accept_from,
             self.stop_deadline,
             // Without a worker to go on with what is to be deleted, the next one is waited for.
-            self.workers.heir().map(|_| self.scavenge_at),
+            self.workers.deletion_owner().map(|_| self.scavenge_at),
             self.messaging.next_timeout(),
             self.has_more_messages.then_some(now),
             self.qos.is_shared().then(|| self.pressure.next_look(now)),
@@ -295,9 +295,9 @@ impl Supervisor {
             self.look_after_finished();
         }
         if self.scavenge_at <= now
-            && let Some(heir) = self.workers.heir()
+            && let Some(deletion_owner) = self.workers.deletion_owner()
         {
-            self.scavenge(now, heir);
+            self.scavenge(now, deletion_owner);
         }
         self.refusals.take_due(now).iter().for_each(|line| tracing::warn!("{line}"));
         if self.accept_from.is_some_and(|from| from <= now) {
@@ -320,8 +320,8 @@ impl Supervisor {
 
     /// Closes disconnected opens whose time is up. If those are of many files, it goes on in the
     /// next turn, so that clients are accepted in between.
-    fn scavenge(&mut self, now: Instant, heir: ServerId) {
-        let scavenged = self.files.scavenge(heir, machine_clock());
+    fn scavenge(&mut self, now: Instant, deletion_owner: ServerId) {
+        let scavenged = self.files.scavenge(deletion_owner, machine_clock());
         let has_more = scavenged.as_ref().is_ok_and(|it| it.has_more);
         self.scavenge_at = if has_more { now } else { now + SCAVENGE_INTERVAL };
         self.tell(scavenged.map(|it| it.looks));
@@ -469,8 +469,8 @@ impl Supervisor {
             if status.exit_status() == Some(0) {
                 self.finished.push(server);
             } else {
-                let heir = self.heir();
-                let looks = self.files.bury(server, heir, machine_clock());
+                let deletion_owner = self.deletion_owner();
+                let looks = self.files.bury(server, deletion_owner, machine_clock());
                 self.tell(looks);
                 self.remove_records_of(&[server]);
             }
@@ -507,8 +507,8 @@ impl Supervisor {
 
     /// Picks the worker that takes over a dead worker's deletions. The supervisor keeps them while
     /// there is no worker, and passes them on to the next one.
-    fn heir(&mut self) -> ServerId {
-        self.workers.heir().unwrap_or_else(|| {
+    fn deletion_owner(&mut self) -> ServerId {
+        self.workers.deletion_owner().unwrap_or_else(|| {
             self.scavenge_at = Instant::now();
             self.registry.server_id()
         })
@@ -535,7 +535,7 @@ impl Supervisor {
             Err(error) => return tracing::error!("cannot update the table of files: {error}"),
         };
         for (file, servers) in looks {
-            // The supervisor itself is an heir only until there is a worker.
+            // The supervisor owns deletions only until there is a worker.
             for server in servers.into_iter().filter(|it| *it != self.registry.server_id()) {
                 tell_file_changed(&mut self.messaging, server, file);
             }

@@ -288,12 +288,12 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         for key in concerned {
             let mut look = Look::default();
             let mut left_behind = Vec::new();
-            let mut has_inheritance = false;
+            let mut has_delegated = false;
             let buried = self.change(key, &mut |record| {
                 look = Look::default();
                 record.bury(server, deletion_owner, now, &mut look);
                 left_behind = disconnected_of(record, server);
-                has_inheritance = record.has_inheritance();
+                has_delegated = record.has_delegated();
                 true
             });
             match buried {
@@ -303,7 +303,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 Err(RecordsError::Full) => return Err(TableError::Full),
             }
             self.note_left_behind(key, &left_behind, deletion_owner, &mut look)?;
-            if has_inheritance {
+            if has_delegated {
                 self.note_inheritance(key)?;
             }
             looks.push((key, std::mem::take(&mut look).into_servers()));

@@ -209,15 +209,15 @@ impl Simulation {
         let dead = std::mem::replace(&mut self.workers[at], new);
         self.collect(&dead.world);
         dead.world.die();
-        let heir = self.workers[self.random.below(WORKERS)].id;
-        let looks = self.supervisor.bury(dead.id, heir);
+        let deletion_owner = self.workers[self.random.below(WORKERS)].id;
+        let looks = self.supervisor.bury(dead.id, deletion_owner);
         self.post_all(looks);
     }
 
     /// Removes opens whose clients did not return, as the supervisor does.
     fn scavenge(&mut self) {
-        let heir = self.workers[self.random.below(WORKERS)].id;
-        let looks = self.supervisor.scavenge_files(heir);
+        let deletion_owner = self.workers[self.random.below(WORKERS)].id;
+        let looks = self.supervisor.scavenge_files(deletion_owner);
         self.post_all(looks);
     }
 

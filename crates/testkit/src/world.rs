@@ -475,8 +475,9 @@ impl World {
         let dead = inner.server_id;
         inner.replace_worker();
         let now = inner.clock.now().monotonic;
-        let heir = inner.server_id;
-        let looks = inner.files.handle().bury(dead, heir, now).expect("memory is readable");
+        let deletion_owner = inner.server_id;
+        let looks =
+            inner.files.handle().bury(dead, deletion_owner, now).expect("memory is readable");
         inner.look_at_all(looks);
     }
 

@@ -201,7 +201,7 @@ impl Model {
                 assert!(self.is_excluded(&ask), "nobody excludes {ask:?}: {before:?}");
             }
             Admission::Refused(Refusal::DeletePending) => {
-                assert!(self.record.is_doomed(ask.stream, 0), "nobody deletes it");
+                assert!(self.record.is_delete_pending(ask.stream, 0), "nobody deletes it");
             }
             Admission::Refused(Refusal::NotAvailable) => {
                 let held =
@@ -210,7 +210,7 @@ impl Model {
             }
             Admission::Refused(Refusal::TooMany) => panic!("there are few"),
         }
-        let is_alone = before.opens.is_empty() && before.doomed.is_empty();
+        let is_alone = before.opens.is_empty() && before.delete_pending.is_empty();
         assert!(!is_alone || matches!(admission, Admission::Granted(_)), "nobody is in the way");
         self.hear(look);
     }
@@ -304,8 +304,8 @@ impl Model {
         for told in self.record.take_notices(server, |_| true) {
             self.tell(server, &told);
         }
-        let inherited = self.record.take_inheritance(server);
-        self.deleting.extend(inherited.iter().map(|it| (it.mark, server)));
+        let delegated = self.record.take_delegated(server);
+        self.deleting.extend(delegated.iter().map(|it| (it.mark, server)));
         let evicted = self.record.opens.iter().filter(|it| it.evicted && it.id.server == server);
         let evicted: Vec<OpenId> = evicted.map(|it| it.id).collect();
         for id in evicted {
@@ -392,7 +392,7 @@ impl Model {
         let (stream, _) = self.deleting.remove(pick % self.deleting.len());
         let mut look = Look::default();
         self.record.deleted(stream, &mut look);
-        assert!(!self.record.doomed.contains(&stream));
+        assert!(!self.record.delete_pending.contains(&stream));
         self.hear(look);
     }
 
@@ -475,8 +475,8 @@ impl Model {
         let dead = self.server(worker);
         self.deaths[worker] += 1;
         let mut look = Look::default();
-        let heir = self.server((worker + 1) % self.deaths.len());
-        self.record.bury(dead, heir, self.now, &mut look);
+        let deletion_owner = self.server((worker + 1) % self.deaths.len());
+        self.record.bury(dead, deletion_owner, self.now, &mut look);
         self.waiting.retain(|(ask, _)| ask.id.server != dead);
         self.deleting.retain(|(_, server)| *server != dead);
         let had: Vec<OpenId> = self.opens.keys().filter(|id| id.server == dead).copied().collect();
@@ -504,7 +504,7 @@ impl Model {
 
     fn mark_for_deletion(&mut self, pick: usize, pending: bool) {
         if let Some(id) = self.pick(pick) {
-            self.record.set_doomed(self.opens[&id].stream, pending);
+            self.record.set_delete_pending(self.opens[&id].stream, pending);
         }
     }
 
@@ -652,7 +652,7 @@ impl Model {
 
     /// Every due deletion without an open has an owner that knows of it.
     fn verify_deletions(&self) {
-        for mark in &self.record.doomed {
+        for mark in &self.record.delete_pending {
             let is_open = self.opens.values().any(|it| it.stream == *mark || *mark == 0);
             // A file's streams are deleted with it.
             let is_it = |it: &&Deleter| it.mark == *mark || it.mark == 0;

@@ -202,7 +202,7 @@ impl Workers {
 
     /// The worker that goes on with what others leave: of the idle ones, that which will have a
     /// client of its own last.
-    pub(super) fn heir(&self) -> Option<ServerId> {
+    pub(super) fn deletion_owner(&self) -> Option<ServerId> {
         let idle = self.idle.iter().rev().filter_map(|pid| self.by_pid.get(pid));
         let serving = self.by_pid.values().filter(|it| it.state == WorkerState::Serving);
         idle.chain(serving).find(|it| it.is_ready).map(|it| it.server_id)

@@ -117,7 +117,7 @@ fn watches_max(session: &Session) -> usize {
 fn answer(open: &mut Open, pending: Pending) -> Result<Step, Reject> {
     let watch = open.file_mut()?.watch.as_mut();
     let watch = watch.expect("the first request began it, and it ends with the open");
-    if watch.is_doomed {
+    if watch.is_delete_pending {
         return Err(Reject::DeletePending);
     }
     Ok(match watch.take(pending.output_buffer_length) {

@@ -34,7 +34,7 @@ impl Server {
             let own_opens = record.opens.iter().filter(|it| it.id.server == own);
             let paths: Vec<(u64, String, u64)> =
                 own_opens.map(|it| (it.id.number, it.facts.path.clone(), it.facts.link)).collect();
-            let inherited = record.take_inheritance(own);
+            let inherited = record.take_delegated(own);
             let changed = expired || !told.is_empty() || !inherited.is_empty();
             ((told, evicted, paths, inherited, record.next_deadline()), changed)
         });

@@ -243,13 +243,14 @@ impl Files {
         pending: bool,
     ) -> Result<(), Reject> {
         let mark = arbitration::mark(identity.stream, link);
-        self.change(key(identity), |record, _| (record.set_doomed(mark, pending), true))
+        self.change(key(identity), |record, _| (record.set_delete_pending(mark, pending), true))
     }
 
     /// Whether the file is to be deleted when it is closed.
     #[must_use]
     pub fn is_delete_pending(&self, identity: FileIdentity, link: u64) -> bool {
-        self.read(key(identity), |record| record.is_doomed(identity.stream, link)).unwrap_or(false)
+        self.read(key(identity), |record| record.is_delete_pending(identity.stream, link))
+            .unwrap_or(false)
     }
 
     /// Whether anybody has the file open.
@@ -621,10 +622,13 @@ impl Files {
         file: FileKey,
         unwanted: impl Fn(&OpenEntry) -> bool,
     ) -> Result<(), Reject> {
-        let heir = self.server;
+        let deletion_owner = self.server;
         let gone = self.change(file, |record, look| {
             let is_any = record.opens.iter().any(&unwanted);
-            (if is_any { record.evict(&unwanted, heir, look) } else { Vec::new() }, is_any)
+            (
+                if is_any { record.evict(&unwanted, deletion_owner, look) } else { Vec::new() },
+                is_any,
+            )
         })?;
         self.forget_disconnected(file, &gone);
         Ok(())

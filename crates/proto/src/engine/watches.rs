@@ -71,7 +71,7 @@ pub(crate) fn tell(server: &mut Server, change: &HostChange, at: Option<Duration
         }
         let is_younger = at.is_some_and(|at| watch.begun_at.is_some_and(|begun| at < begun));
         if !is_younger {
-            watch.is_doomed |= match change.kind {
+            watch.is_delete_pending |= match change.kind {
                 HostChangeKind::Doomed(identity) => {
                     file_key::key(identity) == file_key::key(file.identity)
                 }
@@ -114,12 +114,12 @@ fn judge(server: &mut Server, volatile: u64) {
     for passage in passages.take_questions() {
         server.globals.outbox.effects.push_back((None, Effect::Traverse(Box::new(passage))));
     }
-    let (is_doomed, is_quiet) = (watch.is_doomed, watch.is_quiet());
-    if is_quiet && !is_doomed {
+    let (is_delete_pending, is_quiet) = (watch.is_delete_pending, watch.is_quiet());
+    if is_quiet && !is_delete_pending {
         return;
     }
     let mut waiting = server.suspended_on(volatile);
-    if !is_doomed {
+    if !is_delete_pending {
         waiting.truncate(1);
     }
     server.globals.outbox.wakes.extend(waiting);

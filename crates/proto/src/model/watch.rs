@@ -33,7 +33,7 @@ pub struct Watch {
     /// The directory, from the root of the host's file system.
     pub(crate) directory: ObjectPath,
     /// The directory is gone, or goes when its last open is closed.
-    pub(crate) is_doomed: bool,
+    pub(crate) is_delete_pending: bool,
     /// When others knew of it: changes that had happened by then are not told.
     pub(crate) begun_at: Option<Duration>,
     bytes_max: usize,
@@ -86,7 +86,7 @@ impl Watch {
             filter,
             recursive,
             directory,
-            is_doomed: false,
+            is_delete_pending: false,
             begun_at: None,
             bytes_max,
             bytes: 0,

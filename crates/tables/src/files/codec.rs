@@ -55,15 +55,15 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
         writer.u64(lock.range.length);
         writer.bool(lock.exclusive);
     }
-    writer.count(record.doomed.len());
-    record.doomed.iter().for_each(|stream| writer.u64(*stream));
+    writer.count(record.delete_pending.len());
+    record.delete_pending.iter().for_each(|stream| writer.u64(*stream));
     writer.count(record.deleters.len());
     for deleter in &record.deleters {
         writer.u64(deleter.mark);
         writer.server_id(deleter.server);
         writer.u8(match deleter.progress {
             DeletionProgress::Closes => 0,
-            DeletionProgress::Inherited => 1,
+            DeletionProgress::Delegated => 1,
             DeletionProgress::Deletes => 2,
         });
         writer.text(&deleter.share)?;
@@ -97,14 +97,14 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
             exclusive: reader.bool()?,
         })
     })?;
-    let doomed = reader.list(Reader::u64)?;
+    let delete_pending = reader.list(Reader::u64)?;
     let deleters = reader.list(|reader| {
         Ok(Deleter {
             mark: reader.u64()?,
             server: reader.server_id()?,
             progress: match reader.u8()? {
                 0 => DeletionProgress::Closes,
-                1 => DeletionProgress::Inherited,
+                1 => DeletionProgress::Delegated,
                 2 => DeletionProgress::Deletes,
                 other => return Err(RecordError::Value(other)),
             },
@@ -117,7 +117,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
     let waiters = reader.list(Reader::server_id)?;
     reader.finish()?;
     let locks = LockList::from_iter(locks);
-    Ok(FileRecord { opens, leases, locks, doomed, deleters, waiters })
+    Ok(FileRecord { opens, leases, locks, delete_pending, deleters, waiters })
 }
 
 fn open(

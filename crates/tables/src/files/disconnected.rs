@@ -162,13 +162,13 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     ) -> Result<Vec<ServerId>, TableError> {
         let mut look = Look::default();
         let mut kept = BTreeMap::new();
-        let mut has_inheritance = false;
+        let mut has_delegated = false;
         let changed = self.change(file, &mut |record| {
             look = Look::default();
             let gone = record.scavenge(now, deletion_owner, &mut look);
             kept = deadlines(record);
-            has_inheritance = record.has_inheritance();
-            !gone.is_empty() || has_inheritance
+            has_delegated = record.has_delegated();
+            !gone.is_empty() || has_delegated
         });
         if changed == Err(RecordsError::Full) {
             // The next search of the table tries it again.
@@ -177,7 +177,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         for DueNote { key, note } in notes {
             self.settle(&key, &note, kept.get(&note.persistent).copied())?;
         }
-        if has_inheritance {
+        if has_delegated {
             self.note_inheritance(file)?;
         }
         Ok(look.into_servers())

@@ -80,11 +80,11 @@ fn full() -> FileRecord {
     let open = OpenId { server: WORKER, number: 1 };
     let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
     record.acquire_locks(&[lock], Standing::User).expect("nothing is locked");
-    record.set_doomed(5, true);
+    record.set_delete_pending(5, true);
     record.deleters.push(Deleter {
         mark: 7,
         server: OTHER,
-        progress: DeletionProgress::Inherited,
+        progress: DeletionProgress::Delegated,
         share: "data".to_owned(),
         folder: "srv/data".to_owned(),
         path: "dir\\gone".to_owned(),
@@ -173,7 +173,7 @@ fn a_dead_worker_leaves_what_is_durable_and_wakes_who_waited_for_it() {
     assert_eq!(files.find_disconnected(1 << 32), None);
     // The deletion owner carries out its pending deletions.
     let delete = &mut |record: &mut FileRecord| {
-        for deleter in record.take_inheritance(OTHER) {
+        for deleter in record.take_delegated(OTHER) {
             record.deleted(deleter.mark, &mut Look::default());
         }
         true
@@ -199,7 +199,7 @@ fn what_a_dead_worker_was_to_delete_is_not_forgotten_until_it_is_deleted() {
         assert_eq!(looks, [(KEY, vec![deletion_owner])]);
     }
     let delete = &mut |record: &mut FileRecord| {
-        let [deleter] = &record.take_inheritance(OTHER)[..] else { panic!("{record:?}") };
+        let [deleter] = &record.take_delegated(OTHER)[..] else { panic!("{record:?}") };
         record.deleted(deleter.mark, &mut Look::default());
         true
     };

@@ -64,10 +64,14 @@ impl World {
     /// # Panics
     /// If memory is full.
     #[must_use]
-    pub fn bury(&self, server: ServerId, heir: ServerId) -> Vec<(FileKey, Vec<ServerId>)> {
+    pub fn bury(
+        &self,
+        server: ServerId,
+        deletion_owner: ServerId,
+    ) -> Vec<(FileKey, Vec<ServerId>)> {
         let inner = self.inner();
         let now = inner.clock.now().monotonic;
-        inner.files.handle().bury(server, heir, now).expect("memory is there")
+        inner.files.handle().bury(server, deletion_owner, now).expect("memory is there")
     }
 
     /// Works as [`World::scavenge`]. Returns the workers to notify, by file.
@@ -75,10 +79,10 @@ impl World {
     /// # Panics
     /// If memory is full.
     #[must_use]
-    pub fn scavenge_files(&self, heir: ServerId) -> Vec<(FileKey, Vec<ServerId>)> {
+    pub fn scavenge_files(&self, deletion_owner: ServerId) -> Vec<(FileKey, Vec<ServerId>)> {
         let inner = self.inner();
         let now = inner.clock.now().monotonic;
-        scavenge(&inner.files.handle(), heir, now)
+        scavenge(&inner.files.handle(), deletion_owner, now)
     }
 
     /// Takes the workers to notify and their files.
@@ -197,12 +201,12 @@ impl Inner {
 /// If memory is full.
 pub(super) fn scavenge(
     files: &FileTable<MemoryTable>,
-    heir: ServerId,
+    deletion_owner: ServerId,
     now: Duration,
 ) -> Vec<(FileKey, Vec<ServerId>)> {
     let mut looks = Vec::new();
     loop {
-        let scavenged = files.scavenge(heir, now).expect("memory is there");
+        let scavenged = files.scavenge(deletion_owner, now).expect("memory is there");
         looks.extend(scavenged.looks);
         if !scavenged.has_more {
             return looks;

@@ -91,7 +91,7 @@ fn a_record_that_is_not_kept_takes_no_room_and_leaves_its_word() {
     let deleter = Deleter {
         mark: 7,
         server: OTHER,
-        progress: DeletionProgress::Inherited,
+        progress: DeletionProgress::Delegated,
         share: String::new(),
         folder: String::new(),
         path: "x".repeat(8_000),

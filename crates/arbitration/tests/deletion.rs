@@ -10,7 +10,7 @@ use arbitration::{
 use dtyp::{AccessMask, Guid, ServerId};
 
 const DEAD: ServerId = ServerId { pid: 1, unique_id: 1 };
-const HEIR: ServerId = ServerId { pid: 2, unique_id: 2 };
+const OWNER: ServerId = ServerId { pid: 2, unique_id: 2 };
 const OTHER: ServerId = ServerId { pid: 3, unique_id: 3 };
 const KEPT: Duration = Duration::from_secs(60);
 const LINK: u64 = 100;
@@ -73,15 +73,15 @@ fn admit(record: &mut FileRecord) -> Admission {
 
 /// Asserts that `deletion_owner` is notified and deletes.
 #[track_caller]
-fn check_deleted_by(record: &mut FileRecord, look: Look, heir: ServerId) {
-    assert!(look.into_servers().contains(&heir), "it has to look");
+fn check_deleted_by(record: &mut FileRecord, look: Look, deletion_owner: ServerId) {
+    assert!(look.into_servers().contains(&deletion_owner), "it has to look");
     assert_eq!(admit(record), Admission::Wait, "it is as good as gone");
-    let [deleter] = &record.take_inheritance(heir)[..] else { panic!("{record:?}") };
-    assert_eq!((deleter.mark, deleter.server), (LINK, heir));
+    let [deleter] = &record.take_delegated(deletion_owner)[..] else { panic!("{record:?}") };
+    assert_eq!((deleter.mark, deleter.server), (LINK, deletion_owner));
     assert_eq!(deleter.progress, DeletionProgress::Deletes);
     let place = (&*deleter.share, &*deleter.folder, &*deleter.path);
     assert_eq!(place, ("data", "srv/data", "folder\\file"));
-    assert_eq!(record.take_inheritance(heir), [], "it is done once");
+    assert_eq!(record.take_delegated(deletion_owner), [], "it is done once");
     assert_eq!(admit(record), Admission::Wait, "it is not done yet");
     let mut look = Look::default();
     record.deleted(LINK, &mut look);
@@ -94,8 +94,8 @@ fn a_file_goes_with_an_open_whose_time_is_up() {
     let mut record = record(Some(durability()));
     let mut look = Look::default();
     assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut look));
-    assert_eq!(record.scavenge(KEPT, HEIR, &mut look).len(), 1);
-    check_deleted_by(&mut record, look, HEIR);
+    assert_eq!(record.scavenge(KEPT, OWNER, &mut look).len(), 1);
+    check_deleted_by(&mut record, look, OWNER);
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn a_file_goes_with_an_open_that_gives_way() {
 fn a_file_goes_with_a_worker() {
     let mut record = record(None);
     let mut look = Look::default();
-    record.bury(DEAD, HEIR, Duration::ZERO, &mut look);
-    check_deleted_by(&mut record, look, HEIR);
+    record.bury(DEAD, OWNER, Duration::ZERO, &mut look);
+    check_deleted_by(&mut record, look, OWNER);
 }
 
 #[test]
@@ -125,8 +125,8 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
     let (admission, _) = record.admit(&ask(OTHER, 2, false), None, &mut Look::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
     let mut look = Look::default();
-    record.bury(DEAD, HEIR, Duration::ZERO, &mut look);
-    assert_eq!(record.take_inheritance(HEIR), []);
+    record.bury(DEAD, OWNER, Duration::ZERO, &mut look);
+    assert_eq!(record.take_delegated(OWNER), []);
     assert_eq!(admit(&mut record), Admission::Refused(Refusal::DeletePending));
     assert_eq!(
         record.close(other, false, &mut look).unlink,
@@ -139,16 +139,16 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
 fn what_an_heir_did_not_come_to_is_inherited_again() {
     for has_begun in [false, true] {
         let mut record = record(None);
-        record.bury(DEAD, HEIR, Duration::ZERO, &mut Look::default());
+        record.bury(DEAD, OWNER, Duration::ZERO, &mut Look::default());
         if has_begun {
-            assert_eq!(record.take_inheritance(HEIR).len(), 1);
+            assert_eq!(record.take_delegated(OWNER).len(), 1);
         }
         let mut look = Look::default();
-        record.bury(HEIR, OTHER, Duration::ZERO, &mut look);
+        record.bury(OWNER, OTHER, Duration::ZERO, &mut look);
         check_deleted_by(&mut record, look, OTHER);
     }
     let mut record = record(None);
-    record.bury(DEAD, HEIR, Duration::ZERO, &mut Look::default());
+    record.bury(DEAD, OWNER, Duration::ZERO, &mut Look::default());
     let mut look = Look::default();
     record.scavenge(Duration::ZERO, OTHER, &mut look);
     check_deleted_by(&mut record, look, OTHER);
@@ -160,8 +160,8 @@ fn what_a_worker_was_deleting_when_it_died_is_inherited() {
     let id = OpenId { server: DEAD, number: 1 };
     assert_eq!(record.close(id, true, &mut Look::default()).unlink, Some(LINK));
     let mut look = Look::default();
-    record.bury(DEAD, HEIR, Duration::ZERO, &mut look);
-    check_deleted_by(&mut record, look, HEIR);
+    record.bury(DEAD, OWNER, Duration::ZERO, &mut look);
+    check_deleted_by(&mut record, look, OWNER);
 }
 
 #[test]
@@ -174,9 +174,9 @@ fn a_name_of_posix_is_left_whole_and_a_stream_leaves_the_name_of_its_file() {
         ask.facts = OpenFacts { path: path.to_owned(), is_posix, ..ask.facts };
         let (admission, _) = record.admit(&ask, None, &mut Look::default());
         assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
-        record.set_doomed(LINK, true);
-        record.bury(DEAD, HEIR, Duration::ZERO, &mut Look::default());
-        let [deleter] = &record.take_inheritance(HEIR)[..] else { panic!("{record:?}") };
+        record.set_delete_pending(LINK, true);
+        record.bury(DEAD, OWNER, Duration::ZERO, &mut Look::default());
+        let [deleter] = &record.take_delegated(OWNER)[..] else { panic!("{record:?}") };
         assert_eq!((&*deleter.path, deleter.is_posix), (want, is_posix));
     }
 }
