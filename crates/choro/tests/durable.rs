@@ -222,7 +222,7 @@ fn a_path_that_leads_elsewhere_by_now_deletes_nothing() {
     for worker in server.server().workers() {
         signal_process(worker, Signal::KILL);
     }
-    wait_until(|| server.log().contains("file\" was to be deleted"), || server.log());
+    wait_until(|| server.log().contains("file\" after its last close"), || server.log());
     assert!(other.join("file").exists(), "another name, which nobody asked to delete");
     server.stop();
 }
@@ -241,7 +241,7 @@ fn a_folder_that_goes_with_its_open_takes_nothing_unseen_with_it_when_the_worker
     for worker in server.server().workers() {
         signal_process(worker, Signal::KILL);
     }
-    let is_done = || server.log().contains("folder\" was to be deleted") || !unseen.exists();
+    let is_done = || server.log().contains("folder\" after its last close") || !unseen.exists();
     wait_until(is_done, || server.log());
     assert!(unseen.exists(), "removed with the server's rights");
     server.stop();
