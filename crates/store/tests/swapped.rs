@@ -87,11 +87,16 @@ impl Drop for StopAtTheEnd<'_> {
 }
 
 fn attack(settings: impl FnOnce(&mut RootSettings)) {
+    attack_on(ATTACKER, settings);
+}
+
+/// Attacks directories that a user makes.
+fn attack_on(user: u32, settings: impl FnOnce(&mut RootSettings)) {
     if !is_root() {
         return;
     }
     let mut share = Share::with(settings);
-    share.user = share.store.register_user(account(ATTACKER, &[]));
+    share.user = share.store.register_user(account(user, &[]));
     share.local_directory("d/theirs");
     chown(share.host("d"), Some(ATTACKER), None).expect("root");
     chown(share.host("d/theirs"), Some(VICTIM), Some(VICTIM)).expect("root");
@@ -123,4 +128,14 @@ fn a_directory_that_somebody_put_in_the_place_of_a_new_one_stays_its_owners() {
 #[test]
 fn nor_does_it_get_the_owner_that_new_directories_get() {
     attack(|settings| settings.inherit_owner = InheritOwner::UnixOnly);
+}
+
+#[test]
+fn whoever_acts_as_root_changes_no_directory_in_the_place_of_a_new_one() {
+    attack_on(0, |settings| settings.nt_acls = Some(NtAclSettings::new(true)));
+}
+
+#[test]
+fn whoever_acts_as_root_changes_no_mode_of_a_directory_in_the_place_of_a_new_one() {
+    attack_on(0, |_| ());
 }

@@ -84,7 +84,12 @@ impl Store {
         };
         self.names.changed(&parent.directory, verified, Some(&place.name));
         let status = system::status_of(fd.as_fd()).during(Operation::Query)?;
-        match self.furnish(root, request, parent, &place.name, fd, &status) {
+        let is_new = self.impersonation.can_have_made(&status, &parent.status);
+        if !is_new && self.impersonation.effective().uid == 0 {
+            // The kernel would let root do anything to it, and it is nobody's to take back.
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        match self.furnish(root, request, parent, &place.name, (fd, is_new), &status) {
             Ok(admitted) => Ok(Created::New(admitted)),
             Err(status_code) => {
                 self.discard(place, Inode::of(&status));
@@ -93,18 +98,17 @@ impl Store {
         }
     }
 
-    /// Gives a new object all that the request wants of it.
+    /// Gives a new object all that the request wants of it; `is_new` if the user can have made it.
     fn furnish(
         &mut self,
         root: &Root,
         request: &OpenRequest,
         parent: &Parent,
         name: &OsStr,
-        fd: OwnedFd,
+        (fd, is_new): (OwnedFd, bool),
         status: &Statx,
     ) -> Result<Admitted, NtStatus> {
         let directory = is_directory(status);
-        let is_new = self.impersonation.can_have_made(status);
         let attributes = Attributes::new(fd.as_fd(), false);
         extended_attributes::set_all(root, attributes, &request.extended_attributes)?;
         let dos = store_attributes(root, request, attributes, status)?;
@@ -119,7 +123,7 @@ impl Store {
         if request.allocation_size > 0 && !directory {
             range::reserve(fd.as_fd(), request.allocation_size)?;
         }
-        let changed = self.secure_created(root, request, parent, subject)?;
+        let changed = self.secure_created(root, request, parent, subject, is_new)?;
         // Whatever is stored with the object changes its change time, which the client is told.
         let stored = dos.attributes.is_some()
             || final_mode.is_some()

@@ -91,6 +91,7 @@ impl Store {
         request: &OpenRequest,
         parent: &Parent,
         subject: Subject<'_>,
+        can_have_made: bool,
     ) -> Result<bool, NtStatus> {
         let owner_changed = self.inherit_owner(root, parent, subject)?;
         if root.settings.nt_acls.is_none() && request.security.is_none() {
@@ -123,7 +124,7 @@ impl Store {
             },
         };
         // The creator decides on the first descriptor of an object.
-        let is_new = owner_changed || self.impersonation.can_have_made(&status);
+        let is_new = owner_changed || can_have_made;
         let mandate = Mandate { owner: is_new, dacl: is_new };
         stored::install(&mut self.impersonation, settings, subject, &descriptor, owners, mandate)?;
         Ok(true)

@@ -8,7 +8,8 @@
 //!   where "inherit owner" says so; and to a group only if the user is in it.
 //! - A change of owner, mode or ACL leaves nothing but a directory setgid, and nothing setuid. This
 //!   holds also for changes with the user's own rights: with `force user` they are somebody else's.
-//! - What a creator may say of a new directory holds only if the directory is the user's.
+//! - What a creator may say of a new directory holds only if the directory is the user's. As root,
+//!   any other directory is refused.
 //! - A directory that is setgid stays so, with the group that it has.
 //!
 //! The kernel has a part in this: without CAP_FSETID it takes these bits by itself where a group is
@@ -26,10 +27,15 @@ use crate::model::subject::Subject;
 use crate::security::posix_acl::PosixAcl;
 use crate::sys::file_kind::is_directory;
 use crate::sys::system;
+use crate::sys::times::has_birth_time;
 use crate::sys::xattr::Attributes;
 
 /// The bits S_ISUID and S_ISGID of a mode.
 const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
+
+/// Seconds between birth and last change of a directory that has just been made. FAT counts
+/// changes by two seconds.
+const FRESH_SECONDS_MAX: i64 = 2;
 
 /// Permissions that an object is to have.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +79,7 @@ impl Impersonation {
         subject: Subject<'_>,
         directory: &Statx,
     ) -> Result<(), Errno> {
-        if !self.can_have_made(subject.status) {
+        if !self.can_have_made(subject.status, directory) {
             return Err(Errno::ACCESS);
         }
         let owners = NewOwners { uid: Some(directory.stx_uid), gid: None };
@@ -250,11 +256,20 @@ impl Impersonation {
         result
     }
 
-    /// Returns true if an object can be the one that the user has just made. A directory is opened
-    /// by its name after it was made, and in between somebody may have put another one there.
-    pub(crate) fn can_have_made(&self, status: &Statx) -> bool {
-        let user = self.effective().uid;
-        !is_directory(status) || user == 0 || user == status.stx_uid
+    /// Returns true if an object can be the one that the user has just made in a directory. A
+    /// directory is opened by its name after it was made, and in between somebody may have put
+    /// another one there.
+    ///
+    /// Root's own directories are many, and not every file system leaves root one that it makes; so
+    /// for root it also has to be fresh, and may have the owner of the directory around it.
+    pub(crate) fn can_have_made(&self, status: &Statx, parent: &Statx) -> bool {
+        if !is_directory(status) {
+            return true;
+        }
+        match self.effective().uid {
+            0 => [0, parent.stx_uid].contains(&status.stx_uid) && is_fresh(status),
+            user => user == status.stx_uid,
+        }
     }
 
     /// Whether this is the uid of the user who asks.
@@ -280,6 +295,14 @@ impl Impersonation {
         }
         self.as_server(|| chmod(subject, mode & 0o7777 & !SET_ID))
     }
+}
+
+/// Returns true unless the last change came long after the birth. To put an older directory in the
+/// place of another changes it: a rename sets its ctime. Both times are the file system's own; true
+/// where it keeps no birth times.
+fn is_fresh(status: &Statx) -> bool {
+    let (birth, change) = (status.stx_btime.tv_sec, status.stx_ctime.tv_sec);
+    !has_birth_time(status) || change.saturating_sub(birth) <= FRESH_SECONDS_MAX
 }
 
 /// Whether the object is a directory whose entries get its group.
@@ -334,8 +357,37 @@ fn chmod(subject: Subject<'_>, mode: u32) -> Result<(), Errno> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use crate::security::credentials::Impersonation;
     use crate::settings::Credentials;
+    use crate::sys::system;
+
+    #[test]
+    fn root_has_not_just_made_an_older_directory_or_that_of_a_third() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let opened = std::fs::File::open(folder.path()).expect("it was just made");
+        let mut made = system::status_of(opened.as_fd()).expect("open");
+        let mut impersonation = Impersonation::new(false);
+        let root = Credentials { uid: 0, gid: 0, ..Credentials::default() };
+        let root = impersonation.register(root);
+        impersonation.rights = super::Rights::User(root);
+        let owned_by = |made: &super::Statx, uid| {
+            let mut status = *made;
+            status.stx_uid = uid;
+            status
+        };
+        let parent = owned_by(&made, 1_000);
+        made.stx_uid = 0;
+        made.stx_mask |= rustix::fs::StatxFlags::BTIME.bits();
+        made.stx_btime = made.stx_ctime;
+        assert!(impersonation.can_have_made(&made, &parent));
+        assert!(impersonation.can_have_made(&owned_by(&made, 1_000), &parent));
+        assert!(!impersonation.can_have_made(&owned_by(&made, 1_001), &parent));
+        made.stx_btime.tv_sec -= super::FRESH_SECONDS_MAX + 1;
+        assert!(!impersonation.can_have_made(&made, &parent), "it was moved here");
+        impersonation.rights = super::Rights::Server;
+    }
 
     /// Needs root; without it there are no rights to put on or down.
     #[test]
