@@ -164,8 +164,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     if let Some(wake) = messaging.wake_source() {
         events.add(wake, Event::Message).context("cannot poll messages")?;
     }
-    // Workers inherit the loaded name service modules, but two processes cannot share an open
-    // connection of theirs.
+    // Workers inherit the name service's modules, but cannot share an open connection of theirs.
     let may_fork = tables::leaves_nothing_open(|| {
         worker::load_name_service(&settings.config.global.guest_account);
     })
