@@ -139,7 +139,7 @@ impl Server {
         self.quiesce(now);
     }
 
-    /// The client's transport has taken the frame that [`Transmit::confirmation`] names.
+    /// The client's transport has taken the frame that `Transmit::confirmation` names.
     pub fn handle_confirmed(&mut self, now: Now, id: ConnectionId, confirmation: ConfirmationId) {
         if self.connections.get(&id).is_some_and(|it| it.confirms_nothing) {
             return self.handle_unconfirmed(now, id);
@@ -147,7 +147,7 @@ impl Server {
         self.globals.breaks.confirm(confirmation);
     }
 
-    /// A frame with a [`Transmit::confirmation`] was not taken in time: the connection is as good
+    /// A frame with a `Transmit::confirmation` was not taken in time: the connection is as good
     /// as gone, and what was not confirmed on it goes out on another one.
     pub fn handle_unconfirmed(&mut self, now: Now, id: ConnectionId) {
         self.globals.files.set_now(now.monotonic);
