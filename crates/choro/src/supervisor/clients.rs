@@ -125,8 +125,9 @@ impl Clients {
     }
 
     /// Removes a client that waits for its logon, and returns its worker's pid: the newest of the
-    /// address with most of them, in the network with most if one has many. Where no address has several, it is the one that waits longest: a
-    /// user logs on in a moment, and many addresses with one client each may be one machine's.
+    /// address with most of them, in the network with most if one has many. Where no address has
+    /// several, it is the one that waits longest: a user logs on in a moment, and many addresses
+    /// with one client each may be one machine's.
     pub(super) fn take_waiting(&mut self) -> Option<u32> {
         self.take(Logon::Nobody, |client, count| {
             let order = match count {

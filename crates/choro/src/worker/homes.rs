@@ -80,12 +80,12 @@ fn home(pattern: &Share, name: String, folder: &str) -> Option<Share> {
     (!share.path.is_empty()).then_some(share)
 }
 
-/// [`unix::find_user`] for the user's own name, which is proved; [`unix::find_user_for_client`] for names
-/// that somebody chose.
+/// [`unix::find_user`] for the user's own name, which is proved; [`unix::find_user_for_client`] for
+/// names that somebody chose.
 type FindUser = fn(&str) -> anyhow::Result<Option<UnixUser>>;
 
-/// The user of that name. Clients write it as they please, systems mostly in small letters. `None` if
-/// the name service failed: then there is no home, either.
+/// The user of that name. Clients write it as they please, systems mostly in small letters. `None`
+/// if the name service failed: then there is no home, either.
 #[expect(clippy::option_option, reason = "that nobody is there is an answer")]
 fn find_user(name: &str, find: FindUser) -> Option<Option<UnixUser>> {
     let found = find(name).and_then(|found| match found {

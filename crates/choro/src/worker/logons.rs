@@ -28,8 +28,8 @@ impl Slots for SharedLogons {
     }
 }
 
-/// Tells of a logon that was refused. What the client gave is escaped, so that it can neither end the line
-/// nor look like another field.
+/// Tells of a logon that was refused. What the client gave is escaped, so that it can neither end
+/// the line nor look like another field.
 pub(super) fn tell_refused(refused: &LogonRefused) {
     let LogonRefused { client, user, domain, target_name, reject, untold } = refused;
     tell_untold(*client, *untold);

@@ -1,10 +1,10 @@
 //! `username map`: whom clients mean by the names they give.
 //!
-//! A line may name a group. Only then the system's name service is asked, mostly before the client has
-//! proved anything: once for a name, only where names alone do not decide, and of the time that questions
-//! of clients have (`NameService::ask_for_client`). The failed logons that an unproved name costs limit
-//! their number (docs/logons.md). Without an answer the name is nobody's, because another line, or none,
-//! would give it other rights.
+//! A line may name a group. Only then the system's name service is asked, mostly before the client
+//! has proved anything: once for a name, only where names alone do not decide, and of the time that
+//! questions of clients have (`NameService::ask_for_client`). The failed logons that an unproved
+//! name costs limit their number (docs/logons.md). Without an answer the name is nobody's, because
+//! another line, or none, would give it other rights.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};

@@ -1,9 +1,9 @@
 //! The system's name service, so that it cannot stop a worker.
 //!
-//! To look a user up may take as long as a directory in the network does, or for ever. So a thread of its
-//! own asks, the worker waits for a time only, and what was answered is believed for a while. The thread is
-//! given one question at a time; while it is stuck with one, all others fail at once. An answer that comes
-//! late is kept: who asks again has it.
+//! To look a user up may take as long as a directory in the network does, or for ever. So a thread
+//! of its own asks, the worker waits for a time only, and what was answered is believed for a
+//! while. The thread is given one question at a time; while it is stuck with one, all others fail
+//! at once. An answer that comes late is kept: who asks again has it.
 //!
 //! That the name service does not answer is an error, and never taken for "there is no such user".
 
@@ -67,10 +67,11 @@ struct Spent {
     until: Option<Instant>,
 }
 
-/// How long the worker waits for an answer. A directory in the network that is well answers within one.
+/// How long the worker waits for an answer. A directory in the network that is well answers within
+/// one.
 pub(super) const DEADLINE: Duration = Duration::from_secs(5);
-/// How long a user's rights are believed: setting up a session and connecting to a share ask one after
-/// the other.
+/// How long a user's rights are believed: setting up a session and connecting to a share ask one
+/// after the other.
 const RIGHTS_BELIEVED: Duration = Duration::from_secs(1);
 /// How long it is believed that a name has an id, or an id a name.
 const NAME_BELIEVED: Duration = Duration::from_secs(60);
@@ -78,7 +79,8 @@ const NAME_BELIEVED: Duration = Duration::from_secs(60);
 const NOBODY_BELIEVED: Duration = Duration::from_secs(10);
 /// Answers that are kept. With more all are forgotten.
 const BELIEVED_MAX: usize = 4_096;
-/// How long clients may keep the worker waiting with what they want to know; of the time beyond that, half.
+/// How long clients may keep the worker waiting with what they want to know; of the time beyond
+/// that, half.
 const SPENT_MAX: Duration = Duration::from_secs(5);
 
 impl NameService {
@@ -103,8 +105,8 @@ impl NameService {
         Ok(answer)
     }
 
-    /// Asks for what only a client wants to know, or for a name that a client chose, perhaps before any
-    /// proof of a password: not if such questions have kept the worker waiting for too long.
+    /// Asks for what only a client wants to know, or for a name that a client chose, perhaps before
+    /// any proof of a password: not if such questions have kept the worker waiting for too long.
     ///
     /// # Errors
     /// As for [`Self::ask`], or too much time went into such questions.

@@ -3,21 +3,22 @@
 //! Each client has a process of its own, so what is known of failed logons lies in memory that all
 //! workers share: numbers without a lock, of which a worker that dies leaves nothing half done. One
 //! number is the state of an address or of a user: the time by which all its failed logons are
-//! forgotten. Each failed logon moves that time on by `FORGOTTEN_AFTER`, so how far it is ahead of now
-//! says how many are not forgotten yet, and from that follows how long the next one waits.
+//! forgotten. Each failed logon moves that time on by `FORGOTTEN_AFTER`, so how far it is ahead of
+//! now says how many are not forgotten yet, and from that follows how long the next one waits.
 //!
-//! A logon is counted when its proof is about to be looked at, and the count is taken back if the proof
-//! is right. So the next one over another connection, or over the same, waits longer already, however
-//! many come together.
+//! A logon is counted when its proof is about to be looked at, and the count is taken back if the
+//! proof is right. So the next one over another connection, or over the same, waits longer already,
+//! however many come together.
 //!
-//! An attacker who knows a user's name can make that user wait `USER_WAIT_MAX`, and no longer. A user
-//! who has logged on from an address before is *familiar* there, and counted apart: nobody else makes them
-//! wait, neither under their name elsewhere nor under another name at the same address.
+//! An attacker who knows a user's name can make that user wait `USER_WAIT_MAX`, and no longer. A
+//! user who has logged on from an address before is *familiar* there, and counted apart: nobody
+//! else makes them wait, neither under their name elsewhere nor under another name at the same
+//! address.
 //!
-//! The memory is bounded: a number lies in one of `WAYS` places that its hash names, with 24 bits of the
-//! hash beside it, and takes the place of the one that would be forgotten first. So whoever fails in many
-//! names has some of them forgotten early, which makes guessing no quicker than the address allows, and two
-//! that are counted as one are found once in two million.
+//! The memory is bounded: a number lies in one of `WAYS` places that its hash names, with 24 bits
+//! of the hash beside it, and takes the place of the one that would be forgotten first. So whoever
+//! fails in many names has some of them forgotten early, which makes guessing no quicker than the
+//! address allows, and two that are counted as one are found once in two million.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
@@ -79,15 +80,16 @@ pub(crate) struct LogonThrottle {
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 /// Failed logons that cost nothing: people mistype, and programs try what they remember.
 const FREE: u32 = 8;
-/// How much longer each further one has the next logon from its address wait. Those that come together
-/// wait one behind the other therefore.
+/// How much longer each further one has the next logon from its address wait. Those that come
+/// together wait one behind the other therefore.
 const ADDRESS_STEP: Duration = Duration::from_secs(1);
-/// More is not waited for, so that clients do not give up: the logon is refused. An address can have one
-/// proof looked at every [`FORGOTTEN_AFTER`] then.
+/// More is not waited for, so that clients do not give up: the logon is refused. An address can
+/// have one proof looked at every [`FORGOTTEN_AFTER`] then.
 const ADDRESS_WAIT_MAX: Duration = Duration::from_secs(20);
 /// How much longer each further one has the next logon of its user wait.
 const USER_STEP: Duration = Duration::from_millis(250);
-/// A user's logon does not wait longer than this, and is never refused: anybody can fail in their name.
+/// A user's logon does not wait longer than this, and is never refused: anybody can fail in their
+/// name.
 const USER_WAIT_MAX: Duration = Duration::from_secs(2);
 /// For how long a user is familiar at an address after a logon.
 const FAMILIAR_FOR: Duration = Duration::from_secs(14 * 86_400);
@@ -124,8 +126,9 @@ impl Kind {
     const COUNT: usize = 5;
 }
 
-/// How fast lines are written about one address: so many at once, and one each so often then. It is far
-/// above what a ban is made of (fail2ban's `maxretry` is 5), and more than proofs are looked at.
+/// How fast lines are written about one address: so many at once, and one each so often then. It is
+/// far above what a ban is made of (fail2ban's `maxretry` is 5), and more than proofs are looked
+/// at.
 const LINES_AT_ONCE: u32 = 40;
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
@@ -134,7 +137,8 @@ impl LogonThrottle {
         Self { slots }
     }
 
-    /// Counts a logon whose proof has come, as if it had failed, and says when to look at the proof.
+    /// Counts a logon whose proof has come, as if it had failed, and says when to look at the
+    /// proof.
     pub(crate) fn begin(
         &self,
         settings: &ThrottleSettings,
@@ -242,7 +246,8 @@ impl LogonThrottle {
         is_familiar
     }
 
-    /// Moves a time on, unless it is `limit` ahead already. Returns how far ahead it was, if it was moved.
+    /// Moves a time on, unless it is `limit` ahead already. Returns how far ahead it was, if it was
+    /// moved.
     fn add(
         &self,
         kind: Kind,
@@ -293,7 +298,8 @@ impl LogonThrottle {
         let bucket = &region[bucket..bucket + WAYS];
         loop {
             let held = bucket.iter().map(|slot| (slot, slot.load(Ordering::Acquire)));
-            // Its own place, or else that of the lowest: for times, the one that is forgotten first.
+            // Its own place, or else that of the lowest: for times, the one that is forgotten
+            // first.
             let by_rank = |(_, value): &(_, u64)| (value >> TIME_BITS != tag, value & TIME_MASK);
             let (slot, value) = held.min_by_key(by_rank).expect("there are several ways");
             let is_own = value >> TIME_BITS == tag;
@@ -356,8 +362,8 @@ impl Who {
         }
     }
 
-    /// On whose account it fails. Somebody familiar does on their own, so that neither makes others wait
-    /// who come from the same address, as behind a proxy, nor waits for them.
+    /// On whose account it fails. Somebody familiar does on their own, so that neither makes others
+    /// wait who come from the same address, as behind a proxy, nor waits for them.
     fn account(&self, is_familiar: bool) -> u64 {
         if is_familiar { self.pair } else { self.address }
     }
