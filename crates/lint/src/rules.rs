@@ -1,6 +1,7 @@
 //! The rules, one in each file.
 
 pub mod commits;
+pub mod documents;
 pub mod function_words;
 pub mod layers;
 pub mod long_functions;
@@ -15,7 +16,7 @@ pub(crate) mod snippet;
 use crate::rule::Rule;
 
 /// All rules, in checking order.
-pub const RULES: [&Rule; 8] = [
+pub const RULES: [&Rule; 9] = [
     &relative_openers::RULE,
     &function_words::RULE,
     &short_docs::RULE,
@@ -23,5 +24,6 @@ pub const RULES: [&Rule; 8] = [
     &long_functions::RULE,
     &layers::RULE,
     &module_cycles::RULE,
+    &documents::RULE,
     &commits::RULE,
 ];
