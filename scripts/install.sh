@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs program, manual pages, completions, the systemd service and its system user below DESTDIR
-# and PREFIX.
+# Installs program, manual pages, completions, an example configuration, the systemd service and its
+# system user below DESTDIR and PREFIX.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/needs.sh
@@ -36,6 +36,7 @@ put 644 "$work/bash" "$root/share/bash-completion/completions/choro"
 put 644 "$work/fish" "$root/share/fish/vendor_completions.d/choro.fish"
 put 644 "$work/zsh" "$root/share/zsh/site-functions/_choro"
 put 644 "$work/choro.service" "$root/lib/systemd/system/choro.service"
+put 644 docs/examples/smb.conf "$root/share/choro/examples/smb.conf"
 put 644 scripts/fail2ban/choro.conf "$root/share/choro/fail2ban/choro.conf"
 # The service cannot make users: it may not write to /etc. Only this folder is looked into for them.
 put 644 scripts/choro.sysusers "${DESTDIR:-}/usr/lib/sysusers.d/choro.conf"

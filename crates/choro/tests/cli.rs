@@ -137,6 +137,18 @@ fn check_shows_the_effective_configuration_and_the_nearest_name() {
 }
 
 #[test]
+fn check_has_nothing_to_say_about_the_example() {
+    let site = Site::new();
+    site.write_config(include_str!("../../../docs/examples/smb.conf"));
+    let outcome = site.run(&["check", "--verbose"]);
+    let error = outcome.error();
+    outcome.succeeds();
+    let is_fact =
+        |line: &str| line.starts_with("Configuration: ") || line.starts_with("Messages: ");
+    assert!(error.lines().all(is_fact), "{error}");
+}
+
+#[test]
 fn check_as_json_is_flat_and_has_the_remarks() {
     let site = Site::new();
     site.write_config("[data]\npath = /srv\nraed only = no\n");
