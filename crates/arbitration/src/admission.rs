@@ -202,8 +202,8 @@ impl FileRecord {
             })
     }
 
-    /// True if a disconnected persistent open of another client has exclusive caching: more than a
-    /// handle lets it keep.
+    /// True if a disconnected persistent open of another client excludes this one: no break of its
+    /// cached handle could make room, or its byte-range locks need the write caching it lacks.
     fn is_held_for_another(&self, ask: &Ask) -> bool {
         let needed = match self.locks.is_locked(ask.stream) {
             true => Caching::HANDLE | Caching::WRITE,
