@@ -1,4 +1,4 @@
-//! Accounts of users, and proofs of who they are.
+//! Accounts of users, and the secrets that check their proofs.
 
 use dtyp::Sid;
 use object::UserId;
@@ -8,14 +8,14 @@ use object::UserId;
 pub struct Account {
     /// Name of the user as configured.
     pub user: String,
-    /// The name that the client gave, in small letters: it may have meant another.
+    /// Name that the client gave, in lower case. A username map may have replaced it by `user`.
     pub requested_user: String,
     /// Domain or workgroup of the user.
     pub domain: String,
-    /// Whose rights the kernel checks.
+    /// User whose rights the kernel checks.
     pub unix: UserId,
-    /// Who it is. Users whom the system does not know share their rights, and with them a SID; what
-    /// belongs to one of them is not another's all the same.
+    /// Key that tells users apart. Users unknown to the system share their rights and so a SID, but
+    /// not the ownership of sessions and durable opens.
     pub identity: String,
     /// SID of the user, as access checks use it.
     pub sid: Sid,
@@ -25,15 +25,15 @@ pub struct Account {
     pub is_guest: bool,
 }
 
-/// What a user's proof is checked with.
+/// Secret against which a user's proof is checked.
 #[derive(Clone, Debug)]
 pub struct Credential {
     /// Name of the user as configured.
     pub user: String,
-    /// The name that the client gave, in small letters: it may have meant another.
+    /// Name that the client gave, in lower case. A username map may have replaced it by `user`.
     pub requested_user: String,
-    /// The hash of the password.
+    /// NT hash of the user's password.
     pub nt_hash: auth::NtHash,
-    /// The user may not log on.
+    /// True if the user may not log on.
     pub disabled: bool,
 }

@@ -1,4 +1,4 @@
-//! Buffers for answers to READ, used again.
+//! Buffers for responses to READ, kept for the next ones.
 //!
 //! An allocator gives the memory of a large buffer back to the kernel when it is freed, and gets it
 //! again page by page: on a machine that reads a file from its page cache, that costs more than the
@@ -8,29 +8,29 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 
-/// Capacity that is kept, in bytes: sixteen answers of 1 MiB under way and their headers.
+/// Capacity to keep, in bytes: sixteen pending responses of 1 MiB, and their headers.
 const POOL_BYTES_MAX: usize = 20 * 1024 * 1024;
 
-/// Buffers below this are left to the allocator, which keeps those itself.
+/// Capacity of the smallest buffer to keep. The allocator itself keeps smaller ones.
 const BUFFER_BYTES_MIN: usize = 16 * 1024;
 
-/// How long an idle client's buffers are kept.
+/// Time without use after which all buffers are freed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Buffers that nobody uses at the moment.
+/// Buffers that are not in use.
 #[derive(Debug, Default)]
 pub struct BufferPool {
     buffers: Vec<BytesMut>,
     bytes: usize,
-    /// Nothing was taken or given since.
+    /// Time of the last call of `take` or `give`.
     idle_since: Duration,
 }
 
 impl BufferPool {
-    /// An empty buffer of at least this capacity.
+    /// Returns an empty buffer of at least this capacity.
     pub fn take(&mut self, capacity: usize, now: Duration) -> BytesMut {
         self.idle_since = now;
-        // The last one given is the one whose memory is still in the processor's cache.
+        // The last buffer given is most likely still in the processor's cache.
         let fits = self.buffers.iter().rposition(|buffer| buffer.capacity() >= capacity);
         let Some(position) = fits else { return BytesMut::with_capacity(capacity) };
         let buffer = self.buffers.swap_remove(position);
@@ -38,13 +38,13 @@ impl BufferPool {
         buffer
     }
 
-    /// Takes a buffer back, whatever is in it. One that is too small, or for which there is no
-    /// room, is freed.
+    /// Takes a buffer back and empties it. Frees a small buffer, and any buffer beyond
+    /// `POOL_BYTES_MAX`.
     pub fn give(&mut self, mut buffer: BytesMut, now: Duration) {
         self.idle_since = now;
         buffer.clear();
-        // What was cut off the front belongs to the buffer again. If nothing was, there is nothing
-        // to reclaim.
+        // Bytes split off the front become part of the buffer again. Failing means that there were
+        // none.
         let _ = buffer.try_reclaim(buffer.capacity() + 1);
         let capacity = buffer.capacity();
         if capacity >= BUFFER_BYTES_MIN && self.bytes + capacity <= POOL_BYTES_MAX {
@@ -53,13 +53,13 @@ impl BufferPool {
         }
     }
 
-    /// When [`BufferPool::forget_idle`] has something to do.
+    /// Returns the time for the next [`BufferPool::forget_idle`].
     #[must_use]
     pub fn next_timeout(&self) -> Option<Duration> {
         (!self.buffers.is_empty()).then(|| self.idle_since + IDLE_TIMEOUT)
     }
 
-    /// Frees everything if nothing was used for a while.
+    /// Frees all buffers after `IDLE_TIMEOUT` without use.
     pub fn forget_idle(&mut self, now: Duration) {
         if self.idle_since + IDLE_TIMEOUT <= now {
             self.buffers = Vec::new();

@@ -1,4 +1,4 @@
-//! Rights to cache, between the wire and `arbitration`.
+//! Converts rights to cache between the wire's types and those of `arbitration`.
 
 use arbitration::Caching;
 use dtyp::upcase;
@@ -8,7 +8,7 @@ use wire::lease::LeaseState;
 
 use crate::model::share::Share;
 
-/// The level of an oplock that allows this.
+/// Returns the oplock level that grants `caching`.
 pub(crate) fn oplock_level(caching: Caching) -> OplockLevel {
     match caching {
         it if it == Caching::BATCH => OplockLevel::BATCH,
@@ -18,17 +18,17 @@ pub(crate) fn oplock_level(caching: Caching) -> OplockLevel {
     }
 }
 
-/// The bits are the same.
+/// Converts to the wire's type; both have the same bits.
 pub(crate) fn lease_state(caching: Caching) -> LeaseState {
     LeaseState::from_bits_retain(caching.bits().into())
 }
 
-/// Bits without a meaning are passed over, as Windows does.
+/// Converts from the wire's type, without the bits that have no meaning, as Windows does.
 pub(crate) fn caching(state: LeaseState) -> Caching {
     Caching::from_bits_truncate(u8::try_from(state.bits() & 0xff).expect("masked"))
 }
 
-/// `Lease.Filename`: what a lease key is bound to.
+/// Returns `Lease.Filename`, the name that a lease key is bound to.
 pub(crate) fn lease_name(share: &Share, path: &ObjectPath) -> String {
     let fold = |name: &str| -> String {
         if share.case_sensitive { name.to_owned() } else { upcase::fold(name) }

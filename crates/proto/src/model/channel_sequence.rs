@@ -1,39 +1,39 @@
-//! `Open.ChannelSequence` and what is outstanding: [MS-SMB2] 3.3.5.2.10.
+//! `Open.ChannelSequence` and the outstanding requests of an open: [MS-SMB2] 3.3.5.2.10.
 //!
-//! A client that loses a channel counts on, and marks every request from then on with the new
-//! number. What it sent before and what it sends again can so be told apart, even if the first
-//! arrives after the second: a request of an earlier number must not change anything any more, and
-//! a repetition must not run beside what it repeats.
+//! A client that loses a channel increments its channel sequence number, and sends it with every
+//! later request. So the server can tell requests from before the loss and their repetitions apart,
+//! in any order of arrival: a request with an earlier number must not change anything any more, and
+//! a repetition must not run beside the original.
 
 use wire::{Command, Header, HeaderFlags};
 
 use crate::model::reject::Reject;
 use crate::model::request_id::RequestId;
 
-/// The channel sequence number of an open, with the requests that are under way in it.
+/// Channel sequence number of an open, with its outstanding requests.
 ///
-/// Only requests that wait are kept: whatever ends at once can be outstanding for nobody else. That
-/// is why there are two lists here and not the two counts of the section.
+/// Only pending requests are listed: a request that finishes at once cannot be outstanding when
+/// another one is verified. Hence two lists here instead of the two counts of the specification.
 #[derive(Debug, Default)]
 pub struct ChannelSequence {
     /// `Open.ChannelSequence`. Unset until the first request names the open: no request can have
     /// been sent to it with an earlier number.
     current: Option<u16>,
-    /// Those of `Open.OutstandingRequestCount`.
+    /// Requests counted by `Open.OutstandingRequestCount`.
     outstanding: Vec<RequestId>,
-    /// Those of `Open.OutstandingPreRequestCount`: of earlier numbers.
+    /// Requests counted by `Open.OutstandingPreRequestCount`: those with earlier numbers.
     outstanding_before: Vec<RequestId>,
 }
 
-/// The largest step that is one forward: beyond it the number has come around.
+/// Largest difference that counts as a step forward; a larger one is an earlier number.
 const FORWARD_MAX: u16 = 0x7FFF;
 
 impl ChannelSequence {
-    /// Takes note of a request before it begins.
+    /// Verifies a request's number before the request begins, and adopts a later number.
     ///
     /// # Errors
-    /// The request would change something, and is of an earlier number or repeats what may be under
-    /// way still.
+    /// If the request would change something, and its number is an earlier one, or it is a replay
+    /// while requests of earlier numbers are outstanding.
     pub fn verify(&mut self, header: &Header) -> Result<(), Reject> {
         let number = header.channel_sequence();
         let ahead = number.wrapping_sub(self.current.unwrap_or(number));
@@ -45,16 +45,15 @@ impl ChannelSequence {
             self.outstanding_before.append(&mut self.outstanding);
         }
         let meets_earlier = is_replay(header) && !self.outstanding_before.is_empty();
-        // [MS-SMB2] 3.3.5.2.10 has no answer for the other commands: they change nothing, go on,
-        // and are not counted.
+        // [MS-SMB2] 3.3.5.2.10 refuses no other command: those go on, and are not counted.
         match (is_late || meets_earlier) && changes_state(header.command) {
             true => Err(Reject::ChannelSequence { got: number, current: self.current }),
             false => Ok(()),
         }
     }
 
-    /// The request waits: from now on it is outstanding, unless it is already, or is one of those
-    /// that are not counted.
+    /// Counts a pending request as outstanding. Requests with an earlier number and replays beside
+    /// earlier requests are not counted.
     pub fn wait(&mut self, id: RequestId, header: &Header) {
         let is_known = self.outstanding.contains(&id) || self.outstanding_before.contains(&id);
         let is_counted = self.current == Some(header.channel_sequence())
@@ -64,7 +63,7 @@ impl ChannelSequence {
         }
     }
 
-    /// The request has its response.
+    /// Removes a request once its response is made.
     pub fn end(&mut self, id: RequestId) {
         self.outstanding.retain(|it| *it != id);
         self.outstanding_before.retain(|it| *it != id);
@@ -75,7 +74,7 @@ fn is_replay(header: &Header) -> bool {
     header.flags.contains(HeaderFlags::REPLAY_OPERATION)
 }
 
-/// What the section refuses.
+/// Whether [MS-SMB2] 3.3.5.2.10 can refuse this command.
 fn changes_state(command: Command) -> bool {
     matches!(command, Command::WRITE | Command::SET_INFO | Command::IOCTL)
 }
@@ -135,7 +134,7 @@ mod tests {
         let sequence = &mut ChannelSequence::default();
         check(sequence, Command::WRITE, 1, true);
         sequence.wait(RequestId(1), &header(Command::WRITE, 1, false));
-        // Of the same number, nothing was lost: the repetition goes on beside it.
+        // With the same number no channel was lost, so the repetition runs beside the original.
         sequence.verify(&header(Command::WRITE, 1, true)).expect("nothing earlier is under way");
         let repetition = header(Command::WRITE, 2, true);
         let refused = Reject::ChannelSequence { got: 2, current: Some(2) };

@@ -13,51 +13,53 @@ use crate::model::logon::Progress;
 use crate::model::reject::Reject;
 use crate::model::sequence_window::CommandSequenceWindow;
 
-/// Names a connection between the worker and the engine.
+/// Identifies a connection between the worker and the engine.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ConnectionId(pub u32);
 
-/// `Connection`.
+/// `Connection` of [MS-SMB2] 3.3.1.7.
 #[derive(Debug)]
 pub struct Connection {
-    /// Where the client is.
+    /// Address and port of the client.
     pub client: SocketAddr,
-    /// Which address it came to.
+    /// Local address that the client connected to.
     pub server: SocketAddr,
-    /// When it came to this worker.
+    /// Time at which this worker took the connection.
     pub connected_at: FileTime,
     /// Progress of the client's logon.
     pub progress: Progress,
-    /// What was negotiated; nothing before NEGOTIATE is done.
+    /// Results of NEGOTIATE; none before it is done.
     pub negotiated: Option<Arc<Negotiated>>,
-    /// An SMB1 NEGOTIATE was answered with the wildcard dialect, and the SMB2 one is due.
+    /// True after an SMB1 NEGOTIATE was answered with the wildcard dialect, until the SMB2 one.
     pub awaits_smb2_negotiate: bool,
     /// Message ids that the client may use.
     pub command_sequence_window: CommandSequenceWindow,
     /// `Connection.PreauthIntegrityHashValue`.
     pub preauth: PreauthHash,
-    /// `Connection.PreauthSessionTable`: hashes of sessions that are being set up, by session id.
+    /// `Connection.PreauthSessionTable`: hashes of the sessions that are being set up, by session
+    /// id.
     pub preauth_sessions: HashMap<u64, PreauthHash>,
-    /// Requests that were answered with an interim response and are not finished.
+    /// Number of pending requests with an interim response.
     pub async_commands: u32,
-    /// Another worker has passed it on: whose client this is has been decided.
+    /// True if another worker handed the connection over. It is not handed over again.
     pub was_passed: bool,
-    /// The session to which the client of this connection wants it bound, and that session's key:
-    /// the client has signed with it, so that the answers may be signed with it, too.
+    /// Id and signing key of the session that the client is binding to this connection. The client
+    /// signs the binding with that key, so the responses may be signed with it, too.
     pub binding_key: Option<(u64, Arc<SigningKey>)>,
-    /// The client has asked which other addresses it may come to.
+    /// True if the client has queried the server's network interfaces.
     pub asked_for_interfaces: bool,
-    /// Breaks that were told on it again, because another connection ended before an answer.
+    /// Number of breaks repeated on this connection, because another one ended before its client
+    /// acknowledged them.
     pub repeated_breaks: u32,
-    /// Bytes without a meaning that a test wants before the data of READ responses.
+    /// Padding before the data of READ responses, in bytes. Only tests set it.
     pub read_padding: u8,
-    /// Credits that the classes of its client let it hold.
+    /// Lowest limit of credits among the classes of its client.
     pub credits_limit: Option<u32>,
-    /// A test wants whatever is sent to count as lost.
+    /// True if everything sent counts as lost. Only tests set it.
     pub confirms_nothing: bool,
 }
 
-/// What NEGOTIATE decided.
+/// Results of a connection's NEGOTIATE.
 #[derive(Clone, Debug)]
 pub struct Negotiated {
     /// `Connection.Dialect`.
@@ -68,7 +70,7 @@ pub struct Negotiated {
     pub client_capabilities: Capabilities,
     /// `Connection.ClientSecurityMode`.
     pub client_security_mode: SecurityMode,
-    /// The dialects that the client offered, for VALIDATE_NEGOTIATE_INFO.
+    /// Dialects that the client offered, for VALIDATE_NEGOTIATE_INFO.
     pub client_dialects: Vec<Dialect>,
     /// `Connection.ServerCapabilities`.
     pub server_capabilities: Capabilities,
@@ -78,20 +80,20 @@ pub struct Negotiated {
     pub cipher: Option<Cipher>,
     /// `Connection.SigningAlgorithmId`.
     pub signing_algorithm: SigningAlgorithm,
-    /// Opens may be as POSIX means them: both sides have the POSIX extensions.
+    /// True if both sides have the POSIX extensions, so that opens may use them.
     pub posix_extensions: bool,
-    /// MaxReadSize in bytes.
+    /// `Connection.MaxReadSize` in bytes.
     pub max_read_size: u32,
-    /// MaxWriteSize in bytes.
+    /// `Connection.MaxWriteSize` in bytes.
     pub max_write_size: u32,
-    /// MaxTransactSize in bytes.
+    /// `Connection.MaxTransactSize` in bytes.
     pub max_transact_size: u32,
     /// `Connection.SupportsMultiCredit`.
     pub supports_multi_credit: bool,
 }
 
 impl Connection {
-    /// A connection on which nothing was said.
+    /// Makes a connection without any traffic yet.
     #[must_use]
     pub fn new(
         client: SocketAddr,
@@ -120,24 +122,24 @@ impl Connection {
         }
     }
 
-    /// Message ids that a request takes: one before 2.1, whatever it says ([MS-SMB2] 3.3.5.2.3).
+    /// Returns the number of message ids that a request consumes: one before dialect 2.1, whatever
+    /// its header says ([MS-SMB2] 3.3.5.2.3).
     #[must_use]
     pub fn charge(&self, header: &wire::Header) -> u16 {
         let pays = self.negotiated.as_ref().is_some_and(|it| it.supports_multi_credit);
         if pays { header.credit_charge } else { 1 }
     }
 
-    /// Has the client hold no more credits than this. What it has already, it keeps until it is
-    /// used.
+    /// Lowers the limit of credits, if this one is lower. Credits above it stay valid until used.
     pub fn limit_credits(&mut self, limit: Option<u32>) {
         let least = |before: u32| limit.map_or(before, |limit| before.min(limit));
         self.credits_limit = self.credits_limit.map(least).or(limit);
     }
 
-    /// What NEGOTIATE decided.
+    /// Returns the results of NEGOTIATE.
     ///
     /// # Panics
-    /// Before NEGOTIATE: `receive` lets nothing else through until then.
+    /// Before NEGOTIATE: `receive` admits no other command until then.
     #[must_use]
     pub fn negotiated(&self) -> &Arc<Negotiated> {
         self.negotiated.as_ref().expect("only NEGOTIATE is served before NEGOTIATE")
@@ -145,16 +147,16 @@ impl Connection {
 }
 
 impl Negotiated {
-    /// Whether the dialect belongs to the 3.x family.
+    /// True for the dialects 3.0 and later.
     #[must_use]
     pub fn is_smb3(&self) -> bool {
         self.dialect >= Dialect::SMB_3_0
     }
 
-    /// [MS-SMB2] 3.3.5.2.5 Verifying the Credit Charge and the Payload Size.
+    /// Verifies the credit charge and the payload size: [MS-SMB2] 3.3.5.2.5.
     ///
     /// # Errors
-    /// If the request pays for less than it sends or asks for.
+    /// If the charge is too small for the larger of request and response payload.
     pub fn verify_credit_charge(&self, charge: u16, payload_bytes: u32) -> Result<(), Reject> {
         let got = charge.max(1);
         let need = credit_charge(payload_bytes);
@@ -167,7 +169,7 @@ impl Negotiated {
 
 /// [MS-SMB2] 3.1.5.2 Calculating the CreditCharge.
 fn credit_charge(payload_bytes: u32) -> u32 {
-    /// Bytes that one credit pays for.
+    /// Payload bytes covered by one credit.
     const CREDIT_BYTES: u32 = 65_536;
     payload_bytes.div_ceil(CREDIT_BYTES).max(1)
 }

@@ -1,4 +1,4 @@
-//! Where unguessable bytes come from.
+//! Source of unguessable bytes, given to the engine.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ pub trait Fill: FnMut(&mut [u8]) + Send {}
 impl<T: FnMut(&mut [u8]) + Send> Fill for T {}
 
 impl Entropy {
-    /// Wraps a source.
+    /// Wraps a source of unguessable bytes.
     #[must_use]
     pub fn new(fill: impl Fill + 'static) -> Self {
         Self(Box::new(fill))
     }
 
-    /// The next bytes.
+    /// Returns the next `N` unguessable bytes.
     pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         (self.0)(&mut bytes);

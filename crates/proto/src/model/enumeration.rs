@@ -1,4 +1,4 @@
-//! Where a listing stands.
+//! Position in the listing of a directory.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -21,40 +21,39 @@ use crate::model::share::Share;
 #[derive(Debug)]
 pub struct Enumeration {
     pattern: NameExpression,
-    /// Whose `veto files` are not shown.
+    /// The share, for its `veto files`: those names are left out.
     share: Arc<Share>,
-    /// Entries that matched and were not answered yet.
+    /// Matching entries that were not sent yet.
     entries: VecDeque<DirectoryEntry>,
-    /// Bytes that their names take at most in an answer.
+    /// Highest number of bytes that their names take in a response.
     names_bytes: usize,
-    /// The memory that they take.
+    /// Memory charged for the enumeration, including its entries.
     memory: Charge,
-    /// What each of them tells at least.
+    /// Least detail that the store has given for each entry.
     detail: EntryDetail,
-    /// Entries answered since the start.
+    /// Number of entries sent since the start.
     answered: u64,
-    /// Entries to pass over, because they were answered before the store was made to begin again.
+    /// Number of entries to skip, because they were sent before the store began again.
     skip: u64,
-    /// The next batch begins at the start of the directory.
+    /// True if the next batch begins at the start of the directory.
     at_start: bool,
-    /// The store has no more.
+    /// True if the store has no more entries.
     is_complete: bool,
-    /// How often the store was made to begin again: a batch that was asked for before that is not
-    /// part of this listing.
+    /// Number of restarts. A batch requested before the last restart is not part of this listing.
     generation: u64,
 }
 
-/// What one request wants of a listing.
+/// Demand of one request on a listing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     pub(crate) class: FileInformationClass,
-    /// RETURN_SINGLE_ENTRY.
+    /// SMB2_RETURN_SINGLE_ENTRY of [MS-SMB2] 2.2.33.
     pub(crate) single: bool,
-    /// Bytes that the answer may have.
+    /// Highest number of bytes in the response.
     pub(crate) limit: usize,
 }
 
-/// A batch to ask the store for.
+/// A batch to request from the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
     pub(crate) restart: bool,
@@ -63,32 +62,33 @@ pub(crate) struct Batch {
     pub(crate) generation: u64,
 }
 
-/// Entries to ask the store for at once.
+/// Highest number of entries to request from the store at once.
 ///
-/// About what fills an answer of 128 KiB. A larger answer takes several batches, so that a worker
+/// They fill a response of about 128 KiB. A larger response takes several batches, so that a worker
 /// never spends long in one directory while its other requests wait.
 const BATCH_ENTRIES_MAX: usize = 1_024;
 
-/// Bytes of an enumeration without its entries.
+/// Memory of an enumeration without its entries, in bytes.
 const ENUMERATION_BYTES: usize = size_of::<Enumeration>() + 2_048;
 
-/// Bytes that the store keeps of a directory that was not listed to its end.
+/// Memory that the store needs for a directory until it is listed to its end, in bytes.
 const UNLISTED_BYTES: usize = 32 * 1024;
 
-/// Bytes of an entry without its names: the entry, what Apple's clients want of it, and what the
-/// allocator adds.
+/// Memory of an entry without its names, in bytes: the entry, Apple's metadata, and the allocator's
+/// overhead.
 const ENTRY_BYTES: usize = size_of::<DirectoryEntry>() + size_of::<AppleMetadata>() + 32;
 
-/// Bytes of a name of usual length.
+/// Length of a usual name in a response, in bytes.
 const USUAL_NAME_BYTES: usize = 24;
 
 impl Demand {
-    /// Bytes of an entry without its name.
+    /// Returns the length of an entry without its name.
     fn fixed_bytes(&self) -> usize {
         self.class.minimum_len().expect("a directory class has a fixed part")
     }
 
-    /// [MS-FSA] 2.1.5.6.3: not even an entry with an empty name fits.
+    /// Refuses a response that is too short even for an entry with an empty name: [MS-FSA]
+    /// 2.1.5.6.3.
     pub(crate) fn verify_limit(&self) -> Result<(), Reject> {
         if self.limit < self.fixed_bytes() {
             return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
@@ -98,10 +98,10 @@ impl Demand {
 }
 
 impl Enumeration {
-    /// With `exact`, the pattern is compared with case.
+    /// Starts a listing. The pattern is compared with case if `exact` is set.
     ///
     /// # Errors
-    /// The client has its limit of memory.
+    /// If the client has reached its memory limit.
     pub(crate) fn new(
         pattern: &str,
         share: &Arc<Share>,
@@ -130,20 +130,19 @@ impl Enumeration {
         })
     }
 
-    /// Begins again with the same pattern.
+    /// Begins the listing again with the same pattern.
     pub(crate) fn restart(&mut self) {
         self.answered = 0;
         self.read_again();
     }
 
-    /// Begins again with the pattern of `new`.
+    /// Begins the listing again with the pattern of `new`.
     pub(crate) fn reopen(&mut self, new: Self) {
         *self = Self { generation: self.generation + 1, ..new };
     }
 
-    /// Sees to it that the entries tell what a request wants to know. Those that wait may have been
-    /// fetched for a class that tells less; then the store begins again, and what was answered is
-    /// passed over.
+    /// Raises the detail of the entries to the demand of a request. If entries with less detail are
+    /// queued, the store begins again, and entries already sent are skipped.
     pub(crate) fn provide(&mut self, detail: EntryDetail) {
         if self.entries.is_empty() {
             self.detail = detail;
@@ -163,11 +162,11 @@ impl Enumeration {
         self.generation += 1;
     }
 
-    /// What to ask the store for before the request can be answered in full; nothing if there is
-    /// enough.
+    /// Returns the next batch that the response needs from the store; none if enough entries are
+    /// queued.
     ///
-    /// No more than an answer takes, where that can be known: what waits here is told as it was,
-    /// even if it is gone by then.
+    /// The batch is no larger than the response, where that can be predicted: queued entries are
+    /// sent as they were, even if their files are gone by then.
     pub(crate) fn next_batch(&mut self, demand: &Demand) -> Option<Batch> {
         let fixed = demand.fixed_bytes();
         let waiting = self.entries.len() * fixed + self.names_bytes;
@@ -192,11 +191,11 @@ impl Enumeration {
         })
     }
 
-    /// Takes a batch of the store; an empty one is the end.
+    /// Takes a batch from the store; an empty one is the end.
     ///
     /// # Errors
-    /// The client has its limit of memory. What was not answered is read again for the next
-    /// request.
+    /// If the client has reached its memory limit. Entries that were not sent are read again for
+    /// the next request.
     pub(crate) fn take(
         &mut self,
         generation: u64,
@@ -209,13 +208,13 @@ impl Enumeration {
         self.memory.resize(self.bytes()).inspect_err(|_| self.read_again())
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the memory of the enumeration in bytes.
     fn bytes(&self) -> usize {
         let unlisted = if self.is_complete { 0 } else { UNLISTED_BYTES };
         ENUMERATION_BYTES + unlisted + self.entries.capacity() * ENTRY_BYTES + self.names_bytes
     }
 
-    /// Keeps those entries of a batch that match and were not answered before.
+    /// Queues the entries of a batch that match and were not sent before.
     fn keep(&mut self, batch: Vec<DirectoryEntry>) {
         self.is_complete = batch.is_empty();
         let vetoed = &self.share.veto_files;
@@ -228,7 +227,7 @@ impl Enumeration {
         for entry in batch {
             let is_dots = entry.name == "." || entry.name == "..";
             let is_vetoed = !is_dots && matches_any(vetoed, &entry.name);
-            // [MS-FSA] 2.1.5.6.3: a pattern may also name the short name.
+            // [MS-FSA] 2.1.5.6.3: a pattern may also match the short name.
             let by_short_name =
                 || entry.short_name.as_ref().is_some_and(|name| self.pattern.matches(name));
             if is_vetoed || !(self.pattern.matches(&entry.name) || by_short_name()) {
@@ -243,10 +242,10 @@ impl Enumeration {
         }
     }
 
-    /// Moves as many entries as fit into an answer.
+    /// Moves as many entries as fit into a response.
     ///
     /// # Errors
-    /// If there is none left, or the buffer is too small for the first one.
+    /// If no entry is left, or the buffer is too small for the first one.
     pub(crate) fn fill(&mut self, demand: &Demand, buffer: &mut Vec<u8>) -> Result<(), Reject> {
         if self.entries.is_empty() {
             let is_first = self.answered == 0;
@@ -265,7 +264,7 @@ impl Enumeration {
             self.answered += 1;
         }
         if writer.entries() == 0 {
-            // The fixed part would fit, the name does not.
+            // The fixed part would fit, but the name does not.
             return Err(Reject::Status(NtStatus::BUFFER_OVERFLOW));
         }
         let answered = writer.entries();
@@ -282,7 +281,8 @@ fn matches_any(expressions: &[NameExpression], name: &str) -> bool {
     expressions.iter().any(|expression| expression.matches(name))
 }
 
-/// No UTF-8 name has more UTF-16 units than bytes.
+/// Returns an upper bound of a name's length in UTF-16: no UTF-8 name has more UTF-16 units than
+/// bytes.
 fn name_bytes(name: &str) -> usize {
     2 * name.len()
 }
@@ -302,8 +302,8 @@ fn fields(entry: &DirectoryEntry) -> DirectoryEntryFields<'_> {
     let Some(metadata) = &entry.metadata else {
         return DirectoryEntryFields { file_name, short_name, ..DirectoryEntryFields::default() };
     };
-    // What is above the share's root is none of the client's business, and who lists a directory
-    // knows its parent by other means.
+    // The parent of the share's root is not exported, and clients learn the id of any other parent
+    // by its own entry.
     let file_id = if file_name == ".." { 0 } else { metadata.identity.inode };
     let mut file_id_128 = [0; 16];
     file_id_128[..8].copy_from_slice(&file_id.to_le_bytes());
@@ -326,18 +326,18 @@ fn fields(entry: &DirectoryEntry) -> DirectoryEntryFields<'_> {
     }
 }
 
-/// Seconds from the epoch of Unix to that of AppleDouble, 2000-01-01.
+/// Seconds between the epochs of Unix and of AppleDouble, 2000-01-01.
 const APPLE_EPOCH: i64 = 946_684_800;
 
-/// What Apple's clients find in an entry. Their numbers are big-endian.
+/// Returns the fields of an entry for Apple's clients. Numbers in them are big-endian.
 fn apple_fields(apple: &AppleMetadata, metadata: &Metadata) -> AppleFields {
     let stored = &apple.finder_info;
     let mut finder_info = [0; 16];
     if metadata.kind == ObjectKind::File {
-        // Type and creator; directories have other things there.
+        // Type and creator; other fields take their place in directories.
         finder_info[..8].copy_from_slice(&stored[..8]);
     }
-    // The flags, the extended flags, and since when the file is there.
+    // The flags, the extended flags and the creation time.
     finder_info[8..10].copy_from_slice(&stored[8..10]);
     finder_info[10..12].copy_from_slice(&stored[24..26]);
     let (born, _) = metadata.creation_time.to_unix();
@@ -348,7 +348,7 @@ fn apple_fields(apple: &AppleMetadata, metadata: &Metadata) -> AppleFields {
         maximal_access: apple.maximal_access,
         resource_fork_size: apple.resource_fork_size,
         finder_info,
-        // The type and the permissions; nothing of Linux is beyond them.
+        // File type and permissions; Linux uses no higher bits.
         unix_mode: u16::try_from(metadata.mode & 0xFFFF).expect("16 bits"),
     }
 }

@@ -6,26 +6,26 @@
 
 use std::time::Duration;
 
-/// Time until the first SESSION_SETUP. A client sends it as soon as it has the answer to NEGOTIATE
-/// and a ticket or a password.
+/// Time until the first SESSION_SETUP. A client sends it as soon as it has the response to
+/// NEGOTIATE and a ticket or a password.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time until a session is set up, both counted from the connection's first moment.
+/// Time until a session is set up. Both times begin with the connection.
 const USER_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Time that guests and anonymous users may be without a tree connect to a share with files. IPC$
-/// does not count: everybody may connect to it, and what is asked there takes seconds.
+/// does not count: everybody may connect to it, and its requests take seconds.
 const GUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The highest logon of a connection or a client, the least first.
+/// The highest logon of a connection or a client, in ascending order.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Logon {
-    /// No session yet.
+    /// No session is set up yet.
     #[default]
     Nobody,
-    /// A guest, or an anonymous user.
+    /// A guest or an anonymous user.
     Guest,
-    /// A user, who has proven it.
+    /// A user whose proof was right.
     User,
 }
 
@@ -42,28 +42,27 @@ enum Stage {
     Silent,
     /// The client has sent a SESSION_SETUP.
     LoggingOn,
-    /// Guests and anonymous users only; the server looks for their shares every [`GUEST_TIMEOUT`].
+    /// Guests and anonymous users only; the server checks for their shares every [`GUEST_TIMEOUT`].
     Guest { look_at: Duration, had_files: bool },
-    /// This lasts as long as the connection, also after a LOGOFF: the client has proven its user
-    /// once.
+    /// A user has logged on. A LOGOFF does not change that: the client has proven its user once.
     User,
 }
 
 impl Progress {
-    /// A client that has just connected.
+    /// Begins with a client that has just connected.
     #[must_use]
     pub fn new(now: Duration) -> Self {
         Self { connected_at: now, stage: Stage::Silent }
     }
 
-    /// Notes a SESSION_SETUP.
+    /// Records the arrival of a SESSION_SETUP.
     pub fn token_came(&mut self) {
         if matches!(self.stage, Stage::Silent) {
             self.stage = Stage::LoggingOn;
         }
     }
 
-    /// Notes a session that was set up or bound.
+    /// Records a session that was set up or bound.
     pub fn logged_on(&mut self, now: Duration, is_user: bool) {
         match self.stage {
             _ if is_user => self.stage = Stage::User,
@@ -74,7 +73,7 @@ impl Progress {
         }
     }
 
-    /// Notes a tree connect to a share with files.
+    /// Records a tree connect to a share with files.
     pub fn files_connected(&mut self) {
         if let Stage::Guest { had_files, .. } = &mut self.stage {
             *had_files = true;
@@ -102,8 +101,8 @@ impl Progress {
         }
     }
 
-    /// True when the client may stay. A guest needs a tree connect to files, now or since the last
-    /// call.
+    /// Returns whether the client may stay. A guest needs a tree connect to files, now or since the
+    /// last call.
     pub fn may_stay(&mut self, now: Duration, has_files: bool) -> bool {
         if let Stage::Guest { look_at, had_files } = &mut self.stage
             && *look_at <= now

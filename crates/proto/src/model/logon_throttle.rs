@@ -1,24 +1,25 @@
-//! How fast passwords may be guessed.
+//! Limit on the rate of password guesses.
 //!
-//! Each client has a process of its own, so what is known of failed logons lies in memory that all
-//! workers share: numbers without a lock, of which a worker that dies leaves nothing half done. One
+//! Each client has a process of its own, so the counts of failed logons lie in memory that all
+//! workers share: numbers without a lock, which a dying worker cannot leave half changed. One
 //! number is the state of an address or of a user: the time by which all its failed logons are
-//! forgotten. Each failed logon moves that time on by `FORGOTTEN_AFTER`, so how far it is ahead of
-//! now says how many are not forgotten yet, and from that follows how long the next one waits.
+//! forgotten. Each failed logon adds `FORGOTTEN_AFTER` to that time. So its distance from now tells
+//! the number of failed logons that still count, and that number decides the delay of the next
+//! logon.
 //!
-//! A logon is counted when its proof is about to be looked at, and the count is taken back if the
-//! proof is right. So the next one over another connection, or over the same, waits longer already,
-//! however many come together.
+//! A logon counts as failed before its proof is checked, and the count is taken back if the proof
+//! is right. So logons at the same time, over one connection or several, are delayed one behind the
+//! other.
 //!
-//! An attacker who knows a user's name can make that user wait `USER_WAIT_MAX`, and no longer. A
-//! user who has logged on from an address before is *familiar* there, and counted apart: nobody
-//! else makes them wait, neither under their name elsewhere nor under another name at the same
-//! address.
+//! An attacker who knows a user's name can delay that user by `USER_WAIT_MAX`, and no longer. A
+//! user who has logged on from an address before is *familiar* there, and has a separate count: no
+//! failed logon delays them, neither under their name from elsewhere nor under another name from
+//! the same address.
 //!
-//! The memory is bounded: a number lies in one of `WAYS` places that its hash names, with 24 bits
-//! of the hash beside it, and takes the place of the one that would be forgotten first. So whoever
-//! fails in many names has some of them forgotten early, which makes guessing no quicker than the
-//! address allows, and two that are counted as one are found once in two million.
+//! The memory is bounded: the hash of a number's key selects `WAYS` slots, one of which holds the
+//! number with 24 bits of the hash; a new number replaces the one that would be forgotten first. So
+//! failed logons under many names displace some earlier numbers, but a guesser gains nothing by
+//! that, because the address is throttled, too. Two keys share a number once in two million.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
@@ -29,10 +30,10 @@ use trace::LogonOutcome;
 
 /// Memory that all workers share.
 pub trait Slots: std::fmt::Debug + Send {
-    /// Returns all slots, which begin as zeros. A server without slots throttles no logon.
+    /// Returns all slots; they begin as zeros. A server without slots throttles no logon.
     fn slots(&self) -> &[AtomicU64];
 
-    /// Counts a logon, for those who look at the server.
+    /// Counts a logon for the server's metrics.
     fn count(&self, _: LogonOutcome) {}
 }
 
@@ -42,14 +43,15 @@ impl Slots for Vec<AtomicU64> {
     }
 }
 
-/// What the administrator decided.
+/// Settings of the administrator for the throttle.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ThrottleSettings {
-    /// `logon delay`: a logon waits after others have failed.
+    /// `logon delay`: true if logons are delayed after failed ones.
     pub delays: bool,
-    /// `logon failures max`: failed logons after which an address is refused; 0 for never.
+    /// `logon failures max`: number of failed logons after which an address is refused; 0 for
+    /// never.
     pub failures_max: u32,
-    /// `logon refusal time`: for how long.
+    /// `logon refusal time`: duration of that refusal.
     pub refusal_time: Duration,
 }
 
@@ -59,14 +61,14 @@ impl Default for ThrottleSettings {
     }
 }
 
-/// Whether a proof is looked at.
+/// Decision on checking a proof.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Admission {
-    /// At once.
+    /// Check the proof at once.
     Now,
-    /// After this time.
+    /// Check the proof after this time.
     After(Duration),
-    /// Not at all: too many have failed.
+    /// Do not check it: too many logons have failed.
     Refused,
 }
 
@@ -76,25 +78,24 @@ pub(crate) struct LogonThrottle {
     slots: Box<dyn Slots>,
 }
 
-/// A failed logon is forgotten after this time; of several, one after the other.
+/// Time after which a failed logon is forgotten; several are forgotten one after the other.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
-/// Failed logons that cost nothing: people mistype, and programs try what they remember.
+/// Failed logons without a delay: people mistype, and programs try stored passwords.
 const FREE: u32 = 8;
-/// How much longer each further one has the next logon from its address wait. Those that come
-/// together wait one behind the other therefore.
+/// Additional delay of the next logon from an address for each further failed one. So logons at the
+/// same time are delayed one behind the other.
 const ADDRESS_STEP: Duration = Duration::from_secs(1);
-/// More is not waited for, so that clients do not give up: the logon is refused. An address can
-/// have one proof looked at every [`FORGOTTEN_AFTER`] then.
+/// Longest delay of an address, so that clients do not give up; beyond it logons are refused. An
+/// address can then have one proof checked every [`FORGOTTEN_AFTER`].
 const ADDRESS_WAIT_MAX: Duration = Duration::from_secs(20);
-/// How much longer each further one has the next logon of its user wait.
+/// Additional delay of a user's next logon for each further failed one.
 const USER_STEP: Duration = Duration::from_millis(250);
-/// A user's logon does not wait longer than this, and is never refused: anybody can fail in their
-/// name.
+/// Longest delay of a user. Users are never refused, because anybody can fail in their name.
 const USER_WAIT_MAX: Duration = Duration::from_secs(2);
-/// For how long a user is familiar at an address after a logon.
+/// Time for which a user stays familiar at an address after a logon.
 const FAMILIAR_FOR: Duration = Duration::from_secs(14 * 86_400);
 
-/// How far ahead the times of an address and of a user may be at most.
+/// Highest distance of the times of an address and of a user from now.
 const ADDRESS_LIMIT: Duration = limit(ADDRESS_WAIT_MAX, ADDRESS_STEP);
 const USER_LIMIT: Duration = limit(USER_WAIT_MAX, USER_STEP);
 
@@ -104,13 +105,13 @@ const fn limit(wait_max: Duration, step: Duration) -> Duration {
     FORGOTTEN_AFTER.saturating_mul(FREE + steps)
 }
 
-/// Places that one number may have.
+/// Number of slots that a key may use.
 const WAYS: usize = 8;
-/// Bits of a slot that hold a time in milliseconds, of 34 years, or a count.
+/// Bits of a slot for a time in milliseconds (34 years) or a count.
 const TIME_BITS: u32 = 40;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
-/// What a number is about. Each kind has a fifth of the slots.
+/// Meaning of a number. Each kind has a fifth of the slots.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Kind {
     Address,
@@ -118,7 +119,7 @@ enum Kind {
     Familiar,
     /// Lines in the log about an address.
     Line,
-    /// Refused logons from an address that have no line in the log.
+    /// Refused logons from an address without a line in the log.
     Untold,
 }
 
@@ -126,9 +127,9 @@ impl Kind {
     const COUNT: usize = 5;
 }
 
-/// How fast lines are written about one address: so many at once, and one each so often then. It is
-/// far above what a ban is made of (fail2ban's `maxretry` is 5), and more than proofs are looked
-/// at.
+/// Rate of log lines about one address: a burst of `LINES_AT_ONCE`, then one line every
+/// `LINE_EVERY`. That is far above the number of lines that triggers a ban (fail2ban's `maxretry`
+/// is 5), and more than the number of proofs that are checked.
 const LINES_AT_ONCE: u32 = 40;
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
@@ -137,8 +138,7 @@ impl LogonThrottle {
         Self { slots }
     }
 
-    /// Counts a logon whose proof has come, as if it had failed, and says when to look at the
-    /// proof.
+    /// Counts a logon with a proof as failed, before the check, and returns the time of the check.
     pub(crate) fn begin(
         &self,
         settings: &ThrottleSettings,
@@ -165,13 +165,14 @@ impl LogonThrottle {
         }
     }
 
-    /// The proof was right: takes the count back, and knows the user at this address from now on.
+    /// Takes the count of a logon back because its proof was right, and makes the user familiar at
+    /// this address.
     pub(crate) fn succeed(&self, now: Duration, client: SocketAddr, user: &str) {
         self.excuse(now, client, user);
         self.update(Kind::Familiar, Who::of(client, user).pair, now, |_| Some(FAMILIAR_FOR));
     }
 
-    /// There was no proof to be right or wrong: takes the count back.
+    /// Takes the count of a logon back because it ended without a proof.
     pub(crate) fn excuse(&self, now: Duration, client: SocketAddr, user: &str) {
         let who = Who::of(client, user);
         let is_familiar = self.is_familiar(&who, now);
@@ -181,7 +182,8 @@ impl LogonThrottle {
         }
     }
 
-    /// The proof was wrong. If it was one too many, the address is refused from now on.
+    /// Keeps the count of a logon because its proof was wrong. Refuses the address from now on, if
+    /// `failures_max` is exceeded.
     pub(crate) fn fail(
         &self,
         settings: &ThrottleSettings,
@@ -197,25 +199,25 @@ impl LogonThrottle {
         });
     }
 
-    /// Counts what became of a logon.
+    /// Counts the outcome of a logon.
     pub(crate) fn count(&self, outcome: LogonOutcome) {
         self.slots.count(outcome);
     }
 
-    /// Whether one more line about this address may be written.
+    /// Returns whether one more line about this address may be written, and counts it.
     pub(crate) fn may_log(&self, now: Duration, client: SocketAddr) -> bool {
         let address = Who::of(client, "").address;
         self.add(Kind::Line, address, now, LINE_EVERY, LINE_EVERY * LINES_AT_ONCE).is_some()
     }
 
-    /// Counts a refused logon that has no line in the log.
+    /// Counts a refused logon without a line in the log.
     pub(crate) fn leave_untold(&self, client: SocketAddr) {
         let address = Who::of(client, "").address;
         self.exchange(Kind::Untold, address, |count| Some(count.saturating_add(1)));
     }
 
-    /// Returns the number of refused logons from an address that have no line, in all workers, and
-    /// begins to count anew.
+    /// Returns the number of refused logons from an address without a line, of all workers, and
+    /// resets it.
     pub(crate) fn take_untold(&self, client: SocketAddr) -> u64 {
         let address = Who::of(client, "").address;
         let mut untold = 0;
@@ -226,7 +228,7 @@ impl LogonThrottle {
         untold
     }
 
-    /// Returns what [`Self::take_untold`] does, if a line about the address may be written for it.
+    /// Returns the number of [`Self::take_untold`], if a line about the address may be written.
     pub(crate) fn untold_to_log(&self, now: Duration, client: SocketAddr) -> u64 {
         let address = Who::of(client, "").address;
         let mut is_any = false;
@@ -246,8 +248,8 @@ impl LogonThrottle {
         is_familiar
     }
 
-    /// Moves a time on, unless it is `limit` ahead already. Returns how far ahead it was, if it was
-    /// moved.
+    /// Adds `more` to a time, unless it is `limit` ahead already. Returns its distance from now
+    /// before, or none if it was not changed.
     fn add(
         &self,
         kind: Kind,
@@ -270,7 +272,7 @@ impl LogonThrottle {
         });
     }
 
-    /// Changes how far ahead of now a time is, if `change` wants that.
+    /// Changes the distance of a time from now, unless `change` returns none.
     fn update(
         &self,
         kind: Kind,
@@ -285,8 +287,8 @@ impl LogonThrottle {
         });
     }
 
-    /// Changes a number, which is 0 if it has no slot, if `change` wants that. Others may change it
-    /// meanwhile: then `change` is asked again.
+    /// Changes a number (0 if it has no slot), unless `change` returns none. Calls `change` again
+    /// if another worker changed the number meanwhile.
     fn exchange(&self, kind: Kind, key: u64, mut change: impl FnMut(u64) -> Option<u64>) {
         let region = self.region(kind);
         let buckets = (region.len() / WAYS) as u64;
@@ -298,8 +300,8 @@ impl LogonThrottle {
         let bucket = &region[bucket..bucket + WAYS];
         loop {
             let held = bucket.iter().map(|slot| (slot, slot.load(Ordering::Acquire)));
-            // Its own place, or else that of the lowest: for times, the one that is forgotten
-            // first.
+            // The key's own slot, or else the one with the lowest number: for times, the one
+            // forgotten first.
             let by_rank = |(_, value): &(_, u64)| (value >> TIME_BITS != tag, value & TIME_MASK);
             let (slot, value) = held.min_by_key(by_rank).expect("there are several ways");
             let is_own = value >> TIME_BITS == tag;
@@ -320,7 +322,7 @@ impl LogonThrottle {
 }
 
 impl ThrottleSettings {
-    /// How far ahead the time of an address that is refused is.
+    /// Returns the distance from now at which an address is refused.
     fn failures_limit(&self) -> Duration {
         match self.failures_max {
             0 => Duration::MAX / 2,
@@ -329,7 +331,8 @@ impl ThrottleSettings {
     }
 }
 
-/// How long a logon waits when the time by which all failed ones are forgotten is so far ahead.
+/// Returns the delay of a logon, given the distance of the time by which all failed ones are
+/// forgotten.
 fn wait(ahead: Duration, step: Duration) -> Duration {
     let failures = ahead.as_millis().div_ceil(FORGOTTEN_AFTER.as_millis());
     step * u32::try_from(failures).unwrap_or(u32::MAX).saturating_sub(FREE - 1)
@@ -339,7 +342,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whom a logon is counted for: hashes.
+/// Hashes of the parties for which a logon is counted.
 struct Who {
     address: u64,
     user: u64,
@@ -347,7 +350,8 @@ struct Who {
 }
 
 impl Who {
-    /// An IPv6 address counts as its network of 64 bits, all of which one machine can have.
+    /// Hashes both names. An IPv6 address counts as its network of 64 bits, since one machine may
+    /// have all of them.
     fn of(client: SocketAddr, user: &str) -> Self {
         let network = match client.ip().to_canonical() {
             IpAddr::V4(address) => u64::from(u32::from(address)),
@@ -362,14 +366,14 @@ impl Who {
         }
     }
 
-    /// On whose account it fails. Somebody familiar does on their own, so that neither makes others
-    /// wait who come from the same address, as behind a proxy, nor waits for them.
+    /// Returns the key that a failed logon is counted for. A familiar user has one of their own,
+    /// which keeps them from delaying others behind the same proxy, and from being delayed by them.
     fn account(&self, is_familiar: bool) -> u64 {
         if is_familiar { self.pair } else { self.address }
     }
 }
 
-/// The same in all processes: this hasher has no secret.
+/// Hashes without a secret: all processes get the same value.
 fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

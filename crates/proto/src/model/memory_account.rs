@@ -1,17 +1,17 @@
-//! One account for the memory that a client makes its worker hold, whatever it is for.
+//! One account for all memory that a client makes its worker hold.
 //!
-//! Half of the limit is for what stays until the client gives it up: opens, pipes, enumerations,
-//! watches, locks, requests that wait without an end. Where that half is taken, a request that
-//! wants more is refused. The other half is for what passes through: frames that come in, requests
-//! under way, answers that the client has not read. Where that half is taken, less is received. So
-//! neither can starve the other: a client that has filled the first half can still send a CLOSE.
+//! Half of the limit is for memory that stays until the client releases it: opens, pipes,
+//! enumerations, watches, locks, requests that wait without an end. Beyond that half, a request for
+//! more is refused. The other half is for memory in transit: incoming frames, pending requests,
+//! responses that the client has not read. Beyond that half, less is received. So neither half can
+//! starve the other: a client that has filled the first half can still send a CLOSE.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::model::reject::Reject;
 
-/// The account of one client. Clones are the same account.
+/// The account of one client. Clones share one account.
 #[derive(Clone, Debug)]
 pub struct MemoryAccount(Rc<Sums>);
 
@@ -23,18 +23,18 @@ struct Sums {
     passing: Cell<usize>,
 }
 
-/// What bytes are taken for.
+/// Purpose that memory is charged for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Purpose {
-    /// They stay until the client gives them up.
+    /// Memory that stays until the client releases it.
     Kept,
-    /// A frame that is not whole yet.
+    /// A frame that has not arrived completely.
     Received,
-    /// A request under way, or its answer.
+    /// A pending request, or its response.
     Passing,
 }
 
-/// Bytes that are taken from an account, and given back when this is dropped.
+/// Bytes charged to an account, and returned to it on drop.
 #[derive(Debug)]
 pub struct Charge {
     account: MemoryAccount,
@@ -43,7 +43,7 @@ pub struct Charge {
 }
 
 impl MemoryAccount {
-    /// An account of which nothing is taken.
+    /// Opens an account without charges.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self(Rc::new(Sums {
@@ -54,36 +54,36 @@ impl MemoryAccount {
         }))
     }
 
-    /// Changes the limit. What is taken stays taken.
+    /// Changes the limit. Existing charges stay.
     pub fn set_limit(&self, limit: usize) {
         self.0.limit.set(limit);
     }
 
-    /// Returns the bytes that are taken, for whatever.
+    /// Returns the bytes charged for all purposes.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.0.kept.get() + self.passing_through()
     }
 
-    /// Takes bytes for something that stays.
+    /// Charges memory that stays.
     ///
     /// # Errors
-    /// There is no room.
+    /// If the half for such memory is exhausted.
     pub fn keep(&self, bytes: usize) -> Result<Charge, Reject> {
         self.verify_room(bytes)?;
         Ok(self.keep_anyway(bytes))
     }
 
-    /// Takes bytes for something that stays and is there already.
+    /// Charges memory that stays and is in use already, even beyond the limit.
     #[must_use]
     pub fn keep_anyway(&self, bytes: usize) -> Charge {
         self.charge(Purpose::Kept, bytes)
     }
 
-    /// Refuses something that stays where there is no room for it.
+    /// Refuses memory that stays, if it does not fit. Charges nothing.
     ///
     /// # Errors
-    /// There is none.
+    /// If the half for such memory is exhausted.
     pub fn verify_room(&self, bytes: usize) -> Result<(), Reject> {
         if self.0.kept.get().saturating_add(bytes) > self.half() {
             return Err(Reject::TooMuchMemory);
@@ -91,23 +91,23 @@ impl MemoryAccount {
         Ok(())
     }
 
-    /// Takes bytes for a frame that comes in. One frame at a time always finds room: the client has
-    /// no other way to go on.
+    /// Charges memory for an incoming frame; none if it does not fit. A single incoming frame
+    /// always fits, because the client could not go on without it.
     #[must_use]
     pub fn receive(&self, bytes: usize) -> Option<Charge> {
         let fits = self.passing_through().saturating_add(bytes) <= self.half();
         (fits || self.0.received.get() == 0).then(|| self.charge(Purpose::Received, bytes))
     }
 
-    /// Takes bytes for a request under way, or for its answer: it is there already, or will be in
-    /// any case.
+    /// Charges memory for a pending request or its response, even beyond the limit: it is in use
+    /// already, or certainly will be.
     #[must_use]
     #[inline]
     pub fn pass(&self, bytes: usize) -> Charge {
         self.charge(Purpose::Passing, bytes)
     }
 
-    /// Whether requests under way and answers have to leave before another request is taken.
+    /// True if pending requests and responses must finish before another request is taken.
     #[must_use]
     #[inline]
     pub fn must_wait(&self) -> bool {
@@ -118,7 +118,7 @@ impl MemoryAccount {
         self.0.received.get() + self.0.passing.get()
     }
 
-    /// Returns the bytes that may pass through at a time.
+    /// Returns the highest number of bytes in transit.
     #[must_use]
     #[inline]
     pub fn passing_max(&self) -> usize {
@@ -146,23 +146,23 @@ impl MemoryAccount {
 }
 
 impl Charge {
-    /// Returns the bytes that are taken.
+    /// Returns the number of bytes charged.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns the account that they are taken from.
+    /// Returns the account that is charged.
     #[must_use]
     pub fn account(&self) -> &MemoryAccount {
         &self.account
     }
 
-    /// Takes more, or gives some back, for something that stays.
+    /// Changes the number of bytes of a charge for memory that stays.
     ///
     /// # Errors
-    /// It would be more, and there is no room. The charge stays what it was.
+    /// If it grows, and the half for such memory is exhausted. The charge stays as it was.
     pub fn resize(&mut self, bytes: usize) -> Result<(), Reject> {
         if let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) {
             self.account.verify_room(more)?;
@@ -171,7 +171,7 @@ impl Charge {
         Ok(())
     }
 
-    /// Says how much it is, whether there is room or not.
+    /// Sets the number of bytes, even beyond the limit.
     #[inline]
     pub fn set(&mut self, bytes: usize) {
         let sum = self.account.sum(self.purpose);
@@ -179,13 +179,13 @@ impl Charge {
         self.bytes = bytes;
     }
 
-    /// Takes more, whether there is room or not.
+    /// Adds bytes to the charge, even beyond the limit.
     #[inline]
     pub fn add(&mut self, bytes: usize) {
         self.set(self.bytes + bytes);
     }
 
-    /// Gives some back.
+    /// Returns some bytes to the account.
     #[inline]
     pub fn sub(&mut self, bytes: usize) {
         self.set(self.bytes - bytes);

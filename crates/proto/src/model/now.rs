@@ -1,14 +1,14 @@
-//! The time at which something happens: the engine reads no clock.
+//! The current time, given to the engine, which reads no clock.
 
 use std::time::Duration;
 
 use dtyp::FileTime;
 
-/// When something happens.
+/// A moment on both clocks.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Now {
-    /// Since some moment before the server began; never goes back.
+    /// Time since some moment before the server began; never goes back.
     pub monotonic: Duration,
-    /// The time of day.
+    /// Time of day, which may jump.
     pub wall: FileTime,
 }

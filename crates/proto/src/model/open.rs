@@ -16,14 +16,14 @@ use crate::model::reject::Reject;
 use crate::model::share::Share;
 use crate::model::watch::Watch;
 
-/// Opens that a client may have.
+/// Highest number of opens of a client.
 pub const OPENS_MAX: usize = 65_536;
 
-/// Bytes that an open takes, without those of its path: the two records, its place in the tables,
-/// and what the store keeps of it.
+/// Memory of an open without its path, in bytes: both structures, its entries in tables, and the
+/// store's part.
 pub(crate) const OPEN_BYTES: usize = size_of::<Open>() + size_of::<OpenFile>() + 512;
 
-/// `Open`.
+/// `Open` of [MS-SMB2] 3.3.1.10.
 #[derive(Debug)]
 pub struct Open {
     /// `Open.DurableFileId` and `Open.FileId`.
@@ -32,32 +32,30 @@ pub struct Open {
     pub session_id: u64,
     /// `Open.TreeConnect`.
     pub tree_id: u32,
-    /// The share, which outlives its tree connect here.
+    /// The share, which an open keeps beyond its tree connect.
     pub share: Arc<Share>,
-    /// On whose behalf the store acts.
+    /// User whose rights the kernel checks.
     pub user: UserId,
-    /// What was opened.
+    /// File, directory or pipe that is open.
     pub target: Target,
     /// `Open.GrantedAccess`.
     pub granted_access: AccessMask,
-    /// All that the user may do, within the share's limits.
+    /// All rights of the user, within the share's limits.
     pub maximal_access: AccessMask,
-    /// `Open.ChannelSequence`, and the requests that are outstanding.
+    /// `Open.ChannelSequence`, and the outstanding requests of the open.
     pub channel_sequence: ChannelSequence,
-    /// The classes of its requests, if they have any.
+    /// Classes of its requests, if any.
     pub classes: Option<qos::Classes>,
-    /// A CLOSE waits for the requests that are under way in it.
+    /// True while a CLOSE waits for pending requests of the open.
     pub is_closing: bool,
-    /// The memory that it takes, without what it keeps for requests to come.
+    /// Memory charged for the open, without that of its enumeration, watch and locks.
     pub memory: Charge,
 }
 
-/// What an open leads to.
+/// Object that an open leads to.
 #[derive(Debug)]
 pub enum Target {
-    /// A file or directory.
     File(Box<OpenFile>),
-    /// A named pipe.
     Pipe(Box<Pipe>),
 }
 
@@ -66,72 +64,70 @@ pub enum Target {
 pub struct OpenFile {
     /// `Open.LocalOpen`.
     pub local_open: LocalOpen,
-    /// Which file.
+    /// Device and inode of the file, its birth time and stream.
     pub identity: FileIdentity,
-    /// Its path as stored.
+    /// Path of the file as stored.
     pub path: ObjectPath,
-    /// Whether it is a directory.
+    /// True for a directory.
     pub is_directory: bool,
-    /// What others may do.
+    /// Access that other opens may have.
     pub share_access: ShareAccess,
     /// `Open.CreateOptions`.
     pub create_options: CreateOptions,
-    /// FILE_DELETE_ON_CLOSE was given: closing this open marks the file for deletion.
+    /// True if FILE_DELETE_ON_CLOSE was given: closing this open sets delete pending.
     pub delete_on_close: bool,
     /// `Open.Lease`.
     pub lease: Option<LeaseId>,
-    /// Its CREATE is not answered yet: the file is being emptied.
+    /// True until CREATE is answered, while the file is being truncated.
     pub is_being_made: bool,
-    /// The name that it was opened by: see [`arbitration::OpenFacts`].
+    /// Hash of the name that it was opened by: see [`arbitration::OpenFacts`].
     pub link: u64,
-    /// The directory that it is in.
+    /// Directory that contains the file.
     pub parent: Option<FileIdentity>,
-    /// The lease on that directory which the client holds, too.
+    /// Lease of the same client on that directory.
     pub parent_lease: Option<LeaseId>,
-    /// Data was written: what others know of the directory's listing is not true any more once
-    /// it is closed.
+    /// True once data was written: closing the open then breaks other clients' leases on the
+    /// directory.
     pub is_modified: bool,
     /// `Open.CreateGuid`.
     pub create_name: Option<CreateName>,
-    /// `Open.IsReplayEligible`: the request that made the open may be repeated, and is answered
-    /// with this action again.
+    /// `Open.IsReplayEligible`: the CREATE may be replayed, and the response then has this action
+    /// again.
     pub replay: Option<CreateAction>,
-    /// How it survives its connection, if it does.
+    /// State of a durable open; none for others.
     pub durable: Option<Held>,
     /// CurrentByteOffset: [MS-FSCC] 2.4.35.
     pub position: u64,
     /// Mode flags that SET_INFO changed: [MS-FSCC] 2.4.26.
     pub mode: u32,
-    /// The enumeration of a directory.
+    /// Enumeration of a directory, once QUERY_DIRECTORY has begun one.
     pub enumeration: Option<Box<Enumeration>>,
-    /// How many extended attributes a query has listed: the next one begins behind them.
+    /// Number of extended attributes listed by queries so far; the next query begins behind them.
     pub attributes_listed: usize,
-    /// The changes that wait for a CHANGE_NOTIFY.
+    /// Changes in the directory for the next CHANGE_NOTIFY.
     pub watch: Option<Box<Watch>>,
-    /// The memory that its byte-range locks take, in the file's record.
+    /// Memory charged for its byte-range locks in the file's record.
     pub locks: Charge,
     /// `Open.LockSequenceArray`.
     pub lock_sequences: arbitration::LockSequences,
 }
 
-/// What an open remembers of how it survives its connection; the rest is in the file's record.
+/// Durability of an open; the rest of it is in the file's record.
 #[derive(Clone, Debug)]
 pub struct Held {
     /// `Open.IsPersistent`.
     pub is_persistent: bool,
 }
 
-/// What a client calls a CREATE that it may repeat.
+/// Name of a CREATE that its client may replay.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct CreateName {
-    /// ClientGuid.
     pub client: Guid,
-    /// CreateGuid.
     pub create_guid: Guid,
 }
 
 impl Open {
-    /// The open file.
+    /// Returns the open file.
     ///
     /// # Errors
     /// If this is a pipe.
@@ -142,7 +138,7 @@ impl Open {
         }
     }
 
-    /// The open file, to change it.
+    /// Returns the open file, to change it.
     ///
     /// # Errors
     /// If this is a pipe.
@@ -153,8 +149,8 @@ impl Open {
         }
     }
 
-    /// The open was named by a request: [MS-SMB2] ends `IsReplayEligible` there, in the section of
-    /// each command, unless the open is persistent.
+    /// Ends `Open.IsReplayEligible`, unless the open is persistent. [MS-SMB2] demands that in the
+    /// section of each command, as soon as a request has named the open.
     pub(crate) fn end_replay(&mut self) {
         if let Target::File(file) = &mut self.target
             && file.replay.is_some()
@@ -164,7 +160,7 @@ impl Open {
         }
     }
 
-    /// Refuses what the open was not granted.
+    /// Refuses access that the open was not granted.
     ///
     /// # Errors
     /// If a right is missing.

@@ -1,9 +1,9 @@
-//! Right of users to enter directories below those that they watch.
+//! Permission of users to enter directories below those that they watch.
 //!
-//! Windows tells a user without SeChangeNotifyPrivilege only of names to which that user may go,
-//! each directory on the way included; Samba does so with `honor change notify privilege`. Here
-//! nobody has that privilege: the kernel lets no user pass by the rights of a directory. So a name
-//! below a directory is told to users who could open it by its path, and to no others.
+//! Windows reports names to users without SeChangeNotifyPrivilege only if those users may enter
+//! every directory on the path; Samba does so with `honor change notify privilege`. Here nobody has
+//! that privilege, because the kernel lets no user bypass the permissions of a directory. So a name
+//! below a directory is reported only to users who could open it by its path.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use object::{ObjectPath, RootId, UserId};
 use rustc_hash::FxHashMap;
 
 /// Time for which an answer of the store holds: the kernel does not always report that a local
-/// program has taken a right away.
+/// program has revoked a right.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// Directories with an answer, beside those with a pending question, of which each watch has one at
-/// most. A client that watches a tree uses few directories at once; the rest is asked again.
+/// Highest number of directories with an answer. Directories with a pending question come on top,
+/// at most one for each watch. A client that watches a tree uses few directories at once; the
+/// others are asked for again.
 const PASSAGES_MAX: usize = 1_024;
 
 /// A directory, and the user and share through which it is entered.
@@ -32,15 +33,15 @@ pub struct Passage {
 /// Answer to the question whether a user may enter a directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Verdict {
-    /// Every name in it may be told.
+    /// Names in the directory may be reported.
     May,
-    /// No name in it may be told, or nobody can tell any more.
+    /// No name in it may be reported, or the answer is lost with the directory.
     MayNot,
-    /// Not known until the store answers.
+    /// Unknown until the store answers.
     Pending,
 }
 
-/// Last answer for one directory, and a pending question.
+/// Last answer for one directory, and the state of a pending question.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     may: Option<bool>,
@@ -72,20 +73,21 @@ impl Passages {
         Verdict::Pending
     }
 
-    /// Takes the questions for the store.
+    /// Takes the pending questions for the store.
     pub(crate) fn take_questions(&mut self) -> Vec<Passage> {
         std::mem::take(&mut self.questions)
     }
 
-    /// Takes an answer; none if the directory is gone. Then the last answer holds, so that the end
-    /// of a directory is told as a whole; a directory without one counts as closed.
+    /// Takes an answer: none if the directory is gone. Then the last answer stays valid, so that
+    /// the removal of a tree is reported completely; without a last answer, the directory counts as
+    /// closed to the user.
     pub(crate) fn answer(&mut self, now: Duration, passage: &Passage, may: Option<bool>) {
         if let Some(known) = self.known.get_mut(passage) {
             *known = Known { may: may.or(known.may), until: now + BELIEVED, is_asked: false };
         }
     }
 
-    /// Has all answers asked for again, because a directory has changed.
+    /// Makes all answers expire, because a directory has changed.
     pub(crate) fn doubt(&mut self) {
         self.known.values_mut().for_each(|known| known.until = Duration::ZERO);
     }

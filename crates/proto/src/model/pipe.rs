@@ -1,4 +1,4 @@
-//! An open pipe of a client, and the memory that it takes.
+//! An open pipe of a client, and its memory.
 
 use std::ops::Deref;
 use std::rc::Rc;
@@ -9,15 +9,15 @@ use dtyp::NtStatus;
 use crate::model::memory_account::{Charge, MemoryAccount};
 use crate::model::reject::Reject;
 
-/// Pipes that a client may have open. Those that are known have one for each service that they talk
-/// to.
+/// Highest number of pipes that a client may have open. Known clients have one for each service
+/// that they use.
 const PIPES_MAX: usize = 256;
 
-/// The pipes of a client, as far as they have to be counted.
+/// The pipes of a client: their number.
 #[derive(Debug, Default)]
 pub struct Pipes(Rc<()>);
 
-/// An open pipe. What it keeps is taken from the account of its client.
+/// An open pipe, with its memory charged to its client.
 #[derive(Debug)]
 pub struct Pipe {
     pipe: rpc::Pipe,
@@ -29,7 +29,7 @@ impl Pipes {
     /// Opens a pipe for `caller`.
     ///
     /// # Errors
-    /// The client has as many as it may have, or no memory is left for it.
+    /// If the client has [`PIPES_MAX`] pipes or has reached its memory limit.
     pub fn open(
         &self,
         memory: &MemoryAccount,
@@ -47,12 +47,12 @@ impl Pipes {
 }
 
 impl Pipe {
-    /// Takes what a client wrote: see [`rpc::Pipe::write`].
+    /// Takes data that a client wrote: see [`rpc::Pipe::write`].
     ///
     /// # Errors
-    /// The pipe breaks, or what is written finds no memory; then the pipe is as it was. The answer,
-    /// whose length nobody knows before, may take more than there is: that is refused with the next
-    /// write.
+    /// If the pipe breaks, or the data does not fit the client's memory limit; then the pipe stays
+    /// as it was. A response of unknown length may exceed the limit, and then the next write is
+    /// refused.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Reject> {
         self.memory.resize(self.pipe.memory() + bytes.len())?;
         let written = self.pipe.write(bytes);
@@ -60,7 +60,7 @@ impl Pipe {
         written.map_err(|_| Reject::Status(NtStatus::PIPE_DISCONNECTED))
     }
 
-    /// Reads what waits: see [`rpc::Pipe::read`].
+    /// Reads data of a response: see [`rpc::Pipe::read`].
     pub fn read(&mut self, max_len: usize) -> Vec<u8> {
         let bytes = self.pipe.read(max_len);
         self.memory.set(self.pipe.memory());

@@ -1,28 +1,28 @@
-//! The POSIX extensions of 3.1.1: no part of [MS-SMB2]; as Linux and Samba speak them.
+//! The POSIX extensions of 3.1.1: not part of [MS-SMB2], but spoken by Linux and Samba.
 //!
-//! A client asks for them in NEGOTIATE, and then for each open by a create context. Such an open has a path
-//! whose names are taken as they are: with their case, and with the characters that Windows reserves.
+//! A client requests them in NEGOTIATE, and then for each open by a create context. The path of
+//! such an open has exact names: with their case, and with the characters that Windows reserves.
 
 use dtyp::Sid;
 use dtyp::fscc::{FileFsPosixInformation, FilePosixInformation};
 use object::{Metadata, Volume};
 use wire::create_context::{PosixRequest, PosixResponse};
 
-/// Permission bits, those that run as another included.
+/// Permission bits, including set-user-id, set-group-id and the sticky bit.
 const PERMISSIONS: u32 = 0o7777;
 
-/// "No mode": what Linux says where it has none to give. No file has all types.
+/// "No mode" of Linux clients. No file has all types at once.
 const NO_MODE: u32 = 0xFFFF;
 
-/// The type of a file in its mode, as POSIX and Linux number them.
+/// Mask of the file type in a mode, with the numbers of POSIX and Linux.
 const TYPE: u32 = 0o170_000;
 
-/// The permissions of a file that is created.
+/// Returns the permissions for a new file; none if the client leaves them to the server.
 pub(crate) fn created_mode(request: PosixRequest) -> Option<u32> {
     (request.mode & NO_MODE != NO_MODE).then_some(request.mode & PERMISSIONS)
 }
 
-/// What is known of a file.
+/// Returns FilePosixInformation for the metadata of a file.
 pub(crate) fn information(metadata: &Metadata) -> FilePosixInformation {
     FilePosixInformation {
         creation_time: metadata.creation_time,
@@ -42,7 +42,7 @@ pub(crate) fn information(metadata: &Metadata) -> FilePosixInformation {
     }
 }
 
-/// The answer to the create context.
+/// Returns the response to the create context.
 pub(crate) fn response(metadata: &Metadata) -> PosixResponse {
     PosixResponse {
         hard_links: metadata.number_of_links,
@@ -53,7 +53,7 @@ pub(crate) fn response(metadata: &Metadata) -> PosixResponse {
     }
 }
 
-/// What is known of a file system.
+/// Returns FileFsPosixInformation for the figures of a volume.
 pub(crate) fn file_system(volume: &Volume) -> FileFsPosixInformation {
     let block = u64::from(volume.cluster_bytes.max(1));
     FileFsPosixInformation {
@@ -65,8 +65,9 @@ pub(crate) fn file_system(volume: &Volume) -> FileFsPosixInformation {
     }
 }
 
-/// The permissions, and above them a number for what is neither file nor directory. Those two are told by
-/// the attributes: clients from before the number was agreed on take it for a part of the mode.
+/// Returns the permissions, and above them a number for special files. Files and directories have
+/// no number: the attributes tell those apart, and clients from before the numbers were agreed on
+/// take them for a part of the mode.
 fn mode(metadata: &Metadata) -> u32 {
     let kind = match metadata.mode & TYPE {
         0o120_000 => 2,
@@ -74,13 +75,13 @@ fn mode(metadata: &Metadata) -> u32 {
         0o060_000 => 4,
         0o010_000 => 5,
         0o140_000 => 6,
-        // Files and directories.
+        // Files and directories have none.
         _ => 0,
     };
     metadata.mode & PERMISSIONS | kind << 12
 }
 
-/// 32 bits that tell file systems apart, of major and minor number.
+/// Folds a device number into 32 bits, which still tell file systems apart.
 fn device(device: u64) -> u32 {
     let bytes = device.to_le_bytes();
     let [a, b, c, d, e, f, g, h] = bytes;

@@ -1,16 +1,16 @@
-//! The message ids that a client may use: [MS-SMB2] 3.3.1.1 and 3.3.5.2.3.
+//! Message ids that a client may use: [MS-SMB2] 3.3.1.1 and 3.3.5.2.3.
 
-/// Why a message id was refused. Either way the client has lost count.
+/// Reason for refusing a message id. In both cases the client has lost count.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SequenceError {
     /// The id, or one that its credit charge covers, is below or above the window.
     OutsideWindow {
-        /// The id of the request.
+        /// Message id of the request.
         message_id: u64,
     },
     /// The id was used before.
     UsedTwice {
-        /// The id of the request.
+        /// Message id of the request.
         message_id: u64,
     },
 }
@@ -30,10 +30,10 @@ pub struct CommandSequenceWindow {
 }
 
 impl CommandSequenceWindow {
-    /// The window of a new connection: id 0 alone.
+    /// Makes the window of a new connection: id 0 alone.
     ///
     /// # Panics
-    /// If `max`, the span that the window may reach, is zero.
+    /// If `max`, the largest span of the window, is zero.
     #[must_use]
     pub fn new(max: u32) -> Self {
         assert!(max > 0, "a connection needs one credit to begin");
@@ -41,10 +41,10 @@ impl CommandSequenceWindow {
         Self { first: 0, span: 1, unused: 1, max, used: vec![0; words] }
     }
 
-    /// Takes the ids of a request: `message_id` and the `charge - 1` after it.
+    /// Consumes the ids of a request: `message_id` and the `charge - 1` after it.
     ///
     /// # Errors
-    /// If one of them is not the client's to use. Nothing is consumed then.
+    /// If the client may not use one of them. Nothing is consumed then.
     pub fn consume(&mut self, message_id: u64, charge: u16) -> Result<(), SequenceError> {
         let count = u64::from(charge.max(1));
         let outside = SequenceError::OutsideWindow { message_id };
@@ -71,7 +71,7 @@ impl CommandSequenceWindow {
         assert!(self.span <= self.max, "more credits granted than the window holds");
     }
 
-    /// The figures from which `qos::grant` decides.
+    /// Returns the figures for `qos::grant`.
     #[must_use]
     pub fn figures(&self) -> qos::Window {
         qos::Window { unused: self.unused, span: self.span, max: self.max }
@@ -146,9 +146,11 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain set of the ids that the client holds.
+        /// Compares the window with a plain set of the ids that the client holds.
         #[test]
-        fn agrees_with_a_set(steps in prop::collection::vec((0_u64..80, 0_u16..5, 0_u16..9), 1..200)) {
+        fn agrees_with_a_set(
+            steps in prop::collection::vec((0_u64..80, 0_u16..5, 0_u16..9), 1..200),
+        ) {
             let mut window = CommandSequenceWindow::new(64);
             let mut held: std::collections::BTreeSet<u64> = [0].into();
             let mut next = 1_u64;

@@ -12,19 +12,18 @@ use crate::model::memory_account::Charge;
 use crate::model::reject::Reject;
 use crate::model::tree_connect::TreeConnect;
 
-/// Channels that a session may have, those included that are being bound. Windows has the same limit,
-/// and more connections between two machines make nothing faster.
+/// Highest number of channels of a session, including those being bound. Windows has the same
+/// limit, and more connections between two machines do not increase the throughput.
 pub const CHANNELS_MAX: usize = 32;
 
-/// Tree connects that a session may have.
+/// Highest number of tree connects of a session.
 pub const TREE_CONNECTS_MAX: usize = 4_096;
 
-/// Bytes that a session takes: itself, its account, keys and channels, and its places in the
-/// tables.
+/// Memory of a session in bytes: itself, its account, keys and channels, and its entries in tables.
 pub(crate) const SESSION_BYTES: usize = 6 * 1024;
 
-/// Bytes that it takes while its user has not authenticated: what the client has sent is kept until
-/// then, for the proof is over all of it.
+/// Memory of a session in bytes until its user has authenticated: the messages of the client are
+/// kept until then, because the proof covers all of them.
 pub(crate) const SETUP_BYTES: usize = 24 * 1024;
 
 /// `Session.State`.
@@ -32,25 +31,25 @@ pub(crate) const SETUP_BYTES: usize = 24 * 1024;
 pub enum SessionState {
     /// The first authentication is not finished.
     InProgress,
-    /// In use.
+    /// Requests of the session are served.
     Valid,
-    /// Must authenticate again before anything else.
+    /// The client must authenticate again before any other request.
     Expired,
-    /// Logged off; kept only until the response to that is signed.
+    /// Logged off; kept only to sign the response to the LOGOFF.
     Ended,
 }
 
-/// `Session`.
+/// `Session` of [MS-SMB2] 3.3.1.8.
 #[derive(Debug)]
 pub struct Session {
     /// `Session.SessionId`.
     pub session_id: u64,
     /// `Session.State`.
     pub state: SessionState,
-    /// Who it is; nobody before the first authentication is done.
+    /// Account of the user; none before the first authentication is done.
     pub account: Option<Arc<Account>>,
-    /// [`Account::identity`] of the user whose keys the session has. It can be nobody's for a while, and is
-    /// never another user's.
+    /// [`Account::identity`] of the user whose keys the session has; none for a guest's session. A
+    /// later authentication may make the user a guest for a while, but never another user.
     pub owner: Option<String>,
     /// `Session.IsAnonymous`.
     pub is_anonymous: bool,
@@ -58,53 +57,54 @@ pub struct Session {
     pub signing_required: bool,
     /// `Session.EncryptData`.
     pub encrypt_data: bool,
-    /// Keys for the cipher, if one was negotiated.
+    /// Keys for encryption, if a cipher was negotiated.
     pub sealing: Option<Sealing>,
-    /// What its first connection negotiated: `Session.Connection` may be gone, and further ones must
-    /// agree with it.
+    /// Results of NEGOTIATE on the first connection. `Session.Connection` may be gone, and further
+    /// channels must agree with these.
     pub negotiated: Arc<Negotiated>,
-    /// `Session.SigningKey`: that of the first channel, which outlives it; none for guests and
+    /// `Session.SigningKey`, made for the first channel, which it outlives; none for guests and
     /// anonymous users.
     pub signing_key: Option<Arc<SigningKey>>,
     /// `Session.ChannelList`, and the connections that are being bound.
     pub channels: Vec<Channel>,
     /// `Session.TreeConnectTable`.
     pub tree_connects: FxHashMap<u32, TreeConnect>,
-    /// The next tree id to try.
+    /// Next tree id to try.
     pub next_tree_id: u32,
-    /// Where its user's requests are counted.
+    /// Entry of its user in the counters of requests.
     pub counted: trace::PartyId,
-    /// The memory that it takes, without its tree connects and opens.
+    /// Memory charged for the session, without its tree connects and opens.
     pub memory: Charge,
 }
 
-/// A session's binding to a connection.
+/// Binding of a session to a connection.
 #[derive(Debug)]
 pub struct Channel {
     /// `Channel.Connection`.
     pub connection: ConnectionId,
-    /// `Channel.SigningKey`; none for guests and anonymous users, and while it is being bound.
+    /// `Channel.SigningKey`; none for guests and anonymous users, and while the channel is being
+    /// bound.
     pub signing_key: Option<Arc<SigningKey>>,
-    /// The authentication that is going on: the first, or a later one.
+    /// State of an unfinished authentication, the first or a later one.
     pub acceptor: Option<Box<auth::Acceptor>>,
-    /// The user has authenticated on this connection, too. Before that nothing but SESSION_SETUP is
-    /// served on it for the session.
+    /// True once the user has authenticated on this connection. Until then the session accepts only
+    /// SESSION_SETUP on it.
     pub is_bound: bool,
 }
 
-/// The keys of an encrypted session, in both directions.
+/// Keys of a session for encryption in both directions.
 #[derive(Debug)]
 pub struct Sealing {
     /// `Session.EncryptionKey`: from the server to the client.
     pub seal: Arc<TransformKey>,
     /// `Session.DecryptionKey`: from the client to the server.
     pub open: Arc<TransformKey>,
-    /// Nonces for `seal`.
+    /// Nonces for `seal`, each used once.
     pub nonces: NonceCounter,
 }
 
 impl Session {
-    /// A session whose authentication begins on `connection`.
+    /// Makes a session whose authentication begins on `connection`.
     #[must_use]
     pub fn new(
         session_id: u64,
@@ -133,44 +133,44 @@ impl Session {
         }
     }
 
-    /// The session's channel on a connection, if it is bound to it.
+    /// Returns the session's channel on a connection, if bound.
     #[must_use]
     pub fn channel(&self, connection: ConnectionId) -> Option<&Channel> {
         self.bound_channels().find(|channel| channel.connection == connection)
     }
 
-    /// The channels that requests may come over.
+    /// Returns the channels that accept requests.
     pub fn bound_channels(&self) -> impl Iterator<Item = &Channel> {
         self.channels.iter().filter(|channel| channel.is_bound)
     }
 
-    /// The channel on a connection, also one that is being bound.
+    /// Returns the channel on a connection, bound or being bound.
     pub fn channel_mut(&mut self, connection: ConnectionId) -> Option<&mut Channel> {
         self.channels.iter_mut().find(|channel| channel.connection == connection)
     }
 
-    /// The key that signs what travels on a connection.
+    /// Returns the key that signs messages on a connection.
     #[must_use]
     pub fn signing_key(&self, connection: ConnectionId) -> Option<&Arc<SigningKey>> {
         self.channel(connection)?.signing_key.as_ref()
     }
 
-    /// True for a user's session, false for that of a guest or of nobody in particular.
+    /// True for a user's session, false for one of a guest or an anonymous user.
     #[must_use]
     pub fn is_users(&self) -> bool {
         self.signing_key.is_some()
     }
 
-    /// The account.
+    /// Returns the account of the session's user.
     ///
     /// # Panics
-    /// Before the first authentication: `scope` lets nobody here until then.
+    /// Before the first authentication: `scope` admits no request until then.
     #[must_use]
     pub fn account(&self) -> &Arc<Account> {
         self.account.as_ref().expect("a valid session has an account")
     }
 
-    /// Returns what part of a file's places the user may take.
+    /// Returns the share of a record's room that the user may take.
     #[must_use]
     pub fn standing(&self) -> Standing {
         match self.is_anonymous || self.account().is_guest {
@@ -179,7 +179,7 @@ impl Session {
         }
     }
 
-    /// A tree id that is not in use.
+    /// Returns an unused tree id.
     ///
     /// # Errors
     /// If the session has [`TREE_CONNECTS_MAX`] already.

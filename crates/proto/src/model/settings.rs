@@ -1,4 +1,4 @@
-//! What the administrator decided, as far as the protocol needs it.
+//! Settings of the administrator for the protocol.
 
 use std::sync::Arc;
 
@@ -6,62 +6,62 @@ use dtyp::Guid;
 
 use crate::model::logon_throttle::ThrottleSettings;
 
-/// Which breaks are told again, if one channel does not take them: [MS-SMB2] 3.3.4.6, 3.3.4.7.
+/// Breaks to repeat on another channel if one does not confirm them: [MS-SMB2] 3.3.4.6, 3.3.4.7.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BreakRetry {
-    /// All, as the specification has it.
+    /// All breaks, as the specification has it.
     All,
-    /// Those of leases. One of an oplock is told once, on the newest channel, as by Windows.
+    /// Breaks of leases. A break of an oplock is sent once, on the newest channel, as by Windows.
     LeasesOnly,
-    /// None: nobody tells what channels take.
+    /// None: the operating system does not report confirmations.
     Never,
 }
 
-/// Whether something is offered, asked for or insisted upon.
+/// Setting for an optional feature of the protocol.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Policy {
-    /// Not even if the client asks.
+    /// Never, even at the client's request.
     Off,
-    /// If the client wants it.
+    /// At the client's request only.
     #[default]
     Enabled,
-    /// Whenever the client can.
+    /// With every client that is capable of it.
     Desired,
-    /// Or the client is refused.
+    /// Always: other clients are refused.
     Required,
 }
 
-/// What `map to guest` does with a logon that failed.
+/// `map to guest`: failed logons that become guests.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum MapToGuest {
-    /// It fails.
+    /// None: every failed logon fails.
     #[default]
     Never,
-    /// A user that does not exist becomes the guest.
+    /// Logons of a user that does not exist.
     BadUser,
-    /// A wrong password makes the guest, too.
+    /// Logons with a wrong password, too.
     BadPassword,
 }
 
-/// The settings of a server. They may be replaced while it runs; a connection keeps what it
-/// negotiated.
+/// Settings of a server. They may be replaced while it runs; a connection keeps the results of its
+/// NEGOTIATE.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// `ServerGuid`.
+    /// `ServerGuid` of [MS-SMB2] 3.3.1.5.
     pub server_guid: Guid,
-    /// NetBIOS name, as NTLM and srvsvc tell it.
+    /// NetBIOS name, as in NTLM and srvsvc.
     pub netbios_name: String,
-    /// Workgroup or domain.
+    /// Workgroup or domain of the server.
     pub workgroup: String,
     /// DNS name of the host.
     pub dns_name: String,
     /// DNS domain of the host.
     pub dns_domain: String,
-    /// The lowest dialect offered.
+    /// Lowest dialect that is offered.
     pub dialect_min: wire::Dialect,
-    /// The highest dialect offered.
+    /// Highest dialect that is offered.
     pub dialect_max: wire::Dialect,
-    /// `server signing`.
+    /// `server signing`, for all connections.
     pub signing: Policy,
     /// `server smb encrypt`, for the whole server.
     pub encryption: Policy,
@@ -69,53 +69,54 @@ pub struct ServerSettings {
     pub ciphers: Vec<crypto::Cipher>,
     /// Signing algorithms offered, best first: [MS-SMB2] 2.2.3.1.7.
     pub signing_algorithms: Vec<crypto::SigningAlgorithm>,
-    /// `map to guest`.
+    /// `map to guest`: failed logons that become guests.
     pub map_to_guest: MapToGuest,
-    /// How fast passwords may be guessed.
+    /// Limit on the rate of password guesses.
     pub logon_throttle: ThrottleSettings,
     /// `server multi channel support`: IsMultiChannelCapable of [MS-SMB2] 3.3.1.5.
     pub multi_channel: bool,
-    /// Offer the POSIX extensions of 3.1.1.
+    /// True to offer the POSIX extensions of 3.1.1.
     pub posix_extensions: bool,
-    /// There are shares that are continuously available, and opens of them are kept beyond the server:
+    /// True if some share is continuously available, so that opens may survive the server:
     /// SMB2_GLOBAL_CAP_PERSISTENT_HANDLES.
     pub persistent_handles: bool,
-    /// MaxReadSize in bytes.
+    /// `MaxReadSize` of [MS-SMB2] 2.2.4, in bytes.
     pub max_read_size: u32,
-    /// MaxWriteSize in bytes.
+    /// `MaxWriteSize` of [MS-SMB2] 2.2.4, in bytes.
     pub max_write_size: u32,
-    /// MaxTransactSize in bytes.
+    /// `MaxTransactSize` of [MS-SMB2] 2.2.4, in bytes.
     pub max_transact_size: u32,
-    /// Credits that a connection may hold.
+    /// Highest number of credits that a connection may hold.
     pub credits_max: u32,
-    /// Credits that all connections may hold together; 0 for no such limit.
+    /// Highest number of credits of all connections together; 0 for no such limit.
     pub credits_total: u32,
-    /// Bytes of memory that a client may take: `max client memory`.
+    /// `max client memory`: bytes of memory that a client may take.
     pub client_memory_max: usize,
-    /// Bytes that it may take while no user has logged on: `max guest memory`.
+    /// `max guest memory`: bytes that it may take while no user has logged on.
     pub guest_memory_max: usize,
-    /// `smbd:FSCTL_SMBTORTURE`: the control codes with which tests make the server behave oddly.
+    /// `smbd:FSCTL_SMBTORTURE`: true to serve the control codes by which tests change the server's
+    /// behavior.
     pub smbtorture_hooks: bool,
-    /// What a client repeats is done once: CREATEs are known by their CreateGuid, and requests of an
-    /// earlier channel sequence change nothing. No parameter switches that off; tests do, to see that
-    /// it matters.
+    /// True if replayed requests are executed once: CREATEs are known by their CreateGuid, and
+    /// requests of an earlier channel sequence change nothing. No parameter sets it to false; tests
+    /// do, to prove its effect.
     pub replay_detection: bool,
-    /// Which breaks are told again on another channel: `smb2 disable oplock break retry`.
+    /// `smb2 disable oplock break retry`: breaks to repeat on another channel.
     pub break_retry: BreakRetry,
-    /// `IsDfsCapable`: a share is the root of a DFS namespace.
+    /// `IsDfsCapable`: true if a share is the root of a DFS namespace.
     pub dfs: bool,
-    /// A LOCK that is repeated is done once: the opposite of
-    /// `smb2 disable lock sequence checking`.
+    /// True if a replayed LOCK is executed once: the opposite of `smb2 disable lock sequence
+    /// checking`.
     pub lock_sequence_checking: bool,
-    /// CHANGE_NOTIFY is offered.
+    /// True if CHANGE_NOTIFY is served.
     pub change_notify: bool,
-    /// `smb2 leases`: leases are granted.
+    /// `smb2 leases`: true if leases are granted.
     pub leases: bool,
-    /// `smb3 directory leases`: leases are granted on directories, too.
+    /// `smb3 directory leases`: true if leases are granted on directories, too.
     pub directory_leases: bool,
-    /// When the server started: ServerStartTime is not told (zero), but srvsvc's clock needs one.
+    /// Time of the server's start, for srvsvc's clock. ServerStartTime is always zero.
     pub started: dtyp::FileTime,
-    /// What srvsvc and wkssvc tell.
+    /// Shares, sessions and users that srvsvc and wkssvc report.
     pub catalogue: Arc<dyn CatalogueDebug>,
 }
 

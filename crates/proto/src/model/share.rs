@@ -12,59 +12,60 @@ use crate::model::settings::Policy;
 /// A share that a tree connect leads to.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// Its name as configured.
+    /// Name of the share as configured.
     pub name: String,
-    /// The name by which the client reached it, which may stand for others.
+    /// Name by which the client connected; one such name may lead to different shares.
     pub requested_name: String,
-    /// Comment that browsing clients are shown.
+    /// Comment for clients that list shares.
     pub comment: String,
-    /// Its root; the pipe share has none.
+    /// Root of the share; IPC$ has none.
     pub root: Option<RootId>,
-    /// Whose rights the kernel checks: the account's, or those of `force user`.
+    /// User whose rights the kernel checks: the account's, or `force user`.
     pub user: UserId,
-    /// Rights that the share grants this user at most.
+    /// Highest rights that the share grants this user.
     pub access_max: AccessMask,
-    /// `smb encrypt` of the share.
+    /// `smb encrypt`, for this share.
     pub encryption: Policy,
-    /// Names are compared with case.
+    /// True if names are compared with case.
     pub case_sensitive: bool,
-    /// Opens survive their connection: `durable handles`.
+    /// `durable handles`: true if opens may survive their connection.
     pub durable_handles: bool,
-    /// `Share.IsCA`: opens survive the server, too: `smb3 share cap:continuous availability`.
+    /// `Share.IsCA`: true if opens may survive the server, too (`smb3 share cap:continuous
+    /// availability`).
     pub is_ca: bool,
-    /// What clients may keep of files at their side: `oplocks`.
+    /// `oplocks`: highest rights to cache files.
     pub caching_max: Caching,
-    /// Several clients may keep what they read of one file: `level2 oplocks`.
+    /// `level2 oplocks`: true if several clients may cache reads of one file.
     pub shared_reading: bool,
-    /// `Share.IsDfs`: it is the root of a DFS namespace: `msdfs root`.
+    /// `Share.IsDfs`: true for the root of a DFS namespace (`msdfs root`).
     pub is_dfs_root: bool,
-    /// What they may keep of directories: `smb3 directory leases`.
+    /// `smb3 directory leases`: highest rights to cache directories.
     pub directory_caching_max: Caching,
     /// `csc policy`, as the ShareFlags of [MS-SMB2] 2.2.10.
     pub caching: u32,
-    /// Extended attributes are kept.
+    /// True if extended attributes are supported.
     pub extended_attributes: bool,
-    /// Files may have named streams.
+    /// True if files may have named streams.
     pub named_streams: bool,
-    /// Names that do not exist for clients.
+    /// Patterns of names that clients cannot see.
     pub veto_files: Vec<NameExpression>,
-    /// Every WRITE reaches stable storage before it is answered.
+    /// True if every WRITE reaches stable storage before its response.
     pub sync_always: bool,
-    /// What Apple's clients are told; nothing where their extensions are not served.
+    /// Settings for Apple's clients; none if their extensions are not served.
     pub apple: Option<AppleShare>,
-    /// Where its root is, from the root of the host's file system.
+    /// Path of the share's root, from the root of the host's file system.
     pub folder: ObjectPath,
-    /// Changes that other programs make in it are told, too.
+    /// True if changes by other programs are reported, too.
     pub kernel_change_notify: bool,
-    /// The classes of the requests of whoever connects to it.
+    /// Classes for the requests of all its clients.
     pub classes: Arc<qos::Membership>,
 }
 
 /// A share as Apple's clients see it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AppleShare {
-    /// The model of the server that a Finder shows.
+    /// Model of the server for the Finder's icon.
     pub model: String,
-    /// May hold backups: FLUSH reaches the disk.
+    /// True if it may hold backups: FLUSH then reaches the disk.
     pub full_sync: bool,
 }

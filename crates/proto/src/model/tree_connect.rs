@@ -8,11 +8,10 @@ use qos::Membership;
 use crate::model::memory_account::Charge;
 use crate::model::share::Share;
 
-/// Bytes that a tree connect takes: itself, what is known of its share, and its places in the
-/// tables.
+/// Memory of a tree connect in bytes: itself, its share's settings, and its entries in tables.
 pub(crate) const TREE_CONNECT_BYTES: usize = size_of::<TreeConnect>() + size_of::<Share>() + 1_024;
 
-/// `TreeConnect`.
+/// `TreeConnect` of [MS-SMB2] 3.3.1.9.
 #[derive(Debug)]
 pub struct TreeConnect {
     /// `TreeConnect.TreeId`.
@@ -21,18 +20,18 @@ pub struct TreeConnect {
     pub share: Arc<Share>,
     /// `TreeConnect.MaximalAccess`.
     pub maximal_access: AccessMask,
-    /// Requests must come encrypted.
+    /// True if requests must be encrypted.
     pub encrypt_data: bool,
-    /// Where its requests are counted.
+    /// Entry of its share in the counters of requests.
     pub counted: trace::PartyId,
-    /// The classes of its requests.
+    /// Classes for the requests of the tree connect.
     pub classes: Arc<Membership>,
-    /// The memory that it takes.
+    /// Memory charged for the tree connect.
     pub memory: Charge,
 }
 
 impl TreeConnect {
-    /// Whether this is IPC$.
+    /// True for the tree connect to IPC$.
     #[must_use]
     pub fn is_pipe(&self) -> bool {
         self.share.root.is_none()

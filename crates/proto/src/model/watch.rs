@@ -1,4 +1,4 @@
-//! What an open keeps of the changes in its directory.
+//! Changes in a watched directory, kept by its open.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,65 +14,67 @@ use crate::model::memory_account::{Charge, MemoryAccount};
 use crate::model::passages::Verdict;
 use crate::model::reject::Reject;
 
-/// Bytes that a watch keeps at most, however much its first request asks for: as much as a client
-/// gets for one credit.
+/// Highest size of a watch in bytes, whatever its first request demands: the payload that one
+/// credit covers.
 pub(crate) const BYTES_MAX: usize = 65_536;
 
-/// Bytes of a watch without its directory's path and its changes: itself, and its place in the
-/// tables of whoever sees the changes.
+/// Memory of a watch in bytes, without its directory's path and its changes: itself, and its
+/// entries in the tables of change reporters.
 const WATCH_BYTES: usize = size_of::<Watch>() + 1_024;
 
-/// The changes in a directory that no CHANGE_NOTIFY has told yet.
+/// Changes in a directory that no CHANGE_NOTIFY has reported yet.
 ///
-/// Filter, depth and size are those of the first request on the open, as in Windows; the later
-/// requests' are not looked at.
+/// Filter, depth and size are those of the first request on the open, as in Windows; those of later
+/// requests are ignored.
 #[derive(Debug)]
 pub struct Watch {
     pub(crate) filter: CompletionFilter,
     pub(crate) recursive: bool,
     /// The directory, from the root of the host's file system.
     pub(crate) directory: ObjectPath,
-    /// The directory is gone, or goes when its last open is closed.
+    /// True if the directory is gone or delete pending.
     pub(crate) is_delete_pending: bool,
-    /// When others knew of it: changes that had happened by then are not told.
+    /// Time from which other workers report changes; earlier changes are not reported.
     pub(crate) begun_at: Option<Duration>,
     bytes_max: usize,
-    /// Bytes that `events` have when they travel.
+    /// Length of `events` in a response.
     bytes: usize,
     events: Vec<Event>,
-    /// Changes below a directory that the user may be unable to enter, and all later ones: they
-    /// are told in order.
+    /// Changes below a directory that the user may be unable to enter, and all later ones: changes
+    /// are reported in order.
     unjudged: VecDeque<Event>,
     unjudged_bytes: usize,
-    /// More happened than fits: the client has to look for itself.
+    /// True if more happened than fits: the client must list the directory itself.
     overflowed: bool,
-    /// The memory that it takes.
+    /// Memory charged for the watch and its changes.
     memory: Charge,
 }
 
-/// Answer to a CHANGE_NOTIFY.
+/// Contents of a response to CHANGE_NOTIFY.
 #[derive(Debug)]
 pub(crate) struct Told {
     /// STATUS_NOTIFY_ENUM_DIR, without changes, where they do not fit.
     pub(crate) status: NtStatus,
-    /// Changes in their order.
+    /// Changes in the order in which they happened.
     pub(crate) changes: NotifyInformationList,
 }
 
-/// One change, as the client will see it.
+/// One change, in the form that the client will get.
 #[derive(Debug)]
 struct Event {
     action: NotifyAction,
-    /// Relative to the directory, UTF-16LE.
+    /// Name relative to the directory, in UTF-16LE.
     name: Vec<u8>,
-    /// Directory of the name, relative to the watched one; empty for that one, and once the change
-    /// is permitted.
+    /// Directory of the name, relative to the watched one; empty for the watched one itself, and
+    /// once the change is permitted.
     directory: String,
 }
 
 impl Watch {
+    /// Begins to watch a directory.
+    ///
     /// # Errors
-    /// The client has its limit of memory.
+    /// If the client has reached its memory limit.
     pub(crate) fn new(
         directory: ObjectPath,
         filter: CompletionFilter,
@@ -98,12 +100,12 @@ impl Watch {
         })
     }
 
-    /// Whether there is nothing to tell.
+    /// True if there are no changes to report.
     pub(crate) fn is_quiet(&self) -> bool {
         self.events.is_empty() && !self.overflowed
     }
 
-    /// Keeps a change, if the client wants to know it, until [`Watch::judge`] permits it. Vetoed
+    /// Queues a change that passes the client's filter, until [`Watch::judge`] permits it. Vetoed
     /// names are left out; a rename from or to one adds or removes the other name.
     pub(crate) fn note(&mut self, change: &HostChange, vetoed: &[NameExpression]) {
         let is_hidden = |path: &ObjectPath| self.is_vetoed(path, vetoed);
@@ -156,8 +158,8 @@ impl Watch {
                 self.push(old, path, name_filter);
                 self.push(new, to, name_filter);
                 if !change.is_directory && !self.filter.intersects(name_filter) {
-                    // Windows tells those who watch attributes and not names that a renamed file
-                    // has changed, because its archive bit may have.
+                    // A watch for attributes without names gets a modification of the renamed file
+                    // from Windows, because a rename may change the archive bit.
                     let attributes = CompletionFilter::ATTRIBUTES | CompletionFilter::CREATION;
                     self.push(NotifyAction::MODIFIED, to, attributes);
                 }
@@ -180,7 +182,7 @@ impl Watch {
         let mut last = self.unjudged.back().or_else(|| self.events.last()).into_iter();
         let is_last = last.any(|it| (it.action, &it.name) == (action, &event.name));
         if action == NotifyAction::MODIFIED && is_last {
-            return; // A client that looks once sees both.
+            return; // A client that reads the file once sees both changes.
         }
         self.unjudged_bytes += event.name.len() + event.directory.len();
         if self.unjudged_bytes > BYTES_MAX {
@@ -231,7 +233,7 @@ impl Watch {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the memory of the watch in bytes.
     fn memory_wanted(&self) -> usize {
         let path = self.directory.as_str().len();
         let events = self.events.capacity() + self.unjudged.capacity();
@@ -245,7 +247,7 @@ impl Watch {
     }
 
     /// Returns the directory and the name of a path, both relative to the watched directory; none
-    /// if the path does not lie in that. The directory does not lie in itself.
+    /// for a path outside of it, or for the directory itself.
     fn relative_name(&self, path: &ObjectPath) -> Option<(String, String)> {
         let below = path.relative_to(&self.directory)?;
         if below.is_empty() || (!self.recursive && below.contains('/')) {
@@ -257,8 +259,8 @@ impl Watch {
         Some((directory.to_owned(), name))
     }
 
-    /// Tells all that there is to tell, in `length` bytes at most: nothing if all is quiet, and
-    /// NOTIFY_ENUM_DIR if it does not fit.
+    /// Takes all changes, in at most `length` bytes: none if there are none, and NOTIFY_ENUM_DIR if
+    /// they do not fit.
     pub(crate) fn take(&mut self, length: u32) -> Option<Told> {
         if self.is_quiet() {
             return None;
@@ -287,7 +289,7 @@ impl Watch {
     }
 }
 
-/// The filter that a new or removed name matches.
+/// Returns the filter that matches a new or removed name.
 fn name_filter(path: &ObjectPath, is_directory: bool) -> CompletionFilter {
     if path.stream().is_some() {
         CompletionFilter::STREAM_NAME

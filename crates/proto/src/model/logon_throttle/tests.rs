@@ -28,10 +28,10 @@ fn seconds(seconds: u64) -> Duration {
 
 const SETTINGS: ThrottleSettings =
     ThrottleSettings { delays: true, failures_max: 0, refusal_time: Duration::from_secs(300) };
-/// A machine is never just started.
+/// A time long after the machine's start.
 const NOW: Duration = Duration::from_secs(1_000_000);
 
-/// One logon fails.
+/// Begins a logon and lets it fail.
 fn fail(throttle: &LogonThrottle, now: Duration, client: SocketAddr, user: &str) -> Admission {
     let admission = throttle.begin(&SETTINGS, now, client, user);
     throttle.fail(&SETTINGS, now, client, user);
@@ -66,7 +66,7 @@ fn nobody_waits_longer_than_clients_do() {
     let refused = admissions.iter().filter(|it| **it == Admission::Refused).count();
     assert_eq!(refused, 72, "8 at once and 20 that wait");
     assert_eq!(admissions[27], Admission::After(seconds(20)));
-    // From then on one proof is looked at every ten seconds.
+    // From then on one proof is checked every ten seconds.
     let looked_at = (1..=100).filter(|second| {
         fail(&throttle, NOW + seconds(*second), client, "x") != Admission::Refused
     });
@@ -100,7 +100,7 @@ fn what_others_do_makes_a_user_wait_two_seconds_at_most_and_one_who_is_familiar_
     assert_eq!(elsewhere, Admission::After(seconds(2)));
     assert_eq!(throttle.begin(&SETTINGS, NOW, desk, "anna"), Admission::Now);
     assert_eq!(throttle.begin(&SETTINGS, NOW, desk, "berta"), Admission::Refused);
-    // Who guesses the password of somebody familiar waits all the same.
+    // Guesses at a familiar user's password are delayed all the same.
     let guesses: Vec<_> = (0..60).map(|_| fail(&throttle, NOW, desk, "anna")).collect();
     assert_eq!(guesses[59], Admission::Refused);
 }
