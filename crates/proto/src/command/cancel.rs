@@ -9,14 +9,14 @@ use crate::engine::server::Server;
 use crate::model::reject::Reject;
 use crate::model::request_id::RequestId;
 
-/// Ends a request that waits for something without an end, or for its turn. CANCEL itself has no response, whether
-/// it finds its request or not.
+/// Ends a request that waits for an event or is throttled. CANCEL itself has no response, even if
+/// it finds no request.
 ///
-/// What waits for the store or another process is left alone: its answer is on its way, and
+/// A request that waits for the store or another process goes on: its reply is certain, and
 /// [MS-SMB2] lets a server finish it.
 pub(crate) fn cancel(server: &mut Server, incoming: &Incoming) {
     let Some(id) = find(server, incoming) else { return };
-    // A LOCK that was asked for over a lost channel, and again over this one, is one to its client.
+    // A LOCK sent over a lost channel, and again over this one, is one request to its client.
     for id in [id].into_iter().chain(find_same(server, id)) {
         end(server, incoming, id);
     }
@@ -24,7 +24,7 @@ pub(crate) fn cancel(server: &mut Server, incoming: &Incoming) {
 
 fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
     server.forget_held(incoming.now, id);
-    // What went on because another was cancelled may have ended.
+    // A request that resumed when another one was canceled may have ended.
     let Some(waiting) = server.in_flight.remove(&id) else { return };
     if let Some(file) = waiting.pending.waits_for() {
         server.globals.files.forget_waiting(file, id);
@@ -35,19 +35,19 @@ fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
     let mut chain = waiting.chain;
     let body = error_body(Reject::Cancelled.status());
     server.respond(&mut chain, &waiting.incoming, waiting.async_id, body);
-    // What stands behind it in its compound goes on.
+    // Resumes the next requests of the compound.
     server.run(chain, trace::Request::default(), incoming.now);
 }
 
 fn find(server: &Server, incoming: &Incoming) -> Option<RequestId> {
     let header = &incoming.header;
-    // A CLOSE that is given up would leave its open behind.
+    // A canceled CLOSE would leave its open behind.
     let waits = |waiting: &InFlight| {
         (waiting.is_suspended && waiting.incoming.header.command != Command::CLOSE)
             || waiting.held.is_some()
     };
     let suspended = server.in_flight.iter().filter(|(_, waiting)| waits(waiting));
-    // [MS-SMB2] 3.2.4.24: it names the session of the request, with whose key it is signed.
+    // [MS-SMB2] 3.2.4.24: CANCEL names the session of its request, whose key signs it.
     let mut of_connection = suspended.filter(|(_, waiting)| {
         waiting.chain.connection == incoming.connection
             && waiting.incoming.header.session_id == header.session_id
@@ -60,7 +60,7 @@ fn find(server: &Server, incoming: &Incoming) -> Option<RequestId> {
     found.map(|(id, _)| *id)
 }
 
-/// The requests that wait for the same LOCK as another one.
+/// Returns the requests that wait for the same LOCK as another one.
 fn find_same(server: &Server, id: RequestId) -> Vec<RequestId> {
     let Some(lock) =
         server.in_flight.get(&id).and_then(|it| it.pending.downcast_ref::<lock::Pending>())

@@ -1,7 +1,7 @@
 //! SMB2 CHANGE_NOTIFY: [MS-SMB2] 3.3.5.19, [MS-FSA] 2.1.5.11.
 //!
 //! The first request on an open begins a [`Watch`], which collects changes until the open is
-//! closed; a request takes what was collected, or waits for the next change. Changes come from the
+//! closed; a request takes the collected changes, or waits for the next one. Changes come from the
 //! handlers that make them, and from other workers and programs of the host through
 //! `Server::handle_changes`; both reach the watches in `watches::tell`.
 
@@ -34,11 +34,11 @@ pub struct Pending {
     output_buffer_length: u32,
 }
 
-/// Directories that a client may watch at once. Each watch keeps
+/// Highest number of directories that a client may watch at once. Each watch keeps
 /// [`BYTES_MAX`](crate::model::watch::BYTES_MAX) at most.
 const WATCHES_MAX: usize = 4_096;
 
-/// The same for guests, and nobody in particular. Anyone can be that.
+/// The same for guests and anonymous users. Anyone can be that.
 const GUEST_WATCHES_MAX: usize = WATCHES_MAX / 4;
 
 impl PendingCommand for Pending {
@@ -56,7 +56,7 @@ impl Command for ChangeNotify {
     type Request<'a> = ChangeNotifyRequest;
     type Pending = Pending;
 
-    /// The checks stand in the order of the section.
+    /// Checks the request in the order of [MS-SMB2] 3.3.5.19.
     fn start(
         InOpen { connection, session, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
@@ -113,7 +113,7 @@ fn watches_max(session: &Session) -> usize {
     }
 }
 
-/// Tells what there is to tell, or waits.
+/// Takes the collected changes, or waits if there are none.
 fn answer(open: &mut Open, pending: Pending) -> Result<Step, Reject> {
     let watch = open.file_mut()?.watch.as_mut();
     let watch = watch.expect("the first request began it, and it ends with the open");

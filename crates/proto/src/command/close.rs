@@ -18,19 +18,19 @@ use crate::engine::teardown::Retired;
 use crate::model::open::Target;
 use crate::model::reject::Reject;
 
-/// Ends an open.
+/// Closes an open, and deletes its file if that is pending.
 #[derive(Debug)]
 pub struct Close;
 
-/// How far CLOSE got.
+/// State of a pending CLOSE.
 #[derive(Debug)]
 pub enum Pending {
-    /// Other requests are under way in the open. They began before it ends, and so does what they
-    /// do: their clients get the answers that they would have got a moment before.
+    /// Waits for other requests on the open. They began before CLOSE, so they finish first, and
+    /// their clients get the same responses as a moment before.
     Waiting(CloseFlags),
-    /// The last attributes are being looked up.
+    /// The store reads the attributes for the response.
     Querying,
-    /// The store is closing, and maybe deleting what was marked for it.
+    /// The store closes the file, and removes it if delete pending.
     Closing(Option<Box<Metadata>>, Option<(FileKey, u64)>),
 }
 
@@ -55,7 +55,7 @@ impl Command for Close {
         incoming: &Incoming,
         request: CloseRequest,
     ) -> Result<Step, Reject> {
-        // Once it is closed, nobody knows what it was.
+        // Records the path now: after the close it is unknown.
         if incoming.trace.wants_path()
             && let Ok(file) = scope.open().and_then(|open| open.file())
         {
@@ -73,7 +73,7 @@ impl Command for Close {
         match pending {
             Pending::Waiting(flags) => begin(scope, flags),
             Pending::Querying => {
-                // A file that cannot be asked any more is closed all the same.
+                // Closes a file whose attributes cannot be read all the same.
                 let last = match reply.object() {
                     Ok(ObjectReply::Metadata(metadata)) => Some(metadata),
                     _ => None,
@@ -85,8 +85,8 @@ impl Command for Close {
                     scope.globals.files.deleted(file, stream);
                 }
                 match reply.object() {
-                    // Something came into the directory after it was marked for deletion: then
-                    // it stays, and its handle is closed like any other ([MS-FSA] 2.1.5.5).
+                    // An entry was made in the directory after it became delete pending: then it
+                    // stays, and its handle is closed like any other ([MS-FSA] 2.1.5.5).
                     Ok(_) | Err(Reject::Object(NtStatus::DIRECTORY_NOT_EMPTY)) => {}
                     Err(reject) => return Err(reject),
                 }
@@ -100,8 +100,8 @@ fn begin(mut scope: InTree<'_>, flags: CloseFlags) -> Result<Step, Reject> {
     let in_flight = scope.in_flight;
     let open = scope.open()?;
     let volatile = open.file_id.volatile;
-    // What is suspended waits for something that may never come, and what is held has not begun:
-    // both go on when the open is gone.
+    // A suspended request may wait forever, and a throttled one has not begun: both resume once the
+    // open is gone.
     let is_under_way = |it: &InFlight| {
         !it.is_suspended
             && it.held.is_none()
@@ -132,7 +132,7 @@ fn close(mut scope: InTree<'_>, last: Option<Box<Metadata>>) -> Result<Step, Rej
     })
 }
 
-/// With the last attributes, if they were asked for.
+/// Makes the response, with the last attributes if they were requested.
 fn respond(last: Option<&Metadata>) -> Response {
     let response = last.map_or_else(CloseResponse::default, |metadata| CloseResponse {
         flags: CloseFlags::POSTQUERY_ATTRIB,

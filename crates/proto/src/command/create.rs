@@ -1,9 +1,9 @@
 //! SMB2 CREATE: [MS-SMB2] 3.3.5.9.
 //!
-//! A machine of a few states. The store opens without truncating, so that sharing is judged on the
-//! file that the name leads to before anything of it is lost. A request that has to wait for others
-//! to give way closes what it opened, and begins anew when the file's record has changed: by then
-//! the name may lead elsewhere.
+//! A machine of a few states. The store opens without truncating, so that sharing is checked
+//! against the file that the name leads to before any data is lost. A request that must wait for a
+//! break or a deletion closes its file, and begins again when the file's record has changed: by
+//! then the name may lead elsewhere.
 //!
 //! ```text
 //! request ── validate ──> Opening ── admission ──> (Overwriting ──>) response
@@ -62,40 +62,40 @@ pub(crate) use validate::{is_vetoed, parse_path, parse_posix_path};
 #[derive(Debug)]
 pub struct Create;
 
-/// How far CREATE got.
+/// State of a pending CREATE.
 #[derive(Debug)]
 pub enum Pending {
-    /// The store is opening.
+    /// The store is opening the file.
     Opening(Box<Opening>),
-    /// The store is opening what the client had open before it was disconnected.
+    /// The store reopens the file of a durable open whose client was disconnected.
     Reopening(durable::Reopening),
-    /// What this request opened before is looked at again.
+    /// The store reads the metadata of the open that the replayed request made.
     Replaying(Box<replay::Replaying>),
-    /// Whether the name leads to the file that the lease is on already.
+    /// The store resolves a further name under a lease, which must lead to the lease's file.
     OtherName(LeaseId, Attempt),
-    /// Others have to give way first.
+    /// A break is outstanding, or a pending deletion must finish first.
     Waiting(Waiting),
-    /// The store is emptying the file. The open is in the tables already, so that no other open
-    /// slips in between.
+    /// The store is truncating the file. The open is in the tables already, which keeps a
+    /// conflicting open from being granted meanwhile.
     Overwriting(Box<Overwriting>),
 }
 
-/// What a request that begins has behind it.
+/// Progress of a request before it begins again.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attempt {
     has_waited: bool,
-    /// The name of its lease was looked into.
+    /// True once the file name of its lease was verified.
     lease_is_verified: bool,
 }
 
-/// A request that waits for others.
+/// A request that waits for a break or a deletion.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
     file: FileKey,
     create_name: Option<CreateName>,
 }
 
-/// What was asked for.
+/// Parameters of a request, while the store opens its file.
 #[derive(Debug)]
 pub struct Opening {
     root: object::RootId,
@@ -107,13 +107,13 @@ pub struct Opening {
     contexts: Contexts,
     wish: Wish,
     durable: durable::Asked,
-    /// It is not the first attempt.
+    /// True if the request has waited before.
     has_waited: bool,
-    /// How many files were deleted before this one was opened.
+    /// Number of deletions in the file tables before the file was opened.
     deletions: u32,
 }
 
-/// What was opened, and is being emptied.
+/// An open whose file is being truncated.
 #[derive(Debug)]
 pub struct Overwriting {
     opening: Opening,
@@ -149,7 +149,7 @@ impl PendingCommand for Pending {
                 let effect = Some(Effect::Object { user: reopening.user, op });
                 Abandoned { effect, reject: None }
             }
-            // What is being overwritten is in the tables, and was closed with them.
+            // An open in the state `Overwriting` is in the tables, and closed with them.
             _ => Abandoned::default(),
         }
     }
@@ -165,7 +165,7 @@ impl Command for Create {
         incoming: &Incoming,
         request: CreateRequest<'_>,
     ) -> Result<Step, Reject> {
-        // If it fails, there is no open that has a name.
+        // A CREATE that fails leaves no open with a path.
         if incoming.trace.wants_path() {
             incoming.trace.set_path(dtyp::utf16::decode(request.name).unwrap_or_default());
         }
@@ -205,19 +205,19 @@ impl Command for Create {
 }
 
 impl Pending {
-    /// What the client calls the open that is being made.
+    /// Returns the name of the CREATE whose open is being made.
     fn create_name(&self) -> Option<CreateName> {
         match self {
             Self::Opening(opening) => opening.durable.create_name(),
             Self::Waiting(waiting) => waiting.create_name,
-            // Nothing is begun yet, or the open is there already.
+            // Either no open is begun, or it is in the tables already.
             Self::OtherName(..) | Self::Overwriting(_) | Self::Replaying(_) => None,
             Self::Reopening(reopening) => reopening.create_name(),
         }
     }
 }
 
-/// What can be judged without the file, and then the file is opened.
+/// Checks the request as far as possible without the file, and then opens the file.
 fn begin(
     scope: InTree<'_>,
     incoming: &Incoming,
@@ -234,7 +234,7 @@ fn begin(
     let request = &CreateRequest { name, ..*request };
     let wish = caching::read_wish(request, scope.connection.negotiated())?;
     let durable = durable::Asked::read(request, scope.connection.negotiated(), &share)?;
-    // [MS-SMB2] 3.3.5.9.7: the rest of such a request does not count.
+    // [MS-SMB2] 3.3.5.9.7: the other fields of such a request are ignored.
     if let Some(reconnect) = durable.reconnect {
         let lease = caching::read_lease(request, scope.connection.negotiated())?;
         return durable::reconnect(scope, request, &reconnect, &lease);
@@ -259,7 +259,7 @@ fn begin(
     if let Some(lease) = wish.lease().filter(|_| !attempt.lease_is_verified)
         && scope.globals.files.lease_is_elsewhere(lease, &lease_name(&share, &wanted.path))
     {
-        // Unless this is a further name of the same file.
+        // The lease may still be granted if this is a further name of its file.
         let op = ObjectOp::Lookup { root, path: wanted.path.into() };
         let waiting = Pending::OtherName(lease, attempt);
         return Ok(Step::wait(Effect::Object { user, op }, waiting));
@@ -298,7 +298,8 @@ fn begin(
     Ok(Step::wait(Effect::Object { user, op }, Pending::Opening(Box::new(opening))))
 }
 
-/// The store has opened: judge sharing, enter the open, and go on to overwrite if that is due.
+/// Checks sharing once the store has opened the file, adds the open to the tables, and overwrites
+/// the file if necessary.
 fn opened_by_store(
     mut scope: InTree<'_>,
     incoming: &Incoming,
@@ -322,7 +323,7 @@ fn opened_by_store(
         }
     };
     if !opened.created && scope.globals.files.deletions() != opening.deletions {
-        // The name may lead to nothing by now, and what is open here to a file without a name.
+        // The name may be gone by now, and the file opened here have no name.
         return begin_again(scope, incoming, &opening, &opened, file_id);
     }
     let overwrites = !opened.created && opening.disposition.overwrites();
@@ -359,8 +360,9 @@ fn opened_by_store(
     Ok(Step::wait(effect, Pending::Overwriting(Box::new(overwriting))))
 }
 
-/// [MS-SMB2] 3.3.5.9.8 has a client use a key for one file name. A further name of the same file is
-/// let pass: Linux names its leases after inodes.
+/// Refuses a name that leads to another file than the lease does. [MS-SMB2] 3.3.5.9.8 has a client
+/// use a key for one file name. Further names of the same file are accepted, because Linux clients
+/// derive lease keys from inodes.
 fn verify_lease_name(scope: &InTree<'_>, lease: LeaseId, reply: Reply) -> Result<(), Reject> {
     match reply.object() {
         Ok(ObjectReply::Metadata(metadata))
@@ -372,7 +374,7 @@ fn verify_lease_name(scope: &InTree<'_>, lease: LeaseId, reply: Reply) -> Result
     }
 }
 
-/// Takes an open out again that was entered, and looks for the file by its name once more.
+/// Takes a granted open out of the tables again, and resolves the file's name anew.
 fn begin_again(
     scope: InTree<'_>,
     incoming: &Incoming,
@@ -392,7 +394,7 @@ fn begin_again(
     begin(scope, incoming, &request, again)
 }
 
-/// What the response says that was done.
+/// Returns the action for the response.
 fn create_action(opening: &Opening, created: bool) -> CreateAction {
     match opening.disposition {
         _ if created => CreateAction::CREATED,
@@ -402,15 +404,15 @@ fn create_action(opening: &Opening, created: bool) -> CreateAction {
     }
 }
 
-/// What became of an open beside the others.
+/// Decision on an open beside the existing opens.
 enum Admitted {
     Granted(Granted),
-    /// Others have to give way first, or what was to go with one that gave way has to go.
+    /// Wait: a break is outstanding, or a pending deletion must finish first.
     Waits,
 }
 
-/// [MS-FSA] 2.1.5.1.2.1: read-only files are overwritten by nobody. Hidden and system files are by those
-/// who know; the store judges that, which knows what hides a file.
+/// Refuses to overwrite read-only files: [MS-FSA] 2.1.5.1.2.1. The store checks the rule on hidden
+/// and system files, because it knows the reasons for which a file is hidden.
 fn verify_overwrite(opening: &Opening, opened: &Opened) -> Result<(), Reject> {
     if opened.created || !opening.disposition.overwrites() {
         return Ok(());
@@ -421,7 +423,7 @@ fn verify_overwrite(opening: &Opening, opened: &Opened) -> Result<(), Reject> {
     Ok(())
 }
 
-/// [MS-FSA] 2.1.5.1.2: whether this open may stand beside the others, and what it may keep.
+/// Checks whether this open may exist beside the others, and what it may cache: [MS-FSA] 2.1.5.1.2.
 fn admit(
     scope: &mut InTree<'_>,
     incoming: &Incoming,
@@ -432,7 +434,7 @@ fn admit(
     let overwrites = !opened.created && opening.disposition.overwrites();
     let mut mode = share_mode(opened.granted_access, opening.share_access);
     if overwrites {
-        // Emptying a file is writing to it, whatever rights were asked for.
+        // Overwriting a file writes to it, whatever access the client desires.
         mode.granted_access |= AccessMask::WRITE_DATA;
     }
     let identity = opened.metadata.identity;
@@ -493,7 +495,7 @@ fn admit(
     }
 }
 
-/// The lease on the directory that the client names as its own.
+/// Returns the lease on the parent directory that the client names as its own.
 fn parent_lease(wish: &Wish) -> Option<LeaseId> {
     match wish {
         Wish::Lease { id, parent: Some(key), .. } => Some(LeaseId { client: id.client, key: *key }),
@@ -501,7 +503,8 @@ fn parent_lease(wish: &Wish) -> Option<LeaseId> {
     }
 }
 
-/// `smb2 leases` and `smb3 directory leases`; oplocks are not touched by them.
+/// Returns the rights to cache that `smb2 leases` and `smb3 directory leases` permit. They do not
+/// limit oplocks.
 fn permitted(settings: &ServerSettings, is_directory: bool, wish: &Wish) -> Caching {
     let leases = settings.leases && (settings.directory_leases || !is_directory);
     match wish {
@@ -519,7 +522,7 @@ fn share_mode(granted_access: AccessMask, share_access: ShareAccess) -> ShareMod
     }
 }
 
-/// Makes the Open and enters it.
+/// Makes the Open, and adds it to the tables.
 fn enter(
     scope: &mut InTree<'_>,
     opening: &Opening,
@@ -583,7 +586,7 @@ fn overwritten(scope: InTree<'_>, overwriting: Overwriting, reply: Reply) -> Res
         Ok(other) => panic!("{other:?} does not answer an overwrite"),
         Err(reject) => {
             let mut failed = scope.opens.remove(&file_id.volatile);
-            // Only an open that went well takes the file along when it is closed.
+            // Only a successful open may delete the file at its close.
             if let Some(Open { target: Target::File(file), .. }) = &mut failed {
                 file.delete_on_close = false;
             }
@@ -597,7 +600,8 @@ fn overwritten(scope: InTree<'_>, overwriting: Overwriting, reply: Reply) -> Res
     open.file_mut()?.is_being_made = false;
     scope.globals.report_written(open);
     let action = create_action(&opening, false);
-    // Others may have taken some of it meanwhile, or another open of the lease given it up.
+    // A break may have reduced the caching meanwhile, or another open of the lease acknowledged
+    // one.
     let Held { granted, is_unheard } = Held::read(&scope.globals.files, open)?;
     if is_unheard {
         scope.globals.files.look_again(key(identity));
@@ -624,7 +628,7 @@ fn respond(
     layout(file_id, granted, action, metadata, &contexts)
 }
 
-/// The response: [MS-SMB2] 2.2.14.
+/// Lays out the response: [MS-SMB2] 2.2.14.
 fn layout(
     file_id: FileId,
     granted: &Granted,
@@ -652,7 +656,7 @@ fn layout(
     .naming(file_id)
 }
 
-/// What of the kind of object the options insist on.
+/// Returns the kind of object that the options demand.
 fn kind_wanted(options: CreateOptions) -> KindWanted {
     if options.contains(CreateOptions::DIRECTORY_FILE) {
         KindWanted::Directory

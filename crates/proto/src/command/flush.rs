@@ -17,7 +17,7 @@ use crate::model::reject::Reject;
 #[derive(Debug)]
 pub struct Flush;
 
-/// The store is at it.
+/// The store is flushing the file.
 #[derive(Debug)]
 pub struct Pending;
 
@@ -34,7 +34,7 @@ impl Command for Flush {
         _: FlushRequest,
     ) -> Result<Step, Reject> {
         let Target::File(file) = &open.target else {
-            // What was written to a pipe was consumed when it was written.
+            // Data written to a pipe was consumed at once.
             return Ok(Step::Done(Response::new(&FlushResponse)));
         };
         // For a directory these are the rights to add a file or a directory.

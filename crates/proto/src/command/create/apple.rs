@@ -1,7 +1,8 @@
-//! The create context of Apple's clients: no part of [MS-SMB2]; as Samba's `vfs_fruit` answers it.
+//! The create context of Apple's clients: not part of [MS-SMB2]; answered as by Samba's
+//! `vfs_fruit`.
 //!
-//! A client asks once, with the first file that it opens, and for the rest of its time holds the server
-//! to the answer.
+//! A client sends it once, with the first file that it opens, and relies on the answer until it
+//! disconnects.
 
 use wire::create_context::{
     AppleCapabilities, AppleQuery, AppleRequest, AppleResponse, AppleVolumeCapabilities,
@@ -9,7 +10,8 @@ use wire::create_context::{
 
 use crate::model::share::{AppleShare, Share};
 
-/// What the client is told. With READ_DIRECTORY_ATTRIBUTES in it, listings are as it says from now on.
+/// Makes the answer to a client. READ_DIRECTORY_ATTRIBUTES in it changes the format of later
+/// directory listings.
 pub(super) fn answer(request: AppleRequest, share: &Share, apple: &AppleShare) -> AppleResponse {
     let asks = |what| request.query.contains(what);
     let both = AppleCapabilities::READ_DIRECTORY_ATTRIBUTES;
@@ -24,7 +26,7 @@ pub(super) fn answer(request: AppleRequest, share: &Share, apple: &AppleShare) -
     }
 }
 
-/// Whether the answer changes the form of listings.
+/// True if the answer changes the format of directory listings.
 pub(super) fn changes_listings(response: &AppleResponse) -> bool {
     let capabilities = response.server_capabilities.unwrap_or_default();
     capabilities.contains(AppleCapabilities::READ_DIRECTORY_ATTRIBUTES)

@@ -13,10 +13,10 @@ use crate::model::file_key::key;
 use crate::model::open::Open;
 use crate::model::reject::Reject;
 
-/// What the client wants to keep at its side.
+/// Returns the rights to cache that the client requests.
 ///
-/// A lease needs 2.1, and its second version 3.0; one that the dialect does not have is as if it
-/// were not asked for. Without a context the level for leases means nothing.
+/// A lease needs 2.1, and its second version 3.0; a context that the dialect lacks is ignored.
+/// Without a context, the oplock level for leases requests nothing.
 pub(super) fn read_wish(
     request: &CreateRequest<'_>,
     negotiated: &Negotiated,
@@ -33,7 +33,7 @@ pub(super) fn read_wish(
     })
 }
 
-/// The lease of the context, whatever level the request names.
+/// Returns the lease of the context, whatever oplock level the request has.
 pub(super) fn read_lease(
     request: &CreateRequest<'_>,
     negotiated: &Negotiated,
@@ -59,15 +59,17 @@ fn lease_wish(context: LeaseContext, negotiated: &Negotiated) -> Wish {
     }
 }
 
-/// What an open holds, as its file's record says.
+/// State of an open's caching and durability in its file's record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     pub(super) granted: Granted,
-    /// Some of it is being taken, and the client was not told.
+    /// True if a break is outstanding that the client was not notified of.
     pub(super) is_unheard: bool,
 }
 
 impl Held {
+    /// Reads the state from the record of the open's file.
+    ///
     /// # Errors
     /// If the record cannot be read, or the open is not in it any more.
     pub(super) fn read(files: &Files, open: &Open) -> Result<Self, Reject> {
@@ -87,7 +89,7 @@ impl Held {
     }
 }
 
-/// The level that the response names.
+/// Returns the oplock level for the response.
 pub(super) fn level(granted: &Granted) -> OplockLevel {
     if granted.lease.is_some() {
         return OplockLevel::LEASE;
@@ -95,7 +97,7 @@ pub(super) fn level(granted: &Granted) -> OplockLevel {
     oplock_level(granted.caching)
 }
 
-/// The context of the response.
+/// Returns the lease context of the response.
 pub(super) fn lease_context(lease: &Lease) -> LeaseContext {
     let mut lease_flags = LeaseFlags::empty();
     lease_flags.set(LeaseFlags::BREAK_IN_PROGRESS, lease.cache.breaking.is_some());

@@ -19,14 +19,14 @@ use crate::model::posix;
 use crate::model::reject::Reject;
 use crate::model::share::Share;
 
-/// What the contexts of a request ask for. Unknown ones, and those of features that were not
-/// negotiated, are ignored, as the section says.
+/// Create contexts of a request. Unknown ones, and those of features that were not negotiated, are
+/// ignored, as [MS-SMB2] 3.3.5.9 demands.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contexts {
     pub(super) extended_attributes: Vec<ExtendedAttribute>,
     pub(super) security: Option<Bytes>,
     pub(super) allocation_size: u64,
-    /// Which version of the file is wanted, if not the one that there is now.
+    /// Time of the requested snapshot; none for the current file.
     pub(super) snapshot: Option<FileTime>,
     maximal_access: Option<QueryMaximalAccessRequest>,
     on_disk_id: bool,
@@ -35,11 +35,11 @@ pub(super) struct Contexts {
     apple: Option<Box<AppleResponse>>,
 }
 
-/// Bytes of the shortest name: [MS-SMB2] 2.2.13.2.
+/// Length of the shortest name in bytes: [MS-SMB2] 2.2.13.2.
 const NAME_BYTES_MIN: usize = 4;
 
 impl Contexts {
-    /// Reads them.
+    /// Reads the contexts, and checks their values.
     pub(super) fn read(request: &CreateRequest<'_>) -> Result<Self, Reject> {
         let contexts = request.create_contexts;
         if contexts.iter().any(|context| context.name.0.len() < NAME_BYTES_MIN) {
@@ -66,13 +66,13 @@ impl Contexts {
             maximal_access: find(contexts)?,
             on_disk_id: find::<QueryOnDiskIdRequest>(contexts)?.is_some(),
             posix: None,
-            // One that is not understood is ignored, as those are that are not known.
+            // A malformed context is ignored, like an unknown one.
             apple_request: contexts.find().ok().flatten(),
             apple: None,
         })
     }
 
-    /// Answers what an Apple client asks, on shares that are served to those.
+    /// Answers the context of an Apple client, on shares with Apple's extensions.
     pub(super) fn answer_apple(&mut self, share: &Share, globals: &mut Globals) {
         if let (Some(request), Some(apple)) = (self.apple_request, &share.apple) {
             let response = apple::answer(request, share, apple);
@@ -81,11 +81,11 @@ impl Contexts {
         }
     }
 
-    /// The contexts of the response.
+    /// Makes the contexts of the response.
     pub(super) fn answer(&self, metadata: &Metadata, maximal: AccessMask) -> CreateContextList {
         let mut list = CreateContextList::new();
         if let Some(request) = &self.maximal_access {
-            // [MS-SMB2] 3.3.5.9.5: not said again to one who knows the file as it is.
+            // [MS-SMB2] 3.3.5.9.5: not repeated to a client that knows the file's current state.
             let is_known =
                 request.timestamp.is_some_and(|at| at.0 != 0 && at == metadata.last_write_time);
             let query_status = if is_known { NtStatus::NONE_MAPPED } else { NtStatus::SUCCESS };
@@ -108,7 +108,7 @@ impl Contexts {
     }
 }
 
-/// The POSIX context, on connections that agreed on it.
+/// Returns the POSIX context, on connections that negotiated the extensions.
 pub(super) fn read_posix(
     request: &CreateRequest<'_>,
     negotiated: &Negotiated,

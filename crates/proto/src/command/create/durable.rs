@@ -1,7 +1,7 @@
 //! Opens that survive their connection: [MS-SMB2] 3.3.5.9.6, .7, .10, .12 and .13.
 //!
-//! All that another worker needs to take such an open up is in the file's record from the start;
-//! nothing of it has to be saved when a connection is lost or a worker dies.
+//! Everything that another worker needs to reconnect such an open is in the file's record from the
+//! start; a lost connection or a dying worker has nothing left to save.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,16 +35,17 @@ use crate::model::reject::Reject;
 use crate::model::session::Session;
 use crate::model::share::Share;
 
-/// How long a durable open of the first version is kept, which cannot say so: what Windows does.
+/// Time for which a durable open of the first version is kept, as by Windows: its request has no
+/// timeout.
 const TIMEOUT_V1: Duration = Duration::from_secs(16 * 60);
 
-/// How long an open is kept whose client leaves it to the server.
+/// Time for which an open is kept if its client leaves the choice to the server.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 
-/// The longest that a client can have an open kept.
+/// Longest time for which a client can have an open kept.
 const TIMEOUT_MAX: Duration = Duration::from_secs(300);
 
-/// What a request says about surviving its connection.
+/// Contexts of a request on durability.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
     client: Guid,
@@ -59,35 +60,35 @@ enum Request {
     V2 { timeout: Duration, persistent: bool, create_guid: Guid },
 }
 
-/// Which open is to be taken up.
+/// The durable open to reconnect.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reconnect {
     persistent: u64,
-    /// Nothing in the first version, which may take up what the second has left.
+    /// None in the first version, which may also reconnect opens of the second.
     create_guid: Option<Guid>,
     is_persistent: bool,
 }
 
-/// An open that the store is opening again.
+/// A durable open whose file the store is opening again.
 #[derive(Debug)]
 pub struct Reopening {
     file: FileKey,
     stream: u64,
     persistent: u64,
     pub(super) user: UserId,
-    /// The request repeats the one that made the open, and is answered like it.
+    /// Contexts to answer, if the request is a replay of the CREATE that made the open.
     replay: Option<Box<(Contexts, Asked)>>,
 }
 
 impl Reopening {
-    /// What the client calls the open, if it is taken up by a repetition of the request that made it.
+    /// Returns the name of the open's CREATE, if a replay of that CREATE reconnects it.
     pub(super) fn create_name(&self) -> Option<CreateName> {
         self.replay.as_ref().and_then(|it| it.1.create_name())
     }
 }
 
 impl Asked {
-    /// Reads the contexts. Those of the second version belong to 3.x and are passed over before.
+    /// Reads the contexts. Those of the second version need 3.x and are ignored in older dialects.
     pub(super) fn read(
         request: &CreateRequest<'_>,
         negotiated: &Negotiated,
@@ -136,15 +137,16 @@ impl Asked {
         Ok(Self { client: negotiated.client_guid, request, reconnect, app_instance_id })
     }
 
-    /// What the file's record keeps, if the open may be durable at all. Whether it is follows from
-    /// what it may cache.
+    /// Returns the durability for the file's record, if the open may be durable at all. Whether it
+    /// is depends on the caching that it gets.
     pub(super) fn durability(
         &self,
         share: &Share,
         session: &Session,
         is_directory: bool,
     ) -> Option<Durability> {
-        // Anyone can be a guest, as often as they like, and would leave more opens behind each time.
+        // Guests are excluded: anyone can be a guest any number of times, and leave more opens
+        // behind each time.
         let may_be = share.durable_handles && !is_directory && session.is_users();
         let request = self.request.filter(|_| may_be)?;
         let (kind, timeout, create_guid) = match request {
@@ -168,17 +170,17 @@ impl Asked {
         })
     }
 
-    /// Whether a persistent open was asked for where there are such.
+    /// True if a persistent open was requested and the share has them.
     pub(super) fn wants_persistent(&self) -> bool {
         matches!(self.request, Some(Request::V2 { persistent: true, .. }))
     }
 
-    /// What the open itself remembers.
+    /// Returns the durability to keep in the open.
     pub(super) fn as_held(&self) -> Held {
         Held { is_persistent: self.wants_persistent() }
     }
 
-    /// The context of the response to a request that was granted.
+    /// Adds the context of the response to a request that was granted.
     pub(super) fn answer(&self, list: &mut CreateContextList) {
         match self.request {
             Some(Request::V1) => list.push(&DurableHandleResponse),
@@ -192,7 +194,7 @@ impl Asked {
         }
     }
 
-    /// What the client calls the request, if it has a CreateGuid.
+    /// Returns the name of the request, if it has a CreateGuid.
     pub(super) fn create_name(&self) -> Option<CreateName> {
         match self.request {
             Some(Request::V2 { create_guid, .. }) if !create_guid.is_zero() => {
@@ -205,9 +207,9 @@ impl Asked {
     /// Closes opens that an earlier instance of the same application left on another client:
     /// [MS-SMB2] 3.3.5.9.13.
     ///
-    /// The section demands the same share and path and the right to read the file. So the file's
-    /// record decides, once the store has opened the file, and no other record is read. The user
-    /// may be another one: nodes of a cluster log on as accounts of their own.
+    /// The specification demands the same share and path, and the right to read the file. So the
+    /// file's record decides, once the store has opened the file, and no other record is read. The
+    /// user may be another one: nodes of a cluster log on as accounts of their own.
     pub(super) fn evict_predecessors(
         &self,
         scope: &mut InTree<'_>,
@@ -238,7 +240,7 @@ fn timeout(timeout_ms: u32) -> Duration {
     }
 }
 
-/// Looks the open up, and has its file opened again: [MS-SMB2] 3.3.5.9.7, 3.3.5.9.12.
+/// Finds a durable open and reopens its file: [MS-SMB2] 3.3.5.9.7, 3.3.5.9.12.
 pub(super) fn reconnect(
     scope: InTree<'_>,
     request: &CreateRequest<'_>,
@@ -262,8 +264,8 @@ pub(super) fn reconnect(
     reopen(scope, request, &Reconnect { persistent, ..*reconnect }, wish, None)
 }
 
-/// Gives a client the open again that its request has made, of which it knows the CreateGuid alone:
-/// [MS-SMB2] 3.3.5.9.10.
+/// Reconnects the open of a replayed CREATE, whose client knows only the CreateGuid: [MS-SMB2]
+/// 3.3.5.9.10.
 pub(super) fn take_up_again(
     scope: InTree<'_>,
     request: &CreateRequest<'_>,
@@ -326,7 +328,7 @@ fn reopen(
     Ok(Step::wait(Effect::Object { user, op }, Pending::Reopening(reopening)))
 }
 
-/// The checks stand in the order of the sections.
+/// Checks a reconnect in the order of [MS-SMB2] 3.3.5.9.7 and 3.3.5.9.12.
 fn verify(
     scope: &InTree<'_>,
     entry: &OpenEntry,
@@ -378,7 +380,7 @@ fn asked_version(wish: &Wish) -> Option<bool> {
     }
 }
 
-/// The file is open again: the open becomes this session's.
+/// Moves the open into this session, once its file is open again.
 pub(super) fn reopened(
     scope: InTree<'_>,
     reopening: Reopening,

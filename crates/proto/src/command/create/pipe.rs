@@ -1,4 +1,4 @@
-//! Opening a named pipe of IPC$: [MS-SMB2] 3.3.5.9, for a ShareType of pipe.
+//! Opens a named pipe of IPC$: [MS-SMB2] 3.3.5.9, for a ShareType of pipe.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub(super) fn open(scope: InTree<'_>, request: &CreateRequest<'_>) -> Result<Ste
     let response = CreateResponse {
         create_action: CreateAction::OPENED,
         file_attributes: FileAttributes::NORMAL,
-        // What Windows tells of every pipe.
+        // The size of every pipe on Windows.
         allocation_size: 4_096,
         file_id,
         ..CreateResponse::default()

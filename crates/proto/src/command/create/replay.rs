@@ -1,8 +1,8 @@
-//! The repetition of a CREATE whose response was lost: [MS-SMB2] 3.3.5.9.10.
+//! Replays of a CREATE whose response was lost: [MS-SMB2] 3.3.5.9.10.
 //!
 //! The CreateGuid of a durable handle's request is its name, whether durability was granted or not.
-//! The name goes with the open. A request that arrives when its repetition was answered, and the open
-//! closed, is a new one for all that a server can know; its client has given up the channel.
+//! The name ends with the open. A request that arrives after its replay was answered and the open
+//! closed is a new one, as far as a server can know; its client has given up the channel.
 
 use arbitration::{Caching, Granted, Wish};
 use object::{ObjectOp, ObjectReply};
@@ -19,23 +19,23 @@ use crate::engine::response::Step;
 use crate::engine::scope::InTree;
 use crate::model::reject::Reject;
 
-/// What a request has made before that repeats itself.
+/// Earlier result of a request that is being replayed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Replayed {
     /// An open of this session, by its volatile id.
     Open(u64),
-    /// An open that nobody has a connection for, by its persistent id.
+    /// A disconnected durable open, by its persistent id.
     Disconnected(u64),
 }
 
-/// What this very request has made before: [MS-SMB2] 3.3.5.9.10.
+/// Finds the earlier result of a replayed request: [MS-SMB2] 3.3.5.9.10.
 ///
-/// Whether it is for the same file, and asks for the same, is not looked at: the CreateGuid is the
-/// request's name. Windows does the same, whatever the section says of attributes and dispositions.
+/// The CreateGuid alone names the request; file, attributes and disposition are not compared.
+/// Windows does the same, although the specification has it compare attributes and dispositions.
 ///
 /// # Errors
-/// If the request is not marked as a replay, or is one of another session or for another lease, or
-/// the first one is not through yet.
+/// If the request is not marked as a replay, belongs to another session or another lease, or
+/// repeats one that is still pending.
 pub(super) fn find_replayed(
     asked: &Asked,
     scope: &InTree<'_>,
@@ -44,7 +44,8 @@ pub(super) fn find_replayed(
 ) -> Result<Option<Replayed>, Reject> {
     let detects = scope.globals.settings.replay_detection;
     let Some(name) = asked.create_name().filter(|_| detects) else { return Ok(None) };
-    // The section has no word for it: two of them would make two opens. The client asks again.
+    // The specification does not cover this case: two pending requests would make two opens. The
+    // client sends the replay again.
     let is_first = |it: &InFlight| {
         let create = it.pending.downcast_ref::<Pending>();
         create.is_some_and(|create| create.create_name() == Some(name))
@@ -72,7 +73,7 @@ pub(super) fn find_replayed(
     }
 }
 
-/// Answers a CREATE again: the open is there, and is looked at anew.
+/// Answers a CREATE again: its open exists, and the store reads the current metadata.
 pub(super) fn replay(
     scope: &InTree<'_>,
     volatile: u64,
@@ -88,7 +89,7 @@ pub(super) fn replay(
     Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::Replaying(Box::new(replaying))))
 }
 
-/// A CREATE that is answered again.
+/// A replayed CREATE, while the store reads its file's metadata.
 #[derive(Debug)]
 pub struct Replaying {
     volatile: u64,
@@ -98,7 +99,7 @@ pub struct Replaying {
     action: CreateAction,
 }
 
-/// The file was looked at again.
+/// Makes the response to a replay from the current metadata.
 pub(super) fn replayed(
     scope: InTree<'_>,
     replaying: &Replaying,
@@ -119,8 +120,9 @@ pub(super) fn replayed(
     Ok(Step::Done(super::layout(file_id, &granted, replaying.action, &metadata, &list)))
 }
 
-/// What the response to a repetition names: an oplock no stronger than it is, and no stronger than
-/// was asked for this time, as Windows does; whose client holds no handle is not told of durability.
+/// Returns the rights for the response to a replay: an oplock no stronger than the current one and
+/// no stronger than requested this time, as by Windows. Without a right to cache handles, the
+/// response reports no durability.
 fn as_asked_again(granted: Granted, replaying: &Replaying) -> Granted {
     let Wish::Oplock(wanted) = replaying.wish else {
         let is_lease = granted.lease.is_some();

@@ -1,4 +1,4 @@
-//! A CREATE that meets a symbolic link which the client is to follow: [MS-SMB2] 2.2.2.2.1.
+//! CREATE of a path with a symbolic link that the client must resolve: [MS-SMB2] 2.2.2.2.1.
 
 use dtyp::{NtStatus, utf16};
 use object::SymbolicLink;
@@ -10,7 +10,8 @@ use wire::error_response::{
 use crate::engine::response::Response;
 use crate::model::connection::Connection;
 
-/// STATUS_STOPPED_ON_SYMLINK, with where the link leads. 3.1.1 puts that into an error context.
+/// Makes the response STATUS_STOPPED_ON_SYMLINK with the link's target, in an error context for
+/// dialect 3.1.1.
 pub(super) fn stopped(connection: &Connection, link: &SymbolicLink) -> Response {
     let SymbolicLink { link, unparsed_path } = link;
     let substitute_name = utf16::to_bytes(&link.substitute_name);

@@ -1,4 +1,4 @@
-//! What can be judged of a CREATE before a file is touched: [MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1.
+//! Checks of a CREATE before its file is opened: [MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1.
 
 use arbitration::OpenFacts;
 use dtyp::{AccessMask, NtStatus};
@@ -11,7 +11,7 @@ use super::kind_wanted;
 use crate::model::reject::Reject;
 use crate::model::share::Share;
 
-/// A CREATE whose fields make sense.
+/// The fields of a valid CREATE, parsed.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) path: ObjectPath,
@@ -26,14 +26,14 @@ const ACCESS_RESERVED: u32 = 0x0CE0_FE00;
 /// Attribute bits that no file can have: [MS-FSCC] 2.6.
 const ATTRIBUTES_INVALID: u32 = 0xFFFF_8048;
 
-/// CreateOptions without a meaning.
+/// Bits of CreateOptions without a meaning.
 const OPTIONS_INVALID: u32 = 0xFF00_0000;
 
-/// CreateOptions that ask for something that is not offered: FILE_CREATE_TREE_CONNECTION,
+/// CreateOptions for features that are not supported: FILE_CREATE_TREE_CONNECTION,
 /// FILE_OPEN_BY_FILE_ID, FILE_RESERVE_OPFILTER.
 const OPTIONS_UNSUPPORTED: u32 = 0x0010_2080;
 
-/// The checks stand in the order of the section.
+/// Checks the fields in the order of [MS-SMB2] 3.3.5.9.
 pub(super) fn validate(
     request: &CreateRequest<'_>,
     share: &Share,
@@ -70,7 +70,7 @@ fn verify_access(desired: AccessMask) -> Result<AccessMask, Reject> {
     if desired.is_empty() || desired.bits() & ACCESS_RESERVED != 0 {
         return Err(Reject::Status(NtStatus::ACCESS_DENIED));
     }
-    // ACCESS_SYSTEM_SECURITY takes a privilege; the store knows who has it.
+    // ACCESS_SYSTEM_SECURITY needs a privilege, which the store checks.
     Ok(desired.map_generic())
 }
 
@@ -121,8 +121,9 @@ fn verify_options(
     Ok(())
 }
 
-/// The name of a CREATE as a path ([MS-SMB2] 2.2.13), and whether it names the unnamed stream.
-/// Where there are no named streams, not even the unnamed one can be named, as on FAT.
+/// Parses the name of a CREATE ([MS-SMB2] 2.2.13). Returns its path, and whether it names the
+/// unnamed stream. On shares without named streams not even the unnamed one can be named, as on
+/// FAT.
 pub(super) fn parse_name(name: &[u8], share: &Share) -> Result<(ObjectPath, bool), Reject> {
     let name =
         dtyp::utf16::decode(name).map_err(|_| Reject::Status(NtStatus::OBJECT_NAME_INVALID))?;
@@ -137,12 +138,12 @@ pub(super) fn parse_name(name: &[u8], share: &Share) -> Result<(ObjectPath, bool
     Ok((path, names_data))
 }
 
-/// A name relative to the share's root: [MS-FSCC] 2.1.5.
+/// Parses a name relative to the share's root: [MS-FSCC] 2.1.5.
 pub(crate) fn parse_path(name: &str) -> Result<ObjectPath, Reject> {
     ObjectPath::parse(name).map_err(|error| Reject::Status(status_of(error)))
 }
 
-/// The path that an open has in its record.
+/// Returns the path of an open from its file's record.
 pub(crate) fn path_of(facts: &OpenFacts) -> Result<ObjectPath, Reject> {
     ObjectPath::from_windows(&facts.path, facts.is_posix)
         .map_err(|error| Reject::Status(status_of(error)))
@@ -157,19 +158,19 @@ fn status_of(error: PathError) -> NtStatus {
     }
 }
 
-/// The name of a CREATE with the POSIX extensions.
+/// Parses the name of a CREATE with the POSIX extensions.
 fn parse_posix_name(name: &[u8]) -> Result<ObjectPath, Reject> {
     let name =
         dtyp::utf16::decode(name).map_err(|_| Reject::Status(NtStatus::OBJECT_NAME_INVALID))?;
     parse_posix_path(&name)
 }
 
-/// A name relative to the share's root, of a client that speaks POSIX.
+/// Parses a POSIX client's name relative to the share's root.
 pub(crate) fn parse_posix_path(name: &str) -> Result<ObjectPath, Reject> {
     ObjectPath::parse_posix(name).map_err(|error| Reject::Status(status_of(error)))
 }
 
-/// `veto files`: such names do not exist for clients.
+/// Returns whether `veto files` hides the path from clients.
 pub(crate) fn is_vetoed(share: &Share, path: &ObjectPath) -> bool {
     path.components().any(|name| share.veto_files.iter().any(|vetoed| vetoed.matches(name)))
 }
