@@ -1,6 +1,6 @@
 //! SMB2 IOCTL: [MS-SMB2] 3.3.5.15.
 //!
-//! What a control code does is its own module in [`crate::fsctl`]; this one frames requests and
+//! Each control code has a module of its own in [`crate::fsctl`]; this one frames requests and
 //! responses.
 
 use dtyp::NtStatus;
@@ -16,7 +16,7 @@ use crate::engine::scope::InTree;
 use crate::fsctl::{self, Output, Progress};
 use crate::model::reject::Reject;
 
-/// Carries out a control code.
+/// Executes a control code for a client.
 #[derive(Debug)]
 pub struct Ioctl;
 

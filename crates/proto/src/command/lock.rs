@@ -1,7 +1,7 @@
 //! SMB2 LOCK: [MS-SMB2] 3.3.5.14.
 //!
-//! What conflicts with what is `arbitration`'s to say; this module says who waits, and what a
-//! client that repeats itself is told.
+//! `arbitration` decides on conflicts; this module decides on waiting, and on the responses to
+//! repeated requests.
 
 #[cfg(test)]
 mod tests;
@@ -26,8 +26,9 @@ use crate::model::memory_account::Charge;
 use crate::model::open::Open;
 use crate::model::reject::Reject;
 
-/// Elements of one request. All are judged under the lock of the file's record, for which other
-/// workers wait; the Linux kernel's client sends as many as fit 4,096 bytes, which are 170.
+/// Highest number of elements of one request. All are checked under the lock of the file's record,
+/// for which other workers wait; the Linux kernel's client sends as many as fit 4,096 bytes, which
+/// are 170.
 ///
 /// [MS-SMB2] 3.3.5.14 has no limit, so a longer request is refused for resources, not as malformed.
 pub const LOCK_ELEMENTS_MAX: usize = 256;
@@ -36,7 +37,7 @@ pub const LOCK_ELEMENTS_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Lock;
 
-/// A lock that waits for others to go.
+/// A lock that waits for conflicting locks to be released.
 #[derive(Debug)]
 pub struct Pending {
     file: FileKey,
@@ -45,13 +46,12 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Whether a client that loses the channel can ask for the lock again without asking for
-    /// another one.
+    /// True if a client that loses the channel can repeat the request without taking a second lock.
     fn may_be_repeated(&self) -> bool {
         self.sequence.is_some()
     }
 
-    /// Whether one of them repeats the other.
+    /// True if one of them repeats the other.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let is_of_open = (self.file, self.lock.open) == (other.file, other.lock.open);
         is_of_open && self.may_be_repeated() && self.sequence == other.sequence
@@ -63,15 +63,15 @@ impl PendingCommand for Pending {
         Some(self.file)
     }
 
-    /// A LOCK with a sequence number goes on: its repetition has its answer.
+    /// Keeps a LOCK with a sequence number, because its repetition needs the result.
     fn ends_with_connection(&self, is_suspended: bool) -> bool {
         is_suspended && !self.may_be_repeated()
     }
 
-    /// Nothing is held while waiting. A waiter that was cancelled stays in its list, and is passed
-    /// over when its turn comes.
+    /// Gives a waiting lock up; it holds nothing. A canceled waiter stays in its list, and is
+    /// skipped at its turn.
     fn abandon(self: Box<Self>, _: Option<Reply>) -> Abandoned {
-        // What Windows answers when the open is closed.
+        // Windows gives this response when the open is closed.
         Abandoned { reject: Some(Reject::RangeNotLocked), ..Abandoned::default() }
     }
 }
@@ -81,7 +81,7 @@ impl Command for Lock {
     type Request<'a> = LockRequest<'a>;
     type Pending = Pending;
 
-    /// The checks stand in the order of the section.
+    /// Checks the request in the order of [MS-SMB2] 3.3.5.14.
     fn start(
         InOpen { connection, session, open, globals, .. }: InOpen<'_>,
         _: &Incoming,
@@ -99,8 +99,8 @@ impl Command for Lock {
         let freed = sequence.map(|it| it.index).filter(|index| sequences.forget(*index));
         let standing = session.standing();
         let step = begin(open, &mut globals.files, request, sequence, standing);
-        // What succeeds takes the entry's place. Else it has to be free for a worker that takes the
-        // open up, too.
+        // A successful lock reuses the entry. Otherwise the entry must be free in the record, too,
+        // for a worker that reconnects the open.
         if let (Some(index), false) = (freed, matches!(step, Ok(Step::Done(_)))) {
             let id = globals.files.open_id(open.file_id.volatile);
             globals.files.change(key(open.file()?.identity), |record, _| {
@@ -120,7 +120,7 @@ impl Command for Lock {
             Wanted { may_wait: true, sequence: pending.sequence, standing: session.standing() };
         let file = open.file_mut()?;
         let Pending { lock, sequence, .. } = pending;
-        // While this one waited, another was granted that repeats it, or that it repeats.
+        // A repetition was granted while this request waited, or the other way round.
         if sequence.is_some_and(|it| file.lock_sequences.is_repetition(it)) {
             return Ok(done());
         }
@@ -134,8 +134,8 @@ impl Command for Lock {
         }
     }
 
-    /// With its session or tree connect, Windows lets a lock go that was never taken as if it had
-    /// been: whatever stood in its way is gone with them, and so is the lock.
+    /// Reports a lock that was never taken as granted at the end of its session or tree connect, as
+    /// Windows does: the conflicting locks and this one are gone with it.
     fn outlived() -> Option<Response> {
         Some(Response::new(&LockResponse))
     }
@@ -179,13 +179,13 @@ fn done() -> Step {
     Step::Done(Response::new(&LockResponse))
 }
 
-/// The sequence of a request, if it takes part: 2.0.2 has none, and neither has index 0.
+/// Returns the sequence of a request; none for dialect 2.0.2 and for index 0.
 ///
-/// [MS-SMB2] 3.3.5.14 keeps it for durable opens, and for all of a server with multichannel; it
-/// costs nothing to keep it for all of every server, so that no client locks twice.
+/// [MS-SMB2] 3.3.5.14 keeps the sequence for durable opens, and for all opens of a server with
+/// multichannel. Here all opens of every server have it at no cost, so that no client locks twice.
 ///
-/// What arrives over a lost channel when its entry has been used again is a new request for all that
-/// a server can know: 3.3.5.2.10 keeps no LOCK away, and clients would not expect it.
+/// A request over a lost channel whose entry was reused meanwhile is a new one, as far as a server
+/// can know: 3.3.5.2.10 refuses no LOCK, and clients would not expect it to.
 fn sequence_of(request: &LockRequest<'_>, dialect: Dialect) -> Option<LockSequence> {
     if dialect < Dialect::SMB_2_1 {
         return None;
@@ -195,7 +195,7 @@ fn sequence_of(request: &LockRequest<'_>, dialect: Dialect) -> Option<LockSequen
     (index < LOCK_SEQUENCES_MAX).then_some(LockSequence { index, number })
 }
 
-/// [MS-FSA] 2.1.5.8.
+/// Checks the open: [MS-FSA] 2.1.5.8.
 fn verify_open(open: &Open) -> Result<(), Reject> {
     if open.file()?.is_directory {
         return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
@@ -207,8 +207,8 @@ fn verify_open(open: &Open) -> Result<(), Reject> {
     Ok(())
 }
 
-/// [MS-SMB2] 3.3.5.14.1 Processing Unlocks: one after the other, and what was unlocked before one
-/// fails stays unlocked.
+/// Unlocks the ranges one after the other: [MS-SMB2] 3.3.5.14.1. If one fails, the earlier ones
+/// stay unlocked.
 fn unlock(
     files: &mut Files,
     file: FileKey,
@@ -217,7 +217,7 @@ fn unlock(
     memory: &mut Charge,
     sequence: Option<LockSequence>,
 ) -> Result<(), Reject> {
-    // The section lets a server ignore FAIL_IMMEDIATELY here; Windows does not.
+    // The specification lets a server ignore FAIL_IMMEDIATELY here; Windows does not.
     let is_well_formed = |element: &LockElement| element.flags == LockFlags::UNLOCK;
     let good = locks.iter().take_while(is_well_formed).count();
     let (released, left) = files.change(file, |record, look| {
@@ -236,11 +236,11 @@ fn unlock(
     }
 }
 
-/// [MS-SMB2] 3.3.5.14.2 Processing Locks, as far as it is about the request alone. Says whether the
-/// client wants to wait.
+/// Checks the elements of a lock request, without the file's locks: [MS-SMB2] 3.3.5.14.2. Returns
+/// whether the client wants to wait.
 ///
-/// All elements are judged before the first is locked. The section has locks stay that were taken
-/// before an element turns out to be malformed; a client that is told of an error could not know.
+/// All elements are checked before the first is locked. The specification keeps locks taken before
+/// a malformed element; a client that gets an error could not know of them.
 fn verify_lock_elements(locks: Locks<'_>) -> Result<bool, Reject> {
     for element in locks.iter() {
         let immediately = element.flags.contains(LockFlags::FAIL_IMMEDIATELY);
@@ -256,7 +256,7 @@ fn verify_lock_elements(locks: Locks<'_>) -> Result<bool, Reject> {
     Ok(locks.iter().all(|element| !element.flags.contains(LockFlags::FAIL_IMMEDIATELY)))
 }
 
-/// How locks are wanted.
+/// Conditions of a lock request.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     may_wait: bool,
@@ -264,8 +264,8 @@ struct Wanted {
     standing: Standing,
 }
 
-/// Takes all of the locks, or none; and then notes that the request waits, if it may. What others
-/// keep of what they read is not to be trusted under a lock: [MS-FSA] 2.1.5.8.
+/// Takes all of the locks, or none; then registers the request as waiting, if permitted. Breaks
+/// other clients' read caching, which a lock makes stale: [MS-FSA] 2.1.5.8.
 fn lock_all(
     files: &mut Files,
     file: FileKey,

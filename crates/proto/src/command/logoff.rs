@@ -11,7 +11,7 @@ use crate::engine::response::{Response, Step};
 use crate::engine::scope::InSession;
 use crate::model::reject::Reject;
 
-/// Ends a session.
+/// Ends a session and its opens.
 #[derive(Debug)]
 pub struct Logoff;
 
@@ -27,7 +27,7 @@ impl Command for Logoff {
     ) -> Result<Step, Reject> {
         globals.detach_durable(session.session_id, opens);
         globals.end_session(session, opens);
-        // Its key still signs this response.
+        // The session's key still signs this response.
         globals.outbox.ended_sessions.push(session.session_id);
         Ok(Step::Done(Response::new(&LogoffResponse)))
     }

@@ -1,7 +1,7 @@
 //! One module per SMB2 command: [MS-SMB2] 3.3.5.3 to 3.3.5.22.
 //!
-//! A command decides and returns; it never sends. Its checks stand in the order of its section,
-//! which decides the status that a client sees when a request breaks two rules at once.
+//! A command decides and returns; it never sends. It checks in the order of its section of the
+//! specification, because that order decides the status of a request that breaks two rules at once.
 
 use wire::Decode;
 
@@ -35,13 +35,13 @@ pub mod query_directory;
 pub mod query_info;
 pub mod set_info;
 
-/// One SMB2 command.
+/// One command of the SMB2 protocol.
 pub trait Command {
-    /// What must be resolved before the command runs.
+    /// Objects to look up before the command runs.
     type Scope<'s>: Scope<'s>;
-    /// The body of its request.
+    /// Body of the command's request.
     type Request<'a>: Decode<'a>;
-    /// What the command keeps while it waits.
+    /// State of the command while it is pending.
     type Pending: PendingCommand;
 
     /// Begins to serve a request.
@@ -54,7 +54,7 @@ pub trait Command {
         request: Self::Request<'_>,
     ) -> Result<Step, Reject>;
 
-    /// Goes on after a reply or a wake-up. The scope was resolved anew.
+    /// Resumes a request after a reply or a wake-up. The scope was looked up again.
     ///
     /// # Errors
     /// The rule that the request breaks, or the store's refusal.
@@ -65,8 +65,8 @@ pub trait Command {
         reply: Reply,
     ) -> Result<Step, Reject>;
 
-    /// How a request ends whose session or tree connect ended while it waited, if not with what
-    /// [`PendingCommand::abandon`] says.
+    /// Returns the response to a request whose session or tree connect ended while it was pending;
+    /// without one, [`PendingCommand::abandon`] decides.
     fn outlived() -> Option<Response> {
         None
     }

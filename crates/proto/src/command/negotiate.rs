@@ -1,4 +1,4 @@
-//! SMB2 NEGOTIATE: [MS-SMB2] 3.3.5.4, and the SMB1 message that may come before it: 3.3.5.3.
+//! SMB2 NEGOTIATE: [MS-SMB2] 3.3.5.4, and the SMB1 message that may precede it: 3.3.5.3.
 
 use std::sync::Arc;
 
@@ -31,25 +31,25 @@ use crate::model::settings::{Policy, ServerSettings};
 #[derive(Debug)]
 pub struct Negotiate;
 
-/// It is being found out whether another worker serves this client already.
+/// A NEGOTIATE while the worker checks whether another one serves this client already.
 #[derive(Debug)]
 pub struct Pending;
 
-/// What the negotiate contexts of a 3.1.1 client lead to.
+/// Results of the negotiate contexts of a 3.1.1 client.
 #[derive(Debug, Default)]
 struct Chosen {
     salt: [u8; 32],
-    /// The client offered ciphers, whether or not one was found.
+    /// True if the client offered ciphers, even without a common one.
     offered_ciphers: bool,
     cipher: Option<Cipher>,
-    /// The client offered signing algorithms.
+    /// True if the client offered signing algorithms.
     offered_signing: bool,
     signing: Option<SigningAlgorithm>,
-    /// The client offered the POSIX extensions, and they are wanted.
+    /// True if the client offered the POSIX extensions and they are enabled.
     posix: bool,
 }
 
-/// Every dialect spoken, best first.
+/// All supported dialects, best first.
 const DIALECTS: [Dialect; 5] = [
     Dialect::SMB_3_1_1,
     Dialect::SMB_3_0_2,
@@ -58,7 +58,7 @@ const DIALECTS: [Dialect; 5] = [
     Dialect::SMB_2_0_2,
 ];
 
-/// Sizes before multi-credit requests: [MS-SMB2] 3.3.5.4.
+/// Size limits without multi-credit requests: [MS-SMB2] 3.3.5.4.
 const MAX_SIZE_2_0_2: u32 = 65_536;
 
 impl PendingCommand for Pending {}
@@ -79,7 +79,7 @@ impl Command for Negotiate {
         }
         let dialect = choose_dialect(&globals.settings, |it| request.dialects.contains(it))
             .ok_or(Reject::NoCommonDialect)?;
-        // One that was passed on is served where it came to, or it would never arrive.
+        // A connection that was handed over stays here, or it would be passed on forever.
         if connection.was_passed || !may_have_channels(&globals.settings, dialect, &request) {
             return scope.agree(incoming, dialect, &request);
         }
@@ -107,8 +107,8 @@ impl Command for Negotiate {
     }
 }
 
-/// Whether the client may bind further connections to its sessions, so that all of them have to be
-/// served by one worker. Before 3.0 it cannot, and what does not belong together stays apart.
+/// Returns whether the client may bind further connections to its sessions, so that one worker must
+/// serve all of them. Before 3.0 it cannot, and unrelated connections stay apart.
 fn may_have_channels(
     settings: &ServerSettings,
     dialect: Dialect,
@@ -130,7 +130,7 @@ impl InConnection<'_> {
         let Self { connection, globals, .. } = self;
         let chosen = if dialect == Dialect::SMB_3_1_1 {
             let chosen = choose(globals, request.negotiate_contexts)?;
-            // Only now: a request that was refused is no part of what was agreed on.
+            // Hashed this late, because a refused request is not part of the negotiation.
             connection.preauth.update(&incoming.message);
             chosen
         } else {
@@ -151,7 +151,7 @@ pub(crate) fn choose_dialect(
     DIALECTS.into_iter().find(|dialect| allowed.contains(dialect) && is_offered(*dialect))
 }
 
-/// The contexts, in the order of the section. Unknown ones are ignored.
+/// Evaluates the contexts in the order of [MS-SMB2] 3.3.5.4. Unknown ones are ignored.
 fn choose(globals: &mut Globals, contexts: NegotiateContexts<'_>) -> Result<Chosen, Reject> {
     let mut chosen = Chosen { salt: globals.entropy.bytes(), ..Chosen::default() };
     verify_unique(contexts)?;
@@ -191,7 +191,7 @@ fn choose(globals: &mut Globals, contexts: NegotiateContexts<'_>) -> Result<Chos
     Ok(chosen)
 }
 
-/// [MS-SMB2] 3.3.5.4: a context that may come once and comes twice fails the request.
+/// Refuses a repeated context of a type that may occur once: [MS-SMB2] 3.3.5.4.
 fn verify_unique(contexts: NegotiateContexts<'_>) -> Result<(), Reject> {
     let once = [
         NegotiateContextType::PREAUTH_INTEGRITY_CAPABILITIES,
@@ -286,7 +286,7 @@ fn answer_contexts(chosen: &Chosen) -> NegotiateContextList {
         salt: &chosen.salt,
     });
     if chosen.offered_ciphers {
-        // Zero says that there is no common cipher.
+        // Zero means that there is no common cipher.
         let cipher = chosen.cipher.map_or(0, Cipher::id);
         contexts.push(&EncryptionCapabilities { ciphers: Codes::new(&[cipher.into()]) });
     }
@@ -312,8 +312,8 @@ fn remember(connection: &mut Connection, globals: &mut Globals, negotiated: Nego
     connection.negotiated = Some(Arc::new(negotiated));
 }
 
-/// [MS-SMB2] 3.3.5.3: an SMB1 NEGOTIATE that offers an SMB2 dialect. With "SMB 2.???" the client
-/// is asked to negotiate again, by SMB2; with "SMB 2.002" alone that is what it gets.
+/// Answers an SMB1 NEGOTIATE that offers an SMB2 dialect: [MS-SMB2] 3.3.5.3. A client that offers
+/// "SMB 2.???" must negotiate again with SMB2; one that offers "SMB 2.002" alone gets that dialect.
 pub(crate) fn smb1(
     server: &mut Server,
     id: ConnectionId,
@@ -347,7 +347,8 @@ pub(crate) fn smb1(
     Ok(())
 }
 
-/// The state in which [`smb1`] leaves a connection, of which another worker says so.
+/// Puts a connection handed over after an SMB1 NEGOTIATE into the state in which [`smb1`] leaves
+/// it.
 pub(crate) fn follow_smb1(connection: &mut Connection) {
     connection.awaits_smb2_negotiate = true;
     connection.command_sequence_window.consume(0, 1).expect("nothing else was received");

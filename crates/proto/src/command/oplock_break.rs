@@ -1,4 +1,4 @@
-//! SMB2 OPLOCK_BREAK: the answer to a break of an oplock or lease: [MS-SMB2] 3.3.5.22.
+//! SMB2 OPLOCK_BREAK: acknowledgment of a break of an oplock or a lease: [MS-SMB2] 3.3.5.22.
 
 use std::convert::Infallible;
 
@@ -42,7 +42,7 @@ impl Command for OplockBreak {
     }
 }
 
-/// [MS-SMB2] 3.3.5.22.1.
+/// Acknowledges the break of an oplock: [MS-SMB2] 3.3.5.22.1.
 fn acknowledge_oplock(mut scope: InTree<'_>, body: OplockBreakBody) -> Result<Step, Reject> {
     let open = scope.open()?;
     let file_id = open.file_id;
@@ -56,7 +56,7 @@ fn acknowledge_oplock(mut scope: InTree<'_>, body: OplockBreakBody) -> Result<St
         OplockLevel::II => Caching::READ,
         OplockLevel::LEASE => return Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
         _ => {
-            // What cannot be kept is no answer, and the oplock is lost.
+            // An oplock of an impossible level is lost.
             settle_oplock(&mut scope, file, file_id, Caching::empty()).ok();
             return Err(Reject::Status(NtStatus::INVALID_OPLOCK_PROTOCOL));
         }
@@ -90,7 +90,7 @@ fn settle_oplock(
     })
 }
 
-/// [MS-SMB2] 3.3.5.22.2.
+/// Acknowledges the break of a lease: [MS-SMB2] 3.3.5.22.2.
 fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step, Reject> {
     let client = scope.connection.negotiated().client_guid;
     let id = LeaseId { client, key: body.lease_key.0 };
@@ -98,7 +98,7 @@ fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step, Reject
     let not_found = Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND);
     let (kept, deadline) = (caching(body.lease_state), files.break_deadline());
     let mut settled = Err(AckError::NotHeld);
-    // An entry for each open; each file is asked once.
+    // The list has one entry for each open; each file is handled once.
     let mut leased = files.files_of_lease(id).to_vec();
     leased.sort_unstable();
     leased.dedup();

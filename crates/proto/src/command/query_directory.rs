@@ -1,10 +1,9 @@
 //! SMB2 QUERY_DIRECTORY: [MS-SMB2] 3.3.5.18.
 //!
-//! The store hands out entries in batches; what does not fit into one answer waits in the open's
-//! [`Enumeration`] for the next request, so that nothing is listed twice or left out.
+//! The store returns entries in batches; entries that do not fit into a response stay in the open's
+//! [`Enumeration`] for the next request, so that no entry is listed twice or left out.
 //!
-//! Entries have no FileIndex, so there is none that INDEX_SPECIFIED could name: such a request goes
-//! on where the one before it ended.
+//! Entries have no FileIndex for INDEX_SPECIFIED: such a request continues after the previous one.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +24,7 @@ use crate::model::enumeration::{Demand, Enumeration};
 use crate::model::open::{Open, Target};
 use crate::model::reject::Reject;
 
-/// Lists a directory.
+/// Lists the entries of a directory.
 #[derive(Debug)]
 pub struct QueryDirectory;
 
@@ -33,14 +32,14 @@ pub struct QueryDirectory;
 #[derive(Debug)]
 pub struct Pending {
     demand: Demand,
-    /// The enumeration's generation when they were asked for.
+    /// Generation of the enumeration at the time of the request to the store.
     generation: u64,
 }
 
-/// UTF-16 code units in a search pattern: it is compared with names, which have no more.
+/// Highest number of UTF-16 code units in a search pattern: names have no more.
 const PATTERN_UNITS_MAX: usize = 255;
 
-/// Bytes of the response before the entries: [MS-SMB2] 2.2.34.
+/// Length of the response before the entries: [MS-SMB2] 2.2.34.
 const HEAD_LEN: usize = 8;
 
 impl PendingCommand for Pending {}
@@ -50,7 +49,7 @@ impl Command for QueryDirectory {
     type Request<'a> = QueryDirectoryRequest<'a>;
     type Pending = Pending;
 
-    /// The checks stand in the order of the section.
+    /// Checks the request in the order of [MS-SMB2] 3.3.5.18.
     fn start(
         InOpen { connection, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
@@ -104,7 +103,8 @@ fn verify_directory(open: &Open) -> Result<(), Reject> {
     }
 }
 
-/// What of an entry a class tells; the size of extended attributes only where they are kept.
+/// Returns the detail that a class needs. It includes the size of extended attributes only on
+/// shares that support them.
 fn detail(
     class: FileInformationClass,
     keeps_attributes: bool,
@@ -132,7 +132,7 @@ fn detail(
     }
 }
 
-/// The pattern of the names that are wanted. An empty one wants all: [MS-FSA] 2.1.5.6.
+/// Parses the search pattern. An empty one matches all names: [MS-FSA] 2.1.5.6.
 fn read_pattern(name: &[u8]) -> Result<String, Reject> {
     let invalid = Reject::Status(NtStatus::OBJECT_NAME_INVALID);
     let pattern = dtyp::utf16::decode(name).map_err(|_| invalid)?;
@@ -142,8 +142,8 @@ fn read_pattern(name: &[u8]) -> Result<String, Reject> {
     Ok(pattern)
 }
 
-/// A new enumeration, or the one that is going on. The pattern is that of the request that began
-/// it; REOPEN takes a new one, and RESTART_SCANS does if one is given.
+/// Starts an enumeration, or continues the current one. The first request sets the pattern; REOPEN
+/// takes a new one, and so does RESTART_SCANS with a pattern.
 fn begin_if_due(
     open: &mut Open,
     flags: QueryDirectoryFlags,
@@ -173,7 +173,7 @@ fn begin_if_due(
     Ok(())
 }
 
-/// Answers from what is there, or asks the store for more.
+/// Answers from the queued entries, or requests more from the store.
 fn go_on(open: &mut Open, demand: Demand) -> Result<Step, Reject> {
     let user = open.user;
     let file = open.file_mut()?;
@@ -189,7 +189,7 @@ fn go_on(open: &mut Open, demand: Demand) -> Result<Step, Reject> {
         let pending = Pending { demand, generation: batch.generation };
         return Ok(Step::wait(Effect::Object { user, op }, pending));
     }
-    // Laid out where it will be signed and sent: a listing is large.
+    // Laid out where the response is signed and sent, because a listing is large.
     let mut buffer = vec![0; HEADROOM];
     QueryDirectoryResponse::default().encode(&mut buffer);
     debug_assert_eq!(buffer.len(), HEADROOM + HEAD_LEN);

@@ -21,20 +21,20 @@ use crate::engine::scope::InOpen;
 use crate::model::open::Target;
 use crate::model::reject::Reject;
 
-/// Tells of a file, its file system or its security.
+/// Reports a file's metadata, its file system or its security.
 #[derive(Debug)]
 pub struct QueryInfo;
 
-/// A question that the store is answering.
+/// A query while the store fetches the information.
 #[derive(Debug)]
 pub enum Pending {
-    /// About a file.
+    /// Query of a file information class.
     File(file::Question),
-    /// About the file system.
+    /// Query of a file system information class.
     FileSystem(file_system::Question),
-    /// About extended attributes.
+    /// Query of the extended attributes.
     ExtendedAttributes(extended_attributes::Question),
-    /// About the security descriptor.
+    /// Query of the security descriptor.
     Security(security::Question),
 }
 
@@ -70,7 +70,7 @@ impl Command for QueryInfo {
                 file_system::start(open, FsInformationClass(request.file_info_class), &request)
             }
             InfoType::SECURITY => security::start(open, negotiated.dialect, &request),
-            // There are no quotas to tell of.
+            // Quotas are not supported.
             InfoType::QUOTA => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
             _ => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
         }
@@ -94,11 +94,11 @@ impl Command for QueryInfo {
     }
 }
 
-/// An answer that has to fit.
+/// Makes a response of limited length.
 ///
-/// A buffer below the fixed part is INFO_LENGTH_MISMATCH; a variable part that does not fit is cut
-/// off, with BUFFER_OVERFLOW: [MS-SMB2] 3.3.5.20.1. The lengths inside tell the whole, as those of
-/// Windows do.
+/// A buffer below the fixed part is INFO_LENGTH_MISMATCH; a variable part that does not fit is
+/// truncated, with BUFFER_OVERFLOW: [MS-SMB2] 3.3.5.20.1. Lengths in the structure are those of the
+/// whole data, as in Windows.
 fn answer(mut bytes: Vec<u8>, minimum: usize, output_buffer_length: u32) -> Result<Step, Reject> {
     let limit = usize::try_from(output_buffer_length).expect("32 bits fit memory");
     verify_limit(limit, minimum)?;
@@ -118,7 +118,7 @@ fn respond(status: NtStatus, bytes: &[u8]) -> Step {
     Step::Done(Response::with_status(status, &QueryInfoResponse { output_buffer: bytes }))
 }
 
-/// Bytes that the buffer for a class must have.
+/// Returns the shortest buffer for a class, in bytes.
 ///
 /// Windows wants room for the structure as its compiler lays it out, with the padding behind the
 /// fields. For classes that end in a name that is more than the fixed part has on the wire.
@@ -131,7 +131,7 @@ fn file_minimum(class: FileInformationClass) -> usize {
     }
 }
 
-/// As [`file_minimum`], for file systems.
+/// Returns the shortest buffer for a class of file systems, like [`file_minimum`].
 fn file_system_minimum(class: FsInformationClass) -> usize {
     match class {
         FsInformationClass::ATTRIBUTE => 16,

@@ -1,7 +1,7 @@
 //! SMB2 READ: [MS-SMB2] 3.3.5.12.
 //!
-//! The store does the reading, straight into the buffer that will be sent; this module decides
-//! whether it may, and what a short read means.
+//! The store reads straight into the buffer that will be sent; this module checks the request, and
+//! handles short reads.
 
 use arbitration::ByteRange;
 use bytes::BytesMut;
@@ -30,11 +30,11 @@ pub struct Read;
 pub struct Pending {
     offset: u64,
     minimum_count: u32,
-    /// Bytes before the data: those of the head, and what a test wants behind it.
+    /// Number of bytes before the data: the response's fixed part, and padding for tests.
     head_len: usize,
 }
 
-/// Bytes of the response before the data: [MS-SMB2] 2.2.20.
+/// Length of the response before the data: [MS-SMB2] 2.2.20.
 const HEAD_LEN: usize = 16;
 
 impl PendingCommand for Pending {}
@@ -66,8 +66,8 @@ impl Command for Read {
             Target::Pipe(pipe) => return read_pipe(pipe, &request, buffer, head_len),
             Target::File(file) => file,
         };
-        // RDMA is not offered, so its channels cannot be asked for. What else stands there has no
-        // meaning, and before 3.0 nothing has.
+        // RDMA is not supported, so a request must not name an RDMA channel. Other values are
+        // ignored, and so are all values before 3.0.
         if request.channel.is_rdma() && connection.negotiated().is_smb3() {
             return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
         }
@@ -81,8 +81,8 @@ impl Command for Read {
             buffer,
             may_pipe: may_pipe(session, incoming),
         };
-        // A READ of no bytes succeeds at the end of the file, unless it insists on more than it
-        // asks for; any other must return one.
+        // A READ of no bytes succeeds at the end of the file, unless its MinimumCount is larger
+        // than its Length; any other must return at least one byte.
         let minimum_count = request.minimum_count.max(request.length.min(1));
         Ok(Step::wait(
             Effect::Object { user: open.user, op },
@@ -107,15 +107,16 @@ impl Command for Read {
         if read < pending.minimum_count {
             return Err(Reject::MinimumCountNotReached { read, minimum: pending.minimum_count });
         }
-        // [MS-FSCC] 2.4.39 wants the position to follow what opens for synchronous I/O read, and
-        // says nothing of others. It follows all, which is what clients of Samba are used to.
+        // [MS-FSCC] 2.4.39 has the position follow reads of opens for synchronous I/O, and does not
+        // mention others. Here it follows all reads, as clients of Samba expect.
         open.file_mut()?.position = pending.offset + u64::from(read);
         let response = respond(NtStatus::SUCCESS, buffer, (pending.head_len, read));
         Ok(Step::Done(response.ending_in(piped)))
     }
 }
 
-/// Whoever may execute a file may read it: [MS-SMB2] 3.3.5.12 allows both, as Windows does.
+/// Checks the right to read. The right to execute a file is enough: [MS-SMB2] 3.3.5.12 allows that,
+/// as Windows does.
 fn verify_readable(open: &Open) -> Result<(), Reject> {
     match &open.target {
         Target::File(file) if file.is_directory => {
@@ -126,7 +127,8 @@ fn verify_readable(open: &Open) -> Result<(), Reject> {
     }
 }
 
-/// [MS-FSA] 2.1.5.3: a range that a signed 64-bit offset cannot name is invalid.
+/// Returns the range of a request. A range beyond signed 64-bit offsets is invalid: [MS-FSA]
+/// 2.1.5.3.
 pub(crate) fn file_range(offset: u64, length: u32) -> Result<ByteRange, Reject> {
     let end = offset.checked_add(u64::from(length));
     if end.is_none_or(|end| i64::try_from(end).is_err()) {
@@ -135,7 +137,8 @@ pub(crate) fn file_range(offset: u64, length: u32) -> Result<ByteRange, Reject> 
     Ok(ByteRange { offset, length: u64::from(length) })
 }
 
-/// A message longer than the read is read in parts, the first ones with BUFFER_OVERFLOW.
+/// Reads from a pipe. A message longer than the read is returned in parts, the first ones with
+/// BUFFER_OVERFLOW.
 fn read_pipe(
     pipe: &mut Pipe,
     request: &ReadRequest<'_>,
@@ -153,8 +156,8 @@ fn read_pipe(
     Ok(Step::Done(respond(status, buffer, (head_len, length))))
 }
 
-/// Whether nobody has to look at the data of the answer: it is neither signed nor sealed
-/// ([MS-SMB2] 3.3.4.1.1, 3.3.4.1.4), and no other answer of the frame comes behind it.
+/// Returns whether the response's data may go through a pipe of the kernel: it is neither signed
+/// nor encrypted ([MS-SMB2] 3.3.4.1.1, 3.3.4.1.4), and no other response of the frame follows it.
 fn may_pipe(session: &Session, incoming: &Incoming) -> bool {
     let is_last = incoming.header.next_command == 0;
     let is_signed = incoming.header.is_signed() || session.signing_required;

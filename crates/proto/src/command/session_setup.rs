@@ -30,46 +30,46 @@ use crate::model::reject::Reject;
 use crate::model::session::{SESSION_BYTES, SETUP_BYTES, Sealing, Session, SessionState};
 use crate::model::settings::{MapToGuest, Policy, ServerSettings};
 
-/// Sessions of users that a client may have, and as many of guests and of nobody in particular.
-/// Whoever names a client's ClientGuid comes to its worker, so those who have proven nothing take no
-/// place from those who have.
+/// Highest number of sessions of users on a client, and as many of guests and anonymous users.
+/// Anybody can reach a client's worker by naming its ClientGuid, so sessions without a proof have a
+/// limit of their own.
 const SESSIONS_MAX: usize = 1_024;
 
-/// Sessions that may be on their way to be set up or bound over one connection: they take no place
-/// from those of another.
+/// Highest number of sessions that are being set up or bound over one connection. The limit is per
+/// connection, so that none can exhaust another's.
 const SETUPS_MAX: usize = 16;
 
 /// Authenticates a user, in as many steps as the mechanism takes.
 #[derive(Debug)]
 pub struct SessionSetup;
 
-/// A SESSION_SETUP that waits.
+/// State of a pending SESSION_SETUP.
 #[derive(Debug)]
 pub struct Pending {
     session_id: u64,
     previous_session_id: u64,
     client_requires_signing: bool,
-    /// The connection is being bound to a session that exists.
+    /// True if the connection is being bound to an existing session.
     binds: bool,
     waits_for: Wanted,
 }
 
-/// What it waits for.
+/// Event or reply that a SESSION_SETUP waits for.
 #[derive(Debug)]
 enum Wanted {
-    /// Its turn, after others have failed.
+    /// End of the delay that earlier failed logons cause.
     Turn,
-    /// What the proof of the user whom the client named is checked with.
+    /// Secret of the user that the client named, to check the proof.
     Credential,
-    /// Whether this is the server that the client means.
+    /// Answer to the question whether this is the server that the client means.
     OwnName(Box<Proven>),
-    /// The account of a user who has proven the password.
+    /// Account of a user whose proof was right.
     Account(Box<Proven>),
-    /// The account of guests, for one who needs no proof.
+    /// Account of guests, for a logon without a proof.
     Guest { token: Vec<u8>, is_anonymous: bool },
-    /// The end of the session that the client had before.
+    /// End of the client's previous session.
     PreviousSession(Box<Established>),
-    /// A session that another worker has.
+    /// Session that another worker may have.
     Session,
 }
 
@@ -82,7 +82,7 @@ struct Proven {
     target_name: Option<String>,
 }
 
-/// An authentication that succeeded, before the session has its keys.
+/// A successful authentication, before the session has its keys.
 #[derive(Debug)]
 struct Established {
     token: Vec<u8>,
@@ -92,8 +92,7 @@ struct Established {
 }
 
 impl PendingCommand for Pending {
-    /// A logon that waits for its turn may take longer than its connection lasts. It stays counted
-    /// among those that failed.
+    /// Ends a delayed logon with its connection. It still counts as failed.
     fn ends_with_connection(&self, _: bool) -> bool {
         matches!(self.waits_for, Wanted::Turn)
     }
@@ -157,7 +156,7 @@ impl Command for SessionSetup {
             return Err(binding::refuse_elsewhere(&mut scope, incoming, request.flags, lent));
         }
         let session_id = pending.session_id;
-        // The session may have been ended by another connection meanwhile.
+        // Another connection may have ended the session meanwhile.
         scope.acceptor(session_id, incoming)?;
         let wanted = std::mem::replace(&mut pending.waits_for, Wanted::Credential);
         match (wanted, reply) {
@@ -197,13 +196,13 @@ impl Command for SessionSetup {
 }
 
 impl InConnection<'_> {
-    /// Whether the request came over a channel that the session has.
+    /// True if the request came over a channel of the session.
     fn is_bound_to(&self, session_id: u64, incoming: &Incoming) -> bool {
         let session = self.sessions.get(&session_id);
         session.is_some_and(|session| session.channel(incoming.connection).is_some())
     }
 
-    /// The authentication that goes on over this connection.
+    /// Returns the unfinished authentication over this connection.
     fn acceptor(&mut self, session_id: u64, incoming: &Incoming) -> Result<&mut Acceptor, Reject> {
         let session = self.sessions.get_mut(&session_id).ok_or(Reject::NoSuchSession)?;
         let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
@@ -211,7 +210,7 @@ impl InConnection<'_> {
     }
 }
 
-/// What NTLM tells of this server.
+/// Returns the names of this server for NTLM.
 fn acceptor_settings(settings: &ServerSettings) -> AcceptorSettings {
     AcceptorSettings {
         netbios_name: settings.netbios_name.clone(),
@@ -226,16 +225,16 @@ fn acceptor(globals: &mut Globals, incoming: &Incoming) -> Box<Acceptor> {
     Box::new(Acceptor::new(&settings, globals.entropy.bytes(), incoming.now.wall))
 }
 
-/// [MS-SMB2] 3.3.5.5.1 Authenticating a New Session.
+/// Begins a session: [MS-SMB2] 3.3.5.5.1 Authenticating a New Session.
 fn begin(scope: &mut InConnection<'_>, incoming: &Incoming) -> Result<u64, Reject> {
     if scope.connection.preauth_sessions.len() >= SETUPS_MAX {
         return Err(Reject::TooManySessions);
     }
-    // A guest who has taken all that guests may have keeps no user out.
+    // Charged beyond the limit, so that guests who have exhausted theirs keep no user out.
     let memory = scope.globals.memory.keep_anyway(SETUP_BYTES);
-    // Random, so that ids of different workers do not meet; 32 bits, as in Samba, because there are
-    // clients that keep no more. Among 10,000 sessions one new id in 400,000 is taken already, and
-    // then the tables tell of one of the two only.
+    // Random, so that ids of different workers do not collide; 32 bits, as in Samba, because some
+    // clients keep no more. Among 10,000 sessions one new id in 400,000 is taken already, and then
+    // the tables report only one of the two.
     let session_id = loop {
         let id = u64::from(u32::from_le_bytes(scope.globals.entropy.bytes()));
         if id != 0 && id != u64::from(u32::MAX) && !scope.sessions.contains_key(&id) {
@@ -250,8 +249,8 @@ fn begin(scope: &mut InConnection<'_>, incoming: &Incoming) -> Result<u64, Rejec
     Ok(session_id)
 }
 
-/// A further step of an authentication, or [MS-SMB2] 3.3.5.5.2 Reauthenticating, over any of the
-/// session's channels.
+/// Continues an authentication, or begins [MS-SMB2] 3.3.5.5.2 Reauthenticating, over any channel of
+/// the session.
 fn reauthenticate(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
@@ -280,8 +279,8 @@ fn reauthenticate(
     Ok(())
 }
 
-/// What the mechanism's step leads to: [MS-SMB2] 3.3.5.5.3 Handling GSS-API Authentication.
-/// `credential` is what the proof was checked with, once it was.
+/// Handles the result of the mechanism's step: [MS-SMB2] 3.3.5.5.3 Handling GSS-API Authentication.
+/// `credential` is the secret that the proof was checked with, after the check.
 fn authenticate(
     mut scope: InConnection<'_>,
     incoming: &Incoming,
@@ -331,8 +330,8 @@ fn becomes_guest(map: MapToGuest, error: AuthError) -> bool {
     }
 }
 
-/// A failed authentication ends the session, a later one like the first: whoever could not prove
-/// who they are keeps nothing. One that fails while a connection is bound ends that alone.
+/// Ends the session after a failed authentication, even a later one: a client without a proof keeps
+/// nothing. A failed binding ends only the binding.
 fn fail(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
@@ -349,7 +348,7 @@ fn fail(
     reject
 }
 
-/// The user is known.
+/// Binds the connection or sets the session up, once the user is authenticated.
 fn conclude(
     mut scope: InConnection<'_>,
     incoming: &Incoming,
@@ -365,8 +364,8 @@ fn conclude(
     replace_previous(scope, incoming, pending, done)
 }
 
-/// [MS-SMB2] 3.3.5.5.3: a client that lost its connection names the session that it had, so that
-/// what it held there does not stand in its own way.
+/// Ends the session that the client had before it lost its connection, so that its opens do not
+/// conflict with those of the new session: [MS-SMB2] 3.3.5.5.3.
 fn replace_previous(
     scope: InConnection<'_>,
     incoming: &Incoming,
@@ -390,7 +389,7 @@ fn replace_previous(
     Ok(Step::wait(Effect::ClosePreviousSession { session_id: previous, user }, pending))
 }
 
-/// Whether there is a place for one more session that has keys, or that has none.
+/// Returns whether one more session with keys, or without, stays within the limit.
 fn has_place(sessions: &FxHashMap<u64, Session>, has_keys: bool) -> bool {
     let is_alike = |it: &&Session| {
         it.state != SessionState::InProgress && it.signing_key.is_some() == has_keys
@@ -398,7 +397,7 @@ fn has_place(sessions: &FxHashMap<u64, Session>, has_keys: bool) -> bool {
     sessions.values().filter(is_alike).count() < SESSIONS_MAX
 }
 
-/// What keeps a session from becoming this user's.
+/// Checks whether a session may become this user's.
 fn verify_establishment(
     scope: &InConnection<'_>,
     incoming: &Incoming,
@@ -414,20 +413,20 @@ fn verify_establishment(
         let has_place = has_place(scope.sessions, done.session_key.is_some());
         return if has_place { Ok(()) } else { Err(Reject::TooManySessions) };
     }
-    // Keys are made once, when the session is: one that began without a user has none, and a user
-    // in it could be neither signed nor sealed for.
-    // The other way round is possible: a user's session stays signed with what it has.
+    // Keys are made once, when the session is set up: a guest's session has none, so it could
+    // neither sign nor encrypt for a user. The opposite is possible: a user's session keeps its
+    // keys.
     if !is_guest && session.signing_key(incoming.connection).is_none() {
         return Err(Reject::GuestBecameUser);
     }
-    // What the session has open was opened with the first user's rights, and its keys are theirs.
+    // The session's opens have the first user's rights, and its keys are that user's.
     if !is_guest && session.owner.as_ref() != Some(&done.account.identity) {
         return Err(Reject::UserChanged);
     }
     Ok(())
 }
 
-/// The session becomes valid, or stays it with the keys that it has.
+/// Makes the session valid, or keeps it valid with its present keys.
 fn establish(
     mut scope: InConnection<'_>,
     incoming: &Incoming,
@@ -466,7 +465,7 @@ fn establish(
     }
     connection.preauth_sessions.remove(&pending.session_id);
     let mut flags = SessionFlags::empty();
-    // Both say that there are no keys.
+    // Both flags tell the client that there are no keys.
     flags.set(SessionFlags::IS_NULL, done.is_anonymous && !had_keys);
     flags.set(SessionFlags::IS_GUEST, done.account.is_guest && !done.is_anonymous && !had_keys);
     flags.set(SessionFlags::ENCRYPT_DATA, session.encrypt_data);
@@ -483,7 +482,7 @@ fn requires_signing(connection: &Connection, globals: &Globals, pending: &Pendin
         || connection.negotiated().client_security_mode.contains(required)
 }
 
-/// [MS-SMB2] 3.3.5.5.3: keys for signing, and for the cipher that was negotiated.
+/// Makes the keys for signing, and for the negotiated cipher: [MS-SMB2] 3.3.5.5.3.
 fn give_keys(
     session: &mut Session,
     connection: &Connection,

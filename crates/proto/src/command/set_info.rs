@@ -35,27 +35,27 @@ use crate::model::reject::Reject;
 #[derive(Debug)]
 pub struct SetInfo;
 
-/// A change that the store is making.
+/// State of a pending SET_INFO.
 #[derive(Debug)]
 pub enum Pending {
-    /// Nothing is left to do but to tell watchers, who see it by these filters.
+    /// The store makes a change that is reported to watches with these filters.
     Changing(CompletionFilter),
-    /// Whether the directory is empty, before it is marked for deletion.
+    /// The store checks whether a directory is empty, before the directory becomes delete pending.
     Emptiness,
-    /// The file's attributes, before it is marked for deletion.
+    /// The store reads the file's attributes, before the file becomes delete pending.
     Deletability {
-        /// A read-only file may go, too.
+        /// True if a read-only file may be deleted, too.
         ignores_read_only: bool,
     },
-    /// Which directory a name is to be in.
+    /// The store looks up the directory of a new name.
     Directory(Box<rename::Wanted>),
-    /// Whether the target of a rename is there.
+    /// The store looks up the target of a rename.
     Target(Box<rename::Wanted>),
-    /// The name is being changed.
+    /// The store renames the file.
     Renaming(Box<rename::Wanted>),
-    /// A further name is being made.
+    /// The store makes a hard link.
     Linking(Box<rename::Wanted>),
-    /// Others have to let their handles go first: then the request begins anew.
+    /// Clients must release cached handles of the file first; then the request begins anew.
     Handles(FileKey),
 }
 
@@ -126,7 +126,7 @@ impl Command for SetInfo {
     }
 }
 
-/// The tables of [MS-SMB2] 3.3.5.21.1: which classes there are. Each checks its own rights.
+/// Sets a class of the tables in [MS-SMB2] 3.3.5.21.1. Each class checks its own rights.
 fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step, Reject> {
     let class = FileInformationClass(request.file_info_class);
     let buffer = request.buffer;
@@ -150,7 +150,8 @@ fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step,
         FileInformationClass::VALID_DATA_LENGTH => {
             size::set_valid_data_length(scope.open()?, buffer)
         }
-        // Classes that [MS-FSCC] 2.4 has for sets, and SMB2 has not; and there are no short names.
+        // Classes that [MS-FSCC] 2.4 permits for sets and SMB2 does not; and short names cannot be
+        // set.
         FileInformationClass::LINK_EX
         | FileInformationClass::RENAME_EX
         | FileInformationClass::SHORT_NAME => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
@@ -158,8 +159,8 @@ fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step,
     }
 }
 
-/// [MS-SMB2] 3.3.5.21.2. Nothing of a file system can be changed: there are no quotas, and its
-/// label and object id are for the administrator to choose.
+/// Refuses all changes of a file system: [MS-SMB2] 3.3.5.21.2. There are no quotas, and the
+/// administrator chooses its label and object id.
 fn set_file_system(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step, Reject> {
     match FsInformationClass(request.file_info_class) {
         FsInformationClass::CONTROL | FsInformationClass::OBJECT_ID => {
@@ -171,7 +172,7 @@ fn set_file_system(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step, Re
     }
 }
 
-/// A message pipe stays one: the modes that can be asked for are those that it has.
+/// Accepts the modes of a pipe without a change: a message pipe remains one.
 fn set_pipe(open: &Open, class: FileInformationClass) -> Result<Step, Reject> {
     match class {
         FileInformationClass::PIPE => {
@@ -182,7 +183,7 @@ fn set_pipe(open: &Open, class: FileInformationClass) -> Result<Step, Reject> {
     }
 }
 
-/// [MS-FSA] 2.1.5.15.9: modes that may be changed on an open file.
+/// Sets the modes that may change on an open file: [MS-FSA] 2.1.5.15.9.
 fn set_mode(open: &mut Open, buffer: &[u8]) -> Result<Step, Reject> {
     const SETTABLE: CreateOptions = CreateOptions::from_bits_retain(
         CreateOptions::WRITE_THROUGH.bits()
@@ -200,7 +201,7 @@ fn set_mode(open: &mut Open, buffer: &[u8]) -> Result<Step, Reject> {
     done()
 }
 
-/// [MS-FSA] 2.1.5.15.10.
+/// Sets the position of the open: [MS-FSA] 2.1.5.15.10.
 fn set_position(open: &mut Open, buffer: &[u8]) -> Result<Step, Reject> {
     let position = decode(FilePositionInformation::decode(buffer))?.current_byte_offset;
     let data = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
@@ -212,7 +213,7 @@ fn set_position(open: &mut Open, buffer: &[u8]) -> Result<Step, Reject> {
     done()
 }
 
-/// A size or offset that was negative on the wire.
+/// Refuses a size or offset that was negative on the wire.
 fn verify_size(size: u64) -> Result<(), Reject> {
     if i64::try_from(size).is_err() {
         return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
@@ -220,7 +221,7 @@ fn verify_size(size: u64) -> Result<(), Reject> {
     Ok(())
 }
 
-/// A class whose fixed part is there, but whose variable part is not.
+/// Refuses a class with a malformed variable part. The fixed part is complete.
 fn decode<T>(decoded: Option<T>) -> Result<T, Reject> {
     decoded.ok_or(Reject::Status(NtStatus::INVALID_PARAMETER))
 }
@@ -233,7 +234,7 @@ fn change(open: &Open, op: ObjectOp, filter: CompletionFilter) -> Step {
     Step::wait(Effect::Object { user: open.user, op }, Pending::Changing(filter))
 }
 
-/// Tells watchers what changed about the open's file.
+/// Reports a change of the open's file to watches.
 fn report(scope: &mut InTree<'_>, filter: CompletionFilter) -> Result<(), Reject> {
     let open = scope.open()?;
     let file = open.file()?;

@@ -25,7 +25,7 @@ use crate::model::tree_connect::TREE_CONNECT_BYTES;
 #[derive(Debug)]
 pub struct TreeConnect;
 
-/// The share is being looked up.
+/// A TREE_CONNECT whose share the worker is looking up.
 #[derive(Debug)]
 pub struct Pending;
 
@@ -51,7 +51,7 @@ impl Command for TreeConnect {
     ) -> Result<Step, Reject> {
         let is_known = session.signing_key(incoming.connection).is_some();
         let is_authentic = incoming.sealed || incoming.header.is_signed();
-        // [MS-SMB2] 3.3.5.7: a man in the middle could have downgraded what was negotiated, and only a
+        // [MS-SMB2] 3.3.5.7: a man in the middle could have downgraded the negotiation, and only a
         // signature proves that both sides hashed the same messages.
         if connection.negotiated().dialect == Dialect::SMB_3_1_1 && is_known && !is_authentic {
             return Err(Reject::Disconnect(Disconnect::TreeConnectNotSigned));
@@ -124,7 +124,7 @@ impl Command for TreeConnect {
     }
 }
 
-/// `\\server\share` as UTF-16LE; the leading separators may be one.
+/// Parses `\\server\share` in UTF-16LE. A single leading separator is accepted, too.
 fn parse_path(path: &[u8]) -> Option<(String, String)> {
     let path = dtyp::utf16::decode(path).ok()?;
     let (server, share) = path.trim_start_matches('\\').split_once('\\')?;

@@ -11,7 +11,7 @@ use crate::engine::response::{Response, Step};
 use crate::engine::scope::InSession;
 use crate::model::reject::Reject;
 
-/// Ends a tree connect.
+/// Ends a tree connect and its opens.
 #[derive(Debug)]
 pub struct TreeDisconnect;
 

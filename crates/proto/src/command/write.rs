@@ -27,7 +27,7 @@ pub struct Write;
 #[derive(Debug)]
 pub struct Pending;
 
-/// DataOffset beyond which Windows refuses a request: [MS-SMB2] 3.3.5.13.
+/// Highest DataOffset that Windows accepts: [MS-SMB2] 3.3.5.13.
 const DATA_OFFSET_MAX: u16 = 0x100;
 
 impl PendingCommand for Pending {}
@@ -44,7 +44,7 @@ impl Command for Write {
     ) -> Result<Step, Reject> {
         let negotiated = connection.negotiated();
         let (length, max) = (length(&request), negotiated.max_write_size);
-        // As for READ.
+        // As in READ: RDMA is not supported.
         let is_remote = request.channel.is_rdma() && negotiated.is_smb3();
         if is_remote || request.data_offset > DATA_OFFSET_MAX {
             return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
@@ -93,9 +93,9 @@ impl Command for Write {
 }
 
 impl Server {
-    /// The file that a WRITE goes to, of which a connection has brought the `front` of the frame, and
-    /// `behind` bytes are to come: if these are data that nobody has to look at, because they are neither
-    /// signed nor sealed. Whether it may write there is seen when all of it is here.
+    /// Returns the file of a WRITE whose data may go through a pipe of the kernel, because it is
+    /// neither signed nor encrypted. `front` is the beginning of the frame, and `behind` the number
+    /// of bytes to come. The access is checked once the whole frame has arrived.
     #[must_use]
     pub fn file_to_pipe_to(
         &self,
@@ -133,14 +133,14 @@ fn verify_writable(open: &Open) -> Result<(), Reject> {
     open.verify_access(AccessMask::WRITE_DATA)
 }
 
-/// [MS-SMB2] 3.3.5.13: the flag of the request, or what CREATE asked for.
+/// Returns whether the request or CREATE demands write-through: [MS-SMB2] 3.3.5.13.
 fn writes_through(file: &OpenFile, flags: WriteFlags) -> bool {
     flags.contains(WriteFlags::WRITE_THROUGH)
         || file.create_options.contains(CreateOptions::WRITE_THROUGH)
 }
 
 fn write_pipe(pipe: &mut Pipe, request: &WriteRequest<'_>) -> Result<Step, Reject> {
-    // What is written here is looked at: `Server::file_to_pipe_to` names no such open.
+    // A WRITE to a pipe has all its data in the frame: `Server::file_to_pipe_to` returns no pipes.
     if request.behind > 0 {
         return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
     }

@@ -13,7 +13,7 @@ use crate::engine::response::Step;
 use crate::model::open::Open;
 use crate::model::reject::Reject;
 
-/// What was asked.
+/// Parameters of a query of extended attributes.
 #[derive(Debug)]
 pub struct Question {
     wanted: Wanted,
@@ -21,18 +21,18 @@ pub struct Question {
     output_buffer_length: u32,
 }
 
-/// Which attributes.
+/// Selection of the extended attributes.
 #[derive(Debug)]
 enum Wanted {
-    /// Those behind the ones that the query before listed.
+    /// Attributes behind those that the previous query listed.
     Next,
-    /// Those from this one on, counted from zero.
+    /// Attributes from this index on, counted from zero.
     From(usize),
-    /// Those of these names.
+    /// Attributes with one of these names.
     Named(Vec<String>),
 }
 
-/// Asks the store for the attributes.
+/// Requests the attributes from the store.
 pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step, Reject> {
     open.verify_access(AccessMask::READ_EA)?;
     if !open.share.extended_attributes {
@@ -60,7 +60,7 @@ pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step,
     Ok(Step::wait(Effect::Object { user: open.user, op }, pending))
 }
 
-/// Answers with what the store told.
+/// Makes the response from the store's reply.
 pub(super) fn resume(
     open: &mut Open,
     question: &Question,
@@ -90,7 +90,8 @@ pub(super) fn resume(
     Ok(step)
 }
 
-/// As many as fit, and how many those are. The rest is said to be there by BUFFER_OVERFLOW.
+/// Lists as many attributes as fit, and returns their number. BUFFER_OVERFLOW reports that there
+/// are more.
 fn list(
     attributes: impl Iterator<Item = FullEa>,
     question: &Question,
@@ -103,7 +104,7 @@ fn list(
     let mut writer = EntryListWriter::new(&mut out, limit, 4);
     for attribute in attributes.take(count_max) {
         let mut entry = Vec::new();
-        // A value of more than 64 KiB cannot be told.
+        // The entry has no room for a value of more than 64 KiB.
         if encode_full_ea_entry(&attribute, &mut entry).is_some()
             && !writer.push(|out| out.extend_from_slice(&entry))
         {
@@ -118,7 +119,7 @@ fn list(
     Ok((respond(status, &out), listed))
 }
 
-/// The attributes of these names; one that the file has not is told with an empty value.
+/// Returns the attributes of these names; a missing one has an empty value.
 fn named<'n>(
     found: &[ExtendedAttribute],
     names: &'n [String],

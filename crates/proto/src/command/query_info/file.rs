@@ -22,14 +22,14 @@ use crate::model::open::{Open, OpenFile};
 use crate::model::posix;
 use crate::model::reject::Reject;
 
-/// What was asked.
+/// Parameters of a query of file information.
 #[derive(Debug)]
 pub struct Question {
     class: FileInformationClass,
     output_buffer_length: u32,
 }
 
-/// CreateOptions that FileModeInformation tells of: [MS-FSCC] 2.4.31.
+/// CreateOptions that FileModeInformation includes: [MS-FSCC] 2.4.31.
 const MODE: CreateOptions = CreateOptions::from_bits_retain(
     CreateOptions::WRITE_THROUGH.bits()
         | CreateOptions::SEQUENTIAL_ONLY.bits()
@@ -39,7 +39,7 @@ const MODE: CreateOptions = CreateOptions::from_bits_retain(
         | CreateOptions::DELETE_ON_CLOSE.bits(),
 );
 
-/// Asks the store for what the class tells.
+/// Requests the data of a class from the store.
 pub(super) fn start(
     open: &Open,
     dialect: Dialect,
@@ -66,7 +66,7 @@ pub(super) fn start(
     Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::File(question)))
 }
 
-/// Which classes there are: the table of [MS-SMB2] 2.2.37, as far as it is about files.
+/// Refuses classes beyond the table of [MS-SMB2] 2.2.37, as far as it is about files.
 fn verify_class(dialect: Dialect, class: FileInformationClass) -> Result<(), Reject> {
     let status = match class {
         FileInformationClass::ACCESS
@@ -84,7 +84,7 @@ fn verify_class(dialect: Dialect, class: FileInformationClass) -> Result<(), Rej
         | FileInformationClass::POSITION
         | FileInformationClass::STANDARD
         | FileInformationClass::STREAM => return Ok(()),
-        // [MS-SMB2] 3.3.5.20.1: older dialects do not have it.
+        // [MS-SMB2] 3.3.5.20.1: older dialects lack this class.
         FileInformationClass::NORMALIZED_NAME if dialect >= Dialect::SMB_3_1_1 => return Ok(()),
         FileInformationClass::NORMALIZED_NAME => NtStatus::NOT_SUPPORTED,
         FileInformationClass::PIPE
@@ -95,7 +95,8 @@ fn verify_class(dialect: Dialect, class: FileInformationClass) -> Result<(), Rej
     Err(Reject::Status(status))
 }
 
-/// [MS-SMB2] 3.3.5.20.1: the others tell nothing that whoever has the file open may not know.
+/// Returns whether a class needs FILE_READ_ATTRIBUTES. The other classes contain nothing that the
+/// holder of an open may not know: [MS-SMB2] 3.3.5.20.1.
 fn needs_read_attributes(class: FileInformationClass) -> bool {
     matches!(
         class,
@@ -111,7 +112,7 @@ fn tells_ea_size(class: FileInformationClass) -> bool {
     matches!(class, FileInformationClass::ALL | FileInformationClass::EA)
 }
 
-/// Answers with what the store told.
+/// Makes the response from the store's reply.
 pub(super) fn resume(
     open: &Open,
     globals: &Globals,
@@ -173,7 +174,7 @@ fn access(open: &Open) -> FileAccessInformation {
     FileAccessInformation { access_flags: open.granted_access }
 }
 
-/// No device that is served asks for aligned buffers.
+/// Returns no requirement, because no supported device needs aligned buffers.
 fn alignment() -> FileAlignmentInformation {
     FileAlignmentInformation { alignment_requirement: 0 }
 }
@@ -188,12 +189,12 @@ fn all(open: &Open, file: &OpenFile, globals: &Globals, metadata: &Metadata) -> 
         position: position(file),
         mode: mode(file),
         alignment: alignment(),
-        // From the share's root, with the separator that stands for it.
+        // Path from the share's root, with a leading separator for the root.
         name: FileNameInformation { file_name: format!("\\{}", file.path.to_windows()) },
     }
 }
 
-/// [MS-FSA] 2.1.5.12.4.
+/// Makes the response with a short name: [MS-FSA] 2.1.5.12.4.
 fn answer_short_name(name: Option<String>, length: u32) -> Result<Step, Reject> {
     let file_name = name.ok_or(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND))?;
     let mut out = Vec::new();
@@ -244,7 +245,8 @@ fn position(file: &OpenFile) -> FilePositionInformation {
     FilePositionInformation { current_byte_offset: file.position }
 }
 
-/// [MS-FSA] 2.1.5.12.27: a file that is to be deleted has one name less already.
+/// Returns FileStandardInformation: [MS-FSA] 2.1.5.12.27. A name that is delete pending no longer
+/// counts as a link.
 fn standard(file: &OpenFile, globals: &Globals, metadata: &Metadata) -> FileStandardInformation {
     let delete_pending = globals.files.is_delete_pending(file.identity, file.link);
     FileStandardInformation {
@@ -257,7 +259,7 @@ fn standard(file: &OpenFile, globals: &Globals, metadata: &Metadata) -> FileStan
     }
 }
 
-/// [MS-FSA] 2.1.5.12.29: whole entries, and BUFFER_OVERFLOW if there are more.
+/// Makes a response of whole entries, with BUFFER_OVERFLOW if there are more: [MS-FSA] 2.1.5.12.29.
 fn answer_streams(streams: &[object::StreamEntry], length: u32) -> Step {
     let limit = usize::try_from(length).expect("32 bits fit memory");
     let mut out = Vec::new();

@@ -19,14 +19,14 @@ use crate::model::posix;
 use crate::model::reject::Reject;
 use crate::model::tree_connect::TreeConnect;
 
-/// What was asked.
+/// Parameters of a query of file system information.
 #[derive(Debug)]
 pub struct Question {
     class: FsInformationClass,
     output_buffer_length: u32,
 }
 
-/// Asks the store for the volume.
+/// Requests the figures of the volume from the store.
 pub(super) fn start(
     open: &Open,
     class: FsInformationClass,
@@ -52,7 +52,7 @@ pub(super) fn start(
     Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::FileSystem(question)))
 }
 
-/// Answers with what the store told.
+/// Makes the response from the store's reply.
 pub(super) fn resume(
     tree: &TreeConnect,
     globals: &Globals,
@@ -68,7 +68,7 @@ pub(super) fn resume(
             file_system_name: volume.file_system_name.clone(),
         }
         .encode(&mut out),
-        // Quotas that are not tracked have no limits.
+        // Quotas are not tracked and have no limits.
         FsInformationClass::CONTROL => FileFsControlInformation {
             default_quota_threshold: u64::MAX,
             default_quota_limit: u64::MAX,

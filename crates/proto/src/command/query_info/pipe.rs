@@ -1,4 +1,4 @@
-//! What can be asked of a named pipe: [MS-FSCC] 2.4.37 to 2.4.39.
+//! Information classes of named pipes: [MS-FSCC] 2.4.37 to 2.4.39.
 
 use dtyp::fscc::{
     FileAccessInformation, FileInformationClass, FilePipeInformation, FilePipeLocalInformation,
@@ -12,10 +12,10 @@ use crate::engine::response::Step;
 use crate::model::open::Open;
 use crate::model::reject::Reject;
 
-/// Bytes that a pipe takes and keeps, as Windows tells them of its own.
+/// Size of both buffers of a pipe in bytes, as reported by Windows.
 const PIPE_BYTES: u32 = 4_096;
 
-/// Answers from the pipe itself.
+/// Makes the response from the state of the pipe.
 pub(super) fn query(
     pipe: &rpc::Pipe,
     open: &Open,
@@ -46,7 +46,7 @@ pub(super) fn query(
             allocation_size: u64::from(PIPE_BYTES),
             end_of_file: 0,
             number_of_links: 1,
-            // As Windows tells of its own: a pipe is gone with its last open.
+            // As in Windows: a pipe is gone with its last open.
             delete_pending: true,
             directory: false,
             reserved: Reserved,
@@ -58,7 +58,7 @@ pub(super) fn query(
     answer(out, minimum, request.output_buffer_length)
 }
 
-/// A message pipe in both directions, connected, seen from the client.
+/// Returns the properties of a connected message pipe in both directions, seen from the client.
 fn local(pipe: &rpc::Pipe) -> FilePipeLocalInformation {
     FilePipeLocalInformation {
         named_pipe_type: 1,

@@ -13,15 +13,15 @@ use crate::engine::response::{Response, Step};
 use crate::model::open::Open;
 use crate::model::reject::Reject;
 
-/// What was asked.
+/// Parameters of a query of the security descriptor.
 #[derive(Debug)]
 pub struct Question {
     output_buffer_length: u32,
-    /// Error data has the form of 3.1.1.
+    /// True if error data has the form of 3.1.1.
     has_error_contexts: bool,
 }
 
-/// Asks the store for the parts that the request names.
+/// Requests the parts that the client selected from the store.
 pub(super) fn start(
     open: &Open,
     dialect: Dialect,
@@ -53,7 +53,7 @@ fn wanted_access(information: SecurityInformation) -> AccessMask {
     wanted
 }
 
-/// Answers with the descriptor, or with the size that it needs.
+/// Makes the response with the descriptor, or with the size that it needs.
 pub(super) fn resume(question: &Question, reply: ObjectReply) -> Result<Step, Reject> {
     let ObjectReply::Security(descriptor) = reply else { panic!("it was asked for") };
     let needed = u32::try_from(descriptor.len()).expect("a descriptor is below 4 GiB");
@@ -63,7 +63,8 @@ pub(super) fn resume(question: &Question, reply: ObjectReply) -> Result<Step, Re
     answer(descriptor, 0, question.output_buffer_length)
 }
 
-/// [MS-SMB2] 2.2.2.2: half a descriptor is of no use, but its size is.
+/// Makes an error with the necessary size: [MS-SMB2] 2.2.2.2. A truncated descriptor would be
+/// useless.
 fn too_small(needed: u32, has_error_contexts: bool) -> Response {
     let size = needed.to_le_bytes();
     let mut body = ErrorResponse { error_context_count: 0, error_data: &size };

@@ -18,15 +18,14 @@ use crate::model::connection::Negotiated;
 use crate::model::reject::Reject;
 use crate::model::session::{CHANNELS_MAX, Channel, Session, SessionState};
 
-/// What the connection and the session must agree on.
+/// Parameters in which the connection and the session must agree.
 struct Agreed {
     dialect: Dialect,
     cipher: Option<Cipher>,
     signing_algorithm: SigningAlgorithm,
 }
 
-/// Begins to bind, or goes on with it: the connection is none of the session's channels, though it
-/// may be on its way to become one.
+/// Begins or continues a binding. The connection is not a bound channel of the session yet.
 pub(super) fn begin(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
@@ -56,7 +55,7 @@ pub(super) fn begin(
     verify_agreement(ours, globals.settings.multi_channel, incoming, &agreed)?;
     verify_session(session)?;
     if let Some(channel) = session.channel_mut(incoming.connection) {
-        // A further step. An authentication that came to its end took the channel along.
+        // A further step. A failed authentication would have removed the channel.
         channel.acceptor.get_or_insert_with(|| acceptor(globals, incoming));
         return Ok(());
     }
@@ -72,9 +71,9 @@ pub(super) fn begin(
     Ok(())
 }
 
-/// Why a session that this worker does not have cannot be used here. If another one has it, the
-/// client hears what a server of one process would say, and can check that it is the server who says
-/// so.
+/// Returns the reason for refusing a session that this worker does not have. If another worker has
+/// it, the client gets the same response as from a server of one process, signed with the session's
+/// key, which proves that the server sent it.
 pub(super) fn refuse_elsewhere(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
@@ -106,7 +105,7 @@ pub(super) fn refuse_elsewhere(
     }
 }
 
-/// The user has authenticated: [MS-SMB2] 3.3.5.5.3.
+/// Makes the connection a channel, once the user has authenticated: [MS-SMB2] 3.3.5.5.3.
 pub(super) fn conclude(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
@@ -126,7 +125,7 @@ pub(super) fn conclude(
         session_key: session_key.as_bytes(),
         full_session_key: session_key.as_bytes(),
         preauth_hash: preauth.as_ref().filter(|_| negotiated.dialect == Dialect::SMB_3_1_1),
-        // What is encrypted is encrypted with the session's keys on every channel.
+        // Encryption uses the session's keys on every channel.
         cipher: None,
         signing_algorithm: Some(negotiated.signing_algorithm),
     });
@@ -141,7 +140,7 @@ pub(super) fn conclude(
     Ok(Response::new(&body))
 }
 
-/// The connection does not become a channel. The session goes on with those that it has.
+/// Gives a binding up. The session keeps its other channels.
 pub(super) fn give_up(scope: &mut InConnection<'_>, incoming: &Incoming, session_id: u64) {
     scope.connection.preauth_sessions.remove(&session_id);
     if let Some(session) = scope.sessions.get_mut(&session_id) {
@@ -149,9 +148,9 @@ pub(super) fn give_up(scope: &mut InConnection<'_>, incoming: &Incoming, session
     }
 }
 
-/// Whether the request is signed, and rightly so. It comes before all other checks, because only
-/// what proves to be the client's may be answered with a signature: anything else would let
-/// strangers have messages of their choice signed.
+/// Returns whether the request is signed with `key`, and refuses a wrong signature. This check
+/// comes before all others, because only requests of the key's holder may get a signed response:
+/// strangers could otherwise have messages of their choice signed.
 fn is_signed_with(incoming: &Incoming, key: &SigningKey) -> Result<bool, Reject> {
     if !incoming.header.is_signed() {
         return Ok(false);
@@ -162,8 +161,8 @@ fn is_signed_with(incoming: &Incoming, key: &SigningKey) -> Result<bool, Reject>
     Ok(true)
 }
 
-/// The checks of [MS-SMB2] 3.3.5.5 on what was negotiated. AES-GMAC comes before the others, as in
-/// Windows: its nonce is the MessageId, and a key must not meet the same one on two connections.
+/// Compares the results of NEGOTIATE: [MS-SMB2] 3.3.5.5. AES-GMAC comes first, as in Windows: its
+/// nonce is the MessageId, and a key must not use one nonce on two connections.
 fn verify_agreement(
     ours: &Negotiated,
     multi_channel: bool,
@@ -193,7 +192,7 @@ fn verify_agreement(
     Ok(())
 }
 
-/// The checks of [MS-SMB2] 3.3.5.5 on the session.
+/// Checks the state of the session: [MS-SMB2] 3.3.5.5.
 fn verify_session(session: &Session) -> Result<(), Reject> {
     match session.state {
         SessionState::InProgress => return Err(Reject::BindingTooEarly),

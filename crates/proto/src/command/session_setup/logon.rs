@@ -1,9 +1,10 @@
-//! From the name that a client gives to the account of a user who has proven the password, and what is
-//! told of those who have not.
+//! Logons: from the name that a client gives to the account of a user with the right password, and
+//! notices of refused logons.
 //!
-//! The order matters: first it is the logon's turn, then the proof is checked, with nothing but the
-//! hash; then the client must mean this server; and only for such a user the system's name service is
-//! asked. So nobody without a password causes work there, or learns from its time who is a user.
+//! The order matters: after the throttle's delay the proof is checked against the hash alone; then
+//! the client must mean this server; and only after that the system's name service looks up the
+//! account. So clients without a password cannot load the name service, or learn the names of users
+//! from its timing.
 
 use auth::AuthError;
 use trace::LogonOutcome;
@@ -17,7 +18,7 @@ use crate::engine::scope::InConnection;
 use crate::model::logon_throttle::Admission;
 use crate::model::reject::Reject;
 
-/// The client has named a user and sent a proof: it is looked at when it is this logon's turn.
+/// Delays the check of a proof for as long as the throttle demands.
 pub(super) fn wait_for_turn(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
@@ -37,7 +38,7 @@ pub(super) fn wait_for_turn(
     }
 }
 
-/// Asks for what the proof is checked with.
+/// Requests the secret that checks the proof.
 pub(super) fn find_credential(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
@@ -50,10 +51,10 @@ pub(super) fn find_credential(
     Ok(Step::wait(Effect::FindCredential { user, domain }, pending))
 }
 
-/// The proof was right. A client that says which server it means must mean this one, or somebody who
-/// has it log on to another passes its proof on: [MS-NLMP] 2.2.2.1, MsvAvTargetName. To bind a session to a
-/// further connection takes the session's key, which nobody between has, and the name is that by which the
-/// client reached the first.
+/// Handles a right proof. If the client names its server, the name must be of this one, or a man in
+/// the middle may have relayed a proof for another server: [MS-NLMP] 2.2.2.1, MsvAvTargetName. A
+/// binding skips that check: it needs the session's key, which no man in the middle has, and its
+/// client may have reached the first connection by another name.
 pub(super) fn accept_proof(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
@@ -77,7 +78,7 @@ pub(super) fn accept_proof(
     Ok(Step::wait(Effect::IsOwnName { target_name, server }, pending))
 }
 
-/// Asks for the account of a user who means this server.
+/// Requests the account of a user, if the client means this server.
 pub(super) fn find_account(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
@@ -95,7 +96,7 @@ pub(super) fn find_account(
     Ok(Step::wait(Effect::FindAccount { user, requested_user }, pending))
 }
 
-/// The logon proved nothing, and need not: it is not counted as failed.
+/// Takes the count of a failed logon back, because the logon needs no proof.
 pub(super) fn excuse(scope: &mut InConnection<'_>, incoming: &Incoming, session_id: u64) {
     if let Some(user) = claimed_user(scope, incoming, session_id) {
         let (now, client) = (incoming.now.monotonic, scope.connection.client);
@@ -103,7 +104,7 @@ pub(super) fn excuse(scope: &mut InConnection<'_>, incoming: &Incoming, session_
     }
 }
 
-/// Counts a logon that is refused, and tells of it.
+/// Counts a refused logon, and sends a notice for the log.
 pub(super) fn refuse(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,

@@ -10,7 +10,7 @@ use crate::engine::response::Step;
 use crate::model::open::Open;
 use crate::model::reject::Reject;
 
-/// Sets times and attributes.
+/// Sets a file's times and attributes.
 pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {
     open.verify_access(AccessMask::WRITE_ATTRIBUTES)?;
     let basic = decode(FileBasicInformation::decode(buffer))?;
@@ -35,10 +35,10 @@ pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {
     Ok(change(open, op, filter(&change_wanted)))
 }
 
-/// The time to set, and whether it is left alone by what this open does afterwards: −1 and −2 stop
-/// and resume its automatic update, a time that is set stops it, zero says nothing ([MS-FSCC] 2.4.7,
-/// [MS-FSA] 2.1.5.15.2). The creation time has no automatic update, and the change time of a POSIX
-/// file can neither be set nor kept.
+/// Returns the time to set, and whether later operations of this open leave it alone: −1 and −2
+/// stop and resume its automatic update, setting a time stops it, zero changes nothing ([MS-FSCC]
+/// 2.4.7, [MS-FSA] 2.1.5.15.2). The creation time has no automatic update, and the change time of a
+/// POSIX file can neither be set nor kept.
 fn time(time: FileTime) -> Result<(Option<FileTime>, Option<bool>), Reject> {
     match time.0.cast_signed() {
         0 => Ok((None, None)),
@@ -49,7 +49,7 @@ fn time(time: FileTime) -> Result<(Option<FileTime>, Option<bool>), Reject> {
     }
 }
 
-/// Zero leaves the attributes alone, NORMAL clears them all.
+/// Returns the attributes to set: none for zero, and an empty set for NORMAL.
 fn attributes(
     wanted: FileAttributes,
     is_directory: bool,

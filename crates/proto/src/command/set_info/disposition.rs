@@ -1,4 +1,4 @@
-//! Marking a file for deletion: [MS-FSA] 2.1.5.15.3.
+//! Setting and clearing delete pending: [MS-FSA] 2.1.5.15.3.
 
 use dtyp::fscc::{FileDispositionInformation, FileDispositionInformationEx};
 use dtyp::{AccessMask, FileAttributes, NtStatus};
@@ -12,14 +12,14 @@ use crate::engine::scope::InTree;
 use crate::model::file_key::key;
 use crate::model::reject::Reject;
 
-/// FileDispositionInformation.
+/// Handles FileDispositionInformation of [MS-FSCC] 2.4.
 pub(super) fn start(scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     let wanted = decode(FileDispositionInformation::decode(buffer))?.delete_pending;
     mark(scope, wanted, false)
 }
 
-/// FileDispositionInformationEx. Deletion as POSIX does it, while others have the file open, is
-/// not offered.
+/// Handles FileDispositionInformationEx of [MS-FSCC] 2.4. Deletion with POSIX semantics, while
+/// other opens exist, is not supported.
 pub(super) fn start_ex(scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     let flags = decode(FileDispositionInformationEx::decode(buffer))?.flags;
     if flags & FileDispositionInformationEx::POSIX_SEMANTICS != 0 {
@@ -33,7 +33,7 @@ pub(super) fn start_ex(scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject>
     mark(scope, wanted, ignores)
 }
 
-/// FILE_DISPOSITION_ON_CLOSE is about what CREATE asked for, and only for opens that did.
+/// Changes FILE_DELETE_ON_CLOSE of an open, if its CREATE had that option.
 fn set_delete_on_close(mut scope: InTree<'_>, wanted: bool) -> Result<Step, Reject> {
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
@@ -45,8 +45,8 @@ fn set_delete_on_close(mut scope: InTree<'_>, wanted: bool) -> Result<Step, Reje
     done()
 }
 
-/// The mark is the file's. What CREATE asked for by FILE_DELETE_ON_CLOSE is the open's own, and
-/// stays: it marks the file again when the open is closed.
+/// Sets or clears delete pending, a flag of the file. FILE_DELETE_ON_CLOSE is a flag of the open
+/// and stays: it sets delete pending again at the close.
 fn mark(mut scope: InTree<'_>, delete: bool, ignores_read_only: bool) -> Result<Step, Reject> {
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
@@ -67,7 +67,7 @@ fn mark(mut scope: InTree<'_>, delete: bool, ignores_read_only: bool) -> Result<
     Ok(Step::wait(Effect::Object { user, op }, Pending::Deletability { ignores_read_only }))
 }
 
-/// A read-only file stays, and of a directory it must be seen whether it is empty.
+/// Refuses to delete a read-only file, and checks whether a directory is empty.
 pub(super) fn judge(
     mut scope: InTree<'_>,
     ignores_read_only: bool,
@@ -86,7 +86,7 @@ pub(super) fn judge(
     Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::Emptiness))
 }
 
-/// A directory with something in it stays.
+/// Refuses to delete a directory with entries.
 pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step, Reject> {
     match reply.object()? {
         ObjectReply::Empty(true) => doom(scope),
@@ -95,8 +95,8 @@ pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step, R
     }
 }
 
-/// The name goes with the last open. Handles that clients keep without using them would hold it up:
-/// they are asked to let go first.
+/// Makes the file delete pending; its last close removes the name. Clients must release cached
+/// handles first, because those would delay the deletion.
 fn doom(mut scope: InTree<'_>) -> Result<Step, Reject> {
     let open = scope.open()?;
     let (identity, link, volatile) =

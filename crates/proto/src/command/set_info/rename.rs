@@ -1,4 +1,4 @@
-//! Names: [MS-FSA] 2.1.5.15.11 and 2.1.5.15.6.
+//! Renames and hard links: [MS-FSA] 2.1.5.15.11 and 2.1.5.15.6.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use crate::model::caching::lease_name;
 use crate::model::file_key::{self, key};
 use crate::model::reject::Reject;
 
-/// The name that is wanted.
+/// The requested new name of a file.
 #[derive(Debug)]
 pub struct Wanted {
     target: ObjectPath,
     replace: bool,
     links: bool,
-    /// The directory of the target, once it was looked for.
+    /// Directory of the target, after its lookup.
     directory: Option<FileIdentity>,
 }
 
-/// FileRenameInformation.
+/// Handles FileRenameInformation of [MS-FSCC] 2.4.
 pub(super) fn start(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
@@ -41,7 +41,7 @@ pub(super) fn start(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject
     find_directory(scope, wanted)
 }
 
-/// FileLinkInformation.
+/// Handles FileLinkInformation of [MS-FSCC] 2.4.
 pub(super) fn start_link(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     if scope.open()?.file()?.is_directory {
         return Err(Reject::Status(NtStatus::FILE_IS_A_DIRECTORY));
@@ -50,8 +50,8 @@ pub(super) fn start_link(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, R
     find_target(scope, wanted)
 }
 
-/// [MS-SMB2] 2.2.39: names are relative to the share's root, and RootDirectory is zero. A name that
-/// begins with a colon is a stream of the same file.
+/// Parses a request: [MS-SMB2] 2.2.39. Names are relative to the share's root, and RootDirectory is
+/// zero. A name that begins with a colon is a stream of the same file.
 fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Reject> {
     let information = decode(FileRenameInformation::decode(buffer))?;
     if information.root_directory != 0 || information.file_name.is_empty() {
@@ -70,7 +70,7 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Re
             return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
         }
         let parsed = parse_path(&format!("x{name}"))?;
-        // Data does not move between a stream and the file proper, which are kept apart.
+        // Data cannot move between a stream and the file itself, since they are stored apart.
         let stream = parsed.stream().ok_or(Reject::Status(NtStatus::NOT_SUPPORTED))?.to_owned();
         return Ok(Wanted {
             target: path.with_stream(Some(stream)),
@@ -80,14 +80,15 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Re
         });
     }
     if path.stream().is_some() {
-        // A stream stays with its file, which is open by this very stream: that is what Windows says.
+        // A stream cannot leave its file. Windows reports that as a sharing violation, because this
+        // stream has the file open.
         return Err(Reject::SharingViolation);
     }
     let target = parse_path(name.strip_prefix('\\').unwrap_or(name))?;
     accept(scope, target, replace, links)
 }
 
-/// The root has no other name, and what is vetoed is none.
+/// Checks the target: it must be neither the share's root nor vetoed.
 fn accept(
     scope: &InTree<'_>,
     target: ObjectPath,
@@ -103,11 +104,11 @@ fn accept(
     Ok(Wanted { target, replace, links, directory: None })
 }
 
-/// Whoever has the file open must share its deletion; and nothing may be open beneath a directory,
-/// nor any stream of a file.
+/// Checks that all opens of the file share its deletion, and that nothing is open below a
+/// directory, nor any stream of a file.
 ///
-/// A directory costs a look at the records of all files, each without a lock. An index of opens
-/// by directory would cost each CREATE and CLOSE an update for each directory of its path.
+/// For a directory, this reads the records of all files, each without a lock. An index of opens by
+/// directory would cost each CREATE and CLOSE an update for each directory of its path.
 fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
     let open = scope.open()?;
     let volatile = open.file_id.volatile;
@@ -145,8 +146,8 @@ fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
     Ok(())
 }
 
-/// [MS-FSA] 2.1.5.15.12: the directory of the new name is opened to add to it, and with that its
-/// deletion is not shared. First look which it is.
+/// Looks up the directory of the new name. A rename opens it to add a name, without sharing its
+/// deletion: [MS-FSA] 2.1.5.15.12.
 fn find_directory(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     let parent = wanted.target.parent().filter(|_| wanted.target.stream().is_none());
@@ -156,7 +157,7 @@ fn find_directory(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step, Reject>
     Ok(Step::wait(Effect::Object { user, op }, Pending::Directory(wanted.into())))
 }
 
-/// Judges the directory of the new name. Where there is none, the store says so.
+/// Checks the directory of the new name. If it is missing, the store refuses the rename later.
 pub(super) fn directory_found(
     mut scope: InTree<'_>,
     mut wanted: Wanted,
@@ -178,7 +179,7 @@ pub(super) fn directory_found(
     find_target(scope, wanted)
 }
 
-/// What is to be replaced must not be open: first look who it is.
+/// Looks up the file to replace, which must not be open.
 fn find_target(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     if !wanted.replace || wanted.target.stream().is_some() {
@@ -189,7 +190,7 @@ fn find_target(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step, Reject> {
     Ok(Step::wait(Effect::Object { user, op }, Pending::Target(wanted.into())))
 }
 
-/// Judges the file that is in the way, if one is.
+/// Checks the file that has the new name already, if any.
 pub(super) fn target_found(
     mut scope: InTree<'_>,
     wanted: Wanted,
@@ -222,7 +223,7 @@ fn set_name(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step, Reject> {
     Ok(Step::wait(Effect::Object { user, op }, Pending::Renaming(wanted.into())))
 }
 
-/// The file has its new name: whoever has it open, or something beneath it, sees that.
+/// Updates all opens of the file and those below it after a rename.
 pub(super) fn renamed(
     mut scope: InTree<'_>,
     wanted: &Wanted,
@@ -270,7 +271,7 @@ pub(super) fn renamed(
     done()
 }
 
-/// A path that is `old`, or leads through it, leads through `new` now.
+/// Replaces `old` by `new` in a path that equals `old` or lies below it.
 fn move_path(path: &mut ObjectPath, old: &ObjectPath, new: &ObjectPath) {
     if old.stream().is_some() {
         if path == old {
@@ -286,7 +287,7 @@ fn move_path(path: &mut ObjectPath, old: &ObjectPath, new: &ObjectPath) {
     }
 }
 
-/// The file has a further name.
+/// Reports the new link of the file.
 pub(super) fn linked(
     scope: &mut InTree<'_>,
     wanted: &Wanted,

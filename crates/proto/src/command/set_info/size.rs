@@ -23,7 +23,7 @@ pub(super) fn set_end_of_file(mut scope: InTree<'_>, buffer: &[u8]) -> Result<St
     Ok(change(open, op, written(open.file()?)))
 }
 
-/// Reserves room, or truncates to it.
+/// Allocates space for the file, or truncates it.
 pub(super) fn set_allocation(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     let size = decode(FileAllocationInformation::decode(buffer))?.allocation_size;
     verify(&mut scope, size)?;
@@ -32,7 +32,8 @@ pub(super) fn set_allocation(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Ste
     Ok(change(open, op, written(open.file()?)))
 }
 
-/// What lies behind the valid data of a POSIX file reads as zeros in any case.
+/// Accepts a valid data length without a change: a POSIX file reads as zeros wherever nothing was
+/// written.
 pub(super) fn set_valid_data_length(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {
     open.verify_access(AccessMask::WRITE_DATA)?;
     let length = decode(FileValidDataLengthInformation::decode(buffer))?.valid_data_length;
@@ -40,7 +41,8 @@ pub(super) fn set_valid_data_length(open: &Open, buffer: &[u8]) -> Result<Step, 
     done()
 }
 
-/// A file, opened for writing, without another's lock on what is cut off or added.
+/// Checks for a file that is open for writing, without another open's lock on the range that is cut
+/// off or added. Breaks other clients' caching.
 fn verify(scope: &mut InTree<'_>, size: u64) -> Result<(), Reject> {
     let open = scope.open()?;
     open.verify_access(AccessMask::WRITE_DATA)?;
