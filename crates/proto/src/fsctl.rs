@@ -1,7 +1,7 @@
-//! The table of FSCTLs: adding one is a module below and a line in `fsctls!`.
+//! The table of FSCTLs: a new one needs a module below and a line in `fsctls!`.
 //!
-//! [MS-SMB2] 3.3.5.15. A FSCTL is a small command: it has its scope, which says whether it is about
-//! an open, and may wait for the store.
+//! [MS-SMB2] 3.3.5.15. A FSCTL is a small command: its scope tells whether it needs an open, and it
+//! may wait for the store.
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -70,22 +70,21 @@ use srv_enumerate_snapshots::SrvEnumerateSnapshots;
 use srv_request_resume_key::SrvRequestResumeKey;
 use validate_negotiate_info::ValidateNegotiateInfo;
 
-/// One FSCTL.
+/// One control code of SMB2 IOCTL, which may wait.
 pub(crate) trait Fsctl {
-    /// Its code.
     const CODE: FsctlCode;
-    /// What must be resolved before it runs.
+    /// Objects to look up before the FSCTL runs.
     type Scope<'s>: FsctlScope<'s>;
-    /// What it keeps while the store works.
+    /// State of the FSCTL while the store works.
     type Pending: Debug;
 
-    /// Begins.
+    /// Begins to serve a request.
     fn start(
         scope: Self::Scope<'_>,
         request: &IoctlRequest<'_>,
     ) -> Result<Progress<Self::Pending>, Reject>;
 
-    /// Goes on after the store's reply. The scope was resolved anew.
+    /// Resumes a request after the store's reply. The scope was looked up again.
     fn resume(
         scope: Self::Scope<'_>,
         pending: Self::Pending,
@@ -95,12 +94,11 @@ pub(crate) trait Fsctl {
 
 /// A FSCTL that waits for nothing.
 pub(crate) trait ImmediateFsctl {
-    /// Its code.
     const CODE: FsctlCode;
-    /// What must be resolved before it runs.
+    /// Objects to look up before the FSCTL runs.
     type Scope<'s>: FsctlScope<'s>;
 
-    /// Does it.
+    /// Serves a request at once.
     fn answer(scope: Self::Scope<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject>;
 }
 
@@ -125,31 +123,31 @@ impl<T: ImmediateFsctl> Fsctl for T {
     }
 }
 
-/// How far a FSCTL got.
+/// Result of a FSCTL's step.
 #[derive(Debug)]
 pub(crate) enum Progress<P> {
-    /// This is the answer.
+    /// The FSCTL has this output.
     Done(Output),
-    /// Ask the world, and come back with the reply.
+    /// Emit the effect, and resume with its reply.
     Wait(Effect, P),
 }
 
-/// What comes out of a FSCTL. Some give output beside a status that is no success.
+/// Output of a FSCTL. Some FSCTLs have output beside an error status.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) status: NtStatus,
     pub(crate) bytes: Vec<u8>,
-    /// Bytes without a meaning before them.
+    /// Number of padding bytes before the output.
     pub(crate) padding: u8,
 }
 
-/// What a FSCTL may touch.
+/// State that a FSCTL may access.
 pub(crate) trait FsctlScope<'s>: Sized {
-    /// Looks the open up, if one is needed.
+    /// Looks the open up, if the FSCTL needs one.
     fn resolve(scope: InTree<'s>, request: &IoctlRequest<'_>) -> Result<Self, Reject>;
 }
 
-/// No open may be named.
+/// Scope of a FSCTL whose request must name no open.
 #[derive(Debug)]
 pub(crate) struct WithoutOpen<'s> {
     pub(crate) connection: &'s mut Connection,
@@ -160,7 +158,7 @@ pub(crate) struct WithoutOpen<'s> {
 
 macro_rules! fsctls {
     ($($name:ident,)*) => {
-        /// What a FSCTL keeps while it waits.
+        /// State of a pending FSCTL.
         #[derive(Debug)]
         pub(crate) enum Pending {
             $($name(<$name as Fsctl>::Pending),)*
@@ -186,7 +184,8 @@ macro_rules! fsctls {
         ) -> Result<Progress<Pending>, Reject> {
             match pending {
                 $(Pending::$name(pending) => {
-                    // Whoever waits for the store has an open; that none is named was seen before.
+                    // A FSCTL with a scope of opens takes the open from `scope`; for the others,
+                    // `start` has checked that the request names none.
                     let request = IoctlRequest { file_id: FileId::ANY, ..IoctlRequest::default() };
                     let scope = FsctlScope::resolve(scope, &request)?;
                     <$name as Fsctl>::resume(scope, pending, reply)
@@ -231,8 +230,7 @@ fsctls! {
     ValidateNegotiateInfo,
 }
 
-/// Stands for the codes that nobody knows: they are looked at like the others before they are
-/// refused.
+/// Stands for unknown codes: they pass the same checks as the others before they are refused.
 struct Unknown;
 
 impl ImmediateFsctl for Unknown {
@@ -244,7 +242,7 @@ impl ImmediateFsctl for Unknown {
     }
 }
 
-/// The checks stand in the order of [MS-SMB2] 3.3.5.15: the open, then the sizes.
+/// Checks a request in the order of [MS-SMB2] 3.3.5.15: the open, then the sizes.
 fn start_one<F: Fsctl>(
     scope: InTree<'_>,
     incoming: &Incoming,
@@ -272,7 +270,7 @@ fn verify_sizes(
     negotiated.verify_credit_charge(incoming.header.credit_charge, payload)
 }
 
-/// Bytes of output that the client has room for.
+/// Returns the highest number of output bytes that the client accepts.
 pub(crate) fn output_max(request: &IoctlRequest<'_>) -> usize {
     usize::try_from(request.max_output_response).unwrap_or(usize::MAX)
 }
@@ -287,17 +285,17 @@ impl<P> Progress<P> {
 }
 
 impl Output {
-    /// Success, with nothing to say.
+    /// Makes a success without output.
     pub(crate) fn none() -> Self {
         Self::new(Vec::new())
     }
 
-    /// Success.
+    /// Makes a success with output.
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         Self::with_status(NtStatus::SUCCESS, bytes)
     }
 
-    /// Output beside a status.
+    /// Makes an output beside any status.
     pub(crate) fn with_status(status: NtStatus, bytes: Vec<u8>) -> Self {
         Self { status, bytes, padding: 0 }
     }
@@ -326,7 +324,7 @@ impl<'s> FsctlScope<'s> for InTree<'s> {
     }
 }
 
-/// The pipe that is open.
+/// Returns the pipe of an open, and refuses files.
 fn pipe(open: &mut Open) -> Result<&mut Pipe, Reject> {
     match &mut open.target {
         Target::Pipe(pipe) => Ok(pipe),
@@ -334,17 +332,17 @@ fn pipe(open: &mut Open) -> Result<&mut Pipe, Reject> {
     }
 }
 
-/// Two 64-bit numbers at the start of an input: an offset and a length, or an end.
+/// Reads two 64-bit numbers at the start of an input: an offset and a length, or an end.
 fn two_offsets(input: &[u8]) -> Result<(u64, u64), Reject> {
     let (first, rest) = input.split_first_chunk::<8>().ok_or(INVALID)?;
     let (second, _) = rest.split_first_chunk::<8>().ok_or(INVALID)?;
     let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
-    // Signed in [MS-FSCC], and negative ones are refused.
+    // Signed in [MS-FSCC]; negative ones are refused.
     if i64::try_from(first).is_err() || i64::try_from(second).is_err() {
         return Err(INVALID);
     }
     Ok((first, second))
 }
 
-/// Input that is not what the code's structure says.
+/// Reason for refusing a malformed input.
 const INVALID: Reject = Reject::Status(NtStatus::INVALID_PARAMETER);

@@ -1,17 +1,17 @@
 //! [MS-SMB2] 3.3 without sockets, files, clocks or threads.
 //!
-//! [`Server`] is all the protocol state of one worker. What happens in the world goes in through
-//! `handle_*`; what is to be done in the world comes out through `poll_*`:
+//! [`Server`] is all the protocol state of one worker. Events go in through `handle_*`; actions for
+//! the worker come out through `poll_*`:
 //!
-//! 1. [`Server::poll_effect`]: ask a store, the user database or another process something, and
-//!    bring the answer back through [`Server::handle_reply`];
+//! 1. [`Server::poll_effect`]: request something of the store, the user database or another
+//!    process, and pass the reply to [`Server::handle_reply`];
 //! 2. [`Server::poll_transmit`]: send a frame;
-//! 3. [`Server::poll_notice`]: tell the tables what changed;
+//! 3. [`Server::poll_notice`]: report a change to the tables;
 //! 4. [`Server::poll_close`]: end a connection;
-//! 5. [`Server::poll_timeout`]: call [`Server::handle_timeout`] then.
+//! 5. [`Server::poll_timeout`]: call [`Server::handle_timeout`] at that time.
 //!
 //! Poll until each has nothing more, in this order, after every `handle_*`. Time and randomness are
-//! arguments, so a test runs hours in microseconds and the same twice.
+//! arguments, so a test runs hours in microseconds, and repeats exactly.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! A server in the middle of things, for the tests of commands: a connection, a session, two tree
-//! connects (files and pipes) and opens are there without anyone having asked for them.
+//! A server with a connection, a session, two tree connects (files and pipes) and opens, made
+//! without any request, for the tests of commands.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) struct Scene {
     next_local_open: u32,
 }
 
-/// A response as the client sees it.
+/// A response in the form that the client gets.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) header: Header,
@@ -51,9 +51,9 @@ pub(crate) const PIPES: u32 = 6;
 pub(crate) const CLIENT_GUID: Guid = Guid([7; 16]);
 pub(crate) const TRANSACT_MAX: u32 = 0x10_0000;
 const ROOT: RootId = RootId(1);
-/// Bytes that a receive has room for.
+/// Size of a buffer for received data, in bytes.
 pub(crate) const RECEIVE_BYTES: usize = 64 * 1024;
-/// Where the share is on the host.
+/// Folder of the share on the host.
 pub(crate) const FOLDER: &str = "srv/data";
 
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl rpc::Catalogue for Catalogue {
 }
 
 impl Scene {
-    /// The scene in 3.0.
+    /// Makes a scene with dialect 3.0.
     pub(crate) fn new() -> Self {
         Self::with_dialect(Dialect::SMB_3_0)
     }
@@ -144,7 +144,7 @@ impl Scene {
         Self { server, connection, next_message_id: 0, next_local_open: 0 }
     }
 
-    /// Opens a file with all rights. Files of one path are one file.
+    /// Opens a file with all rights. Opens of one path are of one file.
     pub(crate) fn open(&mut self, path: &str) -> FileId {
         self.open_with(path, AccessMask::FILE_ALL, false)
     }
@@ -226,7 +226,7 @@ impl Scene {
                 ..arbitration::OpenFacts::default()
             },
         };
-        // Sharing is not judged: a scene is what a test says it is.
+        // Sharing is not checked, so that a test can set up any combination.
         let enter = |record: &mut arbitration::FileRecord, look: &mut arbitration::Look| {
             let unshared =
                 arbitration::ShareMode { granted_access: AccessMask::READ_ATTRIBUTES, ..ask.mode };
@@ -239,13 +239,13 @@ impl Scene {
         file_id
     }
 
-    /// What an open leads to.
+    /// Returns the file of an open.
     pub(crate) fn file(&mut self, file_id: FileId) -> &mut OpenFile {
         let open = self.server.opens.get_mut(&file_id.volatile).expect("it is open");
         open.file_mut().expect("it is a file")
     }
 
-    /// Configures the share, for those who have something open in it, too.
+    /// Changes the settings of the share, also for existing opens.
     pub(crate) fn change_share(&mut self, change: impl Fn(&mut Share)) {
         let session = self.server.sessions.get_mut(&SESSION).expect("it is there");
         let trees = session.tree_connects.values_mut().map(|tree| &mut tree.share);
@@ -260,7 +260,7 @@ impl Scene {
         change(Arc::make_mut(session.account.as_mut().expect("it is valid")));
     }
 
-    /// Opens a pipe.
+    /// Opens a pipe with all rights.
     pub(crate) fn open_pipe(&mut self, name: &str) -> FileId {
         let name = rpc::PipeName::from_name(name).expect("there is such a pipe");
         let globals = &self.server.globals;
@@ -291,12 +291,12 @@ impl Scene {
         file_id
     }
 
-    /// Makes the file go with this open.
+    /// Sets FILE_DELETE_ON_CLOSE of an open.
     pub(crate) fn delete_on_close(&mut self, file_id: FileId) {
         self.file(file_id).delete_on_close = true;
     }
 
-    /// Sends a request for files, and says which.
+    /// Sends a request to the share with files. Returns its message id.
     pub(crate) fn send(&mut self, command: Command, body: &impl Encode) -> u64 {
         self.send_in(FILES, command, body)
     }
@@ -309,7 +309,7 @@ impl Scene {
         message_id
     }
 
-    /// Cancels a request that was answered with this interim response.
+    /// Cancels a request with this interim response.
     pub(crate) fn cancel(&mut self, interim: &Answer) {
         let async_id = interim.header.async_id;
         assert!(async_id.is_some(), "{interim:?} is not an interim response");
@@ -328,7 +328,7 @@ impl Scene {
         self.server.handle_frame(self.connection, Now::default(), frame);
     }
 
-    /// The next response, if there is one.
+    /// Takes the next response, if any.
     pub(crate) fn receive(&mut self) -> Option<Answer> {
         let transmit = self.server.poll_transmit()?;
         let message = transmit.frame[4..].to_vec();
@@ -337,7 +337,7 @@ impl Scene {
         Some(Answer { header, message })
     }
 
-    /// Sends a request for files that is answered at once, by nothing else.
+    /// Sends a request to the share with files, and takes the only response, which is immediate.
     #[track_caller]
     pub(crate) fn ask(&mut self, command: Command, body: &impl Encode) -> Answer {
         self.ask_in(FILES, command, body)
@@ -351,7 +351,7 @@ impl Scene {
         answer
     }
 
-    /// What the store is asked next.
+    /// Takes the next operation for the store.
     #[track_caller]
     pub(crate) fn op(&mut self) -> (Option<RequestId>, ObjectOp) {
         match self.server.poll_effect().expect("the store is asked") {
@@ -360,19 +360,19 @@ impl Scene {
         }
     }
 
-    /// Has the store answer.
+    /// Replies in place of the store.
     pub(crate) fn reply(&mut self, id: Option<RequestId>, result: ObjectResult) {
         let id = id.expect("a request waits for it");
         self.server.handle_reply(Now::default(), id, Reply::Object(result));
     }
 
-    /// Closes an open, and takes the response to that away. The rest stays to be received.
+    /// Closes an open, and takes the response to that. Other responses remain.
     pub(crate) fn close(&mut self, file_id: FileId) {
         let close = wire::close::CloseRequest { file_id, ..wire::close::CloseRequest::default() };
         self.send(Command::CLOSE, &close);
         let (id, op) = self.op();
         assert!(matches!(op, ObjectOp::Close { .. }), "{op:?}");
-        // What closing leads to comes before the store has done it.
+        // Responses to other requests come before the store has closed the file.
         let waiting: Vec<Answer> = std::iter::from_fn(|| self.receive()).collect();
         self.reply(id, Ok(ObjectReply::Done));
         let closed = self.receive().expect("a close is answered");
@@ -397,14 +397,14 @@ impl Scene {
         }
     }
 
-    /// Why the server gave the connection up.
+    /// Returns the reason for which the server ended the connection.
     pub(crate) fn disconnected(&mut self) -> Option<Disconnect> {
         self.server.poll_close().map(|(_, reason)| reason)
     }
 }
 
 impl Answer {
-    /// The body.
+    /// Decodes the body of the response.
     #[track_caller]
     pub(crate) fn body<'a, T: Decode<'a>>(&'a self) -> T {
         T::decode(&self.message).expect("the body is the command's")
@@ -415,7 +415,8 @@ impl Answer {
     }
 }
 
-/// Which file this is in every scene: files of one path are one file, and its streams are part of it.
+/// Returns the identity of a path's file: the same in every scene, and the same file for a stream
+/// of it.
 pub(crate) fn identity_of(path: &str) -> FileIdentity {
     let step = |sum: u64, byte: u8| sum.wrapping_mul(31).wrapping_add(u64::from(byte));
     let hash = |text: &str| text.bytes().fold(1, step);
@@ -424,7 +425,7 @@ pub(crate) fn identity_of(path: &str) -> FileIdentity {
     FileIdentity { device: 1, inode: hash(object), birth: 1, stream }
 }
 
-/// Metadata of a file of this size.
+/// Makes metadata of a file with this size.
 pub(crate) fn metadata_of(end_of_file: u64) -> ObjectReply {
     ObjectReply::Metadata(Box::new(Metadata { end_of_file, ..Metadata::default() }))
 }

@@ -1,7 +1,8 @@
-//! FSCTL_GET_COMPRESSION and FSCTL_SET_COMPRESSION: [MS-FSCC] 2.3.17 and 2.3.63, [MS-FSA] 2.1.5.10.9
-//! and 2.1.5.10.32.
+//! FSCTL_GET_COMPRESSION and FSCTL_SET_COMPRESSION: [MS-FSCC] 2.3.17 and 2.3.63, [MS-FSA]
+//! 2.1.5.10.9 and 2.1.5.10.32.
 //!
-//! Whatever a file system compresses with is LZNT1 to clients, who know no other name.
+//! Clients see every compression of a file system as LZNT1, because the protocol has no name for
+//! others.
 
 use dtyp::{AccessMask, FileAttributes};
 use object::{ObjectOp, ObjectReply};
@@ -12,23 +13,20 @@ use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
 
-/// Tells whether a file is compressed.
+/// Reports whether a file is compressed.
 pub(crate) struct GetCompression;
 
-/// Compresses a file from now on, or not.
+/// Turns the compression of a file on or off.
 pub(crate) struct SetCompression;
 
-/// The store is at it.
+/// The store reads or sets the compression.
 #[derive(Debug)]
 pub(crate) struct Asked;
 
-/// COMPRESSION_FORMAT_NONE.
 const NONE: u16 = 0;
 
-/// COMPRESSION_FORMAT_DEFAULT.
 const DEFAULT: u16 = 1;
 
-/// COMPRESSION_FORMAT_LZNT1.
 const LZNT1: u16 = 2;
 
 impl Fsctl for GetCompression {

@@ -1,7 +1,7 @@
 //! FSCTL_DFS_GET_REFERRALS and FSCTL_DFS_GET_REFERRALS_EX: [MS-SMB2] 3.3.5.15.2, [MS-DFSC] 3.2.5.
 //!
-//! Namespaces are those of Samba: a share that is a root, with symbolic links to `msdfs:server\share`.
-//! Domains and their controllers are nobody's here.
+//! Namespaces are those of Samba: a share that is a root, with symbolic links to
+//! `msdfs:server\share`. Referrals to domains and domain controllers are not supported.
 
 use dtyp::{NtStatus, utf16};
 use object::{ObjectPath, SymbolicLink};
@@ -14,23 +14,24 @@ use crate::engine::dfs::DfsPath;
 use crate::engine::effect::{ConnectShare, Effect, FindReferral, Referral, Reply};
 use crate::model::reject::Reject;
 
-/// Tells where a path leads.
+/// Reports the target of a path.
 pub(crate) struct DfsGetReferrals;
 
-/// The same; the client also says where it is, which makes no difference.
+/// The same with the client's site, which is ignored.
 pub(crate) struct DfsGetReferralsEx;
 
-/// The path is being looked up.
+/// A request while the worker looks up the path.
 #[derive(Debug)]
 pub(crate) struct Asked {
     request: DfsReferralRequest,
     room: usize,
 }
 
-/// Seconds for which a client may rely on an answer; Samba has the same.
+/// Time for which a client may rely on a referral, in seconds; the same as in Samba.
 const TIME_TO_LIVE: u32 = 600;
 
-/// Forms of entries that are known; who knows only the first gets the second, as from Samba.
+/// Supported versions of entries; a client that knows only the first gets the second, as from
+/// Samba.
 const VERSIONS: std::ops::RangeInclusive<u16> = 2..=4;
 
 const NOT_FOUND: Reject = Reject::Status(NtStatus::NOT_FOUND);
@@ -78,10 +79,11 @@ fn ask(
         return Err(Reject::Status(NtStatus::FS_DRIVER_REQUIRED));
     }
     let mut request = request.ok_or(INVALID)?;
-    // Some clients take two separators at the beginning for more than one.
+    // Some clients send two leading separators, which count as one here.
     request.request_file_name = format!("\\{}", request.request_file_name.trim_matches('\\'));
     let wanted = DfsPath::parse(&request.request_file_name).ok_or(NOT_FOUND)?;
-    // How much of the path was consumed is told by its own components.
+    // The number of consumed components in the response refers to the request's own path, so the
+    // path must not have any that resolving would drop.
     let is_plain = |name: &str| !matches!(name, "" | "." | "..");
     if !wanted.path.is_empty() && !wanted.path.split('\\').all(is_plain) {
         return Err(NOT_FOUND);
@@ -125,12 +127,12 @@ fn answer(asked: &Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
     if response.targets.is_empty() || !is_short(&response) {
         return Err(NOT_FOUND);
     }
-    // [MS-DFSC] 3.2.5.1: an entry is never cut.
+    // [MS-DFSC] 3.2.5.1: entries are never truncated.
     let overflow = Reject::Status(NtStatus::BUFFER_OVERFLOW);
     Ok(Progress::Done(Output::new(response.fitting(*room).ok_or(overflow)?)))
 }
 
-/// The path as far as the link.
+/// Returns the part of the path that leads to the link.
 fn consumed<'a>(path: &'a str, link: &SymbolicLink) -> &'a str {
     let behind = link.unparsed_path.matches('\\').count();
     let mut separators = path.rmatch_indices('\\').map(|(at, _)| at);
@@ -140,7 +142,7 @@ fn consumed<'a>(path: &'a str, link: &SymbolicLink) -> &'a str {
     }
 }
 
-/// `msdfs:one\share,two\share` names two.
+/// Returns the targets of a link: `msdfs:one\share,two\share` has two.
 fn targets(link: &SymbolicLink) -> Vec<String> {
     let targets = link.link.substitute_name.split_once(':').map_or("", |(_, targets)| targets);
     let clean = |target: &str| target.replace('/', "\\").trim_matches('\\').to_owned();
@@ -148,7 +150,7 @@ fn targets(link: &SymbolicLink) -> Vec<String> {
     targets.map(|target| format!("\\{target}")).collect()
 }
 
-/// Offsets of the answer have 16 bits.
+/// Returns whether the response fits the 16 bits of its offsets.
 fn is_short(response: &DfsReferralResponse) -> bool {
     const ENTRY_BYTES_MAX: usize = 64;
     let texts = response.targets.iter().chain([&response.dfs_path]);

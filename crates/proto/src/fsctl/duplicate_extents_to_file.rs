@@ -1,7 +1,7 @@
-//! FSCTL_DUPLICATE_EXTENTS_TO_FILE and FSCTL_DUPLICATE_EXTENTS_TO_FILE_EX: [MS-FSCC] 2.3.7 and 2.3.9,
-//! [MS-SMB2] 3.3.5.15.17 and 3.3.5.15.18.
+//! FSCTL_DUPLICATE_EXTENTS_TO_FILE and FSCTL_DUPLICATE_EXTENTS_TO_FILE_EX: [MS-FSCC] 2.3.7 and
+//! 2.3.9, [MS-SMB2] 3.3.5.15.17 and 3.3.5.15.18.
 //!
-//! What the ranges must be is judged by the store, which knows the files' sizes: [MS-FSA] 2.1.5.10.4.
+//! The store checks the ranges, because it knows the sizes of the files: [MS-FSA] 2.1.5.10.4.
 
 #[cfg(test)]
 mod tests;
@@ -20,10 +20,10 @@ use crate::model::reject::Reject;
 /// Shares the storage of a range of another open with this one.
 pub(crate) struct DuplicateExtentsToFile;
 
-/// The same, with flags.
+/// The same operation, with additional flags.
 pub(crate) struct DuplicateExtentsToFileEx;
 
-/// The store is at it.
+/// The store is sharing the range.
 #[derive(Debug)]
 pub(crate) struct Duplicating;
 
@@ -54,7 +54,7 @@ impl Fsctl for DuplicateExtentsToFileEx {
     type Scope<'s> = InTree<'s>;
     type Pending = Duplicating;
 
-    /// Of the flags, SOURCE_ATOMIC asks for what is the case anyway: a range is shared by one call.
+    /// Ignores the flags: SOURCE_ATOMIC demands a single call for the range, as is always the case.
     fn start(
         scope: InTree<'_>,
         request: &IoctlRequest<'_>,
@@ -106,7 +106,7 @@ fn resume(scope: InTree<'_>, reply: Reply) -> Result<Progress<Duplicating>, Reje
     Ok(Progress::Done(Output::none()))
 }
 
-/// [MS-SMB2] 3.3.5.15.17: an open of the same session and tree connect.
+/// Finds the source, an open of the same session and tree connect: [MS-SMB2] 3.3.5.15.17.
 fn find_source<'t>(scope: &'t InTree<'_>, source: FileId) -> Option<&'t Open> {
     let open = scope.opens.get(&source.volatile)?;
     let session_id = scope.session.session_id;
@@ -116,5 +116,5 @@ fn find_source<'t>(scope: &'t InTree<'_>, source: FileId) -> Option<&'t Open> {
 
 const TOO_SHORT: Reject = Reject::Status(NtStatus::BUFFER_TOO_SMALL);
 
-/// [MS-FSCC] 2.3.8 says INVALID_PARAMETER; Windows says this.
+/// [MS-FSCC] 2.3.8 demands INVALID_PARAMETER; this is the status of Windows.
 const NO_SOURCE: Reject = Reject::Status(NtStatus::INVALID_HANDLE);

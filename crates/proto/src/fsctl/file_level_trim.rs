@@ -12,23 +12,21 @@ use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
 
-/// Hears which ranges a client does not need any more, and gives their storage back.
+/// Frees the storage of ranges that a client does not need any more.
 pub(crate) struct FileLevelTrim;
 
-/// A trim that goes on.
+/// A trim whose ranges the store frees one after the other.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    /// Where ranges begin and end. The store is at the one before the first.
+    /// Begins and ends of the ranges that the store has not begun yet.
     left: VecDeque<(u64, u64)>,
     processed: u32,
-    /// The client has room for the number of ranges.
+    /// True if the client has room for the number of ranges.
     tells: bool,
 }
 
-/// Bytes of one range.
 const RANGE_LEN: usize = 16;
 
-/// Bytes of FILE_LEVEL_TRIM_OUTPUT.
 const OUTPUT_LEN: usize = 4;
 
 impl Fsctl for FileLevelTrim {
@@ -60,7 +58,7 @@ impl Fsctl for FileLevelTrim {
     }
 }
 
-/// The ranges of the input. Their number is bounded by the size of a request.
+/// Reads the ranges of the input. The size of a request bounds their number.
 fn ranges(input: &[u8]) -> Result<VecDeque<(u64, u64)>, Reject> {
     let (key, rest) = input.split_first_chunk::<4>().ok_or(INVALID)?;
     let (count, ranges) = rest.split_first_chunk::<4>().ok_or(INVALID)?;
@@ -76,7 +74,7 @@ fn ranges(input: &[u8]) -> Result<VecDeque<(u64, u64)>, Reject> {
     ranges.chunks_exact(RANGE_LEN).take(count).map(read).collect()
 }
 
-/// Has the store trim the next range, or tells how many it were.
+/// Has the store trim the next range, or reports the number of ranges at the end.
 fn next(scope: InOpen<'_>, mut pending: Pending) -> Result<Progress<Pending>, Reject> {
     let InOpen { open, globals, .. } = scope;
     let Some((from, to)) = pending.left.pop_front() else {
@@ -86,7 +84,7 @@ fn next(scope: InOpen<'_>, mut pending: Pending) -> Result<Progress<Pending>, Re
         return Ok(Progress::Done(Output::new(bytes)));
     };
     let file = open.file()?;
-    // Throwing away what another has locked is writing to it.
+    // Discarding a range counts as writing to it, for the locks of others.
     let range = ByteRange { offset: from, length: to - from };
     let volatile = open.file_id.volatile;
     let access = globals.files.access(file.identity, volatile, range, true);

@@ -13,20 +13,22 @@ use crate::model::file_key::key;
 use crate::model::open::Held;
 use crate::model::reject::Reject;
 
-/// `MaxResiliencyTimeout`: the longest that a client can have an open kept. Windows has the same.
+/// `MaxResiliencyTimeout`: longest time for which a client can have an open kept; the same as in
+/// Windows.
 const TIMEOUT_MAX: Duration = Duration::from_secs(300);
 
-/// How long an open is kept whose client leaves it to the server: what Windows does.
+/// Time for which an open is kept if its client leaves the choice to the server; the same as in
+/// Windows.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(120);
 
-/// Has an open outlive its connection, whatever it may cache.
+/// Makes an open survive its connection, whatever its caching.
 pub(crate) struct LmrRequestResiliency;
 
 impl ImmediateFsctl for LmrRequestResiliency {
     const CODE: FsctlCode = FsctlCode::LMR_REQUEST_RESILIENCY;
     type Scope<'s> = InOpen<'s>;
 
-    /// The checks stand in the order of the section.
+    /// Checks the request in the order of [MS-SMB2] 3.3.5.15.9.
     fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
         let InOpen { connection, session, open, globals, .. } = scope;
         if connection.negotiated().dialect < Dialect::SMB_2_1 {
@@ -51,7 +53,7 @@ impl ImmediateFsctl for LmrRequestResiliency {
         let owner = session.account().identity.clone();
         globals.files.change(key(file.identity), |record, _| {
             let Some(entry) = record.open_mut(id) else { return (Err(Reject::NoSuchOpen), false) };
-            // A persistent open stays one: it outlives more.
+            // A persistent open stays persistent, because that also survives the server.
             if entry.is_persistent() {
                 return (Ok(()), false);
             }

@@ -1,7 +1,8 @@
 //! FSCTL_CREATE_OR_GET_OBJECT_ID and FSCTL_GET_OBJECT_ID: [MS-FSCC] 2.3.1 and 2.3.27, [MS-FSA]
 //! 2.1.5.10.1 and 2.1.5.10.12.
 //!
-//! Object ids cannot be set or deleted: which file it is serves for one, and nothing is stored.
+//! Object ids cannot be set or deleted: device and inode of a file serve as its id, and nothing is
+//! stored.
 
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
@@ -9,10 +10,10 @@ use super::{ImmediateFsctl, Output};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
 
-/// Tells an identifier of a file that stays when it is renamed, and would make one.
+/// Reports an identifier of a file that survives renames. Every file has one, so none is created.
 pub(crate) struct CreateOrGetObjectId;
 
-/// Tells an identifier of a file that stays when it is renamed.
+/// Reports an identifier of a file that survives renames.
 pub(crate) struct GetObjectId;
 
 impl ImmediateFsctl for CreateOrGetObjectId {
@@ -33,7 +34,7 @@ impl ImmediateFsctl for GetObjectId {
     }
 }
 
-/// FILE_OBJECTID_BUFFER type 1: [MS-FSCC] 2.1.3.1.
+/// Makes FILE_OBJECTID_BUFFER of type 1: [MS-FSCC] 2.1.3.1.
 fn object_id(scope: &InOpen<'_>) -> Result<Output, Reject> {
     let identity = scope.open.file()?.identity;
     let (device, inode) = (identity.device.to_le_bytes(), identity.inode.to_le_bytes());

@@ -7,13 +7,11 @@ use super::{ImmediateFsctl, Output, output_max, pipe};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
 
-/// Tells what a read of a pipe would bring, and leaves it there.
+/// Reports the data that a read of a pipe would return, and leaves it there.
 pub(crate) struct PipePeek;
 
-/// FILE_PIPE_CONNECTED_STATE.
 const CONNECTED: u32 = 3;
 
-/// Bytes before the data.
 const HEAD_LEN: usize = 16;
 
 impl ImmediateFsctl for PipePeek {

@@ -7,7 +7,7 @@ use super::{ImmediateFsctl, Output, output_max, pipe};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
 
-/// Writes to a pipe and reads the answer.
+/// Writes to a pipe and reads the response.
 pub(crate) struct PipeTransceive;
 
 impl ImmediateFsctl for PipeTransceive {
@@ -17,7 +17,7 @@ impl ImmediateFsctl for PipeTransceive {
     fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
         let pipe = pipe(scope.open)?;
         if pipe.pending_len() > 0 {
-            // What is read must be the answer to what is written.
+            // The data read must be the response to the data written.
             return Err(Reject::Status(NtStatus::PIPE_BUSY));
         }
         pipe.write(request.input)?;
@@ -25,7 +25,7 @@ impl ImmediateFsctl for PipeTransceive {
         if bytes.is_empty() && pipe.pending_len() == 0 {
             return Err(Reject::Status(NtStatus::PIPE_EMPTY));
         }
-        // The rest is for READ.
+        // The rest is left for READ.
         let left = pipe.message_left() > 0 || bytes.is_empty();
         let status = if left { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
         Ok(Output::with_status(status, bytes))

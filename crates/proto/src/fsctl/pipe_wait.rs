@@ -6,7 +6,7 @@ use wire::ioctl::{FsctlCode, IoctlRequest};
 use super::{INVALID, ImmediateFsctl, Output, WithoutOpen};
 use crate::model::reject::Reject;
 
-/// Waits until a pipe can be opened. The pipes that there are always can, so nobody waits.
+/// Waits until a pipe can be opened. The supported pipes always can, so no request waits.
 pub(crate) struct PipeWait;
 
 impl ImmediateFsctl for PipeWait {

@@ -9,16 +9,15 @@ use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
 
-/// Tells where a file has storage.
+/// Reports the ranges of a file that have storage.
 pub(crate) struct QueryAllocatedRanges;
 
-/// How many ranges the client has room for.
+/// State of a query while the store looks for ranges.
 #[derive(Debug)]
 pub(crate) struct Pending {
     ranges_max: usize,
 }
 
-/// Bytes of a FILE_ALLOCATED_RANGE_BUFFER.
 const RANGE_LEN: usize = 16;
 
 impl Fsctl for QueryAllocatedRanges {
@@ -42,7 +41,7 @@ impl Fsctl for QueryAllocatedRanges {
             open: file.local_open,
             from,
             to,
-            // One more than fits, to know whether there are.
+            // One more than fits, to learn whether there are more.
             ranges_max: u32::try_from(ranges_max + 1).expect("bounded by max_transact_size"),
         };
         let effect = Effect::Object { user: scope.open.user, op };

@@ -8,13 +8,13 @@ use super::{Fsctl, Output, Progress, WithoutOpen};
 use crate::engine::effect::{Effect, Reply};
 use crate::model::reject::Reject;
 
-/// Tells the client which other addresses it may come to.
+/// Reports the server's other addresses to a client.
 ///
-/// They are looked up each time: clients ask again every few minutes to learn of links that went
-/// down or came up.
+/// They are looked up each time: clients repeat the query every few minutes to learn of links that
+/// went down or came up.
 pub(crate) struct QueryNetworkInterfaceInfo;
 
-/// The addresses are being listed.
+/// A query while the worker lists the addresses.
 #[derive(Debug)]
 pub(crate) struct Pending;
 
@@ -41,7 +41,7 @@ impl Fsctl for QueryNetworkInterfaceInfo {
             panic!("the addresses were asked for, and {reply:?} came back")
         };
         let mut list = NetworkInterfaceList::new();
-        // An interface without an index must not be told of.
+        // Interfaces without an index must not be reported.
         for interface in interfaces.iter().filter(|interface| interface.if_index != 0) {
             list.push(interface);
         }

@@ -1,4 +1,4 @@
-//! FSCTLs that are known, and refused in a way of their own.
+//! Known FSCTLs that are always refused, each with its own status.
 
 use dtyp::NtStatus;
 use wire::ioctl::{FsctlCode, IoctlRequest};
@@ -24,7 +24,7 @@ macro_rules! refused {
 }
 
 refused! {
-    /// [MS-FSA] 2.1.5.10: file systems of Linux keep checksums or not, and no file has a say in it.
+    /// [MS-FSA] 2.1.5.10: file systems of Linux keep checksums for all files or for none.
     GetIntegrityInformation, GET_INTEGRITY_INFORMATION, InOpen => INVALID_DEVICE_REQUEST;
     /// [MS-FSA] 2.1.5.10.33: likewise.
     SetIntegrityInformation, SET_INTEGRITY_INFORMATION, InOpen => INVALID_DEVICE_REQUEST;

@@ -1,5 +1,5 @@
-//! FSCTL_GET_REPARSE_POINT, FSCTL_SET_REPARSE_POINT and FSCTL_DELETE_REPARSE_POINT: [MS-FSCC] 2.3.29,
-//! 2.3.65 and 2.3.5.
+//! FSCTL_GET_REPARSE_POINT, FSCTL_SET_REPARSE_POINT and FSCTL_DELETE_REPARSE_POINT: [MS-FSCC]
+//! 2.3.29, 2.3.65 and 2.3.5.
 
 #[cfg(test)]
 mod tests;
@@ -16,23 +16,23 @@ use crate::engine::scope::InOpen;
 use crate::model::open::Open;
 use crate::model::reject::Reject;
 
-/// Tells what a reparse point says.
+/// Reports the data of a reparse point.
 pub(crate) struct GetReparsePoint;
 
-/// Makes a file a reparse point.
+/// Turns a file into a reparse point.
 pub(crate) struct SetReparsePoint;
 
-/// Makes a plain file of a reparse point.
+/// Turns a reparse point into a plain file.
 pub(crate) struct DeleteReparsePoint;
 
-/// The store is reading.
+/// The store is reading the reparse point.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    /// Bytes that the client has room for.
+    /// Highest number of bytes that the client accepts.
     room: usize,
 }
 
-/// The store is writing.
+/// The store is changing the reparse point.
 #[derive(Debug)]
 pub(crate) struct Writing;
 
@@ -41,14 +41,14 @@ impl Fsctl for GetReparsePoint {
     type Scope<'s> = InOpen<'s>;
     type Pending = Reading;
 
-    /// [MS-FSA] 2.1.5.10.14.
+    /// Requests the data from the store: [MS-FSA] 2.1.5.10.14.
     fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Reading>, Reject> {
         let op = ObjectOp::ReadReparsePoint { open: scope.open.file()?.local_open };
         let pending = Reading { room: output_max(request) };
         Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, pending))
     }
 
-    /// What does not fit is cut, so that a client can learn the size; but not the head.
+    /// Truncates data that does not fit, so that a client can learn the size; the header must fit.
     fn resume(
         _: InOpen<'_>,
         Reading { room }: Reading,
@@ -71,7 +71,7 @@ impl Fsctl for SetReparsePoint {
     type Scope<'s> = InOpen<'s>;
     type Pending = Writing;
 
-    /// [MS-FSA] 2.1.5.10.37.
+    /// Checks the new reparse point: [MS-FSA] 2.1.5.10.37.
     fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Writing>, Reject> {
         let file = scope.open.file()?;
         verify_changeable(scope.open)?;
@@ -95,7 +95,7 @@ impl Fsctl for DeleteReparsePoint {
     type Scope<'s> = InOpen<'s>;
     type Pending = Writing;
 
-    /// [MS-FSA] 2.1.5.10.3.
+    /// Checks the reparse point to delete: [MS-FSA] 2.1.5.10.3.
     fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Writing>, Reject> {
         let open = scope.open.file()?.local_open;
         verify_changeable(scope.open)?;
@@ -113,7 +113,7 @@ impl Fsctl for DeleteReparsePoint {
     }
 }
 
-/// Either of two rights is enough.
+/// Checks the right to change a reparse point. Either of two rights is enough.
 fn verify_changeable(open: &Open) -> Result<(), Reject> {
     let wanted = AccessMask::WRITE_DATA | AccessMask::WRITE_ATTRIBUTES;
     if open.granted_access.intersects(wanted) {
@@ -122,7 +122,7 @@ fn verify_changeable(open: &Open) -> Result<(), Reject> {
     Err(Reject::AccessNotGranted { wanted, granted: open.granted_access })
 }
 
-/// The input, if its lengths are right and its tag is one that there can be.
+/// Decodes the input, with valid lengths and a permitted tag.
 fn decode(input: &[u8]) -> Result<ReparseData<'_>, Reject> {
     if input.is_empty() {
         return Err(Reject::Status(NtStatus::INVALID_BUFFER_SIZE));
@@ -137,7 +137,7 @@ fn decode(input: &[u8]) -> Result<ReparseData<'_>, Reject> {
     Ok(point)
 }
 
-/// Bytes of tag, length and reserved.
+/// Length of tag, data length and reserved field, in bytes.
 const HEAD_LEN: usize = 8;
 
 const BAD_DATA: Reject = Reject::Status(NtStatus::IO_REPARSE_DATA_INVALID);

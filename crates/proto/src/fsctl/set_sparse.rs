@@ -9,10 +9,10 @@ use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
 
-/// Makes a file sparse, or not.
+/// Sets or clears the sparse flag of a file.
 pub(crate) struct SetSparse;
 
-/// The store is at it.
+/// The store is setting the flag.
 #[derive(Debug)]
 pub(crate) struct Setting;
 
@@ -32,7 +32,7 @@ impl Fsctl for SetSparse {
         if !open.granted_access.intersects(wanted) {
             return Err(Reject::AccessNotGranted { wanted, granted: open.granted_access });
         }
-        // Nothing said means "sparse"; of what is said beyond the first byte, nothing is heard.
+        // Without input the file becomes sparse; only the first byte of an input counts.
         let sparse = request.input.first().is_none_or(|byte| *byte != 0);
         let op = ObjectOp::SetSparse { open: file.local_open, sparse };
         Ok(Progress::Wait(Effect::Object { user: open.user, op }, Setting))

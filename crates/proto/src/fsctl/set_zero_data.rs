@@ -13,7 +13,7 @@ use crate::model::reject::Reject;
 /// Makes a range read as zeros.
 pub(crate) struct SetZeroData;
 
-/// The store is at it.
+/// The store is writing the zeros.
 #[derive(Debug)]
 pub(crate) struct Zeroing;
 

@@ -1,6 +1,6 @@
-//! Control codes for conformance tests: with them smbtorture makes a server behave as only old or odd
-//! ones do, to see that clients bear it, or believe that a channel fails. They are Samba's, and
-//! refused like unknown ones unless `smbd:FSCTL_SMBTORTURE` is on.
+//! Control codes for conformance tests: smbtorture uses them to make a server behave as only old or
+//! unusual ones do, and checks its own client library; or to have the server take a channel for
+//! broken. They are Samba's, and refused like unknown codes unless `smbd:FSCTL_SMBTORTURE` is on.
 
 use std::time::Duration;
 
@@ -16,24 +16,25 @@ use crate::engine::scope::InOpen;
 use crate::engine::server::Server;
 use crate::model::reject::Reject;
 
-/// Answers with as many bytes of 8 as the client has room for, and with padding before them.
+/// Returns as many bytes of the value 8 as the client accepts, with padding before them.
 pub(crate) struct TortureIoctlPadding;
 
-/// Lets the data of all further READ responses of the connection begin behind padding.
+/// Puts padding before the data of all further READ responses of the connection.
 pub(crate) struct TortureReadPadding;
 
-/// Takes so many milliseconds as its input's only byte says, and does nothing with the open
-/// meanwhile: so a CLOSE can come in between.
+/// Sleeps for the number of milliseconds in its input's only byte. The open is not used meanwhile,
+/// so a CLOSE can intervene.
 pub(crate) struct TortureSleep;
 
-/// The time is running.
+/// A request until the end of its time.
 #[derive(Debug)]
 pub(crate) struct Asleep;
 
-/// Bytes of padding. [MS-SMB2] 2.2.20 and 2.2.32 let the offsets say where the data begin.
+/// Number of padding bytes. [MS-SMB2] 2.2.20 and 2.2.32 have offsets of the data, so they permit
+/// padding.
 const PADDING: u8 = 8;
 
-/// Output of [`TortureIoctlPadding`]: no more than a test needs.
+/// Longest output of [`TortureIoctlPadding`]: tests need no more.
 const OUTPUT_BYTES_MAX: usize = 4_096;
 
 impl ImmediateFsctl for TortureIoctlPadding {
@@ -77,11 +78,11 @@ impl Fsctl for TortureSleep {
     }
 }
 
-/// Lets the connection's transport take nothing any more, as far as the engine hears: each break
-/// that is told on it is lost, and the connection with it.
+/// Makes everything sent on the connection count as lost, so that each break sent on it fails, and
+/// the connection with it.
 ///
-/// It comes without a session, so no scope of a command fits. Nothing if the request is another one,
-/// or the hooks are off: then it is what it is without them.
+/// The request has no session, so no scope of a command fits. Returns none for other requests, and
+/// if the hooks are off: then the code is unknown.
 pub(crate) fn force_unacked_timeout(
     server: &mut Server,
     incoming: &Incoming,

@@ -1,6 +1,6 @@
 //! FSCTL_SRV_COPYCHUNK and FSCTL_SRV_COPYCHUNK_WRITE: [MS-SMB2] 3.3.5.15.6.
 //!
-//! The store copies range by range, in the order of the client; the answer tells how far it came.
+//! The store copies range by range, in the order of the client; the response reports the progress.
 
 #[cfg(test)]
 mod tests;
@@ -26,20 +26,20 @@ pub(crate) struct SrvCopyChunk;
 /// Copies ranges from another open to this one.
 pub(crate) struct SrvCopyChunkWrite;
 
-/// ServerSideCopyMaxNumberofChunks.
+/// `Server.ServerSideCopyMaxNumberofChunks`.
 const CHUNKS_MAX: u32 = 256;
 
-/// ServerSideCopyMaxChunkSize, in bytes.
+/// `Server.ServerSideCopyMaxChunkSize`, in bytes.
 const CHUNK_BYTES_MAX: u32 = 0x10_0000;
 
-/// ServerSideCopyMaxDataSize, in bytes.
+/// `Server.ServerSideCopyMaxDataSize`, in bytes.
 const TOTAL_BYTES_MAX: u32 = 0x100_0000;
 
-/// A copy that goes on.
+/// A copy whose ranges the store copies one after the other.
 #[derive(Debug)]
 pub(crate) struct Pending {
     source: FileId,
-    /// Bytes in the source; nothing before the store has told.
+    /// Size of the source in bytes; none before the store's first reply.
     source_end: Option<u64>,
     chunks: Vec<CopyChunk>,
     written: CopyChunkResponse,
@@ -54,7 +54,8 @@ impl Fsctl for SrvCopyChunk {
         mut scope: InTree<'_>,
         request: &IoctlRequest<'_>,
     ) -> Result<Progress<Pending>, Reject> {
-        // Of the target, Windows takes nothing for reading but the right to read.
+        // For the target, Windows demands the right to read itself; the right to execute is not
+        // enough.
         let is_readable = verify_file(scope.open()?, AccessMask::READ_DATA);
         start(scope, request, is_readable)
     }
@@ -86,7 +87,7 @@ impl Fsctl for SrvCopyChunkWrite {
     }
 }
 
-/// The checks stand in the order of the section.
+/// Checks the request in the order of [MS-SMB2] 3.3.5.15.6.
 fn start(
     mut scope: InTree<'_>,
     request: &IoctlRequest<'_>,
@@ -95,7 +96,7 @@ fn start(
     let (key, _) = request.input.split_first_chunk::<24>().ok_or(INVALID)?;
     let source = file_id(ResumeKey(*key)).ok_or(Reject::NoSuchCopySource)?;
     let open = find_source(&scope, source).ok_or(Reject::NoSuchCopySource)?;
-    // Whoever may execute a file may read it, as with READ.
+    // The right to execute a file includes reading it, as in READ.
     let source_is_readable = verify_file(open, AccessMask::READ_DATA | AccessMask::EXECUTE);
     let source_open = open.file()?.local_open;
     let source_op = ObjectOp::QueryMetadata { open: source_open, with_ea_size: false };
@@ -138,7 +139,7 @@ fn resume(
                 return Ok(stopped(pending, Reject::Status(NtStatus::INVALID_VIEW_SIZE)));
             }
             pending.written.chunks_written += 1;
-            // A copy within one file may make the source longer for the chunks that follow.
+            // A copy within one file may extend the source for the following chunks.
             let target_end = chunk.target_offset.saturating_add(u64::from(chunk.length));
             if is_within_one_file(&scope, &pending) && target_end > source_end {
                 pending.source_end = Some(target_end);
@@ -157,7 +158,7 @@ fn resume(
     }
 }
 
-/// What the store is to copy next, if it may.
+/// Returns the copy of the next range for the store, after its checks.
 fn next_chunk(mut scope: InTree<'_>, pending: &Pending) -> Result<Effect, Reject> {
     let chunk = pending.chunks[index(pending)];
     let source_range = file_range(chunk.source_offset, chunk.length)?;
@@ -186,7 +187,7 @@ fn next_chunk(mut scope: InTree<'_>, pending: &Pending) -> Result<Effect, Reject
     Ok(Effect::Object { user, op })
 }
 
-/// The ranges of a request, if they keep to the limits and there are as many as it says.
+/// Returns the ranges of a request, unless they exceed the limits or their number is wrong.
 fn acceptable_chunks(input: &[u8]) -> Option<Vec<CopyChunk>> {
     let copy = CopyChunkCopy::decode(input).ok()?;
     let count = u32::try_from(copy.chunks.len()).ok()?;
@@ -197,7 +198,7 @@ fn acceptable_chunks(input: &[u8]) -> Option<Vec<CopyChunk>> {
     acceptable.then(|| copy.chunks.iter().collect())
 }
 
-/// The source: any open of the same session, on whichever share.
+/// Finds the source: an open of the same session, on any share.
 fn find_source<'t>(scope: &'t InTree<'_>, source: FileId) -> Option<&'t Open> {
     let open = scope.opens.get(&source.volatile)?;
     let is_it = open.file_id == source && open.session_id == scope.session.session_id;
@@ -213,7 +214,7 @@ fn is_within_one_file(scope: &InTree<'_>, pending: &Pending) -> bool {
     }
 }
 
-/// Refuses what is no file, or has none of these rights.
+/// Refuses directories, and opens without any of these rights.
 fn verify_file(open: &Open, wanted: AccessMask) -> Result<(), Reject> {
     if open.file()?.is_directory {
         return Err(Reject::Status(NtStatus::INVALID_DEVICE_REQUEST));
@@ -228,7 +229,7 @@ fn index(pending: &Pending) -> usize {
     usize::try_from(pending.written.chunks_written).expect("a few hundred")
 }
 
-/// [MS-SMB2] 3.3.5.15.6.1: an error, and how far the copy came before it.
+/// Makes an error that reports the progress before it: [MS-SMB2] 3.3.5.15.6.1.
 fn stopped(pending: Pending, reject: Reject) -> Progress<Pending> {
     Progress::Done(output(reject.status(), pending.written))
 }
@@ -239,7 +240,7 @@ fn output(status: NtStatus, response: CopyChunkResponse) -> Output {
     Output::with_status(status, bytes)
 }
 
-/// [MS-SMB2] 3.3.5.15.6.2: what a client is told that asks for too much.
+/// Output of a request beyond the limits: [MS-SMB2] 3.3.5.15.6.2.
 const LIMITS: CopyChunkResponse = CopyChunkResponse {
     chunks_written: CHUNKS_MAX,
     chunk_bytes_written: CHUNK_BYTES_MAX,

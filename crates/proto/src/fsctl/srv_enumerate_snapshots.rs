@@ -11,10 +11,10 @@ use crate::model::reject::Reject;
 /// Lists the snapshots in which a file exists.
 pub(crate) struct SrvEnumerateSnapshots;
 
-/// The store is looking.
+/// The store is looking for snapshots.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// Bytes that the client has room for.
+    /// Highest number of bytes that the client accepts.
     room: usize,
 }
 

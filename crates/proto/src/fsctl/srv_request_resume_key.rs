@@ -7,7 +7,7 @@ use super::{INVALID, ImmediateFsctl, Output, output_max};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
 
-/// Gives the open a name under which a copy finds it.
+/// Returns a key by which a copy names this open as its source.
 pub(crate) struct SrvRequestResumeKey;
 
 impl ImmediateFsctl for SrvRequestResumeKey {
@@ -26,8 +26,8 @@ impl ImmediateFsctl for SrvRequestResumeKey {
     }
 }
 
-/// `Open.ResumeKey`: the open's ids. It need not be a secret, because it is of use in the open's
-/// own session alone.
+/// Makes `Open.ResumeKey` from the open's ids. It need not be a secret, because it is valid only in
+/// the open's own session.
 fn resume_key(file_id: FileId) -> ResumeKey {
     let mut key = [0; 24];
     key[..8].copy_from_slice(&file_id.persistent.to_le_bytes());
@@ -35,7 +35,7 @@ fn resume_key(file_id: FileId) -> ResumeKey {
     ResumeKey(key)
 }
 
-/// The open that a key names.
+/// Returns the ids of the open that a key belongs to.
 pub(super) fn file_id(key: ResumeKey) -> Option<FileId> {
     let (persistent, rest) = key.0.split_first_chunk::<8>()?;
     let (volatile, _) = rest.split_first_chunk::<8>()?;

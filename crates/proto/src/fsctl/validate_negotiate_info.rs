@@ -9,8 +9,8 @@ use super::{ImmediateFsctl, Output, WithoutOpen, output_max};
 use crate::command::negotiate::choose_dialect;
 use crate::model::reject::{Disconnect, Reject};
 
-/// Repeats the negotiation under a signature. Whatever does not match ends the connection: then
-/// somebody between client and server made them agree on less than they can.
+/// Repeats the negotiation under a signature. A mismatch ends the connection: a man in the middle
+/// made both sides agree on less than they support.
 pub(crate) struct ValidateNegotiateInfo;
 
 impl ImmediateFsctl for ValidateNegotiateInfo {
