@@ -68,7 +68,7 @@ pub struct OpenFile {
     pub identity: FileIdentity,
     /// Path of the file as stored.
     pub path: ObjectPath,
-    /// True for a directory.
+    /// True for a directory itself, not for its streams.
     pub is_directory: bool,
     /// Access that other opens may have.
     pub share_access: ShareAccess,
@@ -80,7 +80,7 @@ pub struct OpenFile {
     pub lease: Option<LeaseId>,
     /// True until CREATE is answered, while the file is being truncated.
     pub is_being_made: bool,
-    /// Hash of the name that it was opened by: see [`arbitration::OpenFacts`].
+    /// Hash of the name that CREATE resolved: see [`arbitration::OpenFacts`].
     pub link: u64,
     /// Directory that contains the file.
     pub parent: Option<FileIdentity>,

@@ -61,7 +61,7 @@ pub struct ServerSettings {
     pub dialect_min: wire::Dialect,
     /// Highest dialect that is offered.
     pub dialect_max: wire::Dialect,
-    /// `server signing`, for all connections.
+    /// `server signing`, the policy for all connections.
     pub signing: Policy,
     /// `server smb encrypt`, for the whole server.
     pub encryption: Policy,

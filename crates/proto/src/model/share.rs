@@ -24,7 +24,7 @@ pub struct Share {
     pub user: UserId,
     /// Highest rights that the share grants this user.
     pub access_max: AccessMask,
-    /// `smb encrypt`, for this share.
+    /// `smb encrypt`, the policy for this share.
     pub encryption: Policy,
     /// True if names are compared with case.
     pub case_sensitive: bool,
