@@ -1,4 +1,4 @@
-//! The extensions of Apple's clients: the create context `AAPL` and what it makes of listings.
+//! The extensions of Apple's clients: the create context `AAPL` and its effect on listings.
 
 use dtyp::fscc::FileInformationClass;
 use dtyp::{AccessMask, NtStatus, utf16};
@@ -17,7 +17,7 @@ const EVERYTHING: AppleRequest = AppleRequest {
     client_capabilities: AppleCapabilities::READ_DIRECTORY_ATTRIBUTES,
 };
 
-/// A world with a share that is served to Apple's clients, beside `data` that is not.
+/// Makes a world with a share for Apple's clients, beside `data` without their extensions.
 fn world() -> World {
     let world = World::new();
     world.add_share("mac", |share| {
@@ -70,7 +70,8 @@ fn other_shares_do_not_answer() {
     assert_eq!(asked(&mut peer, &EVERYTHING), None);
 }
 
-/// The bytes of FileIdBothDirectoryInformation behind the name's length, of the entry called `name`.
+/// Returns the part of FileIdBothDirectoryInformation behind the name's length, of the entry called
+/// `name`.
 fn listed(peer: &mut Peer, name: &str, class: FileInformationClass) -> Vec<u8> {
     let directory = peer.create(&Create::directory("")).file_id;
     let pattern = utf16::to_bytes(name);
@@ -90,7 +91,7 @@ fn listed(peer: &mut Peer, name: &str, class: FileInformationClass) -> Vec<u8> {
     entry
 }
 
-/// A file with the Finder's information and a resource fork.
+/// Makes a file with the Finder's information and a resource fork.
 fn add_file(peer: &mut Peer) {
     let mut info = b"AFP\0\0\0\x01\0\0\0\0\0\x80\0\0\0TEXTttxt\x40\x01".to_vec();
     info.extend([7; 22]);
@@ -119,7 +120,7 @@ fn listings_tell_what_a_finder_wants_once_it_was_agreed() {
     assert_eq!(entry[14..26], *b"TEXTttxt\x40\x01\x07\x07");
     assert_eq!(entry[30..32], 0o100_644_u16.to_le_bytes());
     assert_eq!(entry[entry.len() - 2..], *b"f\0");
-    // Another class says what it says to everybody.
+    // Another class has its usual contents.
     let other = listed(&mut peer, "f", FileInformationClass::BOTH_DIRECTORY);
     assert_eq!(other[4..30], [0; 26]);
 }
@@ -136,7 +137,7 @@ fn a_client_that_did_not_ask_for_it_gets_the_usual_listings() {
     assert_eq!(entry[4..30], [0; 26]);
 }
 
-/// A context that is cut short, or another command than the query, is as good as none.
+/// A truncated context, or another command than the query, counts as none.
 #[test]
 fn what_is_not_understood_is_ignored() {
     let world = world();

@@ -1,5 +1,5 @@
-//! Breaks of oplocks and leases are told to the client, over whichever of its channels takes them:
-//! [MS-SMB2] 3.3.4.6, 3.3.4.7.
+//! Breaks of oplocks and leases reach the client over any of its channels: [MS-SMB2] 3.3.4.6,
+//! 3.3.4.7.
 
 use dtyp::{Guid, NtStatus};
 use proto::Disconnect;
@@ -20,7 +20,7 @@ fn alice() -> Login {
     Login::user(ALICE.0, ALICE.1)
 }
 
-/// Another connection of Alice's session.
+/// Binds another connection to Alice's session.
 fn channel(world: &World, first: &Peer) -> Peer {
     let mut peer = world.connect();
     peer.negotiate([Dialect::SMB_3_1_1]);
@@ -35,7 +35,7 @@ fn two_channels(world: &World) -> (Peer, Peer) {
     (first, second)
 }
 
-/// Another client, that of Bob.
+/// Logs on from another client, as Bob.
 fn bob(world: &World) -> Peer {
     let mut peer = world.connect();
     let offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
@@ -45,12 +45,12 @@ fn bob(world: &World) -> Peer {
     peer
 }
 
-/// The file, kept wholly by a client.
+/// Opens the file with a batch oplock.
 fn keep(peer: &mut Peer) -> FileId {
     peer.create(&Create::open_if("file").oplock(OplockLevel::BATCH)).file_id
 }
 
-/// Bob opens the file, and has to wait until its holder has answered.
+/// Has Bob open the file, and wait until its holder has answered.
 fn disturb(world: &World) -> Peer {
     let mut other = bob(world);
     let create = other.request(Command::CREATE, &Create::open("file"));
@@ -59,7 +59,7 @@ fn disturb(world: &World) -> Peer {
     other
 }
 
-/// The breaks that came, and nothing else.
+/// Takes the responses, which are all breaks.
 #[track_caller]
 fn breaks(peer: &mut Peer) -> Vec<OplockBreak> {
     peer.receive().iter().map(testkit::Response::body).collect()
@@ -82,7 +82,7 @@ fn a_break_that_is_not_taken_goes_to_the_next_channel() {
     let world = World::new();
     let (mut first, mut second) = two_channels(&world);
     let mut third = channel(&world, &first);
-    // The oldest channel is told, whichever the file was opened on.
+    // The break goes to the oldest channel, on whichever the file was opened.
     let file_id = keep(&mut second);
     let mut other = disturb(&world);
     let told = OplockBreak { oplock_level: OplockLevel::II, file_id };
@@ -111,8 +111,7 @@ fn a_break_is_told_again_at_once_when_its_channel_is_lost() {
     assert_opened(&mut other);
 }
 
-/// The client's TCP had it; whether its program has read it before the channel was lost, nobody
-/// knows.
+/// The client's TCP had the break; its program may not have read it before the channel was lost.
 #[test]
 fn a_break_that_was_taken_and_not_answered_is_told_again_when_its_channel_is_lost() {
     let world = World::new();
@@ -221,7 +220,7 @@ fn keep_by_lease(peer: &mut Peer) -> FileId {
     peer.create(&create).file_id
 }
 
-/// Alice, in a session that is encrypted.
+/// Logs on as Alice, in an encrypted session.
 fn sealed(world: &World) -> Peer {
     let mut peer = world.connect();
     peer.negotiate([Dialect::SMB_3_1_1]);
@@ -231,7 +230,7 @@ fn sealed(world: &World) -> Peer {
     peer
 }
 
-/// The peers have keys for their own session only.
+/// The peers have only the keys of their own session.
 #[test]
 fn a_break_is_sealed_for_a_session_of_its_connection() {
     let world = World::with(|settings| settings.encryption = proto::settings::Policy::Desired);
@@ -246,7 +245,7 @@ fn a_break_is_sealed_for_a_session_of_its_connection() {
     assert_eq!(told.iter().map(|it| it.sealed).collect::<Vec<_>>(), [true, true]);
 }
 
-/// A lease is the ClientGuid's: the client hears of it over connections of another session, too.
+/// A lease belongs to the ClientGuid: the break may go over connections of another session, too.
 #[test]
 fn the_break_of_a_lease_goes_to_any_session_of_the_client() {
     let world = World::new();
@@ -262,7 +261,7 @@ fn the_break_of_a_lease_goes_to_any_session_of_the_client() {
     assert_eq!((told(&mut first), told(&mut second)), (vec![KEY], vec![]));
     first.take_nothing();
     assert_eq!(told(&mut second), [KEY]);
-    // Who it belongs to goes with the last session that has the file open.
+    // The client's last session with the file open takes the ownership along.
     second.take_nothing();
     assert!(stranger.receive().is_empty(), "nobody else is told");
     other.disconnect();

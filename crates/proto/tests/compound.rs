@@ -63,7 +63,7 @@ fn responses_lie_in_one_frame_aligned_to_8_bytes_and_say_that_they_are_related()
     let next: Vec<u32> = responses.iter().map(|it| it.header.next_command).collect();
     assert!(next[0] > 0 && next[1] > 0 && next[2] == 0, "one frame: {next:?}");
     assert!(next.iter().all(|next| next.is_multiple_of(8)), "{next:?}");
-    // 4 bytes of data end off a boundary, so that there is something to pad.
+    // 4 bytes of data end off a boundary, so that there is padding.
     assert_eq!(next[1], (64 + 16 + 4_u32).next_multiple_of(8));
 }
 
@@ -104,7 +104,7 @@ fn the_file_of_a_related_request_is_that_of_the_one_before_whatever_it_names() {
     let requests = [create(&peer, "file"), read(&peer, other).related()];
     let responses = peer.call_all(requests);
     assert_eq!(responses[1].body::<ReadResponse<'_>>().data, b"data");
-    // And it may come from a request that did not make it.
+    // The file id may also come from a request that did not make the open.
     let requests = [read(&peer, other), read(&peer, RELATED).related()];
     let responses = peer.call_all(requests);
     assert_eq!(responses[1].body::<ReadResponse<'_>>().data, b"other");
@@ -157,7 +157,7 @@ fn the_first_cannot_be_related() {
     let world = World::new();
     let mut peer = ready(&world);
     let requests = [create(&peer, "file").related(), read(&peer, RELATED).related()];
-    // Signed with the session's key, which the ids of all ones do not name.
+    // Signed with the session's key, which ids of all ones do not name.
     let requests = requests.map(Request::unsigned);
     let responses = peer.call_all(requests);
     assert_eq!(responses[0].status(), NtStatus::INVALID_PARAMETER);
@@ -198,7 +198,7 @@ fn requests_are_served_in_order_however_long_one_takes() {
     }
     let responses = peer.receive();
     assert_eq!(statuses(&responses), [NtStatus::SUCCESS; 2]);
-    // Another frame does not wait for that one.
+    // Another frame does not wait for this one.
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn responses_that_do_not_fit_one_frame_come_in_several() {
     assert!(frames >= 2, "{frames}");
 }
 
-/// A frame of two ECHO requests, laid out by hand.
+/// Lays out a frame of two ECHO requests by hand.
 fn two_echoes(peer: &mut Peer, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let echo = peer.request(Command::ECHO, &EchoRequest).unsigned();
     let (mut frame, _) = peer.lay_out([echo.clone(), echo]);
@@ -329,7 +329,7 @@ fn a_create_that_another_frame_made_impossible_fails_with_all_that_follows() {
     CreateResponse::decode(&responses[0].message).expect_err("an error has no such body");
 }
 
-/// The responses of a frame are held until the last one is there.
+/// The responses of a frame are kept until the last one exists.
 #[test]
 fn the_requests_of_one_frame_cost_at_most_512_credits() {
     let world = World::new();

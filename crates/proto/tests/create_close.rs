@@ -143,7 +143,7 @@ fn shares(bits: u32) -> ShareAccess {
     ShareAccess::from_bits_retain(bits)
 }
 
-/// Opens a file twice; gives the status of the second.
+/// Opens a file twice. Returns the status of the second CREATE.
 fn open_twice(first: (AccessMask, u32), second: (AccessMask, u32)) -> NtStatus {
     let world = World::new();
     world.add_file("data", "file", b"data");
@@ -168,7 +168,7 @@ fn two_opens_stand_side_by_side_only_if_each_shares_what_the_other_does() {
         let violation = NtStatus::SHARING_VIOLATION;
         assert_eq!(open_twice((access, 7), (access, 7 & !bit)), violation, "{access:?}");
         assert_eq!(open_twice((access, 7 & !bit), (access, 7)), violation, "{access:?}");
-        // Who only looks at attributes disturbs nobody.
+        // An open that only reads attributes conflicts with none.
         assert_eq!(open_twice((access, 0), (neutral, 0)), NtStatus::SUCCESS, "{access:?}");
         assert_eq!(open_twice((neutral, 0), (access, 0)), NtStatus::SUCCESS, "{access:?}");
     }
@@ -183,7 +183,7 @@ fn a_sharing_violation_leaves_the_file_and_no_open() {
     let mut peer = ready(&world);
     let reading = Create::open("file").access(AccessMask::READ_DATA);
     let first = peer.create(&reading.clone().share(ShareAccess::READ)).file_id;
-    // Emptying is writing, whatever was asked for.
+    // Overwriting counts as writing, whatever access was desired.
     let overwrite = Create::with_disposition("file", CreateDisposition::OVERWRITE);
     let overwrite = overwrite.access(AccessMask::READ_DATA);
     assert_eq!(peer.try_create(&overwrite).status(), NtStatus::SHARING_VIOLATION);
@@ -308,7 +308,7 @@ fn a_stream_and_an_empty_directory_go_the_same_way() {
     assert!(!world.exists("data", "dir"));
 }
 
-/// The file is deleted by whoever opened it with success, and this open failed.
+/// Only a successful open deletes the file at its close; this one failed.
 #[test]
 fn a_failed_overwrite_deletes_nothing() {
     let world = World::new();
@@ -334,7 +334,7 @@ fn what_the_store_refuses_is_refused_with_its_status() {
     }
 }
 
-/// The store has opened, and nobody is there any more who could close.
+/// The store has opened the file, but its client cannot close it any more.
 #[test]
 fn an_open_that_comes_too_late_is_closed_again() {
     let ends: [fn(&mut Peer); 4] = [

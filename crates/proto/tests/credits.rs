@@ -82,7 +82,7 @@ fn the_whole_window_may_be_in_flight_and_comes_back() {
     }
     assert_eq!((peer.credits(), world.held()), (0, 64));
     assert!(peer.receive().is_empty());
-    // In the other order, which decides nothing.
+    // In reverse order, which makes no difference.
     while world.held() > 0 {
         world.release(world.held() - 1);
     }
@@ -90,7 +90,7 @@ fn the_whole_window_may_be_in_flight_and_comes_back() {
     assert_eq!(peer.credits(), 64);
 }
 
-/// The lowest id is what holds the window: ids beyond it are not replaced while it is unused.
+/// The lowest id blocks the window: later ids are not replaced while it is unused.
 #[test]
 fn a_client_that_skips_an_id_stops_its_own_progress() {
     let world = world(16);
@@ -124,7 +124,7 @@ fn one_credit_pays_for_64_kib() {
     check_read(Dialect::SMB_2_1, 65_537, 2, NtStatus::SUCCESS);
     check_read(Dialect::SMB_2_1, 0x10_0000, 15, NtStatus::INVALID_PARAMETER);
     check_read(Dialect::SMB_2_1, 0x10_0000, 16, NtStatus::SUCCESS);
-    // Zero is one.
+    // A charge of zero counts as one.
     check_read(Dialect::SMB_3_0, 65_536, 0, NtStatus::SUCCESS);
     check_read(Dialect::SMB_3_0, 65_537, 0, NtStatus::INVALID_PARAMETER);
 }

@@ -1,4 +1,4 @@
-//! How much of a file one client may take from the others.
+//! Limits on one client's part of a file's record.
 
 use dtyp::{AccessMask, Guid, NtStatus};
 use testkit::peer::Offer;
@@ -48,6 +48,6 @@ fn a_user_has_1024_opens_of_a_file() {
     peer.login_alice();
     peer.tree("data");
     assert_eq!(fill(&mut peer), 1_024);
-    // Other files are not concerned.
+    // Other files are not affected.
     peer.create(&Create::open_if("file"));
 }

@@ -12,7 +12,7 @@ use wire::negotiate::{Capabilities, NegotiateResponse};
 use wire::tree_connect::{ShareCapabilities, ShareFlags, TreeConnectResponse};
 use wire::{Command, Dialect, FileId};
 
-/// A world with a namespace `dfs`, in which `deep\\link` leads to two other servers.
+/// Makes a world with a namespace `dfs`, in which `deep\\link` leads to two other servers.
 fn world() -> World {
     let world = World::with(|settings| settings.dfs = true);
     world.add_share("dfs", |share| share.is_dfs_root = true);
@@ -129,7 +129,8 @@ fn what_is_no_link_leads_nowhere() {
     }
 }
 
-/// Else whoever may write a file could send everybody to a server of his.
+/// Otherwise every user with write access to a file could redirect all clients to a server of their
+/// own.
 #[test]
 fn a_link_that_a_client_made_is_none_of_the_namespace() {
     let mut peer = peer(&world());

@@ -1,4 +1,4 @@
-//! The end of a connection, whoever ends it: [MS-SMB2] 3.3.7.1. Nothing of it stays anywhere.
+//! The end of a connection by either side: [MS-SMB2] 3.3.7.1. No state of it is left.
 
 use dtyp::NtStatus;
 use proto::{Disconnect, Effect};
@@ -55,7 +55,8 @@ fn a_rule_that_is_broken_ends_everything_as_well() {
     world.assert_nothing_left();
 }
 
-/// It would be kept, and its credits are back: a few thousand of them fill any memory.
+/// Its padding would stay in memory while its credits are free again: a few thousand such requests
+/// fill any memory.
 #[test]
 fn a_request_that_is_padded_does_not_wait_without_an_end() {
     let world = World::new();
@@ -183,7 +184,7 @@ fn a_frame_that_was_on_its_way_when_the_connection_ended_is_ignored() {
     world.assert_nothing_left();
 }
 
-/// The connection is cut at each point of a long conversation, with the answers of the store late.
+/// The connection is cut at each point of a long conversation, with late replies of the store.
 #[test]
 fn a_connection_may_be_cut_anywhere() {
     for cut in 0..40 {

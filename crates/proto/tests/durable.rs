@@ -1,5 +1,5 @@
-//! Opens that outlive their connection, their worker or the whole server: [MS-SMB2] 3.3.5.9.6, .7,
-//! .10, .12, .13, 3.3.5.15.9 and 3.3.7.1; and the repetition of a CREATE by its CreateGuid.
+//! Opens that survive their connection, their worker or the whole server: [MS-SMB2] 3.3.5.9.6, .7,
+//! .10, .12, .13, 3.3.5.15.9 and 3.3.7.1; and the replay of a CREATE by its CreateGuid.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ mod resilient;
 
 const GUID: Guid = Guid([0x6D; 16]);
 
-/// A client of Alice in a share, with all that its dialect can.
+/// Connects a client of Alice to a share, with all features of its dialect.
 fn client_in(world: &World, client: u8, share: &str) -> Peer {
     let mut peer = world.connect();
     let mut offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
@@ -89,7 +89,7 @@ fn rwh() -> LeaseState {
     LeaseState::READ_CACHING | LeaseState::WRITE_CACHING | LeaseState::HANDLE_CACHING
 }
 
-/// Whether a response grants the first version.
+/// Returns whether a response grants the first version.
 fn grants_v1(response: &Response) -> bool {
     let contexts = response.body::<CreateResponse<'_>>().create_contexts;
     contexts.find::<DurableHandleResponse>().expect("well-formed").is_some()
@@ -113,7 +113,7 @@ fn lock_in_sequence(peer: &mut Peer, file_id: FileId, lock_sequence: u32) -> NtS
     peer.call(request).status()
 }
 
-/// Takes an open up that was made by `request` and written to, after something has happened to it.
+/// Reconnects an open that `request` made, after a write to it and a loss of its connection.
 #[track_caller]
 fn check_taken_up(
     world: &World,
@@ -211,7 +211,7 @@ fn an_open_is_found_by_its_persistent_id_and_its_create_guid() {
     check_reconnect(&durable_v1(), |id| reconnect_v1(other(id)), not_found);
     check_reconnect(&durable_v2(), |id| reconnect_v2(other(id), GUID), not_found);
     check_reconnect(&durable_v2(), |id| reconnect_v2(id, Guid([1; 16])), not_found);
-    // The volatile half is nobody's any more.
+    // The volatile half of the id is not used any more.
     let forgotten = |id: FileId| reconnect_v1(FileId { volatile: 0, ..id });
     check_reconnect(&durable_v1(), forgotten, NtStatus::SUCCESS);
 }
@@ -259,7 +259,7 @@ fn an_open_is_given_up_when_its_time_is_over() {
     assert_eq!(response.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
 }
 
-/// [MS-FSA] 2.1.5.5: its end is the file's.
+/// [MS-FSA] 2.1.5.5: the end of the open deletes the file.
 #[test]
 fn a_file_that_goes_with_an_open_goes_when_the_open_is_given_up() {
     let world = World::new();
@@ -339,7 +339,7 @@ fn locks_are_kept_while_the_client_is_away() {
     second.write(file_id, 0, b"by its holder").ok();
 }
 
-/// [MS-SMB2] 3.3.5.14: a client whose LOCK was done, and that did not hear of it, asks again.
+/// [MS-SMB2] 3.3.5.14: a client whose LOCK succeeded repeats the request if the response was lost.
 #[test]
 fn a_lock_that_is_repeated_when_the_client_is_back_is_done_once() {
     for is_killed in [false, true] {
@@ -361,7 +361,7 @@ fn a_lock_that_is_repeated_when_the_client_is_back_is_done_once() {
     }
 }
 
-/// [MS-SMB2] 3.3.5.14: the entry is invalid from the moment that another number is used.
+/// [MS-SMB2] 3.3.5.14: the use of another number makes the entry invalid.
 #[test]
 fn a_lock_before_one_that_failed_is_no_repetition_when_the_client_is_back() {
     for is_killed in [false, true] {
@@ -381,7 +381,8 @@ fn a_lock_before_one_that_failed_is_no_repetition_when_the_client_is_back() {
     }
 }
 
-/// [MS-SMB2] 3.3.5.9.13: what an application left on one node gives way to it on another.
+/// [MS-SMB2] 3.3.5.9.13: opens that an application left on one node are closed for its open on
+/// another.
 #[test]
 fn an_application_takes_over_from_its_instance_on_another_client() {
     let world = World::new();
@@ -393,7 +394,7 @@ fn an_application_takes_over_from_its_instance_on_another_client() {
     second.create(&again.clone().context(&instance));
     assert_eq!(first.close(file_id).status(), NtStatus::FILE_CLOSED);
     assert!(!first.receive().iter().any(|it| it.header.command == Command::OPLOCK_BREAK));
-    // Another application waits for the oplock to be given up.
+    // Another application waits for the acknowledgment of the break.
     let mut third = client(&world, 3);
     let other = AppInstanceId { app_instance_id: Guid([0xAA; 16]) };
     let request = third.request(Command::CREATE, &again.context(&other));

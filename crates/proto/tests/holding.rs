@@ -1,4 +1,4 @@
-//! Requests over a limit of their classes wait, and nothing else does.
+//! Requests over a limit of their classes are delayed, and no others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use wire::logoff::LogoffRequest;
 use wire::tree_disconnect::TreeDisconnectRequest;
 use wire::{Command, Dialect, FileId, OplockLevel};
 
-/// Bytes of each request. The limit is one of them a second.
+/// Number of bytes of each request. The limit is one request a second.
 const BLOCK: u32 = 64 * 1024;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ impl Slots for Shared {
 }
 
 impl Shared {
-    /// One class.
+    /// Makes one class with these limits.
     fn new(limits: &Limits) -> Self {
         let slots = Self(Arc::new(vec![Slot::default()]), Arc::new(vec![Device::default()]));
         slots.0[0].configure(limits);
@@ -48,7 +48,7 @@ impl Shared {
     }
 }
 
-/// A client of a share that is limited, with a file of it open, beside one that is not.
+/// A client with a file open on a limited share, beside another share without a limit.
 fn limited(interim_responses: InterimResponses) -> (World, Peer, FileId, Shared) {
     let mut limits = Limits::default();
     limits.numbers[Meter::Bandwidth as usize] = Some(u64::from(BLOCK));
@@ -81,7 +81,7 @@ fn limited(interim_responses: InterimResponses) -> (World, Peer, FileId, Shared)
     (world, peer, file_id, slots)
 }
 
-/// Sends so many READs, of which the first is within the limit.
+/// Sends `count` READs, the first of which is within the limit.
 fn read(peer: &mut Peer, file_id: FileId, count: u64) -> Vec<u64> {
     let at = |index| peer.read_request(file_id, index * u64::from(BLOCK), BLOCK);
     let requests: Vec<_> = (0..count).map(at).collect();
@@ -93,13 +93,13 @@ fn statuses(peer: &mut Peer) -> Vec<NtStatus> {
     peer.receive().iter().map(|response| response.status()).collect()
 }
 
-/// Of three requests the first was within the limit, and the others are held.
+/// Cancels the second of three READs, the first of which is within the limit.
 #[track_caller]
 fn cancel_the_second_of_three(world: &World, peer: &mut Peer, ids: &[u64], slots: &Shared) {
     assert_eq!(statuses(peer), [NtStatus::SUCCESS]);
     peer.send(peer.request(Command::CANCEL, &EchoRequest).message_id(ids[1]));
     assert_eq!(statuses(peer), [NtStatus::CANCELLED]);
-    // What it would have taken is there for the one behind it.
+    // The capacity of the canceled request goes to the next one.
     world.advance(SECOND);
     assert_eq!(statuses(peer), [NtStatus::SUCCESS]);
     assert_eq!(slots.0[0].figures().waiting, 0);
@@ -128,7 +128,7 @@ fn an_interim_response_gives_the_credits_back() {
         let pending: Vec<NtStatus> =
             statuses(&mut peer).into_iter().filter(|it| *it == NtStatus::PENDING).collect();
         assert_eq!(pending, expected);
-        // The first was answered, and has its own back.
+        // The first was answered, and its credits are back.
         assert_eq!(peer.credits(), before - if interim { 0 } else { 2 });
         world.advance(10 * SECOND);
         assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS; 2]);
@@ -205,15 +205,15 @@ fn what_is_held_gives_way_when_its_session_ends() {
         leaves(&mut peer);
         assert_eq!(slots.0[0].figures().waiting, 0);
         peer.disconnect();
-        // The buffers that were for its answers are kept a little longer.
+        // The buffers for its responses are kept a little longer.
         world.advance(2 * SECOND);
         world.assert_nothing_left();
         assert!(world.is_idle());
     }
 }
 
-/// The store gives the root of a share that is closed to the next one: what is held must not meet
-/// another share there.
+/// The store reuses the root of a closed share for the next one: delayed requests must not reach
+/// another share by it.
 #[test]
 fn what_is_held_in_a_tree_connect_ends_with_it_and_never_reaches_the_store() {
     let (world, mut peer, _, slots) = limited(InterimResponses::No);
@@ -257,7 +257,7 @@ fn a_class_limits_what_its_clients_hold_of_credits() {
     let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
     peer.tree("small");
     peer.credit_request = 500;
-    // What it had before is its own until it is used.
+    // Credits that the client had before stay valid until used.
     let had = peer.credits();
     assert!(had > 64);
     for _ in 0..had {
@@ -266,7 +266,7 @@ fn a_class_limits_what_its_clients_hold_of_credits() {
     assert_eq!(peer.credits(), 64);
 }
 
-/// The class of one user's requests.
+/// Makes the class of one user's requests.
 fn of_user(name: &str, limits: Limits) -> Class {
     Class {
         name: name.to_owned(),
@@ -331,7 +331,7 @@ fn a_request_waits_for_its_turn_at_the_storage_and_keeps_its_credits() {
     let before = peer.credits();
     world.hold(|effect| matches!(effect, Effect::Object { op: ObjectOp::Read { .. }, .. }));
     let ids = read(&mut peer, file_id, 4);
-    // Nothing is known of the storage yet, so one at a time is asked of it.
+    // The storage's capacity is still unknown, so it gets one request at a time.
     assert_eq!((world.held(), slots.1[0].in_flight(), slots.1[0].waiting()), (1, 1, 3));
     assert_eq!(peer.credits(), before - 4);
     for held in [2, 1] {
@@ -339,7 +339,7 @@ fn a_request_waits_for_its_turn_at_the_storage_and_keeps_its_credits() {
         assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
         assert_eq!((world.held(), slots.1[0].waiting()), (1, held));
     }
-    // One that waits can be cancelled, and one whose client leaves gives its place back.
+    // A waiting request can be canceled, and the end of its client frees its place.
     peer.send(peer.request(Command::CANCEL, &EchoRequest).message_id(ids[3]));
     assert_eq!(statuses(&mut peer), [NtStatus::CANCELLED]);
     assert_eq!(slots.1[0].waiting(), 0);
@@ -356,11 +356,11 @@ fn credits_of_all_clients_together_are_divided_between_them() {
     peer.credit_request = u16::MAX;
     for _ in 0..300 {
         peer.echo().ok();
-        // Four clients share them, of which this is one.
+        // Four clients share the credits, one of which is this.
         assert!(peer.credits() <= 250, "{}", peer.credits());
     }
     assert_eq!(peer.credits(), 250);
-    // None is left with fewer than clients need.
+    // No client gets fewer credits than it needs.
     world.change_settings(|settings| settings.credits_total = 100);
     for _ in 0..300 {
         peer.echo().ok();
@@ -372,7 +372,7 @@ fn credits_of_all_clients_together_are_divided_between_them() {
 fn a_read_is_charged_for_what_it_brings() {
     let (world, mut peer, file_id, slots) = limited(InterimResponses::No);
     let end = 16 * u64::from(BLOCK);
-    // The file ends before the first of them, and in the middle of the last.
+    // Four reads begin at the end of the file, and four more a byte before it.
     for _ in 0..4 {
         peer.send(peer.read_request(file_id, end, BLOCK));
     }
@@ -382,7 +382,7 @@ fn a_read_is_charged_for_what_it_brings() {
     }
     assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS; 4]);
     assert_eq!(slots.0[0].figures().read_bytes, 4);
-    // What was not had is there for others, and no more than that.
+    // Unused capacity is free for others, and no more than that.
     read(&mut peer, file_id, 3);
     assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
     world.advance(SECOND);
@@ -415,14 +415,15 @@ fn whoever_has_too_much_waiting_has_no_credits_for_more_and_can_still_give_up() 
     let ended = statuses(&mut peer);
     assert_eq!(ended.len() as u64, before + 1);
     assert_eq!(slots.0[0].figures().waiting, 0);
-    // And has them again.
+    // And the client gets them again.
     peer.echo().ok();
     peer.echo().ok();
     assert!(peer.credits() > had, "{} and {had}", peer.credits());
     world.advance(SECOND);
 }
 
-/// It has had an interim response and its credits when it was held, and is as long as a frame.
+/// Such a request got an interim response and its credits when it was delayed, and may be as long
+/// as a frame.
 #[test]
 fn a_request_that_was_held_is_not_kept_in_full_when_it_waits_without_an_end() {
     let (world, mut peer, _, slots) = limited(InterimResponses::Auto);
@@ -457,14 +458,14 @@ fn a_saturated_storage_leaves_clients_with_fewer_credits_for_as_long_as_it_is() 
     let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
     let fill = |peer: &mut Peer| {
         peer.credit_request = 500;
-        // What it had before is its own until it is used.
+        // Credits that the client had before stay valid until used.
         for _ in 0..9_000 {
             peer.echo().ok();
         }
         peer.credits()
     };
     let all = fill(&mut peer);
-    // A hundred others wait where one at a time is served.
+    // A hundred other requests wait for storage that serves one at a time.
     let classes = qos::Classes { ids: [0].into(), device };
     let mut gate = qos::Gate::new(Box::new(slots.clone()), ServerId { pid: 9, unique_id: 9 });
     let mut now = u64::try_from(world.now().monotonic.as_nanos()).expect("it began lately");

@@ -1,4 +1,4 @@
-//! Connections that no user stands behind: how long they stay, and beside whom.
+//! Connections without a user: their deadlines, and their limits.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn fail_to_log_on(peer: &mut Peer) {
     peer.authenticate(&Login::user(ALICE.0, "wrong")).expect(NtStatus::LOGON_FAILURE);
 }
 
-/// Lets time pass until the server has ended the connection, and returns how many milliseconds, in
+/// Lets time pass until the server has ended the connection. Returns the number of milliseconds, in
 /// steps of a hundred.
 fn milliseconds_until_closed(world: &World, peer: &Peer) -> u64 {
     for passed in (0..=200_000).step_by(100) {

@@ -39,7 +39,7 @@ fn connected_from(world: &World, address: Ipv4Addr) -> Peer {
     peer
 }
 
-/// What logons wait, from now on.
+/// Records the delays of logons, from now on.
 fn waits(world: &World) -> Rc<RefCell<Vec<Duration>>> {
     let seen = Rc::<RefCell<Vec<Duration>>>::default();
     let waits = Rc::clone(&seen);
@@ -52,7 +52,7 @@ fn waits(world: &World) -> Rc<RefCell<Vec<Duration>>> {
     seen
 }
 
-/// Questions about accounts, from now on.
+/// Records the look-ups of accounts, from now on.
 fn questions(world: &World) -> Rc<RefCell<Vec<&'static str>>> {
     let seen = Rc::<RefCell<Vec<&'static str>>>::default();
     let questions = Rc::clone(&seen);
@@ -77,7 +77,7 @@ fn refusals(world: &World) -> Vec<LogonRefused> {
     refused.collect()
 }
 
-/// A request with a proof, whose session is begun.
+/// Begins a session. Returns its next request, which has the proof.
 fn proof(peer: &mut Peer, login: &Login) -> Request {
     let (mut initiator, token) = peer.begin(login);
     peer.session_id = 0;
@@ -165,7 +165,7 @@ fn sixteen_proofs_at_once_are_looked_at_one_after_the_other() {
     }
     assert_eq!(*seen.borrow(), seconds(1..=20));
     assert_eq!(world.held(), 20, "nobody looks at these yet");
-    // And what would wait longer than clients do is refused, its proof unseen.
+    // Logons with a longer delay than clients endure are refused without a check of their proof.
     let answers: Vec<_> = peers.iter_mut().flat_map(Peer::receive).map(|it| it.status()).collect();
     let count = |status| answers.iter().filter(|it| **it == status).count();
     assert_eq!(count(NtStatus::LOGON_FAILURE), 8);
@@ -190,7 +190,7 @@ fn a_logon_that_waits_for_its_turn_goes_with_its_connection() {
     assert_eq!(world.held(), 1);
     peer.disconnect();
     assert!(world.is_idle(), "a request is left");
-    // Its turn comes all the same, and is nobody's.
+    // The delay ends all the same, without an effect.
     world.release_all();
     world.assert_nothing_left();
 }
@@ -205,7 +205,7 @@ fn what_others_do_in_a_users_name_delays_the_user_by_two_seconds_at_most() {
     let seen = waits(&world);
     negotiated(&world).authenticate(&alice()).ok();
     assert_eq!(*seen.borrow(), seconds([2]));
-    // Now alice is familiar here.
+    // From here on alice is familiar at this address.
     negotiated(&world).authenticate(&alice()).ok();
     assert_eq!(seen.borrow().len(), 1);
 }
@@ -274,8 +274,8 @@ fn a_logon_whose_client_goes_while_it_waits_leaves_nothing_and_counts() {
     assert_eq!(*seen.borrow(), seconds([2]));
 }
 
-/// What takes time is the same for every name: the name service is asked for those alone who have proven
-/// the password.
+/// The slow step is the same for every name: the name service looks up only users with the right
+/// password.
 #[test]
 fn only_who_has_proven_the_password_is_looked_up() {
     let world = World::new();
@@ -316,12 +316,13 @@ fn a_client_that_means_another_server_is_refused_with_the_right_password() {
     peer.authenticate(&alice().target_name("cifs/server")).ok();
     peer.session_id = 0;
     peer.authenticate(&alice().target_name("")).ok();
-    // Without the password nobody hears which names are ours.
+    // Without the password, no client learns the server's names.
     let relayed = wrong(ALICE.0).target_name("cifs/evil.example");
     assert_eq!(peer.authenticate(&relayed).status(), NtStatus::LOGON_FAILURE);
 }
 
-/// The key of the session shows that nobody is between; the client may have reached it by another name.
+/// The key of the session proves that there is no man in the middle; the client may have used
+/// another name for the server.
 #[test]
 fn a_channel_is_bound_under_whatever_name_the_client_uses() {
     let world = World::new();

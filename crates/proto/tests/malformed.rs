@@ -1,5 +1,5 @@
-//! Bytes that no honest client sends: each has an error status or ends the connection, and nothing
-//! panics, hangs or stays behind.
+//! Messages that no honest client sends: each gets an error status or ends the connection, without
+//! a panic, a hang or leftover state.
 
 use testkit::entropy::Random;
 use testkit::request::of_every_command;
@@ -7,7 +7,8 @@ use testkit::{Create, Peer, Request, World};
 use wire::echo::EchoRequest;
 use wire::{Command, Dialect, FileId};
 
-/// A client in an unencrypted, unsigned session, so that whatever it sends reaches the decoders.
+/// Connects a client in an unencrypted, unsigned session, so that all its data reaches the
+/// decoders.
 fn ready(world: &World) -> (Peer, FileId, FileId) {
     let mut peer = Peer::ready(world, Dialect::SMB_3_0);
     peer.signs = false;
@@ -18,7 +19,7 @@ fn ready(world: &World) -> (Peer, FileId, FileId) {
     (peer, file, directory)
 }
 
-/// Sends a request to a world of its own; whatever comes of it, nothing may be left.
+/// Sends a request in a world of its own. It may have any response, but must leave no state behind.
 fn survives(make: impl FnOnce(&mut Peer, FileId, FileId) -> Request) {
     let world = World::new();
     let (mut peer, file, directory) = ready(&world);
@@ -61,7 +62,7 @@ fn a_request_that_is_cut_short_is_refused() {
     }
 }
 
-/// Every field that could be an offset or a length says 4 GiB, or nearly.
+/// Every field that could be an offset or a length has the value 4 GiB, or nearly.
 #[test]
 fn a_length_of_4_gib_is_survived_wherever_it_stands() {
     for index in 0..COMMANDS {

@@ -1,5 +1,5 @@
-//! What a client makes its worker keep in memory has one limit, and whoever reaches it goes on
-//! being served.
+//! A client has one limit for the memory that it takes in its worker, and is still served when it
+//! reaches the limit.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use wire::{Command, Dialect, FileId};
 
 const INSUFFICIENT: NtStatus = NtStatus::INSUFFICIENT_RESOURCES;
 
-/// Bytes that guests have by default, and the half of them that is for what stays.
+/// Default limit of guests in bytes: one half for memory that stays, one for memory in transit.
 const GUEST_MAX: usize = 16 << 20;
 
-/// A client over whose connection nobody in particular has logged on.
+/// Connects a client that logs on anonymously.
 fn nobody(world: &World) -> Peer {
     let mut peer = world.connect();
     peer.negotiate([Dialect::SMB_3_1_1]);
@@ -24,7 +24,7 @@ fn nobody(world: &World) -> Peer {
     peer
 }
 
-/// A user's client, for which 16 MiB are enough to make it hit the limit.
+/// Connects a user's client with a limit of 16 MiB, which it can reach quickly.
 fn user() -> (World, Peer) {
     let world = World::with(|settings| settings.client_memory_max = GUEST_MAX);
     let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
@@ -32,7 +32,7 @@ fn user() -> (World, Peer) {
     (world, peer)
 }
 
-/// Repeats a request until it is refused. Says how often it was done.
+/// Repeats a request until it is refused. Returns the number of successful ones.
 #[track_caller]
 fn until_refused(mut ask: impl FnMut(u32) -> Response) -> u32 {
     for count in 0..100_000 {
@@ -44,7 +44,7 @@ fn until_refused(mut ask: impl FnMut(u32) -> Response) -> u32 {
     panic!("it goes on for ever")
 }
 
-/// The interim response, if there is one.
+/// Sends a request and takes its first response, which may be an interim one.
 #[track_caller]
 fn first_answer(peer: &mut Peer, request: Request) -> Response {
     peer.send(request);
@@ -67,7 +67,7 @@ fn pipes_of_nobody_end_in_insufficient_resources_and_the_rest_goes_on() {
         response
     });
     assert_eq!(opened, 256);
-    // Fragments of a kind that no server takes are answered by a fault each, which nobody reads.
+    // Each fragment of an unknown kind is answered by a fault, which the client does not read.
     let fragments = [5, 0, 99, 3, 0x10, 0, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0].repeat(2_048);
     let mut written = 0;
     for pipe in &pipes {
@@ -80,7 +80,7 @@ fn pipes_of_nobody_end_in_insufficient_resources_and_the_rest_goes_on() {
     assert!((8..200).contains(&written), "{written} were written to");
     assert!(world.memory_taken() <= GUEST_MAX, "{} bytes", world.memory_taken());
     peer.echo().ok();
-    // What is given up is free for others: none of the pipes is broken.
+    // Memory of closed pipes is free for others: none of the pipes is broken.
     for pipe in &pipes[..128] {
         peer.close(*pipe).ok();
     }
@@ -90,7 +90,7 @@ fn pipes_of_nobody_end_in_insufficient_resources_and_the_rest_goes_on() {
     world.assert_nothing_left();
 }
 
-/// One entry of a directory; the store is asked for many.
+/// Reads one entry of a directory; the store returns many.
 fn next_entry(peer: &mut Peer, directory: FileId) -> Response {
     let body = QueryDirectoryRequest {
         file_information_class: FileInformationClass::ID_BOTH_DIRECTORY,
@@ -155,7 +155,7 @@ fn requests_that_wait_for_ever_end_in_insufficient_resources() {
     assert!((30..42).contains(&waiting), "{waiting} wait");
     assert!(world.memory_taken() <= GUEST_MAX / 2, "{} bytes", world.memory_taken());
     peer.echo().ok();
-    // They end with their open, and others have the room.
+    // The requests end with their open, and their memory is free again.
     peer.send(peer.close_request(directory));
     let ended = peer.receive();
     assert_eq!(ended.len(), usize::try_from(waiting).expect("few") + 1);

@@ -1,5 +1,5 @@
-//! Sessions over several connections: [MS-SMB2] 3.3.5.5 with SMB2_SESSION_FLAG_BINDING, 3.3.7.1, and
-//! the requests of a channel that is lost.
+//! Sessions over several connections: [MS-SMB2] 3.3.5.5 with SMB2_SESSION_FLAG_BINDING, 3.3.7.1,
+//! and the requests of a lost channel.
 
 use dtyp::{Guid, NtStatus};
 use proto::effect::LentSession;
@@ -32,7 +32,7 @@ fn negotiated(world: &World, dialect: Dialect) -> Peer {
     peer
 }
 
-/// A session of Alice in `data`, over two connections.
+/// Begins a session of Alice in `data`, over two connections.
 fn two_channels(world: &World, dialect: Dialect) -> (Peer, Peer) {
     let first = Peer::ready(world, dialect);
     let mut second = negotiated(world, dialect);
@@ -54,14 +54,14 @@ fn a_session_is_used_over_every_connection_that_is_bound_to_it() {
     }
 }
 
-/// The peers verify every signature with the key that they derived themselves for their connection.
+/// The peers verify every signature with the key that they derived for their own connection.
 #[test]
 fn every_channel_signs_with_a_key_of_its_own() {
     let world = World::new();
     let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
     let file = first.create(&Create::new("file")).file_id;
     second.write(file, 0, b"right").ok();
-    // The key of the first channel is not that of the second.
+    // The key of the first channel differs from that of the second.
     second.claim_key(&first);
     let request = second.write_request(file, 0, b"wrong");
     second.send(request);
@@ -102,7 +102,7 @@ fn a_connection_that_is_not_bound_cannot_use_the_session() {
     let mut stranger = negotiated(&world, Dialect::SMB_3_0);
     stranger.claim_key(&first);
     assert_eq!(stranger.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
-    // Nor while it is being bound.
+    // Nor while the connection is being bound.
     let login = alice().flags(SessionSetupFlags::BINDING);
     let (_, token) = stranger.begin(&login);
     let request = stranger.session_setup(&login, &token);
@@ -112,7 +112,7 @@ fn a_connection_that_is_not_bound_cannot_use_the_session() {
     assert_eq!(stranger.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
 }
 
-/// Begins a session with one offer and binds a connection with another to it.
+/// Begins a session with one offer, and binds a connection with another to it.
 #[track_caller]
 fn check_binding(first: &Offer, second: &Offer, want: NtStatus) {
     let world = World::new();
@@ -204,17 +204,17 @@ fn what_cannot_be_bound_to_is_not() {
     let world = World::new();
     let mut second = negotiated(&world, Dialect::SMB_3_0);
     let first = Peer::ready(&world, Dialect::SMB_3_0);
-    // No such session.
+    // The session does not exist.
     second.claim_key(&first);
     let login = alice().flags(SessionSetupFlags::BINDING);
     let request = second.session_setup(&login, b"").session(first.session_id ^ 1).unsigned();
     assert_eq!(second.call(request).status(), NtStatus::USER_SESSION_DELETED);
-    // Bound already.
+    // The connection is bound already.
     let mut second = negotiated(&world, Dialect::SMB_3_0);
     second.bind(&first, &alice()).ok();
     let request = second.session_setup(&login, b"");
     assert_eq!(second.call(request).status(), NtStatus::REQUEST_NOT_ACCEPTED);
-    // Without the flag, a session of other connections is none.
+    // Without the flag, a session of other connections does not exist.
     let mut third = negotiated(&world, Dialect::SMB_3_0);
     third.claim_key(&first);
     let request = third.session_setup(&alice(), b"");
@@ -293,7 +293,7 @@ fn a_connection_that_goes_while_it_is_being_bound_leaves_nothing() {
     let (_, token) = second.begin(&login);
     let request = second.session_setup(&login, &token);
     assert_eq!(second.call(request).status(), NtStatus::MORE_PROCESSING_REQUIRED);
-    // The other way round, too: what is only being bound does not keep a session.
+    // The other way round, too: a connection that is only being bound does not keep a session.
     first.disconnect();
     world.ledger().assert_empty();
     second.disconnect();
@@ -360,7 +360,7 @@ fn a_write_whose_channel_is_lost_is_done_once_and_repeated_on_another() {
             .flags(HeaderFlags::REPLAY_OPERATION)
             .channel_sequence(1)
     };
-    // What is under way cannot be told from what was lost: the client has to wait.
+    // The server cannot tell pending requests from lost ones: the client has to wait.
     let request = repeated(&second);
     assert_eq!(second.call(request).status(), NtStatus::FILE_NOT_AVAILABLE);
     world.release_all();
@@ -407,7 +407,7 @@ fn an_open_that_nobody_can_ask_for_again_is_closed_with_its_channel() {
     second.tree("data");
 }
 
-/// Bob, who keeps all of a file.
+/// Logs on as Bob, with a batch oplock on a file.
 fn holder_of(world: &World, name: &str) -> (Peer, FileId) {
     let mut peer = world.connect();
     let offer = Offer { client_guid: Guid([0xB0; 16]), ..offer(Dialect::SMB_3_1_1) };
@@ -459,18 +459,18 @@ fn lock(peer: &mut Peer, file_id: FileId) {
     peer.send(request);
 }
 
-/// The first entry of the open's list has this number.
+/// Returns a lock sequence for the first entry of the open's list.
 fn numbered(number: u32) -> u32 {
     (1 << 4) | number
 }
 
-/// Statuses of what came.
+/// Returns the statuses of all responses.
 fn statuses(peer: &mut Peer) -> Vec<NtStatus> {
     peer.receive().iter().map(testkit::Response::status).collect()
 }
 
-/// A file that the second channel has locked, and an open of it whose LOCK, with a number, waits on
-/// the first.
+/// Makes a file that the second channel has locked, and an open of it whose LOCK, with a number,
+/// waits on the first.
 fn waiting_lock(world: &World) -> (Peer, Peer, FileId, FileId) {
     let (mut first, mut second) = two_channels(world, Dialect::SMB_3_1_1);
     let holder = second.create(&Create::new("file")).file_id;
@@ -483,7 +483,7 @@ fn waiting_lock(world: &World) -> (Peer, Peer, FileId, FileId) {
     (first, second, holder, waiter)
 }
 
-/// The LOCK again, over another channel.
+/// Repeats the LOCK over another channel.
 fn repeat_lock(peer: &mut Peer, file_id: FileId) {
     let request = peer
         .lock_request(file_id, LockFlags::EXCLUSIVE_LOCK, numbered(1))
@@ -492,7 +492,7 @@ fn repeat_lock(peer: &mut Peer, file_id: FileId) {
     peer.send(request);
 }
 
-/// How often the range is locked: each UNLOCK gives one lock back.
+/// Returns the number of locks on the range: each UNLOCK releases one.
 fn lock_count(peer: &mut Peer, file_id: FileId) -> usize {
     let mut unlock = || {
         let request = peer.lock_request(file_id, LockFlags::UNLOCK, 0).channel_sequence(1);
@@ -507,7 +507,7 @@ fn a_lock_that_waits_goes_on_when_its_channel_is_lost_and_is_taken_once() {
     let (first, mut second, holder, waiter) = waiting_lock(&world);
     first.disconnect();
     second.close(holder).ok();
-    // It is the client's already, which hears of it when it asks again.
+    // The lock is granted already, and the client learns that from its repetition.
     let mut other = Peer::ready(&world, Dialect::SMB_3_1_1);
     let file = other.create(&Create::open("file")).file_id;
     let at_once = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
@@ -518,7 +518,7 @@ fn a_lock_that_waits_goes_on_when_its_channel_is_lost_and_is_taken_once() {
     assert_eq!(lock_count(&mut second, waiter), 1);
 }
 
-/// Whether the server knows that the first channel is lost or does not.
+/// With and without the server knowing that the first channel is lost.
 #[test]
 fn a_lock_that_is_repeated_while_it_waits_is_taken_once() {
     for is_known in [true, false] {
@@ -561,7 +561,7 @@ fn a_lock_that_was_asked_for_twice_is_cancelled_wholly() {
     }
 }
 
-/// A lock that is granted to nobody would stand in the client's own way.
+/// A lock granted without a client to learn of it would conflict with the client's own requests.
 #[test]
 fn what_waits_without_an_end_is_given_up_with_its_channel() {
     let world = World::new();
@@ -579,7 +579,7 @@ fn what_waits_without_an_end_is_given_up_with_its_channel() {
     let third = second.create(&Create::open("file")).file_id;
     lock(&mut second, third);
     assert!(second.receive()[0].status().is_success(), "nobody holds it");
-    // The directory is still watched, and can be asked for again.
+    // The directory is still watched, and a new request may wait for changes.
     watch(&mut second, directory);
     assert!(second.receive()[0].is_interim());
 }

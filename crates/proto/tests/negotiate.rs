@@ -76,7 +76,7 @@ fn a_client_that_was_refused_may_try_again_and_only_that_attempt_counts() {
     let mut peer = world.connect();
     let refused = Offer { hashes: Vec::new(), ..offer_311() };
     peer.negotiate_with(&refused).expect(NtStatus::INVALID_PARAMETER);
-    // What was refused is no part of what was agreed on, on neither side.
+    // The refused message is not part of the hash on either side.
     peer.forget_preauth();
     peer.negotiate([Dialect::SMB_3_1_1]);
     peer.login_alice();
@@ -296,7 +296,7 @@ fn a_second_negotiate_ends_the_connection() {
 #[test]
 fn two_negotiates_in_one_frame_end_the_connection() {
     let mut peer = World::new().connect();
-    // A refused NEGOTIATE has given the credits for more.
+    // A refused NEGOTIATE has granted the credits for more.
     peer.negotiate_with(&Offer::dialects(&[Dialect(0x0666)])).expect(NtStatus::NOT_SUPPORTED);
     let offer = Offer::dialects(&[Dialect::SMB_2_1]);
     let request = peer.negotiate_request(&offer, &offer.contexts());
@@ -327,7 +327,7 @@ fn an_smb1_client_that_can_do_more_than_2_0_2_is_asked_to_negotiate_again() {
     let body: NegotiateResponse<'_> = responses[0].body();
     assert_eq!(body.dialect_revision, Dialect::SMB_2_WILDCARD);
     assert_eq!((responses[0].header.message_id, peer.next_message_id()), (0, 1));
-    // The hash begins with the NEGOTIATE that counts.
+    // The hash begins with the successful NEGOTIATE.
     peer.negotiate([Dialect::SMB_3_1_1]);
     peer.login_alice();
     peer.tree("data");

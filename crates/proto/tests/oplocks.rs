@@ -34,7 +34,7 @@ fn leased(create: Create, context: &LeaseContext) -> Create {
     create.oplock(OplockLevel::LEASE).context(context)
 }
 
-/// What a CREATE was granted.
+/// Returns the rights that a CREATE was granted.
 #[track_caller]
 fn granted(response: &Response) -> (FileId, OplockLevel, Option<LeaseContext>) {
     assert_eq!(response.status(), NtStatus::SUCCESS);
@@ -51,7 +51,7 @@ fn with_oplock(peer: &mut Peer, name: &str, level: OplockLevel) -> FileId {
     file_id
 }
 
-/// The one message that has come, which is a break.
+/// Takes the only message, which is a break.
 #[track_caller]
 fn one_break(peer: &mut Peer) -> Response {
     let mut received = peer.receive();
@@ -208,11 +208,11 @@ fn a_lease_gives_up_writing_and_then_its_handle() {
     assert_eq!(again, NtStatus::UNSUCCESSFUL, "nothing is being broken");
     holder.close(file_id).ok();
 
-    // A third client excludes the second, who might have the handle only for keeping.
+    // A third client excludes the second, whose open may be a cached handle only.
     let mut third = ready(&world);
     let alone = Create::open("file").share(ShareAccess::empty());
     create_waiting(&mut third, &alone);
-    // These are connections of one client, which is told on the oldest.
+    // These connections belong to one client, which gets breaks on the oldest.
     let told: LeaseBreakNotification = one_break(&mut holder).body();
     assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, R));
     assert_eq!(acknowledge_lease(&mut other, 2, R), NtStatus::SUCCESS);

@@ -1,4 +1,4 @@
-//! Where the time of requests goes: in virtual time, to the nanosecond.
+//! Phases of requests: in virtual time, to the nanosecond.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// Its time in one phase; it must have spent none in any other.
+    /// Returns the request's time in one phase; it must have spent none in any other.
     #[track_caller]
     fn only(&self, phase: Phase) -> u64 {
         let phases: Vec<_> = self.phases.keys().copied().collect();
@@ -43,7 +43,7 @@ impl Ended {
     }
 }
 
-/// The requests that have ended, in the order in which they did.
+/// Returns the finished requests, in the order of their ends.
 #[track_caller]
 fn ended(tracer: &Tracer) -> Vec<Ended> {
     let mut phases: BTreeMap<u64, BTreeMap<u64, u64>> = BTreeMap::new();
@@ -170,7 +170,7 @@ fn every_request_of_a_session_begins_and_ends_once() {
     assert_eq!(failed.count, 1);
     let by_share: BTreeMap<_, _> =
         figures.shares.iter().map(|(name, it)| (name.as_str(), it.requests())).collect();
-    // What comes before a tree connect, and ends it, is of no share.
+    // Requests before a tree connect, and its end, belong to no share.
     assert_eq!(by_share, BTreeMap::from([("data", 6), ("", 5)]));
     assert!(figures.users.iter().any(|(name, it)| name == "alice" && it.requests() == 9));
 }
@@ -213,7 +213,7 @@ fn a_slow_request_has_its_path_also_where_no_open_is_left() {
     assert_eq!(slow, expected);
 }
 
-/// A server that is traced from its beginning, and a client that is ready.
+/// Makes a server that is traced from its beginning, and a client.
 fn traced() -> (World, Tracer, Peer) {
     let world = World::new();
     let tracer = world.trace();
@@ -221,7 +221,7 @@ fn traced() -> (World, Tracer, Peer) {
     (world, tracer, peer)
 }
 
-/// Requests by share, and those of a user.
+/// Returns the numbers of requests of a share and of a user.
 fn counted(tracer: &Tracer, share: &str, user: &str) -> (u64, u64) {
     let figures = tracer.figures();
     let of = |rows: &[(String, trace::PartyValue)], name: &str| {

@@ -7,7 +7,7 @@ use wire::read::ReadResponse;
 use wire::write::WriteResponse;
 use wire::{Command, Dialect, FileId};
 
-/// A client of a world that pipes what this has it pipe.
+/// Connects a client of a world in which `pipe` turns pipes on.
 fn ready(pipe: impl FnOnce(&World)) -> (World, Peer) {
     let world = World::new();
     world.add_file("data", "file", b"0123456789");
@@ -68,12 +68,12 @@ fn the_last_answer_of_a_compound_may_be_piped_and_no_other() {
     assert_eq!(world.store().piped_count(), 1);
 }
 
-/// The data of WRITEs behind the first two bytes.
+/// Pipes the data of WRITEs behind the first two bytes.
 fn writes(world: &World) {
     world.pipe_writes_behind(2);
 }
 
-/// What is read, where it may be.
+/// Pipes the data of READs, where possible.
 fn reads(world: &World) {
     world.store().pipe_reads();
 }

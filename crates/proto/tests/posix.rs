@@ -1,4 +1,4 @@
-//! The POSIX extensions of 3.1.1: NEGOTIATE, the create context, and the classes that go with it.
+//! The POSIX extensions of 3.1.1: NEGOTIATE, the create context, and their information classes.
 
 use dtyp::fscc::FileInformationClass;
 use dtyp::{AccessMask, FileAttributes, Guid, NtStatus, Sid, utf16};
@@ -22,7 +22,7 @@ fn world() -> World {
     World::with(|settings| settings.posix_extensions = true)
 }
 
-/// Whether a client that offers the extensions gets them.
+/// Offers the extensions in NEGOTIATE. Returns whether the client gets them.
 fn negotiate(peer: &mut Peer, offered: &PosixExtensions) -> bool {
     let offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
     let mut contexts = offer.contexts();
@@ -32,7 +32,7 @@ fn negotiate(peer: &mut Peer, offered: &PosixExtensions) -> bool {
     body.negotiate_contexts.find().expect("a good answer") == Some(PosixExtensions::VERSION_1)
 }
 
-/// A client that speaks POSIX, connected to `data`.
+/// Connects a client with POSIX extensions to `data`.
 fn posix_peer(world: &World) -> Peer {
     let mut peer = world.connect();
     assert!(negotiate(&mut peer, &PosixExtensions::VERSION_1));
@@ -89,7 +89,7 @@ fn an_open_with_the_context_is_told_what_posix_knows() {
     assert_eq!(answer, want);
 }
 
-/// The store is told the mode, unless the client has none to give.
+/// The store gets the mode, unless the client leaves it to the server.
 #[test]
 fn the_mode_of_a_new_file_is_the_clients() {
     for (mode, want) in
@@ -186,7 +186,7 @@ fn files_and_file_systems_are_told_in_posix_words() {
     assert_eq!(word(48), FileAttributes::ARCHIVE.bits());
     assert_eq!(Sid::decode(&told[80..]), Some(Sid::unix_user(1_000)));
     assert_eq!(query(&mut peer, file, InfoType::FILESYSTEM, 100).expect("told").len(), 56);
-    // The class needs the right to read attributes, as others that tell as much.
+    // The class needs the right to read attributes, like others with the same contents.
     let access = AccessMask::READ_DATA;
     let poor = peer.create(&Create::open("file").access(access).context(&CONTEXT)).file_id;
     assert_eq!(query(&mut peer, poor, InfoType::FILE, class), Err(NtStatus::ACCESS_DENIED));
@@ -210,13 +210,14 @@ fn a_directory_lists_posix_entries() {
     let request = peer.request(Command::QUERY_DIRECTORY, &body);
     let response = peer.call(request).ok();
     let QueryDirectoryResponse { output_buffer } = response.body();
-    // Two words, what QUERY_INFO tells, and the name.
+    // Two words, the structure of QUERY_INFO, and the name.
     assert_eq!(output_buffer[..8], [0; 8]);
     assert_eq!(output_buffer[8 + 76..][..4], 0o644_u32.to_le_bytes());
     assert_eq!(output_buffer[8 + 112..], *b"\x06\0\0\0o\0n\0e\0");
 }
 
-/// A name goes with the open that was to take it along, though another has the file open.
+/// The name is removed with the open that has FILE_DELETE_ON_CLOSE, although another has the file
+/// open.
 #[test]
 fn a_name_goes_at_once_while_others_have_the_file_open() {
     let world = world();
@@ -228,12 +229,12 @@ fn a_name_goes_at_once_while_others_have_the_file_open() {
     peer.close(remover).ok();
     assert!(!world.exists("data", "file"));
     assert_eq!(peer.read(reader, 0, 5), b"12345");
-    // The name is free again, and what has it now does not go with the old file.
+    // The name is free again, and its new file does not go with the old one.
     let new = peer.create(&Create::new("file").context(&CONTEXT)).file_id;
     peer.close(reader).ok();
     assert!(world.exists("data", "file"));
     peer.close(new).ok();
-    // To Windows it goes with the last.
+    // An open without POSIX extensions removes the name with the last close.
     let reader = peer.create(&Create::open("file")).file_id;
     let remover = peer.create(&Create::open("file").delete_on_close()).file_id;
     peer.close(remover).ok();

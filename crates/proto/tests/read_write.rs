@@ -9,7 +9,7 @@ use wire::read::{Channel, ReadRequest, ReadResponse};
 use wire::write::{WriteRequest, WriteResponse};
 use wire::{Command, Dialect, FileId};
 
-/// A file of the ten digits, and an open of it.
+/// Makes a file of the ten digits, and an open of it.
 fn digits(world: &World) -> (Peer, FileId) {
     world.add_file("data", "file", b"0123456789");
     let mut peer = Peer::ready(world, Dialect::SMB_3_1_1);
@@ -84,8 +84,8 @@ fn remote_memory_is_not_read_into() {
     assert_eq!(peer.call(request).status(), NtStatus::INVALID_PARAMETER);
 }
 
-/// [MS-SMB2] 2.2.19, 2.2.21: a field without a meaning before 3.0, and some clients leave anything in
-/// it.
+/// [MS-SMB2] 2.2.19, 2.2.21: the field has no meaning before 3.0, and some clients leave arbitrary
+/// values in it.
 #[test]
 fn a_channel_that_is_none_is_passed_over() {
     for (dialect, channel) in [
@@ -228,7 +228,7 @@ fn what_the_store_refuses_is_refused_with_its_status() {
     assert_eq!(peer.flush(file).status(), NtStatus::UNEXPECTED_IO_ERROR);
 }
 
-/// Whether the next WRITE reaches the store with write-through.
+/// Returns whether the next WRITE reaches the store with write-through.
 fn writes_through(world: &World, peer: &mut Peer, file: FileId) -> bool {
     let seen = std::rc::Rc::new(std::cell::Cell::new(None));
     let through = std::rc::Rc::clone(&seen);

@@ -1,4 +1,5 @@
-//! Symbolic links that clients make and follow: [MS-SMB2] 2.2.2.2.1, [MS-FSCC] 2.3.29, 2.3.65, 2.3.5.
+//! Symbolic links that clients make and resolve: [MS-SMB2] 2.2.2.2.1, [MS-FSCC] 2.3.29, 2.3.65,
+//! 2.3.5.
 
 use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
 use dtyp::{FileAttributes, NtStatus, utf16};
@@ -34,7 +35,7 @@ fn ioctl(peer: &mut Peer, ctl_code: FsctlCode, file_id: FileId, input: &[u8]) ->
     peer.call(request)
 }
 
-/// A world with the link `link`, and a client that made it.
+/// Makes a world with the link `link`, and the client that made it.
 fn world_with_link(dialect: Dialect, buffer: &[u8]) -> (World, Peer) {
     let world = World::new();
     let mut peer = Peer::ready(&world, dialect);

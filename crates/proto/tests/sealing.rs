@@ -1,5 +1,6 @@
-//! Encryption: [MS-SMB2] 3.3.5.2.1.1, 3.3.4.1.4, and where it is insisted upon. The peer checks that
-//! every response is sealed if its request was, and opens with the keys that it derived itself.
+//! Encryption: [MS-SMB2] 3.3.5.2.1.1, 3.3.4.1.4, and servers or shares that require it. The peer
+//! checks that every response is encrypted if its request was, and decrypts with the keys that it
+//! derived itself.
 
 use crypto::{Cipher, OpenError, TransformKey};
 use dtyp::NtStatus;
@@ -13,7 +14,7 @@ use wire::negotiate_context::CipherId;
 use wire::tree_connect::{ShareFlags, TreeConnectResponse};
 use wire::{Command, Dialect};
 
-/// A client of 3.1.1 with each cipher, and one of 3.0.
+/// Connects a client of 3.1.1 with each cipher, and one of 3.0.
 fn everyone(world: &World) -> Vec<Peer> {
     let mut peers = Vec::new();
     let ciphers = [
@@ -38,7 +39,7 @@ fn everyone(world: &World) -> Vec<Peer> {
     peers
 }
 
-/// A client that seals what it says, although nobody makes it.
+/// Connects a client that encrypts by its own choice.
 fn sealed(world: &World) -> Peer {
     let mut peer = Peer::ready(world, Dialect::SMB_3_1_1);
     peer.seals = true;
@@ -141,7 +142,7 @@ fn a_share_that_must_be_encrypted_refuses_those_who_cannot() {
     assert_eq!(without.try_tree("sealed").status(), NtStatus::ACCESS_DENIED);
 }
 
-/// What a changed frame leads to.
+/// Sends a changed frame, and compares the reason for the disconnect.
 #[track_caller]
 fn check_changed(change: impl Fn(&mut Vec<u8>), want: Disconnect) {
     let world = World::new();

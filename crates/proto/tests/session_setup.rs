@@ -110,7 +110,7 @@ fn nobody_in_particular_gets_a_null_session_without_keys() {
         let response = peer.authenticate(&Login::anonymous()).ok();
         assert_eq!(flags(&response), SessionFlags::IS_NULL, "{dialect:?}");
         assert!(!peer.has_signing_key());
-        // Nothing is signed, because there is nothing to sign with.
+        // Requests are not signed, because there is no key.
         peer.tree("data");
     }
 }
@@ -249,7 +249,7 @@ fn a_users_session_keeps_its_keys_while_it_is_nobodys() {
     peer.write(file, 0, b"data").ok();
 }
 
-/// It has no keys, and could neither be signed nor sealed.
+/// A guest's session has no keys, so it could neither sign nor encrypt for a user.
 #[test]
 fn a_session_without_a_user_does_not_become_a_users() {
     let world = World::new();
@@ -261,7 +261,7 @@ fn a_session_without_a_user_does_not_become_a_users() {
     world.ledger().assert_empty();
 }
 
-/// Whom the server asks to connect a share.
+/// Makes a tree connect. Returns the user for whom the server looks up the share.
 fn user_of_the_next_tree_connect(world: &World, peer: &mut Peer) -> String {
     let asked = std::rc::Rc::new(std::cell::RefCell::new(String::new()));
     let seen = std::rc::Rc::clone(&asked);
@@ -276,7 +276,7 @@ fn user_of_the_next_tree_connect(world: &World, peer: &mut Peer) -> String {
     asked.take()
 }
 
-/// What it has open was opened with the first user's rights, and its keys are theirs.
+/// The session's opens have the first user's rights, and its keys are that user's.
 #[test]
 fn a_session_never_becomes_another_users() {
     for via_nobody in [false, true] {
@@ -292,7 +292,7 @@ fn a_session_never_becomes_another_users() {
     }
 }
 
-/// smbtorture's session tests rely on it.
+/// smbtorture's session tests rely on that.
 #[test]
 fn a_session_acts_as_nobody_in_particular_until_its_user_is_back() {
     let world = World::new();
@@ -360,7 +360,7 @@ fn another_worker_ends_sessions_of_the_same_user_only() {
     assert_eq!(peer.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
 }
 
-/// A connection that has begun as many logons as it may, and ends none.
+/// Begins as many logons over a connection as possible, and ends none.
 fn unfinished(world: &World) -> Peer {
     let mut peer = negotiated(world, Dialect::SMB_3_1_1);
     let mut begun = 0;

@@ -1,5 +1,5 @@
-//! Signatures: [MS-SMB2] 3.3.5.2.4 and 3.3.4.1.1. The peer checks every signature that comes, that a
-//! signed request has a signed response, and that an interim response has none.
+//! Signatures: [MS-SMB2] 3.3.5.2.4 and 3.3.4.1.1. The peer checks every signature that comes, that
+//! a signed request has a signed response, and that an interim response has none.
 
 use dtyp::NtStatus;
 use proto::Disconnect;
@@ -13,7 +13,7 @@ use wire::negotiate::SecurityMode;
 use wire::negotiate_context::SigningAlgorithmId;
 use wire::{Command, Dialect, HeaderFlags};
 
-/// A client of each dialect, and one of each algorithm of 3.1.1.
+/// Connects a client of each dialect, and one of each algorithm of 3.1.1.
 fn everyone(world: &World) -> Vec<Peer> {
     let mut peers = Vec::new();
     let before_3_1_1 = [Dialect::SMB_2_0_2, Dialect::SMB_2_1, Dialect::SMB_3_0, Dialect::SMB_3_0_2];
@@ -125,7 +125,7 @@ fn a_signature_of_another_session_is_wrong() {
     peer.session_id = alice;
     let request = peer.request(Command::ECHO, &EchoRequest);
     let (mut frame, _) = peer.lay_out([request]);
-    // The session id is signed; the key is looked up by it.
+    // The session id is signed, and selects the key.
     frame[40..48].copy_from_slice(&bob.to_le_bytes());
     peer.send_frame(&frame);
     let responses = peer.receive();
@@ -209,8 +209,8 @@ fn one_forged_message_of_a_compound_is_denied_and_takes_its_dependants_along() {
     }
 }
 
-/// The nonce of AES-GMAC is the message id and the direction: what is signed under one id must be
-/// one message.
+/// The nonce of AES-GMAC is the message id and the direction: only one message may be signed under
+/// one id.
 #[test]
 fn an_interim_response_is_not_signed_and_the_final_one_is() {
     let world = insisting();
@@ -231,7 +231,8 @@ fn an_interim_response_is_not_signed_and_the_final_one_is() {
     }
 }
 
-/// [MS-SMB2] 3.2.4.24, 3.3.5.2.4: who only writes into the connection ends nobody's request.
+/// [MS-SMB2] 3.2.4.24, 3.3.5.2.4: an attacker who can only write into the connection cancels no
+/// request.
 #[test]
 fn a_cancel_that_is_not_signed_as_the_session_demands_ends_nothing() {
     let world = insisting();
@@ -248,7 +249,7 @@ fn a_cancel_that_is_not_signed_as_the_session_demands_ends_nothing() {
             let changed = cancel(&peer).tampered(at);
             peer.send(changed);
         }
-        // No session demands anything of these.
+        // These requests belong to no session that could demand a signature.
         for other in [0, 0x1234] {
             peer.session_id = other;
             let foreign = cancel(&peer).unsigned();

@@ -1,4 +1,4 @@
-//! FSCTLs, judged from outside.
+//! FSCTLs, tested through requests and responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(super) fn output(answer: &Answer) -> &[u8] {
     answer.body::<IoctlResponse<'_>>().output
 }
 
-/// One request on a file that has not to wait.
+/// Sends one request on a file, with an immediate response.
 #[track_caller]
 fn check(ctl_code: FsctlCode, input: &[u8], want: NtStatus) {
     let mut scene = Scene::new();
@@ -48,7 +48,7 @@ fn check(ctl_code: FsctlCode, input: &[u8], want: NtStatus) {
     assert_eq!(ask(&mut scene, &request(ctl_code, file_id, input)).status(), want);
 }
 
-/// One request that the store is asked about, on a file opened with these rights.
+/// Sends one request for the store, on a file opened with these rights.
 #[track_caller]
 fn check_access(ctl_code: FsctlCode, input: &[u8], access: AccessMask, granted: bool) {
     let mut scene = Scene::new();
@@ -115,7 +115,7 @@ fn lengths_keep_to_max_transact_size_and_are_paid_for() {
     let refused = [
         IoctlRequest { max_input_response: too_long, ..fsctl },
         IoctlRequest { max_output_response: too_long, ..fsctl },
-        // One credit pays for 64 KiB.
+        // One credit covers 64 KiB.
         IoctlRequest { max_output_response: 65_537, ..fsctl },
     ];
     for fsctl in refused {
@@ -180,7 +180,7 @@ fn what_no_file_has_is_refused_for_any_file() {
     }
 }
 
-/// What an honest client repeats of its negotiation.
+/// Returns the parameters of the negotiation, as an honest client repeats them.
 fn repeated(scene: &Scene) -> ValidateNegotiateInfoRequest<'static> {
     const DIALECTS: [Dialect; 3] = [Dialect::SMB_2_0_2, Dialect::SMB_2_1, Dialect::SMB_3_0];
     assert!(scene.server.connections.contains_key(&scene.connection));
@@ -258,7 +258,7 @@ fn a_3_1_1_client_that_validates_loses_its_connection() {
     assert_eq!(scene.disconnected(), Some(Disconnect::ValidationNotWanted));
 }
 
-/// The bind of a client that wants srvsvc.
+/// Returns the bind of a client for srvsvc.
 fn bind() -> Vec<u8> {
     let mut bind = vec![5, 0, 11, 3, 0x10, 0, 0, 0, 72, 0, 0, 0, 1, 0, 0, 0];
     bind.extend_from_slice(&[0xB8, 0x10, 0xB8, 0x10, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0]);
@@ -270,7 +270,7 @@ fn bind() -> Vec<u8> {
     bind
 }
 
-/// The packet type of a bind that was accepted.
+/// Packet type of an accepted bind.
 const BIND_ACK: u8 = 12;
 
 #[test]
@@ -282,7 +282,7 @@ fn a_pipe_answers_what_it_is_asked_in_one_go() {
     let answer = scene.ask_in(PIPES, Command::IOCTL, &fsctl);
     assert_eq!(answer.status(), NtStatus::SUCCESS);
     assert_eq!(output(&answer)[2], BIND_ACK);
-    // Nothing is left, so nothing is read, and nothing can be waited for.
+    // The pipe has no data left to read, and no response to wait for.
     let empty = IoctlRequest { input: &[], ..fsctl };
     let answer = scene.ask_in(PIPES, Command::IOCTL, &empty);
     assert_eq!(answer.status(), NtStatus::PIPE_EMPTY);
@@ -450,7 +450,7 @@ fn a_range_that_another_open_has_locked_is_not_zeroed() {
     assert_eq!(scene.receive().expect("answered").status(), NtStatus::SUCCESS);
 }
 
-/// Asks for ranges of a file that has two, with room for so many bytes.
+/// Queries the ranges of a file that has two, with room for this number of bytes.
 fn allocated_ranges(max_output_response: u32) -> Answer {
     let mut scene = Scene::new();
     let file_id = scene.open("f");
@@ -607,7 +607,7 @@ fn an_object_id_is_the_files_own() {
     assert_ne!(one[..16], other[..16]);
 }
 
-/// Asks for the snapshots of a file, with room for so many bytes.
+/// Lists the snapshots of a file, with room for this number of bytes.
 fn snapshots(max_output_response: u32, found: &[FileTime]) -> Answer {
     let mut scene = Scene::new();
     let file_id = scene.open("f");

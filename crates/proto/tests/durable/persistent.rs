@@ -1,4 +1,4 @@
-//! Opens of shares that are continuously available: [MS-SMB2] 3.3.5.9.10, 3.3.5.9.12.
+//! Opens of continuously available shares: [MS-SMB2] 3.3.5.9.10, 3.3.5.9.12.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn client(world: &World, client: u8) -> Peer {
     client_in(world, client, "ca")
 }
 
-/// Without an oplock: a persistent open needs none.
+/// Makes the request without an oplock, since a persistent open needs none.
 fn persistent() -> Create {
     Create::open_if("file").share(ShareAccess::empty()).context(&v2(DurableFlags::PERSISTENT, GUID))
 }
@@ -136,7 +136,7 @@ fn it_is_taken_up_by_who_asks_for_a_persistent_open_only() {
     let mut peer = client(&world, 1);
     let plain = peer.try_create(&reconnect(file_id, DurableFlags::empty())).status();
     assert_eq!(plain, NtStatus::OBJECT_NAME_NOT_FOUND);
-    // Its CreateGuid is name enough.
+    // The CreateGuid alone identifies the open.
     let unknown = FileId { persistent: 1, volatile: 1 };
     let found = peer.create(&again(unknown)).file_id;
     assert_eq!(found.persistent, file_id.persistent);
@@ -156,7 +156,7 @@ fn the_first_request_may_be_repeated_after_the_server_was_restarted() {
     assert!(granted_v2(&again).is_some_and(|it| it.flags.contains(DurableFlags::PERSISTENT)));
 }
 
-/// [MS-SMB2] 3.3.5.9: others are told to come back later, whether they would share or not.
+/// [MS-SMB2] 3.3.5.9: other clients must retry later, whether they would share the file or not.
 #[test]
 fn its_file_is_not_available_to_others_while_its_client_is_away() {
     for restarts in [false, true] {
@@ -171,7 +171,7 @@ fn its_file_is_not_available_to_others_while_its_client_is_away() {
         let mut other = client(&world, 2);
         let refused = other.try_create(&Create::open("file")).status();
         assert_eq!(refused, NtStatus::FILE_NOT_AVAILABLE);
-        // Who only looks is not in the way.
+        // An open that only reads attributes is granted.
         let stat = Create::open("file").access(AccessMask::READ_ATTRIBUTES);
         other.create(&stat);
         client(&world, 1).create(&again(file_id));
@@ -179,7 +179,7 @@ fn its_file_is_not_available_to_others_while_its_client_is_away() {
     }
 }
 
-/// A lease that keeps the handle is broken first, which can only end with the client's return.
+/// A lease with handle caching is broken first, and the break lasts until the client's return.
 #[test]
 fn a_break_waits_for_the_client_that_is_away() {
     let world = world();

@@ -1,4 +1,4 @@
-//! A directory gets another name while the client of what is open in it is away: [MS-FSA] 2.1.5.15.11.
+//! A directory is renamed while the client of an open below it is away: [MS-FSA] 2.1.5.15.11.
 
 use dtyp::fscc::FileRenameInformation;
 
@@ -18,7 +18,7 @@ fn file() -> Create {
     Create::open_if("folder\\file").oplock(OplockLevel::BATCH).share(ShareAccess::empty())
 }
 
-/// Leaves it open, and what its client needs to be back.
+/// Leaves a file open. Returns the id for the client's reconnect.
 fn left_behind(world: &World, share: &str, create: &Create) -> FileId {
     let mut first = client_in(world, 1, share);
     let file_id = first.create(create).file_id;
@@ -39,7 +39,7 @@ fn set(peer: &mut Peer, file_id: FileId, class: FileInformationClass, buffer: &[
     peer.call(request).status()
 }
 
-/// What another client hears that wants the directory to have another name.
+/// Renames the directory by another client. Returns the status.
 fn rename(world: &World, share: &str) -> NtStatus {
     let mut peer = client_in(world, 2, share);
     let create = Create::directory("folder").access(AccessMask::DELETE);

@@ -1,4 +1,4 @@
-//! The repetition of a CREATE: [MS-SMB2] 3.3.5.9.10.
+//! The replay of a CREATE: [MS-SMB2] 3.3.5.9.10.
 
 use super::*;
 
@@ -46,12 +46,12 @@ fn a_create_guid_is_used_once_by_requests_that_are_no_repetition() {
     assert_eq!(peer.try_create(&durable_v2()).status(), NtStatus::DUPLICATE_OBJECTID);
     assert_eq!(replay(&mut peer, &durable_v2()).status(), NtStatus::SUCCESS);
     peer.close(first).ok();
-    // It is gone, and with it its name.
+    // The open is gone, and with it its name.
     let second = peer.create(&durable_v2()).file_id;
     assert_ne!(second.persistent, first.persistent);
 }
 
-/// Who has used the open has seen the response, so a repetition must be something else.
+/// A client that has used the open has the response, so a replay must be another request.
 #[test]
 fn an_open_that_was_used_is_not_given_out_again() {
     let world = World::new();
@@ -59,7 +59,7 @@ fn an_open_that_was_used_is_not_given_out_again() {
     let shared = durable_v2().share(ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE);
     let first = peer.create(&shared).file_id;
     peer.write(first, 0, b"x").ok();
-    // A new open, which has the first one's oplock broken.
+    // A new open, which breaks the first one's oplock.
     let request = peer.request(Command::CREATE, &shared).flags(HeaderFlags::REPLAY_OPERATION);
     peer.send(request);
     assert!(peer.receive().iter().any(|it| it.header.command == Command::OPLOCK_BREAK));
@@ -129,7 +129,7 @@ fn an_open_of_a_lost_session_is_taken_up_by_its_create_guid() {
     assert_eq!(file_id(&again).persistent, made.persistent);
     assert_eq!(again.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);
     assert!(granted_v2(&again).is_some());
-    // The name is the client's own.
+    // Each client has names of its own.
     let mut other = client(&world, 2);
     let other_file = Create::open_if("other").context(&v2(DurableFlags::empty(), GUID));
     assert_ne!(other.create(&other_file).file_id.persistent, made.persistent);

@@ -24,7 +24,7 @@ fn plain() -> Create {
     batch().oplock(OplockLevel::NONE)
 }
 
-/// An open without an oplock that was made resilient, and whose connection is lost.
+/// Leaves a resilient open without an oplock behind, after a loss of its connection.
 fn left_behind(world: &World) -> FileId {
     let mut peer = client(world, 1);
     let file_id = peer.create(&plain()).file_id;
@@ -74,7 +74,7 @@ fn a_resilient_open_keeps_its_place_for_the_time_that_was_asked_for() {
     assert_eq!(late, NtStatus::OBJECT_NAME_NOT_FOUND);
 }
 
-/// Nobody is there to be asked, so the oplock goes and the open stays.
+/// An absent client cannot acknowledge a break, so the oplock is lost and the open stays.
 #[test]
 fn a_resilient_open_loses_its_oplock_to_others_while_its_client_is_away() {
     let world = World::new();
@@ -118,7 +118,7 @@ fn a_share_without_durable_handles_has_no_resilient_ones() {
     assert_eq!(request_resiliency(&mut peer, file_id, 1_000), NtStatus::NOT_SUPPORTED);
 }
 
-/// Anyone can be a guest, and leave opens behind as often as they like: guests have no keys.
+/// Guests have no keys. Anyone can be a guest, and would leave opens behind any number of times.
 #[test]
 fn a_guest_leaves_no_open_behind() {
     let world = World::new();
@@ -135,7 +135,8 @@ fn a_guest_leaves_no_open_behind() {
     assert_eq!(world.files(), [], "what is left could be left again");
 }
 
-/// As many as the table keeps for a user, and not one more, however often the client comes back.
+/// The table keeps its limit of one user's opens, and not one more, however often the client
+/// returns.
 #[test]
 fn a_user_leaves_a_bounded_number_of_opens_behind_and_the_others_are_closed() {
     const DISCONNECTED_OF_USER_MAX: usize = 1_024;

@@ -1,4 +1,4 @@
-//! CHANGE_NOTIFY, judged from outside.
+//! CHANGE_NOTIFY, tested through requests and responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn request(file_id: FileId) -> ChangeNotifyRequest {
     }
 }
 
-/// Asks for changes that are not there yet.
+/// Requests changes, none of which has happened yet.
 #[track_caller]
 fn watch(scene: &mut Scene, request: ChangeNotifyRequest) -> Answer {
     let interim = scene.ask(Command::CHANGE_NOTIFY, &request);
@@ -60,7 +60,7 @@ fn folder() -> ObjectPath {
     ObjectPath::from_stored(FOLDER.to_owned(), None)
 }
 
-/// This client does something. Its user may enter every directory.
+/// Makes changes by this client. Its user may enter every directory.
 fn happen(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
     happen_unjudged(scene, changes);
     answer_passages(scene, 0, |_| Some(true));
@@ -73,7 +73,7 @@ fn happen_unjudged(scene: &mut Scene, changes: impl IntoIterator<Item = Change>)
     scene.server.handle_timeout(Now::default());
 }
 
-/// Answers whether the user may enter directories, and says of which that was asked.
+/// Answers the store's questions whether the user may enter directories. Returns the directories.
 fn answer_passages(
     scene: &mut Scene,
     second: u64,
@@ -90,7 +90,7 @@ fn answer_passages(
     asked
 }
 
-/// Somebody else does something.
+/// Makes changes by another worker's client.
 fn happen_elsewhere(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
     let folder = folder();
     let changes: Vec<_> = changes.into_iter().map(|it| it.seen_from_host(&folder)).collect();
@@ -98,7 +98,7 @@ fn happen_elsewhere(scene: &mut Scene, changes: impl IntoIterator<Item = Change>
     answer_passages(scene, 0, |_| Some(true));
 }
 
-/// What the world is told of watches and changes.
+/// Takes the notices about watches and changes.
 fn notices(scene: &mut Scene) -> Vec<Notice> {
     std::iter::from_fn(|| scene.server.poll_notice()).collect()
 }
@@ -121,7 +121,8 @@ fn expect(changes: &[(NotifyAction, &str)]) -> Told {
     changes.iter().map(|(action, name)| (*action, (*name).to_owned())).collect()
 }
 
-/// What one watch of `directory` is told of some changes; nothing if it goes on waiting.
+/// Returns the report to one watch of `directory` for some changes; none if the request keeps
+/// waiting.
 fn tells(
     directory: &str,
     (flags, completion_filter): (ChangeNotifyFlags, CompletionFilter),
@@ -190,7 +191,7 @@ fn another_share_is_another_tree() {
     check("a", (TREE, NAMES), vec![elsewhere], &[]);
 }
 
-/// A watch of the tree of `directory`, for names.
+/// Watches the tree of `directory` for names.
 fn watch_tree(directory: &str) -> (Scene, FileId) {
     let mut scene = Scene::new();
     let file_id = scene.open_directory(directory);
@@ -198,7 +199,7 @@ fn watch_tree(directory: &str) -> (Scene, FileId) {
     (scene, file_id)
 }
 
-/// Returns the changes in the answer to a pending request; none without an answer.
+/// Returns the changes in the response to a pending request; none without a response.
 fn told_now(scene: &mut Scene) -> Option<Told> {
     scene.receive().map(|answer| told(&answer))
 }
@@ -328,8 +329,8 @@ fn what_others_do_is_told_as_what_the_client_does_itself() {
     assert_eq!(told(&answer), expect(&[(NotifyAction::REMOVED, "z")]));
 }
 
-/// Between the look at the directory and the moment at which others know of the watch, somebody
-/// else may have deleted it.
+/// A directory may be deleted by another worker after CHANGE_NOTIFY has opened it, and before that
+/// worker knows of the watch.
 #[test]
 fn a_directory_is_looked_at_again_once_others_know_of_the_watch() {
     let mut scene = Scene::new();
@@ -344,7 +345,7 @@ fn a_directory_is_looked_at_again_once_others_know_of_the_watch() {
     assert_eq!(scene.receive().map(|it| it.status()), Some(NtStatus::DELETE_PENDING));
 }
 
-/// What another worker's client did travels through two more processes. It may arrive when this
+/// Changes by another worker's client pass through two more processes. They may arrive after this
 /// client has begun another watch of the same directory.
 #[test]
 fn a_watch_hears_nothing_of_what_had_happened_before_it_began() {
@@ -403,7 +404,7 @@ fn a_change_leaves_the_worker_only_where_somebody_watches_elsewhere() {
     let [Notice::Changed(changes)] = &notices(&mut scene)[..] else { panic!("told at once") };
     let paths: Vec<_> = changes.iter().map(|it| it.path.as_str()).collect();
     assert_eq!(paths, ["srv/data/2", "srv/data/3"]);
-    // What came from elsewhere is known there.
+    // Changes from elsewhere are not sent back.
     happen_elsewhere(&mut scene, [added("4")]);
     assert_eq!(notices(&mut scene).len(), 0);
 }
@@ -581,7 +582,7 @@ fn every_open_is_told() {
 fn an_answer_that_does_not_fit_sends_the_client_to_look() {
     let mut scene = Scene::new();
     let file_id = scene.open_directory("");
-    // 12 bytes and one character of two.
+    // 12 bytes, and one character of two.
     watch(&mut scene, request(file_id));
     happen(&mut scene, [added("1")]);
     scene.receive().expect("told");
@@ -606,7 +607,7 @@ fn more_changes_than_the_first_request_has_room_for_are_forgotten() {
     happen(&mut scene, [added("1"), added("2"), added("3")]);
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
     assert_eq!(answer.status(), NtStatus::NOTIFY_ENUM_DIR);
-    // After that, it begins anew.
+    // After that, the watch begins anew.
     watch(&mut scene, request(file_id));
     happen(&mut scene, [added("4")]);
     assert_eq!(told(&scene.receive().expect("told")), expect(&[(NotifyAction::ADDED, "4")]));
@@ -619,7 +620,7 @@ fn a_watch_keeps_no_more_than_its_limit() {
     let output_buffer_length =
         u32::try_from(2 * crate::model::watch::BYTES_MAX).expect("it is small");
     let large = ChangeNotifyRequest { output_buffer_length, ..request(file_id) };
-    // Two credits pay for such an answer; one is not enough.
+    // Such a response needs two credits; one is not enough.
     assert_eq!(scene.ask(Command::CHANGE_NOTIFY, &large).status(), NtStatus::INVALID_PARAMETER);
     let memory = &scene.server.globals.memory;
     let mut watch = super::Watch::new(folder(), NAMES, false, output_buffer_length, memory)

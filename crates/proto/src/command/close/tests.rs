@@ -1,4 +1,4 @@
-//! CLOSE, judged from outside.
+//! CLOSE, tested through requests and responses.
 
 use dtyp::NtStatus;
 use object::{ObjectOp, ObjectReply};
@@ -10,7 +10,7 @@ use wire::{Command, FileId};
 use crate::model::request_id::RequestId;
 use crate::scene::{Answer, Scene};
 
-/// Closes a directory that goes with this open; the store refuses to remove it.
+/// Closes a directory with FILE_DELETE_ON_CLOSE; the store refuses to remove it.
 #[track_caller]
 fn check(refusal: NtStatus, want: NtStatus) {
     let mut scene = Scene::new();
@@ -30,7 +30,7 @@ fn a_directory_that_is_not_empty_any_more_is_closed_and_stays() {
     check(NtStatus::UNEXPECTED_IO_ERROR, NtStatus::UNEXPECTED_IO_ERROR);
 }
 
-/// A client that has the credits for several requests at once, and a file.
+/// A client with a file, and with credits for several requests at once.
 fn scene_with_a_file() -> (Scene, FileId) {
     let mut scene = Scene::new();
     scene.ask(Command::ECHO, &EchoRequest);
@@ -38,7 +38,7 @@ fn scene_with_a_file() -> (Scene, FileId) {
     (scene, file_id)
 }
 
-/// A READ for which the store takes its time.
+/// Sends a READ, which the store has not finished yet.
 fn begin_read(scene: &mut Scene, file_id: FileId) -> (Option<RequestId>, ObjectOp) {
     scene.send(Command::READ, &ReadRequest { file_id, length: 3, ..ReadRequest::default() });
     scene.op()
@@ -52,7 +52,7 @@ fn finish_read(scene: &mut Scene, (id, op): (Option<RequestId>, ObjectOp)) {
     assert_eq!(answer.body::<ReadResponse<'_>>().data, b"abc");
 }
 
-/// Sends a CLOSE that has to wait, and gives its interim response.
+/// Sends a CLOSE that has to wait. Returns its interim response.
 fn begin_close(scene: &mut Scene, file_id: FileId) -> Answer {
     scene.send(Command::CLOSE, &CloseRequest { file_id, ..CloseRequest::default() });
     let interim = scene.receive().expect("it says that it waits");

@@ -1,4 +1,4 @@
-//! LOCK, judged from outside.
+//! LOCK, tested through requests and responses.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const NONE: LockFlags = LockFlags::empty();
 
 type Element = (u64, u64, LockFlags);
 
-/// Sends a LOCK that is answered at once.
+/// Sends a LOCK with an immediate response.
 #[track_caller]
 fn lock(scene: &mut Scene, file_id: FileId, elements: &[Element]) -> NtStatus {
     let answer = lock_in_sequence(scene, file_id, 0, elements);
@@ -45,14 +45,14 @@ fn lock_in_sequence(
     scene.ask(Command::LOCK, &LockRequest { lock_sequence, file_id, locks: Locks::new(&elements) })
 }
 
-/// Two opens of one file.
+/// Makes two opens of one file.
 fn two_opens() -> (Scene, FileId, FileId) {
     let mut scene = Scene::new();
     let (one, other) = (scene.open("file"), scene.open("file"));
     (scene, one, other)
 }
 
-/// Two opens; the second waits for the first one's lock.
+/// Makes two opens, the second of which waits for the first one's lock.
 fn waiting() -> (Scene, FileId, FileId, Answer) {
     let (mut scene, holder, waiter) = two_opens();
     assert_eq!(lock(&mut scene, holder, &[(100, 10, EXCLUSIVE)]), NtStatus::SUCCESS);
@@ -68,7 +68,7 @@ fn assert_finished(scene: &mut Scene, interim: &Answer, status: NtStatus) {
     assert!(scene.receive().is_none());
 }
 
-/// One request on a fresh file.
+/// Sends one request on a fresh file.
 #[track_caller]
 fn check(elements: &[Element], want: NtStatus) {
     let mut scene = Scene::new();
@@ -103,7 +103,7 @@ fn the_first_element_says_whether_it_is_about_locks_or_unlocks() {
     let unlock = (9, 1, UNLOCK);
     check(&[(9, 1, NONE), unlock], NtStatus::INVALID_PARAMETER);
     check(&[(9, 1, SHARED | AT_ONCE), unlock], NtStatus::INVALID_PARAMETER);
-    // The first unlock fails before the second element is looked at.
+    // The first unlock fails before the second element is checked.
     check(&[unlock, (9, 1, NONE)], NtStatus::RANGE_NOT_LOCKED);
 }
 
@@ -122,7 +122,7 @@ fn a_range_may_end_with_the_last_byte_and_no_further() {
     check(&[(u64::MAX, 2, UNLOCK)], NtStatus::INVALID_LOCK_RANGE);
 }
 
-/// So many locks of a byte each, beginning at `from`.
+/// Returns `count` locks of a byte each, beginning at `from`.
 fn many(from: u64, count: usize, flags: LockFlags) -> Vec<Element> {
     (from..).take(count).map(|offset| (offset, 1, flags)).collect()
 }
@@ -205,7 +205,8 @@ fn a_lock_that_is_in_the_way_is_not_granted() {
     for file_id in [one, other, one] {
         assert_eq!(lock(&mut scene, file_id, &exclusive), NtStatus::LOCK_NOT_GRANTED);
     }
-    // Its owner may share what it holds alone; others may not until it is given back.
+    // The holder of an exclusive lock may take a shared one; others may not until both are
+    // released.
     let shared = [(0, 10, SHARED | AT_ONCE)];
     assert_eq!(lock(&mut scene, one, &shared), NtStatus::SUCCESS);
     assert_eq!(lock(&mut scene, other, &shared), NtStatus::LOCK_NOT_GRANTED);
@@ -241,7 +242,7 @@ fn unlocks_go_as_far_as_they_can() {
     let both = [(0, 10, UNLOCK), (10, 10, UNLOCK)];
     assert_eq!(lock(&mut scene, one, &both), NtStatus::RANGE_NOT_LOCKED);
     assert_eq!(lock(&mut scene, other, &[(0, 10, EXCLUSIVE | AT_ONCE)]), NtStatus::SUCCESS);
-    // Nothing comes of those behind the one that fails.
+    // The elements behind the failing one are not unlocked.
     let both = [(10, 10, UNLOCK), (0, 10, UNLOCK)];
     assert_eq!(lock(&mut scene, other, &both), NtStatus::RANGE_NOT_LOCKED);
     assert_eq!(lock(&mut scene, one, &[(0, 10, EXCLUSIVE | AT_ONCE)]), NtStatus::LOCK_NOT_GRANTED);
@@ -291,7 +292,7 @@ fn waiting_locks_are_granted_in_the_order_in_which_they_came() {
 #[test]
 fn a_waiting_lock_can_be_cancelled() {
     let (mut scene, holder, waiter, interim) = waiting();
-    // It is not held, so it cannot be unlocked, either.
+    // A waiting lock is not held, so it cannot be unlocked either.
     assert_eq!(lock(&mut scene, waiter, &[(100, 10, UNLOCK)]), NtStatus::RANGE_NOT_LOCKED);
     scene.cancel(&interim);
     assert_finished(&mut scene, &interim, NtStatus::CANCELLED);
@@ -334,7 +335,7 @@ fn cancelled_waiters_do_not_pile_up() {
     assert_eq!(scene.server.globals.files.take_all_waiting(), []);
 }
 
-/// LockSequenceIndex and LockSequenceNumber of a request.
+/// Combines LockSequenceIndex and LockSequenceNumber of a request.
 fn sequence(index: u32, number: u32) -> u32 {
     index << 4 | number
 }
@@ -415,10 +416,10 @@ fn locks_are_counted_among_the_memory_of_their_client() {
     assert_eq!(memory.taken() - before, 60 * LOCK_BYTES);
     let more = ranges(100, 41, EXCLUSIVE | AT_ONCE);
     assert_eq!(lock(&mut scene, other, &more), NtStatus::INSUFFICIENT_RESOURCES);
-    // What is refused for another reason takes nothing either.
+    // A lock refused for another reason takes no memory either.
     assert_eq!(lock(&mut scene, other, &locked[..10]), NtStatus::LOCK_NOT_GRANTED);
     assert_eq!(memory.taken() - before, 60 * LOCK_BYTES);
-    // Those before the one that is not locked are unlocked.
+    // Elements before the failing one are unlocked.
     let unlocked = [ranges(0, 2, UNLOCK), ranges(500, 1, UNLOCK)].concat();
     assert_eq!(lock(&mut scene, one, &unlocked), NtStatus::RANGE_NOT_LOCKED);
     assert_eq!(memory.taken() - before, 58 * LOCK_BYTES);

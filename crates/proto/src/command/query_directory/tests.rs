@@ -1,4 +1,4 @@
-//! QUERY_DIRECTORY, with a store that is played by the test.
+//! QUERY_DIRECTORY, with the test in place of the store.
 
 use dtyp::fscc::directory::decode_directory_list;
 use dtyp::fscc::{DirectoryEntryFields, FileInformationClass};
@@ -20,18 +20,18 @@ const CLASS: FileInformationClass = FileInformationClass::ID_BOTH_DIRECTORY;
 const LONG: &str = "a longer name.text";
 const SHORT: &str = "A12345~6.TEX";
 
-/// A directory that is open, and the names that it has.
+/// An open directory, and the names in it.
 struct Listing {
     scene: Scene,
     file_id: FileId,
     names: Vec<String>,
-    /// Where the store is in them.
+    /// Position of the store in the names.
     next: usize,
-    /// What the store was asked for.
+    /// Requests to the store so far: restart, detail and limit.
     asked: Vec<(bool, EntryDetail, u32)>,
 }
 
-/// What one request differs in from the usual one.
+/// Differences of one request from the usual one.
 #[derive(Clone, Copy)]
 struct Query<'p> {
     flags: QueryDirectoryFlags,
@@ -63,7 +63,7 @@ impl Listing {
         self.scene.send(Command::QUERY_DIRECTORY, &request);
     }
 
-    /// Sends a request, and plays the store until there is a response.
+    /// Sends a request, and replies in place of the store until there is a response.
     fn query(&mut self, query: Query<'_>) -> Answer {
         self.send(query);
         loop {
@@ -145,7 +145,7 @@ fn nothing_that_matches_is_no_such_file_at_first() {
     listing.refused(Query { pattern: "x*", ..ALL }, NtStatus::NO_SUCH_FILE);
     listing.check(Query { pattern: "a*", flags: REOPEN, ..ALL }, &["a"]);
     listing.refused(ALL, NtStatus::NO_MORE_FILES);
-    // It is the first request again.
+    // As for the first request of all.
     listing.refused(Query { pattern: "x*", flags: REOPEN, ..ALL }, NtStatus::NO_SUCH_FILE);
 }
 
@@ -158,7 +158,7 @@ fn the_pattern_is_that_of_the_request_that_began() {
     listing.check(Query { pattern: "b", flags: REOPEN, ..ALL }, &["b"]);
 }
 
-/// [MS-FSA] 2.1.5.6.3: a pattern may match either name, and the answer has both.
+/// [MS-FSA] 2.1.5.6.3: a pattern may match either name, and the response has both.
 #[test]
 fn a_short_name_is_told_and_matches() {
     for pattern in [LONG, SHORT, "a12345~?.tex", "*.text"] {
@@ -230,7 +230,7 @@ fn a_large_directory_takes_few_batches() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let mut listing = Listing::of(&many);
     let whole = Query { length: TRANSACT_MAX, ..ALL };
-    // One credit pays for 64 KiB only.
+    // One credit covers only 64 KiB.
     listing.refused(whole, NtStatus::INVALID_PARAMETER);
     let mut count = 0;
     loop {
@@ -249,7 +249,7 @@ fn a_buffer_below_the_fixed_part_is_a_length_mismatch() {
     let mut listing = Listing::of(&[]);
     listing.refused(Query { length: 103, ..ALL }, NtStatus::INFO_LENGTH_MISMATCH);
     listing.refused(Query { length: 104, ..ALL }, NtStatus::BUFFER_OVERFLOW);
-    // Nothing is lost by that.
+    // No entry is lost by that.
     listing.check(Query { length: 106, ..ALL }, &["."]);
 }
 
@@ -301,7 +301,7 @@ fn vetoed_names_are_not_shown() {
 #[test]
 fn a_batch_from_before_a_restart_is_not_listed() {
     let mut listing = Listing::of(&["a"]);
-    // Two requests at once take the credits of a response before them.
+    // Two requests at once need the credits of an earlier response.
     listing.check(Query { flags: SINGLE, ..ALL }, &["."]);
     listing.send(ALL);
     listing.send(Query { flags: RESTART, ..ALL });

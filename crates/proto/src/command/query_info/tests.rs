@@ -1,4 +1,4 @@
-//! QUERY_INFO, with a store that is played by the test.
+//! QUERY_INFO, with the test in place of the store.
 
 use dtyp::fscc::ea::FullEaList;
 use dtyp::fscc::stream::decode_stream_list;
@@ -19,7 +19,7 @@ use crate::scene::{Answer, PIPES, Scene};
 const SYNCHRONIZE: AccessMask = AccessMask::SYNCHRONIZE;
 const READ_ATTRIBUTES: AccessMask = AccessMask::READ_ATTRIBUTES;
 
-/// File classes by their fixed part as Windows has it, and the right that they need.
+/// File classes: number, fixed part as in Windows, and the right that they need.
 const FILE_CLASSES: &[(u8, u32, AccessMask)] = &[
     (4, 40, READ_ATTRIBUTES),
     (5, 24, SYNCHRONIZE),
@@ -39,7 +39,7 @@ const FILE_CLASSES: &[(u8, u32, AccessMask)] = &[
     (59, 24, SYNCHRONIZE),
 ];
 
-/// The same for file systems.
+/// File system classes: number and fixed part.
 const FILE_SYSTEM_CLASSES: &[(u8, u32)] =
     &[(1, 24), (3, 24), (4, 8), (5, 16), (6, 48), (7, 32), (8, 64), (11, 28)];
 
@@ -53,7 +53,7 @@ fn request(file_id: FileId, info_type: InfoType, class: u8) -> QueryInfoRequest<
     }
 }
 
-/// Sends a request, and plays the store.
+/// Sends a request, and replies in place of the store.
 fn ask(scene: &mut Scene, request: &QueryInfoRequest<'_>) -> Answer {
     scene.send(Command::QUERY_INFO, request);
     if let Some(answer) = scene.receive() {
@@ -120,7 +120,7 @@ fn output(answer: &Answer) -> Vec<u8> {
     output_buffer.to_vec()
 }
 
-/// Asks with every length up to the whole answer and beyond.
+/// Sends requests of every length up to the whole response and beyond.
 #[track_caller]
 fn check_lengths(info_type: InfoType, class: u8, fixed: u32) {
     let mut scene = Scene::with_dialect(Dialect::SMB_3_1_1);
@@ -327,7 +327,7 @@ fn extended_attributes_go_on_where_the_query_before_ended() {
     let single = QueryInfoRequest { flags: QueryInfoFlags::RETURN_SINGLE_ENTRY, ..request };
     assert_eq!(attribute_names(&ask(&mut scene, &single)), ["One"]);
     assert_eq!(attribute_names(&ask(&mut scene, &single)), ["TWO"]);
-    // "three" takes 8 + 6 + 3 bytes; what does not fit comes next.
+    // "three" takes 8 + 6 + 3 bytes; an attribute that does not fit comes next.
     let short = QueryInfoRequest { output_buffer_length: 16, ..request };
     assert_eq!(ask(&mut scene, &short).status(), NtStatus::BUFFER_TOO_SMALL);
     assert_eq!(attribute_names(&ask(&mut scene, &request)), ["three"]);

@@ -1,4 +1,4 @@
-//! SET_INFO, with a store that is played by the test.
+//! SET_INFO, with the test in place of the store.
 
 use arbitration::{ByteRange, ByteRangeLock};
 use dtyp::fscc::{
@@ -38,7 +38,7 @@ fn set(
     scene.send(Command::SET_INFO, &request);
 }
 
-/// The status of a request that is answered by now.
+/// Returns the status of a request, which must have its response by now.
 #[track_caller]
 fn status(scene: &mut Scene) -> NtStatus {
     let answer = scene.receive().expect("it is answered");
@@ -49,7 +49,7 @@ fn status(scene: &mut Scene) -> NtStatus {
     answer.status()
 }
 
-/// Has the store answer the question that it was asked, and says which that was.
+/// Replies in place of the store. Returns the store's operation.
 #[track_caller]
 fn store_says(scene: &mut Scene, result: ObjectResult) -> ObjectOp {
     let (id, op) = scene.op();
@@ -400,7 +400,7 @@ mod rename {
         find_directory(scene);
     }
 
-    /// The directory of the new name is there, if the store is asked for it.
+    /// Replies that the directory of the new name exists, if the store has to look it up.
     fn find_directory(scene: &mut Scene) {
         let asked = scene.server.globals.outbox.effects.front();
         let Some((_, Effect::Object { op: ObjectOp::Lookup { path, .. }, .. })) = asked else {
@@ -414,7 +414,7 @@ mod rename {
         ObjectPath::parse(name).expect("a real path")
     }
 
-    /// A rename that nothing stands against.
+    /// Makes a rename, which must succeed.
     #[track_caller]
     fn succeed(scene: &mut Scene, file_id: FileId, name: &str) {
         send(scene, file_id, name, false);
@@ -423,7 +423,7 @@ mod rename {
         assert_eq!((*target, status(scene)), (path(name), NtStatus::SUCCESS));
     }
 
-    /// A rename of `file` in a scene, and how it ends.
+    /// Renames `file` in a scene, and compares the status.
     #[track_caller]
     fn check(prepare: impl FnOnce(&mut Scene), name: &str, want: NtStatus) {
         let mut scene = Scene::new();

@@ -1,4 +1,4 @@
-//! Shared storage, judged from outside.
+//! FSCTL_DUPLICATE_EXTENTS_TO_FILE, tested through requests and responses.
 
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};

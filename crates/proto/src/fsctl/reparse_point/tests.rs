@@ -1,4 +1,4 @@
-//! Reparse points, judged from outside.
+//! Reparse points, tested through requests and responses.
 
 use dtyp::fscc::{ReparseData, ReparseTag};
 use dtyp::{AccessMask, NtStatus};
@@ -15,7 +15,7 @@ fn point(tag: u32, data: &[u8]) -> Vec<u8> {
     buffer
 }
 
-/// A tag of Microsoft's about whose data nothing is known.
+/// A tag of Microsoft with data of unknown format.
 const TAG: u32 = 0x8000_0013;
 
 #[track_caller]
@@ -40,7 +40,7 @@ fn a_buffer_that_is_not_what_it_says_is_refused() {
             refused(code, &point(tag, b""), NtStatus::IO_REPARSE_TAG_INVALID);
         }
     }
-    // A link must lead somewhere; and nothing is said of what is taken away.
+    // A link must have a target; and a deletion must have no data.
     let link = point(ReparseTag::SYMLINK.0, b"no names");
     refused(FsctlCode::SET_REPARSE_POINT, &link, NtStatus::IO_REPARSE_DATA_INVALID);
     refused(FsctlCode::DELETE_REPARSE_POINT, &point(TAG, b"x"), NtStatus::IO_REPARSE_DATA_INVALID);

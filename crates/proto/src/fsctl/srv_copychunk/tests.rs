@@ -1,4 +1,4 @@
-//! Server-side copies, judged from outside.
+//! Server-side copies, tested through requests and responses.
 
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
@@ -47,7 +47,7 @@ fn written(chunks_written: u32, chunk_bytes_written: u32, total: u32) -> CopyChu
     CopyChunkResponse { chunks_written, chunk_bytes_written, total_bytes_written: total }
 }
 
-/// Copies from a file of this size. The store copies what it is asked to.
+/// Copies from a file of this size. The store copies every range.
 fn copy(scene: &mut Scene, opens: (FileId, FileId), size: u64, chunks: &[CopyChunk]) -> Answer {
     let key = resume_key(scene, opens.0);
     send(scene, COPY, opens.1, &input(key, chunks));
@@ -137,7 +137,7 @@ fn the_stores_refusal_tells_how_far_the_copy_came() {
     assert_eq!(told(&answer), (NtStatus::DISK_FULL, written(1, 0, 10)));
 }
 
-/// A copy that is refused before the store is asked.
+/// Sends a copy that is refused before it reaches the store.
 #[track_caller]
 fn refused(scene: &mut Scene, code: FsctlCode, target: FileId, input: &[u8]) -> Answer {
     send(scene, code, target, input);
@@ -201,7 +201,7 @@ fn a_key_that_names_no_open_of_the_session_is_not_found() {
     assert_eq!(answer.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
     let open = scene.server.opens.get_mut(&source.volatile).expect("it is open");
     open.session_id -= 1;
-    // Another share of the same session will do, as long as the open is there.
+    // An open on another share of the same session is a valid source.
     open.tree_id += 1_000;
     let answer = copy(&mut scene, (target, target), 1, &[chunk(0, 0, 1)]);
     assert_eq!(answer.status(), NtStatus::SUCCESS);
@@ -213,7 +213,7 @@ fn a_key_that_names_no_open_of_the_session_is_not_found() {
     assert_eq!(told(&answer), (NtStatus::FILE_CLOSED, written(0, 0, 0)));
 }
 
-/// Whether a copy between opens of these rights may be.
+/// Compares whether opens with these rights permit a copy.
 #[track_caller]
 fn check_access(code: FsctlCode, source: AccessMask, target: AccessMask, granted: bool) {
     let mut scene = Scene::new();
