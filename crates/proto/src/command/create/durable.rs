@@ -11,6 +11,7 @@ use arbitration::{
 };
 use dtyp::{AccessMask, FileAttributes, Guid};
 use object::{Disposition, KindWanted, ObjectOp, ObjectReply, OpenRequest, Opened, UserId};
+use wire::FileId;
 use wire::create::{CreateAction, CreateOptions, CreateRequest, ShareAccess};
 use wire::create_context::{
     AppInstanceId, CreateContextList, DurableFlags, DurableHandleReconnect,
@@ -382,58 +383,85 @@ fn asked_version(wish: &Wish) -> Option<bool> {
 
 /// Moves the open into this session, once its file is open again.
 pub(super) fn reopened(
-    scope: InTree<'_>,
+    mut scope: InTree<'_>,
     reopening: Reopening,
     reply: Reply,
 ) -> Result<Step, Reject> {
-    let Reopening { file, stream, persistent, user, replay } = reopening;
     let opened = match reply.object() {
         Ok(ObjectReply::Opened(opened)) => *opened,
         Ok(other) => panic!("{other:?} does not answer an open"),
         Err(_) => return Err(Reject::NoSuchDurableOpen),
     };
-    let identity = opened.metadata.identity;
     let mut file_id = scope.globals.allocate_file_id();
-    file_id.persistent = persistent;
-    let (session_id, tree_id) = (scope.session.session_id, scope.tree.tree_id);
-    let taken = match key(identity) == file && identity.stream == stream {
-        true => {
-            let link = file_key::link(opened.parent, &opened.path, identity);
-            let volatile = file_id.volatile;
-            scope.globals.files.take_up(file, link, persistent, volatile, session_id, tree_id)
-        }
-        // The name leads to another file by now.
-        false => Err(Reject::NoSuchDurableOpen),
-    };
-    let TakenUp { entry, cache, lease, lock_memory } = match taken {
+    file_id.persistent = reopening.persistent;
+    let taken = match take_up(&mut scope, &reopening, &opened, file_id.volatile) {
         Ok(taken) => taken,
         Err(reject) => {
             let op = ObjectOp::Close { open: opened.open, unlink: false };
-            scope.globals.outbox.effects.push_back((None, Effect::Object { user, op }));
+            let close = Effect::Object { user: reopening.user, op };
+            scope.globals.outbox.effects.push_back((None, close));
             return Err(reject);
         }
     };
-    if let Some(lease) = &lease {
-        let name = lease_name(&scope.tree.share, &opened.path);
-        scope.globals.files.use_lease(lease.id, name, file);
-    }
-    let granted = Granted { caching: cache.state, lease, is_durable: true };
     let metadata = opened.metadata.clone();
     let maximal_access = opened.maximal_access;
-    let action = CreateAction(entry.facts.create_action);
-    let create_guid = entry.durability.as_ref().map(|it| it.create_guid);
-    let create_name = create_guid
-        .filter(|it| !it.is_zero())
-        .map(|create_guid| CreateName { client: entry.facts.client, create_guid });
+    enter(&mut scope, &reopening, opened, &taken, file_id);
+    let (mut list, action) = match &reopening.replay {
+        Some(replay) => (replay.0.answer(&metadata, maximal_access), create_action(&taken.entry)),
+        None => (CreateContextList::new(), CreateAction::OPENED),
+    };
+    if let Some(lease) = &taken.lease {
+        list.push(&caching::lease_context(lease));
+    }
+    if let Some(replay) = &reopening.replay {
+        replay.1.answer(&mut list);
+    }
+    let granted = Granted { caching: taken.cache.state, lease: taken.lease, is_durable: true };
+    Ok(Step::Done(super::layout(file_id, &granted, action, &metadata, &list)))
+}
+
+/// Assigns the open's entry in the file's record to this session, unless the name leads to another
+/// file by now.
+fn take_up(
+    scope: &mut InTree<'_>,
+    reopening: &Reopening,
+    opened: &Opened,
+    volatile: u64,
+) -> Result<TakenUp, Reject> {
+    let Reopening { file, stream, persistent, .. } = *reopening;
+    let identity = opened.metadata.identity;
+    if key(identity) != file || identity.stream != stream {
+        return Err(Reject::NoSuchDurableOpen);
+    }
+    let link = file_key::link(opened.parent, &opened.path, identity);
+    let (session_id, tree_id) = (scope.session.session_id, scope.tree.tree_id);
+    let files = &mut scope.globals.files;
+    let taken = files.take_up(file, link, persistent, volatile, session_id, tree_id)?;
+    if let Some(lease) = &taken.lease {
+        files.use_lease(lease.id, lease_name(&scope.tree.share, &opened.path), file);
+    }
+    Ok(taken)
+}
+
+/// Makes the Open from its entry in the file's record, and adds it to the tables.
+fn enter(
+    scope: &mut InTree<'_>,
+    reopening: &Reopening,
+    opened: Opened,
+    TakenUp { entry, lease, lock_memory, .. }: &TakenUp,
+    file_id: FileId,
+) {
+    let create_name = create_name(entry);
     if let Some(name) = create_name {
         scope.globals.create_names.insert(name, file_id.volatile);
     }
-    let local = OpenFile {
+    let durability = entry.durability.as_ref();
+    let file = OpenFile {
         local_open: opened.open,
-        identity,
+        identity: opened.metadata.identity,
         is_directory: opened.metadata.is_directory() && opened.path.stream().is_none(),
         path: opened.path,
-        share_access: share_access(&entry),
+        share_access: share_access(entry),
         create_options: CreateOptions::from_bits_retain(entry.facts.create_options),
         delete_on_close: entry.delete_on_close,
         lease: lease.map(|it| it.id),
@@ -443,47 +471,42 @@ pub(super) fn reopened(
             .and_then(|it| it.parent.map(|key| LeaseId { client: it.id.client, key })),
         is_modified: false,
         create_name,
-        replay: replay.is_some().then_some(action),
-        durable: entry.durability.as_ref().map(held),
-        position: entry.durability.as_ref().map_or(0, |it| it.position),
+        replay: reopening.replay.is_some().then(|| create_action(entry)),
+        durable: durability.map(held),
+        position: durability.map_or(0, |it| it.position),
         mode: 0,
         enumeration: None,
         attributes_listed: 0,
         watch: None,
         is_being_made: false,
-        locks: scope.globals.memory.keep_anyway(lock_memory),
-        lock_sequences: entry
-            .durability
-            .as_ref()
-            .map(|it| it.lock_sequences.clone())
-            .unwrap_or_default(),
+        locks: scope.globals.memory.keep_anyway(*lock_memory),
+        lock_sequences: durability.map(|it| it.lock_sequences.clone()).unwrap_or_default(),
     };
     let open = Open {
         file_id,
-        classes: scope.tree.classes.of_file(local.path.as_str()),
-        memory: scope.globals.memory.keep_anyway(OPEN_BYTES + local.path.as_str().len()),
+        classes: scope.tree.classes.of_file(file.path.as_str()),
+        memory: scope.globals.memory.keep_anyway(OPEN_BYTES + file.path.as_str().len()),
         channel_sequence: ChannelSequence::default(),
         is_closing: false,
-        session_id,
-        tree_id,
+        session_id: scope.session.session_id,
+        tree_id: scope.tree.tree_id,
         share: Arc::clone(&scope.tree.share),
-        user,
-        target: Target::File(Box::new(local)),
+        user: reopening.user,
+        target: Target::File(Box::new(file)),
         granted_access: entry.mode.granted_access,
         maximal_access: opened.maximal_access,
     };
     scope.opens.insert(file_id.volatile, open);
-    let (mut list, action) = match &replay {
-        Some(replay) => (replay.0.answer(&metadata, maximal_access), action),
-        None => (CreateContextList::new(), CreateAction::OPENED),
-    };
-    if let Some(lease) = &lease {
-        list.push(&caching::lease_context(lease));
-    }
-    if let Some(replay) = &replay {
-        replay.1.answer(&mut list);
-    }
-    Ok(Step::Done(super::layout(file_id, &granted, action, &metadata, &list)))
+}
+
+fn create_action(entry: &OpenEntry) -> CreateAction {
+    CreateAction(entry.facts.create_action)
+}
+
+fn create_name(entry: &OpenEntry) -> Option<CreateName> {
+    let create_guid = entry.durability.as_ref()?.create_guid;
+    let client = entry.facts.client;
+    (!create_guid.is_zero()).then_some(CreateName { client, create_guid })
 }
 
 fn held(durability: &Durability) -> Held {
