@@ -80,7 +80,7 @@ pub(super) fn judge(
     let open = scope.open()?;
     let file = open.file()?;
     if !file.is_directory || file.path.stream().is_some() {
-        return doom(scope);
+        return set_delete_pending(scope);
     }
     let op = ObjectOp::IsEmpty { open: file.local_open };
     Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::Emptiness))
@@ -89,7 +89,7 @@ pub(super) fn judge(
 /// Refuses to delete a directory with entries.
 pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step, Reject> {
     match reply.object()? {
-        ObjectReply::Empty(true) => doom(scope),
+        ObjectReply::Empty(true) => set_delete_pending(scope),
         ObjectReply::Empty(false) => Err(Reject::Status(NtStatus::DIRECTORY_NOT_EMPTY)),
         other => panic!("{other:?} does not say whether a directory is empty"),
     }
@@ -97,7 +97,7 @@ pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step, R
 
 /// Makes the file delete pending; its last close removes the name. Clients must release cached
 /// handles first, because those would delay the deletion.
-fn doom(mut scope: InTree<'_>) -> Result<Step, Reject> {
+fn set_delete_pending(mut scope: InTree<'_>) -> Result<Step, Reject> {
     let open = scope.open()?;
     let (identity, link, volatile) =
         (open.file()?.identity, open.file()?.link, open.file_id.volatile);
