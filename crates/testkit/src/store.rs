@@ -105,107 +105,119 @@ impl MemoryStore {
     }
 
     fn dispatch(&mut self, op: ObjectOp) -> ObjectResult {
-        let done = |()| ObjectReply::Done;
+        use {ObjectOp as Op, ObjectReply as Reply};
+
+        let done = |()| Reply::Done;
+        let described = |metadata| Reply::Metadata(Box::new(metadata));
         match op {
-            ObjectOp::Open(request) => match self.symbolic_link(&request) {
-                Some(stopped) => Ok(ObjectReply::Stopped(Box::new(stopped))),
-                None => self.open(&request).map(|opened| ObjectReply::Opened(Box::new(opened))),
+            Op::Open(request) => match self.symbolic_link(&request) {
+                Some(stopped) => Ok(Reply::Stopped(Box::new(stopped))),
+                None => self.open(&request).map(|opened| Reply::Opened(Box::new(opened))),
             },
-            ObjectOp::Overwrite {
+            Op::Overwrite {
                 open,
                 supersede,
                 attributes,
                 extended_attributes,
                 allocation_size: _,
-            } => self
-                .overwrite(open, supersede, attributes, extended_attributes)
-                .map(|metadata| ObjectReply::Metadata(Box::new(metadata))),
-            ObjectOp::Close { open, unlink } => self.close(open, unlink).map(done),
-            ObjectOp::CloseAndUnlinkFile { open } => self.close_and_unlink_file(open).map(done),
-            ObjectOp::Read { open, offset, length, buffer, may_pipe: true } if self.pipes_reads => {
-                self.pipe(open, offset, length, buffer)
-            }
-            ObjectOp::Read { open, offset, length, buffer, may_pipe: _ } => {
-                self.read(open, offset, length, buffer).map(ObjectReply::Read)
-            }
-            ObjectOp::Write { open, offset, data, piped, write_through: _ } => {
-                let data =
-                    [&data[..], &piped.as_ref().map(piped::drain).unwrap_or_default()].concat();
-                self.write(open, offset, &data).map(ObjectReply::Written)
-            }
-            ObjectOp::Flush { open } => self.get(open).map(|_| ObjectReply::Done),
-            ObjectOp::QueryMetadata { open, with_ea_size } => {
+            } => self.overwrite(open, supersede, attributes, extended_attributes).map(described),
+            Op::Close { open, unlink } => self.close(open, unlink).map(done),
+            Op::CloseAndUnlinkFile { open } => self.close_and_unlink_file(open).map(done),
+            Op::QueryMetadata { open, with_ea_size } => {
                 let mut metadata = self.metadata(open);
                 if let (Ok(metadata), false) = (&mut metadata, with_ea_size) {
                     metadata.ea_size = 0;
                 }
-                metadata.map(|metadata| ObjectReply::Metadata(Box::new(metadata)))
+                metadata.map(described)
             }
-            ObjectOp::SetBasic { open, basic } => self.set_basic(open, *basic).map(done),
-            ObjectOp::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),
-            ObjectOp::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
-            ObjectOp::Rename { open, target, replace } => {
-                self.rename(open, &target, replace).map(ObjectReply::Renamed)
+            Op::SetBasic { open, basic } => self.set_basic(open, *basic).map(done),
+            Op::Rename { open, target, replace } => {
+                self.rename(open, &target, replace).map(Reply::Renamed)
             }
             // Opens lead to nodes here, independent of names.
-            ObjectOp::Relocate { open, .. } => self.node(open).map(|_| ObjectReply::Done),
-            ObjectOp::Link { open, target, replace } => self.link(open, &target, replace).map(done),
-            ObjectOp::ReadDirectory { open, restart, detail, entries_max } => {
-                self.read_directory(open, restart, detail, entries_max).map(ObjectReply::Entries)
+            Op::Relocate { open, .. } => self.node(open).map(|_| Reply::Done),
+            Op::Link { open, target, replace } => self.link(open, &target, replace).map(done),
+            Op::ReadDirectory { open, restart, detail, entries_max } => {
+                self.read_directory(open, restart, detail, entries_max).map(Reply::Entries)
             }
-            ObjectOp::FindReferral { root, path } => self.find_referral(root, &path),
-            ObjectOp::IsEmpty { open } => self.is_empty(open).map(ObjectReply::Empty),
-            ObjectOp::ListStreams { open } => self.list_streams(open).map(ObjectReply::Streams),
-            ObjectOp::ReadExtendedAttributes { open } => self
+            Op::FindReferral { root, path } => self.find_referral(root, &path),
+            Op::IsEmpty { open } => self.is_empty(open).map(Reply::Empty),
+            Op::ListStreams { open } => self.list_streams(open).map(Reply::Streams),
+            Op::ReadExtendedAttributes { open } => self
                 .node(open)
-                .map(|node| ObjectReply::ExtendedAttributes(node.extended_attributes.clone())),
-            ObjectOp::WriteExtendedAttributes { open, attributes } => {
+                .map(|node| Reply::ExtendedAttributes(node.extended_attributes.clone())),
+            Op::WriteExtendedAttributes { open, attributes } => {
                 self.write_extended_attributes(open, attributes).map(done)
             }
-            ObjectOp::ReadSecurity { open, information } => {
-                self.read_security(open, information).map(ObjectReply::Security)
+            Op::ReadSecurity { open, information } => {
+                self.read_security(open, information).map(Reply::Security)
             }
-            ObjectOp::WriteSecurity { open, information, descriptor } => {
+            Op::WriteSecurity { open, information, descriptor } => {
                 self.write_security(open, information, &descriptor).map(done)
             }
-            ObjectOp::QueryShortName { open } => {
-                self.get(open).map(|open| ObjectReply::ShortName(short_name(open.path.file_name())))
+            Op::QueryShortName { open } => {
+                self.get(open).map(|open| Reply::ShortName(short_name(open.path.file_name())))
             }
-            ObjectOp::QueryVolume { open } => {
-                self.get(open).map(|_| ObjectReply::Volume(Box::new(volume())))
-            }
-            ObjectOp::ZeroRange { open, from, to } => self.zero_range(open, from, to).map(done),
-            ObjectOp::AllocatedRanges { open, from, to, ranges_max } => {
-                self.allocated_ranges(open, from, to, ranges_max).map(ObjectReply::Ranges)
-            }
-            ObjectOp::SetSparse { open, sparse } => self.set_sparse(open, sparse).map(done),
-            ObjectOp::CopyRange { source, target, source_offset, target_offset, length } => self
-                .copy_range((source, source_offset), (target, target_offset), length)
-                .map(ObjectReply::Written),
-            ObjectOp::DuplicateExtents { source, target, source_offset, target_offset, length } => {
-                self.duplicate_extents((source, source_offset), (target, target_offset), length)
-                    .map(done)
-            }
+            Op::QueryVolume { open } => self.get(open).map(|_| Reply::Volume(Box::new(volume()))),
             // Memory has no snapshots.
-            ObjectOp::ListSnapshots { open } => {
-                self.get(open).map(|_| ObjectReply::Snapshots(Vec::new()))
-            }
-            ObjectOp::ReadReparsePoint { open } => {
-                self.read_reparse_point(open).map(ObjectReply::ReparsePoint)
-            }
-            ObjectOp::WriteReparsePoint { open, buffer } => {
+            Op::ListSnapshots { open } => self.get(open).map(|_| Reply::Snapshots(Vec::new())),
+            Op::ReadReparsePoint { open } => self.read_reparse_point(open).map(Reply::ReparsePoint),
+            Op::WriteReparsePoint { open, buffer } => {
                 self.write_reparse_point(open, &buffer).map(done)
             }
-            ObjectOp::DeleteReparsePoint { open, tag } => {
-                self.delete_reparse_point(open, tag).map(done)
+            Op::DeleteReparsePoint { open, tag } => self.delete_reparse_point(open, tag).map(done),
+            Op::Lookup { root, path } => self.lookup(root, &path).map(described),
+            op @ (Op::AllocatedRanges { .. }
+            | Op::CopyRange { .. }
+            | Op::DuplicateExtents { .. }
+            | Op::Flush { .. }
+            | Op::Read { .. }
+            | Op::SetAllocation { .. }
+            | Op::SetCompression { .. }
+            | Op::SetEndOfFile { .. }
+            | Op::SetSparse { .. }
+            | Op::Trim { .. }
+            | Op::Write { .. }
+            | Op::ZeroRange { .. }) => self.dispatch_data(op),
+        }
+    }
+
+    /// Serves the operations on the data of files.
+    fn dispatch_data(&mut self, op: ObjectOp) -> ObjectResult {
+        use {ObjectOp as Op, ObjectReply as Reply};
+
+        let done = |()| Reply::Done;
+        match op {
+            Op::Read { open, offset, length, buffer, may_pipe: true } if self.pipes_reads => {
+                self.pipe(open, offset, length, buffer)
             }
-            ObjectOp::SetCompression { open, compressed } => {
+            Op::Read { open, offset, length, buffer, may_pipe: _ } => {
+                self.read(open, offset, length, buffer).map(Reply::Read)
+            }
+            Op::Write { open, offset, data, piped, write_through: _ } => {
+                let data =
+                    [&data[..], &piped.as_ref().map(piped::drain).unwrap_or_default()].concat();
+                self.write(open, offset, &data).map(Reply::Written)
+            }
+            Op::Flush { open } => self.get(open).map(|_| Reply::Done),
+            Op::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),
+            Op::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
+            Op::ZeroRange { open, from, to } => self.zero_range(open, from, to).map(done),
+            Op::Trim { open, from, to } => self.zero_range(open, from, to).map(done),
+            Op::AllocatedRanges { open, from, to, ranges_max } => {
+                self.allocated_ranges(open, from, to, ranges_max).map(Reply::Ranges)
+            }
+            Op::SetSparse { open, sparse } => self.set_sparse(open, sparse).map(done),
+            Op::SetCompression { open, compressed } => {
                 self.set_compression(open, compressed).map(done)
             }
-            ObjectOp::Trim { open, from, to } => self.zero_range(open, from, to).map(done),
-            ObjectOp::Lookup { root, path } => {
-                self.lookup(root, &path).map(|metadata| ObjectReply::Metadata(Box::new(metadata)))
-            }
+            Op::CopyRange { source, target, source_offset, target_offset, length } => self
+                .copy_range((source, source_offset), (target, target_offset), length)
+                .map(Reply::Written),
+            Op::DuplicateExtents { source, target, source_offset, target_offset, length } => self
+                .duplicate_extents((source, source_offset), (target, target_offset), length)
+                .map(done),
+            other => panic!("{other:?} is not about data"),
         }
     }
 

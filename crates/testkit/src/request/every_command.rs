@@ -26,9 +26,8 @@ pub fn of_every_command(peer: &mut Peer, file: FileId, directory: FileId) -> Vec
     let offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
     let login = Login::user("alice", "whatever");
     let (_, token) = peer.begin(&login);
-    let pattern = utf16::to_bytes("*");
     let element = LockElement { offset: 1, length: 2, flags: LockFlags::EXCLUSIVE_LOCK };
-    vec![
+    let mut requests = vec![
         peer.negotiate_request(&offer, &offer.contexts()),
         peer.session_setup(&login, &token).session(0),
         peer.request(Command::LOGOFF, &LogoffRequest).session(1),
@@ -57,6 +56,15 @@ pub fn of_every_command(peer: &mut Peer, file: FileId, directory: FileId) -> Vec
         ),
         peer.request(Command::CANCEL, &EchoRequest),
         peer.request(Command::ECHO, &EchoRequest),
+    ];
+    requests.extend(of_information(peer, file, directory));
+    requests
+}
+
+/// Returns those for listings, changes, information and breaks.
+fn of_information(peer: &mut Peer, file: FileId, directory: FileId) -> [Request; 5] {
+    let pattern = utf16::to_bytes("*");
+    [
         peer.request(
             Command::QUERY_DIRECTORY,
             &QueryDirectoryRequest {
