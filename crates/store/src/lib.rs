@@ -287,97 +287,86 @@ impl Store {
         read_write::finish(continuation.pending, op, result)
     }
 
-    /// The operations that are finished at once.
+    /// Runs an operation that finishes at once.
     fn run(&mut self, op: ObjectOp) -> ObjectResult {
-        use ObjectReply as Reply;
+        use {ObjectOp as Op, ObjectReply as Reply};
         match op {
-            ObjectOp::AllocatedRanges { open, from, to, ranges_max } => {
+            Op::AllocatedRanges { open, from, to, ranges_max } => {
                 self.allocated_ranges(open, from, to, ranges_max).map(Reply::Ranges)
             }
-            ObjectOp::Close { open, unlink } => self.close(open, unlink).map(done),
-            ObjectOp::CloseAndUnlinkFile { open } => self.close_and_unlink_file(open).map(done),
-            ObjectOp::CopyRange { source, target, source_offset, target_offset, length } => self
+            Op::Close { open, unlink } => self.close(open, unlink).map(done),
+            Op::CloseAndUnlinkFile { open } => self.close_and_unlink_file(open).map(done),
+            Op::CopyRange { source, target, source_offset, target_offset, length } => self
                 .copy_range(source, target, (source_offset, target_offset), length)
                 .map(Reply::Written),
-            ObjectOp::DeleteReparsePoint { open, tag } => {
-                self.delete_reparse_point(open, tag).map(done)
-            }
-            ObjectOp::DuplicateExtents { source, target, source_offset, target_offset, length } => {
+            Op::DeleteReparsePoint { open, tag } => self.delete_reparse_point(open, tag).map(done),
+            Op::DuplicateExtents { source, target, source_offset, target_offset, length } => {
                 let extents = Extents { source_offset, target_offset, length };
                 self.duplicate_extents(source, target, extents).map(done)
             }
-            ObjectOp::FindReferral { root, path } => self.find_referral(root, &path),
-            ObjectOp::IsEmpty { open } => self.is_empty(open).map(Reply::Empty),
-            ObjectOp::Link { open, target, replace } => self.link(open, &target, replace).map(done),
-            ObjectOp::ListSnapshots { open } => self.list_snapshots(open).map(Reply::Snapshots),
-            ObjectOp::ListStreams { open } => self.list_streams(open).map(Reply::Streams),
-            ObjectOp::Lookup { root, path } => {
-                self.lookup(root, &path).map(|metadata| Reply::Metadata(Box::new(metadata)))
-            }
-            ObjectOp::Open(request) => match self.open(&request) {
+            Op::FindReferral { root, path } => self.find_referral(root, &path),
+            Op::IsEmpty { open } => self.is_empty(open).map(Reply::Empty),
+            Op::Link { open, target, replace } => self.link(open, &target, replace).map(done),
+            Op::ListSnapshots { open } => self.list_snapshots(open).map(Reply::Snapshots),
+            Op::ListStreams { open } => self.list_streams(open).map(Reply::Streams),
+            Op::Lookup { root, path } => self.lookup(root, &path).map(metadata),
+            Op::Open(request) => match self.open(&request) {
                 Ok(opened) => Ok(Reply::Opened(Box::new(opened))),
                 Err(status) => self.stopped(&request, status),
             },
-            ObjectOp::Overwrite {
-                open,
-                supersede,
-                attributes,
-                extended_attributes,
-                allocation_size,
-            } => {
+            Op::Overwrite { open, supersede, attributes, extended_attributes, allocation_size } => {
                 let extended_attributes = &extended_attributes;
                 let wanted =
                     Overwrite { supersede, attributes, extended_attributes, allocation_size };
-                self.overwrite(open, &wanted).map(|metadata| Reply::Metadata(Box::new(metadata)))
+                self.overwrite(open, &wanted).map(metadata)
             }
-            ObjectOp::QueryMetadata { open, with_ea_size } => {
-                let metadata = self.query_metadata(open, with_ea_size);
-                metadata.map(|metadata| Reply::Metadata(Box::new(metadata)))
+            Op::QueryMetadata { open, with_ea_size } => {
+                self.query_metadata(open, with_ea_size).map(metadata)
             }
-            ObjectOp::QueryShortName { open } => self.query_short_name(open).map(Reply::ShortName),
-            ObjectOp::QueryVolume { open } => {
+            Op::QueryShortName { open } => self.query_short_name(open).map(Reply::ShortName),
+            Op::QueryVolume { open } => {
                 self.query_volume(open).map(|volume| Reply::Volume(Box::new(volume)))
             }
-            ObjectOp::ReadDirectory { open, restart, detail, entries_max } => {
+            Op::ReadDirectory { open, restart, detail, entries_max } => {
                 self.read_directory(open, restart, detail, entries_max).map(Reply::Entries)
             }
-            ObjectOp::ReadExtendedAttributes { open } => {
+            Op::ReadExtendedAttributes { open } => {
                 self.read_extended_attributes(open).map(Reply::ExtendedAttributes)
             }
-            ObjectOp::ReadSecurity { open, information } => {
+            Op::ReadSecurity { open, information } => {
                 self.read_security(open, information).map(Reply::Security)
             }
-            ObjectOp::ReadReparsePoint { open } => {
-                self.read_reparse_point(open).map(Reply::ReparsePoint)
-            }
-            ObjectOp::Rename { open, target, replace } => {
+            Op::ReadReparsePoint { open } => self.read_reparse_point(open).map(Reply::ReparsePoint),
+            Op::Rename { open, target, replace } => {
                 self.rename(open, &target, replace).map(Reply::Renamed)
             }
-            ObjectOp::Relocate { open, path } => self.relocate(open, &path).map(done),
-            ObjectOp::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
-            ObjectOp::SetBasic { open, basic } => self.set_basic(open, *basic).map(done),
-            ObjectOp::SetCompression { open, compressed } => {
+            Op::Relocate { open, path } => self.relocate(open, &path).map(done),
+            Op::SetAllocation { open, size } => self.set_allocation(open, size).map(done),
+            Op::SetBasic { open, basic } => self.set_basic(open, *basic).map(done),
+            Op::SetCompression { open, compressed } => {
                 self.set_compression(open, compressed).map(done)
             }
-            ObjectOp::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),
-            ObjectOp::SetSparse { open, sparse } => self.set_sparse(open, sparse).map(done),
-            ObjectOp::Trim { open, from, to } => self.trim(open, from, to).map(done),
-            ObjectOp::WriteExtendedAttributes { open, attributes } => {
+            Op::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),
+            Op::SetSparse { open, sparse } => self.set_sparse(open, sparse).map(done),
+            Op::Trim { open, from, to } => self.trim(open, from, to).map(done),
+            Op::WriteExtendedAttributes { open, attributes } => {
                 self.write_extended_attributes(open, &attributes).map(done)
             }
-            ObjectOp::WriteReparsePoint { open, buffer } => {
+            Op::WriteReparsePoint { open, buffer } => {
                 self.write_reparse_point(open, &buffer).map(done)
             }
-            ObjectOp::WriteSecurity { open, information, descriptor } => {
+            Op::WriteSecurity { open, information, descriptor } => {
                 self.write_security(open, information, &descriptor).map(done)
             }
-            ObjectOp::ZeroRange { open, from, to } => self.zero_range(open, from, to).map(done),
+            Op::ZeroRange { open, from, to } => self.zero_range(open, from, to).map(done),
             // Taken by `start`.
-            ObjectOp::Flush { .. } | ObjectOp::Read { .. } | ObjectOp::Write { .. } => {
-                Err(NtStatus::INTERNAL_ERROR)
-            }
+            Op::Flush { .. } | Op::Read { .. } | Op::Write { .. } => Err(NtStatus::INTERNAL_ERROR),
         }
     }
+}
+
+fn metadata(metadata: object::Metadata) -> ObjectReply {
+    ObjectReply::Metadata(Box::new(metadata))
 }
 
 fn done((): ()) -> ObjectReply {
