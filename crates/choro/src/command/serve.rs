@@ -121,7 +121,8 @@ fn welcome(
          change it    {program} user passwd {USER_NAME}\n\
          \n\
          smbclient    smbclient //{host}/{SHARE_NAME} -U {USER_NAME}{with_port}\n\
-         Linux        sudo mount -t cifs //{host}/{SHARE_NAME} /mnt -o username={USER_NAME}{mount_port}\n\
+         Linux        sudo mount -t cifs //{host}/{SHARE_NAME} /mnt \
+         -o username={USER_NAME}{mount_port}\n\
          Windows      net use * \\\\{host}\\{SHARE_NAME} /user:{USER_NAME}{windows_port}\n\
          {windows_note}\
          macOS        open smb://{USER_NAME}@{host}{url_port}/{SHARE_NAME}\n\

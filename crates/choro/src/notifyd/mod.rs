@@ -1,14 +1,14 @@
-//! `notifyd`: who watches which directory, and who has to hear of which change.
+//! `notifyd`: the process that reports changes in watched directories to workers.
 //!
-//! Workers tell it what their clients watch and, while anybody watches, what their clients
-//! change; it passes a change on to those workers whose clients may want to know. What other
-//! programs of this host change it hears of from the kernel. It remembers nothing that the workers
-//! do not know: if it dies, its successor is told everything again, and the clients are sent to
-//! look for themselves what has changed meanwhile.
+//! Workers tell it the watches of their clients and, while any watch exists, the changes by their
+//! clients; it passes each change on to the workers whose clients may want it. It learns of changes
+//! by other programs of the host from the kernel. It has no state beyond that of the workers: if it
+//! dies, the workers repeat everything to its successor, and the clients are sent to list their
+//! directories, because changes in between are lost.
 //!
-//! A change may come late, to a worker whose client has begun another watch of the same directory
-//! meanwhile. So each travels with the time at which it had happened, and the worker leaves out the
-//! watches that are younger.
+//! A change may arrive late, at a worker whose client has begun another watch of the same directory
+//! meanwhile. So each change has the time at which it happened, and the worker leaves out younger
+//! watches.
 
 mod outbox;
 mod recent;
@@ -42,19 +42,19 @@ use recent::Recent;
 use siblings::Siblings;
 use watchers::{Source, Watched, Watchers, Wish};
 
-/// How long to wait before telling again a worker that had no room.
+/// Time until changes are sent again to a worker without room.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Messages taken before what they led to is passed on.
+/// Highest number of messages to take before the changes in them are passed on.
 const MESSAGES_PER_TURN_MAX: usize = 256;
 
 const MESSAGES: u64 = 0;
 const CONTROL: u64 = 1;
 const KERNEL: u64 = 2;
-/// And above: a worker's pid is added.
+/// Lowest token of a worker: its pid is added.
 const WORKER: u64 = 1 << 32;
 
-/// The process.
+/// State of the process `notifyd`.
 #[derive(Debug)]
 pub(crate) struct Notifyd {
     settings: Settings,
@@ -63,18 +63,18 @@ pub(crate) struct Notifyd {
     control: WorkerEnd,
     epoll: OwnedFd,
     watchers: Watchers,
-    /// Of each worker that watches something, what becomes readable when it ends.
+    /// A pidfd of each worker with watches, readable at the worker's end.
     lives: HashMap<ServerId, OwnedFd>,
     outbox: Outbox,
     host: HostWatcher,
-    /// What the kernel was asked for.
+    /// Watches requested of the kernel, by path.
     wishes: HashMap<String, Wish>,
     recent: Recent,
     siblings: Siblings,
 }
 
 impl Notifyd {
-    /// Joins the server.
+    /// Joins the messages and the pages of the server.
     pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
         let WorkerStart { settings, server_id, control, .. } = start;
         let lock_dir = &settings.directories.lock;
@@ -109,7 +109,7 @@ impl Notifyd {
         })
     }
 
-    /// Serves until the supervisor says that it is enough.
+    /// Serves until the supervisor ends it.
     pub(crate) fn run(&mut self) -> anyhow::Result<()> {
         let server_id = self.messaging.server_id();
         self.page.begin(server_id);
@@ -140,7 +140,7 @@ impl Notifyd {
         let next = next.into_iter().flatten().min();
         let timeout = next.map(|at| at.saturating_duration_since(now)).map(|timeout| Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            // Not a loop that waits for nothing until the last part of a millisecond is over.
+            // At least a millisecond, or the loop would spin through the last part of one.
             tv_nsec: i64::from(timeout.subsec_nanos()).max(1_000_000),
         });
         let mut events = Vec::with_capacity(64);
@@ -154,7 +154,7 @@ impl Notifyd {
         }
     }
 
-    /// Whether the supervisor wants an end.
+    /// Reads the supervisor's messages. Returns true if this process must end.
     fn read_control(&mut self) -> bool {
         loop {
             match self.control.receive() {
@@ -226,7 +226,7 @@ impl Notifyd {
                     self.lives.insert(worker, life);
                 }
                 Ok(_) => warn!("the end of {worker:?} will not be seen"),
-                // It is dead already.
+                // The worker is dead already.
                 Err(error) => {
                     debug!("{worker:?}: {error}");
                     self.page.remove(1);
@@ -239,7 +239,7 @@ impl Notifyd {
         for path in before.iter().map(String::as_str).chain([watch.path.as_str()]) {
             self.ask_kernel(path);
         }
-        // It may have gone before anyone knew that it is watched.
+        // The directory may have been removed before the watch arrived.
         if is_gone(&watch) {
             let kind = HostChangeKind::Removed;
             let path = watch.path.clone();
@@ -250,7 +250,7 @@ impl Notifyd {
             Watched::Added | Watched::Replaced => {}
             Watched::Refused => {
                 warn!(
-                    "worker {} watches as many directories as it may: its client does not hear of others",
+                    "worker {} is at its limit of watches: its client gets no changes of others",
                     worker.pid
                 );
                 self.page.remove(1);
@@ -259,7 +259,7 @@ impl Notifyd {
         }
     }
 
-    /// Watches a directory as it is wanted now.
+    /// Adapts the kernel's watch of a directory to those of the workers.
     fn ask_kernel(&mut self, path: &str) {
         let wish = self.watchers.wish(path);
         if wish == self.wishes.get(path).copied() {
@@ -293,7 +293,7 @@ impl Notifyd {
         self.page.set_needs_all(self.host.is_anonymous());
     }
 
-    /// What the kernel says that others have done.
+    /// Passes on the changes that the kernel reports.
     fn take_events(&mut self) {
         let now = Instant::now();
         let siblings = &self.siblings;
@@ -303,14 +303,14 @@ impl Notifyd {
                 pid => self.tell_of_others(now, &change, pid),
             }
         }
-        // The kernel does not say when; so it is told to all who watch by now.
+        // The kernel reports no time, so every present watch gets the change.
         for change in self.recent.take(now) {
             self.tell(machine_clock(), &change, Source::Kernel);
         }
     }
 
-    /// Tells of what a process has done that is not a worker. Who it was is looked up last: most of
-    /// what happens on a file system is nowhere near a watched directory.
+    /// Passes on a change by a process, unless that is a worker. The process is looked up last:
+    /// most changes of a file system are nowhere near a watched directory.
     fn tell_of_others(&mut self, now: Instant, change: &HostChange, pid: Option<u32>) {
         let workers = self.watchers.concerned(change, Source::Kernel);
         if workers.is_empty() || pid.is_some_and(|pid| self.siblings.contains(now, pid)) {
@@ -340,7 +340,7 @@ impl Notifyd {
         self.messaging.flush(Instant::now());
     }
 
-    /// A worker has ended.
+    /// Removes a worker that has ended.
     fn bury(&mut self, pid: u64) {
         let dead: Vec<_> =
             self.lives.keys().filter(|it| u64::from(it.pid) == pid).copied().collect();
@@ -358,7 +358,7 @@ impl Notifyd {
         self.let_go(worker);
     }
 
-    /// Does not look after the life of a worker that watches nothing.
+    /// Closes the pidfd of a worker without watches.
     fn let_go(&mut self, worker: ServerId) {
         if !self.watchers.has(worker) {
             self.lives.remove(&worker);
@@ -367,7 +367,8 @@ impl Notifyd {
 }
 
 /// True if the path leads to another directory than the client's, or to none. The client cannot
-/// tell one from the other: it may have put a symbolic link to somebody else's into the path.
+/// tell one from the other: it may have put a symbolic link to another user's directory into the
+/// path.
 fn is_gone(watch: &Watch) -> bool {
     Folder::open(watch.path.as_str(), watch.identity).err() == Some(Errno::NOENT)
 }
@@ -377,7 +378,7 @@ fn add(epoll: &OwnedFd, source: impl AsFd, token: u64) -> Result<(), Errno> {
     epoll::add(epoll, source, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
 }
 
-/// What becomes readable when a process ends.
+/// Opens a pidfd, which becomes readable at the process's end.
 fn life(pid: u32) -> Result<OwnedFd, Errno> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     rustix::process::pidfd_open(pid, PidfdFlags::empty())

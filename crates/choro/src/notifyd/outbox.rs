@@ -1,4 +1,4 @@
-//! What waits to be told, by worker.
+//! Changes to send, by worker.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -8,20 +8,21 @@ use messaging::{Changes, Content, MessageKind, Messaging, SendError};
 use object::{HostChange, ObjectPath};
 use tracing::debug;
 
-/// Changes that wait for one worker. Beyond it they are forgotten, and its clients have to look.
+/// Highest number of queued changes for one worker. Beyond it they are dropped, and its clients
+/// must list their directories.
 const CHANGES_MAX: usize = 8_192;
 
-/// What waits to be told, by worker.
+/// Changes to send, by worker.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: HashMap<ServerId, Vec<Waiting>>,
 }
 
-/// A change, and when it had happened: see [`Changes::at`].
+/// A change, and the time by which it had happened: see [`Changes::at`].
 type Waiting = (Duration, HostChange);
 
 impl Outbox {
-    /// Tells a worker of a change, with the next [`Outbox::flush`].
+    /// Queues a change for a worker, to be sent with the next [`Outbox::flush`].
     pub(super) fn push(&mut self, worker: ServerId, at: Duration, change: HostChange) {
         let waiting = self.waiting.entry(worker).or_default();
         waiting.push((at, change));
@@ -30,8 +31,8 @@ impl Outbox {
         }
     }
 
-    /// Sends what waits; the workers that are gone. What a worker has no room for is forgotten, and
-    /// that it was so is told with the next flush.
+    /// Sends the queued changes. Returns the workers that are gone. Changes for a worker without
+    /// room are dropped, and the next flush tells it so.
     pub(super) fn flush(&mut self, messaging: &mut Messaging) -> Vec<ServerId> {
         let mut gone = Vec::new();
         self.waiting.retain(|worker, waiting| match send(messaging, *worker, waiting) {
@@ -49,7 +50,7 @@ impl Outbox {
         gone
     }
 
-    /// Whether something was not sent.
+    /// True if changes for some worker could not be sent.
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }

@@ -1,38 +1,38 @@
-//! What the kernel and the workers both tell of, told once.
+//! Changes that both the kernel and the workers report, to pass them on once.
 //!
-//! inotify does not say who made a change, and what a worker does arrives twice: from the worker,
-//! which knows best what it was, and from the kernel, before or after that. So what inotify says is
-//! held for a moment, and forgotten if a worker says the same or has just said it.
+//! inotify does not report the author of a change, and a worker's change arrives twice: from the
+//! worker, with more detail, and from the kernel, before or after that. So a report of inotify is
+//! kept for a moment, and dropped if a worker reports the same change, or has just done so.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use object::{HostChange, HostChangeKind};
 
-/// How long the kernel's word is held: longer than a worker's message takes.
+/// Time for which a report of the kernel is kept: longer than a worker's message takes.
 const HELD: Duration = Duration::from_millis(200);
 
-/// How long a worker's word is remembered: longer than the kernel's queue may be.
+/// Time for which a worker's report is remembered: longer than the kernel's queue may be.
 const REMEMBERED: Duration = Duration::from_secs(3);
 
-/// Words of workers that are remembered. Beyond it the oldest are forgotten, and what they said may
-/// be told twice.
+/// Highest number of workers' reports to remember. Beyond it the oldest are dropped, and their
+/// changes may be passed on twice.
 const REMEMBERED_MAX: usize = 65_536;
 
-/// Words of the kernel that are held. Beyond it the oldest are let go early.
+/// Highest number of the kernel's reports to keep. Beyond it the oldest are passed on early.
 const HELD_MAX: usize = 65_536;
 
-/// What happened lately.
+/// Recent reports of workers and of the kernel.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    /// How often a worker said it, and is not yet found to have been seen by the kernel.
+    /// Number of workers' reports of each aspect of a path.
     said: HashMap<(String, Aspect), u32>,
-    /// When it was said, oldest first.
+    /// Times of those reports, the oldest first.
     order: VecDeque<(Instant, String, Aspect)>,
     held: VecDeque<(Instant, HostChange)>,
 }
 
-/// What of a file changed. What is written to a file just made or removed is part of that.
+/// Changed aspect of a file. Writing to a new or removed file is part of its making or removal.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Aspect {
     Appeared,
@@ -41,10 +41,10 @@ enum Aspect {
 }
 
 impl Recent {
-    /// A worker said it.
+    /// Remembers the report of a worker.
     pub(super) fn said(&mut self, now: Instant, change: &HostChange) {
         for (path, aspect) in aspects(change) {
-            // The kernel tells of a new file, of what is written to it, and of its attributes.
+            // The kernel reports a new file, writes to it, and its attributes.
             for aspect in [aspect, Aspect::Content] {
                 *self.said.entry((path.clone(), aspect)).or_default() += 1;
                 self.order.push_back((now, path.clone(), aspect));
@@ -55,12 +55,12 @@ impl Recent {
         }
     }
 
-    /// The kernel said it.
+    /// Keeps a report of the kernel for a moment.
     pub(super) fn hold(&mut self, now: Instant, change: HostChange) {
         self.held.push_back((now + HELD, change));
     }
 
-    /// What the kernel said and no worker did.
+    /// Takes the kernel's due reports, without those that match a worker's.
     pub(super) fn take(&mut self, now: Instant) -> Vec<HostChange> {
         let mut due = Vec::new();
         while self.held.front().is_some_and(|(at, _)| *at <= now) || self.held.len() > HELD_MAX {
@@ -75,7 +75,7 @@ impl Recent {
         due
     }
 
-    /// When [`Recent::take`] has something.
+    /// Returns the time for the next [`Recent::take`].
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.held.front().map(|(at, _)| *at)
     }

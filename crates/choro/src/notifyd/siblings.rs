@@ -1,24 +1,24 @@
-//! Which processes are workers of this server.
+//! Recognizes the processes that are workers of this server.
 //!
-//! What a worker does it tells itself, better than the kernel can; so the kernel's word counts only
-//! for other processes. A worker may be gone when the kernel's word is read, so those that were
-//! seen are remembered for a while.
+//! Workers report their own changes, in more detail than the kernel; so the kernel's reports count
+//! only for other processes. A worker may have ended when the kernel's report is read, so it is
+//! remembered for a while.
 
 use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// For how long a process is taken for what it was, before it is looked at again.
+/// Time after which a process is checked again.
 const TRUSTED: Duration = Duration::from_secs(1);
 
-/// For how long a worker that is gone is remembered: longer than the kernel's queue may be, shorter
-/// than it takes until its pid is given out again.
+/// Time for which an ended worker is remembered: longer than the kernel's queue may be, shorter
+/// than the time until its pid is reused.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// Processes that are remembered. Beyond it those of no interest are forgotten.
+/// Highest number of remembered processes. Beyond it all but recent workers are dropped.
 const PROCESSES_MAX: usize = 4_096;
 
-/// The processes that were seen.
+/// Processes seen recently, with the result.
 #[derive(Debug)]
 pub(super) struct Siblings {
     parent: u32,
@@ -32,23 +32,23 @@ struct Seen {
 }
 
 impl Siblings {
-    /// The children of `parent`.
+    /// Begins with no process known. Workers are children of `parent`.
     pub(super) fn of(parent: u32) -> Self {
         Self { parent, seen: HashMap::new() }
     }
 
-    /// A worker has said something.
+    /// Remembers the sender of a message as a worker.
     pub(super) fn heard(&mut self, now: Instant, pid: u32) {
         self.seen.insert(pid, Seen { is_sibling: true, at: now });
     }
 
-    /// Whether a process is known to be a worker, without looking.
+    /// True if a process is known to be a worker. Does not look into `/proc`.
     pub(super) fn knows(&self, now: Instant, pid: u32) -> bool {
         let seen = self.seen.get(&pid);
         seen.is_some_and(|seen| seen.is_sibling && now < seen.at + TRUSTED)
     }
 
-    /// Whether a process is, or was lately, a worker.
+    /// Returns whether a process is a worker, or was one recently.
     pub(super) fn contains(&mut self, now: Instant, pid: u32) -> bool {
         let seen = self.seen.get(&pid).copied();
         if let Some(seen) = seen.filter(|seen| now < seen.at + TRUSTED) {
@@ -66,7 +66,7 @@ impl Siblings {
     }
 }
 
-/// The parent of a process that is there.
+/// Returns the parent of a living process.
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // pid (name) state parent …; the name may contain anything but the last parenthesis.

@@ -1,4 +1,4 @@
-//! Who watches which directory.
+//! Watched directories, and the workers that watch them.
 
 #[cfg(test)]
 mod tests;
@@ -11,16 +11,17 @@ use messaging::Watch;
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
 use wire::change_notify::CompletionFilter;
 
-/// Directories that all clients together may watch. Each takes a few hundred bytes.
+/// Highest number of directories that all clients together may watch. Each takes a few hundred
+/// bytes.
 const WATCHES_MAX: usize = 1 << 20;
 
-/// A worker may have one of so many parts of the watches that other workers have left.
+/// Divisor of the watches that other workers have left: a worker may have one such part.
 const WORKER_PARTS: usize = 16;
 
-/// Who watches which directory.
+/// Watched directories, and the workers that watch them.
 #[derive(Debug)]
 pub(super) struct Watchers {
-    /// Watches that there may be.
+    /// Highest number of watches of all workers.
     max: usize,
     directories: HashMap<String, Vec<Watcher>>,
     /// The directory of each open of each worker.
@@ -39,30 +40,30 @@ struct Watcher {
     kernel: bool,
 }
 
-/// What became of a watch.
+/// Result of adding a watch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Watched {
-    /// It is one more.
+    /// The watch was added, and counts.
     Added,
-    /// It takes the place of an earlier one of the same open.
+    /// The watch replaces an earlier one of the same open.
     Replaced,
-    /// There are too many.
+    /// There are too many watches.
     Refused,
 }
 
-/// Who says that something changed.
+/// Reporter of a change, which decides on its receivers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Source {
-    /// The kernel: only those who want to know of other programs are told.
+    /// The kernel: only watches for changes by other programs get the change.
     Kernel,
     /// A worker, which has told its own client already.
     Worker(ServerId),
 }
 
-/// What is to be asked of the kernel about a directory.
+/// Parameters of the kernel's watch of a directory.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Wish {
-    /// The directory that the path must lead to: the one of the latest watch.
+    /// Directory that the path must lead to: that of the latest watch.
     pub(super) identity: FileIdentity,
     pub(super) recursive: bool,
     pub(super) filter: u32,
@@ -75,19 +76,19 @@ impl Default for Watchers {
 }
 
 impl Watchers {
-    /// Nobody watches anything, and there may be so many watches, if the limit of all is not lower.
+    /// Begins without watches. `max` may lower the limit of [`WATCHES_MAX`].
     pub(super) fn new(max: usize) -> Self {
         let (directories, workers) = (HashMap::new(), HashMap::new());
         Self { max: max.min(WATCHES_MAX), directories, workers, count: 0 }
     }
 
-    /// Whether a worker may watch one more directory.
+    /// True if a worker may watch one more directory.
     fn has_room(&self, worker: ServerId) -> bool {
         let own = self.workers.get(&worker).map_or(0, HashMap::len);
         Standing::User.has_room((self.max, WORKER_PARTS), (self.count - own, own, 1))
     }
 
-    /// Enters a watch.
+    /// Adds a watch, or replaces the one of the same open.
     pub(super) fn watch(&mut self, worker: ServerId, watch: &Watch) -> Watched {
         let is_replaced = self.unwatch(worker, watch.open).is_some();
         if !self.has_room(worker) {
@@ -102,7 +103,7 @@ impl Watchers {
         if is_replaced { Watched::Replaced } else { Watched::Added }
     }
 
-    /// Takes a watch out; the directory that was watched.
+    /// Removes a watch. Returns its directory.
     pub(super) fn unwatch(&mut self, worker: ServerId, open: u64) -> Option<String> {
         let opens = self.workers.get_mut(&worker)?;
         let path = opens.remove(&open)?;
@@ -113,12 +114,12 @@ impl Watchers {
         Some(path)
     }
 
-    /// The directory that an open watches.
+    /// Returns the directory that an open watches.
     pub(super) fn directory(&self, worker: ServerId, open: u64) -> Option<&str> {
         self.workers.get(&worker)?.get(&open).map(String::as_str)
     }
 
-    /// Takes all watches of a worker out; the directories that were watched, one for each watch.
+    /// Removes all watches of a worker. Returns their directories, one for each watch.
     pub(super) fn forget(&mut self, worker: ServerId) -> Vec<String> {
         let opens = self.workers.remove(&worker).unwrap_or_default();
         for (open, path) in &opens {
@@ -137,12 +138,12 @@ impl Watchers {
         }
     }
 
-    /// Whether a worker watches anything.
+    /// True if a worker has any watch.
     pub(super) fn has(&self, worker: ServerId) -> bool {
         self.workers.contains_key(&worker)
     }
 
-    /// What the kernel is to be asked about a directory; nothing if nobody wants it.
+    /// Returns the parameters of the kernel's watch of a directory; none if no worker needs it.
     pub(super) fn wish(&self, path: &str) -> Option<Wish> {
         let watchers = self.directories.get(path)?.iter().filter(|watcher| watcher.kernel);
         let both = |wish: Wish, watcher: &Watcher| Wish {
@@ -153,7 +154,7 @@ impl Watchers {
         watchers.fold(None, |wish, watcher| Some(both(wish.unwrap_or_default(), watcher)))
     }
 
-    /// Who has to hear of a change. Whether its client is told is for each worker to say.
+    /// Returns the workers that must get a change. Each worker decides itself about its client.
     pub(super) fn concerned(&self, change: &HostChange, source: Source) -> BTreeSet<ServerId> {
         let mut workers = BTreeSet::new();
         if change.kind == HostChangeKind::Uncounted {
@@ -177,7 +178,7 @@ impl Watchers {
         workers
     }
 
-    /// Those who watch something above or below a path.
+    /// Adds the workers with watches above or below a path.
     fn add_around(&self, path: &ObjectPath, source: Source, workers: &mut BTreeSet<ServerId>) {
         for (directory, watchers) in &self.directories {
             let directory = ObjectPath::from_stored(directory.clone(), None);
@@ -199,7 +200,7 @@ impl Watcher {
     }
 }
 
-/// The filters that let a change pass. Where the directory itself goes, all do.
+/// Returns the filters that a change passes. A change of a directory's own name passes all.
 fn filter(change: &HostChange) -> u32 {
     match change.kind {
         HostChangeKind::Modified(filter) => filter,
@@ -211,7 +212,7 @@ fn filter(change: &HostChange) -> u32 {
     }
 }
 
-/// A path and all directories above it, the root last.
+/// Returns a path and all directories above it, the root last.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| match path.rsplit_once('/') {
         Some((above, _)) => Some(above),

@@ -35,7 +35,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Starts without clients.
+    /// Begins with no client on any slot.
     pub(super) fn new(page: LogonPage) -> Self {
         Self {
             page,

@@ -21,7 +21,7 @@ pub(super) struct Accounts {
     find_user: FindUser,
 }
 
-/// How a user of the system is found.
+/// Looks up a user of the system.
 type FindUser = fn(&str) -> anyhow::Result<Option<UnixUser>>;
 
 impl Accounts {
@@ -44,19 +44,19 @@ impl Accounts {
         }
     }
 
-    /// Whether the server may act as others: it was root when this was made.
+    /// True if the server may act as other users: it was root when this was made.
     pub(super) fn is_root(&self) -> bool {
         self.is_root
     }
 
-    /// Whom clients mean by the names they give.
+    /// Returns the map from names that clients give to users.
     pub(super) fn names(&self) -> &MappedNames {
         &self.names
     }
 
-    /// What the proof of who gives this name is checked with, if there is such a user. The system's name
-    /// service is not asked, since how long that takes would tell who is a user; only `username map` does
-    /// where it names groups. Nobody, if that is not answered.
+    /// Returns the secret that checks a user's proof. The system's name service is not asked,
+    /// because its delay would reveal the names of users, except for groups in `username map`.
+    /// `None` without such a user, or without an answer on a group.
     pub(super) fn credential(&mut self, name: &str) -> Option<Credential> {
         let user = self.names.user(name).inspect_err(|error| debug!("{error:#}")).ok()?;
         let entry = match self.users.as_mut()?.find(&user) {
@@ -74,8 +74,8 @@ impl Accounts {
         })
     }
 
-    /// The account of a user who has proven the password. Nothing, if the name service cannot say who that
-    /// is: the user must not become somebody with other rights.
+    /// Returns the account of a user with the right password. `None` if the name service fails: the
+    /// user must not get the rights of another.
     pub(super) fn find(
         &self,
         store: &mut Store,
@@ -90,7 +90,7 @@ impl Accounts {
         Some(Account { identity, requested_user, ..account })
     }
 
-    /// The account of guests. Nothing, if the name service cannot say who that is.
+    /// Returns the account of guests; `None` if the name service fails.
     pub(super) fn guest(&self, store: &mut Store) -> Option<Account> {
         let unix = self.unix_user(&self.guest_account);
         let mut unix = unix.inspect_err(|error| warn!("{error:#}")).ok()?;
@@ -99,13 +99,13 @@ impl Accounts {
         Some(Account { is_guest: true, ..self.account(store, name, &unix) })
     }
 
-    /// Whose rights the kernel checks for a user of ours.
+    /// Returns the user of the system whose rights the kernel checks for one of the database.
     ///
-    /// A user that the system does not know acts as the guest account: it can be used on shares
-    /// with `force user`, and elsewhere reaches what everyone may.
+    /// A user unknown to the system acts as the guest account: it can be used on shares with `force
+    /// user`, and elsewhere reaches what everyone may.
     ///
     /// # Errors
-    /// The name service failed, or did not answer in time.
+    /// If the name service failed, or did not answer in time.
     fn unix_user(&self, name: &str) -> anyhow::Result<UnixUser> {
         if !self.is_root {
             return Ok(unix::own_user());

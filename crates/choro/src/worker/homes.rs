@@ -1,4 +1,4 @@
-//! `[homes]`: a share for each user of the system, made when somebody asks for it. As in Samba.
+//! `[homes]`: a share for each user of the system, made at a tree connect, as in Samba.
 
 use std::borrow::Cow;
 use std::path::{Component, Path};
@@ -10,13 +10,13 @@ use tracing::{debug, info};
 use super::mapped_names::MappedNames;
 use super::unix::{self, UnixUser};
 
-/// The name by which everybody reaches their own home.
+/// Name by which all users reach their own homes.
 pub(super) const OWN: &str = "homes";
 
-/// The share that somebody reaches by a name: one of the configuration, or a home. `user` is who asks,
+/// Returns the share of a name: one of the configuration, or a home. `user` is the requester,
 /// `None` for guests.
 ///
-/// Whose home it is makes no difference: that is for `valid users = %S` and for the kernel to say.
+/// Any user's home can be found: `valid users = %S` and the kernel decide on access.
 pub(super) fn find_share(
     config: &Config,
     names: &MappedNames,
@@ -37,19 +37,19 @@ pub(super) fn find_share(
     let found = match find_user(name, find)? {
         Some(found) => Some(found),
         None => match own {
-            // Who may log on without being a user of the system has a home, too, where `path` says.
+            // A user unknown to the system has a home, too, if `path` is set.
             Some(own) => return home(homes, own.to_owned(), ""),
             None => find_user(&mapped(names, name)?, find)?,
         },
     };
     let found = found.filter(|found| has_home(config, homes, found));
     let UnixUser { name, home: folder, .. } = found?;
-    // The user may be called something else than what was asked for.
+    // The user's name may differ from the requested one.
     config.share(&name).cloned().or_else(|| home(homes, name, &folder))
 }
 
-/// Returns true if `[homes]` is about this user. Accounts of the system's programs have folders such as
-/// `/dev` and `/usr/sbin`, which are nobody's home.
+/// Returns true if `[homes]` includes this user. Accounts of the system's programs have folders
+/// such as `/dev` and `/usr/sbin`, which must not be exported.
 fn has_home(config: &Config, homes: &Share, user: &UnixUser) -> bool {
     let UnixUser { name, home, credentials } = user;
     let min = config.global.homes_min_uid;
@@ -61,7 +61,7 @@ fn has_home(config: &Config, homes: &Share, user: &UnixUser) -> bool {
     !is_system_folder || !is_root_folder(Path::new(home))
 }
 
-/// Returns true for `/`, however it is written, and for what may be it.
+/// Returns true for every spelling of `/`, and for paths that may lead to it.
 fn is_root_folder(folder: &Path) -> bool {
     let is_name = |it: Component<'_>| matches!(it, Component::Normal(_));
     let leads_up = |it: Component<'_>| it == Component::ParentDir;
@@ -81,11 +81,11 @@ fn home(pattern: &Share, name: String, folder: &str) -> Option<Share> {
 }
 
 /// [`unix::find_user`] for the user's own name, which is proved; [`unix::find_user_for_client`] for
-/// names that somebody chose.
+/// names chosen by the client.
 type FindUser = fn(&str) -> anyhow::Result<Option<UnixUser>>;
 
-/// The user of that name. Clients write it as they please, systems mostly in small letters. `None`
-/// if the name service failed: then there is no home, either.
+/// Returns the user of that name. Clients write it in any case, systems mostly in lower case.
+/// `None` if the name service failed: then there is no home either.
 #[expect(clippy::option_option, reason = "that nobody is there is an answer")]
 fn find_user(name: &str, find: FindUser) -> Option<Option<UnixUser>> {
     let found = find(name).and_then(|found| match found {
@@ -95,7 +95,7 @@ fn find_user(name: &str, find: FindUser) -> Option<Option<UnixUser>> {
     found.inspect_err(|error| debug!("[homes]: {error:#}")).ok()
 }
 
-/// The user whom the `username map` has for a name.
+/// Returns the user to whom the `username map` maps a name.
 fn mapped<'a>(names: &MappedNames, name: &'a str) -> Option<Cow<'a, str>> {
     names.user(name).inspect_err(|error| debug!("[homes]: {error:#}")).ok()
 }

@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 use super::own_names;
 use crate::log::AUTH_AUDIT;
 
-/// What all workers know of failed logons.
+/// Counts of failed logons, shared by all workers.
 #[derive(Debug)]
 pub(super) struct SharedLogons(pub(super) FailedLogonPage);
 
@@ -28,8 +28,8 @@ impl Slots for SharedLogons {
     }
 }
 
-/// Tells of a logon that was refused. What the client gave is escaped, so that it can neither end
-/// the line nor look like another field.
+/// Logs a refused logon. Strings of the client are escaped, so that they can neither end the line
+/// nor look like another field.
 pub(super) fn tell_refused(refused: &LogonRefused) {
     let LogonRefused { client, user, domain, target_name, reject, untold } = refused;
     tell_untold(*client, *untold);
@@ -46,7 +46,7 @@ pub(super) fn tell_refused(refused: &LogonRefused) {
     );
 }
 
-/// Tells how many more from an address were refused without a line: too many came.
+/// Logs the number of further refused logons from an address, which have no line of their own.
 pub(super) fn tell_untold(client: SocketAddr, untold: u64) {
     if untold > 0 {
         let address = client.ip().to_canonical();
@@ -69,7 +69,7 @@ pub(super) fn tell_opened(opened: &SessionOpened) {
     );
 }
 
-/// How the client wanted to prove who it is.
+/// Returns the mechanism of the client's proof.
 fn mechanism(reject: Reject, user: &str) -> &'static str {
     match reject {
         Reject::Authentication(AuthError::NtlmV1) => "NTLMv1",
@@ -96,7 +96,7 @@ fn reason(reject: Reject) -> String {
     }
 }
 
-/// The line of smb.conf with which a name that the client gave is this server's.
+/// Returns the line of smb.conf that makes the client's name one of this server's.
 fn remedy(target_name: &str) -> String {
     let host = target_name.split_once('/').map_or(target_name, |(_, host)| host);
     format!("{} = {host}", own_names::PARAMETER)

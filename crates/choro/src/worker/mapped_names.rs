@@ -1,10 +1,10 @@
-//! `username map`: whom clients mean by the names they give.
+//! `username map`: maps names that clients give to users.
 //!
 //! A line may name a group. Only then the system's name service is asked, mostly before the client
-//! has proved anything: once for a name, only where names alone do not decide, and of the time that
-//! questions of clients have (`NameService::ask_for_client`). The failed logons that an unproved
-//! name costs limit their number (docs/logons.md). Without an answer the name is nobody's, because
-//! another line, or none, would give it other rights.
+//! has proved anything: once for a name, only where names alone do not decide, and from the time
+//! that clients' questions may take (`NameService::ask_for_client`). The failed logons that an
+//! unproved name costs limit their number (docs/logons.md). Without an answer the name has no user,
+//! because another line, or none, would give it other rights.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -20,30 +20,30 @@ use tracing::{debug, warn};
 use super::unix;
 use crate::fingerprint::Fingerprint;
 
-/// What the file may have: some ten thousand names.
+/// Highest size of the file in bytes: some ten thousand names.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The file. It is looked at for each logon and read when it has changed: strangers, who need no
-/// password to give a name, must not have it read again and again.
+/// The file. Each logon checks it for changes, and only a changed file is read: clients need no
+/// password to give a name, and must not cause reading again and again.
 #[derive(Debug)]
 pub(super) struct MappedNames {
-    /// Empty if there is none.
+    /// Path of the file; empty for none.
     path: String,
     read: Mutex<Option<(Fingerprint, Arc<UsernameMap>)>>,
 }
 
 impl MappedNames {
-    /// Those of a configuration.
+    /// Takes the path from the configuration.
     pub(super) fn of(config: &Config) -> Self {
         let path = config.substitutions().expand_path(&config.global.username_map);
         Self { path, read: Mutex::default() }
     }
 
-    /// The user who is meant by a name. Where the file cannot be read names mean themselves, and a
+    /// Returns the user of a name. If the file cannot be read, names map to themselves, and a
     /// message says so.
     ///
     /// # Errors
-    /// The name service did not say whether the name's user is in a group on which that depends.
+    /// If the name service could not tell whether the user is in a group of the map.
     pub(super) fn user<'a>(&self, name: &'a str) -> anyhow::Result<Cow<'a, str>> {
         if self.path.is_empty() {
             return Ok(name.into());
@@ -63,7 +63,7 @@ impl MappedNames {
         Ok(user.map_or_else(|| name.into(), |user| user.to_owned().into()))
     }
 
-    /// The map as the file has it now.
+    /// Returns the map with the file's current contents.
     fn map(&self) -> io::Result<Arc<UsernameMap>> {
         let now = Fingerprint::of(&fs::metadata(&self.path)?);
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +86,7 @@ fn text_of(file: File) -> io::Result<String> {
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err(io::Error::other(format!("it has more than {FILE_BYTES_MAX} bytes")));
     }
-    // A name in another encoding is nobody's, and the other names are what they are.
+    // A name in another encoding matches no user, and the other names remain valid.
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -115,7 +115,7 @@ impl<'a> Groups<'a> {
         credentials.is_some_and(|it| it.gid == gid || it.groups.contains(&gid))
     }
 
-    /// Strangers cause this: a failure is no line of the log that everybody sees.
+    /// Clients without a password can cause failures, so those appear only in the debug log.
     fn known<T>(&self, found: anyhow::Result<Option<T>>) -> Option<T> {
         found.unwrap_or_else(|error| {
             debug!("username map: {error:#}");
@@ -165,7 +165,7 @@ mod tests {
         })
     }
 
-    /// Of one test alone.
+    /// Number of questions about users, in this test.
     static USERS_ASKED: AtomicUsize = AtomicUsize::new(0);
 
     #[test]

@@ -1,11 +1,11 @@
-//! The system's name service, so that it cannot stop a worker.
+//! Access to the system's name service that cannot block a worker for long.
 //!
-//! To look a user up may take as long as a directory in the network does, or for ever. So a thread
-//! of its own asks, the worker waits for a time only, and what was answered is believed for a
-//! while. The thread is given one question at a time; while it is stuck with one, all others fail
-//! at once. An answer that comes late is kept: who asks again has it.
+//! Looking a user up may take as long as a directory in the network does, or forever. So a separate
+//! thread asks, the worker waits for a limited time, and answers are cached for a while. The thread
+//! gets one question at a time; while it is stuck with one, all others fail at once. A late answer
+//! is kept for the next request.
 //!
-//! That the name service does not answer is an error, and never taken for "there is no such user".
+//! A missing answer is an error, and never taken for "there is no such user".
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,7 +16,7 @@ use anyhow::{Context, anyhow, bail};
 
 use super::unix::UnixUser;
 
-/// What is asked.
+/// A question to the name service.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Question {
     /// The user of this name, with the groups.
@@ -31,17 +31,17 @@ pub(super) enum Question {
     GroupName(u32),
 }
 
-/// What was answered. Nothing, if there is no such user or group.
+/// An answer of the name service. `None` if there is no such user or group.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
     User(Option<UnixUser>),
     Named(Option<(String, u32)>),
 }
 
-/// How one question is answered, however long that takes.
+/// Answers one question, without a time limit.
 pub(super) type LookUp = fn(&Question) -> anyhow::Result<Answer>;
 
-/// The name service, as one worker has it.
+/// The name service, as one worker uses it.
 #[derive(Debug)]
 pub(super) struct NameService {
     look_up: LookUp,
@@ -51,36 +51,36 @@ pub(super) struct NameService {
     spent: Spent,
 }
 
-/// The thread that asks.
+/// The thread that asks the name service.
 #[derive(Debug)]
 struct Asking {
     questions: SyncSender<Question>,
     answers: Receiver<(Question, anyhow::Result<Answer>, Instant)>,
-    /// The thread has a question that nobody waits for any more.
+    /// True while the thread has a question whose answer came too late.
     is_stuck: bool,
 }
 
-/// How much of the worker's time went into questions that answer only what a client wants to know.
+/// Time of the worker spent on questions that clients cause.
 #[derive(Debug, Default)]
 struct Spent {
-    /// When it is forgotten.
+    /// Time at which the account is empty again.
     until: Option<Instant>,
 }
 
-/// How long the worker waits for an answer. A directory in the network that is well answers within
-/// one.
+/// Longest time for which the worker waits for an answer. A healthy directory in the network
+/// answers within one second.
 pub(super) const DEADLINE: Duration = Duration::from_secs(5);
-/// How long a user's rights are believed: setting up a session and connecting to a share ask one
-/// after the other.
+/// Time for which a user's rights are cached: session setup and tree connect ask one after the
+/// other.
 const RIGHTS_BELIEVED: Duration = Duration::from_secs(1);
-/// How long it is believed that a name has an id, or an id a name.
+/// Time for which the id of a name, or the name of an id, is cached.
 const NAME_BELIEVED: Duration = Duration::from_secs(60);
-/// How long it is believed that it has none.
+/// Time for which a missing name or id is cached.
 const NOBODY_BELIEVED: Duration = Duration::from_secs(10);
-/// Answers that are kept. With more all are forgotten.
+/// Highest number of cached answers. One more clears the cache.
 const BELIEVED_MAX: usize = 4_096;
-/// How long clients may keep the worker waiting with what they want to know; of the time beyond
-/// that, half.
+/// Longest time for which clients may keep the worker waiting by their questions; after that, half
+/// of the time.
 const SPENT_MAX: Duration = Duration::from_secs(5);
 
 impl NameService {
@@ -88,10 +88,10 @@ impl NameService {
         Self { look_up, deadline, believed: HashMap::new(), asking: None, spent: Spent::default() }
     }
 
-    /// Asks, for what has to be known.
+    /// Asks a question that the server itself needs answered.
     ///
     /// # Errors
-    /// The name service failed, or did not answer in time.
+    /// If the name service failed, or did not answer in time.
     pub(super) fn ask(&mut self, question: Question) -> anyhow::Result<Answer> {
         self.take_late();
         let now = Instant::now();
@@ -105,11 +105,11 @@ impl NameService {
         Ok(answer)
     }
 
-    /// Asks for what only a client wants to know, or for a name that a client chose, perhaps before
-    /// any proof of a password: not if such questions have kept the worker waiting for too long.
+    /// Asks a question that only a client needs answered, or about a name that a client chose,
+    /// perhaps before any proof of a password. Refuses if such questions have taken too much time.
     ///
     /// # Errors
-    /// As for [`Self::ask`], or too much time went into such questions.
+    /// As for [`Self::ask`], or if such questions have taken too much time.
     pub(super) fn ask_for_client(&mut self, question: Question) -> anyhow::Result<Answer> {
         let begun = Instant::now();
         let ahead = self.spent.until.map(|until| until.saturating_duration_since(begun));
@@ -150,13 +150,13 @@ impl NameService {
         }
     }
 
-    /// Keeps an answer that nobody waited for any more.
+    /// Caches an answer that came too late for its request.
     fn take_late(&mut self) {
         let Some(asking) = self.asking.as_mut().filter(|asking| asking.is_stuck) else { return };
         let Ok((question, answer, at)) = asking.answers.try_recv() else { return };
         asking.is_stuck = false;
         if let Ok(answer) = answer {
-            // It may have lain there for long.
+            // The answer may have been there for long.
             self.believe(question, answer, at);
         }
     }

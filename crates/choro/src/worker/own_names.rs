@@ -184,7 +184,8 @@ mod tests {
         let set = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<HashSet<_>>();
         let files = Files::parse(
             "nameserver 192.0.2.53\nsearch Example.ORG lan # home\n",
-            "127.0.0.1 localhost here\n192.0.2.10 files.example.net Files # ours\n192.0.2.11 other\n",
+            "127.0.0.1 localhost here\n192.0.2.10 files.example.net Files # ours\n\
+             192.0.2.11 other\n",
         );
         let files = OnceCell::from(files);
         OwnNames { short: set(&["files", "alias"]), whole: set(whole), is_any: false, files }

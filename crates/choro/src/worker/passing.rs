@@ -1,9 +1,9 @@
-//! One worker for all connections of a client: connections that came to the wrong one are passed on.
+//! One worker for all connections of a client: connections to another worker are handed over.
 //!
-//! Who the right one is stands in the clients table and is decided under the lock of one record, so
-//! two first connections of a client at the same moment find one worker. How a connection changes
-//! hands, so that no two processes ever speak on it and none is forgotten, is in
-//! [`messaging::OfferConnection`].
+//! The clients table records the worker of each client, and one record's lock makes two first
+//! connections of a client at the same moment choose the same worker.
+//! [`messaging::OfferConnection`] describes the protocol of a handover, in which no two processes
+//! ever use one connection and none loses it.
 
 mod handover;
 
@@ -26,29 +26,29 @@ use super::event_loop::Worker;
 use crate::mistake::{Mistake, is_made};
 use handover::{Answered, Handover, Offered};
 
-/// Connections that a worker has at most when others are passed to it. A session has 32 channels at
-/// most; a client may have some sessions. Whoever names a client's ClientGuid comes here, so a new one
-/// has the place of one over which no user has logged on.
+/// Highest number of connections of a worker with those handed over to it. A session has at most 32
+/// channels; a client may have some sessions. Anybody can reach this worker by naming a client's
+/// ClientGuid, so a new connection replaces one without a user.
 pub(super) const CONNECTIONS_MAX: usize = 256;
 
-/// Workers that a connection is offered to, one after the other.
+/// Highest number of workers to offer a connection to, one after the other.
 const OFFERS_MAX: u32 = 3;
 
-/// Connections on their way from here to other workers, and from others to here.
+/// Connections being handed over from here to other workers, and from others to here.
 pub(super) type Passing = Handover<Newcomer, Received>;
 
-/// Whose a connection is, and how it began.
+/// A connection of a client whose worker is not known yet.
 #[derive(Clone, Debug)]
 pub(super) struct Newcomer {
     pub(super) connection: ConnectionId,
-    /// Its NEGOTIATE, which waits.
+    /// Its pending NEGOTIATE, to be answered here.
     pub(super) request: RequestId,
     pub(super) client_guid: Guid,
     pub(super) negotiate: Bytes,
     pub(super) after_smb1: bool,
 }
 
-/// What came with an offer.
+/// Contents of another worker's offer.
 #[derive(Debug)]
 pub(super) struct Received {
     socket: TcpStream,
@@ -56,12 +56,12 @@ pub(super) struct Received {
 }
 
 impl Worker {
-    /// Serves a client's connection here, or passes it on to the worker that serves the client.
+    /// Serves a client's connection here, or hands it over to the worker that serves the client.
     pub(super) fn claim_client(&mut self, newcomer: Newcomer) {
         self.find_worker(newcomer, OFFERS_MAX, None);
     }
 
-    /// Claims the client, and offers the connection to whoever was faster.
+    /// Claims the client, or offers the connection to the worker that has claimed it.
     fn find_worker(&mut self, newcomer: Newcomer, offers_left: u32, gone: Option<ServerId>) {
         self.store.revert_to_server();
         let mut gone = gone;
@@ -93,7 +93,7 @@ impl Worker {
         self.keep(newcomer);
     }
 
-    /// The connection is served here.
+    /// Serves the connection here, and resumes its NEGOTIATE.
     fn keep(&mut self, newcomer: Newcomer) {
         if let Some(channel) = self.channels.get_mut(&newcomer.connection) {
             channel.is_lent = false;
@@ -114,7 +114,7 @@ impl Worker {
             is_claim: true,
             client_address: client,
             local_address: server,
-            // The rest is entered when it is negotiated.
+            // The other fields are set after NEGOTIATE.
             dialect: 0,
             connected_at: wall_clock(),
             signing_algorithm: None,
@@ -132,8 +132,8 @@ impl Worker {
         let Some(channel) = self.channels.get_mut(&newcomer.connection) else {
             return Err(SendError::NoSuchProcess);
         };
-        // What was received already cannot be put back. A client waits for the answer to NEGOTIATE
-        // before it says more; one that does not is served here.
+        // Data received already cannot be put back. A client waits for the response to NEGOTIATE
+        // before it sends more; the connection of any other is served here.
         if channel.has_received() || channel.is_busy() {
             return Err(SendError::Full);
         }
@@ -161,7 +161,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads a message about connections; gives others back.
+    /// Handles a message about a handover; returns other messages.
     pub(super) fn read_passing(&mut self, message: Message) -> Option<Message> {
         let sender = message.sender;
         match message.kind {
@@ -183,7 +183,7 @@ impl Worker {
         None
     }
 
-    /// Another worker offers a connection.
+    /// Accepts or refuses another worker's offer.
     fn take_offer(&mut self, message: Message) {
         let Message { sender, data, mut descriptors, .. } = message;
         let Some(offer) = OfferConnection::decode(&data) else { return };
@@ -207,7 +207,7 @@ impl Worker {
         }
     }
 
-    /// True if one more connection can be served here, if need be in the place of another.
+    /// True if one more connection can be served here, if necessary in place of another.
     fn has_place(&mut self, socket: &TcpStream) -> bool {
         let Ok(client) = socket.peer_addr() else { return false };
         let (now, coming) = (self.now(), self.passing.accepted());
@@ -215,19 +215,19 @@ impl Worker {
             && (self.channels.len() + coming < CONNECTIONS_MAX || self.server.handle_crowd(now))
     }
 
-    /// The worker to which a connection was offered has answered.
+    /// Handles a worker's answer to an offer.
     fn take_answer(&mut self, sender: ServerId, answer: AnswerOffer) {
         let answered =
             self.passing.answered(Instant::now(), (sender, answer.offer_id), answer.accepted);
         let Offered { newcomer, offers_left, .. } = match answered {
             Answered::Give(offered) => offered,
-            // It is about to end, or has too many.
+            // The other worker is about to end, or has too many connections.
             Answered::Refused(Offered { newcomer, offers_left, .. }) => {
                 return self.find_worker(newcomer, offers_left.min(1), None);
             }
             Answered::TooLate(offered) => {
                 let _ = self.settle(sender, answer.offer_id, false);
-                // Else it is served here already.
+                // Otherwise the connection is served here already.
                 if let Some(Offered { newcomer, offers_left, .. }) = offered {
                     self.find_worker(newcomer, offers_left, Some(sender));
                 }
@@ -251,7 +251,7 @@ impl Worker {
         self.messaging.send(Instant::now(), with, &content)
     }
 
-    /// A connection of another worker is this one's from now on.
+    /// Takes a connection over from another worker.
     fn adopt(&mut self, from: ServerId, received: Received) {
         let Received { socket, offer } = received;
         let channel = Channel::new(socket, self.server.memory());
@@ -276,16 +276,16 @@ impl Worker {
         self.receive(id);
     }
 
-    /// Does what is due: see [`Handover::next_timeout`].
+    /// Handles all that is due: see [`Handover::next_timeout`].
     pub(super) fn serve_passing_timeouts(&mut self, now: Instant) {
         if self.passing.next_timeout().is_none_or(|at| at > now) {
             return;
         }
         self.store.revert_to_server();
         if self.passing.looks_for_senders(now) {
-            // If that cannot be found out, they are taken to live.
+            // If the members are unknown, all are assumed to live.
             let living = self.messaging.members().ok();
-            // What the dead have said before is heard first.
+            // Messages of the dead, sent before they died, are handled first.
             self.take_messages();
             let is_alive = |it| living.as_ref().is_none_or(|living| living.contains(&it));
             self.passing.forget_dead(now, is_alive);
@@ -302,8 +302,8 @@ impl Worker {
         self.serve_effects();
     }
 
-    /// Lets go of the clients, so that their next connections find another worker, and refuses
-    /// those that are offered already: this worker ends.
+    /// Releases the clients when this worker ends, so that their next connections find another one,
+    /// and refuses pending offers.
     pub(super) fn release_clients(&mut self) {
         self.store.revert_to_server();
         self.notices.release_all(&self.registry);

@@ -29,11 +29,11 @@ thread_local! {
         RefCell::new(NameService::new(look_up, name_service::DEADLINE));
 }
 
-/// [`NameService::ask`], or [`NameService::ask_for_client`].
+/// Either [`NameService::ask`] or [`NameService::ask_for_client`], by requester.
 type Ask = fn(&mut NameService, Question) -> anyhow::Result<Answer>;
 
-/// Bytes of the longest name that the name service is asked for. Systems have shorter ones, and the
-/// answers that are kept for a client must not take more than its names are worth.
+/// Length of the longest name to look up, in bytes. Systems have shorter ones, and the cache must
+/// not take more memory than a client's names are worth.
 const NAME_BYTES_MAX: usize = 256;
 
 /// True if the system may have a user or group of this name. Clients choose names, too.
@@ -41,18 +41,18 @@ fn may_exist(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
 }
 
-/// The user of this name; `None` if there is none.
+/// Returns the user of this name; `None` if there is none.
 ///
 /// # Errors
-/// The name service failed, or did not answer in time.
+/// If the name service failed, or did not answer in time.
 pub(crate) fn find_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
     user_by(name, NameService::ask)
 }
 
-/// The user of a name that a client chose, perhaps before any proof of a password.
+/// Returns the user of a name that a client chose, perhaps before any proof of a password.
 ///
 /// # Errors
-/// As for [`find_user`], or clients have asked for names that took too long.
+/// As for [`find_user`], or if clients' look-ups have taken too much time.
 pub(super) fn find_user_for_client(name: &str) -> anyhow::Result<Option<UnixUser>> {
     user_by(name, NameService::ask_for_client)
 }
@@ -67,7 +67,7 @@ fn user_by(name: &str, ask: Ask) -> anyhow::Result<Option<UnixUser>> {
     }
 }
 
-/// The id of the group of this name.
+/// Returns the id of the group of this name.
 ///
 /// # Errors
 /// As for [`find_user`].
@@ -75,7 +75,7 @@ pub(crate) fn find_group(name: &str) -> anyhow::Result<Option<u32>> {
     group_by(name, NameService::ask)
 }
 
-/// The id of a group that the configuration names, for a question that a client chose to ask.
+/// Returns the id of a group in the configuration, for a question that a client caused.
 ///
 /// # Errors
 /// As for [`find_user_for_client`].
@@ -91,7 +91,7 @@ fn group_by(name: &str, ask: Ask) -> anyhow::Result<Option<u32>> {
     Ok(named(answer)?.map(|(_, id)| id))
 }
 
-/// The name of the group with this id.
+/// Returns the name of the group with this id.
 pub(crate) fn group_name(gid: u32) -> Option<String> {
     let answer = NAMES.with_borrow_mut(|names| names.ask(Question::GroupName(gid)));
     let named =
@@ -99,19 +99,19 @@ pub(crate) fn group_name(gid: u32) -> Option<String> {
     named.ok()?.map(|(name, _)| name)
 }
 
-/// The name and id that only a client wants to know; `None` also if it takes too long to find out.
+/// Returns a name and its id for a client; `None` also if clients' look-ups take too much time.
 pub(super) fn find_for_client(question: Question) -> Option<(String, u32)> {
     let answer = NAMES.with_borrow_mut(|names| names.ask_for_client(question));
     answer.and_then(named).inspect_err(|error| debug!("{error:#}")).ok()?
 }
 
-/// Has this thread ask another name service, and forget what it asked before.
+/// Replaces this thread's name service, and clears the cache.
 #[cfg(test)]
 pub(super) fn replace_name_service(look_up: name_service::LookUp) {
     NAMES.set(NameService::new(look_up, name_service::DEADLINE));
 }
 
-/// Has this thread ask nothing more for clients, as after look-ups that took too long.
+/// Uses the time for clients' look-ups up, as slow look-ups would.
 #[cfg(test)]
 pub(super) fn exhaust_time_of_clients() {
     NAMES.with_borrow_mut(NameService::exhaust_time_of_clients);
@@ -124,7 +124,7 @@ fn named(answer: Answer) -> anyhow::Result<Option<(String, u32)>> {
     }
 }
 
-/// Asks the name service, however long that takes.
+/// Asks the name service, without a time limit.
 fn look_up(question: &Question) -> anyhow::Result<Answer> {
     Ok(match question {
         Question::User(name) => Answer::User(look_up_user(name)?),
@@ -176,7 +176,7 @@ pub(crate) fn load_name_service(user: &str) {
     }
 }
 
-/// The user that this process runs as.
+/// Returns the user that this process runs as.
 pub(crate) fn own_user() -> UnixUser {
     let uid = rustix::process::geteuid();
     let own = User::from_uid(Uid::from_raw(uid.as_raw())).ok().flatten();

@@ -33,8 +33,8 @@ pub(super) fn warning(config: &Config) -> Option<String> {
     let shares = reachable(config);
     (!shares.is_empty()).then(|| {
         format!(
-            "neither signing nor encryption is required, so an attacker who relays a client's logon \
-             reaches: {}. To prevent this, set in [global]: {REMEDY}",
+            "neither signing nor encryption is required, so an attacker who relays a client's \
+             logon reaches: {}. To prevent this, set in [global]: {REMEDY}",
             shares.join(", ")
         )
     })
@@ -49,7 +49,8 @@ mod tests {
     #[track_caller]
     fn check(global: &str, share: &str, want: &[&str]) {
         let text = format!(
-            "[global]\n{global}\n[sealed]\npath = /s\nsmb encrypt = required\n[data]\npath = /d\n{share}\n"
+            "[global]\n{global}\n[sealed]\npath = /s\nsmb encrypt = required\n\
+             [data]\npath = /d\n{share}\n"
         );
         let (config, warnings) = Config::parse(&text, "test").expect("it is well-formed");
         assert!(warnings.is_empty(), "{warnings:?}");

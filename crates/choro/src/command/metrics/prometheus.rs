@@ -295,7 +295,8 @@ mod tests {
             "choro_request_duration_seconds_count{operation=\"READ\"} 3",
             "choro_request_duration_seconds_bucket{operation=\"READ\",le=\"+Inf\"} 3",
             "choro_request_failures_total{operation=\"READ\"} 3",
-            "choro_share_request_duration_seconds_count{share=\"a \\\"b\\\"\",operation=\"READ\"} 3",
+            "choro_share_request_duration_seconds_count{share=\"a \\\"b\\\"\",\
+             operation=\"READ\"} 3",
             "choro_channels 4",
             "choro_sessions 2",
             "choro_class_held_total{class=\"gold\"} 0",

@@ -97,7 +97,8 @@ mod tests {
     fn stacks_become_lines_with_the_outermost_caller_first() {
         let said = "{\"type\": \"attached_probes\", \"data\": {\"probes\": 3}}\n\n\
             {\"type\": \"map\", \"data\": {\"@ns\": {\
-            \"\\n    wait::h0123456789abcdef+35\\n    main+1\\n,\\n    schedule+35\\n    entry+9\\n\": 29}}}\n";
+            \"\\n    wait::h0123456789abcdef+35\\n    main+1\\n,\\n    \
+            schedule+35\\n    entry+9\\n\": 29}}}\n";
         let folded = fold(said).expect("it is JSON");
         assert_eq!(String::from_utf8_lossy(&folded), "main;wait;entry;schedule 29\n");
         assert!(fold("{\"type\": \"map\", \"data\": {}}").expect("it is JSON").is_empty());

@@ -1,15 +1,15 @@
-//! What a process knows of connections that are on their way between it and others: the decisions
-//! of [`messaging::OfferConnection`], without sockets, clocks or messages.
+//! Handovers between this process and others: the decisions of [`messaging::OfferConnection`],
+//! without sockets, clocks or messages.
 //!
-//! Whose a connection is:
+//! Owner of a connection:
 //!
-//! - The sender's, until it takes an answer in time and says "yours". It says so once, and never
-//!   after it has served the connection itself.
-//! - The receiver's from the moment at which it reads that. Until then it holds the socket and does
-//!   nothing with it.
+//! - the sender, until it gets an answer in time and sends "yours", which it does once, and never
+//!   after it has served the connection itself;
+//! - the receiver, from the moment at which it reads "yours". Until then it keeps the socket
+//!   without using it.
 //!
-//! So the receiver must not let go while a "yours" may be on its way to it: only when the sender is
-//! dead, or has had more time than a message may wait.
+//! So the receiver must not close its copy while a "yours" may be on its way to it: only when the
+//! sender is dead, or has had more time than a message may wait.
 
 #[cfg(test)]
 mod exploration;
@@ -18,22 +18,22 @@ use std::time::{Duration, Instant};
 
 use dtyp::ServerId;
 
-/// How long the other process may take to answer. One that takes longer is stuck, and the client
-/// better served here than waiting.
+/// Longest time for the other process to answer. A slower one is stuck, and it is better to serve
+/// the client here.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often to look meanwhile whether the other process is still there.
+/// Interval of checks whether the other process is still alive, while an answer is due.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often whoever has accepted a connection looks whether its sender is still there.
+/// Interval of checks whether the sender of an accepted connection is still alive.
 const SENDER_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a connection that was accepted is kept until it is settled whose it is. The sender says
-/// so within [`ANSWER_TIMEOUT`], and what it says waits no longer than `QUEUE_TIMEOUT` of `messaging`.
+/// Longest time to keep an accepted connection without its settlement. The sender settles within
+/// [`ANSWER_TIMEOUT`], and its message waits no longer than `QUEUE_TIMEOUT` of `messaging`.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(70);
 
-/// Connections on their way from here to other processes, and from others to here. `N` is what is
-/// known of a connection that is offered, `S` what was received of one that was accepted.
+/// Connections being handed over from here to other processes, and from others to here. `N`
+/// describes a connection offered here, `S` holds the contents of an accepted offer.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(in crate::worker) struct Handover<N, S> {
     last_offer_id: u64,
@@ -47,13 +47,13 @@ pub(in crate::worker) struct Offered<N> {
     pub(super) offer_id: u64,
     pub(super) to: ServerId,
     pub(super) newcomer: N,
-    /// To how many others it may still be offered.
+    /// Number of further processes that it may be offered to.
     pub(super) offers_left: u32,
     until: Instant,
     look_at: Instant,
 }
 
-/// A connection that another process has offered, and not given yet.
+/// A connection that another process has offered, and not settled yet.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Accepted<S> {
     offer_id: u64,
@@ -63,15 +63,14 @@ struct Accepted<S> {
     look_at: Instant,
 }
 
-/// What an answer to an offer comes to.
+/// Consequence of an answer to an offer.
 #[derive(Debug)]
 pub(super) enum Answered<N> {
-    /// The other process is to be told that the connection is its own. If that fails, it is as if
-    /// it had refused.
+    /// Tell the other process that it owns the connection. If that fails, treat it as a refusal.
     Give(Offered<N>),
-    /// It does not want it.
+    /// The other process refuses the connection.
     Refused(Offered<N>),
-    /// It comes too late: the other process is to be told that it gets nothing.
+    /// The answer is too late: tell the other process that it does not get the connection.
     TooLate(Option<Offered<N>>),
 }
 
@@ -82,29 +81,29 @@ impl<N, S> Default for Handover<N, S> {
 }
 
 impl<N, S> Handover<N, S> {
-    /// Whether nothing is on its way.
+    /// True if no handover is pending.
     pub(in crate::worker) fn is_idle(&self) -> bool {
         self.offered.is_empty() && self.accepted.is_empty()
     }
 
-    /// Connections that may still come to be served here.
+    /// Returns the number of connections that may still be taken over.
     pub(super) fn accepted(&self) -> usize {
         self.accepted.len()
     }
 
-    /// When [`Handover::take_due`] and [`Handover::forget_dead`] are due.
+    /// Returns the time for the next [`Handover::take_due`] or [`Handover::forget_dead`].
     pub(in crate::worker) fn next_timeout(&self) -> Option<Instant> {
         let offered = self.offered.iter().map(|it| it.until.min(it.look_at));
         offered.chain(self.accepted.iter().map(|it| it.until.min(it.look_at))).min()
     }
 
-    /// The name of the next offer.
+    /// Returns the id of the next offer.
     pub(super) fn next_offer_id(&mut self) -> u64 {
         self.last_offer_id += 1;
         self.last_offer_id
     }
 
-    /// The offer has been sent.
+    /// Adds an offer that has been sent.
     pub(super) fn offered(
         &mut self,
         now: Instant,
@@ -116,13 +115,13 @@ impl<N, S> Handover<N, S> {
         self.offered.push(Offered { offer_id, to, newcomer, offers_left, until, look_at });
     }
 
-    /// What was offered by another process was accepted.
+    /// Adds an accepted offer of another process.
     pub(super) fn accept(&mut self, now: Instant, from: ServerId, offer_id: u64, received: S) {
         let (until, look_at) = (now + SETTLE_TIMEOUT, now + SENDER_LOOK_INTERVAL);
         self.accepted.push(Accepted { offer_id, from, received, until, look_at });
     }
 
-    /// An offer was answered.
+    /// Removes an offer, and evaluates its answer.
     pub(super) fn answered(
         &mut self,
         now: Instant,
@@ -133,15 +132,14 @@ impl<N, S> Handover<N, S> {
         let found = self.offered.iter().position(is_it).map(|at| self.offered.swap_remove(at));
         match found {
             Some(offered) if !accepted => Answered::Refused(offered),
-            // This process was stuck itself. The other one may not wait any more.
+            // This process was stuck itself. The other one may have given up waiting.
             Some(offered) if offered.until <= now => Answered::TooLate(Some(offered)),
             Some(offered) => Answered::Give(offered),
             None => Answered::TooLate(None),
         }
     }
 
-    /// The sender has settled whose a connection is: gives what was received with it, if it is to
-    /// be served here.
+    /// Removes an accepted offer. Returns its contents if this process now owns the connection.
     pub(super) fn settled(&mut self, from: ServerId, offer_id: u64, yours: bool) -> Option<S> {
         let is_it = |it: &Accepted<S>| (it.from, it.offer_id) == (from, offer_id);
         let at = self.accepted.iter().position(is_it)?;
@@ -149,8 +147,8 @@ impl<N, S> Handover<N, S> {
         yours.then_some(accepted.received)
     }
 
-    /// Offers that are not answered in time, or never will be: `serves` says whether a process still
-    /// serves the client of a connection. It is to be told that it gets nothing.
+    /// Takes offers without an answer in time, and those to processes that no longer serve the
+    /// client by `serves`. The other process must be told that it does not get the connection.
     pub(super) fn take_due(
         &mut self,
         now: Instant,
@@ -171,9 +169,9 @@ impl<N, S> Handover<N, S> {
         due
     }
 
-    /// Lets go of accepted connections that nobody will settle. Whose sender is dead is nobody's:
-    /// nothing is known of what it has said to the client. Its messages have to be read between the
-    /// moment at which it was found dead and this one.
+    /// Drops accepted connections without hope of a settlement. If the sender is dead, no process
+    /// owns the connection, because the state of its conversation is lost. The sender's messages
+    /// must be read between its death and this call.
     pub(super) fn forget_dead(&mut self, now: Instant, is_alive: impl Fn(ServerId) -> bool) {
         self.accepted.retain_mut(|it| {
             let is_looked_at = it.look_at <= now;
@@ -187,7 +185,7 @@ impl<N, S> Handover<N, S> {
         });
     }
 
-    /// Whether [`Handover::forget_dead`] has something to look at.
+    /// True if [`Handover::forget_dead`] has senders to check.
     pub(super) fn looks_for_senders(&self, now: Instant) -> bool {
         self.accepted.iter().any(|it| it.look_at <= now)
     }

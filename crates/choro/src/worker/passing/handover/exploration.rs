@@ -1,5 +1,5 @@
-//! Every interleaving of messages, timeouts and deaths of three processes of which one has a
-//! connection: whatever happens, one of them ends up with it and never two.
+//! Every interleaving of messages, timeouts and deaths of three processes, one of which has a
+//! connection: in the end, exactly one of them has it.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -11,17 +11,18 @@ use super::{
     SETTLE_TIMEOUT,
 };
 
-/// Processes. The first has the connection at the beginning, the second has claimed the client.
+/// Number of processes. The first has the connection at the beginning, the second has claimed the
+/// client.
 const PROCESSES: usize = 3;
 
-/// Processes that die in one story.
+/// Highest number of deaths in one interleaving.
 const DEATHS_MAX: usize = 2;
 
-/// Processes to which the connection is offered, one after the other; one less than in `passing.rs`,
-/// since a third is as the second.
+/// Number of processes to offer the connection to, one after the other; one less than in
+/// `passing.rs`, since a third behaves like the second.
 const OFFERS_MAX: u32 = 2;
 
-/// What a process may do wrong: the exploration has to find it.
+/// Planted mistake of a process, which the exploration has to find.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Mistake {
     None,
@@ -44,15 +45,15 @@ enum Mail {
 struct World {
     mistake: Mistake,
     now: Instant,
-    /// More time has passed than anybody waits for anything.
+    /// True once all timeouts have expired.
     is_late: bool,
     processes: [Process; PROCESSES],
-    /// Who has claimed the client.
+    /// Process that has claimed the client.
     claimant: Option<usize>,
-    /// On its way: from, to, what. Nothing keeps it in order.
+    /// Pending messages in any order, with sender and receiver.
     mail: Vec<(usize, usize, Mail)>,
     deaths: usize,
-    /// Whose the connection was has died.
+    /// True if the owner of the connection has died.
     died_with: bool,
 }
 
@@ -60,18 +61,20 @@ struct World {
 struct Process {
     handover: Handover<(), ()>,
     is_dead: bool,
-    /// It speaks on the connection.
+    /// True if the process uses the connection.
     speaks: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A message is read; the answers among them also by one who was stuck for longer than it waits.
+    /// A message is read. An answer may also be read after the timeout, by a process that was
+    /// stuck.
     Read {
         at: usize,
         is_late: bool,
     },
-    /// It looks whether whom it has offered to still serves the client, or gives up waiting.
+    /// A process checks whether the receiver of its offer still serves the client, or stops
+    /// waiting.
     LookAfterOffers {
         process: usize,
         is_over: bool,
@@ -81,9 +84,9 @@ enum Event {
         is_over: bool,
     },
     Die(usize),
-    /// It has lost all its connections of the client.
+    /// The claimant has lost all its connections of the client.
     Release,
-    /// Another connection of the client came to it.
+    /// Another connection of the client arrives at the process.
     Claim(usize),
 }
 
@@ -111,7 +114,7 @@ impl World {
         world
     }
 
-    /// As `Worker::find_worker`.
+    /// Finds a worker as `Worker::find_worker` does.
     fn find_worker(&mut self, at: usize, offers_left: u32, gone: Option<usize>) {
         let mut gone = gone;
         for left in (0..=offers_left).rev() {
@@ -187,7 +190,7 @@ impl World {
         }
     }
 
-    /// Whether it could be sent.
+    /// Sends a message. Returns whether the receiver is alive.
     fn post(&mut self, from: usize, to: usize, mail: Mail) -> bool {
         if !self.processes[to].is_dead {
             self.mail.push((from, to, mail));
@@ -217,11 +220,11 @@ impl World {
                 events.push(Event::Die(at));
             }
         }
-        // One that speaks on a connection of the client keeps it.
+        // A process that uses a connection of the client keeps the claim.
         if self.claimant.is_some_and(|it| !self.processes[it].speaks) {
             events.push(Event::Release);
         }
-        // The first is busy with this connection.
+        // The first process is busy with this connection.
         let others = (1..PROCESSES).filter(|_| self.claimant.is_none());
         events.extend(others.filter(|it| !self.processes[*it].is_dead).map(Event::Claim));
         events
@@ -247,7 +250,7 @@ impl World {
                     self.is_late = true;
                     self.now += SETTLE_TIMEOUT;
                 }
-                // As in `passing.rs`, what was sent is read before.
+                // As in `passing.rs`, pending messages are read before.
                 while let Some(mail) = self.mail.iter().position(|mail| mail.1 == at) {
                     self.read(mail, false);
                 }
@@ -266,7 +269,7 @@ impl World {
                 self.died_with |= had_it || self.mail.iter().any(is_its);
                 *dead = Process { is_dead: true, ..Process::default() };
                 self.mail.retain(|mail| mail.1 != at);
-                // The supervisor buries it.
+                // The supervisor removes the dead process from the table.
                 self.claimant = self.claimant.filter(|it| *it != at);
             }
             Event::Release => self.claimant = None,
@@ -285,7 +288,7 @@ impl World {
     }
 }
 
-/// Lives through every story; returns the number of different worlds.
+/// Explores every interleaving; returns the number of different states.
 fn explore(mistake: Mistake) -> usize {
     let world = World::new(mistake);
     let (mut seen, mut next) = (HashSet::from([world.clone()]), vec![world]);
