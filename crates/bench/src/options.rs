@@ -174,7 +174,8 @@ impl Options {
     pub const fn global(&self, kind: Kind) -> &'static str {
         match kind {
             Kind::Samba if self.tuned_samba => {
-                "vfs objects = io_uring\nuse sendfile = yes\naio read size = 1\naio write size = 1\n"
+                "vfs objects = io_uring\nuse sendfile = yes\n\
+                 aio read size = 1\naio write size = 1\n"
             }
             _ => "",
         }

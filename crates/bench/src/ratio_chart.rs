@@ -30,8 +30,10 @@ pub fn draw(report: &Report) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             body,
-            "<rect x=\"{BARS_X}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\" class=\"{class}\"/>\
-             <line x1=\"{from:.1}\" y1=\"{middle}\" x2=\"{to:.1}\" y2=\"{middle}\" stroke=\"#222\"/>"
+            "<rect x=\"{BARS_X}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\" \
+             class=\"{class}\"/>\
+             <line x1=\"{from:.1}\" y1=\"{middle}\" x2=\"{to:.1}\" y2=\"{middle}\" \
+             stroke=\"#222\"/>"
         );
         text(&mut body, (to + 8.0, y + 12.0), "", &figure(ratio.median));
         y += ROW_HEIGHT;

@@ -213,10 +213,11 @@ impl Report {
     pub const fn legend() -> &'static str {
         "Medians (smallest–largest). A ratio above 1 is in Choro's favor; it is the median of the\n\
          ratios of the repetitions. CPU is the server's processor time: s/GiB where the unit is\n\
-         MiB/s, else µs per operation; \"busiest\" is that of its busiest thread. \"client\" is the client's processor time in percent of the\n\
-         wall time. With depth 1 client and server share one processor. A capacity is what the server\n\
-         could carry if each of its threads had a processor of its own, whatever the client can: bytes\n\
-         for each second of processor time of its busiest thread.\n"
+         MiB/s, else µs per operation; \"busiest\" is that of its busiest thread. \"client\" is\n\
+         the client's processor time in percent of the wall time. With depth 1 client and server\n\
+         share one processor. A capacity is the server's rate if each of its threads had a\n\
+         processor of its own, without regard to the client: bytes for each second of processor\n\
+         time of its busiest thread.\n"
     }
 
     /// Describes the machine's own results; empty if there are none.

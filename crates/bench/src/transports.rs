@@ -279,10 +279,10 @@ impl Transports {
         table.to_text()
             + "\nwatched: as many other clients have the whole share watched.\n\
                messages/op: between the server's processes, the question for the figure included.\n\
-               once: what Samba's developers measured with dbench on a laptop of 1.7 GHz, when Samba \
-               had the three:\n\
-               5 clients 8.3, 7.8 and 7.3 MB/s over tdb, dgram and stream, 10 clients 7.65, 7.26 and \
-               6.78.\n"
+               once: what Samba's developers measured with dbench on a laptop of 1.7 GHz, when \
+               Samba had the three:\n\
+               5 clients 8.3, 7.8 and 7.3 MB/s over tdb, dgram and stream, 10 clients 7.65, \
+               7.26 and 6.78.\n"
     }
 }
 

@@ -46,7 +46,8 @@ pub(super) fn draw(report: &Report) -> String {
          </style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
          <text x=\"10\" y=\"26\" class=\"title\">Messages between processes, per second</text>\n\
          <text x=\"10\" y=\"46\" class=\"note\">{}</text>\n\
-         <text x=\"10\" y=\"62\" class=\"note\">The line is what bare sockets do in each workload, with a datagram for each message.</text>\n\
+         <text x=\"10\" y=\"62\" class=\"note\">The line is what bare sockets do in each \
+         workload, with a datagram for each message.</text>\n\
          {body}\
          <line x1=\"{bare_x}\" y1=\"{TOP}\" x2=\"{bare_x}\" y2=\"{y}\" stroke=\"#888\" \
          stroke-dasharray=\"4 3\"/>\n</svg>\n",
@@ -70,7 +71,8 @@ fn bar(body: &mut String, line: &Line, y: f64, unit: f64) {
     // Writing to a string cannot fail.
     let _ = writeln!(
         body,
-        "<rect x=\"{BARS_X}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\" class=\"{class}\"/>"
+        "<rect x=\"{BARS_X}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\" \
+         class=\"{class}\"/>"
     );
     let mut said = figure(line.messages_per_second);
     if let (Some(ratio), true) = (line.ratio_to_samba, line.transport != "samba") {

@@ -60,8 +60,8 @@ impl Report {
     pub(super) fn new(rows: Vec<Row>, options: &MessagingOptions) -> Self {
         let Machine { cpu, processors, kernel, load_average, .. } = Machine::this();
         let conditions = format!(
-            "{cpu}, {processors} processors, Linux {kernel}, load average {load_average}; {} rounds \
-             of {} s each, by turns.",
+            "{cpu}, {processors} processors, Linux {kernel}, load average {load_average}; {} \
+             rounds of {} s each, by turns.",
             options.rounds,
             figure(options.slice().as_secs_f64()),
         );

@@ -76,8 +76,8 @@ pub(super) fn run(
     }
     let Machine { cpu, processors, kernel, load_average, .. } = Machine::this();
     let conditions = format!(
-        "{cpu}, {processors} processors, Linux {kernel}, load average {load_average}. A process that \
-         sends, {LIVING} that answer, and one that is stopped for {} s.",
+        "{cpu}, {processors} processors, Linux {kernel}, load average {load_average}. A process \
+         that sends, {LIVING} that answer, and one that is stopped for {} s.",
         figure(options.stopped_peer.unwrap_or_default())
     );
     Ok(Report { rows, conditions })

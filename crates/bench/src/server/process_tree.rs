@@ -221,9 +221,12 @@ mod tests {
 
     #[test]
     fn a_socket_is_found_by_both_ports() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
-            0: 0100007F:1162 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 111 1\n\
-            1: 0100007F:1162 0100007F:C351 01 00000000:00000000 00:00000000 00000000     0        0 222 1\n";
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when \
+            retrnsmt   uid  timeout inode\n\
+            0: 0100007F:1162 0100007F:C350 01 00000000:00000000 00:00000000 00000000     \
+            0        0 111 1\n\
+            1: 0100007F:1162 0100007F:C351 01 00000000:00000000 00:00000000 00000000     \
+            0        0 222 1\n";
         assert_eq!(socket_inode(table, 0x1162, 0xC351), Some(222));
         assert_eq!(socket_inode(table, 0x1162, 0xC352), None);
     }

@@ -112,7 +112,8 @@ impl Credits {
             // Writing to a string cannot fail.
             let _ = writeln!(
                 body,
-                "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>\
+                "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" \
+                 stroke-width=\"2\"/>\
                  <text x=\"768\" y=\"{y}\">{delay} µs</text>"
             );
         }
@@ -127,8 +128,8 @@ impl Credits {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"840\" height=\"370\">\
              <style>text {{ font: 13px sans-serif }}</style>\
              <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\
-             <text x=\"10\" y=\"24\">MiB/s by smb2 max credits and delay of the storage; the top is \
-             {top:.0}</text>\n{body}</svg>\n"
+             <text x=\"10\" y=\"24\">MiB/s by smb2 max credits and delay of the storage; the top \
+             is {top:.0}</text>\n{body}</svg>\n"
         )
     }
 }
