@@ -30,8 +30,8 @@ impl UsernameMap {
     }
 
     /// Returns the user that a name maps to; `None` if no line matches. `is_member` tells whether
-    /// the user of the name is in a group. It is called only for groups on which the result depends:
-    /// no look-up where names alone decide.
+    /// the user of the name is in a group. It is called only for groups on which the result
+    /// depends: no look-up where names alone decide.
     pub fn user(&self, name: &str, is_member: impl Fn(GroupKind, &str) -> bool) -> Option<&str> {
         let fits = |line: &Line| line.is_for_all || line.names.contains(name, &is_member);
         let last = self.lines.iter().position(|line| line.is_last && fits(line));

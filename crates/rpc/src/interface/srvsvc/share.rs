@@ -65,7 +65,7 @@ fn fitting(entries: &[Vec<Field<'_>>], preferred_maximum_length: u32) -> usize {
     within.count().max(1).min(entries.len())
 }
 
-/// NetrShareGetInfo: [MS-SRVS] 3.1.4.10. Nothing is looked up for those who are not admitted.
+/// NetrShareGetInfo: [MS-SRVS] 3.1.4.10. A caller without access causes no look-up.
 pub(super) fn share_get_info(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
