@@ -1,14 +1,14 @@
 //! Break notifications on their way to the client: [MS-SMB2] 3.3.4.6, 3.3.4.7.
 //!
-//! A break is told to a client, not to a connection: one that the client's transport does not take
-//! is told again over the next channel, until one takes it or none is left. The engine cannot see
-//! what a transport takes. It marks the frames of which it wants to know, and whoever owns the
-//! sockets says for each whether it was taken, or that the connection is as good as gone.
+//! A break is sent to a client, not to a connection: if the client's transport does not confirm it,
+//! it is sent again over the next channel, until one confirms it or none is left. The engine cannot
+//! see confirmations. It marks the frames that need one, and the owner of the sockets reports for
+//! each that it was confirmed, or that the connection is as good as gone.
 //!
-//! What a transport has taken, its client need not have read: a connection that is reset takes with
-//! it what is in the client's own buffers. So a break is kept until it is answered or its time is
-//! over, and told again if its connection ends before that. A client that hears of it twice knows
-//! it by the epoch of the lease, or answers twice.
+//! A confirmed break may still be unread: the reset of a connection discards the client's own
+//! receive buffers. So a break is kept until its acknowledgment or its deadline, and sent again if
+//! its connection ends before. A client that gets it twice recognizes it by the epoch of the lease,
+//! or acknowledges it twice.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::model::session::{Session, SessionState};
 use crate::model::settings::BreakRetry;
 
 impl Server {
-    /// Sends the notification: [MS-SMB2] 3.3.4.6, 3.3.4.7.
+    /// Sends the notification of a break: [MS-SMB2] 3.3.4.6, 3.3.4.7.
     pub(crate) fn tell_break(&mut self, told: &BreakTold) {
         let Some(open) = self.opens.get(&told.open) else { return };
         let notice = told.notice;
@@ -53,8 +53,8 @@ impl Server {
         self.send_break(holder, body.buffer);
     }
 
-    /// Tells the client over one of its channels. Where there is none, the break's time runs out, or
-    /// the end of the session has closed the open.
+    /// Sends a break over one of the client's channels. Without any, the break ends at its
+    /// deadline, or the end of the session has closed the open.
     fn send_break(&mut self, holder: Holder, body: BytesMut) {
         let until = self.globals.files.break_deadline();
         self.send_break_until(until, holder, body);
@@ -79,7 +79,7 @@ impl Server {
         self.notify(channel, confirmation, header(), body);
     }
 
-    /// Sends the breaks again that were told over a connection which is gone, and not answered.
+    /// Sends the breaks again that were sent over a lost connection and not acknowledged.
     pub(crate) fn repeat_breaks(&mut self, lost: ConnectionId) {
         let now = self.globals.files.now();
         for Told { holder, body, until, .. } in self.globals.breaks.take_lost(lost, now) {
@@ -91,10 +91,10 @@ impl Server {
         }
     }
 
-    /// The oldest connection that a break may be told on, and the session to seal it for, if that
-    /// one wants it. An oplock belongs to an open, and so to a session; a lease to the ClientGuid and
-    /// the user of its first session.
-    /// Where oplocks are broken as by Windows, it is the newest connection for those.
+    /// Returns the oldest connection for a break, and the session to encrypt for, if that requires
+    /// encryption. An oplock belongs to an open, and so to a session; a lease to the ClientGuid and
+    /// the user of its first session. For oplocks it is the newest connection, if they are broken
+    /// as by Windows.
     fn channel_for(&self, holder: Holder) -> Option<(ConnectionId, Option<u64>)> {
         let shares_in = |open: &&Open, lease| open.file().is_ok_and(|it| it.lease == Some(lease));
         let of_open = match holder {
@@ -110,8 +110,8 @@ impl Server {
         let holds = self.sessions.get(&of_open).and_then(user);
         let may_tell = |session: &&Session| match holder {
             Holder::Oplock(_) => session.session_id == of_open,
-            // A ClientGuid is no secret: another user who says the same must not keep the break from
-            // who holds the lease.
+            // A ClientGuid is no secret: another user with the same one must not intercept the
+            // break.
             Holder::Lease(id) => {
                 session.negotiated.client_guid == id.client && user(session) == holds
             }
@@ -125,7 +125,7 @@ impl Server {
             && matches!(holder, Holder::Oplock(_));
         let chosen = match is_as_by_windows {
             true => channels.max_by_key(|(connection, _)| *connection),
-            // Of the sessions on one connection, rather that of the open.
+            // Of the sessions on one connection, that of the open comes first.
             false => channels.min_by_key(|(connection, it)| {
                 (*connection, it.session_id != of_open, it.session_id)
             }),
@@ -134,7 +134,7 @@ impl Server {
     }
 }
 
-/// A message that answers no request: [MS-SMB2] 3.3.4.6.
+/// Makes the header of a message that answers no request: [MS-SMB2] 3.3.4.6.
 fn header() -> Header {
     Header {
         command: Command::OPLOCK_BREAK,

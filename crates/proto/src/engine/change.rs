@@ -1,4 +1,4 @@
-//! Changes of names and files that this client made: what CHANGE_NOTIFY tells.
+//! Changes of names and files by this client, for CHANGE_NOTIFY.
 
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath, RootId};
 use wire::change_notify::CompletionFilter;
@@ -8,18 +8,18 @@ use crate::model::open::Open;
 /// One change, in a share.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Change {
-    /// The share.
+    /// Root of the share with the change.
     pub root: RootId,
-    /// What changed.
+    /// Path of the changed file in the share.
     pub path: ObjectPath,
-    /// Whether it is a directory.
+    /// True for a change of a directory.
     pub is_directory: bool,
-    /// How.
+    /// Kind of the change, with its details.
     pub kind: ChangeKind,
 }
 
 impl Change {
-    /// Data was written to what is open, or its length changed. Nothing for a pipe.
+    /// Makes the change for a write to an open, or a new length; none for a pipe.
     #[must_use]
     pub fn written(open: &Open) -> Option<Self> {
         let file = open.file().ok()?;
@@ -35,7 +35,7 @@ impl Change {
         })
     }
 
-    /// The same change, where the share's root lies at `folder`.
+    /// Converts to a change of the host, with the share's root at `folder`.
     #[must_use]
     pub fn seen_from_host(self, folder: &ObjectPath) -> HostChange {
         let kind = match self.kind {
@@ -49,21 +49,21 @@ impl Change {
     }
 }
 
-/// How a name or file changed.
+/// Kind of a change of a name or file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ChangeKind {
-    /// The name is new.
+    /// The name is a new one.
     Added,
-    /// The directory goes when its last open is closed.
+    /// The directory is delete pending: its last open's close removes it.
     Doomed(FileIdentity),
-    /// The name is gone.
+    /// The name was removed from its directory.
     Removed,
-    /// The name is another now.
+    /// The name was replaced by another.
     Renamed {
-        /// The name it has now.
+        /// The new name, as a path.
         to: ObjectPath,
     },
-    /// Data, attributes, times or the security descriptor changed: the filters of [MS-SMB2] 2.2.35
-    /// that it matches.
+    /// Data, attributes, times or the security descriptor changed; with the matching filters of
+    /// [MS-SMB2] 2.2.35.
     Modified(CompletionFilter),
 }

@@ -11,11 +11,11 @@ use crate::model::caching::lease_name;
 use crate::model::open::Open;
 
 impl Server {
-    /// The record of a file changed in a way that concerns this worker: tells clients what is
-    /// taken from them, closes and deletes what has to go, and wakes who waits.
+    /// Handles a change of a file's record: sends breaks to clients, closes and deletes, and wakes
+    /// waiting requests.
     pub(crate) fn look_at(&mut self, file: FileKey) {
         let opens = &self.opens;
-        // A client is told nothing of an open that it does not know yet.
+        // A client gets no break for an open that it does not know yet.
         let knows = |volatile| {
             let open: Option<&Open> = opens.get(&volatile);
             open.is_none_or(|it| it.file().is_ok_and(|file| !file.is_being_made))
@@ -40,7 +40,8 @@ impl Server {
         });
         let waiting = files.take_waiting(file);
         self.globals.outbox.wakes.extend(waiting);
-        // A record that cannot be read has nobody to be told; those who wait find out themselves.
+        // A record that cannot be read has no breaks to send; waiting requests run into the error
+        // themselves.
         let Ok((told, evicted, paths, inherited, deadline)) = seen else { return };
         self.globals.files.set_deadline(file, deadline);
         for told in told {
@@ -59,11 +60,11 @@ impl Server {
         }
     }
 
-    /// Deletes in place of a worker that is dead, or a client that is away: [MS-FSA] 2.1.5.5.
+    /// Removes a file on behalf of a dead worker, or of an absent client: [MS-FSA] 2.1.5.5.
     fn remove(&mut self, file: FileKey, deleter: Deleter) {
         let Deleter { mark, share, folder, path, is_posix, .. } = deleter;
         let Ok(path) = ObjectPath::from_windows(&path, is_posix) else {
-            // No name that a client could have given.
+            // A name that no client could have given.
             return self.globals.files.deleted(file, mark);
         };
         let folder = ObjectPath::from_stored(folder, None);
@@ -71,7 +72,7 @@ impl Server {
         self.globals.outbox.effects.push_back((None, Effect::Remove(Box::new(removal))));
     }
 
-    /// An open whose file another worker has renamed goes by the new name.
+    /// Gives an open the new name of its file, after a rename by another worker.
     fn follow_rename(&mut self, volatile: u64, path: &str, link: u64) {
         let Some(open) = self.opens.get_mut(&volatile) else { return };
         let (user, share) = (open.user, Arc::clone(&open.share));

@@ -1,4 +1,4 @@
-//! The channels of all sessions, for an administrator.
+//! Channels of all sessions, for an administrator.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,31 +8,32 @@ use dtyp::FileTime;
 use crate::engine::server::Server;
 use crate::model::connection::{ConnectionId, Negotiated};
 
-/// A channel: a session's binding to a connection, and what is known of both.
+/// A channel: a session's binding to a connection, with the state of both.
 #[derive(Clone, Debug)]
 pub struct ChannelInfo {
-    /// The session.
     pub session_id: u64,
-    /// It has a key, so that further connections can be bound to it: guests have none.
+    /// True if the session has a key, so that further connections can be bound to it: guests have
+    /// none.
     pub can_be_bound: bool,
     /// The connection, which may carry other sessions, too.
     pub connection: ConnectionId,
-    /// Where the client is.
+    /// Address and port of the client.
     pub client: SocketAddr,
-    /// Which address it came to.
+    /// Local address that the client connected to.
     pub server: SocketAddr,
-    /// When it came to this worker.
+    /// Time at which this worker took the connection.
     pub connected_at: FileTime,
-    /// What was negotiated.
+    /// Results of the connection's NEGOTIATE.
     pub negotiated: Arc<Negotiated>,
-    /// The client has asked for the addresses of this server on it.
+    /// True if the client has queried the server's network interfaces over it.
     pub asked_for_interfaces: bool,
-    /// Breaks that were told on it again, because another connection ended before an answer.
+    /// Number of breaks repeated on it, because another connection ended before their
+    /// acknowledgment.
     pub repeated_breaks: u32,
 }
 
 impl Server {
-    /// The channels of all sessions; those of one beside each other, oldest first.
+    /// Returns the channels of all sessions, by session and then by age.
     #[must_use]
     pub fn channels(&self) -> Vec<ChannelInfo> {
         let mut channels: Vec<ChannelInfo> = self

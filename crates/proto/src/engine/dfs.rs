@@ -11,12 +11,12 @@ use crate::model::share::Share;
 pub(crate) struct DfsPath<'a> {
     pub(crate) server: &'a str,
     pub(crate) share: &'a str,
-    /// Empty for the root.
+    /// Path in the share; empty for the root.
     pub(crate) path: &'a str,
 }
 
 impl<'a> DfsPath<'a> {
-    /// Reads one, with any number of separators before it.
+    /// Parses a path, with any number of separators before it.
     pub(crate) fn parse(path: &'a str) -> Option<Self> {
         let mut parts = path.trim_start_matches('\\').splitn(3, '\\');
         let (server, share) = (parts.next()?, parts.next()?);
@@ -25,8 +25,8 @@ impl<'a> DfsPath<'a> {
     }
 }
 
-/// The name of a CREATE as one of its share: [MS-SMB2] 3.3.5.9 has clients of a namespace name the
-/// whole path. What is no path of this namespace is one of the share, as with Samba.
+/// Returns the name of a CREATE relative to its share: [MS-SMB2] 3.3.5.9 has clients of a namespace
+/// send the whole path. Other paths are relative already, as with Samba.
 pub(crate) fn local_name<'a>(incoming: &Incoming, share: &Share, name: &'a [u8]) -> &'a [u8] {
     let is_dfs = incoming.header.flags.contains(HeaderFlags::DFS_OPERATIONS);
     if !is_dfs || !share.is_dfs_root {

@@ -1,4 +1,4 @@
-//! What the engine asks of the world around it, and what it is told.
+//! Requests of the engine to the worker, and the replies.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,110 +22,106 @@ use crate::model::passages::Passage;
 use crate::model::reject::Reject;
 use crate::model::share::Share;
 
-/// A question to the world. Exactly one [`Reply`] comes back for each that carries a request.
+/// A request to the worker. Each one with a request id gets exactly one [`Reply`].
 #[derive(Debug)]
 pub enum Effect {
-    /// Enters this worker as the one that serves a client, for all its connections. If another one
-    /// does that already, the connection is passed on to it, and `Server::handle_passed_on` is called
-    /// instead of an answer. Reply: `ClientClaimed`, if the connection stays here.
+    /// Claims a client with all its connections for this worker. If another worker has it, the
+    /// connection is handed over to that one, and `Server::handle_passed_on` is called instead of a
+    /// reply. Reply: `ClientClaimed`, if the connection stays here.
     ClaimClient {
-        /// The connection.
         connection: ConnectionId,
-        /// Whose it is.
+        /// ClientGuid of the connection's NEGOTIATE.
         client_guid: Guid,
-        /// Its NEGOTIATE, the header included.
+        /// The NEGOTIATE with its header.
         message: Bytes,
-        /// An SMB1 NEGOTIATE came before it.
+        /// True if it follows an SMB1 NEGOTIATE.
         after_smb1: bool,
     },
-    /// Ends the sessions of the same user that the client says it had before: [MS-SMB2]
+    /// Ends the previous session that the client names, if it is of the same user: [MS-SMB2]
     /// 3.3.5.5.3. Reply: `PreviousSessionClosed`.
     ClosePreviousSession {
-        /// The session that was given up.
+        /// Id of the previous session.
         session_id: u64,
-        /// Whose it must be: an [`Account::identity`].
+        /// The [`Account::identity`] of its user.
         user: String,
     },
     /// Looks a share up for a user and opens its root. Reply: `Share`.
     ConnectShare(Box<ConnectShare>),
-    /// A share's root is not used any more by this tree connect. No reply.
+    /// Releases a share's root at the end of a tree connect. No reply.
     DisconnectShare(RootId),
-    /// Looks up the account of a user who has proven the password. Reply: `Account`.
+    /// Looks up the account of a user with the right password. Reply: `Account`.
     FindAccount {
-        /// [`Credential::user`].
+        /// The [`Credential::user`] of the logon.
         user: String,
-        /// [`Credential::requested_user`].
+        /// The [`Credential::requested_user`] of the logon.
         requested_user: String,
     },
-    /// Looks up what a user's proof is checked with. Nothing else of the user is looked up before the
-    /// proof was right, so that the time it takes tells nobody who is a user. Reply: `Credential`.
+    /// Looks up the secret that checks a user's proof, and nothing else before the proof was right:
+    /// a slow look-up would reveal the names of users. Reply: `Credential`.
     FindCredential {
         /// The user's name as the client gave it.
         user: String,
         /// The domain as the client gave it.
         domain: String,
     },
-    /// The account to use for guests and anonymous users. Reply: `Account`.
+    /// Looks up the account of guests and anonymous users. Reply: `Account`.
     FindGuest,
-    /// What was marked for deletion is gone once the effects before this one are done: to be
-    /// followed by [`Server::handle_deleted`](crate::Server::handle_deleted). No reply.
+    /// Reports that a file was deleted, once the effects before this one are done: calls
+    /// [`Server::handle_deleted`](crate::Server::handle_deleted). No reply.
     FileDeleted {
-        /// The file.
+        /// Key of the file's record.
         file: FileKey,
-        /// What stands for it in the file's record: [`arbitration::mark`].
+        /// Mark of the file in its record: [`arbitration::mark`].
         stream: u64,
     },
-    /// Removes, with the server's rights, what an open was to delete whose own worker is dead or
-    /// whose client did not come back: to be followed by
-    /// [`Server::handle_removed`](crate::Server::handle_removed). No reply.
+    /// Removes a file, with the server's rights, if the worker of the open to delete it is dead or
+    /// its client did not come back: calls
+    /// [`Server::handle_removed`](crate::Server::handle_removed) afterwards. No reply.
     Remove(Box<Removal>),
-    /// Checks that a user may enter a directory, and each one on the way to it: to be followed by
-    /// [`Server::handle_traversed`](crate::Server::handle_traversed). No reply.
+    /// Checks that a user may enter a directory, and each one on the way to it: calls
+    /// [`Server::handle_traversed`](crate::Server::handle_traversed) with the result. No reply.
     Traverse(Box<Passage>),
-    /// Another worker has to look at a file:
+    /// Tells another worker to look at a file's record:
     /// [`Server::handle_file_changed`](crate::Server::handle_file_changed) there. No reply.
     TellFileChanged {
-        /// The worker.
+        /// Process id of the worker.
         server: ServerId,
-        /// The file.
+        /// Key of the file's record.
         file: FileKey,
     },
-    /// It is another worker's turn at the storage:
+    /// Tells another worker that its turn at the storage has come:
     /// [`Server::handle_turn`](crate::Server::handle_turn) there. No reply.
     TellTurn {
-        /// The worker.
+        /// Process id of the worker.
         server: ServerId,
     },
-    /// Where a path of a DFS namespace leads: [MS-DFSC] 3.2.5.5. Reply: `Referral`.
+    /// Finds the target of a path in a DFS namespace: [MS-DFSC] 3.2.5.5. Reply: `Referral`.
     FindReferral(Box<FindReferral>),
     /// Asks the other workers for a session: [MS-SMB2] 3.3.5.5 looks in the GlobalSessionTable.
     /// Reply: `Session`.
-    FindSession {
-        /// Which.
-        session_id: u64,
-    },
-    /// Whether a client that means this service means this server. Reply: `OwnName`.
+    FindSession { session_id: u64 },
+    /// Checks whether the client's service name means this server. Reply: `OwnName`.
     IsOwnName {
-        /// As the client gave it: `cifs/server`, say.
+        /// Service name as the client gave it, such as `cifs/server`.
         target_name: String,
-        /// The address of this server to which the client came.
+        /// Local address that the client connected to.
         server: SocketAddr,
     },
-    /// Nothing, for this time. Reply: `Woken`.
+    /// Waits for this time. Reply: `Woken`.
     Sleep(Duration),
-    /// The addresses of this machine that clients may come to. Reply: `NetworkInterfaces`.
+    /// Lists the addresses of this machine for clients. Reply: `NetworkInterfaces`.
     ListNetworkInterfaces,
-    /// Something for the store. Reply: `Object`.
+    /// Runs an operation of the store. Reply: `Object`.
     Object {
-        /// On whose behalf.
+        /// User whose rights the kernel checks.
         user: UserId,
-        /// What.
+        /// Operation for the store to run.
         op: ObjectOp,
     },
 }
 
 impl Effect {
-    /// What a request goes through that waits for this.
+    /// Returns the phase of a request that waits for this.
     #[must_use]
     pub fn phase(&self) -> Phase {
         match self {
@@ -151,25 +147,25 @@ impl Effect {
     }
 }
 
-/// Something to be removed that nobody has open any more.
+/// Pending deletion of a file without opens.
 #[derive(Clone, Debug)]
 pub struct Removal {
-    /// The file that it must still be.
+    /// Key that the file must still have.
     pub file: FileKey,
-    /// What stands for it in the file's record.
+    /// Mark of the file in its record.
     pub mark: u64,
-    /// The name of the share by which it was opened.
+    /// Name of the share with the last open.
     pub share: String,
-    /// Where the share's root was, from the root of the host's file system.
+    /// Path of the share's root, from the root of the host's file system.
     pub folder: ObjectPath,
-    /// The path beneath it.
+    /// Path of the file in the share.
     pub path: ObjectPath,
 }
 
 impl Removal {
-    /// Whether this is what was to be removed: the same file, not one that was given its number
-    /// since, and by the same name in the same directory, wherever the path leads by now. Where the
-    /// file system does not tell one from the other, nothing is removed.
+    /// Returns whether `opened` is the file to remove: the same file and not a newer one with its
+    /// number, by the same name in the same directory, wherever the path leads by now. On file
+    /// systems without birth times nothing is removed.
     #[must_use]
     pub fn is_of(&self, opened: &Opened) -> bool {
         let identity = opened.metadata.identity;
@@ -180,99 +176,99 @@ impl Removal {
     }
 }
 
-/// Who wants which share.
+/// A share to connect, and the requester.
 #[derive(Debug)]
 pub struct ConnectShare {
     /// The share's name: the part after the last `\` of the path.
     pub name: String,
     /// The server's name as the client typed it.
     pub server: String,
-    /// The session's account.
+    /// Account of the session's user.
     pub account: Arc<Account>,
-    /// Where the client is.
+    /// Address and port of the client.
     pub client: SocketAddr,
-    /// Whether the session is encrypted already.
+    /// True if the session is encrypted already.
     pub encrypted: bool,
-    /// The session it is for.
+    /// Id of the session that connects.
     pub session_id: u64,
 }
 
-/// Who wants to know where which path of a DFS namespace leads.
+/// A path of a DFS namespace to resolve, and the requester.
 #[derive(Debug)]
 pub struct FindReferral {
-    /// The share that would be its root, and whoever asks.
+    /// Share that should be the namespace's root, and the requester.
     pub connect: ConnectShare,
-    /// The path in it.
+    /// Path to resolve in the share.
     pub path: ObjectPath,
 }
 
-/// Where a path of a DFS namespace leads.
+/// Target of a path in a DFS namespace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Referral {
-    /// It is the root of a namespace, which this server has.
+    /// The root of a namespace on this server.
     Root,
-    /// A link is on it: `msdfs:` and the targets, with commas between them.
+    /// A link on the path: `msdfs:` and the targets, separated by commas.
     Link(Box<SymbolicLink>),
 }
 
-/// A session of another worker, as far as a client that wants to be bound to it must be told why it
-/// cannot be.
+/// Parameters of another worker's session, for the response to a client that tries to bind to it.
 #[derive(Clone, Debug)]
 pub struct LentSession {
-    /// The dialect of its connection.
+    /// Dialect of the session's first connection.
     pub dialect: Dialect,
-    /// The cipher of its connection.
+    /// Cipher of the session's first connection.
     pub cipher: Option<Cipher>,
     /// `Session.SigningKey`, with its algorithm.
     pub signing_key: Arc<SigningKey>,
 }
 
-/// Why a share was not connected.
+/// Reason for refusing a tree connect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ShareRefusal {
-    /// The user or the client's address may not.
+    /// Neither the user nor the client's address is allowed.
     AccessDenied,
     /// There is no such share, or its folder is missing.
     BadNetworkName,
-    /// `max connections` are there already.
+    /// The share has `max connections` already.
     TooManyConnections,
 }
 
-/// An answer from the world, or a wake-up from inside.
+/// Reply of the worker, or a wake-up from the engine itself.
 #[derive(Debug)]
 pub enum Reply {
-    /// To `FindAccount` and `FindGuest`: nothing, if it cannot be known whose rights it has.
+    /// Reply to `FindAccount` and `FindGuest`: none if the name service failed.
     Account(Option<Box<Account>>),
-    /// To `ClaimClient`.
+    /// Reply to `ClaimClient`: the connection stays.
     ClientClaimed,
-    /// To `FindCredential`: nothing, if there is no such user.
+    /// Reply to `FindCredential`: none if there is no such user.
     Credential(Option<Box<Credential>>),
-    /// To `ListNetworkInterfaces`.
+    /// Reply to `ListNetworkInterfaces`, with all addresses.
     NetworkInterfaces(Vec<NetworkInterface>),
-    /// To `Object`.
+    /// Reply to `Object`, of the store.
     Object(ObjectResult),
-    /// To `IsOwnName`.
+    /// Reply to `IsOwnName`: true for this server.
     OwnName(bool),
-    /// To `FindReferral`; NOT_FOUND if it leads nowhere else.
+    /// Reply to `FindReferral`; NOT_FOUND if the path has no target elsewhere.
     Referral(Result<Referral, NtStatus>),
-    /// To `ClosePreviousSession`.
+    /// Reply to `ClosePreviousSession`, without further details.
     PreviousSessionClosed,
-    /// To `FindSession`: nothing, if there is none that is signed for.
+    /// Reply to `FindSession`: none if no worker has a signed session with this id.
     Session(Option<Box<LentSession>>),
-    /// To `ConnectShare`.
+    /// Reply to `ConnectShare`: share or refusal.
     Share(Result<Box<Share>, ShareRefusal>),
-    /// What a suspended request waited for may have happened; to `Sleep`, that it is over.
+    /// The event that a suspended request waits for may have happened; for `Sleep`, the time is
+    /// over.
     Woken,
 }
 
 impl Reply {
-    /// The store's answer.
+    /// Returns the store's reply.
     ///
     /// # Errors
     /// [`Reject::Object`] with the store's status.
     ///
     /// # Panics
-    /// If this is the answer to something else: the worker pairs replies with effects.
+    /// If this is a reply to another effect: the worker pairs replies with effects.
     pub fn object(self) -> Result<ObjectReply, Reject> {
         match self {
             Self::Object(result) => result.map_err(Reject::Object),

@@ -1,4 +1,4 @@
-//! Everything that the engine is told: `Server::handle_*`.
+//! Events for the engine: `Server::handle_*`.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -38,12 +38,12 @@ impl Server {
         let began = (now.wall, progress);
         self.connections.insert(id, Connection::new(client, server, began, credits_max));
         self.deadlines.extend(progress.deadline().map(|deadline| (id, deadline)));
-        // The last connection before it may have been a user's.
+        // The previous last connection may have been a user's.
         self.tell_logon();
         id
     }
 
-    /// Takes a connection that another worker passed on, and serves the NEGOTIATE that came over it:
+    /// Takes a connection handed over by another worker, and serves its NEGOTIATE: see
     /// [`Effect::ClaimClient`].
     pub fn handle_passed_connection(&mut self, now: Now, passed: Passed) -> ConnectionId {
         let id = self.handle_connect(now, passed.client, passed.server);
@@ -62,7 +62,7 @@ impl Server {
         self.globals.logon_throttle = LogonThrottle::new(slots);
     }
 
-    /// The connection that [`Effect::ClaimClient`] named is another worker's from now on.
+    /// Drops the connection of an [`Effect::ClaimClient`], which another worker owns now.
     pub fn handle_passed_on(&mut self, id: ConnectionId) {
         self.in_flight.retain(|_, waiting| waiting.chain.connection != id);
         self.deadlines.remove(&id);
@@ -91,7 +91,7 @@ impl Server {
         self.quiesce(now);
     }
 
-    /// Takes the answer to an effect that named a request.
+    /// Takes the reply to an effect with a request id.
     pub fn handle_reply(&mut self, now: Now, id: RequestId, reply: Reply) {
         self.globals.files.set_now(now.monotonic);
         self.end_at_storage(now, id);
@@ -99,21 +99,21 @@ impl Server {
         self.quiesce(now);
     }
 
-    /// Takes that a file's record has changed in a way that concerns this worker.
+    /// Handles a change of a file's record that concerns this worker.
     pub fn handle_file_changed(&mut self, now: Now, file: FileKey) {
         self.globals.files.set_now(now.monotonic);
         self.look_at(file);
         self.quiesce(now);
     }
 
-    /// Takes that what was marked for deletion is gone: see [`Effect::FileDeleted`].
+    /// Handles the end of a deletion: see [`Effect::FileDeleted`].
     pub fn handle_deleted(&mut self, now: Now, file: FileKey, stream: u64) {
         self.globals.files.set_now(now.monotonic);
         self.globals.files.deleted(file, stream);
         self.quiesce(now);
     }
 
-    /// Takes what became of an [`Effect::Remove`]: what was removed, or nothing.
+    /// Takes the result of an [`Effect::Remove`]: the removed file, or none.
     pub fn handle_removed(&mut self, now: Now, removal: &Removal, removed: Option<&Opened>) {
         self.globals.files.set_now(now.monotonic);
         if let Some(Opened { parent, metadata, path, .. }) = removed {
@@ -132,14 +132,14 @@ impl Server {
         self.quiesce(now);
     }
 
-    /// Takes the end of a connection: [MS-SMB2] 3.3.7.1.
+    /// Handles the end of a connection: [MS-SMB2] 3.3.7.1.
     pub fn handle_disconnect(&mut self, now: Now, id: ConnectionId) {
         self.globals.files.set_now(now.monotonic);
         self.forget_connection(id);
         self.quiesce(now);
     }
 
-    /// The client's transport has taken the frame that `Transmit::confirmation` names.
+    /// Handles the client's confirmation of the frame with this `Transmit::confirmation`.
     pub fn handle_confirmed(&mut self, now: Now, id: ConnectionId, confirmation: ConfirmationId) {
         if self.connections.get(&id).is_some_and(|it| it.confirms_nothing) {
             return self.handle_unconfirmed(now, id);
@@ -147,16 +147,16 @@ impl Server {
         self.globals.breaks.confirm(confirmation);
     }
 
-    /// A frame with a `Transmit::confirmation` was not taken in time: the connection is as good
-    /// as gone, and what was not confirmed on it goes out on another one.
+    /// Handles a frame with a `Transmit::confirmation` that was not confirmed in time: the
+    /// connection is as good as gone, and its unconfirmed breaks go out on another one.
     pub fn handle_unconfirmed(&mut self, now: Now, id: ConnectionId) {
         self.globals.files.set_now(now.monotonic);
         self.disconnect(id, Disconnect::BreakNotConfirmed);
         self.quiesce(now);
     }
 
-    /// Ends a session whose user has set up another elsewhere: [MS-SMB2] 3.3.5.5.3. Somebody
-    /// else's session is left alone.
+    /// Ends a session whose user has set up another one elsewhere: [MS-SMB2] 3.3.5.5.3. Another
+    /// user's session is left alone.
     pub fn handle_close_session_of(&mut self, now: Now, session_id: u64, user: &str) {
         self.globals.files.set_now(now.monotonic);
         let account = self.sessions.get(&session_id).and_then(|it| it.account.as_ref());
@@ -167,9 +167,8 @@ impl Server {
         self.quiesce(now);
     }
 
-    /// Disconnects everybody from a share, or from all of them but IPC$ where no name is given, and
-    /// closes what they have open in it: [MS-SMB2] 3.3.4.15, but that the share stays. Returns the
-    /// number of tree connects.
+    /// Ends the tree connects to a share, or to all of them but IPC$ without a name, and closes
+    /// their opens: [MS-SMB2] 3.3.4.15, but the share stays. Returns the number of tree connects.
     pub fn handle_close_share(&mut self, now: Now, share: Option<&str>) -> usize {
         self.globals.files.set_now(now.monotonic);
         let mut closed = 0;
@@ -189,11 +188,12 @@ impl Server {
         closed
     }
 
-    /// Takes changes that others made: another worker's client, or a program of this host.
+    /// Takes changes by others: another worker's client, or a program of this host.
     ///
-    /// One after the other, however they came: a request that waits is answered with the first,
-    /// and the next request with the next. `at` is when they had happened and nobody knew yet, by
-    /// the clock of [`Now::monotonic`]: watches that began later hear nothing of them.
+    /// They are delivered one after the other, even if they arrive together: a pending request is
+    /// answered with the first, and the next request with the next. `at` is a time on the clock of
+    /// [`Now::monotonic`] at which they had happened but were not reported yet: watches that began
+    /// later do not get them.
     pub fn handle_changes(&mut self, now: Now, at: Duration, changes: &[HostChange]) {
         self.globals.files.set_now(now.monotonic);
         for change in changes {
@@ -209,9 +209,9 @@ impl Server {
         self.quiesce(now);
     }
 
-    /// Others know of a watch now, so that nothing they do from now on is missed. What they did
-    /// before that is looked at once more. `at` is what the clock of [`Now::monotonic`] said after
-    /// they knew: the watch began then, see [`Server::handle_changes`].
+    /// Notes that the other workers know of a watch, so that no later change of theirs is missed.
+    /// The directory is checked once more for earlier ones. `at` is a time on the clock of
+    /// [`Now::monotonic`] after they knew: the watch began then, see [`Server::handle_changes`].
     pub fn handle_watched(&mut self, now: Now, at: Duration, volatile: u64) {
         watches::begun(self, at, volatile);
         let waiting = self.suspended_on(volatile);
@@ -219,13 +219,13 @@ impl Server {
         self.quiesce(now);
     }
 
-    /// Takes whether anyone watches through another worker. Where nobody does, no change leaves
-    /// this one: to be said before every `handle_*` that may bring a change about.
+    /// Sets whether a watch exists through another worker. Without any, no change is sent. Call it
+    /// before every `handle_*` that may cause a change.
     pub fn handle_watched_elsewhere(&mut self, is_watched_elsewhere: bool) {
         self.globals.is_watched_elsewhere = is_watched_elsewhere;
     }
 
-    /// Does what is due. See [`Server::poll_timeout`].
+    /// Handles all that is due. See [`Server::poll_timeout`].
     pub fn handle_timeout(&mut self, now: Now) {
         self.globals.files.set_now(now.monotonic);
         self.globals.buffers.forget_idle(now.monotonic);
@@ -241,15 +241,15 @@ impl Server {
         self.quiesce(now);
     }
 
-    /// It is the turn of requests that waited for the storage: what another worker's
-    /// [`Effect::TellTurn`] says.
+    /// Resumes requests that waited for their turn at the storage, after another worker's
+    /// [`Effect::TellTurn`].
     pub fn handle_turn(&mut self, now: Now) {
         self.globals.files.set_now(now.monotonic);
         self.release(now);
         self.quiesce(now);
     }
 
-    /// Takes the buffer of a frame that was sent, to be used again.
+    /// Takes the buffer of a frame that was sent, for reuse.
     pub fn handle_sent(&mut self, now: Now, frame: BytesMut) {
         self.globals.buffers.give(frame, now.monotonic);
     }
@@ -269,7 +269,7 @@ impl Server {
                     self.globals.outbox.effects.push_back((None, effect));
                 }
             }
-            // Emptied in place: it is filled again with the next CLOSE.
+            // Emptied in place, because the next CLOSE fills it again.
             let mut ended_count = 0;
             while let Some(&volatile) = self.globals.outbox.closed_opens.get(ended_count) {
                 ended_count += 1;
@@ -284,7 +284,8 @@ impl Server {
                 }
                 continue;
             }
-            // Sessions go last: the answers to what waited in them are still signed and sealed.
+            // Sessions end last, so that the responses to their requests are still signed and
+            // encrypted.
             let ended = std::mem::take(&mut self.globals.outbox.ended_sessions);
             if ended.is_empty() {
                 return;

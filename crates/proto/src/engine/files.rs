@@ -1,9 +1,8 @@
-//! The files that are open: what of [MS-SMB2] and [MS-FSA] is judged per file, for all clients.
+//! The open files: the rules of [MS-SMB2] and [MS-FSA] that apply to a file with all its clients.
 //!
-//! The records are shared by all workers: see [`FileRecords`]. This module is where the engine
-//! meets them. It reads a record, has `arbitration` decide, keeps what changed, and notes who has
-//! to look at the file again; whoever waits for a file is woken by such a look, and by nothing
-//! else.
+//! All workers share the records: see [`FileRecords`]. This module connects them to the engine. It
+//! reads a record, has `arbitration` decide, keeps the changed record, and notes the workers that
+//! must look at the file again. Only such a look wakes a request that waits for a file.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,14 +22,15 @@ use crate::model::open::CreateName;
 use crate::model::reject::Reject;
 use crate::model::request_id::RequestId;
 
-/// How long a client may take to answer a break: [MS-SMB2] 3.3.2.1, 3.3.2.5.
+/// Longest time for a client to acknowledge a break: [MS-SMB2] 3.3.2.1, 3.3.2.5.
 pub const BREAK_TIMEOUT: Duration = Duration::from_secs(35);
 
-/// How long whoever waits for a file relies on being told that it has changed. A message may be
-/// lost; a look costs one reading of the record.
+/// Time after which a waiting request looks at its file without a message. Messages may be lost; a
+/// look costs one reading of the record.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long after a break's end those who waited for it look, so that its end is seen by all.
+/// Time between a break's deadline and the look of the requests that wait for it, so that all see
+/// its end.
 const BREAK_MARGIN: Duration = Duration::from_millis(10);
 
 /// The files that are open anywhere, as this worker sees them.
@@ -38,15 +38,16 @@ const BREAK_MARGIN: Duration = Duration::from_millis(10);
 pub struct Files {
     records: Box<dyn FileRecords>,
     server: ServerId,
-    /// Now, on the clock of the machine.
+    /// Current time, on the clock of the machine.
     now: Duration,
     /// Requests of this worker that wait for a record to change.
     waiting: FxHashMap<FileKey, Waiting>,
-    /// When this worker looks at a file without being asked to, because somebody owes an answer.
+    /// Times at which this worker looks at a file without a message, because an acknowledgment is
+    /// due.
     deadlines: FxHashMap<FileKey, Duration>,
-    /// Who has to look at which file.
+    /// Files to look at, and the workers that must.
     looks: Vec<(FileKey, ServerId)>,
-    /// `Server.GlobalLeaseTableList`, as far as this worker's clients go.
+    /// `Server.GlobalLeaseTableList`, for the clients of this worker.
     leases: HashMap<LeaseId, LeaseUse>,
     trace: Tracer,
 }
@@ -55,44 +56,43 @@ pub struct Files {
 #[derive(Clone, Debug)]
 struct Waiting {
     requests: Vec<RequestId>,
-    /// When they look without being told to.
+    /// Time for a look without a message.
     look_at: Duration,
 }
 
-/// A lease that opens of this worker share in.
+/// A lease of opens of this worker.
 #[derive(Clone, Debug)]
 struct LeaseUse {
     /// `Lease.Filename`: share and folded path.
     name: String,
-    /// The file of each of those opens. There are several files if the share's path is not always
-    /// the same.
+    /// The file of each of those opens. There may be several, if the share's path varies.
     files: Vec<FileKey>,
 }
 
-/// Bytes of a lock in the file's record, and of what finds it there.
+/// Memory of a lock in the file's record and of its index, in bytes.
 pub const LOCK_BYTES: usize = 2 * size_of::<ByteRangeLock>();
 
-/// Returns the bytes that the locks of an open take.
+/// Returns the memory of an open's locks in bytes.
 #[must_use]
 pub fn memory_of_locks(record: &FileRecord, open: OpenId) -> usize {
     LOCK_BYTES * record.locks.iter().filter(|lock| lock.open == open).count()
 }
 
-/// A durable open whose client is back.
+/// A durable open that was reconnected.
 #[derive(Clone, Debug)]
 pub struct TakenUp {
-    /// The open.
+    /// The open's entry in the record.
     pub entry: OpenEntry,
-    /// What it may keep.
+    /// Rights to cache of the open.
     pub cache: Cache,
-    /// The lease that it shares in.
+    /// The lease of the open, if any.
     pub lease: Option<Lease>,
-    /// Bytes of memory that its locks take.
+    /// Memory of its locks in bytes.
     pub lock_memory: usize,
 }
 
 impl Files {
-    /// The files as the worker `server` sees them.
+    /// Opens the records for the worker `server`.
     #[must_use]
     pub fn new(records: Box<dyn FileRecords>, server: ServerId) -> Self {
         Self {
@@ -107,41 +107,41 @@ impl Files {
         }
     }
 
-    /// Keeps the time that the records take from now on.
+    /// Sets the tracer that measures the time of calls to the records.
     pub fn set_tracer(&mut self, trace: Tracer) {
         self.trace = trace;
     }
 
-    /// It is later now.
+    /// Sets the current time, on the clock of the machine.
     pub fn set_now(&mut self, now: Duration) {
         self.now = now;
     }
 
-    /// Now, on the clock of the machine.
+    /// Returns the current time, on the clock of the machine.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.now
     }
 
-    /// When a break that begins now is over, answered or not.
+    /// Returns the deadline of a break that begins now.
     #[must_use]
     pub fn break_deadline(&self) -> Duration {
         self.now + BREAK_TIMEOUT
     }
 
-    /// This worker.
+    /// Returns the process id of this worker.
     #[must_use]
     pub fn server(&self) -> ServerId {
         self.server
     }
 
-    /// The name of one of this worker's opens.
+    /// Returns the id of one of this worker's opens.
     #[must_use]
     pub fn open_id(&self, volatile: u64) -> OpenId {
         OpenId { server: self.server, number: volatile }
     }
 
-    /// Reads a record, has `decide` change it, and keeps it if `decide` says that it did.
+    /// Reads a record, has `decide` change it, and keeps it if `decide` returns true.
     ///
     /// # Errors
     /// If the record could not be read or kept.
@@ -166,7 +166,7 @@ impl Files {
         Ok(result.expect("every record is decided on"))
     }
 
-    /// Reads a record.
+    /// Reads a record without changing it.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -183,7 +183,7 @@ impl Files {
         Ok(seen.expect("every record is shown"))
     }
 
-    /// Judges an open and enters it: [MS-FSA] 2.1.5.1.2.
+    /// Checks an open against the others and adds it to the record: [MS-FSA] 2.1.5.1.2.
     ///
     /// # Errors
     /// If the record cannot be read or kept.
@@ -207,7 +207,7 @@ impl Files {
         Ok(admission)
     }
 
-    /// Takes an open out. What cannot be read any more has no open in it.
+    /// Removes an open from its record. If the record cannot be read, it has no opens any more.
     pub fn close(
         &mut self,
         identity: FileIdentity,
@@ -219,20 +219,20 @@ impl Files {
             .unwrap_or_default()
     }
 
-    /// A stream that was marked for deletion is deleted, or could not be.
+    /// Removes the mark of a stream whose deletion is done, or has failed.
     pub fn deleted(&mut self, file: FileKey, stream: u64) {
         self.records.count_deletion();
-        // A record that cannot be read marks nothing.
+        // A record that cannot be read has no marks.
         let _ = self.change(file, |record, look| (record.deleted(stream, look), true));
     }
 
-    /// How many files were deleted so far.
+    /// Returns the number of deletions so far.
     #[must_use]
     pub fn deletions(&self) -> u32 {
         self.records.deletions()
     }
 
-    /// Marks a stream for deletion, or takes the mark away.
+    /// Sets or clears delete pending of a stream.
     ///
     /// # Errors
     /// If the record cannot be read or kept.
@@ -246,20 +246,20 @@ impl Files {
         self.change(key(identity), |record, _| (record.set_delete_pending(mark, pending), true))
     }
 
-    /// Whether the file is to be deleted when it is closed.
+    /// Returns whether the file is delete pending.
     #[must_use]
     pub fn is_delete_pending(&self, identity: FileIdentity, link: u64) -> bool {
         self.read(key(identity), |record| record.is_delete_pending(identity.stream, link))
             .unwrap_or(false)
     }
 
-    /// Whether anybody has the file open.
+    /// Returns whether the file has any open.
     #[must_use]
     pub fn is_open(&self, file: FileKey) -> bool {
         self.read(file, |record| !record.opens.is_empty()).unwrap_or(true)
     }
 
-    /// Whether an open other than `volatile` would disturb, or be disturbed by, this use.
+    /// Returns whether this use conflicts with an open other than `volatile`.
     ///
     /// # Errors
     /// If the record cannot be read.
@@ -273,7 +273,7 @@ impl Files {
         self.read(key(identity), |record| record.conflicts(id, identity.stream, mode))
     }
 
-    /// A READ or WRITE of one of this worker's opens.
+    /// Describes a READ or WRITE of one of this worker's opens.
     #[must_use]
     pub fn access(
         &self,
@@ -285,11 +285,11 @@ impl Files {
         RangeAccess { open: self.open_id(volatile), stream: identity.stream, range, writes }
     }
 
-    /// Refuses a READ or WRITE that meets another open's lock: [MS-FSA] 2.1.4.10. A file without
-    /// locks costs one look at its word.
+    /// Refuses a READ or WRITE that conflicts with another open's lock: [MS-FSA] 2.1.4.10. A file
+    /// without locks costs one look at its word.
     ///
     /// # Errors
-    /// If a lock is in the way.
+    /// If a lock conflicts.
     pub fn verify_unlocked(
         &self,
         identity: FileIdentity,
@@ -304,8 +304,8 @@ impl Files {
         }
     }
 
-    /// What others keep of a file is not true any more: [MS-FSA] 2.1.4.12. A file of which nobody
-    /// keeps anything costs one look at its word.
+    /// Breaks other opens' read caching of a file before a change: [MS-FSA] 2.1.4.12. A file
+    /// without caching costs one look at its word.
     ///
     /// # Errors
     /// If the record cannot be read or kept.
@@ -313,7 +313,7 @@ impl Files {
         self.take_reading(identity, volatile, FileRecord::break_reading)
     }
 
-    /// As [`Files::contents_change`], once the store has changed it.
+    /// Breaks as [`Files::contents_change`] does, once the store has changed the file.
     ///
     /// # Errors
     /// If the record cannot be read or kept.
@@ -345,14 +345,14 @@ impl Files {
         Ok(())
     }
 
-    /// What others keep of a directory's listing is not true any more. A directory of which nobody
-    /// keeps anything costs one look at its word.
+    /// Breaks the read caching of a directory, because its listing changes. A directory without
+    /// caching costs one look at its word.
     pub fn listing_changes(&mut self, directory: FileIdentity, by: Option<LeaseId>) {
         if self.records.word(key(directory)).readers == 0 {
             return;
         }
         let deadline = self.break_deadline();
-        // A record that cannot be read has nobody who could be told.
+        // A record that cannot be read has no caching to break.
         let _ = self.change(key(directory), |record, look| {
             let before = record.clone();
             record.break_listing(by, deadline, look);
@@ -360,8 +360,8 @@ impl Files {
         });
     }
 
-    /// Takes the handles that others keep, because the name goes or changes. Whether one of them
-    /// has to answer first.
+    /// Breaks the handle caching of other opens, because the file's name is removed or changed.
+    /// Returns whether an acknowledgment must come first.
     ///
     /// # Errors
     /// If the record cannot be read or kept.
@@ -380,15 +380,15 @@ impl Files {
         Ok(waits)
     }
 
-    /// Notes that a request waits for a file to change. The record has this worker among its
-    /// waiters.
+    /// Adds a request that waits for a file's record to change. The record has this worker among
+    /// its waiters.
     pub fn wait(&mut self, file: FileKey, request: RequestId) {
         let look_at = self.now + LOOK_INTERVAL;
         let waiting = self.waiting.entry(file).or_insert(Waiting { requests: Vec::new(), look_at });
         waiting.requests.push(request);
     }
 
-    /// A request waits no more.
+    /// Removes a request that waits for a file.
     pub fn forget_waiting(&mut self, file: FileKey, request: RequestId) {
         if let Some(waiting) = self.waiting.get_mut(&file) {
             waiting.requests.retain(|it| *it != request);
@@ -398,18 +398,18 @@ impl Files {
         }
     }
 
-    /// The requests that wait for a file, who wait no more.
+    /// Removes the requests that wait for a file, and returns them.
     pub fn take_waiting(&mut self, file: FileKey) -> Vec<RequestId> {
         self.waiting.remove(&file).map(|waiting| waiting.requests).unwrap_or_default()
     }
 
-    /// All requests that wait for some file, who wait no more.
+    /// Removes all requests that wait for any file, and returns them.
     pub fn take_all_waiting(&mut self) -> Vec<RequestId> {
         let waiting = std::mem::take(&mut self.waiting).into_values();
         waiting.flat_map(|waiting| waiting.requests).collect()
     }
 
-    /// Looks at a file when the answers that are owed by then are overdue.
+    /// Sets the time for a look at a file with overdue acknowledgments.
     pub fn set_deadline(&mut self, file: FileKey, deadline: Option<Duration>) {
         match deadline {
             Some(at) => drop(self.deadlines.insert(file, at + BREAK_MARGIN)),
@@ -417,14 +417,14 @@ impl Files {
         }
     }
 
-    /// When [`Files::take_overdue`] has something.
+    /// Returns the time for the next [`Files::take_overdue`].
     #[must_use]
     pub fn next_timeout(&self) -> Option<Duration> {
         let looks = self.waiting.values().map(|waiting| waiting.look_at);
         self.deadlines.values().copied().chain(looks).min()
     }
 
-    /// The files at which it is time to look.
+    /// Returns the files that are due for a look.
     pub fn take_overdue(&mut self, now: Duration) -> Vec<FileKey> {
         let broken = self.deadlines.iter().filter(|(_, at)| **at <= now).map(|(file, _)| *file);
         let waiting = self.waiting.iter().filter(|(_, waiting)| waiting.look_at <= now);
@@ -435,7 +435,7 @@ impl Files {
         due
     }
 
-    /// This worker looks at a file again, once the request at hand is answered.
+    /// Has this worker look at a file again, after the response to the current request.
     pub fn look_again(&mut self, file: FileKey) {
         self.looks.push((file, self.server));
     }
@@ -445,11 +445,11 @@ impl Files {
         std::mem::take(&mut self.looks)
     }
 
-    /// An open shares in a lease: [MS-SMB2] 3.3.5.9.8.
+    /// Adds an open to a lease: [MS-SMB2] 3.3.5.9.8.
     ///
-    /// The section binds a lease to a name. Where one name leads to several files, because the path
-    /// of the share depends on who connects or when, the client believes that they are one: it may
-    /// keep nothing of any of them.
+    /// The specification binds a lease to a name. If one name leads to several files, because the
+    /// share's path depends on the user or the time, the client takes them for one file: it may
+    /// cache none of them.
     pub fn use_lease(&mut self, id: LeaseId, name: String, file: FileKey) {
         let lease = self.leases.entry(id).or_insert(LeaseUse { name, files: Vec::new() });
         lease.files.push(file);
@@ -461,7 +461,7 @@ impl Files {
         files.dedup();
         let deadline = self.break_deadline();
         for file in files {
-            // A record that cannot be read has nobody who could be told.
+            // A record that cannot be read has no lease to break.
             let _ = self.change(file, |record, look| {
                 let before = record.clone();
                 record.break_lease(id, deadline, look);
@@ -470,7 +470,7 @@ impl Files {
         }
     }
 
-    /// An open of a file that shared in a lease is closed.
+    /// Removes a closed open from its lease.
     pub fn unuse_lease(&mut self, id: LeaseId, file: FileKey) {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         if let Some(at) = lease.files.iter().position(|it| *it == file) {
@@ -481,34 +481,34 @@ impl Files {
         }
     }
 
-    /// Whether a lease is on other files than this one: see [`Files::use_lease`].
+    /// Returns whether a lease has other files than this one: see [`Files::use_lease`].
     #[must_use]
     pub fn lease_has_other_files(&self, id: LeaseId, file: FileKey) -> bool {
         self.files_of_lease(id).iter().any(|it| *it != file)
     }
 
-    /// The file whose lease of this name is another name's: [MS-SMB2] 3.3.5.9.8 has a client use
-    /// one key for one file.
+    /// Returns whether a lease belongs to another name: [MS-SMB2] 3.3.5.9.8 has a client use one
+    /// key for one file.
     #[must_use]
     pub fn lease_is_elsewhere(&self, id: LeaseId, name: &str) -> bool {
         self.leases.get(&id).is_some_and(|lease| lease.name != name)
     }
 
-    /// The file with a lease has another name.
+    /// Changes the name of a lease after a rename of its file.
     pub fn rename_lease(&mut self, id: LeaseId, name: String) {
         if let Some(lease) = self.leases.get_mut(&id) {
             lease.name = name;
         }
     }
 
-    /// The file of each open that shares in a lease.
+    /// Returns the file of each open of a lease.
     #[must_use]
     pub fn files_of_lease(&self, id: LeaseId) -> &[FileKey] {
         self.leases.get(&id).map_or(&[], |lease| &lease.files)
     }
 
-    /// The connection of a durable open is gone. Whether the open stays; if not, it is to be
-    /// closed.
+    /// Disconnects a durable open after the loss of its connection. Returns whether the open stays;
+    /// if not, the caller must close it.
     pub fn disconnect(&mut self, identity: FileIdentity, volatile: u64, position: u64) -> bool {
         let (id, now, file) = (self.open_id(volatile), self.now, key(identity));
         let stays = self.change(file, |record, look| {
@@ -521,7 +521,8 @@ impl Files {
         if self.records.put_disconnected(&at, until).is_ok() {
             return true;
         }
-        // Nobody would end it when its time is up. A record that cannot be changed cannot be closed.
+        // Nothing would end the open at its timeout, so it must be closed now. If the record cannot
+        // be changed, the open cannot be closed either.
         let _ = self.change(file, |record, look| {
             let is_there = record.take_up(at.persistent, id, look).is_some();
             ((), is_there)
@@ -529,10 +530,10 @@ impl Files {
         false
     }
 
-    /// A client is back: gives it its open.
+    /// Gives a reconnected client its open.
     ///
     /// # Errors
-    /// If it is not there any more, or the record cannot be read.
+    /// If the open is gone, or the record cannot be read.
     pub fn take_up(
         &mut self,
         file: FileKey,
@@ -544,7 +545,7 @@ impl Files {
     ) -> Result<TakenUp, Reject> {
         let id = self.open_id(volatile);
         let taken = self.change(file, |record, look| {
-            // A new file with the number of the one that was open is not that one.
+            // The file may be a new one with the old one's number.
             let is_other =
                 |it: &OpenEntry| it.facts.persistent == persistent && it.facts.link != link;
             if record.opens.iter().any(is_other) {
@@ -567,14 +568,14 @@ impl Files {
         Ok(taken)
     }
 
-    /// Forgets opens that are disconnected no more.
+    /// Removes opens from the table of disconnected ones.
     pub fn forget_disconnected(&mut self, file: FileKey, opens: &[OpenEntry]) {
         for open in opens {
             self.records.remove_disconnected(&Disconnected::of(open, file));
         }
     }
 
-    /// The disconnected open that a client's CreateGuid names, by its persistent id.
+    /// Finds the disconnected open with a client's CreateGuid. Returns its persistent id.
     ///
     /// # Errors
     /// If its record cannot be read.
@@ -592,8 +593,8 @@ impl Files {
         Ok(is_there.then_some(persistent))
     }
 
-    /// Where a durable open is. One whose worker has just died may not be noted yet: then all
-    /// files are searched, once.
+    /// Finds the file of a durable open. An open whose worker has just died may be missing in the
+    /// table: then all files are searched once.
     ///
     /// # Errors
     /// If the records cannot be read.
@@ -613,7 +614,7 @@ impl Files {
         Ok(found)
     }
 
-    /// Has opens of a file closed by their workers; what is disconnected goes at once.
+    /// Has the workers close opens of a file. Disconnected opens are removed at once.
     ///
     /// # Errors
     /// If the record cannot be read or kept.
@@ -634,7 +635,7 @@ impl Files {
         Ok(())
     }
 
-    /// All files with an open that `wanted` picks.
+    /// Returns all files with an open that `wanted` selects.
     ///
     /// # Errors
     /// If the records cannot be read.

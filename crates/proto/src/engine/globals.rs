@@ -1,4 +1,4 @@
-//! What belongs to no connection, session or open, and what leaves the server.
+//! State beyond connections, sessions and opens, and the queues of the worker.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -29,78 +29,78 @@ use crate::model::reject::Disconnect;
 use crate::model::request_id::RequestId;
 use crate::model::settings::ServerSettings;
 
-/// What belongs to no connection, session or open.
+/// State beyond connections, sessions and opens.
 #[derive(Debug)]
 pub struct Globals {
-    /// What the administrator decided.
+    /// Settings of the administrator for the protocol.
     pub settings: Arc<ServerSettings>,
     /// The files that are open anywhere.
     pub files: Files,
     /// Breaks on their way to the client.
     pub breaks: BreakNotifications,
-    /// What the client makes this worker hold in memory.
+    /// Account of the client's memory in this worker.
     pub memory: MemoryAccount,
-    /// The pipes that it has open.
+    /// Number of the client's open pipes.
     pub pipes: Pipes,
-    /// Buffers for answers to READ.
+    /// Buffers for responses to READ.
     pub buffers: BufferPool,
-    /// Requests that are over a limit of their classes, or wait for their turn at the storage.
+    /// Requests delayed by a limit of their classes, or until their turn at the storage.
     pub gate: qos::Gate<RequestId>,
-    /// Logons that failed.
+    /// Counts of failed logons of all workers.
     pub(crate) logon_throttle: LogonThrottle,
-    /// Address of the last refused logon that was not told, because too many came.
+    /// Address of the last refused logon without a line in the log, because there were too many.
     pub refused_untold: Option<SocketAddr>,
-    /// Where unguessable bytes come from.
+    /// Source of unguessable bytes for keys, nonces and ids.
     pub entropy: Entropy,
-    /// What is to be done in the world.
+    /// Work for the worker, and for the end of the current handler.
     pub outbox: Outbox,
-    /// Counts opens, for their ids.
+    /// Number of opens so far, for their ids.
     pub open_count: u64,
-    /// Opens by what their clients call them, the latest of each name.
+    /// Opens by the names of their CREATEs, the latest of each name.
     pub create_names: HashMap<CreateName, u64>,
-    /// Tells this worker's persistent ids from those of others.
+    /// Distinguishes this worker's persistent ids from those of others.
     pub file_id_base: u64,
-    /// Opens with a watch, by volatile id: what CHANGE_NOTIFY costs a server in which nobody asks
-    /// for it is to see that this is empty.
+    /// Opens with a watch, by volatile id. Without any watch, a change costs no more than a look at
+    /// this empty list.
     pub watchers: Vec<u64>,
     /// Directories that users of watches may enter.
     pub passages: Passages,
-    /// The client is Apple's, and was told that listings are in its form.
+    /// True if an Apple client was told that listings have its format.
     pub apple_listings: bool,
     /// The highest logon over all connections, as the supervisor knows it.
     pub logon: Logon,
-    /// Somebody watches a directory through another worker.
+    /// True if another worker has a watch.
     pub is_watched_elsewhere: bool,
-    /// Where the time of requests is kept; it looks at the clock, and says nothing of it here.
+    /// Tracer of the requests' times. It reads a clock, but the engine never sees the time.
     pub trace: Tracer,
-    /// Where the roots of shares are on the host. A root that is used again is entered again, so
-    /// there are never more than the store has roots.
+    /// Paths of the shares' roots on the host. A reused root is entered again, so there are never
+    /// more than the store has roots.
     pub folders: HashMap<RootId, ObjectPath>,
 }
 
-/// What is to be done in the world, and in this server once a handler has returned.
+/// Queues for the worker, and for this server at the end of a handler.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// Questions, with the request that waits for the answer, if one does.
+    /// Requests to the worker, each with the id of the request that waits for a reply, if any.
     pub effects: VecDeque<(Option<RequestId>, Effect)>,
-    /// Frames.
+    /// Frames to send, with their connections.
     pub transmits: VecDeque<Transmit>,
-    /// Changes for the tables.
+    /// Changes to report to the tables.
     pub notices: VecDeque<Notice>,
-    /// Connections to end.
+    /// Connections to end, with the reasons.
     pub closes: VecDeque<(ConnectionId, Disconnect)>,
     /// Suspended requests whose reason to wait may be gone.
     pub wakes: VecDeque<RequestId>,
-    /// Opens that were closed: whoever is suspended on them is woken.
+    /// Closed opens, whose suspended requests must be woken.
     pub closed_opens: Vec<u64>,
-    /// Changes that watchers may want to know of.
+    /// Changes for watches, here and elsewhere.
     pub changes: Vec<HostChange>,
-    /// Sessions that end once the response to it is signed.
+    /// Sessions that end once the response to their LOGOFF is signed.
     pub ended_sessions: Vec<u64>,
 }
 
 impl Globals {
-    /// What there is before anybody has come.
+    /// Begins without any connection, session or open.
     pub(crate) fn new(
         settings: Arc<ServerSettings>,
         mut entropy: Entropy,
@@ -133,22 +133,21 @@ impl Globals {
         }
     }
 
-    /// The client may take as much memory as one may over whose connections a user has logged on,
-    /// or none.
+    /// Sets the memory limit of a client with a logged-on user, or without.
     pub(crate) fn limit_memory(&self, has_user: bool) {
         let Self { settings, memory, .. } = self;
         let limit = if has_user { settings.client_memory_max } else { settings.guest_memory_max };
         memory.set_limit(limit);
     }
 
-    /// An id for a new open. Never given twice: a client that keeps an old one must not meet
-    /// another file with it.
+    /// Returns an id for a new open. Ids are never reused: a client that keeps an old one must not
+    /// reach another file with it.
     pub(crate) fn allocate_file_id(&mut self) -> FileId {
         self.open_count += 1;
         FileId { persistent: self.file_id_base | self.open_count, volatile: self.open_count }
     }
 
-    /// Counts what became of a logon, for whoever traces this worker or looks at the server.
+    /// Counts the outcome of a logon, for traces of this worker and for the server's metrics.
     pub(crate) fn count_logon(&self, outcome: LogonOutcome) {
         self.trace.logon(outcome);
         self.logon_throttle.count(outcome);
@@ -161,7 +160,7 @@ impl Globals {
         }
     }
 
-    /// Notes that data was written to what is open, if anybody watches.
+    /// Queues a change for a write to an open, if there is any watch.
     #[inline]
     pub(crate) fn report_written(&mut self, open: &Open) {
         if self.is_watched()

@@ -21,12 +21,12 @@ const STRANGERS_MAX: usize = 4;
 
 impl Server {
     /// Makes room for a connection from `client` that another worker offers, while `coming` others
-    /// are on their way here. True if there is room: the oldest connection without a user may have
-    /// ended for it.
+    /// are being handed over. Returns whether there is room: the oldest connection without a user
+    /// may have been ended for it.
     pub fn handle_newcomer(&mut self, now: Now, client: IpAddr, coming: usize) -> bool {
         let waiting = self.connections.values().filter(|it| !has_user(it));
         if !self.connections.values().any(has_user) {
-            // The newcomer may be the user among strangers: a worker of its own serves it better.
+            // The new client may be the user among strangers: a worker of its own serves it better.
             let is_strange = !self.connections.values().any(|it| is_from(it, client));
             let joins_strangers = is_strange && !self.connections.is_empty();
             return !joins_strangers && waiting.count() + coming < CHANNELS_MAX;
@@ -37,9 +37,9 @@ impl Server {
         waiting.filter(|it| !self.has_user_at(it.client.ip())).count() + coming < STRANGERS_MAX
     }
 
-    /// Ends a connection over which no user has logged on, so that another has its place: the
-    /// oldest one without any session, or else with sessions of guests and nobody in particular
-    /// only. True if there was one.
+    /// Ends a connection over which no user has logged on, to make room for another: the oldest one
+    /// without any session, or else with sessions of guests and anonymous users only. Returns
+    /// whether there was one.
     pub fn handle_crowd(&mut self, now: Now) -> bool {
         self.globals.files.set_now(now.monotonic);
         let others = self.connections.iter().filter(|(_, it)| !has_user(it));
@@ -50,7 +50,7 @@ impl Server {
         true
     }
 
-    /// A SESSION_SETUP has succeeded: a session was set up, authenticated anew, or bound.
+    /// Handles a successful SESSION_SETUP: a session was set up, authenticated anew, or bound.
     pub(crate) fn logged_on(&mut self, incoming: &Incoming, session_id: u64) {
         let id = incoming.connection;
         // Guests and anonymous users have no keys.
@@ -66,7 +66,7 @@ impl Server {
         self.tell_logon();
     }
 
-    /// Ends connections of guests from addresses that no user of this worker comes from.
+    /// Ends connections of guests from addresses without a user of this worker.
     fn part_from_guests(&mut self) {
         if !self.connections.values().any(has_user) {
             return;
@@ -85,7 +85,7 @@ impl Server {
         self.connections.values().any(|it| has_user(it) && is_from(it, address))
     }
 
-    /// Ends a connection that has not come far enough in its time.
+    /// Ends a connection that has missed the deadline of its logon.
     pub(crate) fn look_at_progress(&mut self, now: Now, id: ConnectionId) {
         let sessions = self.sessions.values().filter(|session| session.channel(id).is_some());
         let mut trees = sessions.flat_map(|session| session.tree_connects.values());

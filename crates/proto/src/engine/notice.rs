@@ -1,4 +1,4 @@
-//! What the tables of the server should know of this worker's state.
+//! Changes of this worker's state for the tables of the server.
 
 use std::net::SocketAddr;
 
@@ -10,131 +10,121 @@ use wire::Dialect;
 use crate::model::logon::Logon;
 use crate::model::reject::Reject;
 
-/// One change. Fields name what `choro status` shows.
+/// One change. Fields have the names that `choro status` shows.
 #[derive(Clone, Debug)]
 pub enum Notice {
-    /// This client changed something, and somebody watches through another worker.
+    /// This client made changes, and another worker has a watch.
     Changed(Vec<HostChange>),
     /// A connection negotiated a dialect.
     ConnectionNegotiated {
-        /// The client.
+        /// ClientGuid of the connection's client.
         client_guid: Guid,
-        /// Where it is.
+        /// Address and port of the client.
         client: SocketAddr,
-        /// Which address it came to.
+        /// Local address that the client connected to.
         server: SocketAddr,
-        /// What was negotiated.
+        /// Dialect agreed upon in NEGOTIATE.
         dialect: Dialect,
         /// `crypto::SigningAlgorithm` as its id of [MS-SMB2] 2.2.3.1.7.
         signing_algorithm: u16,
         /// Cipher as its id of [MS-SMB2] 2.2.3.1.2; 0 for none.
         cipher: u16,
     },
-    /// A connection has ended.
+    /// A connection with a dialect has ended.
     ConnectionClosed {
-        /// Whose it was.
+        /// ClientGuid of the connection's client.
         client_guid: Guid,
-        /// Where the client was.
+        /// Address and port of the client.
         client: SocketAddr,
     },
     /// The highest logon over the connections of this worker has changed.
     LogonChanged(Logon),
     /// A session was set up.
     SessionOpened(Box<SessionOpened>),
-    /// A session has ended.
-    SessionClosed {
-        /// Which.
-        session_id: u64,
-    },
-    /// A share was connected.
+    /// A session that was set up has ended.
+    SessionClosed { session_id: u64 },
+    /// A session was connected to a share.
     TreeConnected {
-        /// The session.
         session_id: u64,
-        /// The tree connect.
         tree_id: u32,
-        /// The share.
+        /// Name of the share as configured.
         share: String,
-        /// Whether it must be encrypted.
+        /// True if requests must be encrypted.
         encrypted: bool,
-        /// Whether it may only be read.
+        /// True if the share is read-only for this user.
         read_only: bool,
     },
-    /// A share was disconnected.
-    TreeDisconnected {
-        /// The session.
-        session_id: u64,
-        /// The tree connect.
-        tree_id: u32,
-    },
-    /// A logon was refused.
+    /// A session was disconnected from a share.
+    TreeDisconnected { session_id: u64, tree_id: u32 },
+    /// A logon failed or was refused.
     LogonRefused(Box<LogonRefused>),
     /// A directory is not watched any more.
     Unwatched {
-        /// The open's volatile id.
+        /// Volatile id of the watching open.
         volatile: u64,
     },
-    /// A directory is watched, or is called otherwise than before.
+    /// A watch has begun, or its directory has a new path.
     Watched(Box<WatchedDirectory>),
 }
 
-/// A session as the tables know it.
+/// A session, with the fields of the tables.
 #[derive(Clone, Debug)]
 pub struct SessionOpened {
-    /// Its id.
     pub session_id: u64,
-    /// The user.
+    /// Name of the user as configured.
     pub user: String,
-    /// The user's domain.
+    /// Domain or workgroup of the user.
     pub domain: String,
-    /// The user's SID.
+    /// SID of the user as text.
     pub sid: String,
-    /// Where the client is.
+    /// Address and port of the client.
     pub client: SocketAddr,
-    /// What was negotiated.
+    /// Dialect of the session's first connection.
     pub dialect: Dialect,
-    /// Signing algorithm id.
+    /// Signing algorithm as its id of [MS-SMB2] 2.2.3.1.7.
     pub signing_algorithm: u16,
-    /// Signatures are insisted upon.
+    /// True if requests must be signed.
     pub signing_required: bool,
-    /// Cipher id; 0 for none.
+    /// Cipher as its id of [MS-SMB2] 2.2.3.1.2; 0 for none.
     pub cipher: u16,
-    /// Everything is encrypted.
+    /// True if all requests must be encrypted.
     pub encrypted: bool,
     /// The account of the session: a user's, the guests' or the anonymous one.
     pub outcome: LogonOutcome,
 }
 
-/// A logon that was refused.
+/// A logon that failed or was refused.
 #[derive(Clone, Debug)]
 pub struct LogonRefused {
-    /// Where the client is.
+    /// Address and port of the client.
     pub client: SocketAddr,
-    /// The user's name as the client gave it; empty if it had given none yet.
+    /// The user's name as the client gave it; empty before the client has given one.
     pub user: String,
     /// The domain as the client gave it.
     pub domain: String,
-    /// The service that the client meant, where it is none of this server's.
+    /// Service name of the client, if it is none of this server's.
     pub target_name: Option<String>,
-    /// Why.
+    /// Reason of the refusal, for the log.
     pub reject: Reject,
     /// Number of logons from this address, to all workers, that were refused without a notice since
-    /// the last one about it: too many came.
+    /// the last one about it, because there were too many.
     pub untold: u64,
 }
 
-/// A directory for whose changes a client asks.
+/// A directory that a client watches.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct WatchedDirectory {
-    /// The open's volatile id.
+    /// Volatile id of the watching open.
     pub volatile: u64,
     /// The directory, from the root of the host's file system.
     pub path: ObjectPath,
-    /// Identity of the directory: its path may lead elsewhere when somebody follows it.
+    /// Identity of the directory: its path may lead elsewhere by the time another process resolves
+    /// it.
     pub identity: FileIdentity,
-    /// What lies deeper counts, too.
+    /// True to include all directories below.
     pub recursive: bool,
-    /// Which changes count: [MS-SMB2] 2.2.35.
+    /// Kinds of changes to report: [MS-SMB2] 2.2.35.
     pub filter: u32,
-    /// Changes that other programs of this host make count.
+    /// True to include changes by other programs of this host.
     pub kernel: bool,
 }

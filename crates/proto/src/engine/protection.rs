@@ -1,8 +1,8 @@
 //! Cryptography of large frames, apart from all state.
 //!
-//! To seal a megabyte takes as long as to serve a hundred small requests, and needs a key and the
-//! bytes, nothing else. So the engine only says what is due: whoever moves the bytes of a connection
-//! does it, on whatever thread that is. Small frames are done at once.
+//! Encrypting a megabyte takes as long as serving a hundred small requests, and needs only a key
+//! and the bytes. So the engine only returns the task, and the owner of the connection's bytes
+//! performs it on any thread. Small frames are handled at once.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,28 +13,28 @@ use wire::{Command, Header};
 use crate::model::connection::ConnectionId;
 use crate::model::session::Session;
 
-/// Bytes of a frame from which on its protection is left to whoever sends it. Below it a frame is
-/// done sooner than handed on.
+/// Length of the smallest frame whose protection is left to its sender, in bytes. Smaller frames
+/// take less time than handing them over.
 pub(crate) const DEFERRED_LEN_MIN: usize = 16 * 1024;
 
-/// What has to be done to a frame before it leaves.
+/// Task on a frame before it is sent.
 #[derive(Debug)]
 pub enum Protection {
     /// [MS-SMB2] 3.1.4.3 Encrypting the Message.
     Seal {
-        /// The session's key.
+        /// Encryption key of the session.
         key: Arc<TransformKey>,
-        /// Given to this frame and no other.
+        /// Nonce of this frame and no other.
         nonce: Nonce,
-        /// Whose key it is.
+        /// Id of the session with this key.
         session_id: u64,
     },
-    /// [MS-SMB2] 3.1.4.1 Signing an Outgoing Message: which bytes of the frame, with which key.
+    /// [MS-SMB2] 3.1.4.1 Signing an Outgoing Message: ranges of the frame, each with its key.
     Sign(Vec<(Range<usize>, Arc<SigningKey>)>),
 }
 
 impl Protection {
-    /// Does it, in place. `frame` begins with the transport's length.
+    /// Performs the task in place. `frame` begins with the transport's length.
     pub fn apply(self, frame: &mut [u8]) {
         match self {
             Self::Seal { key, nonce, session_id } => {
@@ -47,9 +47,9 @@ impl Protection {
     }
 }
 
-/// What opens the frames that come in over a connection, on whatever thread that is: the keys of its
-/// sessions. It holds for frames whose session is there when it is made; the engine judges by the
-/// keys it has when it is given the frame.
+/// Keys of a connection's sessions, to decrypt and verify its frames on any thread. They hold for
+/// frames of sessions that exist when it is made; the engine checks against its own keys when it
+/// gets the frame.
 #[derive(Debug, Default)]
 pub struct Opener(Vec<SessionKeys>);
 
@@ -60,7 +60,7 @@ struct SessionKeys {
     verify: Option<Arc<SigningKey>>,
 }
 
-/// How a frame is opened: see [`Opener::opening`].
+/// Task on a received frame: see [`Opener::opening`].
 #[derive(Debug)]
 pub enum Opening {
     /// [MS-SMB2] 3.3.5.2.1.1 Decrypting the Message.
@@ -80,15 +80,15 @@ pub(crate) enum Finding {
     Verified(Verified),
 }
 
-/// A key, and whether the frame was sealed with it; if so, it is plaintext now.
+/// A key, and whether it decrypted the frame, which is plaintext then.
 pub(crate) type Unsealed = (Arc<TransformKey>, Result<(), OpenError>);
 
-/// A key, and whether the frame is signed with it.
+/// A key, and whether it verified the frame's signature.
 pub(crate) type Verified = (Arc<SigningKey>, Result<(), BadSignature>);
 
 impl Opening {
-    /// Opens the frame in place, without the transport's length. It need not be authentic: that is
-    /// what the engine is told.
+    /// Decrypts or verifies the frame in place, without the transport's length. The engine gets the
+    /// result, even a negative one.
     #[must_use]
     pub fn open(self, frame: &mut [u8]) -> Opened {
         Opened(match self {
@@ -105,7 +105,7 @@ impl Opening {
 }
 
 impl Opener {
-    /// Takes the keys of those sessions that are bound to a connection.
+    /// Takes the keys of the sessions that are bound to a connection.
     pub(crate) fn new<'s>(
         connection: ConnectionId,
         sessions: impl Iterator<Item = &'s Session>,
@@ -119,14 +119,14 @@ impl Opener {
         Self(keys.collect())
     }
 
-    /// Whether a frame is signed or sealed in a way that it can open.
+    /// Returns whether this can decrypt or verify a frame.
     #[must_use]
     pub fn can_open(&self, frame: &[u8]) -> bool {
         self.opening(frame).is_some()
     }
 
-    /// How to open a frame that begins like this. Nothing where it need not be opened, or where only
-    /// [`Server::handle_frame`](crate::Server::handle_frame) can tell how.
+    /// Returns the task for a frame with this beginning. None if there is none, or if only
+    /// [`Server::handle_frame`](crate::Server::handle_frame) can tell.
     #[must_use]
     pub fn opening(&self, head: &[u8]) -> Option<Opening> {
         let keys_of = |session_id| self.0.iter().find(|keys| keys.session_id == session_id);
@@ -134,8 +134,8 @@ impl Opener {
             return Some(Opening::Unseal(Arc::clone(keys_of(session_id)?.unseal.as_ref()?)));
         }
         let header = Header::decode(head).ok()?;
-        // The others of a compound may be signed with other keys; and a SESSION_SETUP may be signed
-        // with one that is yet to be agreed on.
+        // The other requests of a compound may be signed with other keys; and a SESSION_SETUP may
+        // be signed with a key that does not exist yet.
         let is_alone = header.next_command == 0 && header.command != Command::SESSION_SETUP;
         let keys = keys_of(header.session_id).filter(|_| is_alone && header.is_signed())?;
         Some(Opening::Verify(Arc::clone(keys.verify.as_ref()?)))

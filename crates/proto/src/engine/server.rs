@@ -27,22 +27,24 @@ use crate::model::request_id::RequestId;
 use crate::model::session::Session;
 use crate::model::settings::ServerSettings;
 
-/// Bytes of a frame beyond its payload: headers, transform, a compound's further requests.
+/// Length of a frame beyond its payload in bytes: headers, transform, further requests of a
+/// compound.
 const FRAME_OVERHEAD_MAX: u32 = 0x1_0000;
 
-/// Bytes of a frame before a session exists. A NEGOTIATE or SESSION_SETUP is far smaller.
+/// Highest length of a frame before a session exists, in bytes. A NEGOTIATE or SESSION_SETUP is far
+/// smaller.
 const FRAME_BEFORE_SESSION_MAX: u32 = 0x2_0000;
 
-/// A connection that another worker passed on.
+/// A connection handed over by another worker.
 #[derive(Debug)]
 pub struct Passed {
     /// Address and port of the client.
     pub client: SocketAddr,
-    /// Which address it came to.
+    /// Local address that the client connected to.
     pub server: SocketAddr,
-    /// Its NEGOTIATE, the header included.
+    /// The NEGOTIATE with its header.
     pub message: BytesMut,
-    /// An SMB1 NEGOTIATE came before it.
+    /// True if it follows an SMB1 NEGOTIATE.
     pub after_smb1: bool,
 }
 
@@ -51,13 +53,13 @@ pub struct Passed {
 pub struct Server {
     /// `Server.ConnectionList`.
     pub(crate) connections: FxHashMap<ConnectionId, Connection>,
-    /// `Server.GlobalSessionTable`, as far as this client's sessions go.
+    /// `Server.GlobalSessionTable`, for the sessions of this client.
     pub(crate) sessions: FxHashMap<u64, Session>,
-    /// `Server.GlobalOpenTable`, as far as this client's opens go; by volatile id.
+    /// `Server.GlobalOpenTable`, for the opens of this client; by volatile id.
     pub(crate) opens: FxHashMap<u64, Open>,
     pub(crate) in_flight: FxHashMap<RequestId, InFlight>,
     pub(crate) globals: Globals,
-    /// Times at which connections without a user are looked at.
+    /// Deadlines of connections without a user.
     pub(crate) deadlines: FxHashMap<ConnectionId, Duration>,
     request_count: u64,
     connection_count: u32,
@@ -84,26 +86,26 @@ impl Server {
         }
     }
 
-    /// Keeps the time of requests from now on; by default nobody sees it. Sessions that are there already
-    /// go on being counted where they were.
+    /// Sets the tracer of the requests' times, which are not measured by default. Existing sessions
+    /// keep their counters.
     pub fn set_tracer(&mut self, trace: Tracer) {
         self.globals.files.set_tracer(trace);
         self.globals.trace = trace;
     }
 
-    /// Replaces the settings. What was negotiated stays.
+    /// Replaces the settings. The results of NEGOTIATE stay.
     pub fn handle_settings(&mut self, settings: Arc<ServerSettings>) {
         self.globals.settings = settings;
         self.limit_memory();
     }
 
-    /// The account of what the client makes this worker hold in memory.
+    /// Returns the account of the client's memory in this worker.
     #[must_use]
     pub fn memory(&self) -> &MemoryAccount {
         &self.globals.memory
     }
 
-    /// Gives the client the memory that is for its sessions.
+    /// Sets the client's memory limit according to its sessions.
     pub(crate) fn limit_memory(&self) {
         self.globals.limit_memory(self.sessions.values().any(Session::is_users));
     }
@@ -118,7 +120,7 @@ impl Server {
         (untold > 0).then_some((client, untold))
     }
 
-    /// A session of this worker, for another one that has to refuse to bind to it.
+    /// Returns a session of this worker, for another one that has to refuse a binding to it.
     #[must_use]
     pub fn lend_session(&self, session_id: u64) -> Option<LentSession> {
         let session = self.sessions.get(&session_id)?;
@@ -126,28 +128,30 @@ impl Server {
         Some(LentSession { dialect, cipher, signing_key: session.signing_key.clone()? })
     }
 
-    /// Returns what opens the frames of a connection, so that another thread can do it.
+    /// Returns the keys for a connection's frames, so that another thread can decrypt and verify
+    /// them.
     #[must_use]
     pub fn opener(&self, connection: ConnectionId) -> Opener {
         Opener::new(connection, self.sessions.values())
     }
 
-    /// The next question to the world, and the request that waits for its answer, if any.
+    /// Takes the next request to the worker, with the id of the request that waits for its reply,
+    /// if any.
     pub fn poll_effect(&mut self) -> Option<(Option<RequestId>, Effect)> {
         self.globals.outbox.effects.pop_front()
     }
 
-    /// The next frame to send.
+    /// Takes the next frame to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.globals.outbox.transmits.pop_front()
     }
 
-    /// The next change that the tables should know.
+    /// Takes the next change for the tables.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         self.globals.outbox.notices.pop_front()
     }
 
-    /// The next connection to end. It is forgotten already.
+    /// Takes the next connection to end, which is in no table any more.
     pub fn poll_close(&mut self) -> Option<(ConnectionId, Disconnect)> {
         self.globals.outbox.closes.pop_front()
     }
@@ -161,14 +165,14 @@ impl Server {
         [deadline, breaks, held, self.globals.buffers.next_timeout()].into_iter().flatten().min()
     }
 
-    /// The connection on which a request that waits is to be answered, if it is not lost.
+    /// Returns the connection for the response to a pending request, if it is not lost.
     #[must_use]
     pub fn connection_of(&self, request: RequestId) -> Option<ConnectionId> {
         self.in_flight.get(&request).map(|it| it.chain.connection)
     }
 
-    /// Bytes that a frame of this connection may have, the transport's length not counted. A
-    /// longer one must not be buffered: the connection has to go.
+    /// Returns the highest length of a frame of this connection in bytes, without the transport's
+    /// length. A longer one must not be buffered: the connection must end.
     #[must_use]
     pub fn frame_len_max(&self, connection: ConnectionId) -> u32 {
         let connection = self.connections.get(&connection);
@@ -181,8 +185,8 @@ impl Server {
         }
     }
 
-    /// The opens of files that this worker serves, by volatile id: what the files' records say of
-    /// it.
+    /// Returns the opens of files that this worker serves, by volatile id, for a comparison with
+    /// the files' records.
     pub fn file_opens(&self) -> impl Iterator<Item = (FileKey, u64)> {
         self.opens.values().filter_map(|open| match &open.target {
             Target::File(file) => Some((key(file.identity), open.file_id.volatile)),
@@ -190,13 +194,13 @@ impl Server {
         })
     }
 
-    /// The path of an open in its share, as clients write it, if it is one of a file.
+    /// Returns the path of a file's open in its share, as clients write it.
     #[must_use]
     pub fn path_of(&self, volatile: u64) -> Option<String> {
         Some(self.opens.get(&volatile)?.file().ok()?.path.to_windows())
     }
 
-    /// Whether nothing is left to serve.
+    /// Returns whether no connection and no request is left.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.connections.is_empty() && self.in_flight.is_empty()
@@ -212,7 +216,7 @@ impl Server {
         RequestId(self.request_count)
     }
 
-    /// The requests that are suspended on an open, in the order in which they came.
+    /// Returns the requests suspended on an open, in the order of their arrival.
     pub(crate) fn suspended_on(&self, volatile: u64) -> Vec<RequestId> {
         let mut ids: Vec<RequestId> = self
             .in_flight

@@ -1,4 +1,4 @@
-//! The end of connections, sessions, tree connects and opens, however it comes: [MS-SMB2] 3.3.7.1.
+//! The end of connections, sessions, tree connects and opens, for any reason: [MS-SMB2] 3.3.7.1.
 
 use arbitration::FileKey;
 use object::{ObjectOp, UserId};
@@ -15,19 +15,19 @@ use crate::model::open::{CreateName, Open, OpenFile, Target};
 use crate::model::reject::Disconnect;
 use crate::model::session::{Session, SessionState};
 
-/// What the store has to do for an open that is in no table any more.
+/// Work of the store for an open that is in no table any more.
 #[derive(Debug)]
 pub(crate) struct Retired {
-    /// On whose behalf.
+    /// User whose rights the kernel checks.
     pub user: UserId,
-    /// What.
+    /// Operation that closes the file.
     pub op: ObjectOp,
-    /// What is gone then, for the file's record.
+    /// Key and mark of a file that the operation deletes, for its record.
     pub deleted: Option<(FileKey, u64)>,
 }
 
 impl Server {
-    /// Ends a connection of our own accord; its transport is ended by who polls.
+    /// Ends a connection by the server's decision; the worker ends its transport after the poll.
     pub(crate) fn disconnect(&mut self, id: ConnectionId, reason: Disconnect) {
         if self.connections.contains_key(&id) {
             self.globals.outbox.closes.push_back((id, reason));
@@ -35,7 +35,7 @@ impl Server {
         }
     }
 
-    /// Takes a connection out of all tables, with what does not outlive it.
+    /// Removes a connection from all tables, with everything that does not survive it.
     pub(crate) fn forget_connection(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.remove(&id) else { return };
         self.deadlines.remove(&id);
@@ -75,7 +75,7 @@ impl Server {
 }
 
 impl Globals {
-    /// Closes all that a session has, and tells the tables.
+    /// Ends a session's tree connects, and reports its end to the tables.
     pub(crate) fn end_session(&mut self, session: &mut Session, opens: &mut FxHashMap<u64, Open>) {
         let tree_ids: Vec<u32> = session.tree_connects.keys().copied().collect();
         for tree_id in tree_ids {
@@ -88,7 +88,7 @@ impl Globals {
         session.state = SessionState::Ended;
     }
 
-    /// Closes all that a tree connect has, and tells the tables.
+    /// Closes a tree connect's opens, and reports its end to the tables.
     pub(crate) fn end_tree_connect(
         &mut self,
         session: &mut Session,
@@ -104,7 +104,7 @@ impl Globals {
             let open = opens.remove(&volatile).expect("listed above");
             self.retire_unasked(open);
         }
-        // Who waits for a file in it looks up, and finds it gone.
+        // Requests that wait for a file of it resume, and find the tree connect gone.
         let waiting = self.files.take_all_waiting();
         self.outbox.wakes.extend(waiting);
         if let Some(root) = tree.share.root {
@@ -113,7 +113,7 @@ impl Globals {
         self.outbox.notices.push_back(Notice::TreeDisconnected { session_id, tree_id });
     }
 
-    /// Takes an open out of all tables of this server, and says what the store has to do.
+    /// Removes an open from all tables of this server. Returns the work of the store.
     pub(crate) fn retire(&mut self, open: Open) -> Option<Retired> {
         let volatile = open.file_id.volatile;
         self.outbox.closed_opens.push(volatile);
@@ -124,7 +124,7 @@ impl Globals {
         }
         let mut unlink = self.files.close(file.identity, volatile, file.delete_on_close).unlink;
         if file.path.is_posix() && self.files.is_delete_pending(file.identity, file.link) {
-            // To POSIX a name goes at once, and what else has the file open keeps it.
+            // With POSIX semantics the name is removed at once, and other opens keep the file.
             unlink = Some(file.link);
         }
         if let Some(root) = open.share.root
@@ -141,7 +141,7 @@ impl Globals {
         if let (Some(_), Some(parent)) = (unlink, file.parent) {
             self.files.listing_changes(parent, file.parent_lease);
         }
-        // Not the stream that was open, but the file.
+        // The file is deleted with it, not only the open stream.
         let is_file_gone = unlink.is_some_and(|mark| mark != file.identity.stream);
         if let (Some(_), Some(root)) = (unlink, open.share.root) {
             self.report(|| Change {
@@ -161,7 +161,7 @@ impl Globals {
         Some(Retired { user: open.user, op, deleted })
     }
 
-    /// Closes what no request waits for.
+    /// Closes an open for which no request waits.
     pub(crate) fn retire_unasked(&mut self, open: Open) {
         let Some(Retired { user, op, deleted }) = self.retire(open) else { return };
         self.outbox.effects.push_back((None, Effect::Object { user, op }));
@@ -169,8 +169,8 @@ impl Globals {
         self.outbox.effects.extend(deleted.map(|effect| (None, effect)));
     }
 
-    /// The opens of a session that outlive it leave this worker: [MS-SMB2] 3.3.5.6, 3.3.7.1. What
-    /// is left of them is in the file's record.
+    /// Removes the durable opens of a session from this worker: [MS-SMB2] 3.3.5.6, 3.3.7.1. Their
+    /// state remains in the files' records.
     pub(crate) fn detach_durable(&mut self, session_id: u64, opens: &mut FxHashMap<u64, Open>) {
         let is_durable = |open: &Open| {
             open.session_id == session_id && open.file().is_ok_and(|file| file.durable.is_some())
@@ -197,7 +197,7 @@ impl Globals {
         }
     }
 
-    /// Whatever this server knows of an open beside the open itself and the file's record.
+    /// Removes everything about an open beside the open itself and the file's record.
     fn forget(&mut self, file: &OpenFile, volatile: u64) {
         self.forget_create_name(file.create_name, volatile);
         if file.watch.is_some() {

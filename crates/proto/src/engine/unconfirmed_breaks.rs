@@ -7,27 +7,27 @@ use bytes::BytesMut;
 
 use crate::model::connection::ConnectionId;
 
-/// Breaks of a worker that may have to be told again. Beyond it the oldest is forgotten that a
-/// client's transport has taken, and if none was taken, the new one is told once.
+/// Highest number of breaks kept for a repetition. Beyond it the oldest confirmed one is dropped,
+/// and if none is confirmed, the new one is sent only once.
 ///
-/// Each keeps some 200 bytes, for a second or so while the client answers; a client that makes more
-/// at once has as many oplocks broken by itself.
+/// Each takes some 200 bytes, for a second or so until the client's acknowledgment; only a client
+/// that breaks as many of its own oplocks can have more at once.
 pub const UNCONFIRMED_MAX: usize = 4_096;
 
-/// Names a frame of which the engine wants to know whether it was taken. Never given twice.
+/// Identifies a frame that needs a confirmation by the client's transport. Never reused.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ConfirmationId(pub u64);
 
 /// Holder of the oplock or lease that is broken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Holder {
-    /// The lease, whichever of the client's opens share in it.
+    /// The lease, with all its opens.
     Lease(LeaseId),
     /// The oplock of the open with this volatile id.
     Oplock(u64),
 }
 
-/// The breaks that may have to be told again, oldest first.
+/// The breaks that may have to be sent again, the oldest first.
 #[derive(Debug, Default)]
 pub struct BreakNotifications {
     told: Vec<Told>,
@@ -40,16 +40,16 @@ pub(crate) struct Told {
     pub(crate) id: ConfirmationId,
     pub(crate) connection: ConnectionId,
     pub(crate) holder: Holder,
-    /// The body behind its headroom: it is the same over every channel, but is sealed anew.
+    /// The body behind its headroom: the same over every channel, but encrypted anew.
     pub(crate) body: BytesMut,
-    /// The client's transport has it.
+    /// True once the client's transport has confirmed it.
     pub(crate) is_taken: bool,
-    /// When nobody waits for an answer any more.
+    /// Deadline of the client's acknowledgment.
     pub(crate) until: Duration,
 }
 
 impl BreakNotifications {
-    /// Returns a name for the next frame.
+    /// Returns an id for the next frame.
     pub(crate) fn next_id(&mut self) -> ConfirmationId {
         self.confirmation_count += 1;
         ConfirmationId(self.confirmation_count)
@@ -67,18 +67,18 @@ impl BreakNotifications {
         Some(id)
     }
 
-    /// The client's transport has it.
+    /// Marks a break that the client's transport has confirmed.
     pub(crate) fn confirm(&mut self, id: ConfirmationId) {
         let told = self.told.iter_mut().find(|it| it.id == id);
         told.into_iter().for_each(|it| it.is_taken = true);
     }
 
-    /// The client has answered, so it knows.
+    /// Drops the breaks that the client has acknowledged.
     pub(crate) fn acknowledged(&mut self, holder: Holder) {
         self.told.retain(|it| it.holder != holder);
     }
 
-    /// What was told over a connection and not answered.
+    /// Takes the breaks that were sent over a connection and not acknowledged.
     pub(crate) fn take_lost(&mut self, connection: ConnectionId, now: Duration) -> Vec<Told> {
         self.told.retain(|it| it.until > now);
         self.told.extract_if(.., |it| it.connection == connection).collect()

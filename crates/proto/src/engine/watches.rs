@@ -11,7 +11,7 @@ use crate::model::file_key;
 use crate::model::open::{Open, Target};
 use crate::model::passages::Passage;
 
-/// What others have to know of an open's watch.
+/// Makes the notice of an open's watch for other workers.
 pub(crate) fn announce(open: &Open) -> Option<Notice> {
     let Target::File(file) = &open.target else { return None };
     let watch = file.watch.as_ref()?;
@@ -25,7 +25,8 @@ pub(crate) fn announce(open: &Open) -> Option<Notice> {
     })))
 }
 
-/// Others know of a watch since some time. A watch that has only moved began earlier.
+/// Sets the time from which other workers know of a watch. A watch that has only moved keeps its
+/// earlier time.
 pub(crate) fn begun(server: &mut Server, at: Duration, volatile: u64) {
     let Some(open) = server.opens.get_mut(&volatile) else { return };
     if let Target::File(file) = &mut open.target
@@ -35,8 +36,7 @@ pub(crate) fn begun(server: &mut Server, at: Duration, volatile: u64) {
     }
 }
 
-/// Hands the changes that this client made to its watches and, if anybody watches elsewhere, to
-/// the world.
+/// Hands this client's changes to its watches and, if another worker has a watch, to the worker.
 pub(crate) fn deliver(server: &mut Server) {
     let changes = std::mem::take(&mut server.globals.outbox.changes);
     if changes.is_empty() {
@@ -50,9 +50,9 @@ pub(crate) fn deliver(server: &mut Server) {
     }
 }
 
-/// Hands a change to the watches, and wakes the oldest request of each watch that has something to
-/// tell; all requests, if the directory goes. With the time at which somebody else's change had
-/// happened, watches that began later hear nothing of it.
+/// Hands a change to the watches, and wakes the oldest request of each watch with changes to
+/// report; all requests, if the directory is removed. Watches that began after `at`, the time of
+/// another worker's change, do not get it.
 pub(crate) fn tell(server: &mut Server, change: &HostChange, at: Option<Duration>) {
     if change.is_directory {
         server.globals.passages.doubt();
@@ -99,8 +99,8 @@ pub(crate) fn traversed(server: &mut Server, passage: &Passage, may: Option<bool
     }
 }
 
-/// Permits changes of a watch as far as they are judged, wakes the oldest pending request if there
-/// are any, and asks the store about the other changes.
+/// Permits a watch's changes up to the first one without a verdict, wakes the oldest pending
+/// request if there are any, and asks the store about the others.
 fn judge(server: &mut Server, volatile: u64) {
     let open = server.opens.get_mut(&volatile).expect("a watch ends with its open");
     let (user, root) = (open.user, open.share.root);
