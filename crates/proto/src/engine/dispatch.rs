@@ -1,4 +1,4 @@
-//! The table of commands: adding one is a module in `command` and a line here.
+//! The table of commands: a new one needs a module in `command` and a line here.
 
 use object::Piped;
 use trace::Phase;
@@ -40,7 +40,7 @@ macro_rules! commands {
         $(const _: () =
             assert!(size_of::<<$name as Command>::Pending>() <= PENDING_COMMAND_BYTES);)*
 
-        /// Begins with a request. Says in `named` which open it names.
+        /// Begins to serve a request, and puts the open that it names into `named`.
         pub(crate) fn start(
             server: &mut Server,
             incoming: &Incoming,
@@ -50,7 +50,7 @@ macro_rules! commands {
             if let Some(answer) = smbtorture::force_unacked_timeout(server, incoming) {
                 return answer.map(Step::Done);
             }
-            // Decoding a body takes no longer than looking at the clock.
+            // Decoding a body takes no longer than reading the clock.
             incoming.trace.enter(Phase::Running);
             match incoming.header.command {
                 $(wire::Command::$code => start_one::<$name>(server, incoming, related, named),)*
@@ -61,7 +61,7 @@ macro_rules! commands {
             }
         }
 
-        /// Goes on with a request that waited.
+        /// Resumes a request that was pending.
         pub(crate) fn resume(
             server: &mut Server,
             incoming: &Incoming,
@@ -105,10 +105,11 @@ commands! {
     }
 }
 
-/// `related` is set in a related request: the FileId that the request before handed down.
+/// Begins a request of one command. `related` is set in a related request: the FileId of the
+/// previous request of the compound.
 ///
-/// Never a part of `start`, nor `resume_one` of `resume`: there all commands would have one place for
-/// their outcome, from which it is copied.
+/// Never inlined into `start`, nor `resume_one` into `resume`: all commands would then share one
+/// place for their outcome, from which it is copied.
 #[inline(never)]
 fn start_one<C: Command>(
     server: &mut Server,
@@ -140,7 +141,7 @@ fn resume_one<C: Command>(
         Ok(scope) => return C::resume(scope, incoming, pending.downcast(), reply),
         Err(reject) => reject,
     };
-    // What the request was about is gone: its session logged off, its open closed.
+    // The request's session, tree connect or open is gone.
     let abandoned = pending.abandon(Some(reply));
     server.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
     if let Some(response) = C::outlived().filter(|_| reject != Reject::NoSuchOpen) {

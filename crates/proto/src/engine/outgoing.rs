@@ -7,15 +7,15 @@ use wire::{Command, Header, header};
 
 use crate::engine::response::{HEADROOM, TRANSFORM, TRANSPORT};
 
-/// The responses to one frame, laid out behind one another.
+/// The responses to one frame, laid out one behind the other.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     /// Room for the transport's length and the transform header, then the messages.
     pub(crate) frame: BytesMut,
-    // Most frames have one.
+    // Most frames have one message.
     pub(crate) first: Option<Laid>,
     pub(crate) others: Vec<Laid>,
-    /// The end of the last message. Nothing can be laid behind it.
+    /// The end of the last message. No message can follow it.
     pub(crate) piped: Option<Piped>,
     pub(crate) answered: trace::Answered,
 }
@@ -30,11 +30,11 @@ pub(crate) struct Laid {
     pub(crate) wants_signature: bool,
 }
 
-/// Where the first message lies.
+/// Offset of the first message in the frame.
 const FIRST: usize = TRANSPORT + TRANSFORM;
 
 impl Outgoing {
-    /// Puts a response behind those that are there: [MS-SMB2] 3.3.4.1.3.
+    /// Appends a response to the frame: [MS-SMB2] 3.3.4.1.3.
     pub(crate) fn push(&mut self, header: Header, body: BytesMut, wants_signature: bool) {
         assert!(self.piped.is_none(), "what is piped ends a frame");
         debug_assert!(body.len() >= HEADROOM);
@@ -65,13 +65,13 @@ impl Outgoing {
         self.first.is_none()
     }
 
-    /// Returns the bytes that its messages take.
+    /// Returns the length of the frame in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.frame.len() + self.piped.as_ref().map_or(0, Piped::length)
     }
 
-    /// Whether one more response fits the length that a frame can have. One alone always does:
-    /// no maximum size comes near it.
+    /// Returns whether one more response fits the longest frame. A single one always does: every
+    /// maximum size is far below.
     pub(crate) fn has_room_for(&self, body: &BytesMut, piped: usize) -> bool {
         let header_and_body = body.len() - FIRST + piped;
         let end = self.frame.len().next_multiple_of(8) + header_and_body;

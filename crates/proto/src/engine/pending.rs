@@ -1,4 +1,4 @@
-//! Requests that wait: for the store, or suspended for something that may never come.
+//! Requests that wait: for the store, or suspended for an event that may never happen.
 
 use object::FileIdentity;
 use trace::Phase;
@@ -15,13 +15,13 @@ use crate::model::now::Now;
 use crate::model::reject::Reject;
 use crate::model::request_id::RequestId;
 
-/// Requests of a connection that may wait for something without an end.
+/// Highest number of requests of a connection that wait for an event without an end.
 ///
-/// Each keeps its message and takes a place in a wait list; no known client has more than a few.
+/// Each keeps its message and an entry of a wait list; no known client has more than a few.
 const ASYNC_COMMANDS_MAX: u32 = 512;
 
-/// Bytes of such a request, and of those behind it in its compound. A CREATE with all that fits its
-/// contexts has less; those that pay for more move data, and none of them waits so.
+/// Highest size of such a request with the rest of its compound, in bytes. A CREATE with the
+/// largest valid contexts is smaller; larger requests move data, and never wait like that.
 const SUSPENDED_BYTES_MAX: usize = 256 * 1024;
 
 impl Server {
@@ -85,7 +85,7 @@ impl Server {
         }
         if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
             open.channel_sequence.wait(id, &incoming.header);
-            // What a CLOSE has waited for does not keep it any more.
+            // The CLOSE no longer has to wait for this request.
             if is_suspended && open.is_closing && incoming.header.command != Command::CLOSE {
                 self.wake_suspended_on(file_id);
             }
@@ -105,7 +105,8 @@ impl Server {
         None
     }
 
-    /// The file whose contents the store is asked to change, and the open through which.
+    /// Returns the file whose contents the store is asked to change, and the volatile id of the
+    /// open.
     fn changed_by(&self, file_id: Option<FileId>, effect: &Effect) -> Option<(FileIdentity, u64)> {
         let Effect::Object { op, .. } = effect else { return None };
         let open = file_id.filter(|_| op.changes_contents())?;
@@ -113,9 +114,9 @@ impl Server {
         Some((file.identity, open.volatile))
     }
 
-    /// Has a request wait for something without an end, for as little memory as that takes: the
-    /// client has its credits back, and its frame may be much longer than what is left of it. It may
-    /// have been held before, and had its interim response then.
+    /// Suspends a request, in as little memory as possible: the client has its credits back, and
+    /// the frame may be much longer than the rest of it. The request may have been throttled
+    /// before, and have had its interim response then.
     fn suspend(
         &mut self,
         chain: &mut Chain,
@@ -131,20 +132,20 @@ impl Server {
             Some(async_id) => async_id,
             None => self.go_async(chain, incoming)?,
         };
-        // What was answered before has left.
+        // The earlier responses were sent.
         memory.set(chain.memory());
         Ok((async_id, memory))
     }
 
-    /// Sends what the chain has so far, and the interim response behind it.
+    /// Sends the responses that the chain has so far, and the interim response after them.
     pub(crate) fn go_async(
         &mut self,
         chain: &mut Chain,
         incoming: &Incoming,
     ) -> Result<u64, Reject> {
-        // A CREATE waits wherever it stands, and the rest of its compound with it, as in Windows:
-        // its client may not know how to give way before it has an answer. So does a CLOSE, which
-        // would leave its open behind.
+        // A CREATE waits at any position, and the rest of its compound with it, as in Windows: its
+        // client may be unable to acknowledge a break before it has a response. So does a CLOSE,
+        // which would leave its open behind.
         let waits_anywhere = matches!(incoming.header.command, Command::CREATE | Command::CLOSE);
         if !chain.messages.is_empty() && !waits_anywhere {
             return Err(Reject::AsyncInCompound);
@@ -159,10 +160,10 @@ impl Server {
         Ok(async_id)
     }
 
-    /// Goes on with a request that waited.
+    /// Resumes a request that was pending.
     pub(crate) fn go_on(&mut self, now: Now, id: RequestId, reply: Reply) {
         let Some(waiting) = self.in_flight.remove(&id) else {
-            return; // It was cancelled, and only a wake-up can come for it.
+            return; // It was canceled, and only a wake-up can come for it.
         };
         let InFlight { mut incoming, pending, chain, file_id, async_id, changed, .. } = waiting;
         incoming.now = now;
@@ -171,8 +172,8 @@ impl Server {
             self.give_back_unread(now, charged, &reply);
         }
         if let Some((identity, volatile)) = changed {
-            // Whoever read it meanwhile, and may keep what it read, has read what was there before.
-            // A record that cannot be read has nobody who could be told.
+            // Clients that read and cached the file meanwhile have the old contents. A record that
+            // cannot be read has no caching to break.
             let _ = self.globals.files.contents_changed(identity, volatile);
         }
         self.find_another_channel(&mut incoming);
@@ -186,10 +187,9 @@ impl Server {
         }
     }
 
-    /// A request is the client's, not its connection's: when that is gone, the request goes on over
-    /// another channel of its session, so that what it changes is changed once and wholly. Only its
-    /// response is lost. It cannot be sent over another channel, where its MessageId is that of
-    /// another request; the client hears of it by repeating the request.
+    /// Moves a request to another channel of its session, if its connection is gone, so that its
+    /// change is made once and completely. Only its response is lost: its MessageId means another
+    /// request on other channels. The client learns the result by repeating the request.
     fn find_another_channel(&self, incoming: &mut Incoming) {
         if self.connections.contains_key(&incoming.connection) || !incoming.may_be_repeated() {
             return;
@@ -200,7 +200,7 @@ impl Server {
         }
     }
 
-    /// A request that waited is over: [MS-SMB2] 3.3.5.2.10.
+    /// Ends a pending request for the channel sequence: [MS-SMB2] 3.3.5.2.10.
     pub(crate) fn end_request(&mut self, id: RequestId, file_id: Option<FileId>) {
         if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
             open.channel_sequence.end(id);
@@ -215,9 +215,9 @@ impl Server {
         self.globals.outbox.wakes.extend(waiting.into_iter().flatten());
     }
 
-    /// Ends requests of a connection that is gone which wait for something without an end, and
-    /// which the client can only ask for anew over another channel: what it cannot know of would
-    /// stand in its own way.
+    /// Ends the requests of a lost connection that wait for an event and that the client can only
+    /// send anew over another channel: a result that the client does not know of would conflict
+    /// with its own requests.
     pub(crate) fn forget_waits(&mut self, connection: ConnectionId) {
         let waits = |it: &InFlight| {
             it.chain.connection == connection && it.pending.ends_with_connection(it.is_suspended)
@@ -233,7 +233,7 @@ impl Server {
     }
 }
 
-/// What a request waits for that may never come.
+/// Returns the phase of a suspended request.
 fn suspension(incoming: &Incoming) -> Phase {
     match incoming.header.command {
         Command::CREATE | Command::SET_INFO => Phase::Break,

@@ -1,4 +1,4 @@
-//! Progress of a request that waits, kept by its command.
+//! State of a pending request, kept for its command.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -10,18 +10,18 @@ use object::FileIdentity;
 use crate::engine::effect::{Effect, Reply};
 use crate::model::reject::Reject;
 
-/// Bytes that a command may keep while its request waits, without those that it keeps elsewhere.
+/// Highest size of a command's state, in bytes, without memory on the heap.
 pub(crate) const PENDING_COMMAND_BYTES: usize = 128;
 
-/// What a command keeps while its request waits. `dispatch` hands it back to the command.
+/// State of a command while its request is pending. `dispatch` hands it back to the command.
 pub trait PendingCommand: Any + Debug {
-    /// The file for whose record to change a suspended request waits, if it does.
+    /// Returns the file whose record a suspended request waits for, if any.
     fn waits_for(&self) -> Option<FileKey> {
         None
     }
 
-    /// The file whose contents are being changed, and the open through which, if the request does
-    /// not name that.
+    /// Returns the file whose contents are being changed, and the volatile id of the open, if the
+    /// request does not name that.
     fn changes(&self) -> Option<(FileIdentity, u64)> {
         None
     }
@@ -32,25 +32,25 @@ pub trait PendingCommand: Any + Debug {
         false
     }
 
-    /// Gives up what is held, because the request was cancelled (no reply) or its scope was gone
-    /// when the reply came.
+    /// Releases the state's resources, because the request was canceled (no reply) or its scope was
+    /// gone when the reply came.
     fn abandon(self: Box<Self>, reply: Option<Reply>) -> Abandoned {
         drop(reply);
         Abandoned::default()
     }
 }
 
-/// Of commands that never wait.
+/// State of commands that never wait.
 impl PendingCommand for Infallible {}
 
 impl dyn PendingCommand {
-    /// Returns what is kept, if it is of this type.
+    /// Returns the state, if it has this type.
     pub(crate) fn downcast_ref<P: PendingCommand>(&self) -> Option<&P> {
         let any: &dyn Any = self;
         any.downcast_ref()
     }
 
-    /// Returns what is kept by a command whose requests keep this type.
+    /// Returns the state of a command whose requests have this type.
     ///
     /// # Panics
     /// If another command has made it: `dispatch` goes by the code in the request's header, which
@@ -61,11 +61,11 @@ impl dyn PendingCommand {
     }
 }
 
-/// How a request ends that cannot go on.
+/// End of a request that cannot be resumed.
 #[derive(Debug, Default)]
 pub struct Abandoned {
-    /// What must be undone in the world.
+    /// Effect that releases the request's resources.
     pub effect: Option<Effect>,
-    /// What the client is told; by default what made the request end.
+    /// Reason in the response; by default the reason for which the request ended.
     pub reject: Option<Reject>,
 }

@@ -33,7 +33,7 @@ impl Server {
         opened: Option<Opened>,
     ) -> Result<(), Disconnect> {
         if !self.connections.contains_key(&connection) {
-            return Ok(()); // It was closed while the frame was on its way here.
+            return Ok(()); // The connection was closed before the frame arrived.
         }
         let (unsealed, verified) = match opened.map(|opened| opened.0) {
             Some(Finding::Unsealed(it)) => (Some(it), None),
@@ -59,7 +59,7 @@ impl Server {
             let header = header.map_err(Disconnect::Malformed)?;
             self.admit(connection, &header)?;
             count += 1;
-            // What stands beside a NEGOTIATE that is admitted is another one.
+            // A NEGOTIATE is admitted once, so the compound has another one.
             if count > 1 && header.command == Command::NEGOTIATE {
                 return Err(Disconnect::NegotiatedTwice);
             }
@@ -78,15 +78,15 @@ impl Server {
             outgoing: Outgoing::default(),
             verified,
             frame_bytes,
-            // The first of them has begun.
+            // The first request's time is measured already.
             came: if count > 1 { self.globals.trace.came() } else { Came::default() },
         });
         self.run(chain, first, now);
         Ok(())
     }
 
-    /// [MS-SMB2] 3.3.5.2.1.1 Decrypting the Message, unless that was done with the key named by
-    /// `unsealed`. Leaves the plaintext in `frame`.
+    /// Decrypts a message ([MS-SMB2] 3.3.5.2.1.1), unless that was done with the key in `unsealed`.
+    /// Leaves the plaintext in `frame`.
     fn unseal(
         &mut self,
         connection: ConnectionId,
@@ -101,7 +101,7 @@ impl Server {
         match unsealed {
             None => sealing.open.open(frame).map(|_| ()),
             Some((key, result)) if Arc::ptr_eq(&key, &sealing.open) => result,
-            // The session that it was for is gone, and another has its id.
+            // The session of that key is gone, and another has its id.
             Some(_) => return Err(unknown),
         }
         .map_err(Disconnect::Sealed)?;
@@ -109,7 +109,7 @@ impl Server {
         Ok(session_id)
     }
 
-    /// What must hold for a header before anything is served: direction, NEGOTIATE first, and
+    /// Checks a header before any request of the frame is served: direction, NEGOTIATE first, and
     /// [MS-SMB2] 3.3.5.2.3 Verifying the Sequence Number.
     fn admit(&mut self, connection: ConnectionId, header: &Header) -> Result<(), Disconnect> {
         let connection = self.connections.get_mut(&connection).expect("looked up by the caller");
@@ -119,7 +119,7 @@ impl Server {
         if connection.negotiated.is_none() && header.command != Command::NEGOTIATE {
             return Err(Disconnect::NotNegotiated);
         }
-        // [MS-SMB2] 3.3.5.4: what was agreed on is agreed on.
+        // [MS-SMB2] 3.3.5.4: a connection negotiates only once.
         if connection.negotiated.is_some() && header.command == Command::NEGOTIATE {
             return Err(Disconnect::NegotiatedTwice);
         }
@@ -139,14 +139,14 @@ impl Server {
     pub(crate) fn run(&mut self, mut chain: Box<Chain>, mut first: trace::Request, now: Now) {
         while let Ok((header, length)) = compound::first(&chain.messages) {
             let (message, piped) = match chain.messages.len() {
-                // The rest of the frame needs no second name.
+                // Takes the whole buffer, without another reference to it.
                 whole if whole == length => {
                     (std::mem::take(&mut chain.messages), chain.piped.take())
                 }
                 _ => (chain.messages.split_to(length), None),
             };
             if !self.connections.contains_key(&chain.connection) {
-                return; // Nothing is begun for a connection that is gone.
+                return; // No request begins for a connection that is gone.
             }
             let id = self.next_request_id();
             let is_first = std::mem::take(&mut chain.is_first);
@@ -194,7 +194,7 @@ impl Server {
         self.transmit(connection, sealed, outgoing);
     }
 
-    /// Begins one request. The open that it names is handed down to those that follow.
+    /// Begins one request. The open that it names is passed on to the next ones.
     fn begin(
         &mut self,
         chain: &mut Chain,
@@ -211,7 +211,7 @@ impl Server {
             chain.credits_left.checked_sub(charge.into()).ok_or(Reject::CompoundTooLarge)?;
         let handed_down = chain.carried.file_id.take();
         if is_related && is_first {
-            // [MS-SMB2] 3.3.5.2.7.2: nothing came before it that it could be related to.
+            // [MS-SMB2] 3.3.5.2.7.2: no earlier request exists.
             return Err(Reject::FirstIsRelated);
         }
         if is_related {
@@ -220,7 +220,7 @@ impl Server {
         dispatch::start(self, incoming, None, &mut chain.carried.file_id)
     }
 
-    /// [MS-SMB2] 3.3.5.2.7.2 Handling Compounded Related Requests.
+    /// Begins a related request: [MS-SMB2] 3.3.5.2.7.2.
     fn start_related(
         &mut self,
         chain: &mut Chain,
@@ -234,14 +234,14 @@ impl Server {
         }
         let outcome = dispatch::start(self, incoming, Some(handed_down), named);
         if status.is_error() && matches!(outcome, Err(Reject::NoRelatedFileId)) {
-            // The request before should have made an open, and failed: this one fails alike.
+            // The previous request should have made an open, and failed: this one fails alike.
             return Err(Reject::Previous(status));
         }
         outcome
     }
 
-    /// Whether a CANCEL is the client's, as far as its session has that proven. There is no answer that
-    /// could say that it is not.
+    /// Returns whether a CANCEL is authentic, as far as its session demands. There is no response
+    /// that could report an error.
     fn is_authentic_cancel(
         &self,
         chain: &mut Chain,
@@ -255,7 +255,7 @@ impl Server {
             && self.verify_signature(incoming, &mut message, verified).is_ok()
     }
 
-    /// [MS-SMB2] 3.3.5.2.4 Verifying the Signature, unless that was done with the key named by
+    /// Verifies the signature ([MS-SMB2] 3.3.5.2.4), unless that was done with the key in
     /// `verified`.
     fn verify_signature(
         &self,
@@ -264,7 +264,7 @@ impl Server {
         verified: Option<Verified>,
     ) -> Result<(), Reject> {
         let header = &incoming.header;
-        // What came encrypted was authenticated by that.
+        // Encryption authenticates the message.
         if incoming.sealed {
             return Ok(());
         }
@@ -279,7 +279,7 @@ impl Server {
                 };
                 verified.map_err(|BadSignature| Reject::BadSignature)
             }
-            // It may be bound to a session by this very request, which then looks for the key itself.
+            // This request may bind the connection to a session, and then finds the key itself.
             (true, None, _) if header.command == Command::SESSION_SETUP => Ok(()),
             (true, None, None) if header.session_id != 0 => Err(Reject::NoSuchSession),
             (false, Some(_), Some(session)) if session.signing_required => {
@@ -294,7 +294,8 @@ impl Server {
     }
 }
 
-/// [MS-SMB2] 3.3.5.2.1.1: what is inside must be for the session whose key sealed it.
+/// Checks that encrypted messages are of the session whose key encrypted them: [MS-SMB2]
+/// 3.3.5.2.1.1.
 fn verify_sealed_session(
     headers: impl Iterator<Item = Header>,
     session_id: u64,

@@ -19,46 +19,46 @@ use crate::model::memory_account::Charge;
 use crate::model::now::Now;
 use crate::model::request_id::RequestId;
 
-/// What a command knows of the request it serves, beside its body.
+/// A request as its command gets it, beside the decoded body.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The request's name.
+    /// Id between the worker and the engine.
     pub id: RequestId,
-    /// Where it came from.
+    /// Connection that the request arrived on.
     pub connection: ConnectionId,
-    /// Its header; in a related request, with the ids of the one before it.
+    /// Its header; in a related request, with the ids of the previous one.
     pub header: Header,
     /// The whole message, header included. WRITE cuts its data out of it without a copy.
     pub message: Bytes,
-    /// The rest of the data of a WRITE, behind the message; until they are to be written.
+    /// The rest of the data of a WRITE, behind the message; until it is written.
     pub(crate) piped: RefCell<Option<Piped>>,
-    /// Whether it came encrypted.
+    /// True if the request was encrypted.
     pub sealed: bool,
-    /// When it was started or resumed.
+    /// Time of its start or of its last resume.
     pub now: Now,
-    /// Keeps its time.
+    /// Tracer of the request's time.
     pub trace: trace::Request,
-    /// The limits of its classes were asked: it is held, or has begun.
+    /// True once the limits of its classes were checked: it is delayed, or has begun.
     pub(crate) is_admitted: bool,
-    /// A READ that its classes were charged for.
+    /// Charge of a READ to its classes.
     pub(crate) charged: Option<Charged>,
 }
 
-/// What a READ was charged for, of which it may bring less.
+/// Charge of a READ, which may return less data.
 #[derive(Clone, Debug)]
 pub struct Charged {
     pub(crate) classes: qos::Classes,
     pub(crate) length: u32,
-    /// Bytes that its buffer had before.
+    /// Length of its buffer before the data, in bytes.
     pub(crate) room: usize,
 }
 
 impl Incoming {
-    /// Whether a client that has lost the response can ask for it again, over another channel of the
-    /// session: [MS-SMB2] 3.2.5.1.
+    /// Returns whether a client that has lost the response can send the request again, over another
+    /// channel of the session: [MS-SMB2] 3.2.5.1.
     ///
-    /// That makes it worth while to finish what was begun. A CREATE that names no CreateGuid would
-    /// only leave an open behind that nobody knows of.
+    /// Only such a request is worth finishing after the loss of its connection. A CREATE without a
+    /// CreateGuid would only leave an open behind that its client does not know of.
     pub(crate) fn may_be_repeated(&self) -> bool {
         match self.header.command {
             Command::CREATE => has_create_guid(&self.message),
@@ -78,69 +78,70 @@ fn has_create_guid(message: &[u8]) -> bool {
     matches!(found, Ok(Some(_)))
 }
 
-/// Credits that the requests of one frame may cost together.
+/// Highest number of credits that the requests of one frame may cost together.
 ///
-/// Their responses are held until the last one is there, and a credit stands for 64 KiB of them:
-/// so this bounds what one frame can make the server hold at 32 MiB. No client is known to put
-/// more than a few small requests into one.
+/// Their responses are kept until the last one exists, and a credit stands for 64 KiB of them: so
+/// this bounds the memory for one frame at 32 MiB. No client is known to put more than a few small
+/// requests into one.
 pub(crate) const FRAME_CREDITS_MAX: u32 = 512;
 
-/// A frame's requests that are not served yet, and the responses to those that are.
+/// The requests of a frame that are not served yet, and the responses to the others.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) connection: ConnectionId,
-    /// The session whose key encrypted the frame, if it was.
+    /// The session whose key encrypted the frame, if any.
     pub(crate) sealed: Option<u64>,
-    /// The messages that are left to do, as they came; each is sound.
+    /// The remaining messages, as received; each is well-formed.
     pub(crate) messages: BytesMut,
-    /// What follows the last of them, which is a WRITE's.
+    /// Data behind the last message, a WRITE.
     pub(crate) piped: Option<Piped>,
-    /// What the requests before handed down to related ones.
+    /// Ids that previous requests pass on to related ones.
     pub(crate) carried: Carried,
-    /// The frame had one request only, or the first of several was not served yet.
+    /// True until the first request of the frame is served.
     pub(crate) is_first: bool,
-    /// Credits that the rest of the frame may cost.
+    /// Number of credits that the rest of the frame may cost.
     pub(crate) credits_left: u32,
     /// Responses laid out so far.
     pub(crate) outgoing: Outgoing,
-    /// What is known already of the signature of the first message.
+    /// Result of an earlier check of the first message's signature.
     pub(crate) verified: Option<Verified>,
-    /// When the frame came.
+    /// Time of the frame's arrival.
     pub(crate) came: Came,
-    /// Bytes of memory that its requests keep of what was received. As long as one of them is
-    /// there, the whole frame is.
+    /// Memory of the received data that the chain's requests keep, in bytes. A single request keeps
+    /// the whole frame.
     pub(crate) frame_bytes: usize,
 }
 
-/// Bytes that a request takes which waits, without its message.
+/// Memory of a pending request without its message, in bytes.
 const REQUEST_BYTES: usize = size_of::<InFlight>()
     + size_of::<Incoming>()
     + size_of::<Chain>()
     + PENDING_COMMAND_BYTES
     + 512;
 
-/// Bytes of messages that are copied out of the frame for a request that may wait long. Those are
-/// received in buffers of up to [`RECEIVED_BYTES`], all of which a single message would keep.
+/// Highest size of messages that are copied out of the frame for a request that may wait long, in
+/// bytes. The buffers of up to [`RECEIVED_BYTES`] for such messages would otherwise stay for a
+/// single one.
 const COPIED_BYTES_MAX: usize = 16 * 1024;
 
-/// Bytes that are received at once: a message may keep as much beside its own frame.
+/// Size of a receive buffer in bytes: a message may keep as much beside its own frame.
 const RECEIVED_BYTES: usize = 68 * 1024;
 
 impl Chain {
-    /// Returns the bytes that it takes while one of its requests waits.
+    /// Returns the memory of the chain while one of its requests waits, in bytes.
     pub(crate) fn memory(&self) -> usize {
         REQUEST_BYTES + self.frame_bytes + self.outgoing.bytes()
     }
 
-    /// Takes the messages that are left out of the frame, and `incoming`, which goes before them,
-    /// so that the frame can be forgotten.
+    /// Copies the remaining messages out of the frame, and `incoming`, which precedes them, so that
+    /// the frame can be freed.
     pub(crate) fn copy_messages(&mut self, incoming: &mut Incoming) {
         incoming.message = Bytes::copy_from_slice(&incoming.message);
         self.messages = BytesMut::from(&self.messages[..]);
         self.frame_bytes = incoming.message.len() + self.messages.len();
     }
 
-    /// Makes do with little memory for a request that is held.
+    /// Reduces the memory of a request before it is delayed.
     pub(crate) fn hold(&mut self, incoming: &mut Incoming, effect: &mut Effect) {
         let length = incoming.message.len() + self.messages.len();
         if length > COPIED_BYTES_MAX {
@@ -167,20 +168,20 @@ pub(crate) struct Carried {
 /// A request that waits for a reply or a wake-up, with the rest of its frame.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    // Boxed, because they go from hand to hand.
+    // Boxed, because they are moved often.
     pub(crate) incoming: Box<Incoming>,
     pub(crate) pending: Box<dyn PendingCommand>,
     pub(crate) chain: Box<Chain>,
-    /// The file that `pending` is about, as the request named it.
+    /// Id of the open, as the request named it.
     pub(crate) file_id: Option<FileId>,
-    /// Set once an interim response went out.
+    /// Set once an interim response was sent.
     pub(crate) async_id: Option<u64>,
-    /// Waits for a wake-up rather than a reply.
+    /// True if it waits for a wake-up rather than a reply.
     pub(crate) is_suspended: bool,
-    /// What it will ask of the world when the limits of its classes let it.
+    /// Effect that a delayed request will emit once the limits of its classes permit.
     pub(crate) held: Option<Box<Effect>>,
-    /// The memory that it takes until this is dropped.
+    /// Memory charged for the request until this is dropped.
     pub(crate) _memory: Charge,
-    /// The file whose contents change meanwhile, and the open through which.
+    /// The file whose contents change meanwhile, and the volatile id of the open.
     pub(crate) changed: Option<(object::FileIdentity, u64)>,
 }

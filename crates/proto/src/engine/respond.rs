@@ -1,4 +1,4 @@
-//! Laying responses out, and sending them: [MS-SMB2] 3.3.4.1.
+//! Layout and sending of responses: [MS-SMB2] 3.3.4.1.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ impl Server {
         let is_protected =
             chain.sealed.is_some() || wants_signature(session, request, response.status);
         let response = if response.piped.is_some() && is_protected {
-            // What was read for nobody to look at would have to be looked at now: the session has come
-            // to insist on signatures since. To ask again helps.
+            // Piped data cannot be signed, and the session has begun to require signatures since.
+            // The client succeeds with a repetition.
             error_body(NtStatus::RETRY)
         } else {
             response
@@ -42,7 +42,7 @@ impl Server {
         let Response { status, buffer, piped, file_id, session_id, tree_id } = response;
         let session_id = session_id.unwrap_or(request.session_id);
         let tree_id = tree_id.unwrap_or(request.tree_id);
-        // A session that is none cannot be handed down: [MS-SMB2] 3.3.5.2.7.2.
+        // [MS-SMB2] 3.3.5.2.7.2: an unknown session is not passed on.
         let is_known = self.sessions.contains_key(&session_id);
         chain.carried.session_id = if is_known { session_id } else { 0 };
         chain.carried.tree_id = tree_id;
@@ -72,7 +72,7 @@ impl Server {
         incoming.trace.answer(status.0, open, &mut chain.outgoing.answered);
     }
 
-    /// The interim response of a request that will take its time: [MS-SMB2] 3.3.4.2.
+    /// Sends the interim response of a request that takes its time: [MS-SMB2] 3.3.4.2.
     pub(crate) fn respond_interim(
         &mut self,
         connection_id: ConnectionId,
@@ -90,12 +90,12 @@ impl Server {
         let header = response_header(request, status, credits, session_id, tree_id, Some(async_id));
         let mut outgoing = Outgoing::default();
         // Never signed: the nonce of AES-GMAC is the MessageId, which the final response has, too.
-        // Clients do not look ([MS-SMB2] 3.2.5.1.3).
+        // Clients do not verify it ([MS-SMB2] 3.2.5.1.3).
         outgoing.push(header, error_body(status).buffer, false);
         self.transmit(connection_id, sealed, outgoing);
     }
 
-    /// Sends what answers no request. It is never signed: [MS-SMB2] 3.3.4.6.
+    /// Sends a message that answers no request. It is never signed: [MS-SMB2] 3.3.4.6.
     pub(crate) fn notify(
         &mut self,
         (connection, sealed): (ConnectionId, Option<u64>),
@@ -108,7 +108,7 @@ impl Server {
         self.transmit_confirmed(connection, sealed, outgoing, confirmation);
     }
 
-    /// Signs, seals and queues a frame of responses, if it has any.
+    /// Signs, encrypts and queues a frame of responses, unless it is empty.
     pub(crate) fn transmit(
         &mut self,
         connection_id: ConnectionId,
@@ -154,7 +154,8 @@ impl Server {
                     None => {}
                 }
             }
-            // As it travels: with the signature that a response has while a connection is bound.
+            // Hashed as sent: with the signature that a response has while a connection is being
+            // bound.
             update_preauth(connection, laid, message);
         }
         let protection = match sealed {
@@ -163,7 +164,8 @@ impl Server {
                 (!signatures.is_empty()).then_some(Protection::Sign(signatures))
             }
             Some(session_id) => {
-                // The session may be gone when its last response is due; then nobody could read it.
+                // The session may be gone before its last response; then no client could decrypt
+                // that.
                 let sealing = self.sessions.get_mut(&session_id).and_then(|s| s.sealing.as_mut());
                 let Some(sealing) = sealing else { return };
                 let Ok(nonce) = sealing.nonces.advance() else {
@@ -209,13 +211,13 @@ fn response_header(
     tree_id: u32,
     async_id: Option<u64>,
 ) -> Header {
-    // [MS-SMB2] 3.3.4.1.3: a response to a related request says so, too.
+    // [MS-SMB2] 3.3.4.1.3: a response to a related request is marked as related, too.
     let mut kept = HeaderFlags::RELATED_OPERATIONS
         | HeaderFlags::REPLAY_OPERATION
         | HeaderFlags::PRIORITY_MASK;
     if status == NtStatus::USER_SESSION_DELETED {
-        // There may be no key to sign with, and clients know that. Those that insist on signatures
-        // still look for the flag before they believe it, so all servers repeat it.
+        // There may be no key to sign with, and clients know that. Those that require signatures
+        // still demand the flag, so all servers repeat it.
         kept |= HeaderFlags::SIGNED;
     }
     let kept = request.flags & kept;
@@ -234,8 +236,9 @@ fn response_header(
     }
 }
 
-/// [MS-SMB2] 3.3.4.1.1: a response is signed if its request was, or if the session insists; and
-/// the one that ends an authentication proves that the server has the key.
+/// Returns whether a response must be signed: [MS-SMB2] 3.3.4.1.1. It must if its request was
+/// signed, or if the session requires it; and the response that ends an authentication proves that
+/// the server has the key.
 fn wants_signature(session: Option<&Session>, request: &Header, status: NtStatus) -> bool {
     let ends_authentication = request.command == Command::SESSION_SETUP && status.is_success();
     request.is_signed()
@@ -243,8 +246,8 @@ fn wants_signature(session: Option<&Session>, request: &Header, status: NtStatus
         || session.is_some_and(|session| session.signing_required)
 }
 
-/// [MS-SMB2] 3.3.4.1.1: the channel's key. Until there is one, SESSION_SETUP is answered with the
-/// key of the session that the connection is to be bound to.
+/// Returns the channel's key: [MS-SMB2] 3.3.4.1.1. Until there is one, SESSION_SETUP is answered
+/// with the key of the session that the connection is being bound to.
 fn key_of<'a>(
     session: Option<&'a Session>,
     connection: &'a Connection,
@@ -260,8 +263,8 @@ fn key_of<'a>(
     }
 }
 
-/// [MS-SMB2] 3.3.5.4 and 3.3.5.5: what was negotiated is hashed into the keys. The response that
-/// ends an authentication is not, because it is signed with them already.
+/// Hashes the negotiation into the keys: [MS-SMB2] 3.3.5.4 and 3.3.5.5. The response that ends an
+/// authentication is not part of it, because it is signed with the keys already.
 #[inline(always)]
 fn update_preauth(connection: &mut Connection, laid: &Laid, message: &[u8]) {
     let is_3_1_1 =

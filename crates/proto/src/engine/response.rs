@@ -15,26 +15,26 @@ use crate::engine::unconfirmed_breaks::ConfirmationId;
 use crate::model::connection::ConnectionId;
 
 /// Room in front of every body: 4 bytes of the transport's length, 52 of a transform header, 64 of
-/// the SMB2 header. So a response is laid out once, and signed and sealed where it lies.
+/// the SMB2 header. So a response is laid out once, and signed and encrypted in place.
 pub const HEADROOM: usize = TRANSPORT + TRANSFORM + wire::header::SIZE;
 
-/// Bytes of the direct TCP transport's length: [MS-SMB2] 2.1.
+/// Length of the direct TCP transport's prefix in bytes: [MS-SMB2] 2.1.
 pub(crate) const TRANSPORT: usize = wire::frame::SIZE;
 
-/// Bytes of the transform header: [MS-SMB2] 2.2.41.
+/// Length of the transform header in bytes: [MS-SMB2] 2.2.41.
 pub(crate) const TRANSFORM: usize = TransformHeader::SIZE;
 
-// `crypto`, which seals and opens, has the same layout.
+// `crypto`, which encrypts and decrypts, has the same layout.
 const _: () = assert!(TRANSFORM == TransformKey::HEADER_LEN);
 
-/// How far a command got.
+/// Result of a command's step.
 ///
-/// It is the same for every command, so it is made where it goes to and not copied on the way.
+/// All commands share the type, so it is made at its destination and not copied on the way.
 #[derive(Debug)]
 pub enum Step {
-    /// The response is complete.
+    /// The request has this response.
     Done(Response),
-    /// Ask the world, keep what is pending, and come back through `resume` with the reply.
+    /// Emit the effect, keep the state, and resume with the reply.
     Wait(Effect, Box<dyn PendingCommand>),
     /// Wait for something that happens in this server, for as long as it takes: an interim
     /// response goes out ([MS-SMB2] 3.3.4.2), and `resume` is called with `Reply::Woken` whenever
@@ -43,13 +43,13 @@ pub enum Step {
 }
 
 impl Step {
-    /// [`Step::Wait`] with what one command keeps.
+    /// Makes a [`Step::Wait`] with the state of one command.
     #[inline(always)]
     pub(crate) fn wait(effect: Effect, pending: impl PendingCommand) -> Self {
         Self::Wait(effect, Box::new(pending))
     }
 
-    /// [`Step::Suspend`] with what one command keeps.
+    /// Makes a [`Step::Suspend`] with the state of one command.
     #[inline(always)]
     pub(crate) fn suspend(pending: impl PendingCommand) -> Self {
         Self::Suspend(Box::new(pending))
@@ -65,21 +65,21 @@ pub struct Response {
     pub buffer: BytesMut,
     /// The end of the body, which need not pass through memory.
     pub piped: Option<Piped>,
-    /// The open that was made or named, for the requests of the compound that follow.
+    /// The open that was made or named, for the following requests of the compound.
     pub file_id: Option<FileId>,
-    /// The session that was made, if one was.
+    /// Id of the session that was made, if any.
     pub session_id: Option<u64>,
-    /// The tree connect that was made, if one was.
+    /// Id of the tree connect that was made, if any.
     pub tree_id: Option<u32>,
 }
 
 impl Response {
-    /// A response of STATUS_SUCCESS.
+    /// Makes a response with STATUS_SUCCESS.
     pub fn new(body: &impl Encode) -> Self {
         Self::with_status(NtStatus::SUCCESS, body)
     }
 
-    /// A response of a status that carries a body.
+    /// Makes a response with a status that permits a body.
     pub fn with_status(status: NtStatus, body: &impl Encode) -> Self {
         let mut buffer = Vec::with_capacity(HEADROOM + 256);
         buffer.resize(HEADROOM, 0);
@@ -87,7 +87,7 @@ impl Response {
         Self::from_buffer(status, buffer_from_vec(buffer))
     }
 
-    /// A response whose body already lies behind its headroom.
+    /// Makes a response from a body behind its headroom.
     ///
     /// # Panics
     /// If the buffer is shorter than its headroom.
@@ -97,14 +97,14 @@ impl Response {
         Self { status, buffer, piped: None, file_id: None, session_id: None, tree_id: None }
     }
 
-    /// The same response, with the end of its body.
+    /// Adds the end of the body.
     #[must_use]
     pub(crate) fn ending_in(mut self, piped: Option<Piped>) -> Self {
         self.piped = piped;
         self
     }
 
-    /// The same response, naming the open for the rest of a compound.
+    /// Names the open for the rest of a compound.
     #[must_use]
     pub fn naming(mut self, file_id: FileId) -> Self {
         self.file_id = Some(file_id);
@@ -112,12 +112,12 @@ impl Response {
     }
 }
 
-/// The body of a response that carries no data: [MS-SMB2] 2.2.2.
+/// Makes a response without data: [MS-SMB2] 2.2.2.
 pub(crate) fn error_body(status: NtStatus) -> Response {
     Response::with_status(status, &ErrorResponse::default())
 }
 
-/// A `Vec` as `BytesMut` without copying it.
+/// Converts a `Vec` to `BytesMut` without a copy.
 pub(crate) fn buffer_from_vec(buffer: Vec<u8>) -> BytesMut {
     bytes::Bytes::from(buffer).try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]))
 }
@@ -125,20 +125,19 @@ pub(crate) fn buffer_from_vec(buffer: Vec<u8>) -> BytesMut {
 /// A frame to send, the transport's length included.
 #[derive(Debug)]
 pub struct Transmit {
-    /// Where to.
     pub connection: ConnectionId,
-    /// What, once it is protected.
+    /// The frame, complete once `protection` was applied.
     pub frame: BytesMut,
-    /// What follows it: the end of the frame, which is not protected then.
+    /// The end of the frame in a pipe, which is never protected.
     pub piped: Option<Piped>,
-    /// What has to be done to the frame before it leaves. Frames of one connection leave in the
-    /// order in which they came from the engine.
+    /// Task to perform before sending. Frames of one connection are sent in the order in which they
+    /// came from the engine.
     pub protection: Option<Protection>,
-    /// Set if the engine wants to know whether the client's transport has taken it: the answer is
-    /// [`Server::handle_confirmed`](crate::Server::handle_confirmed) with this, or
+    /// Set if the engine needs the confirmation of the client's transport: the worker calls
+    /// [`Server::handle_confirmed`](crate::Server::handle_confirmed) with it, or
     /// [`Server::handle_unconfirmed`](crate::Server::handle_unconfirmed).
     pub confirmation: Option<ConfirmationId>,
-    /// The requests that it answers: to be kept until the socket has taken it.
+    /// The requests with responses in it: to be kept until the frame was sent.
     pub answered: trace::Answered,
 }
 

@@ -1,4 +1,4 @@
-//! What a command may touch, resolved once before it runs.
+//! Objects that a command may access, looked up once before it runs.
 
 use rustc_hash::FxHashMap;
 use wire::{Command, FileId, Header};
@@ -41,60 +41,50 @@ pub trait Scope<'s>: Sized {
 /// No session is needed: NEGOTIATE, ECHO, SESSION_SETUP.
 #[derive(Debug)]
 pub struct InConnection<'s> {
-    /// The connection.
     pub connection: &'s mut Connection,
     /// All sessions of the client.
     pub sessions: &'s mut FxHashMap<u64, Session>,
-    /// Everything that belongs to no connection or session.
+    /// State beyond connections, sessions and opens.
     pub globals: &'s mut Globals,
 }
 
-/// A session is needed: LOGOFF, TREE_CONNECT.
+/// Scope with a session: LOGOFF, TREE_CONNECT.
 #[derive(Debug)]
 pub struct InSession<'s> {
-    /// The connection.
     pub connection: &'s mut Connection,
-    /// The session.
     pub session: &'s mut Session,
     /// All opens of the client.
     pub opens: &'s mut FxHashMap<u64, Open>,
-    /// The requests that wait.
+    /// The pending requests, by their ids.
     pub(crate) in_flight: &'s FxHashMap<RequestId, InFlight>,
-    /// Everything that belongs to no connection or session.
+    /// State beyond connections, sessions and opens.
     pub globals: &'s mut Globals,
 }
 
-/// A tree connect is needed: CREATE, TREE_DISCONNECT, and what touches several opens.
+/// Scope with a tree connect: CREATE, TREE_DISCONNECT, and commands that access several opens.
 #[derive(Debug)]
 pub struct InTree<'s> {
-    /// The connection.
     pub connection: &'s mut Connection,
-    /// The session.
     pub session: &'s Session,
-    /// The tree connect.
     pub tree: &'s TreeConnect,
     /// All opens of the client, by volatile id.
     pub opens: &'s mut FxHashMap<u64, Open>,
-    /// The open that the request names, if it names one; not looked up yet.
+    /// The open that the request names, if any; not looked up yet.
     pub file_id: Option<FileId>,
-    /// The requests that wait.
+    /// The pending requests, by their ids.
     pub(crate) in_flight: &'s FxHashMap<RequestId, InFlight>,
-    /// Everything that belongs to no connection or session.
+    /// State beyond connections, sessions and opens.
     pub globals: &'s mut Globals,
 }
 
-/// An open is needed: READ, WRITE, LOCK and the other commands with a FileId.
+/// Scope with an open: READ, WRITE, LOCK and the other commands with a FileId.
 #[derive(Debug)]
 pub struct InOpen<'s> {
-    /// The connection.
     pub connection: &'s mut Connection,
-    /// The session.
     pub session: &'s Session,
-    /// The tree connect.
     pub tree: &'s TreeConnect,
-    /// The open.
     pub open: &'s mut Open,
-    /// Everything that belongs to no connection or session.
+    /// State beyond connections, sessions and opens.
     pub globals: &'s mut Globals,
 }
 
@@ -151,7 +141,7 @@ impl<'s> Scope<'s> for InTree<'s> {
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
         let counts = counts_channels(self.connection, self.globals);
         match (counts && self.file_id.is_some()).then(|| self.open()) {
-            // Whether the open must be there is the command's to say.
+            // The command decides whether the open must exist.
             Some(Ok(open)) => open.channel_sequence.verify(&incoming.header),
             Some(Err(_)) | None => Ok(()),
         }
@@ -159,7 +149,7 @@ impl<'s> Scope<'s> for InTree<'s> {
 }
 
 impl<'s> InTree<'s> {
-    /// The open that the request names.
+    /// Returns the open that the request names.
     ///
     /// # Errors
     /// If there is none of this session and tree connect.
@@ -168,7 +158,7 @@ impl<'s> InTree<'s> {
         find_open(self.opens, self.file_id, session_id, self.tree.tree_id)
     }
 
-    /// The scope with the open that the request names looked up.
+    /// Looks up the open that the request names.
     ///
     /// # Errors
     /// If there is none of this session and tree connect.
@@ -200,8 +190,8 @@ impl<'s> Scope<'s> for InOpen<'s> {
     }
 }
 
-/// Where a request is counted that nothing was looked up for: with the tree connect or the session that it
-/// was sent to, if there is one.
+/// Returns the counters of a request without a scope: those of the tree connect or the session in
+/// its header, if there is one.
 #[cold]
 pub(crate) fn counted(sessions: &FxHashMap<u64, Session>, header: &Header) -> trace::PartyId {
     let session = sessions.get(&header.session_id);
@@ -210,12 +200,13 @@ pub(crate) fn counted(sessions: &FxHashMap<u64, Session>, header: &Header) -> tr
     counted.unwrap_or_default()
 }
 
-/// Before 3.0 there is nothing to count, and the field of the number is a status.
+/// Returns whether channel sequence numbers are verified. Before 3.0 the field of the number is a
+/// status.
 fn counts_channels(connection: &Connection, globals: &Globals) -> bool {
     connection.negotiated().is_smb3() && globals.settings.replay_detection
 }
 
-/// [MS-SMB2] 3.3.5.2.9 Verifying the Session.
+/// Verifies the session: [MS-SMB2] 3.3.5.2.9.
 fn verify_session(session: &Session, incoming: &Incoming) -> Result<(), Reject> {
     if session.channel(incoming.connection).is_none() {
         return Err(Reject::NoSuchSession);
@@ -234,7 +225,7 @@ fn verify_session(session: &Session, incoming: &Incoming) -> Result<(), Reject> 
     Ok(())
 }
 
-/// [MS-SMB2] 3.3.5.2.11 Verifying the Tree Connect.
+/// Verifies the tree connect: [MS-SMB2] 3.3.5.2.11.
 fn verify_tree_connect<'t>(
     session: &'t Session,
     incoming: &Incoming,
@@ -259,7 +250,7 @@ fn find_open(
         .filter(|open| open.file_id == file_id)
         .filter(|open| open.session_id == session_id && open.tree_id == tree_id)
         .ok_or(Reject::NoSuchOpen)?;
-    // The client has seen the response to its CREATE, and has no reason to ask again.
+    // The client has seen the response to its CREATE, and has no reason to replay it.
     open.end_replay();
     Ok(open)
 }

@@ -1,9 +1,10 @@
-//! Holding requests that are over a limit of their classes, or wait for their turn at the storage.
+//! Throttling: delays of requests over a limit of their classes, or until their turn at the
+//! storage.
 //!
-//! A request is held when it is about to ask the store for the first time: it has passed all checks
-//! and has done nothing yet. Whoever sent it may be told by an interim response, which gives it its
-//! credits back, so that the rest of the connection moves on; within the budget of [`qos::gate`].
-//! Who waits for a turn at a busy storage keeps them: that is how the client hears that it is busy.
+//! A request is delayed before its first operation of the store: it has passed all checks and has
+//! changed nothing yet. Its client may get an interim response, which returns the credits, so that
+//! other requests of the connection go on; within the budget of [`qos::gate`]. Requests that wait
+//! for their turn at a busy storage keep their credits, which slows their client down.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,12 +27,12 @@ use crate::model::now::Now;
 use crate::model::request_id::RequestId;
 use crate::model::session::Session;
 
-/// The time of the gate's slots, which all workers agree on.
+/// Converts to the time of the gate's slots, which is the same in all workers.
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).expect("five centuries fit")
 }
 
-/// What a READ is charged for.
+/// Returns the charge of a READ.
 fn charged(classes: &Classes, effect: &Effect) -> Option<Charged> {
     let Effect::Object { op: ObjectOp::Read { length, buffer, .. }, .. } = effect else {
         return None;
@@ -41,13 +42,13 @@ fn charged(classes: &Classes, effect: &Effect) -> Option<Charged> {
 }
 
 impl Server {
-    /// Gives the server the slots in which all workers count what classes have.
+    /// Gives the server the slots in which all workers count the use of classes.
     pub fn handle_slots(&mut self, slots: Box<dyn Slots>) {
         self.globals.gate = Gate::new(slots, self.globals.files.server());
     }
 
-    /// The classes have changed: asks anew which are those of each tree connect, by its user, where
-    /// the client is, and the share's name and root.
+    /// Determines the classes of each tree connect anew, by its user, the client's address, and the
+    /// share's name and root.
     pub fn handle_classes(
         &mut self,
         mut of: impl FnMut(&Account, SocketAddr, &str, Option<RootId>) -> Membership,
@@ -72,19 +73,19 @@ impl Server {
         }
     }
 
-    /// Whether the client has so much waiting that nothing more is to be received from it.
+    /// True if so many of the client's requests wait that no more must be received.
     #[must_use]
     pub fn holds_too_much(&self) -> bool {
         self.globals.gate.must_stop()
     }
 
-    /// Whether requests are held.
+    /// True if any request is delayed.
     #[must_use]
     pub fn is_holding(&self) -> bool {
         !self.globals.gate.is_empty()
     }
 
-    /// Has the world do what a request asks of it, or holds that back: then it is returned.
+    /// Emits the effect of a request, or returns it if the request must be delayed.
     pub(crate) fn ask(
         &mut self,
         chain: &mut Chain,
@@ -103,7 +104,8 @@ impl Server {
             if admission != Admission::Begins {
                 let interim = interim && admission == Admission::Waits;
                 if interim && async_id.is_none() && chain.messages.is_empty() {
-                    // Without one it waits all the same, and keeps its credits.
+                    // Without an interim response it is delayed all the same, and keeps its
+                    // credits.
                     *async_id = self.go_async(chain, incoming).ok();
                 }
                 incoming.trace.wait(Phase::Held);
@@ -117,7 +119,7 @@ impl Server {
         None
     }
 
-    /// The classes of a request, and what it takes of their limits.
+    /// Returns the classes of a request, and its cost for their limits.
     fn cost_of(
         &self,
         chain: &Chain,
@@ -126,7 +128,7 @@ impl Server {
         effect: &Effect,
     ) -> Option<(Classes, Cost)> {
         let Effect::Object { op, .. } = effect else { return None };
-        // What gives things back must not be kept waiting.
+        // A CLOSE is never delayed, because it frees resources.
         if incoming.header.command == Command::CLOSE {
             return None;
         }
@@ -152,7 +154,7 @@ impl Server {
         Some((classes, Cost { kind, bytes, kept }))
     }
 
-    /// Gives back what a READ was charged for and did not bring.
+    /// Returns the part of a READ's charge that exceeds its data.
     pub(crate) fn give_back_unread(&mut self, now: Now, charged: Charged, reply: &Reply) {
         let Charged { classes, length, room } = charged;
         let read = match reply {
@@ -167,8 +169,8 @@ impl Server {
         }
     }
 
-    /// What a connection may hold of credits, beside its own maximum: nothing more while its client
-    /// has too much waiting, and less while storage is saturated.
+    /// Returns the limit of a connection's credits beside its own maximum: no more while its client
+    /// has too many requests waiting, and fewer while storage is saturated.
     pub(crate) fn credits_limit(&self, now: Now) -> Option<u32> {
         let gate = &self.globals.gate;
         if gate.is_full() {
@@ -194,31 +196,31 @@ impl Server {
         }
     }
 
-    /// When the next request that is held may begin.
+    /// Returns the time at which the next delayed request may begin.
     pub(crate) fn next_release(&self) -> Option<Duration> {
         self.globals.gate.next_timeout().map(Duration::from_nanos)
     }
 
-    /// Lets those begin that may.
+    /// Begins the delayed requests that may.
     pub(crate) fn release(&mut self, now: Now) {
         while let Some(id) = self.globals.gate.release(nanoseconds(now.monotonic)) {
             self.begin_held(now, id);
         }
     }
 
-    /// A request that is held is not to be held any more: it was cancelled, or what it is about is
-    /// gone. Whether it was.
+    /// Removes a delayed request that was canceled or lost its open. Returns whether it was
+    /// delayed.
     pub(crate) fn forget_held(&mut self, now: Now, id: RequestId) -> bool {
         self.globals.gate.forget(nanoseconds(now.monotonic), id)
     }
 
-    /// What is held for an open that was closed ends at once: nobody waits any longer.
+    /// Ends the delayed requests of a closed open at once.
     pub(crate) fn end_held_on(&mut self, now: Now, volatile: u64) {
         self.end_held(now, |_, it| it.file_id.is_some_and(|id| id.volatile == volatile));
     }
 
-    /// As [`Self::end_held_on`], for what is held in tree connects that are gone. It must not reach
-    /// the store: the root that it names may be another share's by then.
+    /// Ends the delayed requests of ended tree connects, as [`Self::end_held_on`]. They must not
+    /// reach the store: their root may belong to another share by then.
     pub(crate) fn end_held_without_tree(&mut self, now: Now) {
         self.end_held(now, |server, it| {
             let header = &it.incoming.header;
@@ -227,7 +229,7 @@ impl Server {
         });
     }
 
-    /// Ends requests that are held as if the store had refused them.
+    /// Ends delayed requests as if the store had refused them.
     fn end_held(&mut self, now: Now, is_meant: impl Fn(&Self, &InFlight) -> bool) {
         if self.globals.gate.is_empty() {
             return;
@@ -239,19 +241,18 @@ impl Server {
         for id in ids {
             self.forget_held(now, id);
             let Some(waiting) = self.in_flight.get_mut(&id) else { continue };
-            // Nothing has happened, and what it was charged for was given back.
+            // Nothing was changed, and the charge was returned.
             (waiting.held, waiting.changed, waiting.incoming.charged) = (None, None, None);
             self.go_on(now, id, Reply::Object(Err(NtStatus::FILE_CLOSED)));
         }
     }
 
-    /// The storage is done with what a request asked of it, if it has asked: others may have its
-    /// place.
+    /// Gives a request's place at the storage to others, if it had one.
     pub(crate) fn end_at_storage(&mut self, now: Now, id: RequestId) {
         self.globals.gate.end(nanoseconds(now.monotonic), id);
     }
 
-    /// Lets those begin here whose turn it is, and has the workers of others told.
+    /// Begins the requests whose turn it is, and tells other workers of the turns of theirs.
     pub(crate) fn tell_turns(&mut self, now: Now) {
         let own = self.globals.files.server();
         while let Some(server) = self.globals.gate.poll_turn() {
@@ -276,7 +277,7 @@ impl Server {
         self.globals.outbox.effects.push_back((Some(id), *effect));
     }
 
-    /// A READ that is held needs room for its answer when it begins, and no sooner.
+    /// Returns the buffer of a delayed READ, which needs it only when it begins.
     fn give_back_buffer(&mut self, now: Now, effect: &mut Effect) {
         if let Effect::Object { op: ObjectOp::Read { buffer, .. }, .. } = effect {
             let head = BytesMut::from(&buffer[..]);
