@@ -302,8 +302,8 @@ fn fields(entry: &DirectoryEntry) -> DirectoryEntryFields<'_> {
     let Some(metadata) = &entry.metadata else {
         return DirectoryEntryFields { file_name, short_name, ..DirectoryEntryFields::default() };
     };
-    // The parent of the share's root is not exported, and clients learn the id of any other parent
-    // by its own entry.
+    // The parent of the share's root is outside of the share, and clients can learn the id of any
+    // other parent by listing the directory above.
     let file_id = if file_name == ".." { 0 } else { metadata.identity.inode };
     let mut file_id_128 = [0; 16];
     file_id_128[..8].copy_from_slice(&file_id.to_le_bytes());

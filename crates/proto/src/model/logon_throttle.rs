@@ -183,7 +183,7 @@ impl LogonThrottle {
     }
 
     /// Keeps the count of a logon because its proof was wrong. Refuses the address from now on, if
-    /// `failures_max` is exceeded.
+    /// the count has reached `failures_max`.
     pub(crate) fn fail(
         &self,
         settings: &ThrottleSettings,

@@ -29,7 +29,7 @@ impl Pipes {
     /// Opens a pipe for `caller`.
     ///
     /// # Errors
-    /// If the client has [`PIPES_MAX`] pipes or has reached its memory limit.
+    /// If the client has `PIPES_MAX` pipes or has reached its memory limit.
     pub fn open(
         &self,
         memory: &MemoryAccount,

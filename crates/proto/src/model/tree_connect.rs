@@ -22,7 +22,7 @@ pub struct TreeConnect {
     pub maximal_access: AccessMask,
     /// True if requests must be encrypted.
     pub encrypt_data: bool,
-    /// Entry of its share in the counters of requests.
+    /// Entry of its share and user in the counters of requests.
     pub counted: trace::PartyId,
     /// Classes for the requests of the tree connect.
     pub classes: Arc<Membership>,
