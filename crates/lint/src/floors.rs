@@ -5,7 +5,7 @@
 pub const CRATES: &[&[&str]] = &[
     &["crypto", "dtyp", "lint", "tdb", "trace", "uring"],
     &["arbitration", "auth", "object", "qos", "rpc", "wire"],
-    &["config", "messaging", "proto", "store", "tables"],
+    &["client", "config", "messaging", "proto", "store", "tables"],
     &["bench", "testkit"],
     &["choro", "fuzz"],
 ];
