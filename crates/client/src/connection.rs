@@ -81,10 +81,10 @@ impl Kind {
 
 /// Making, protecting and framing of requests.
 impl Connection {
-    /// Creates a connection that has not negotiated.
+    /// Creates a connection that has not negotiated, and asks for these credits until it has them.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(credits_wanted: u16) -> Self {
+        Self { credits_wanted, ..Self::default() }
     }
 
     /// Appends a request to the frame, and returns its message id. `payload_bytes` is the larger

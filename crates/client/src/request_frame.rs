@@ -97,12 +97,6 @@ impl RequestFrame {
         self.end();
         std::mem::take(&mut self.bytes)
     }
-
-    /// Cuts the frame, and returns the bytes behind the cut.
-    #[must_use]
-    pub fn split_off(&mut self, at: usize) -> Vec<u8> {
-        self.bytes.split_off(at)
-    }
 }
 
 /// Writes the transport's length into the first bytes of a frame. `None` if it is too long.

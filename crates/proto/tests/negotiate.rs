@@ -33,7 +33,7 @@ fn each_dialect_is_spoken_when_it_is_the_only_one_offered() {
     for dialect in ALL {
         let mut peer = World::new().connect();
         peer.negotiate([dialect]);
-        assert_eq!(peer.dialect, dialect);
+        assert_eq!(peer.negotiated.dialect, dialect);
     }
 }
 
@@ -41,7 +41,7 @@ fn each_dialect_is_spoken_when_it_is_the_only_one_offered() {
 fn the_greatest_common_dialect_is_chosen_whatever_the_order() {
     let mut peer = World::new().connect();
     peer.negotiate([Dialect::SMB_3_0, Dialect(0x0666), Dialect::SMB_2_1, Dialect::SMB_2_0_2]);
-    assert_eq!(peer.dialect, Dialect::SMB_3_0);
+    assert_eq!(peer.negotiated.dialect, Dialect::SMB_3_0);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn dialects_outside_the_configured_range_are_not_spoken() {
     };
     let mut peer = limited().connect();
     peer.negotiate(ALL);
-    assert_eq!(peer.dialect, Dialect::SMB_3_0);
+    assert_eq!(peer.negotiated.dialect, Dialect::SMB_3_0);
     let mut peer = limited().connect();
     let response = peer.negotiate_with(&Offer::dialects(&[Dialect::SMB_2_0_2]));
     assert_eq!(response.status(), NtStatus::NOT_SUPPORTED);
@@ -120,13 +120,13 @@ fn encryption_of_3_0_is_a_capability_that_both_must_have() {
         Offer { capabilities: Capabilities::empty(), ..Offer::dialects(&[Dialect::SMB_3_0]) };
     let mut peer = World::new().connect();
     peer.negotiate_with(&plain).ok();
-    assert_eq!(peer.cipher, None);
+    assert_eq!(peer.negotiated.cipher, None);
     let mut peer = World::with(|settings| settings.encryption = Policy::Off).connect();
     peer.negotiate([Dialect::SMB_3_0_2]);
-    assert_eq!(peer.cipher, None);
+    assert_eq!(peer.negotiated.cipher, None);
     let mut peer = World::new().connect();
     peer.negotiate([Dialect::SMB_3_0_2]);
-    assert_eq!(peer.cipher, Some(Cipher::Aes128Ccm));
+    assert_eq!(peer.negotiated.cipher, Some(Cipher::Aes128Ccm));
 }
 
 #[track_caller]
@@ -156,7 +156,7 @@ fn ciphers_without_a_common_one_are_answered_with_none() {
 fn check_signing(offered: &[SigningAlgorithmId], want: Option<SigningAlgorithm>) {
     let mut peer = World::new().connect();
     peer.negotiate_with(&Offer { signing: offered.to_vec(), ..offer_311() }).ok();
-    assert_eq!(peer.signing_algorithm, want);
+    assert_eq!(peer.negotiated.signing_algorithm, want);
 }
 
 #[test]
@@ -338,8 +338,8 @@ fn an_smb1_client_that_can_do_2_0_2_only_gets_that() {
     let world = World::new();
     let mut peer = world.connect();
     assert_eq!(peer.negotiate_smb1(&[NT_LM, SMB_2_002]).len(), 1);
-    assert_eq!(peer.dialect, Dialect::SMB_2_0_2);
-    assert_eq!(peer.max_read_size, 0x1_0000);
+    assert_eq!(peer.negotiated.dialect, Dialect::SMB_2_0_2);
+    assert_eq!(peer.negotiated.max_read_size, 0x1_0000);
     peer.login_alice();
     peer.tree("data");
 }

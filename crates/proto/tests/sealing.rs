@@ -27,7 +27,7 @@ fn everyone(world: &World) -> Vec<Peer> {
         let mut peer = world.connect();
         let offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
         peer.negotiate_with(&Offer { ciphers: vec![cipher], ..offer }).ok();
-        assert_eq!(peer.cipher.map(Cipher::id), Some(cipher.0));
+        assert_eq!(peer.negotiated.cipher.map(Cipher::id), Some(cipher.0));
         peers.push(peer);
     }
     let mut peer = world.connect();
@@ -152,7 +152,7 @@ fn check_changed(change: impl Fn(&mut Vec<u8>), want: Disconnect) {
         let mut frame = peer.seal(peer.session_id, &frame);
         change(&mut frame);
         peer.send_frame(&frame);
-        assert_eq!(peer.closed(), Some(want), "{:?}", peer.cipher);
+        assert_eq!(peer.closed(), Some(want), "{:?}", peer.negotiated.cipher);
         assert!(peer.receive().is_empty());
     }
     world.assert_nothing_left();

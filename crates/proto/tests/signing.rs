@@ -59,7 +59,12 @@ fn a_changed_bit_is_denied_wherever_it_is() {
         for at in [14, 36, 48, 63, 64, 66] {
             let request = peer.request(Command::ECHO, &EchoRequest).tampered(at);
             let response = peer.call(request);
-            assert_eq!(response.status(), NtStatus::ACCESS_DENIED, "{:?} {at}", peer.dialect);
+            assert_eq!(
+                response.status(),
+                NtStatus::ACCESS_DENIED,
+                "{:?} {at}",
+                peer.negotiated.dialect
+            );
             assert!(response.is_signed());
         }
         peer.echo().ok();
@@ -81,7 +86,7 @@ fn an_unsigned_request_is_denied_where_signatures_are_required() {
     for mut peer in everyone(&insisting()) {
         let request = peer.request(Command::CREATE, &Create::new("file")).unsigned();
         let response = peer.call(request);
-        assert_eq!(response.status(), NtStatus::ACCESS_DENIED, "{:?}", peer.dialect);
+        assert_eq!(response.status(), NtStatus::ACCESS_DENIED, "{:?}", peer.negotiated.dialect);
         assert!(response.is_signed(), "the refusal is");
         assert!(!peer.world().exists("data", "file"));
     }
@@ -204,7 +209,7 @@ fn one_forged_message_of_a_compound_is_denied_and_takes_its_dependants_along() {
         let responses = peer.call_all(requests);
         let statuses: Vec<NtStatus> = responses.iter().map(testkit::Response::status).collect();
         let (ok, denied) = (NtStatus::SUCCESS, NtStatus::ACCESS_DENIED);
-        assert_eq!(statuses, [ok, denied, denied, ok], "{:?}", peer.dialect);
+        assert_eq!(statuses, [ok, denied, denied, ok], "{:?}", peer.negotiated.dialect);
         assert_eq!(world.store().open_count(), 0);
     }
 }
@@ -256,7 +261,7 @@ fn a_cancel_that_is_not_signed_as_the_session_demands_ends_nothing() {
             peer.session_id = session_id;
             peer.send(foreign);
         }
-        assert_eq!(peer.receive().len(), 0, "{:?}", peer.dialect);
+        assert_eq!(peer.receive().len(), 0, "{:?}", peer.negotiated.dialect);
         let signed = cancel(&peer);
         peer.send(signed);
         assert_eq!(peer.receive()[0].status(), NtStatus::CANCELLED);

@@ -1,6 +1,7 @@
 //! Logon of a peer with NTLM.
 
-use auth::Framing;
+use auth::{Credentials, Framing};
+use client::Logon;
 use wire::negotiate::SecurityMode;
 use wire::session_setup::SessionSetupFlags;
 
@@ -41,6 +42,22 @@ impl Login {
     #[must_use]
     pub fn anonymous() -> Self {
         Self { password: None, domain: String::new(), ..Self::user("", "") }
+    }
+
+    /// Returns the names and the password for NTLM.
+    pub(crate) fn credentials(&self) -> Credentials {
+        let credentials = match &self.password {
+            Some(password) => Credentials::password(&self.user, &self.domain, password),
+            None => Credentials::anonymous(),
+        };
+        credentials.for_target(&self.target_name)
+    }
+
+    /// Sets the fields of the requests of a logon.
+    pub(crate) fn apply(&self, logon: &mut Logon) {
+        logon.flags = self.flags;
+        logon.security_mode = self.security_mode;
+        logon.previous_session_id = self.previous_session_id;
     }
 
     /// Sets another wrapping of the tokens.

@@ -9,12 +9,11 @@ mod commands;
 mod frames;
 mod negotiate;
 mod session_setup;
-mod window;
 
 use std::collections::{HashMap, VecDeque};
 
-use auth::NtHash;
-use crypto::{Cipher, NonceCounter, PreauthHash, SigningAlgorithm, SigningKey, TransformKey};
+use client::{Channel, Negotiated, SequenceWindow};
+use crypto::PreauthHash;
 use proto::{ConnectionId, Disconnect};
 use wire::{Command, Dialect, Encode, Header};
 
@@ -22,9 +21,8 @@ use crate::entropy::Random;
 use crate::request::Request;
 use crate::response::Response;
 use crate::world::{Cut, Passage, World};
-use window::Window;
 
-pub use negotiate::Offer;
+pub use client::Offer;
 
 /// The client's end of a connection.
 #[derive(Debug)]
@@ -32,19 +30,16 @@ pub struct Peer {
     world: World,
     connection: ConnectionId,
     random: Random,
-    window: Window,
+    window: SequenceWindow,
+    /// Largest span of the window that the server has promised.
+    credits_max: u32,
     outstanding: HashMap<u64, Outstanding>,
     received: VecDeque<Response>,
     preauth: PreauthHash,
-    /// Negotiated dialect; 0 before NEGOTIATE.
-    pub dialect: Dialect,
-    /// The cipher, if one was negotiated.
-    pub cipher: Option<Cipher>,
-    /// The signing algorithm of 3.1.1, if it was negotiated.
-    pub signing_algorithm: Option<SigningAlgorithm>,
-    /// MaxReadSize of the NEGOTIATE response.
-    pub max_read_size: u32,
-    sessions: HashMap<u64, ClientSession>,
+    /// Choices of the server in NEGOTIATE.
+    pub negotiated: Negotiated,
+    /// Sessions with keys, by id.
+    channels: HashMap<u64, Channel>,
     /// Session for the next requests.
     pub session_id: u64,
     /// Tree connect for the next requests.
@@ -55,23 +50,6 @@ pub struct Peer {
     pub signs: bool,
     /// True to seal requests, for the session of [`Self::session_id`].
     pub seals: bool,
-}
-
-/// A session as its client knows it.
-#[derive(Debug, Default)]
-struct ClientSession {
-    preauth: PreauthHash,
-    signing: Option<SigningKey>,
-    /// Session key, while this connection is being bound to it: a refusal is signed with it.
-    binding: Option<SigningKey>,
-    sealing: Option<ClientSealing>,
-}
-
-#[derive(Debug)]
-struct ClientSealing {
-    seal: TransformKey,
-    open: TransformKey,
-    nonces: NonceCounter,
 }
 
 /// A request without a final response.
@@ -89,15 +67,13 @@ impl Peer {
             world,
             connection,
             random: Random::new(0xC11E_4700 + u64::from(connection.0)),
-            window: Window::new(credits_max),
+            window: SequenceWindow::new(),
+            credits_max,
             outstanding: HashMap::new(),
             received: VecDeque::new(),
             preauth: PreauthHash::ZERO,
-            dialect: Dialect(0),
-            cipher: None,
-            signing_algorithm: None,
-            max_read_size: 0,
-            sessions: HashMap::new(),
+            negotiated: Negotiated::default(),
+            channels: HashMap::new(),
             session_id: 0,
             tree_id: 0,
             credit_request: 64,
@@ -178,10 +154,9 @@ impl Peer {
     /// Creates a request of the current session and tree connect, signed if there is a key.
     #[must_use]
     pub fn request(&self, command: Command, body: &impl Encode) -> Request {
-        let session = self.sessions.get(&self.session_id);
-        let sign = self.signs && session.is_some_and(|session| session.signing.is_some());
+        let sign = self.signs && self.has_signing_key();
         let header = Header {
-            credit_charge: u16::from(self.dialect > Dialect::SMB_2_0_2),
+            credit_charge: u16::from(self.negotiated.dialect > Dialect::SMB_2_0_2),
             command,
             credits: self.credit_request,
             session_id: self.session_id,
@@ -227,16 +202,16 @@ impl Peer {
         self.received.drain(..).collect()
     }
 
-    /// Returns the signing key that both sides should have, if any.
+    /// True if the session has a signing key.
     #[must_use]
     pub fn has_signing_key(&self) -> bool {
-        self.sessions.get(&self.session_id).is_some_and(|session| session.signing.is_some())
+        self.channels.contains_key(&self.session_id)
     }
 
     /// True if the session has keys to seal with.
     #[must_use]
     pub fn has_sealing_keys(&self) -> bool {
-        self.sessions.get(&self.session_id).is_some_and(|session| session.sealing.is_some())
+        self.channels.get(&self.session_id).is_some_and(Channel::has_cipher)
     }
 
     /// Returns the preauthentication hash of the NEGOTIATE messages.
@@ -248,9 +223,5 @@ impl Peer {
     /// Resets that hash, for a client whose NEGOTIATE was refused.
     pub fn forget_preauth(&mut self) {
         self.preauth = PreauthHash::ZERO;
-    }
-
-    fn nt_hash(password: &str) -> NtHash {
-        NtHash::of_password(password)
     }
 }

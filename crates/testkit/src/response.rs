@@ -1,5 +1,6 @@
 //! Responses after verification and decoding.
 
+use client::Kind;
 use dtyp::NtStatus;
 use wire::header::HeaderFlags;
 use wire::{Decode, Header};
@@ -30,7 +31,7 @@ impl Response {
     /// True for the interim response of a slow request.
     #[must_use]
     pub fn is_interim(&self) -> bool {
-        self.header.status == NtStatus::PENDING && self.header.async_id.is_some()
+        Kind::of(&self.header) == Kind::Interim
     }
 
     /// Decodes the body.

@@ -38,8 +38,7 @@ fn user() -> Credentials {
 
 /// A connection that has negotiated, and its server.
 fn negotiated(dialect: Dialect) -> (Connection, Server) {
-    let (mut client, mut server) = (Connection::new(), Server::new());
-    client.credits_wanted = 8;
+    let (mut client, mut server) = (Connection::new(8), Server::new());
     let offer = Offer::dialects(&[dialect]);
     let frame = client.negotiate(&offer).expect("the first credit").to_vec();
     let mut answer = server.answer(&frame);
@@ -167,7 +166,7 @@ fn response() -> Header {
 
 #[test]
 fn a_message_that_leaves_its_frame_is_malformed() {
-    let mut client = Connection::new();
+    let mut client = Connection::new(0);
     let mut message = Header { next_command: 128, ..response() }.to_bytes();
     assert!(matches!(client.receive(&mut message), Err(ProtocolError::Decode(_))));
     assert!(matches!(client.receive(&mut message[..9]), Err(ProtocolError::Decode(_))));
@@ -228,7 +227,7 @@ fn a_further_channel_is_bound_with_the_key_of_the_session_and_gets_its_own() {
 
 #[test]
 fn a_dialect_that_was_not_offered_is_refused() {
-    let (mut client, mut server) = (Connection::new(), Server::new());
+    let (mut client, mut server) = (Connection::new(0), Server::new());
     let frame = client.negotiate(&Offer::dialects(&[Dialect::SMB_3_0])).expect("a credit").to_vec();
     let answer = server.answer(&frame);
     let refused = client.handle_negotiate(&Offer::dialects(&[Dialect::SMB_2_1]), &answer);
@@ -237,7 +236,7 @@ fn a_dialect_that_was_not_offered_is_refused() {
 
 #[test]
 fn requests_without_credits_are_not_sent() {
-    let mut client = Connection::new();
+    let mut client = Connection::new(0);
     push_echo(&mut client);
     push_echo(&mut client);
     assert_eq!(client.finish().map(|_| ()), Err(ProtocolError::Overdrawn(2)));

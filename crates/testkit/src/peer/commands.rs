@@ -1,5 +1,6 @@
 //! Commands that most tests need.
 
+use client::credit_charge;
 use dtyp::utf16;
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::close::{CloseFlags, CloseRequest};
@@ -18,9 +19,6 @@ use super::Peer;
 use crate::create::{Create, Created};
 use crate::request::Request;
 use crate::response::Response;
-
-/// Bytes that one credit covers: [MS-SMB2] 3.1.5.2.
-const CREDIT_BYTES: usize = 65_536;
 
 impl Peer {
     /// Connects to a [`crate::World`] with a share: negotiated, logged on as
@@ -188,11 +186,9 @@ impl Peer {
 
     /// Sets the CreditCharge for a length: [MS-SMB2] 3.1.5.2.
     fn paid(&self, request: Request, length: u32) -> Request {
-        if self.dialect <= Dialect::SMB_2_0_2 {
+        if self.negotiated.dialect <= Dialect::SMB_2_0_2 {
             return request;
         }
-        let length = usize::try_from(length).expect("32 bits fit memory");
-        let charge = u16::try_from(length.div_ceil(CREDIT_BYTES)).unwrap_or(u16::MAX);
-        request.charge(charge.max(1))
+        request.charge(credit_charge(usize::try_from(length).expect("32 bits fit memory")))
     }
 }

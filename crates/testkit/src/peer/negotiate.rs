@@ -2,77 +2,15 @@
 
 use std::ffi::CStr;
 
-use crypto::{Cipher, SigningAlgorithm};
-use dtyp::Guid;
-use wire::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
-use wire::negotiate_context::{
-    CipherId, EncryptionCapabilities, HashAlgorithmId, NegotiateContextList,
-    PreauthIntegrityCapabilities, SigningAlgorithmId, SigningCapabilities,
-};
+use client::{Negotiated, Offer};
+use wire::negotiate::NegotiateResponse;
+use wire::negotiate_context::NegotiateContextList;
 use wire::smb1_negotiate::Smb1Negotiate;
-use wire::{Codes, Command, Dialect};
+use wire::{Command, Dialect};
 
 use super::Peer;
 use crate::request::Request;
 use crate::response::Response;
-
-/// Offer of a client in NEGOTIATE.
-#[derive(Clone, Debug)]
-pub struct Offer {
-    /// Dialects of the offer, in order.
-    pub dialects: Vec<Dialect>,
-    /// Capabilities field of the request.
-    pub capabilities: Capabilities,
-    /// ClientGuid field of the request.
-    pub client_guid: Guid,
-    /// SecurityMode field of the request.
-    pub security_mode: SecurityMode,
-    /// Hash algorithms; without any the context is left out.
-    pub hashes: Vec<HashAlgorithmId>,
-    /// Ciphers; without any the context is left out.
-    pub ciphers: Vec<CipherId>,
-    /// Signing algorithms; without any the context is left out.
-    pub signing: Vec<SigningAlgorithmId>,
-}
-
-impl Offer {
-    /// Offers these dialects, with all optional features.
-    #[must_use]
-    pub fn dialects(dialects: &[Dialect]) -> Self {
-        Self {
-            dialects: dialects.to_vec(),
-            capabilities: Capabilities::LARGE_MTU
-                | Capabilities::ENCRYPTION
-                | Capabilities::MULTI_CHANNEL,
-            client_guid: Guid([0xC1; 16]),
-            security_mode: SecurityMode::SIGNING_ENABLED,
-            hashes: vec![HashAlgorithmId::SHA_512],
-            ciphers: vec![CipherId::AES_128_GCM, CipherId::AES_128_CCM],
-            signing: vec![SigningAlgorithmId::AES_GMAC, SigningAlgorithmId::AES_CMAC],
-        }
-    }
-
-    /// Returns the contexts, which only 3.1.1 has.
-    #[must_use]
-    pub fn contexts(&self) -> NegotiateContextList {
-        let mut contexts = NegotiateContextList::new();
-        if !self.dialects.contains(&Dialect::SMB_3_1_1) {
-            return contexts;
-        }
-        if !self.hashes.is_empty() {
-            let hash_algorithms = Codes::new(&self.hashes);
-            contexts.push(&PreauthIntegrityCapabilities { hash_algorithms, salt: &[0x5A; 32] });
-        }
-        if !self.ciphers.is_empty() {
-            contexts.push(&EncryptionCapabilities { ciphers: Codes::new(&self.ciphers) });
-        }
-        if !self.signing.is_empty() {
-            let signing_algorithms = Codes::new(&self.signing);
-            contexts.push(&SigningCapabilities { signing_algorithms });
-        }
-        contexts
-    }
-}
 
 impl Peer {
     /// Negotiates with these dialects and all that belongs to them.
@@ -108,14 +46,7 @@ impl Peer {
     /// Creates a NEGOTIATE request from an offer.
     #[must_use]
     pub fn negotiate_request(&self, offer: &Offer, contexts: &NegotiateContextList) -> Request {
-        let body = NegotiateRequest {
-            security_mode: offer.security_mode,
-            capabilities: offer.capabilities,
-            client_guid: offer.client_guid,
-            dialects: Codes::new(&offer.dialects),
-            negotiate_contexts: contexts.contexts(),
-        };
-        self.request(Command::NEGOTIATE, &body).charge(0)
+        self.request(Command::NEGOTIATE, &offer.request(contexts)).charge(0)
     }
 
     /// Begins with an SMB1 NEGOTIATE, as old clients do. The result is kept unless the server asks
@@ -156,19 +87,6 @@ impl Peer {
 
     /// Stores the server's choices from a response.
     fn agree(&mut self, response: &Response) {
-        let body: NegotiateResponse<'_> = response.body();
-        self.dialect = body.dialect_revision;
-        self.max_read_size = body.max_read_size;
-        let contexts = body.negotiate_contexts;
-        if self.dialect == Dialect::SMB_3_1_1 {
-            let ciphers: Option<EncryptionCapabilities<'_>> = contexts.find().expect("well-formed");
-            let cipher = ciphers.and_then(|found| found.ciphers.iter().next());
-            self.cipher = cipher.and_then(|cipher| Cipher::from_id(cipher.0));
-            let signing: Option<SigningCapabilities<'_>> = contexts.find().expect("well-formed");
-            let signing = signing.and_then(|found| found.signing_algorithms.iter().next());
-            self.signing_algorithm = signing.and_then(|it| SigningAlgorithm::from_id(it.0));
-        } else if body.capabilities.contains(Capabilities::ENCRYPTION) {
-            self.cipher = Some(Cipher::Aes128Ccm);
-        }
+        self.negotiated = Negotiated::decode(&response.message).expect("well-formed");
     }
 }

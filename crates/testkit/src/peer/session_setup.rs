@@ -1,21 +1,16 @@
 //! SESSION_SETUP, with NTLM on the client's side.
 
-use auth::{Credentials, Initiator, Randomness, SessionKey};
-use crypto::{KeyMaterial, NonceCounter, Role, SessionKeys};
-use dtyp::NtStatus;
+use auth::{Initiator, Randomness};
+use client::{Channel, Logon, LogonState, ProtocolError, Session};
+use crypto::{Role, SessionKeys};
+use wire::Command;
 use wire::negotiate::Capabilities;
-use wire::session_setup::{
-    SessionFlags, SessionSetupFlags, SessionSetupRequest, SessionSetupResponse,
-};
-use wire::{Command, Dialect};
+use wire::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRequest};
 
-use super::{ClientSealing, ClientSession, Peer};
+use super::Peer;
 use crate::login::Login;
 use crate::request::Request;
 use crate::response::Response;
-
-/// Highest number of SESSION_SETUP rounds of a logon.
-const ROUNDS_MAX: usize = 6;
 
 impl Peer {
     /// Logs a user on, and uses that session for further requests.
@@ -44,25 +39,38 @@ impl Peer {
     /// If the server's tokens are malformed.
     #[track_caller]
     pub fn authenticate(&mut self, login: &Login) -> Response {
-        let (mut initiator, mut token) = self.begin(login);
+        let initiator = self.initiator(login);
+        let mut logon = Logon::new(initiator, self.preauth).expect("a new machine");
+        login.apply(&mut logon);
         self.session_id = login.reauthenticate;
-        for _ in 0..ROUNDS_MAX {
-            let request = self.session_setup(login, &token);
-            let response = self.call(request);
-            if response.status() != NtStatus::MORE_PROCESSING_REQUIRED {
-                self.end(&response, &mut initiator);
-                return response;
+        loop {
+            let request = self.request(Command::SESSION_SETUP, &logon.request()).tree(0);
+            let (frame, _) = self.lay_out([request]);
+            logon.handle_sent(&frame);
+            // Sealed with existing keys, if any; a reauthentication does not change them.
+            let frame = if self.seals { self.seal(self.session_id, &frame) } else { frame };
+            // The response to the authenticating request is signed with the new keys.
+            if let Some(keys) = logon.keys(&self.negotiated) {
+                self.set_keys(&keys);
             }
-            self.session_id = response.header.session_id;
-            let body: SessionSetupResponse<'_> = response.body();
-            let reply = initiator.step(body.security_buffer).expect("the server's token is good");
-            token = reply.token;
-            if let Some(session_key) = reply.session_key {
-                let request = self.session_setup(login, &token);
-                return self.prove(request, &session_key, &mut initiator);
+            self.send_frame(&frame);
+            let mut responses = self.receive();
+            assert_eq!(responses.len(), 1, "one response: {responses:?} {:?}", self.closed());
+            let response = responses.remove(0);
+            match logon.handle_response(&response.message) {
+                Ok(LogonState::More) => self.session_id = response.header.session_id,
+                Ok(done @ LogonState::Done(flags)) => {
+                    self.end(&response, flags, done.is_guest());
+                    return response;
+                }
+                Err(ProtocolError::Refused(..)) => {
+                    self.channels.remove(&self.session_id);
+                    self.session_id = 0;
+                    return response;
+                }
+                Err(error) => panic!("{error}"),
             }
         }
-        panic!("the logon does not end");
     }
 
     /// Binds the session of another connection to this one. Returns the last response. Further
@@ -78,15 +86,10 @@ impl Peer {
     /// # Panics
     /// If that session has no key.
     pub fn claim_key(&mut self, first: &Self) {
-        let key = first.sessions.get(&first.session_id).and_then(|it| it.signing.clone());
-        let key = key.expect("a session with a key");
-        let session = ClientSession {
-            preauth: self.preauth,
-            signing: Some(key.clone()),
-            binding: Some(key),
-            sealing: None,
-        };
-        self.sessions.insert(first.session_id, session);
+        let channel = first.channels.get(&first.session_id).expect("a session with a key");
+        let session = channel.session().clone();
+        let channel = Channel::further(session, self.random.bytes());
+        self.channels.insert(first.session_id, channel);
         self.session_id = first.session_id;
         self.tree_id = first.tree_id;
     }
@@ -97,19 +100,16 @@ impl Peer {
     /// Never: a new NTLM state has a first token.
     #[must_use]
     pub fn begin(&mut self, login: &Login) -> (Initiator, Vec<u8>) {
-        let credentials = match &login.password {
-            Some(password) => {
-                Credentials::hash(&login.user, &login.domain, Self::nt_hash(password))
-            }
-            None => Credentials::anonymous(),
-        };
-        let credentials = credentials.from_workstation("CLIENT").for_target(&login.target_name);
-        let (client_challenge, session_key) = (self.random.bytes(), self.random.bytes());
-        let randomness = Randomness { client_challenge, session_key };
-        let now = self.world.now().wall;
-        let mut initiator = Initiator::new(credentials, randomness, now, login.framing);
+        let mut initiator = self.initiator(login);
         let token = initiator.start().expect("a new machine");
         (initiator, token)
+    }
+
+    fn initiator(&mut self, login: &Login) -> Initiator {
+        let credentials = login.credentials().from_workstation("CLIENT");
+        let (client_challenge, session_key) = (self.random.bytes(), self.random.bytes());
+        let randomness = Randomness { client_challenge, session_key };
+        Initiator::new(credentials, randomness, self.world.now().wall, login.framing)
     }
 
     /// Creates a SESSION_SETUP request from a token.
@@ -125,75 +125,29 @@ impl Peer {
         self.request(Command::SESSION_SETUP, &body).tree(0)
     }
 
-    /// Sends the authenticating request. The keys are derived before the response arrives, because
-    /// it is signed with them.
-    #[track_caller]
-    fn prove(
-        &mut self,
-        request: Request,
-        session_key: &SessionKey,
-        initiator: &mut Initiator,
-    ) -> Response {
-        let session_id = self.session_id;
-        let sealed = self.seals;
-        let (frame, _) = self.lay_out([request]);
-        let is_new = |it: &ClientSession| it.signing.is_none() || it.binding.is_some();
-        let is_new = self.sessions.get(&session_id).is_some_and(is_new);
-        // Sealed with existing keys, if any; a reauthentication does not change them.
-        let frame = if sealed { self.seal(session_id, &frame) } else { frame };
-        if is_new {
-            self.give_keys(session_id, session_key);
-        }
-        self.send_frame(&frame);
-        let mut responses = self.receive();
-        assert_eq!(responses.len(), 1, "one response: {responses:?} {:?}", self.closed());
-        let response = responses.remove(0);
-        self.end(&response, initiator);
-        response
-    }
-
-    /// Handles the last response as a client: [MS-SMB2] 3.2.5.3.1.
-    fn end(&mut self, response: &Response, initiator: &mut Initiator) {
-        let session_id = self.session_id;
-        if !response.status().is_success() {
-            self.sessions.remove(&session_id);
-            self.session_id = 0;
-            return;
-        }
-        let body: SessionSetupResponse<'_> = response.body();
-        let guest = SessionFlags::IS_GUEST | SessionFlags::IS_NULL;
-        let session = self.sessions.get_mut(&session_id).expect("it was set up");
-        session.binding = None;
-        if body.session_flags.intersects(guest) {
+    /// Handles a success as a client: [MS-SMB2] 3.2.5.3.1.
+    fn end(&mut self, response: &Response, flags: SessionFlags, is_guest: bool) {
+        if is_guest {
             assert!(!response.is_signed(), "nobody shares a key with a guest");
-            session.signing = None;
-            session.sealing = None;
+            self.channels.remove(&self.session_id);
             return;
         }
         assert!(response.is_signed() || response.sealed, "the server proves that it has the key");
-        initiator.finish(body.security_buffer).expect("the server's last token is good");
-        self.seals = body.session_flags.contains(SessionFlags::ENCRYPT_DATA);
+        self.channels.get_mut(&self.session_id).expect("it has keys").finish();
+        self.seals = flags.contains(SessionFlags::ENCRYPT_DATA);
     }
 
-    fn give_keys(&mut self, session_id: u64, session_key: &SessionKey) {
-        let session: &mut ClientSession = self.sessions.entry(session_id).or_default();
-        let is_3_1_1 = self.dialect == Dialect::SMB_3_1_1;
-        let keys = SessionKeys::derive(KeyMaterial {
-            dialect: self.dialect.0,
-            session_key: session_key.as_bytes(),
-            full_session_key: session_key.as_bytes(),
-            preauth_hash: is_3_1_1.then_some(&session.preauth),
-            cipher: self.cipher,
-            signing_algorithm: self.signing_algorithm,
-        });
-        session.signing = Some(keys.signing_key());
-        if session.binding.is_some() {
-            return; // The keys for sealing are those of the first channel.
-        }
-        let sealing = (keys.encryption_key(Role::Client), keys.decryption_key(Role::Client));
-        if let (Some(seal), Some(open)) = sealing {
-            let nonces = NonceCounter::new(self.random.bytes());
-            session.sealing = Some(ClientSealing { seal, open, nonces });
+    /// Sets the keys of a new session, or of a channel that is being bound.
+    fn set_keys(&mut self, keys: &SessionKeys) {
+        let session_id = self.session_id;
+        match self.channels.get_mut(&session_id) {
+            Some(channel) if channel.is_being_bound() => channel.set_keys(keys),
+            Some(_) => {}
+            None => {
+                let session = Session::new(session_id, keys, Role::Client);
+                let channel = Channel::first(session, self.random.bytes());
+                self.channels.insert(session_id, channel);
+            }
         }
     }
 }
