@@ -10,7 +10,6 @@
 mod connection;
 mod inbox;
 mod login;
-mod negotiate;
 mod outstanding;
 mod protection;
 
@@ -19,9 +18,8 @@ pub mod requests;
 pub mod write_frame;
 
 pub use connection::{Client, Reply};
-pub(crate) use negotiate::random;
+pub(crate) use login::random;
 pub use outstanding::Slot;
-pub(crate) use protection::Keys;
 pub use protection::Protection;
 
 use std::net::SocketAddr;

@@ -28,6 +28,7 @@ use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use auth::{Acceptor, NtHash};
+use client::Channel;
 use crypto::{PreauthHash, TransformKey};
 use wire::frame::{self, FrameHeader};
 use wire::header::{self, Header};
@@ -36,7 +37,6 @@ use wire::{Command, Decode};
 
 use self::data::{Content, Data, Payload};
 use self::splicing::Splicing;
-use crate::client::Keys;
 
 pub use self::data::Way;
 
@@ -99,7 +99,7 @@ struct Connection {
     account: NtHash,
     acceptor: Acceptor,
     preauth: PreauthHash,
-    keys: Option<Keys>,
+    channel: Option<Channel>,
     data: Data,
     /// Answers that were not sent yet.
     outbox: Vec<u8>,
@@ -113,7 +113,7 @@ impl Connection {
             account,
             acceptor: login::acceptor()?,
             preauth: PreauthHash::ZERO,
-            keys: None,
+            channel: None,
             data: Data::of(content),
             outbox: Vec::new(),
         })
@@ -187,8 +187,7 @@ impl Connection {
         if TransformKey::session_id(frame).is_none() {
             return self.answer_messages(frame, behind, false);
         }
-        let keys = self.keys.as_mut().context(NO_SESSION)?;
-        let opened = keys.sealing()?.open(frame)?;
+        let opened = self.channel.as_ref().context(NO_SESSION)?.open(frame)?;
         self.answer_messages(opened, behind, true)
     }
 
@@ -219,8 +218,8 @@ impl Connection {
             return self.send_protected(begin, room, payload, seals);
         }
         if seals {
-            let keys = self.keys.as_mut().context(NO_SESSION)?;
-            keys.sealing()?.seal(SESSION_ID, &mut self.outbox[begin..])?;
+            let channel = self.channel.as_mut().context(NO_SESSION)?;
+            channel.seal(&mut self.outbox[begin + frame::SIZE..])?;
         }
         if payload.bytes == 0 { Ok(()) } else { self.send_data(payload) }
     }
@@ -253,12 +252,12 @@ impl Connection {
         let head = self.outbox.split_off(begin);
         send(&self.stream, &mut self.outbox, &[])?;
         let frame = self.data.last_read_behind(&head, bytes)?;
-        let keys = self.keys.as_mut().context(NO_SESSION)?;
+        let channel = self.channel.as_mut().context(NO_SESSION)?;
         if is_signed {
-            keys.signing.sign(&mut frame[room..]);
+            channel.sign(&mut frame[room..]);
         }
         if seals {
-            keys.sealing()?.seal(SESSION_ID, frame)?;
+            channel.seal(&mut frame[frame::SIZE..])?;
         }
         self.stream.write_all(frame).context("sending")
     }

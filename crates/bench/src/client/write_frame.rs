@@ -5,10 +5,9 @@
 //! payload is the previous ciphertext: the contents have no meaning anyway.
 
 use anyhow::Result;
-use crypto::TransformKey;
 use wire::header::{self, HeaderFlags};
 use wire::write::WriteRequest;
-use wire::{Command, Encode, FileId, frame};
+use wire::{Command, Encode, FileId};
 
 use super::{Client, Slot};
 
@@ -29,8 +28,7 @@ impl WriteFrame {
     /// A frame that writes `data_bytes` bytes of `fill` to `file_id`.
     #[must_use]
     pub fn new(client: &Client, file_id: FileId, data_bytes: usize, fill: u8) -> Self {
-        let room = if client.seals { TransformKey::HEADER_LEN } else { 0 };
-        let header = frame::SIZE + room;
+        let header = client.connection.room();
         let mut frame = vec![0; header + header::SIZE];
         WriteRequest::new(file_id, 0, &vec![fill; data_bytes]).encode(&mut frame);
         let data = header + usize::from(WriteRequest::DATA_OFFSET);
@@ -45,7 +43,8 @@ impl WriteFrame {
     /// When the connection breaks.
     pub fn send(&mut self, client: &mut Client, offset: u64, slot: Slot) -> Result<()> {
         self.fixed[OFFSET].copy_from_slice(&offset.to_le_bytes());
-        let header = client.next_header(Command::WRITE, self.data_bytes, HeaderFlags::default());
+        let flags = HeaderFlags::default();
+        let header = client.connection.next_header(Command::WRITE, self.data_bytes, flags);
         let body = self.header + header::SIZE;
         self.frame[self.header..body].copy_from_slice(&header.to_bytes());
         self.frame[body..body + self.fixed.len()].copy_from_slice(&self.fixed);

@@ -34,7 +34,7 @@ impl Connection {
         // Sealed messages need no signature: [MS-SMB2] 3.3.4.1.1.
         let is_signed = request.is_signed() && !is_sealed;
         if is_signed {
-            self.keys.as_ref().context(NO_SESSION)?.signing.verify(message)?;
+            self.channel.as_ref().context(NO_SESSION)?.verify(message)?;
         }
         let at = self.outbox.len();
         let answer = Header {
@@ -69,8 +69,8 @@ impl Connection {
         if request.command == Command::NEGOTIATE {
             self.preauth.update(&self.outbox[at..]);
         } else if is_signed && payload.bytes == 0 {
-            let keys = self.keys.as_ref().context(NO_SESSION)?;
-            keys.signing.sign(&mut self.outbox[at..]);
+            let channel = self.channel.as_ref().context(NO_SESSION)?;
+            channel.sign(&mut self.outbox[at..]);
         }
         Ok(Payload { is_signed, ..payload })
     }

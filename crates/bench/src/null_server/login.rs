@@ -4,7 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use auth::{Acceptor, AcceptorSettings, Step};
-use crypto::{Cipher, KeyMaterial, Role, SessionKeys, SigningAlgorithm};
+use client::{Channel, Negotiated, Session};
+use crypto::{Cipher, Role, SigningAlgorithm};
 use dtyp::{FileTime, Guid, NtStatus};
 use wire::header::Header;
 use wire::negotiate::{Capabilities, NegotiateResponse, SecurityMode};
@@ -15,8 +16,7 @@ use wire::negotiate_context::{
 use wire::session_setup::{SessionFlags, SessionSetupRequest, SessionSetupResponse};
 use wire::{Codes, Decode, Dialect, Encode};
 
-use super::{Connection, PAYLOAD_BYTES_MAX};
-use crate::client::Keys;
+use super::{Connection, PAYLOAD_BYTES_MAX, SESSION_ID};
 
 /// Returns the acceptor for the tokens of a connection.
 pub(super) fn acceptor() -> Result<Acceptor> {
@@ -84,17 +84,16 @@ impl Connection {
             self.preauth.update(&self.outbox[at..]);
             return Ok(());
         };
-        let keys = SessionKeys::derive(KeyMaterial {
-            dialect: Dialect::SMB_3_1_1.0,
-            session_key: key.as_bytes(),
-            full_session_key: key.as_bytes(),
-            preauth_hash: Some(&self.preauth),
+        let negotiated = Negotiated {
+            dialect: Dialect::SMB_3_1_1,
             cipher: Some(Cipher::Aes128Gcm),
-            signing_algorithm: SigningAlgorithm::from_id(SigningAlgorithmId::AES_GMAC.0),
-        });
-        let keys = Keys::new(&keys, Role::Server);
-        keys.signing.sign(&mut self.outbox[at..]);
-        self.keys = Some(keys);
+            signing_algorithm: Some(SigningAlgorithm::AesGmac),
+            ..Negotiated::default()
+        };
+        let keys = negotiated.session_keys(&key, &self.preauth);
+        let channel = Channel::first(Session::new(SESSION_ID, &keys, Role::Server), [0; 3]);
+        channel.sign(&mut self.outbox[at..]);
+        self.channel = Some(channel);
         Ok(())
     }
 }
