@@ -4,20 +4,19 @@
 mod harness;
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use auth::{Credentials, Framing, Initiator, Randomness};
 use bench::client::requests::{Purpose, open};
 use bench::client::{Client, Protection, Slot};
-use crypto::{KeyMaterial, SessionKeys, SigningKey};
-use dtyp::{AccessMask, FileTime, Guid, NtStatus, utf16};
+use dtyp::{AccessMask, Guid, NtStatus, utf16};
 use harness::choro::{PATIENCE, is_alive, settled_memory, signal_process, wait_until};
-use harness::{PASSWORD, Setup, TestServer, USER};
+use harness::connection::{self, random};
+use harness::{Setup, TestServer};
 use messaging::TransportKind;
 use rustix::process::Signal;
 use wire::create::{
@@ -25,56 +24,56 @@ use wire::create::{
     ShareAccess,
 };
 use wire::echo::EchoRequest;
-use wire::negotiate::{Capabilities, NegotiateRequest, SecurityMode};
+use wire::header::HeaderFlags;
 use wire::oplock_break::OplockBreak;
 use wire::read::{ReadRequest, ReadResponse};
-use wire::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
-use wire::tree_connect::TreeConnectRequest;
 use wire::write::WriteRequest;
-use wire::{Codes, Command, Decode, Dialect, Encode, FileId, Header, OplockLevel};
+use wire::{Command, Decode, Encode, FileId, Header, OplockLevel};
 
 /// Workers that a server keeps ready, beside those that have a client.
 const IDLE_WORKERS: usize = 3;
 
-/// A connection of a client that speaks 3.0 and nothing else.
-struct Connection {
-    socket: TcpStream,
-    next_message_id: u64,
-    session_id: u64,
-    tree_id: u32,
-    /// The key of this channel, or of the session it is being bound to.
-    key: Option<SigningKey>,
-}
+/// A connection of a client whose every request is answered as it should be.
+struct Connection(connection::Connection);
 
 impl Connection {
     /// A connection on which nothing was said.
     fn open(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).expect("the server listens");
         socket.set_read_timeout(Some(PATIENCE)).expect("it is a socket");
-        Self { socket, next_message_id: 0, session_id: 0, tree_id: 0, key: None }
+        Self(connection::Connection::new(socket))
     }
 
     /// A connection that has negotiated.
+    #[track_caller]
     fn negotiated(address: SocketAddr, client_guid: Guid) -> Self {
         let mut connection = Self::open(address);
-        connection.negotiate(client_guid);
+        connection.0.negotiate(client_guid).expect("it is served");
         connection
     }
 
     /// A session in the share `data`.
+    #[track_caller]
     fn logged_on(address: SocketAddr, client_guid: Guid) -> Self {
         let mut connection = Self::negotiated(address, client_guid);
-        connection.set_up(SessionSetupFlags::empty());
-        let path = utf16::to_bytes(r"\\127.0.0.1\data");
-        let request = TreeConnectRequest { path: &path, ..TreeConnectRequest::default() };
-        connection.tree_id = connection.call(Command::TREE_CONNECT, &request).0.tree_id;
+        connection.log_on();
+        assert_eq!(connection.0.tree("data").expect("an answer"), NtStatus::SUCCESS);
         connection
+    }
+
+    #[track_caller]
+    fn log_on(&mut self) {
+        self.0.log_on().expect("the right password");
+    }
+
+    fn session_id(&self) -> u64 {
+        self.0.smb.session_id
     }
 
     /// Returns whether the server has received all that was sent: nothing waits in the queue of
     /// this socket to be acknowledged, or in that of the server's to be read.
     fn is_received_by(&self, server: SocketAddr) -> bool {
-        let own = self.socket.local_addr().expect("it is connected");
+        let own = self.0.socket.local_addr().expect("it is connected");
         let table = fs::read_to_string("/proc/net/tcp").expect("it is Linux");
         let queues = |local: SocketAddr, remote: SocketAddr| {
             let [local, remote] = [local, remote].map(|it| format!(":{:04X}", it.port()));
@@ -89,70 +88,10 @@ impl Connection {
         [unacknowledged, unread] == [Some("00000000"); 2]
     }
 
-    #[track_caller]
-    fn negotiate(&mut self, client_guid: Guid) {
-        self.send_negotiate(client_guid);
-        let (header, _) = self.receive();
-        assert_eq!(header.status, NtStatus::SUCCESS);
-    }
-
-    fn send_negotiate(&mut self, client_guid: Guid) {
-        let request = NegotiateRequest {
-            security_mode: SecurityMode::SIGNING_ENABLED,
-            capabilities: Capabilities::LARGE_MTU | Capabilities::MULTI_CHANNEL,
-            client_guid,
-            dialects: Codes::new(&[Dialect::SMB_3_0]),
-            ..NegotiateRequest::default()
-        };
-        self.send(Command::NEGOTIATE, &request);
-    }
-
     /// Binds the session of another connection to this one.
     #[track_caller]
     fn bind(&mut self, first: &Self) {
-        self.session_id = first.session_id;
-        self.tree_id = first.tree_id;
-        self.key = first.key.clone();
-        self.set_up(SessionSetupFlags::BINDING);
-    }
-
-    /// Authenticates; the requests that follow are signed.
-    #[track_caller]
-    fn set_up(&mut self, flags: SessionSetupFlags) {
-        let randomness = Randomness { client_challenge: [1; 8], session_key: random() };
-        let credentials = Credentials::password(USER, "", PASSWORD);
-        let mut initiator = Initiator::new(credentials, randomness, now(), Framing::Spnego);
-        let token = initiator.start().expect("a new machine");
-        let (header, message) = self.session_setup(flags, &token);
-        assert_eq!(header.status, NtStatus::MORE_PROCESSING_REQUIRED);
-        self.session_id = header.session_id;
-        let response = SessionSetupResponse::decode(&message).expect("well-formed");
-        let reply = initiator.step(response.security_buffer).expect("the server's token is good");
-        let (header, mut message) = self.session_setup(flags, &reply.token);
-        assert_eq!(header.status, NtStatus::SUCCESS);
-        let session_key = reply.session_key.expect("a user has a key");
-        let keys = SessionKeys::derive(KeyMaterial {
-            dialect: Dialect::SMB_3_0.0,
-            session_key: session_key.as_bytes(),
-            full_session_key: session_key.as_bytes(),
-            preauth_hash: None,
-            cipher: None,
-            signing_algorithm: None,
-        });
-        let key = keys.signing_key();
-        key.verify(&mut message).expect("the server has the key of this channel");
-        self.key = Some(key);
-    }
-
-    fn session_setup(&mut self, flags: SessionSetupFlags, token: &[u8]) -> (Header, Vec<u8>) {
-        let request = SessionSetupRequest {
-            flags,
-            security_mode: SecurityMode::SIGNING_ENABLED,
-            security_buffer: token,
-            ..SessionSetupRequest::default()
-        };
-        self.send(Command::SESSION_SETUP, &request);
-        self.receive()
+        self.0.bind(first.0.session(), first.0.smb.tree_id).expect("the session is there");
     }
 
     #[track_caller]
@@ -215,7 +154,7 @@ impl Connection {
         // SAFETY: the kernel copies the filter of one instruction; both outlive the call.
         let result = unsafe {
             libc::setsockopt(
-                self.socket.as_raw_fd(),
+                self.0.socket.as_raw_fd(),
                 libc::SOL_SOCKET,
                 libc::SO_ATTACH_FILTER,
                 (&raw const filter).cast(),
@@ -246,66 +185,31 @@ impl Connection {
     #[track_caller]
     fn call(&mut self, command: Command, body: &impl Encode) -> (Header, Vec<u8>) {
         self.send(command, body);
-        let (header, mut message) = self.receive();
+        let (header, message) = self.receive();
         assert_eq!(header.status, NtStatus::SUCCESS, "{command:?}");
-        if let Some(key) = &self.key {
-            key.verify(&mut message).expect("the signature of this channel");
-        }
         (header, message)
     }
 
     fn send(&mut self, command: Command, body: &impl Encode) {
-        let header = Header {
-            command,
-            credit_charge: 1,
-            credits: 10,
-            message_id: self.next_message_id,
-            session_id: self.session_id,
-            tree_id: self.tree_id,
-            ..Header::default()
-        };
-        self.next_message_id += 1;
-        let mut message = header.to_bytes().to_vec();
-        body.encode(&mut message);
-        if let Some(key) = &self.key {
-            key.sign(&mut message);
-        }
-        let length = u32::try_from(message.len()).expect("a small request");
-        let frame = [&length.to_be_bytes()[..], &message].concat();
-        self.socket.write_all(&frame).expect("the server reads");
+        self.0.send(command, HeaderFlags::empty(), body).expect("the server reads");
     }
 
     #[track_caller]
     fn receive(&mut self) -> (Header, Vec<u8>) {
         let (header, message) = self.receive_any();
-        assert_eq!(header.message_id, self.next_message_id - 1, "of the last request");
+        assert_eq!(header.message_id, self.0.smb.window.next_id() - 1, "of the last request");
         (header, message)
     }
 
     #[track_caller]
     fn receive_any(&mut self) -> (Header, Vec<u8>) {
-        let mut length = [0; 4];
-        self.socket.read_exact(&mut length).expect("the server answers");
-        let mut message = vec![0; usize::try_from(u32::from_be_bytes(length)).expect("24 bits")];
-        self.socket.read_exact(&mut message).expect("whole frames");
-        (Header::decode(&message).expect("a header"), message)
+        self.0.receive().expect("the server answers")
     }
 
     /// The connection is gone as if its cable was.
     fn cut(self) {
-        self.socket.shutdown(Shutdown::Both).expect("it was connected");
+        self.0.socket.shutdown(Shutdown::Both).expect("it was connected");
     }
-}
-
-fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    fs::File::open("/dev/urandom").and_then(|mut it| it.read_exact(&mut bytes)).expect("a Linux");
-    bytes
-}
-
-fn now() -> FileTime {
-    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970");
-    FileTime::from_unix(i64::try_from(since.as_secs()).expect("before the sun burns out"), 0)
 }
 
 fn address(server: &TestServer) -> SocketAddr {
@@ -382,8 +286,6 @@ fn check_a_session_goes_on_without_a_channel(server: TestServer) {
     let file = first.create("file");
     let mut second = Connection::negotiated(address(&server), guid);
     second.bind(&first);
-    // Session.SigningKey, with which every further channel is asked for.
-    let session_key = first.key.clone();
     second.write(file, b"from the second");
     assert_eq!(first.read(file), b"from the second");
     wait_for_serving(&server, 1);
@@ -391,7 +293,6 @@ fn check_a_session_goes_on_without_a_channel(server: TestServer) {
     assert_eq!(second.read(file), b"from the second", "the open is the session's");
     // A channel may come again at any time.
     let mut third = Connection::negotiated(address(&server), guid);
-    second.key = session_key;
     third.bind(&second);
     assert_eq!(third.read(file), b"from the second");
     server.stop();
@@ -410,7 +311,7 @@ fn connections_of_strangers_leave_room_for_channels_of_a_client_that_is_logged_o
     second.echo();
     server.server().wait_for_log("another client needs the place");
     let mut end = [0];
-    assert_eq!(strangers[0].socket.read(&mut end).ok(), Some(0), "it has made room");
+    assert_eq!(strangers[0].0.socket.read(&mut end).ok(), Some(0), "it has made room");
     server.stop();
 }
 
@@ -461,7 +362,7 @@ fn first_connections_of_a_client_at_the_same_moment_find_one_worker() {
             let begin = || {
                 let mut connection = Connection::open(address(&server));
                 barrier.wait();
-                connection.negotiate(guid);
+                connection.0.negotiate(guid).expect("it is served");
                 connection
             };
             let threads: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(begin)).collect();
@@ -469,7 +370,7 @@ fn first_connections_of_a_client_at_the_same_moment_find_one_worker() {
         });
         // Only the worker that has the session can bind to it.
         let mut first = connections.pop().expect("there are some");
-        first.set_up(SessionSetupFlags::empty());
+        first.log_on();
         for other in &mut connections {
             other.bind(&first);
             other.echo();
@@ -494,7 +395,7 @@ fn a_client_whose_worker_does_not_answer_is_served_by_another() {
     // It finds the offer when it goes on, and must not speak on the socket then.
     signal_process(stuck, Signal::CONT);
     first.echo();
-    second.set_up(SessionSetupFlags::empty());
+    second.log_on();
     for _ in 0..20 {
         second.echo();
         first.echo();
@@ -530,7 +431,7 @@ fn a_connection_whose_client_leaves_while_it_is_passed_on_is_forgotten() {
     let mut first = Connection::logged_on(address(&server), guid);
     for _ in 0..20 {
         let mut hasty = Connection::open(address(&server));
-        hasty.send_negotiate(guid);
+        hasty.0.send_negotiate(guid).expect("the server listens");
     }
     first.echo();
     wait_for_serving(&server, 1);
@@ -566,16 +467,17 @@ fn an_administrator_sees_the_channels_of_a_session_with_what_went_over_them() {
     let guid = Guid(random());
     let mut first = Connection::logged_on(address(&server), guid);
     let text = server.site().run(&["status"]).succeeds();
-    let why = format!("Session {:016x} has one channel: clients are told of one", first.session_id);
+    let why =
+        format!("Session {:016x} has one channel: clients are told of one", first.session_id());
     assert!(text.contains("Channels: 1\n") && text.contains(&why), "{text}");
 
     let mut second = Connection::negotiated(address(&server), guid);
     second.bind(&first);
     let file = first.create("file");
     second.write(file, &[7; 50_000]);
-    let channels = channels_of(&server, first.session_id);
+    let channels = channels_of(&server, first.session_id());
     assert_eq!(channels.len(), 2, "{channels:?}");
-    let local = |it: &Connection| it.socket.local_addr().expect("it is connected").to_string();
+    let local = |it: &Connection| it.0.socket.local_addr().expect("it is connected").to_string();
     for (channel, connection) in channels.iter().zip([&first, &second]) {
         assert_eq!(channel["client_address"], local(connection));
         assert_eq!(channel["server_address"], address(&server).to_string());
@@ -592,7 +494,7 @@ fn an_administrator_sees_the_channels_of_a_session_with_what_went_over_them() {
 
     first.cut();
     wait_until(
-        || channels_of(&server, second.session_id).len() == 1,
+        || channels_of(&server, second.session_id()).len() == 1,
         || "the first channel stays".to_owned(),
     );
     let sessions = status_rows(&server, "session");
@@ -613,7 +515,7 @@ fn status_says_which_worker_does_not_tell_its_channels() {
         serde_json::from_str(&outcome.succeeds()).expect("it is JSON");
     let session = rows.iter().find(|row| row["kind"] == "session").expect("it is in the tables");
     assert!(session["channels"].is_null(), "{session}");
-    assert_eq!(channels_of(&server, client.session_id).len(), 1);
+    assert_eq!(channels_of(&server, client.session_id()).len(), 1);
     server.stop();
 }
 
@@ -635,7 +537,7 @@ fn a_break_reaches_the_client_though_a_channel_drops_all_packets() {
     other.created();
     // The session goes on without that channel.
     assert_eq!(second.read(file), b"written");
-    let channels = channels_of(&server, second.session_id);
+    let channels = channels_of(&server, second.session_id());
     assert_eq!(channels.len(), 1, "{channels:?}");
     assert_eq!(channels[0]["break_retries"], 1);
     server.stop();

@@ -15,7 +15,7 @@ use bench::client::requests::{Purpose, close, open};
 use bench::client::{Client, Protection};
 use dtyp::{Guid, NtStatus};
 use harness::choro::{PATIENCE, is_alive, signal_process, wait_until};
-use harness::stranger::Stranger;
+use harness::connection::{Connection, random};
 use harness::{Setup, TestServer, terms};
 use rustix::process::Signal;
 
@@ -36,23 +36,17 @@ fn address(server: &TestServer) -> SocketAddr {
 }
 
 /// A client that has negotiated, if it is served.
-fn negotiated(server: &TestServer, from: IpAddr) -> io::Result<Stranger> {
-    let mut stranger = Stranger::connect(from, address(server), PATIENCE)?;
-    stranger.negotiate(Guid(rand_bytes()))?;
+fn negotiated(server: &TestServer, from: IpAddr) -> io::Result<Connection> {
+    let mut stranger = Connection::connect(from, address(server), PATIENCE)?;
+    stranger.negotiate(Guid(random()))?;
     Ok(stranger)
 }
 
 /// An anonymous client, if it is served.
-fn anonymous(server: &TestServer, from: IpAddr) -> io::Result<Stranger> {
+fn anonymous(server: &TestServer, from: IpAddr) -> io::Result<Connection> {
     let mut stranger = negotiated(server, from)?;
-    stranger.log_on()?;
+    stranger.log_on_anonymously()?;
     Ok(stranger)
-}
-
-fn rand_bytes() -> [u8; 16] {
-    let mut bytes = [0; 16];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).expect("a Linux");
-    bytes
 }
 
 fn user(server: &TestServer) -> Client {
@@ -65,7 +59,7 @@ fn work(user: &mut Client) {
     close(user, file).expect("the user is served");
 }
 
-fn count_open(strangers: &[Stranger]) -> usize {
+fn count_open(strangers: &[Connection]) -> usize {
     strangers.iter().filter(|stranger| stranger.is_open()).count()
 }
 
@@ -73,7 +67,7 @@ fn count_open(strangers: &[Stranger]) -> usize {
 fn one_address_has_64_places_without_a_user_and_they_come_back() {
     let server = server("");
     let mut before = user(&server);
-    let mut strangers: Vec<Stranger> = Vec::new();
+    let mut strangers: Vec<Connection> = Vec::new();
     let mut refused = 0;
     for number in 0..200 {
         // Half of them log on as nobody, which is no way to a place either.
@@ -130,7 +124,7 @@ fn clients_that_have_not_logged_on_leave_places_for_users_of_other_addresses() {
 #[test]
 fn many_addresses_with_one_client_each_keep_no_user_out() {
     let server = server("max startups = 4:30:16\n");
-    let strangers: Vec<Stranger> = (1..=40)
+    let strangers: Vec<Connection> = (1..=40)
         .map(|number| negotiated(&server, stranger(number)).expect("the first of its address"))
         .collect();
     assert!(count_open(&strangers) <= 16, "{}", count_open(&strangers));
@@ -222,14 +216,15 @@ fn strangers_who_name_a_users_client_take_few_places_beside_it() {
     let guid = client_guid_of(&server);
     let mut strangers = Vec::new();
     for _ in 0..10 {
-        let mut stranger = Stranger::connect(stranger(1), address(&server), PATIENCE).expect("it");
+        let mut stranger =
+            Connection::connect(stranger(1), address(&server), PATIENCE).expect("it");
         stranger.negotiate(guid).expect("it is served somewhere");
         strangers.push(stranger);
     }
     let sockets = sockets_of(server.worker_of(&user));
     assert_eq!(sockets.0, 5, "the user's and four: {sockets:?}");
     // Those that turn out to be nobody's are not served beside the user at all.
-    let left: Vec<bool> = strangers.iter_mut().map(|it| it.log_on().is_ok()).collect();
+    let left: Vec<bool> = strangers.iter_mut().map(|it| it.log_on_anonymously().is_ok()).collect();
     assert_eq!(left.iter().filter(|is_served| **is_served).count(), 6, "{left:?}");
     wait_until(|| sockets_of(server.worker_of(&user)).0 == 1, || server.server().log());
     work(&mut user);

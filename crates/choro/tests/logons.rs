@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use dtyp::{Guid, NtStatus};
 use harness::choro::{signal_process, wait_until};
-use harness::stranger::Stranger;
+use harness::connection::Connection;
 use harness::{Setup, TestServer, USER};
 use rustix::process::Signal;
 
@@ -115,9 +115,9 @@ fn nobody_hides_failed_logons_behind_other_lines() {
     let setup = Setup::new().share("closed", "hosts deny = 127.0.0.1\n");
     let server = setup.global("log level = 1").start();
     let (from, to) = ([127, 0, 0, 1].into(), ([127, 0, 0, 1], server.port()).into());
-    let mut stranger = Stranger::connect(from, to, Duration::from_secs(30)).expect("it listens");
+    let mut stranger = Connection::connect(from, to, Duration::from_secs(30)).expect("it listens");
     stranger.negotiate(Guid([7; 16])).expect("it is served");
-    stranger.log_on().expect("anybody may");
+    stranger.log_on_anonymously().expect("anybody may");
     for _ in 0..3_000 {
         assert_eq!(stranger.tree("closed").expect("an answer"), NtStatus::ACCESS_DENIED);
     }

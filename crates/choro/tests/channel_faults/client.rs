@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use client::Kind;
 use dtyp::{Guid, NtStatus};
 use wire::create::CreateResponse;
 use wire::echo::EchoRequest;
@@ -18,7 +19,8 @@ use wire::lease::{LeaseKey, LeaseState};
 use wire::oplock_break::{LeaseBreak, LeaseBreakFlags, LeaseBreakNotification};
 use wire::{Command, Decode, Encode, FileId, Header};
 
-use crate::connection::{Connection, Marks, Session, random, receive};
+use crate::connection::{self, Marks, Session};
+use crate::harness::connection::{Connection, random, read_message};
 
 /// A channel that owes an answer and is silent for so long is asked whether it is there.
 const PROBE_AFTER: Duration = Duration::from_millis(700);
@@ -152,7 +154,7 @@ impl Client {
     /// A client with a channel over each of these links, the oldest first.
     pub(crate) fn new(addresses: &[SocketAddr]) -> io::Result<Self> {
         let guid = Guid(random());
-        let (first, session) = Connection::first(addresses[0], guid)?;
+        let (first, session) = connection::first(addresses[0], guid)?;
         let (sender, events) = mpsc::channel();
         let now = Instant::now();
         let lost = || LinkState::Lost { retry_at: now, before: None };
@@ -174,7 +176,7 @@ impl Client {
         };
         client.begin(0, first);
         for (link, address) in addresses.iter().enumerate().skip(1) {
-            let connection = Connection::bound(*address, guid, &client.session)?;
+            let connection = connection::bound(*address, guid, client.session.clone())?;
             client.begin(link, connection);
         }
         Ok(client)
@@ -236,7 +238,12 @@ impl Client {
         channel.is_deaf.store(true, Ordering::Relaxed);
         for _ in 0..times {
             // A server that ends the connection meanwhile is told of by the thread that receives.
-            let _ = channel.connection.send(request.command, &request.body, Marks::default());
+            let _ = connection::send(
+                &mut channel.connection,
+                request.command,
+                &request.body,
+                Marks::default(),
+            );
         }
     }
 
@@ -295,7 +302,8 @@ impl Client {
             let Some((link, channel)) = self.channel() else { return };
             let number = channel.number;
             let is_first = channel.heard_at;
-            let sent = channel.connection.send(request.command, &request.body, marks);
+            let sent =
+                connection::send(&mut channel.connection, request.command, &request.body, marks);
             let is_idle = !self.waiting.iter().any(|it| it.sent.is_some_and(|to| to.0 == number));
             if let LinkState::Bound(channel) = &mut self.links[link].state {
                 // Silence begins when something is asked for.
@@ -346,7 +354,7 @@ impl Client {
             let (address, guid) = (self.links[at].address, self.guid);
             let (session, sender) = (self.session.clone(), self.sender.clone());
             thread::spawn(move || {
-                let result = Connection::bound(address, guid, &session);
+                let result = connection::bound(address, guid, session);
                 if let Some(before) = before {
                     // Written requests may still be under way; then the connection ends.
                     let _ = before.socket.shutdown(Shutdown::Write);
@@ -365,19 +373,18 @@ impl Client {
         let mut socket = connection.socket.try_clone().expect("there are descriptors");
         socket.set_read_timeout(None).expect("a socket");
         socket.set_write_timeout(Some(LOST_AFTER)).expect("a socket");
-        let (key, sender, deaf) =
-            (connection.key.clone(), self.sender.clone(), Arc::clone(&is_deaf));
+        let key = connection.smb.channel().expect("a session").signing_key().clone();
+        let (sender, deaf) = (self.sender.clone(), Arc::clone(&is_deaf));
         thread::spawn(move || {
             loop {
                 while deaf.load(Ordering::Relaxed) {
                     thread::sleep(TICK);
                 }
-                let Ok((header, mut message)) = receive(&mut socket) else {
+                let Ok((header, mut message)) = read_message(&mut socket) else {
                     let _ = sender.send(Event::Ended { channel: number });
                     return;
                 };
-                let is_answer = header.message_id != u64::MAX && header.status != NtStatus::PENDING;
-                if let (true, Some(key)) = (is_answer, &key) {
+                if Kind::of(&header) == Kind::Final {
                     key.verify(&mut message).expect("the signature of this channel");
                 }
                 if sender.send(Event::Message { channel: number, header, message }).is_err() {
@@ -410,14 +417,18 @@ impl Client {
                 }
             }
             Event::Message { channel, header, message } => {
+                let kind = Kind::of(&header);
                 if let Some((_, channel)) = self.link_of(channel) {
                     channel.heard_at = Instant::now();
                     channel.is_probed = false;
+                    if kind != Kind::Notification {
+                        channel.connection.smb.window.grant(header.credits);
+                    }
                 }
-                if header.message_id == u64::MAX {
-                    self.give_way(&message);
-                } else if header.status != NtStatus::PENDING {
-                    self.answered(channel, &header, message);
+                match kind {
+                    Kind::Notification => self.give_way(&message),
+                    Kind::Interim => {}
+                    Kind::Final => self.answered(channel, &header, message),
                 }
             }
         }
@@ -495,7 +506,12 @@ impl Client {
             } else if silence > PROBE_AFTER && !channel.is_probed {
                 channel.is_probed = true;
                 let probe = Request::new(Command::ECHO, &EchoRequest);
-                let sent = channel.connection.send(probe.command, &probe.body, Marks::default());
+                let sent = connection::send(
+                    &mut channel.connection,
+                    probe.command,
+                    &probe.body,
+                    Marks::default(),
+                );
                 if sent.is_err() {
                     self.lose(at);
                 }

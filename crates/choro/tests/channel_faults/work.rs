@@ -25,7 +25,7 @@ use wire::write::WriteRequest;
 use wire::{Command, Decode, FileId, OplockLevel};
 
 use crate::client::{Answer, Client, Counts, Leases, Request};
-use crate::connection::random;
+use crate::harness::connection::random;
 
 /// Clients that work at the same time.
 pub(crate) const CLIENTS: usize = 4;

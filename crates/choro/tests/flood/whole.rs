@@ -16,9 +16,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::harness::choro::{Over, wait_until};
+use crate::harness::connection::{Connection, random};
 use crate::harness::namespace::Namespace;
 use crate::harness::smbtorture::progress;
-use crate::harness::stranger::Stranger;
 use crate::harness::{PASSWORD, Setup, TestServer, USER, terms};
 
 /// Networks from which strangers come; one more is the user's.
@@ -84,19 +84,19 @@ fn enter(network: &Namespace) {
 }
 
 /// Connects, negotiates, or logs on anonymously: a third of the strangers each.
-fn come(number: usize, from: IpAddr, to: SocketAddr) -> io::Result<Stranger> {
-    let mut stranger = Stranger::connect(from, to, STRANGERS_PATIENCE)?;
+fn come(number: usize, from: IpAddr, to: SocketAddr) -> io::Result<Connection> {
+    let mut stranger = Connection::connect(from, to, STRANGERS_PATIENCE)?;
     if !number.is_multiple_of(3) {
-        stranger.negotiate(Guid(super::rand_bytes()))?;
+        stranger.negotiate(Guid(random()))?;
     }
     if number % 3 > 1 {
-        stranger.log_on()?;
+        stranger.log_on_anonymously()?;
     }
     Ok(stranger)
 }
 
 /// The strangers of one thread. Those that are served stay.
-fn flood(network: (&Namespace, u8), thread: u8, connections: usize, port: u16) -> Vec<Stranger> {
+fn flood(network: (&Namespace, u8), thread: u8, connections: usize, port: u16) -> Vec<Connection> {
     enter(network.0);
     // The machine is the server's: what strangers use of it, real ones would not.
     let _ = rustix::process::nice(19);
@@ -224,7 +224,7 @@ fn a_flood_from_other_networks_takes_no_place_of_a_user_and_little_memory() {
             drop(connect_as_user(&clients[0], port));
             users += 1;
         }
-        let served: Vec<Stranger> =
+        let served: Vec<Connection> =
             floods.into_iter().flat_map(|it| it.join().expect("it ends")).collect();
         progress(&format!(
             "{connections} connections in {:?}, {} of them served, {users} logons meanwhile",

@@ -7,6 +7,7 @@
 
 #[path = "../choro/mod.rs"]
 pub mod choro;
+pub mod connection;
 pub mod content;
 pub mod machine;
 pub mod namespace;
@@ -14,7 +15,6 @@ pub mod samba;
 pub mod session;
 pub mod smbclient;
 pub mod smbtorture;
-pub mod stranger;
 
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
