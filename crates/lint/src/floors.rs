@@ -6,7 +6,7 @@ pub const CRATES: &[&[&str]] = &[
     &["crypto", "dtyp", "lint", "tdb", "trace", "uring"],
     &["arbitration", "auth", "object", "qos", "rpc", "wire"],
     &["client", "config", "messaging", "proto", "store", "tables"],
-    &["bench", "testkit"],
+    &["bench", "interfaces", "testkit"],
     &["choro", "fuzz"],
 ];
 
@@ -31,11 +31,9 @@ pub const BUILDINGS: &[Building] = &[
                 "default_share",
                 "domain_sid",
                 "fingerprint",
-                "interfaces",
                 "log",
                 "messaging_settings",
                 "mistake",
-                "multichannel",
                 "observation",
                 "process",
                 "report",

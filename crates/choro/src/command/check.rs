@@ -6,12 +6,12 @@ mod relay;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use ::interfaces::Multichannel;
 use clap::Args;
 use messaging::TransportKind;
 use serde_json::Value;
 
 use crate::messaging_settings::messaging_settings;
-use crate::multichannel::Multichannel;
 use crate::report;
 use crate::settings::{Settings, Source};
 

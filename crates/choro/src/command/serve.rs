@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use interfaces::Multichannel;
 use zeroize::Zeroizing;
 
 use crate::default_share::{self, DefaultShare, Password, SHARE_NAME, USER_NAME};
-use crate::multichannel::Multichannel;
 use crate::settings::{Settings, Source};
 use crate::{log, report, supervisor, worker};
 

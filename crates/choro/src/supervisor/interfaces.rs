@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use anyhow::{Context, bail};
 use config::Global;
 use config::interface::InterfaceSpec;
+use interfaces::{InterfaceAddress, addresses};
 
 use super::listeners;
-use crate::interfaces::{InterfaceAddress, addresses};
 
 /// The addresses and ports that the configuration asks for.
 ///
@@ -46,9 +46,9 @@ mod tests {
     use std::net::IpAddr;
 
     use config::interface::InterfaceSpec;
+    use interfaces::InterfaceAddress;
 
     use super::choose;
-    use crate::interfaces::InterfaceAddress;
 
     #[track_caller]
     fn check(specs: &[&str], want: &[&str]) {

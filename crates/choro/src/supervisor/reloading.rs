@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use ::interfaces::Multichannel;
+
 use super::events::Event;
 use super::listeners::{self, Listener};
 use super::{Supervisor, effective, interfaces, service_manager};
 use crate::control::ToWorker;
 use crate::default_share;
 use crate::messaging_settings::PARAMETERS;
-use crate::multichannel::Multichannel;
 use crate::settings::{Settings, Source};
 
 impl Supervisor {

@@ -6,6 +6,8 @@
 use std::time::Instant;
 
 use dtyp::ServerId;
+use interfaces::Multichannel;
+use interfaces::Offer;
 use messaging::{Channel as Told, Channels, Content, MessageKind, SingleChannel};
 use proto::ChannelInfo;
 use tracing::debug;
@@ -14,8 +16,6 @@ use wire::Dialect;
 use wire::negotiate::Capabilities;
 
 use super::event_loop::Worker;
-use crate::interfaces::Offer;
-use crate::multichannel::Multichannel;
 
 impl Worker {
     /// Answers an administrator who wants to know the channels.
@@ -91,11 +91,25 @@ mod tests {
 
     use crypto::SigningAlgorithm;
     use dtyp::{FileTime, Guid};
+    use interfaces::{Offered, Origin, Said};
     use proto::ConnectionId;
     use proto::connection::Negotiated;
     use wire::negotiate::SecurityMode;
 
     use super::*;
+
+    /// An offer that invites further channels.
+    fn offer_of_two_interfaces() -> Offer {
+        let offered = |index: u8| Offered {
+            address: [192, 0, 2, index].into(),
+            interface: format!("eth{index}"),
+            if_index: Said { value: index.into(), origin: Origin::Default },
+            speed: Said { value: 1_000_000_000, origin: Origin::Default },
+            rss: Said { value: false, origin: Origin::Default },
+            rdma: Said { value: false, origin: Origin::Default },
+        };
+        Offer { offered: vec![offered(1), offered(2)], ..Offer::default() }
+    }
 
     /// The only channel of a client that could have several.
     fn channel() -> (ChannelInfo, Negotiated) {
@@ -136,7 +150,7 @@ mod tests {
         let (mut channel, mut negotiated) = channel();
         change(&mut channel, &mut negotiated);
         channel.negotiated = Arc::new(negotiated);
-        let why = why_single(&channel, &Multichannel::On, &Offer::of_two_interfaces());
+        let why = why_single(&channel, &Multichannel::On, &offer_of_two_interfaces());
         assert_eq!(why, want);
     }
 
@@ -177,7 +191,7 @@ mod tests {
         let (mut channel, mut negotiated) = channel();
         negotiated.server_capabilities = Capabilities::empty();
         channel.negotiated = Arc::new(negotiated);
-        let offer = Offer::of_two_interfaces();
+        let offer = offer_of_two_interfaces();
         let unsupported = Multichannel::Unsupported("no SIOCOUTQ".to_owned());
         assert_eq!(why_single(&channel, &unsupported, &offer), SingleChannel::Unsupported);
         assert_eq!(why_single(&channel, &Multichannel::Off, &offer), SingleChannel::SwitchedOff);

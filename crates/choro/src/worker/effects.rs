@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use dtyp::NtStatus;
+use interfaces::Offer;
 use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, UserId};
 use proto::effect::Removal;
 use proto::passages::Passage;
@@ -18,7 +19,6 @@ use super::messages::{tell_file_changed, tell_turn};
 use super::passing::Newcomer;
 use super::shares::Shares;
 use super::traced;
-use crate::interfaces::Offer;
 
 /// Something for the kernel to do, and what the store does with its answer.
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use config::Config;
+use interfaces::addresses;
 
 use super::server_settings::{dns_names, netbios_name};
-use crate::interfaces::addresses;
 
 /// The names of this server.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use config::Config;
 use config::choice::{self, Encryption, EncryptionAlgorithm, SigningAlgorithm, Tri};
 use dtyp::Guid;
+use interfaces::Multichannel;
 use proto::logon_throttle::ThrottleSettings;
 use proto::settings::{BreakRetry, MapToGuest, Policy, ServerSettings};
 use wire::Dialect;
@@ -14,7 +15,6 @@ use super::catalogue::ConfiguredShares;
 use super::clocks::wall_clock;
 use super::shares::is_continuously_available;
 use crate::mistake::{Mistake, is_made};
-use crate::multichannel::Multichannel;
 use crate::settings::Settings;
 
 /// NetBIOS names have 15 characters.

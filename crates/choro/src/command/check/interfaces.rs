@@ -4,10 +4,10 @@ use std::fmt::Display;
 
 use anyhow::Context;
 use config::Global;
+use interfaces::Multichannel;
+use interfaces::{Offer, Offered, Origin, Said, Withheld};
 use serde_json::Value;
 
-use crate::interfaces::{Offer, Offered, Origin, Said, Withheld};
-use crate::multichannel::Multichannel;
 use crate::report::{self, Row};
 
 /// Prints the interfaces that a server with this configuration would offer its clients now.

@@ -20,23 +20,23 @@ const ADDRESS_HEADER_BYTES: usize = 8;
 
 /// One address of one interface.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct InterfaceAddress {
+pub struct InterfaceAddress {
     /// Number of the interface (ifindex).
-    pub(crate) index: u32,
+    pub index: u32,
     /// The interface's name, as in `eth0`.
-    pub(crate) interface: String,
+    pub interface: String,
     /// The interface can carry something, and the address is this machine's for certain.
-    pub(crate) is_up: bool,
+    pub is_up: bool,
     /// The IPv4 or IPv6 address.
-    pub(crate) address: IpAddr,
+    pub address: IpAddr,
     /// Bits of the network's part.
-    pub(crate) prefix_len: u8,
+    pub prefix_len: u8,
 }
 
 impl InterfaceAddress {
     /// Whether a word of `interfaces` means this address: by the interface's name, as the address
     /// itself, or as the network that the address is in.
-    pub(crate) fn is_named_by(&self, spec: &InterfaceSpec) -> bool {
+    pub fn is_named_by(&self, spec: &InterfaceSpec) -> bool {
         if spec.matches_name(&self.interface) {
             return true;
         }
@@ -53,7 +53,7 @@ impl InterfaceAddress {
     }
 
     /// Such an address means nothing without its interface, and clients do not find it.
-    pub(crate) fn is_link_local(&self) -> bool {
+    pub fn is_link_local(&self) -> bool {
         match self.address {
             IpAddr::V4(_) => false,
             IpAddr::V6(address) => address.is_unicast_link_local(),
@@ -89,7 +89,7 @@ fn in_network(address: IpAddr, network: IpAddr, prefix_len: u32) -> bool {
 ///
 /// # Errors
 /// The kernel does not answer.
-pub(crate) fn list() -> io::Result<Vec<InterfaceAddress>> {
+pub fn list() -> io::Result<Vec<InterfaceAddress>> {
     of_links(&link::list()?)
 }
 

@@ -5,13 +5,17 @@
 //! they supply only the values that netlink lacks, and only if both agree on the interface's
 //! identity.
 
-pub(crate) mod addresses;
+#![forbid(unsafe_code)]
+
+pub mod addresses;
 mod detected;
 mod ethtool;
 mod link;
+mod multichannel;
 mod netlink;
 mod offer;
 mod sysfs;
 
-pub(crate) use addresses::InterfaceAddress;
-pub(crate) use offer::{Offer, Offered, Origin, Said, Withheld};
+pub use addresses::InterfaceAddress;
+pub use multichannel::Multichannel;
+pub use offer::{Offer, Offered, Origin, Said, Withheld};

@@ -7,7 +7,7 @@ use uring::tcp;
 
 /// Whether a session may have several connections.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Multichannel {
+pub enum Multichannel {
     /// Clients may use several channels.
     On,
     /// Disabled by the parameter `server multi channel support`.
@@ -19,7 +19,7 @@ pub(crate) enum Multichannel {
 
 impl Multichannel {
     /// Determines the state for this configuration and platform.
-    pub(crate) fn of(global: &Global) -> Self {
+    pub fn of(global: &Global) -> Self {
         Self::decide(global.server_multi_channel_support, tcp::tells_what_is_acknowledged)
     }
 
@@ -31,12 +31,12 @@ impl Multichannel {
         }
     }
 
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         *self == Self::On
     }
 
     /// Returns a warning for the operator, if there is reason for one.
-    pub(crate) fn warning(&self) -> Option<String> {
+    pub fn warning(&self) -> Option<String> {
         match self {
             Self::Unsupported(_) => Some(format!("multichannel is {self}")),
             Self::On | Self::Off => None,

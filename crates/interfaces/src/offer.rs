@@ -24,41 +24,41 @@ const ADDRESSES_MAX: usize = 256;
 
 /// The addresses of this machine, as far as clients are concerned.
 #[derive(Debug, Default)]
-pub(crate) struct Offer {
+pub struct Offer {
     /// Those that clients may come to.
-    pub(crate) offered: Vec<Offered>,
+    pub offered: Vec<Offered>,
     /// The others, as they would be told of.
-    pub(crate) withheld: Vec<(Offered, Withheld)>,
+    pub withheld: Vec<(Offered, Withheld)>,
     /// Words of `interfaces` that name nothing that is there.
-    pub(crate) unmatched: Vec<String>,
+    pub unmatched: Vec<String>,
 }
 
 /// An address that clients are told of.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Offered {
-    pub(crate) address: IpAddr,
+pub struct Offered {
+    pub address: IpAddr,
     /// Name of the interface, such as `eth0`.
-    pub(crate) interface: String,
+    pub interface: String,
     /// The same for all addresses of the same hardware.
-    pub(crate) if_index: Said<u32>,
+    pub if_index: Said<u32>,
     /// Speed in bits per second.
-    pub(crate) speed: Said<u64>,
+    pub speed: Said<u64>,
     /// True if received packets are spread over processors.
-    pub(crate) rss: Said<bool>,
+    pub rss: Said<bool>,
     /// True for remote direct memory access.
-    pub(crate) rdma: Said<bool>,
+    pub rdma: Said<bool>,
 }
 
 /// A value offered to clients, with its origin.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Said<T> {
-    pub(crate) value: T,
-    pub(crate) origin: Origin,
+pub struct Said<T> {
+    pub value: T,
+    pub origin: Origin,
 }
 
 /// Origin of a value offered to clients.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// It stands behind this word of `interfaces`.
     Configured(String),
     /// It is always so where nothing else is known.
@@ -69,7 +69,7 @@ pub(crate) enum Origin {
 
 /// Why clients are not told of an address.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Withheld {
+pub enum Withheld {
     Down,
     Hidden,
     LinkLocal,
@@ -80,7 +80,7 @@ pub(crate) enum Withheld {
 
 impl Withheld {
     /// Describes the reason in words.
-    pub(crate) fn why(self) -> &'static str {
+    pub fn why(self) -> &'static str {
         match self {
             Self::Down => "the interface is down or has no carrier, or the address is not settled",
             Self::Hidden => "`server multi channel hidden interfaces` names it",
@@ -97,7 +97,7 @@ impl Offer {
     ///
     /// # Errors
     /// The kernel does not list its interfaces.
-    pub(crate) fn now(global: &Global) -> io::Result<Self> {
+    pub fn now(global: &Global) -> io::Result<Self> {
         let links = link::list()?;
         let machine = addresses::of_links(&links)?;
         Ok(Self::of(global, machine, &Detected { links, drivers: KernelDrivers::ask() }))
@@ -141,19 +141,19 @@ impl Offer {
 
     /// Whether a client that reads the offer finds a reason for a further connection: other
     /// hardware, or some that spreads connections over processors.
-    pub(crate) fn invites_channels(&self) -> bool {
+    pub fn invites_channels(&self) -> bool {
         let first = self.offered.first().map(|it| it.if_index.value);
         self.offered.iter().any(|it| it.rss.value || Some(it.if_index.value) != first)
     }
 
     /// Returns the data on an address, offered or not.
-    pub(crate) fn address(&self, address: IpAddr) -> Option<&Offered> {
+    pub fn address(&self, address: IpAddr) -> Option<&Offered> {
         let withheld = self.withheld.iter().map(|(it, _)| it);
         self.offered.iter().chain(withheld).find(|it| it.address == address)
     }
 
     /// The list that goes to the client.
-    pub(crate) fn to_wire(&self) -> Vec<NetworkInterface> {
+    pub fn to_wire(&self) -> Vec<NetworkInterface> {
         self.offered.iter().map(Offered::to_wire).collect()
     }
 }
@@ -225,24 +225,6 @@ impl Offered {
             link_speed: self.speed.value,
             address: Some(self.address),
         }
-    }
-}
-
-#[cfg(test)]
-impl Offer {
-    /// An offer that invites further channels.
-    pub(crate) fn of_two_interfaces() -> Self {
-        let said = |value| Said { value, origin: Origin::Default };
-        let no = Said { value: false, origin: Origin::Default };
-        let offered = |index: u8| Offered {
-            address: IpAddr::from([192, 0, 2, index]),
-            interface: format!("eth{index}"),
-            if_index: said(index.into()),
-            speed: Said { value: SPEED_DEFAULT, origin: Origin::Default },
-            rss: no.clone(),
-            rdma: no.clone(),
-        };
-        Self { offered: vec![offered(1), offered(2)], ..Self::default() }
     }
 }
 
