@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use bench::options::Options;
 use bench::run::{self, Interrupt};
 use bench::{
-    kernel_client, limits, network, null_server, ratio_chart, row, sharing, transports, truth,
+    kernel_client, limits, machine, network, null_server, ratio_chart, row, sharing, transports,
+    truth,
 };
 use clap::Parser;
 
@@ -45,7 +46,7 @@ fn run(options: &Options) -> Result<bool> {
         }
         return Err(network::restart_within("--own-network")).context("starting unshare");
     } else {
-        let tcp = network::congestion_control();
+        let tcp = machine::congestion_control();
         writeln!(
             io::stderr(),
             "in the machine's own network, with TCP {tcp}: no right to another"

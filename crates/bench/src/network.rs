@@ -13,13 +13,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use bench_messaging::machine::TCP_CONGESTION_CONTROL;
 
 /// Linux' default, and an algorithm that every namespace may use whatever the kernel's
 /// configuration. Neither paces.
 const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
-
-/// Setting of the network namespace of the process that opens it.
-const SETTING: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// Whether this process may make a network namespace.
 #[must_use]
@@ -56,8 +54,8 @@ pub fn set_up() -> Result<()> {
     let status = Command::new("ip").args(["link", "set", "lo", "up"]).status();
     ensure!(status.context("running ip")?.success(), "the loopback interface stays down");
     let [first, second] = CONGESTION_CONTROLS;
-    fs::write(SETTING, first)
-        .or_else(|_| fs::write(SETTING, second))
+    fs::write(TCP_CONGESTION_CONTROL, first)
+        .or_else(|_| fs::write(TCP_CONGESTION_CONTROL, second))
         .with_context(|| format!("choosing {first} or {second} for TCP"))
 }
 
@@ -89,11 +87,4 @@ impl Drop for Silence {
         // The network goes with the run at the latest.
         let _ = Self::route("del", self.0);
     }
-}
-
-/// The congestion control of new connections.
-#[must_use]
-pub fn congestion_control() -> String {
-    let text = fs::read_to_string(SETTING).unwrap_or_default();
-    if text.trim().is_empty() { "unknown".into() } else { text.trim().into() }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::messages::chart::text;
+use bench_messaging::chart::text;
+
 use crate::report::Report;
 use crate::table::figure;
 

@@ -2,11 +2,10 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+pub use bench_messaging::Interrupt;
 
 use crate::load::fixture;
 use crate::local_copy::LocalCopy;
@@ -17,33 +16,6 @@ use crate::processor::Processors;
 use crate::report::{Report, RowReport};
 use crate::row::{Quantity, Row, Work};
 use crate::server::{Kind, Server};
-
-/// Set when the run is to end: by SIGINT or SIGTERM. The servers are stopped then, too.
-#[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
-
-impl Interrupt {
-    /// One that the signals set.
-    ///
-    /// # Errors
-    ///
-    /// When they cannot be caught.
-    pub fn of_signals() -> Result<Self> {
-        let interrupt = Self::default();
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&interrupt.0))?;
-        }
-        Ok(interrupt)
-    }
-
-    /// # Errors
-    ///
-    /// When it is set.
-    pub(crate) fn check(&self) -> Result<()> {
-        ensure!(!self.0.load(Ordering::Relaxed), "interrupted");
-        Ok(())
-    }
-}
 
 /// Starts the servers that the options name, each in a directory of its own below `directory`.
 ///

@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+pub use bench_messaging::own_directories;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::{Client, Destination, Protection, Terms};
@@ -107,29 +108,6 @@ struct Site<'a> {
     port: u16,
     /// Further lines for the section `[global]`.
     global: &'a str,
-}
-
-/// Lines for `[global]` by which a server keeps whatever it writes in folders below this one, which
-/// are made.
-///
-/// # Errors
-///
-/// When they cannot be made.
-pub fn own_directories(parent: &Path) -> Result<String> {
-    let mut lines = String::new();
-    for (parameter, name) in [
-        ("private dir", "private"),
-        ("lock directory", "lock"),
-        ("state directory", "state"),
-        ("cache directory", "cache"),
-        ("pid directory", "pid"),
-        ("ncalrpc dir", "ncalrpc"),
-    ] {
-        let path = parent.join(name);
-        fs::create_dir_all(&path)?;
-        lines += &format!("{parameter} = {}\n", path.display());
-    }
-    Ok(lines)
 }
 
 impl Server {

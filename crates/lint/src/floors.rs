@@ -6,7 +6,8 @@ pub const CRATES: &[&[&str]] = &[
     &["crypto", "dtyp", "lint", "tdb", "trace", "uring"],
     &["arbitration", "auth", "object", "qos", "rpc", "wire"],
     &["client", "config", "messaging", "proto", "store", "tables"],
-    &["bench", "interfaces", "testkit"],
+    &["bench_messaging", "interfaces", "testkit"],
+    &["bench"],
     &["choro", "fuzz"],
 ];
 

@@ -1,8 +1,8 @@
 //! `choro bench`, the command that measures parts of the server.
 
-use bench::messages::options::MessagingOptions;
-use bench::messages::peer::{self, PeerOptions};
-use bench::messages::{self, PeerProgram};
+use bench_messaging::PeerProgram;
+use bench_messaging::options::MessagingOptions;
+use bench_messaging::peer::{self, PeerOptions};
 use clap::Subcommand;
 
 /// Measure how fast parts of the server are on this machine.
@@ -22,7 +22,7 @@ impl Bench {
                     program: "/proc/self/exe".into(),
                     arguments: ["bench", "messaging-peer"].map(Into::into).to_vec(),
                 };
-                messages::run(&options, &program)
+                bench_messaging::run(&options, &program)
             }
             Self::MessagingPeer(options) => peer::run(&options),
         }

@@ -23,8 +23,8 @@ use super::histogram::Histogram;
 use super::measurement::Peer;
 use super::options::MessagingOptions;
 use super::{Carrier, PeerProgram};
+use crate::Interrupt;
 use crate::machine::Machine;
-use crate::run::Interrupt;
 use crate::table::{Table, figure};
 
 /// Processes that are asked and are not stopped.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::histogram::Histogram;
 use super::measurement::Measurement;
-use crate::server::own_directories;
+use crate::own_directories;
 
 /// The test, with directories of its own.
 pub(super) struct PingSpeed {

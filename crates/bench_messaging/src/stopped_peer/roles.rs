@@ -9,8 +9,8 @@ use messaging::{Content, MessageKind, Messaging, SendError};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::messages::histogram::Histogram;
-use crate::messages::peer::{PATIENCE, PeerOptions, say, wait_for_messages};
+use crate::histogram::Histogram;
+use crate::peer::{PATIENCE, PeerOptions, say, wait_for_messages};
 
 /// Part of the sender's work, read as a line on its standard input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

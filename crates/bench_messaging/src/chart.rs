@@ -82,7 +82,7 @@ fn bar(body: &mut String, line: &Line, y: f64, unit: f64) {
 }
 
 /// Appends words that begin at a place.
-pub(crate) fn text(body: &mut String, (x, y): (f64, f64), class: &str, words: &str) {
+pub fn text(body: &mut String, (x, y): (f64, f64), class: &str, words: &str) {
     let _ = writeln!(
         body,
         "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>",

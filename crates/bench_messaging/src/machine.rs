@@ -4,8 +4,6 @@ use std::fs;
 
 use serde::Serialize;
 
-use crate::network;
-
 /// The machine and its system.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
@@ -25,6 +23,9 @@ pub struct Machine {
     /// others; much above zero, the figures are not worth keeping.
     pub load_average: f64,
 }
+
+/// Setting of the network namespace of the process that opens it.
+pub const TCP_CONGESTION_CONTROL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// The load average from which on a run is disturbed.
 const LOAD_DISTURBING: f64 = 0.5;
@@ -47,7 +48,7 @@ impl Machine {
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             memory_mib: kib.unwrap_or_default() / 1024,
             kernel,
-            tcp: network::congestion_control(),
+            tcp: congestion_control(),
             date: date(seconds / 86_400),
             load_average: load.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0.0),
         }
@@ -102,6 +103,13 @@ fn date(mut day: u64) -> String {
         month += 1;
     }
     format!("{year:04}-{month:02}-{:02}", day + 1)
+}
+
+/// The congestion control of new connections.
+#[must_use]
+pub fn congestion_control() -> String {
+    let text = fs::read_to_string(TCP_CONGESTION_CONTROL).unwrap_or_default();
+    if text.trim().is_empty() { "unknown".into() } else { text.trim().into() }
 }
 
 #[cfg(test)]

@@ -10,15 +10,22 @@
 //!
 //! [`run()`] implements `choro bench messaging`; [`peer`] is each of the processes.
 
+#![forbid(unsafe_code)]
+
 mod bare;
-pub(crate) mod chart;
+pub mod chart;
+mod directories;
 pub mod histogram;
+mod interrupt;
+pub mod machine;
 mod measurement;
 pub mod options;
 pub mod peer;
 mod report;
 mod samba;
+pub mod statistics;
 mod stopped_peer;
+pub mod table;
 mod workload;
 
 use std::ffi::OsString;
@@ -29,7 +36,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use messaging::TransportKind;
 
-use crate::run::Interrupt;
+pub use directories::own_directories;
+pub use interrupt::Interrupt;
 use measurement::{Measurement, measure};
 use options::MessagingOptions;
 use report::{Report, Row};
