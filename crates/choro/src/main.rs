@@ -6,22 +6,12 @@
 
 #![forbid(unsafe_code)]
 
-mod administration;
 mod command;
-mod control;
-mod default_share;
 mod domain_sid;
-mod fingerprint;
-mod log;
-mod messaging_settings;
-mod mistake;
 mod notifyd;
 mod observation;
-mod process;
 mod report;
-mod settings;
 mod supervisor;
-mod users;
 mod worker;
 
 use std::io::{self, Write};
@@ -29,6 +19,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use process::arguments::{NOTIFYD_COMMAND, WORKER_COMMAND};
 
 use command::CommandLine;
 use command::metrics::web::WebArguments;
@@ -44,7 +35,7 @@ const EXIT_USAGE: u8 = 2;
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).peekable();
     let mut is = |name: &str| arguments.peek().is_some_and(|first| first == name);
-    let (is_worker, is_notifyd) = (is(WorkerArguments::NAME), is(NotifydArguments::NAME));
+    let (is_worker, is_notifyd) = (is(WORKER_COMMAND), is(NOTIFYD_COMMAND));
     let is_web = is(WebArguments::NAME);
     let done = if is_worker {
         WorkerArguments::try_parse_from(arguments).map(WorkerArguments::run)

@@ -36,17 +36,18 @@ use anyhow::Context;
 use arbitration::FileKey;
 use dtyp::ServerId;
 use messaging::Messaging;
+use process::arguments::NOTIFYD_COMMAND;
+use process::clocks::machine_clock;
+use process::control::{Received, ToSupervisor, ToWorker};
 use rustix::process::{WaitOptions, WaitStatus};
+use settings::Settings;
+use settings::messaging_settings::messaging_settings;
 use tables::{
     FailedLogonPage, FileTable, LogonPage, Mended, QosPage, Registry, Restored, TableError,
     WatchPage,
 };
 
-use crate::command::notifyd::NotifydArguments;
-use crate::control::{Received, ToSupervisor, ToWorker};
-use crate::messaging_settings::messaging_settings;
-use crate::settings::Settings;
-use crate::worker::{self, machine_clock, tell_file_changed};
+use crate::worker::{self, tell_file_changed};
 use backoff::Backoff;
 use clients::Clients;
 use crashes::CrashesBySource;
@@ -165,7 +166,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         events.add(wake, Event::Message).context("cannot poll messages")?;
     }
     // Workers inherit the name service's modules, but cannot share an open connection of theirs.
-    let may_fork = tables::leaves_nothing_open(|| {
+    let may_fork = process::leaves_nothing_open(|| {
         worker::load_name_service(&settings.config.global.guest_account);
     })
     .context("/proc")?;
@@ -182,7 +183,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
         clients: Clients::new(logons),
         crashes: CrashesBySource::default(),
         refusals: Refusals::default(),
-        notifyd: Helper::new(NotifydArguments::NAME),
+        notifyd: Helper::new(NOTIFYD_COMMAND),
         registry,
         files,
         qos,

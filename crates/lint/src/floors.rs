@@ -6,8 +6,9 @@ pub const CRATES: &[&[&str]] = &[
     &["crypto", "dtyp", "lint", "tdb", "trace", "uring"],
     &["arbitration", "auth", "object", "qos", "rpc", "wire"],
     &["client", "config", "messaging", "proto", "store", "tables"],
-    &["bench_messaging", "interfaces", "testkit"],
-    &["bench"],
+    &["bench_messaging", "interfaces", "testkit", "users"],
+    &["bench", "settings"],
+    &["process"],
     &["choro", "fuzz"],
 ];
 
@@ -26,21 +27,7 @@ pub const BUILDINGS: &[Building] = &[
     Building {
         name: "choro",
         floors: &[
-            &[
-                "administration",
-                "control",
-                "default_share",
-                "domain_sid",
-                "fingerprint",
-                "log",
-                "messaging_settings",
-                "mistake",
-                "observation",
-                "process",
-                "report",
-                "settings",
-                "users",
-            ],
+            &["domain_sid", "observation", "report"],
             &["worker"],
             &["notifyd"],
             &["supervisor"],

@@ -11,7 +11,6 @@
 mod codec;
 mod failed_logon_page;
 mod files;
-mod fork;
 mod logon_page;
 mod memory;
 mod qos_page;
@@ -27,7 +26,6 @@ mod watch_page;
 pub use codec::{RecordError, TEXT_BYTES_MAX};
 pub use failed_logon_page::FailedLogonPage;
 pub use files::{FileTable, MemoryFiles, Restored, Scavenged};
-pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
 pub use logon_page::{LOGON_SLOTS, Logon, LogonPage};
 pub use memory::MemoryTable;
 pub use qos_page::QosPage;

@@ -10,10 +10,10 @@ use ::interfaces::Multichannel;
 use clap::Args;
 use messaging::TransportKind;
 use serde_json::Value;
+use settings::messaging_settings::messaging_settings;
+use settings::{Settings, Source};
 
-use crate::messaging_settings::messaging_settings;
 use crate::report;
-use crate::settings::{Settings, Source};
 
 /// Check a configuration and show its effect.
 ///

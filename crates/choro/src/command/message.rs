@@ -14,10 +14,10 @@ use messaging::{
     Statistics,
 };
 use serde_json::Value;
+use settings::Settings;
 use tables::{ClientRecord, Registry};
 
 use crate::report::{self, Row};
-use crate::settings::Settings;
 use target::Target;
 use visitor::{Answers, Visitor};
 

@@ -22,12 +22,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use nix::unistd::User;
+use settings::Settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::status::count_channels;
 use crate::observation::{Look, Observer};
 use crate::report;
-use crate::settings::Settings;
 use exchange::Answer;
 use history::History;
 use web::WebArguments;

@@ -2,8 +2,8 @@
 //! never by people.
 
 use clap::Parser;
+use process::arguments::ProcessArguments;
 
-use super::worker::WorkerArguments;
 use crate::notifyd::Notifyd;
 
 /// Keep the list of watched directories and pass changes on.
@@ -11,13 +11,10 @@ use crate::notifyd::Notifyd;
 #[command(name = "choro notifyd")]
 pub(crate) struct NotifydArguments {
     #[command(flatten)]
-    process: WorkerArguments,
+    process: ProcessArguments,
 }
 
 impl NotifydArguments {
-    /// Name of the subcommand that the supervisor starts.
-    pub(crate) const NAME: &str = "notifyd";
-
     /// Serves until the server stops.
     ///
     /// # Errors

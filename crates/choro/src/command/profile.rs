@@ -14,10 +14,10 @@ use inferno::collapse::Collapse;
 use inferno::collapse::perf::Folder;
 use inferno::flamegraph::{self, Options};
 use rustix::fs::OFlags;
+use settings::Settings;
 
 use crate::observation::{first_workers, live_workers, no_such_worker};
 use crate::report;
-use crate::settings::Settings;
 
 /// Draw a flame graph of the server's CPU time, or of its waiting time.
 ///

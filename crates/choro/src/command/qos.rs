@@ -10,11 +10,11 @@ use ::qos::{Class, Device, Meter, Slot, Slots as _};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
 use config::class::number;
+use process::clocks::machine_clock;
+use settings::Settings;
 use tables::{QosPage, Registry};
 
 use crate::report::{self, Row};
-use crate::settings::Settings;
-use crate::worker::machine_clock;
 
 /// Show and change the limits of classes of service (sections `[qos:NAME]` of smb.conf).
 ///

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use interfaces::Multichannel;
+use process::log;
+use settings::default_share::{self, DefaultShare, Password, SHARE_NAME, USER_NAME};
+use settings::{Settings, Source};
 use zeroize::Zeroizing;
 
-use crate::default_share::{self, DefaultShare, Password, SHARE_NAME, USER_NAME};
-use crate::settings::{Settings, Source};
-use crate::{log, report, supervisor, worker};
+use crate::{report, supervisor, worker};
 
 /// Run the server.
 ///

@@ -12,11 +12,11 @@ use anyhow::{Context, bail};
 use clap::Args;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crossterm::{cursor, event, execute, terminal};
+use settings::Settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::observation::{Interval, Look, Observer};
 use crate::report;
-use crate::settings::Settings;
 use screen::{Order, Screen, View};
 
 /// Show current activity by client, share or operation, and the causes of delays.

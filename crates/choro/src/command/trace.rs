@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use settings::Settings;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::report as output;
-use crate::settings::Settings;
 use report::Report;
 use target::Target;
 use watched::Watched;

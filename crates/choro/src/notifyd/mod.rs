@@ -24,19 +24,20 @@ use anyhow::Context;
 use dtyp::ServerId;
 use messaging::{Changes, Message, MessageKind, Messaging, Unwatch, Watch};
 use object::{HostChange, HostChangeKind, ObjectPath};
+use process::administration;
+use process::arguments::Start;
+use process::clocks::machine_clock;
+use process::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
+use process::log;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
+use settings::Settings;
+use settings::messaging_settings::messaging_settings;
 use store::host_changes::{Coverage, Folder, HostEvent, HostWatcher};
 use tables::WatchPage;
 use tracing::{debug, warn};
 
-use crate::administration;
-use crate::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
-use crate::log;
-use crate::messaging_settings::messaging_settings;
-use crate::settings::Settings;
-use crate::worker::{WorkerStart, machine_clock};
 use outbox::Outbox;
 use recent::Recent;
 use siblings::Siblings;
@@ -75,8 +76,8 @@ pub(crate) struct Notifyd {
 
 impl Notifyd {
     /// Joins the messages and the pages of the server.
-    pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
-        let WorkerStart { settings, server_id, control, .. } = start;
+    pub(crate) fn prepare(start: Start) -> anyhow::Result<Self> {
+        let Start { settings, server_id, control, .. } = start;
         let lock_dir = &settings.directories.lock;
         let how = messaging_settings(&settings.config.global)?;
         let messaging = Messaging::init(lock_dir, server_id, how)

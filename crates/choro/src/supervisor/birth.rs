@@ -10,13 +10,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context;
 use messaging::TransportKind;
+use process::{log, properties};
 use rustix::fs::{Mode, OFlags};
+use settings::Source;
 
 use super::workers::Birth;
 use super::{Started, Supervisor};
-use crate::settings::Source;
 use crate::worker::{LogonSlot, Tables, WorkerStart};
-use crate::{log, process};
 
 impl Started {
     /// Lets go of everything that is the supervisor's, of whom this process is a copy, and begins
@@ -42,8 +42,8 @@ impl Started {
         log::close();
         let tables = Tables::inherit(registry, files, server_id, &settings.config)?;
         let kept: Vec<BorrowedFd<'_>> = tables.descriptors().chain([control.as_fd()]).collect();
-        tables::close_all_but(&kept).context("cannot close descriptors of the supervisor")?;
-        process::begin(process::WORKER, supervisor_pid)?;
+        process::close_all_but(&kept).context("cannot close descriptors of the supervisor")?;
+        properties::begin(properties::WORKER, supervisor_pid)?;
         let nothing = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .context("/dev/null")?;
         rustix::stdio::dup2_stdin(&nothing).context("standard input")?;

@@ -13,8 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use rustix::fs::{self, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-
-use crate::settings::Directories;
+use settings::Directories;
 
 /// Of directories that anybody may look into.
 const OPEN_MODE: u32 = 0o755;
@@ -157,7 +156,7 @@ mod tests {
     use std::path::Path;
 
     use super::{OPEN_MODE, create, create_one};
-    use crate::settings::Directories;
+    use settings::Directories;
 
     /// A user of every system who is not root.
     const NOBODY: u32 = 65_534;

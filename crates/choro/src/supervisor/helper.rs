@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use dtyp::ServerId;
+use process::control::ToWorker;
 use rustix::process::{Signal, WaitStatus};
 
 use super::backoff::Backoff;
 use super::workers::{self, Worker, WorkerCommand};
-use crate::control::ToWorker;
 
 /// A process of which there is one.
 #[derive(Debug)]

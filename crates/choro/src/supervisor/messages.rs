@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use dtyp::ServerId;
 use messaging::{Content, Message, MessageKind, PROCESSES_MAX, Process, ProcessRole, Processes};
+use process::administration::{self, Asked};
 
 use super::Supervisor;
 use super::workers::WorkerState;
-use crate::administration::{self, Asked};
 
 impl Supervisor {
     /// Takes the messages that are there, and tries again to send what waits for room.

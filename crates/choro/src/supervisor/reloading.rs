@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use ::interfaces::Multichannel;
+use process::control::ToWorker;
+use settings::default_share;
+use settings::messaging_settings::PARAMETERS;
+use settings::{Settings, Source};
 
 use super::events::Event;
 use super::listeners::{self, Listener};
 use super::{Supervisor, effective, interfaces, service_manager};
-use crate::control::ToWorker;
-use crate::default_share;
-use crate::messaging_settings::PARAMETERS;
-use crate::settings::{Settings, Source};
 
 impl Supervisor {
     /// Reads the configuration again. A configuration that cannot be served changes nothing.
@@ -49,7 +49,7 @@ impl Supervisor {
         if settings.directories != self.settings.directories {
             anyhow::bail!("the server's directories can only be changed by a restart");
         }
-        crate::log::follow(&settings)?;
+        process::log::follow(&settings)?;
         effective::write(&self.command.config, &settings.config)?;
         self.qos.configure(settings.config.classes.iter().map(|section| &section.class));
         self.settings = settings;

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use dtyp::ServerId;
+use process::Forked;
+use process::arguments::WORKER_COMMAND;
+use process::control::{
+    self, ControlError, Received, SupervisorEnd, ToSupervisor, ToWorker, WorkerEnd,
+};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process};
-use tables::Forked;
 
 use super::signals;
-use crate::command::worker::WorkerArguments;
-use crate::control::{
-    self, ControlError, Received, SupervisorEnd, ToSupervisor, ToWorker, WorkerEnd,
-};
 
 /// Workers that wait for a client, so that no client waits for one to start.
 ///
@@ -134,7 +134,7 @@ impl Workers {
         let (supervisor_end, worker_end) = control::pair()?;
         let unique_id = tables::random_unique_id()?;
         let inherited = Inherited::new()?;
-        let forked = if self.may_fork { tables::fork(&signals::HANDLED)? } else { None };
+        let forked = if self.may_fork { process::fork(&signals::HANDLED)? } else { None };
         let worker = match forked {
             Some(Forked::Child) => {
                 // The worker closes it with all the others.
@@ -151,7 +151,7 @@ impl Workers {
                 if std::mem::replace(&mut self.may_fork, false) {
                     tracing::info!("workers are exec'ed: this process has threads");
                 }
-                start(WorkerArguments::NAME, command, Some(slot))?
+                start(WORKER_COMMAND, command, Some(slot))?
             }
         };
         let pid = worker.server_id.pid;

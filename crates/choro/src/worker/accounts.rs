@@ -2,13 +2,13 @@
 
 use dtyp::Sid;
 use proto::{Account, Credential};
+use settings::Settings;
 use store::{Credentials, Store};
 use tracing::{debug, warn};
+use users::UserDatabase;
 
 use super::mapped_names::MappedNames;
 use super::unix::{self, UnixUser};
-use crate::settings::Settings;
-use crate::users::UserDatabase;
 
 /// The accounts of the server.
 #[derive(Debug)]

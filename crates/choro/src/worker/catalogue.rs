@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use config::{Config, Substitutions};
 use dtyp::{FileTime, Sid};
+use process::clocks::wall_clock;
 use rpc::{Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
 use tracing::warn;
 
-use super::clocks::wall_clock;
 use super::mapped_names::MappedNames;
 use super::name_service::Question;
 use super::server_settings::netbios_name;

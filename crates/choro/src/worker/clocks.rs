@@ -1,25 +1,9 @@
-//! The clocks of the engine and of logs.
+//! The clocks of the engine.
 
-use std::time::{Duration, SystemTime};
-
-use dtyp::FileTime;
+use process::clocks::{machine_clock, wall_clock};
 use proto::Now;
 
 /// Reads both clocks for the engine.
 pub(super) fn read_clocks() -> Now {
     Now { monotonic: machine_clock(), wall: wall_clock() }
-}
-
-/// The clock of the machine, which all processes of the server agree on and nobody sets:
-/// deadlines in the tables are told by it.
-pub(crate) fn machine_clock() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
-    Duration::new(seconds, u32::try_from(now.tv_nsec).unwrap_or_default())
-}
-
-/// Time of day, as a FILETIME.
-pub(super) fn wall_clock() -> FileTime {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    FileTime::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }

@@ -14,9 +14,13 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use dtyp::{FileTime, Guid, ServerId};
 use messaging::Messaging;
+use process::clocks::machine_clock;
+use process::control::{ToSupervisor, WorkerEnd};
 use proto::entropy::Entropy;
 use proto::{ConnectionId, Disconnect, Notice, Now, Server};
 use rustc_hash::FxHashMap;
+use settings::Settings;
+use settings::messaging_settings::messaging_settings;
 use slab::Slab;
 use store::{Store, StoreSettings};
 use tables::{FailedLogonPage, QosPage, Registry, WatchPage};
@@ -27,7 +31,7 @@ use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
 use super::WorkerStart;
 use super::accounts::Accounts;
 use super::asked_sessions::AskedSessions;
-use super::clocks::{machine_clock, read_clocks};
+use super::clocks::read_clocks;
 use super::connection::Channel;
 use super::effects::StoreRequest;
 use super::lanes::{Done, LaneId, Lanes};
@@ -43,9 +47,6 @@ use super::slow_storage::SlowStorage;
 use super::tables::Tables;
 use super::traced;
 use super::watches::Watches;
-use crate::control::{ToSupervisor, WorkerEnd};
-use crate::messaging_settings::messaging_settings;
-use crate::settings::Settings;
 
 /// The process that serves one client.
 #[derive(Debug)]

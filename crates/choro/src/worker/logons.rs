@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 
 use auth::AuthError;
+use process::log::AUTH_AUDIT;
 use proto::Reject;
 use proto::logon_throttle::Slots;
 use proto::notice::{LogonRefused, SessionOpened};
@@ -12,7 +13,6 @@ use trace::LogonOutcome;
 use tracing::{debug, warn};
 
 use super::own_names;
-use crate::log::AUTH_AUDIT;
 
 /// Counts of failed logons, shared by all workers.
 #[derive(Debug)]

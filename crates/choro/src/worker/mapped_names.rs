@@ -16,9 +16,9 @@ use anyhow::bail;
 use config::{Config, GroupKind, UsernameMap};
 use store::Credentials;
 use tracing::{debug, warn};
+use users::Fingerprint;
 
 use super::unix;
-use crate::fingerprint::Fingerprint;
 
 /// Highest size of the file in bytes: some ten thousand names.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -8,11 +8,10 @@ use messaging::{
     Changes, ClosePreviousSession, CloseShare, Content, FileChanged, Message, MessageKind,
     Messaging, PreviousSessionClosed,
 };
+use process::administration;
 use proto::RequestId;
 use tables::Registry;
 use tracing::debug;
-
-use crate::administration;
 
 /// Time for another worker to close a session. After it the new session goes on: a worker without
 /// an answer is stuck or dead, and the supervisor handles that.

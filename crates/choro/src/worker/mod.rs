@@ -43,12 +43,10 @@ mod unix;
 mod watches;
 
 use dtyp::ServerId;
+use process::control::WorkerEnd;
+use settings::Settings;
 use trace::Clock;
 
-use crate::control::WorkerEnd;
-use crate::settings::Settings;
-
-pub(crate) use clocks::machine_clock;
 use event_loop::Worker;
 pub(crate) use event_loop::ring_error;
 pub(crate) use logon_slot::LogonSlot;
@@ -82,4 +80,17 @@ pub(crate) struct WorkerStart {
     pub(crate) tables: Option<Tables>,
     /// Its slot in the page of logons, if it serves clients.
     pub(crate) logon_slot: Option<LogonSlot>,
+}
+
+impl WorkerStart {
+    /// Those of an exec'ed worker, which opens the tables itself.
+    ///
+    /// # Errors
+    /// The page of logons cannot be opened.
+    pub(crate) fn join(start: process::arguments::Start) -> anyhow::Result<Self> {
+        let process::arguments::Start { settings, server_id, clock, control, logon_slot } = start;
+        let join = |slot| LogonSlot::join(&settings.directories.lock, slot);
+        let logon_slot = logon_slot.map(join).transpose()?;
+        Ok(Self { settings, server_id, clock, control, tables: None, logon_slot })
+    }
 }

@@ -5,7 +5,11 @@ use std::time::{Duration, Instant};
 
 use dtyp::ServerId;
 use messaging::MessageKind;
+use process::administration;
+use process::control::{Received, ToWorker};
+use process::log;
 use proto::ConnectionId;
+use settings::Settings;
 use trace::Phase;
 use tracing::{debug, info, warn};
 use uring::{Op, Token};
@@ -17,10 +21,6 @@ use super::messages::{Asked, Waiting};
 use super::own_names::OwnNames;
 use super::server_settings::server_settings;
 use super::traced;
-use crate::administration;
-use crate::control::{Received, ToWorker};
-use crate::log;
-use crate::settings::Settings;
 
 /// Longest wait for requests to end once the worker was told to stop.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);

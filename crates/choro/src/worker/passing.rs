@@ -15,15 +15,15 @@ use dtyp::{Guid, ServerId};
 use messaging::{
     AnswerOffer, Content, Message, MessageKind, OfferConnection, SendError, SettleOffer,
 };
+use process::clocks::wall_clock;
 use proto::server::Passed;
 use proto::{ConnectionId, Reply, RequestId};
+use settings::mistake::{Mistake, is_made};
 use tables::{Claim, ClientRecord};
 use tracing::{debug, warn};
 
-use super::clocks::wall_clock;
 use super::connection::Channel;
 use super::event_loop::Worker;
-use crate::mistake::{Mistake, is_made};
 use handover::{Answered, Handover, Offered};
 
 /// Highest number of connections of a worker with those handed over to it. A session has at most 32

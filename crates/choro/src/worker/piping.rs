@@ -7,13 +7,13 @@ mod writes;
 use std::time::Duration;
 
 use object::{ObjectOp, ObjectReply, RootId};
+use process::clocks::machine_clock;
 use proto::RequestId;
 use rustix::time::{ClockId, clock_gettime};
 use store::piped::PIPED_LEN_MIN;
 use store::{Piping, Started};
 use uring::Op;
 
-use super::clocks::machine_clock;
 use super::event_loop::Worker;
 use probe::{Probe, Way};
 

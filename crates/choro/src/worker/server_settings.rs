@@ -7,15 +7,15 @@ use config::Config;
 use config::choice::{self, Encryption, EncryptionAlgorithm, SigningAlgorithm, Tri};
 use dtyp::Guid;
 use interfaces::Multichannel;
+use process::clocks::wall_clock;
 use proto::logon_throttle::ThrottleSettings;
 use proto::settings::{BreakRetry, MapToGuest, Policy, ServerSettings};
+use settings::Settings;
+use settings::mistake::{Mistake, is_made};
 use wire::Dialect;
 
 use super::catalogue::ConfiguredShares;
-use super::clocks::wall_clock;
 use super::shares::is_continuously_available;
-use crate::mistake::{Mistake, is_made};
-use crate::settings::Settings;
 
 /// NetBIOS names have 15 characters.
 const NETBIOS_NAME_LEN: usize = 15;

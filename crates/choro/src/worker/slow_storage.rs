@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use config::Global;
 use object::ObjectOp;
+use process::clocks::machine_clock;
 use proto::{Effect, RequestId};
 use qos::model::SERVERS_MAX;
 use tables::QosPage;
-
-use super::clocks::machine_clock;
 
 /// Delayed operations, in the order of arrival.
 #[derive(Debug, Default)]

@@ -5,10 +5,10 @@ use std::os::fd::BorrowedFd;
 use anyhow::Context;
 use config::Config;
 use dtyp::ServerId;
+use settings::Settings;
 use tables::{FileTable, Registry};
 
 use super::server_settings::has_continuously_available_shares;
-use crate::settings::Settings;
 
 /// The tables that a worker changes. It pays for persistent opens only where there may be some.
 #[derive(Debug)]

@@ -6,11 +6,10 @@ use std::time::Instant;
 use dtyp::ServerId;
 use messaging::{Changes, Content, MessageKind, Messaging, SendError, Unwatch, Watch};
 use object::{HostChange, ObjectPath};
+use process::clocks::machine_clock;
 use proto::notice::WatchedDirectory;
 use tables::WatchPage;
 use tracing::debug;
-
-use super::clocks::machine_clock;
 
 /// Changes of one turn of the loop. Beyond it they are forgotten, and all who watch anything have
 /// to look: no turn takes in so many requests.

@@ -15,12 +15,12 @@ use messaging::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Pid;
+use settings::Settings;
+use settings::messaging_settings;
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tables::{Registry, RegistryError};
 
-use crate::messaging_settings;
-use crate::settings::Settings;
 use crate::supervisor::effective_config;
 
 /// Membership of this process in the server. Dropping it removes the socket.
@@ -199,14 +199,13 @@ fn has_ended(pid: u32) -> bool {
 /// Returns the messaging settings of the running server; the file may have changed since.
 fn settings_in_effect(lock_dir: &Path) -> anyhow::Result<transport::Settings> {
     let path = effective_config(lock_dir);
-    let settings =
-        Settings::load(crate::settings::Source::File(path.clone())).map_err(|error| {
-            let denied = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-            match denied.into_iter().any(is_forbidden) {
-                true => error.context(WHO_MAY),
-                false => error,
-            }
-        })?;
+    let settings = Settings::load(settings::Source::File(path.clone())).map_err(|error| {
+        let denied = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+        match denied.into_iter().any(is_forbidden) {
+            true => error.context(WHO_MAY),
+            false => error,
+        }
+    })?;
     let global = &settings.config.global;
     // This may be another build than the server's, with another meaning of the same word.
     match transport::in_use(lock_dir).map_err(explain)? {

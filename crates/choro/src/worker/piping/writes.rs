@@ -2,9 +2,9 @@
 //! be received into memory.
 
 use object::RootId;
+use process::clocks::machine_clock;
 use proto::ConnectionId;
 
-use super::super::clocks::machine_clock;
 use super::super::event_loop::Worker;
 use super::probe::Way;
 use super::processor_time;

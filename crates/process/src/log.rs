@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use anyhow::Context;
+use settings::Settings;
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::Targets;
@@ -21,7 +22,6 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
-use crate::settings::Settings;
 use rate::Rate;
 
 /// The file of the log and the rate of its lines.
@@ -38,13 +38,13 @@ struct Output {
 static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
 /// Target of lines about logons, named as in Samba: `log level = 1 auth_audit:3` shows them all.
-pub(crate) const AUTH_AUDIT: &str = "auth_audit";
+pub const AUTH_AUDIT: &str = "auth_audit";
 
 /// Starts logging as the settings say.
 ///
 /// # Errors
 /// `log file` cannot be opened.
-pub(crate) fn start(settings: &Settings) -> anyhow::Result<()> {
+pub fn start(settings: &Settings) -> anyhow::Result<()> {
     let (filter, handle) = reload::Layer::new(configured(settings));
     limit_rate(settings.config.global.log_detail());
     let lines = fmt::layer().with_target(false).with_ansi(false).with_writer(Sinks);
@@ -60,7 +60,7 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// `log file` cannot be opened; lines go where they went before.
-pub(crate) fn follow(settings: &Settings) -> anyhow::Result<()> {
+pub fn follow(settings: &Settings) -> anyhow::Result<()> {
     if LEVEL.get().is_some() {
         set(configured(settings))?;
         limit_rate(settings.config.global.log_detail());
@@ -69,7 +69,7 @@ pub(crate) fn follow(settings: &Settings) -> anyhow::Result<()> {
 }
 
 /// Lets go of the log file; lines go to standard error until [`follow`] is called.
-pub(crate) fn close() {
+pub fn close() {
     output().file = None;
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn close() {
 ///
 /// # Errors
 /// Logging was not started.
-pub(crate) fn set_detail(log_detail: u32) -> anyhow::Result<()> {
+pub fn set_detail(log_detail: u32) -> anyhow::Result<()> {
     set(Targets::new().with_default(level(log_detail)))?;
     limit_rate(log_detail);
     Ok(())

@@ -12,7 +12,7 @@ use crate::log;
 
 /// A request that the receiving process must handle itself.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Asked {
+pub enum Asked {
     /// The log has this detail now.
     LogLevel(u32),
     /// Nothing is left to do.
@@ -20,7 +20,7 @@ pub(crate) enum Asked {
 }
 
 /// Does what every process does alike. Kinds that are not of an administrator are passed by.
-pub(crate) fn read(messaging: &mut Messaging, message: &Message) -> Asked {
+pub fn read(messaging: &mut Messaging, message: &Message) -> Asked {
     let Message { kind, sender, .. } = *message;
     match kind {
         MessageKind::PING => send(messaging, sender, MessageKind::PONG, &message.data),
@@ -56,7 +56,7 @@ pub(crate) fn read(messaging: &mut Messaging, message: &Message) -> Asked {
 }
 
 /// Answers an administrator with the result.
-pub(crate) fn tell_done(
+pub fn tell_done(
     messaging: &mut Messaging,
     to: ServerId,
     request: MessageKind,
@@ -66,7 +66,7 @@ pub(crate) fn tell_done(
 }
 
 /// The outcome of a message whose data cannot be read.
-pub(crate) fn unreadable() -> Result<u64, String> {
+pub fn unreadable() -> Result<u64, String> {
     Err("cannot decode the message".to_owned())
 }
 

@@ -7,6 +7,7 @@ mod folder;
 mod system_user;
 
 use std::env;
+use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,24 +15,23 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use auth::NtHash;
+use users::{UserDatabase, UserEntry, UsersError};
 use zeroize::Zeroizing;
 
-use crate::users::{UserDatabase, UserEntry, UsersError};
-
 /// The user that is created. Root's server and anyone else's call it the same.
-pub(crate) const USER_NAME: &str = "choro";
+pub const USER_NAME: &str = "choro";
 
 /// Name of the share, for clients.
-pub(crate) const SHARE_NAME: &str = "share";
+pub const SHARE_NAME: &str = "share";
 
 /// The folder that a server of root's shares unless another is named.
 const PATH_OF_ROOT: &str = "/srv/choro";
 
 /// The port that clients expect; only root may use it, as a rule.
-pub(crate) const PORT: u16 = 445;
+pub const PORT: u16 = 445;
 
 /// Ports to try, in this order, when [`PORT`] is not for us.
-pub(crate) const OTHER_PORTS: std::ops::Range<u16> = 4450..4460;
+pub const OTHER_PORTS: std::ops::Range<u16> = 4450..4460;
 
 /// Characters of a password that we make up, from an alphabet of 31: 79 bits.
 const PASSWORD_CHARS: usize = 16;
@@ -44,11 +44,11 @@ const PASSWORD_ALPHABET: &[u8; 31] = b"abcdefghijkmnpqrstuvwxyz2345678";
 
 /// One folder, and where the server keeps its own files.
 #[derive(Clone, Debug)]
-pub(crate) struct DefaultShare {
+pub struct DefaultShare {
     /// The folder that is served.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The port to listen on.
-    pub(crate) port: u16,
+    pub port: u16,
     /// Below it are state, private, cache and run; `None` for the system's folders.
     base: Option<PathBuf>,
     /// System user that root's server accesses the folder as; `None` for a server of any other
@@ -62,7 +62,7 @@ impl DefaultShare {
     ///
     /// # Errors
     /// There is no home folder.
-    pub(crate) fn for_this_user(path: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn for_this_user(path: Option<&Path>) -> anyhow::Result<Self> {
         let is_root = rustix::process::geteuid().is_root();
         let home = || {
             env::var_os("HOME")
@@ -89,7 +89,7 @@ impl DefaultShare {
     ///
     /// # Errors
     /// The folder cannot be made or is none, or there is nobody to serve it as.
-    pub(crate) fn prepare(&mut self) -> anyhow::Result<()> {
+    pub fn prepare(&mut self) -> anyhow::Result<()> {
         if self.acts_as.is_none() {
             // Every file is ours in any case, and becoming someone else is impossible.
             return folder::make(&self.path, folder::OWN_MODE).map(drop);
@@ -125,7 +125,7 @@ impl DefaultShare {
 }
 
 /// Place of the password of [`USER_NAME`].
-pub(crate) enum Password {
+pub enum Password {
     /// Shown or stored when the user was created.
     Known,
     /// Nowhere else: it was made just now, and only its hash is stored.
@@ -134,13 +134,23 @@ pub(crate) enum Password {
     Kept(PathBuf),
 }
 
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Known => "Known",
+            Self::New(_) => "New",
+            Self::Kept(_) => "Kept",
+        })
+    }
+}
+
 /// Makes sure that [`USER_NAME`] exists. Returns the password of a new user if `can_show`;
 /// otherwise stores it in a file beside the database, since output that is not a terminal is mostly
 /// a log, with more readers than users.
 ///
 /// # Errors
 /// As [`UsersError`].
-pub(crate) fn ensure_user(users: &Path, can_show: bool) -> Result<Password, UsersError> {
+pub fn ensure_user(users: &Path, can_show: bool) -> Result<Password, UsersError> {
     if UserDatabase::open(users)?.find(USER_NAME)?.is_some() {
         return Ok(Password::Known);
     }
@@ -204,7 +214,7 @@ mod tests {
         DefaultShare, PASSWORD_ALPHABET, PASSWORD_FILE, Password, USER_NAME, ensure_user,
         random_password,
     };
-    use crate::users::UserDatabase;
+    use users::UserDatabase;
 
     #[test]
     fn the_text_is_a_configuration_without_warnings() {

@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use zeroize::Zeroizing;
 
 use super::{USERS_MAX, UserEntry, UsersError, line};
-use crate::fingerprint::Fingerprint;
+use crate::Fingerprint;
 
 /// Bytes of a file that is read at all: [`USERS_MAX`] lines of 512 bytes.
 const FILE_BYTES_MAX: u64 = USERS_MAX as u64 * 512;

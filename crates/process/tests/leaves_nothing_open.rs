@@ -3,7 +3,7 @@
 
 use std::fs::File;
 
-use tables::leaves_nothing_open;
+use process::leaves_nothing_open;
 
 #[test]
 fn what_stays_open_is_noticed_and_what_is_closed_again_is_not() {

@@ -17,7 +17,7 @@ const LINE_BYTES_MAX: u64 = 4_096;
 
 /// Result for one line that names a user.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ImportOutcome {
+pub enum ImportOutcome {
     /// The user did not exist before.
     Added,
     /// Nothing was done, for this reason.
@@ -28,20 +28,20 @@ pub(crate) enum ImportOutcome {
 
 /// A line of the import and what became of it.
 #[derive(Debug)]
-pub(crate) struct ImportedLine {
+pub struct ImportedLine {
     /// Number of the line, counted from 1.
-    pub(crate) line: usize,
+    pub line: usize,
     /// The user's name as far as it could be read.
-    pub(crate) name: String,
+    pub name: String,
     /// Effect of the line on the database.
-    pub(crate) outcome: ImportOutcome,
+    pub outcome: ImportOutcome,
 }
 
 /// Takes all users of `source` into `database`. Full names of existing users stay.
 ///
 /// # Errors
 /// Reading fails. Lines that cannot be used are skipped, with the reason in the result.
-pub(crate) fn import(
+pub fn import(
     database: &mut UserDatabase,
     mut source: impl BufRead,
 ) -> Result<Vec<ImportedLine>, UsersError> {

@@ -24,7 +24,7 @@ pub enum Forked {
 /// continue, and the work of the others would stay half done.
 ///
 /// The child has its parent's tables and none of their locks: it takes them over
-/// ([`Registry::inherit`](crate::Registry::inherit)), or drops them.
+/// (`tables::Registry::inherit`), or drops them.
 ///
 /// # Errors
 /// The kernel cannot create a process.

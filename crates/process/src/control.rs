@@ -44,7 +44,7 @@ const KIND_READY: u16 = 0x101;
 
 /// From the supervisor to a worker.
 #[derive(Debug)]
-pub(crate) enum ToWorker {
+pub enum ToWorker {
     /// Serve this accepted TCP connection.
     Connection(OwnedFd),
     /// Read the configuration in effect again.
@@ -60,7 +60,7 @@ pub(crate) enum ToWorker {
 
 /// From a worker to the supervisor.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ToSupervisor {
+pub enum ToSupervisor {
     /// The worker has started, and owns what the tables hold under this id and its pid.
     Ready {
         /// The worker's unique id, [`dtyp::ServerId::unique_id`].
@@ -70,7 +70,7 @@ pub(crate) enum ToSupervisor {
 
 /// Result of one attempt to receive.
 #[derive(Debug)]
-pub(crate) enum Received<M> {
+pub enum Received<M> {
     /// The other process closed its end, or is dead.
     Closed,
     /// A complete and valid message.
@@ -81,7 +81,7 @@ pub(crate) enum Received<M> {
 
 /// Why a message could not be sent or understood.
 #[derive(Debug)]
-pub(crate) enum ControlError {
+pub enum ControlError {
     /// The other end reads too slowly; the message was not sent.
     Full,
     /// The socket failed, for one because the other end is gone.
@@ -113,17 +113,17 @@ impl From<Errno> for ControlError {
 
 /// The supervisor's end of the socket pair.
 #[derive(Debug)]
-pub(crate) struct SupervisorEnd(OwnedFd);
+pub struct SupervisorEnd(OwnedFd);
 
 /// The worker's end of the socket pair.
 #[derive(Debug)]
-pub(crate) struct WorkerEnd(OwnedFd);
+pub struct WorkerEnd(OwnedFd);
 
 /// A connected pair. The worker's end is meant to become a child's standard input.
 ///
 /// # Errors
 /// No descriptors are left.
-pub(crate) fn pair() -> io::Result<(SupervisorEnd, WorkerEnd)> {
+pub fn pair() -> io::Result<(SupervisorEnd, WorkerEnd)> {
     let (supervisor, worker) = rustix::net::socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -138,7 +138,7 @@ impl SupervisorEnd {
     ///
     /// # Errors
     /// [`ControlError::Full`], [`ControlError::Io`].
-    pub(crate) fn send(&self, message: &ToWorker) -> Result<(), ControlError> {
+    pub fn send(&self, message: &ToWorker) -> Result<(), ControlError> {
         match message {
             ToWorker::Connection(socket) => send(&self.0, KIND_CONNECTION, 0, Some(socket.as_fd())),
             ToWorker::Reload { generation } => send(&self.0, KIND_RELOAD, *generation, None),
@@ -151,7 +151,7 @@ impl SupervisorEnd {
     ///
     /// # Errors
     /// [`ControlError::Malformed`], [`ControlError::Io`].
-    pub(crate) fn receive(&self) -> Result<Received<ToSupervisor>, ControlError> {
+    pub fn receive(&self) -> Result<Received<ToSupervisor>, ControlError> {
         decode(receive(&self.0)?, |kind, value, descriptor| match (kind, descriptor) {
             (KIND_READY, None) => Ok(ToSupervisor::Ready { unique_id: value }),
             (KIND_READY, Some(_)) => Err("a descriptor with READY"),
@@ -180,7 +180,7 @@ impl WorkerEnd {
     }
 
     /// Converts it to the standard input of a child process.
-    pub(crate) fn into_stdio(self) -> std::process::Stdio {
+    pub fn into_stdio(self) -> std::process::Stdio {
         self.0.into()
     }
 
@@ -188,7 +188,7 @@ impl WorkerEnd {
     ///
     /// # Errors
     /// [`ControlError::Full`], [`ControlError::Io`].
-    pub(crate) fn send(&self, message: ToSupervisor) -> Result<(), ControlError> {
+    pub fn send(&self, message: ToSupervisor) -> Result<(), ControlError> {
         let ToSupervisor::Ready { unique_id } = message;
         send(&self.0, KIND_READY, unique_id, None)
     }
@@ -197,7 +197,7 @@ impl WorkerEnd {
     ///
     /// # Errors
     /// [`ControlError::Malformed`], [`ControlError::Io`].
-    pub(crate) fn receive(&self) -> Result<Received<ToWorker>, ControlError> {
+    pub fn receive(&self) -> Result<Received<ToWorker>, ControlError> {
         decode(receive(&self.0)?, |kind, value, descriptor| match (kind, descriptor) {
             (KIND_CONNECTION, Some(socket)) => Ok(ToWorker::Connection(socket)),
             (KIND_CONNECTION, None) => Err("a connection without its socket"),

@@ -14,7 +14,10 @@
 //! renamed over it, so that a reader sees the old file or the new one. Writers exclude each other
 //! by `flock` on `users.lock`, which is never renamed.
 
-mod import;
+#![forbid(unsafe_code)]
+
+mod fingerprint;
+pub mod import;
 mod line;
 mod storage;
 #[cfg(test)]
@@ -26,10 +29,9 @@ use std::path::{Path, PathBuf};
 
 use auth::NtHash;
 
-use crate::fingerprint::Fingerprint;
-
-pub(crate) use import::{ImportOutcome, import};
-pub(crate) use line::{check_name, fit_full_name};
+pub use fingerprint::Fingerprint;
+pub use import::{ImportOutcome, import};
+pub use line::{check_name, fit_full_name};
 
 /// Users that a database may hold.
 ///
@@ -37,19 +39,19 @@ pub(crate) use line::{check_name, fit_full_name};
 pub(crate) const USERS_MAX: usize = 65_536;
 
 /// The file's name inside `private dir`.
-pub(crate) const FILE_NAME: &str = "users";
+pub const FILE_NAME: &str = "users";
 
 /// A user with password hash and state.
 #[derive(Clone)]
-pub(crate) struct UserEntry {
+pub struct UserEntry {
     /// The name as it was given.
-    pub(crate) name: String,
+    pub name: String,
     /// The NT hash of the password. Erased when dropped.
-    pub(crate) nt_hash: NtHash,
+    pub nt_hash: NtHash,
     /// Whether the user may log on.
-    pub(crate) enabled: bool,
+    pub enabled: bool,
     /// For display; may be empty.
-    pub(crate) full_name: String,
+    pub full_name: String,
 }
 
 impl fmt::Debug for UserEntry {
@@ -63,7 +65,7 @@ impl fmt::Debug for UserEntry {
 
 /// Why the database could not be read or changed.
 #[derive(Debug)]
-pub(crate) enum UsersError {
+pub enum UsersError {
     /// A user of this name exists already.
     Exists(String),
     /// A system call failed on a file.
@@ -146,7 +148,7 @@ impl std::error::Error for UsersError {}
 
 /// The database as it was when it was last read.
 #[derive(Debug)]
-pub(crate) struct UserDatabase {
+pub struct UserDatabase {
     path: PathBuf,
     read_from: Option<Fingerprint>,
     users: Vec<UserEntry>,
@@ -160,7 +162,7 @@ impl UserDatabase {
     ///
     /// # Errors
     /// As [`UsersError`]; in particular [`UsersError::NotPrivate`].
-    pub(crate) fn open(path: &Path) -> Result<Self, UsersError> {
+    pub fn open(path: &Path) -> Result<Self, UsersError> {
         let (users, read_from) = storage::read(path)?;
         let places = places(&users);
         Ok(Self { path: path.to_owned(), read_from, users, places })
@@ -172,7 +174,7 @@ impl UserDatabase {
     ///
     /// # Errors
     /// As [`UserDatabase::open`]: a database that became unreadable lets nobody in.
-    pub(crate) fn find(&mut self, name: &str) -> Result<Option<UserEntry>, UsersError> {
+    pub fn find(&mut self, name: &str) -> Result<Option<UserEntry>, UsersError> {
         if storage::fingerprint(&self.path)? != self.read_from {
             *self = Self::open(&self.path)?;
         }
@@ -180,7 +182,7 @@ impl UserDatabase {
     }
 
     /// Returns all users, sorted by name.
-    pub(crate) fn users(&self) -> &[UserEntry] {
+    pub fn users(&self) -> &[UserEntry] {
         &self.users
     }
 
@@ -190,7 +192,7 @@ impl UserDatabase {
     /// # Errors
     /// What `change` returns, and whatever reading and writing can fail with; the file is then as
     /// it was.
-    pub(crate) fn update<T>(
+    pub fn update<T>(
         path: &Path,
         change: impl FnOnce(&mut Self) -> Result<T, UsersError>,
     ) -> Result<T, UsersError> {
@@ -210,7 +212,7 @@ impl UserDatabase {
     ///
     /// # Errors
     /// [`UsersError::Exists`], [`UsersError::UnfitName`].
-    pub(crate) fn add(&mut self, user: UserEntry) -> Result<(), UsersError> {
+    pub fn add(&mut self, user: UserEntry) -> Result<(), UsersError> {
         check_name(&user.name)?;
         if self.position(&user.name).is_some() {
             return Err(UsersError::Exists(user.name));
@@ -224,7 +226,7 @@ impl UserDatabase {
     ///
     /// # Errors
     /// [`UsersError::NoSuchUser`].
-    pub(crate) fn get_mut(&mut self, name: &str) -> Result<&mut UserEntry, UsersError> {
+    pub fn get_mut(&mut self, name: &str) -> Result<&mut UserEntry, UsersError> {
         match self.position(name) {
             Some(index) => Ok(&mut self.users[index]),
             None => Err(UsersError::NoSuchUser(name.to_owned())),
@@ -235,7 +237,7 @@ impl UserDatabase {
     ///
     /// # Errors
     /// [`UsersError::NoSuchUser`].
-    pub(crate) fn remove(&mut self, name: &str) -> Result<(), UsersError> {
+    pub fn remove(&mut self, name: &str) -> Result<(), UsersError> {
         match self.position(name) {
             Some(index) => {
                 self.users.remove(index);

@@ -1,5 +1,11 @@
 //! Finding and loading the configuration of a command.
 
+#![forbid(unsafe_code)]
+
+pub mod default_share;
+pub mod messaging_settings;
+pub mod mistake;
+
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,17 +14,15 @@ use std::sync::Arc;
 use anyhow::Context;
 use config::{Config, Warning};
 
-pub(crate) use config::Directories;
-
-use crate::default_share::DefaultShare;
-use crate::users;
+pub use config::Directories;
+use default_share::DefaultShare;
 
 /// The configuration file that is used when none is named.
 pub(crate) const CONFIG_FILE: &str = "/etc/choro/smb.conf";
 
 /// Source of a configuration: a file or the default.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub enum Source {
     /// There is no file: one share.
     Default(DefaultShare),
     /// A file in the format of smb.conf.
@@ -36,15 +40,15 @@ impl fmt::Display for Source {
 
 /// A configuration with its source and its warnings.
 #[derive(Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// The parsed and validated configuration.
-    pub(crate) config: Arc<Config>,
+    pub config: Arc<Config>,
     /// Directories of the server, after substitutions.
-    pub(crate) directories: Directories,
+    pub directories: Directories,
     /// File or default that it was read from.
-    pub(crate) source: Source,
+    pub source: Source,
     /// Remarks on lines of it.
-    pub(crate) warnings: Vec<Warning>,
+    pub warnings: Vec<Warning>,
 }
 
 impl Settings {
@@ -53,7 +57,7 @@ impl Settings {
     ///
     /// # Errors
     /// The file cannot be read or cannot be served safely.
-    pub(crate) fn find(file: Option<&Path>) -> anyhow::Result<Self> {
+    pub fn find(file: Option<&Path>) -> anyhow::Result<Self> {
         Self::load(match file {
             Some(file) => Source::File(std::path::absolute(file)?),
             None => match Path::new(CONFIG_FILE).try_exists() {
@@ -72,7 +76,7 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Settings::find`].
-    pub(crate) fn load(source: Source) -> anyhow::Result<Self> {
+    pub fn load(source: Source) -> anyhow::Result<Self> {
         let (config, warnings) = match &source {
             Source::Default(default) => Config::parse(&default.text(), "built-in default")?,
             Source::File(path) => Config::load(path)?,
@@ -82,12 +86,12 @@ impl Settings {
     }
 
     /// Path of the user database.
-    pub(crate) fn users_path(&self) -> PathBuf {
+    pub fn users_path(&self) -> PathBuf {
         self.directories.private.join(users::FILE_NAME)
     }
 
     /// Path of the log file; `None` for standard error.
-    pub(crate) fn log_file(&self) -> Option<PathBuf> {
+    pub fn log_file(&self) -> Option<PathBuf> {
         let path = self.config.substitutions().expand_path(&self.config.global.log_file);
         (!path.is_empty()).then(|| path.into())
     }

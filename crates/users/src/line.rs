@@ -17,7 +17,7 @@ const NAME_FORBIDDEN: &[char] =
 ///
 /// # Errors
 /// [`UsersError::UnfitName`].
-pub(crate) fn check_name(name: &str) -> Result<(), UsersError> {
+pub fn check_name(name: &str) -> Result<(), UsersError> {
     let reason = if name.is_empty() {
         "it is empty"
     } else if name.chars().count() > NAME_CHARS_MAX {
@@ -37,7 +37,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), UsersError> {
 }
 
 /// Makes a full name fit for one line.
-pub(crate) fn fit_full_name(full_name: &str) -> String {
+pub fn fit_full_name(full_name: &str) -> String {
     full_name.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned()
 }
 

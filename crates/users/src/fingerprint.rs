@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 /// Identifies the state of a file. Programs that replace a file give it a new inode; size and times
 /// change when it is written in place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Fingerprint {
+pub struct Fingerprint {
     device: u64,
     inode: u64,
     size_bytes: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Fingerprint {
 
 impl Fingerprint {
     /// Returns that of the file that `metadata` is of.
-    pub(crate) fn of(metadata: &Metadata) -> Self {
+    pub fn of(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),

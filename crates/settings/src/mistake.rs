@@ -9,7 +9,7 @@ compile_error!("the feature `mutations` breaks the server on purpose: it is for 
 
 /// Faults that tests can switch on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Mistake {
+pub enum Mistake {
     /// A break that is lost on its way is not told again.
     BreaksToldOnce,
     /// Connections are passed on without waiting for the other worker's answer.
@@ -30,6 +30,6 @@ pub(crate) fn is_made(mistake: Mistake) -> bool {
 
 /// Whether this mistake is to be made: none is.
 #[cfg(not(feature = "mutations"))]
-pub(crate) const fn is_made(_: Mistake) -> bool {
+pub const fn is_made(_: Mistake) -> bool {
     false
 }

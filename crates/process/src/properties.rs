@@ -10,7 +10,7 @@ use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
 /// Name of a worker in process lists.
-pub(crate) const WORKER: &CStr = c"choro-worker";
+pub const WORKER: &CStr = c"choro-worker";
 
 /// Increase of `oom_score_adj` over the supervisor's, in thousandths of all memory: more than the
 /// supervisor ever uses, without which there is no server, and little beside other programs.
@@ -23,7 +23,7 @@ const OOM_SCORE_MAX: i32 = 1_000;
 ///
 /// # Errors
 /// The supervisor is gone, or the kernel refuses.
-pub(crate) fn begin(name: &CStr, supervisor_pid: u32) -> anyhow::Result<()> {
+pub fn begin(name: &CStr, supervisor_pid: u32) -> anyhow::Result<()> {
     bind_life_to(supervisor_pid)?;
     rustix::thread::set_name(name).context("cannot name the process")?;
     // Without /proc, or in a sandbox that forbids this, the kernel ends the largest process as

@@ -8,14 +8,14 @@ use messaging::transport::Settings;
 use messaging::{TransportKind, UnknownTransport};
 
 /// The parameters that only a restart changes, because all processes must agree on them.
-pub(crate) const PARAMETERS: &[&str] =
+pub const PARAMETERS: &[&str] =
     &["messaging stream connections", "messaging stream idle time", "messaging type", "use mmap"];
 
 /// Returns the messaging settings of the configuration.
 ///
 /// # Errors
 /// The messaging type was not built in.
-pub(crate) fn messaging_settings(global: &Global) -> Result<Settings, UnknownTransport> {
+pub fn messaging_settings(global: &Global) -> Result<Settings, UnknownTransport> {
     let kind = match global.messaging_type {
         MessagingType::Default => TransportKind::DEFAULT,
         named => TransportKind::from_name(named.word())?,
@@ -24,7 +24,7 @@ pub(crate) fn messaging_settings(global: &Global) -> Result<Settings, UnknownTra
 }
 
 /// As [`messaging_settings`], for a transport that is known already.
-pub(crate) fn of_kind(global: &Global, kind: TransportKind) -> Settings {
+pub fn of_kind(global: &Global, kind: TransportKind) -> Settings {
     Settings {
         kind,
         stream_connections: usize::try_from(global.messaging_stream_connections).unwrap_or(1),

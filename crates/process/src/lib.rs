@@ -1,0 +1,18 @@
+//! A process of the server: all that worker, notifyd and supervisor have in common.
+//!
+//! The supervisor forks workers ([`fork()`]) or starts its own executable again ([`arguments`]).
+//! Either way the new process takes the [`properties`] of one of the server's, writes to the common
+//! [`log`], has a [`control`] socket to the supervisor and answers administrators
+//! ([`administration`]).
+//!
+//! Unsafe code is in `fork` only, which no safe library offers.
+
+pub mod administration;
+pub mod arguments;
+pub mod clocks;
+pub mod control;
+mod fork;
+pub mod log;
+pub mod properties;
+
+pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
