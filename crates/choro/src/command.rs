@@ -5,14 +5,10 @@ mod check;
 mod completions;
 mod man;
 mod message;
-pub(crate) mod metrics;
 pub(crate) mod notifyd;
-mod profile;
 mod qos;
 mod serve;
 mod status;
-mod top;
-mod trace;
 mod user;
 pub(crate) mod worker;
 
@@ -20,6 +16,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use observe::{Metrics, Profile, Top, Trace};
 
 /// Serve folders to Windows, macOS and Linux over SMB 2 and 3.
 ///
@@ -46,13 +43,13 @@ enum Command {
     #[command(subcommand)]
     User(user::User),
     Message(message::MessageCommand),
-    Metrics(metrics::Metrics),
-    Profile(profile::Profile),
+    Metrics(Metrics),
+    Profile(Profile),
     #[command(subcommand)]
     Qos(qos::Qos),
     Status(status::Status),
-    Top(top::Top),
-    Trace(trace::Trace),
+    Top(Top),
+    Trace(Trace),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -70,7 +67,7 @@ impl CommandLine {
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(),
             Command::Message(message) => message.run(file),
-            Command::Metrics(metrics) => metrics.run(file),
+            Command::Metrics(metrics) => metrics.run(file, status::count_channels),
             Command::Profile(profile) => profile.run(file),
             Command::Qos(qos) => qos.run(file),
             Command::Serve(serve) => serve.run(file),

@@ -9,8 +9,6 @@
 mod command;
 mod domain_sid;
 mod notifyd;
-mod observation;
-mod report;
 mod supervisor;
 mod worker;
 
@@ -19,10 +17,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use observe::WebArguments;
 use process::arguments::{NOTIFYD_COMMAND, WORKER_COMMAND};
 
 use command::CommandLine;
-use command::metrics::web::WebArguments;
 use command::notifyd::NotifydArguments;
 use command::worker::WorkerArguments;
 

@@ -9,6 +9,7 @@ pub const CRATES: &[&[&str]] = &[
     &["bench_messaging", "interfaces", "testkit", "users"],
     &["bench", "settings"],
     &["process"],
+    &["observe"],
     &["choro", "fuzz"],
 ];
 
@@ -26,13 +27,7 @@ pub struct Building {
 pub const BUILDINGS: &[Building] = &[
     Building {
         name: "choro",
-        floors: &[
-            &["domain_sid", "observation", "report"],
-            &["worker"],
-            &["notifyd"],
-            &["supervisor"],
-            &["command"],
-        ],
+        floors: &[&["domain_sid"], &["worker"], &["notifyd"], &["supervisor"], &["command"]],
     },
     Building {
         name: "proto",

@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use ::interfaces::Multichannel;
 use clap::Args;
 use messaging::TransportKind;
+use observe::report;
 use serde_json::Value;
 use settings::messaging_settings::messaging_settings;
 use settings::{Settings, Source};
-
-use crate::report;
 
 /// Check a configuration and show its effect.
 ///

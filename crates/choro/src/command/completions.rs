@@ -1,9 +1,9 @@
 //! `choro completions`, which prints shell completions.
 
 use clap::{Args, CommandFactory, ValueEnum};
+use observe::report;
 
 use super::CommandLine;
-use crate::report;
 
 /// Print the completions of a shell.
 ///

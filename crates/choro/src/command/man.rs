@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, CommandFactory};
+use observe::report;
 
 use super::CommandLine;
-use crate::report;
 
 /// Print the manual page, or write all of them into a directory.
 #[derive(Args, Debug)]

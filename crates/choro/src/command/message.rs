@@ -13,11 +13,11 @@ use messaging::{
     Announcement, CloseShare, Content, Done, LATENCY_STEP, LogLevel, Message, MessageKind, Process,
     Statistics,
 };
+use observe::report::{self, Row};
 use serde_json::Value;
 use settings::Settings;
 use tables::{ClientRecord, Registry};
 
-use crate::report::{self, Row};
 use target::Target;
 use visitor::{Answers, Visitor};
 

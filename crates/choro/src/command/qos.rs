@@ -10,11 +10,10 @@ use ::qos::{Class, Device, Meter, Slot, Slots as _};
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
 use config::class::number;
+use observe::report::{self, Row};
 use process::clocks::machine_clock;
 use settings::Settings;
 use tables::{QosPage, Registry};
-
-use crate::report::{self, Row};
 
 /// Show and change the limits of classes of service (sections `[qos:NAME]` of smb.conf).
 ///

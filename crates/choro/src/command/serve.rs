@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use interfaces::Multichannel;
+use observe::report;
 use process::log;
 use settings::default_share::{self, DefaultShare, Password, SHARE_NAME, USER_NAME};
 use settings::{Settings, Source};
 use zeroize::Zeroizing;
 
-use crate::{report, supervisor, worker};
+use crate::{supervisor, worker};
 
 /// Run the server.
 ///

@@ -10,10 +10,10 @@ use arbitration::{Caching, FileKey, FileRecords as _, Holding, OpenEntry};
 use clap::Args;
 use dtyp::FileTime;
 use messaging::SingleChannel;
+use observe::report::{self, Row};
 use settings::Settings;
 use tables::{ClientRecord, FileTable, Registry, SessionRecord, TreeConnectRecord};
 
-use crate::report::{self, Row};
 use channels::SessionChannels;
 
 /// Show clients, sessions, channels, tree connects and opens.

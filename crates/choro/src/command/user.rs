@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use auth::NtHash;
 use clap::{Args, Subcommand};
+use observe::report;
 use settings::Settings;
 use users::{self, ImportOutcome, UserDatabase, UserEntry};
 use zeroize::Zeroizing;
-
-use crate::report;
 
 /// Longest password in bytes. Windows allows 256 characters.
 const PASSWORD_BYTES_MAX: usize = 1_024;

@@ -6,9 +6,8 @@ use anyhow::Context;
 use config::Global;
 use interfaces::Multichannel;
 use interfaces::{Offer, Offered, Origin, Said, Withheld};
+use observe::report::{self, Row};
 use serde_json::Value;
-
-use crate::report::{self, Row};
 
 /// Prints the interfaces that a server with this configuration would offer its clients now.
 ///

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use dtyp::ServerId;
 use messaging::{Channel, Channels, Content, MessageKind};
+use observe::report::{self, Row};
 use settings::Settings;
 use tables::SessionRecord;
 
 use super::{since, unix_seconds};
 use crate::command::message::visitor::Visitor;
-use crate::report::{self, Row};
 
 /// A healthy worker answers within milliseconds; one that does not is named.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);

@@ -28,7 +28,7 @@ use crate::report;
 /// With --off-cpu the width is the time that a stack waited, in the kernel or for it. Needs
 /// bpftrace, and root.
 #[derive(Args, Debug)]
-pub(super) struct Profile {
+pub struct Profile {
     /// The pid of a worker, or `all`.
     #[arg(value_name = "PID", default_value = "all")]
     target: String,
@@ -57,7 +57,7 @@ fn create(path: &Path) -> io::Result<File> {
 }
 
 impl Profile {
-    pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+    pub fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
         let settings = Settings::find(config)?;
         let pids = self.pids(&settings.directories.lock)?;
         // Fail before perf runs in vain.

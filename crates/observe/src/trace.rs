@@ -34,7 +34,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 ///
 /// Exits with 1 if there is nothing to trace, or if a worker ended before --seconds were over.
 #[derive(Args, Debug)]
-pub(super) struct Trace {
+pub struct Trace {
     #[arg(value_name = "TARGET", default_value = "all")]
     target: Target,
     /// Show file system operations by kind.
@@ -80,7 +80,7 @@ enum End {
 }
 
 impl Trace {
-    pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+    pub fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
         let settings = Settings::find(config)?;
         let mut watched = Watched::begin(&settings.directories.lock, &self.target)?;
         if self.since_start {

@@ -27,7 +27,7 @@ use screen::{Order, Screen, View};
 ///
 /// Needs permission to read the workers' pages, as `choro trace` does.
 #[derive(Args, Debug)]
-pub(super) struct Top {
+pub struct Top {
     /// Seconds between two updates of the screen.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     interval: Duration,
@@ -53,7 +53,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 impl Top {
-    pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+    pub fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
         let settings = Settings::find(config)?;
         let mut observer = Observer::begin(&settings.directories.lock)?;
         let stop = Arc::new(AtomicBool::new(false));

@@ -7,13 +7,13 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// One row: names and values, in the order in which they are shown.
-pub(crate) type Row = Vec<(&'static str, Value)>;
+pub type Row = Vec<(&'static str, Value)>;
 
 /// Prints rows as a JSON array of flat objects.
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn print_json<N: Serialize>(rows: Vec<Vec<(N, Value)>>) -> anyhow::Result<()> {
+pub fn print_json<N: Serialize>(rows: Vec<Vec<(N, Value)>>) -> anyhow::Result<()> {
     let objects: Vec<Object<N>> = rows.into_iter().map(Object).collect();
     let mut out = BufWriter::new(io::stdout().lock());
     serde_json::to_writer_pretty(&mut out, &objects).map_err(io::Error::from)?;
@@ -35,7 +35,7 @@ impl<N: Serialize> Serialize for Object<N> {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
@@ -46,7 +46,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Standard output takes no more.
-pub(crate) fn print_secret(text: &str) -> anyhow::Result<()> {
+pub fn print_secret(text: &str) -> anyhow::Result<()> {
     print("")?;
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn print_secret(text: &str) -> anyhow::Result<()> {
 
 /// A table with a line of titles, columns as wide as what is in them. Control characters, which
 /// names of files may contain, do not reach the terminal.
-pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
+pub fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
     let printable = |text: &str| -> String {
         text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
     };
@@ -87,7 +87,7 @@ pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// A speed, as cards are sold by it.
-pub(crate) fn bits_per_second(speed: u64) -> String {
+pub fn bits_per_second(speed: u64) -> String {
     const UNITS: [(u64, &str); 3] =
         [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s")];
     let unit = UNITS.into_iter().find(|(size, _)| speed >= *size);

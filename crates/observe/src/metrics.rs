@@ -25,7 +25,6 @@ use nix::unistd::User;
 use settings::Settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::status::count_channels;
 use crate::observation::{Look, Observer};
 use crate::report;
 use exchange::Answer;
@@ -47,7 +46,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// without privileges parses what visitors send. Counters begin at the start of this command, and
 /// continue over restarts of the server.
 #[derive(Args, Debug)]
-pub(super) struct Metrics {
+pub struct Metrics {
     /// Address and port to listen on.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464")]
     listen: SocketAddr,
@@ -63,6 +62,7 @@ const NOBODY_ID: u32 = 65_534;
 #[derive(Debug)]
 struct Shared {
     settings: Settings,
+    count: CountChannels,
     /// Held while the server's tables are read, which a process cannot open twice. The value is the
     /// last number of channels and its time: workers are asked for it, and visitors share the
     /// answer, so that a worker that does not answer delays them once.
@@ -77,8 +77,15 @@ struct Seen {
     history: History,
 }
 
+/// Counts the channels of all sessions; `None` if a worker did not report them.
+pub type CountChannels = fn(&Settings) -> Option<usize>;
+
 impl Metrics {
-    pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
+    /// Serves the metrics until a signal comes.
+    ///
+    /// # Errors
+    /// There is no server, or the address is taken.
+    pub fn run(&self, config: Option<&Path>, count: CountChannels) -> anyhow::Result<()> {
         let settings = Settings::find(config)?;
         let mut observer = Observer::begin(&settings.directories.lock)?;
         let first = observer.look()?;
@@ -88,7 +95,7 @@ impl Metrics {
         let (ours, theirs) = UnixStream::pair().context("cannot create a socket pair")?;
         let mut web = start_web(listener, theirs)?;
         let seen = Mutex::new(Seen { last: Ok(first), history: History::default() });
-        let shared = Arc::new(Shared { settings, tables: Mutex::default(), seen });
+        let shared = Arc::new(Shared { settings, count, tables: Mutex::default(), seen });
         let of_looks = Arc::clone(&shared);
         thread::Builder::new()
             .name("looks".to_owned())
@@ -169,7 +176,7 @@ impl Shared {
         match *tables {
             Some((at, channels)) if at.elapsed() < LOOK_INTERVAL => channels,
             _ => {
-                let channels = count_channels(&self.settings);
+                let channels = (self.count)(&self.settings);
                 *tables = Some((Instant::now(), channels));
                 channels
             }

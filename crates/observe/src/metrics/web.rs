@@ -26,7 +26,7 @@ use super::visitors::Visitors;
 /// Read requests of HTTP visitors and answer them with data of `choro metrics`.
 #[derive(Debug, Parser)]
 #[command(name = "choro metrics-web")]
-pub(crate) struct WebArguments {}
+pub struct WebArguments {}
 
 /// Client side of the socket to the other process.
 struct Asking {
@@ -38,13 +38,13 @@ struct Asking {
 
 impl WebArguments {
     /// Name of the subcommand that `choro metrics` starts.
-    pub(crate) const NAME: &str = "metrics-web";
+    pub const NAME: &str = "metrics-web";
 
     /// Answers visitors until `choro metrics` ends.
     ///
     /// # Errors
     /// The process was not started by `choro metrics`, or a system call failed.
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    pub fn run(self) -> anyhow::Result<()> {
         rustix::thread::set_no_new_privs(true).context("cannot give up privileges")?;
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .context("cannot make the process undumpable")?;

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 /// The script; `PID` stands for the workers.
-const SCRIPT: &str = include_str!("../../../../../tools/trace/off_cpu.bt");
+const SCRIPT: &str = include_str!("../../../../tools/trace/off_cpu.bt");
 
 /// Workers in one script; bpftrace refuses a longer one.
 const WORKERS_MAX: usize = 64;
