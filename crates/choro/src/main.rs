@@ -8,7 +8,6 @@
 
 mod command;
 mod domain_sid;
-mod notifyd;
 mod supervisor;
 mod worker;
 

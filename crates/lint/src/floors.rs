@@ -9,7 +9,7 @@ pub const CRATES: &[&[&str]] = &[
     &["bench_messaging", "interfaces", "testkit", "users"],
     &["bench", "settings"],
     &["process"],
-    &["observe"],
+    &["notifyd", "observe"],
     &["choro", "fuzz"],
 ];
 
@@ -27,7 +27,7 @@ pub struct Building {
 pub const BUILDINGS: &[Building] = &[
     Building {
         name: "choro",
-        floors: &[&["domain_sid"], &["worker"], &["notifyd"], &["supervisor"], &["command"]],
+        floors: &[&["domain_sid"], &["worker"], &["supervisor"], &["command"]],
     },
     Building {
         name: "proto",
@@ -54,7 +54,7 @@ pub const BUILDINGS: &[Building] = &[
             &["metadata"],
             &["data"],
             &["open"],
-            &["directory", "host_changes"],
+            &["directory"],
         ],
     },
 ];

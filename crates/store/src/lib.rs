@@ -11,7 +11,6 @@ mod cache;
 mod data;
 mod directory;
 pub mod errno;
-pub mod host_changes;
 mod metadata;
 mod model;
 mod names;

@@ -2,9 +2,8 @@
 //! never by people.
 
 use clap::Parser;
+use notifyd::Notifyd;
 use process::arguments::ProcessArguments;
-
-use crate::notifyd::Notifyd;
 
 /// Keep the list of watched directories and pass changes on.
 #[derive(Debug, Parser)]

@@ -9,9 +9,8 @@ use rustix::fs::FileType;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-use super::folder::{Folder, entries};
+use super::folder::{Folder, entries, magic_path};
 use super::{Coverage, FILTER_DATA, FILTER_METADATA, HostEvent, below, join, overflow, stored};
-use crate::sys::system::magic_path;
 
 /// Directories that are watched at once. The kernel's own limit, `fs.inotify.max_user_watches`, may
 /// be lower; each takes about a KiB of its memory, and a tree of so many takes a second to walk.

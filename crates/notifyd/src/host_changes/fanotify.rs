@@ -8,8 +8,8 @@ use object::{HostChange, HostChangeKind};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 
+use super::folder::magic_path;
 use super::{FILTER_DATA, FILTER_METADATA, Folder, HostEvent, folders_max, join, overflow, stored};
-use crate::sys::system::magic_path;
 
 /// Highest number of cached directory names, needed for events of directories that were removed
 /// before the events are read.

@@ -17,22 +17,22 @@ use std::os::fd::BorrowedFd;
 use object::{HostChange, ObjectPath};
 use rustix::io::Errno;
 
-pub use self::folder::Folder;
+pub(crate) use self::folder::Folder;
 
 use self::fanotify::Fanotify;
 use self::inotify::Inotify;
 
 /// The filters of [MS-SMB2] 2.2.35 that writing to a file matches: its size and last write, and
 /// the attributes that come with them.
-pub const FILTER_DATA: u32 = 0x0000_0018;
+pub(crate) const FILTER_DATA: u32 = 0x0000_0018;
 
 /// The filters of [MS-SMB2] 2.2.35 that a change of a file's mode, owner, times or extended
 /// attributes matches. The kernel does not say which of them it was.
-pub const FILTER_METADATA: u32 = 0x0000_01F4;
+pub(crate) const FILTER_METADATA: u32 = 0x0000_01F4;
 
 /// Watcher of folders, by fanotify and inotify.
 #[derive(Debug)]
-pub struct HostWatcher {
+pub(crate) struct HostWatcher {
     fanotify: Option<Fanotify>,
     inotify: Option<Inotify>,
     /// The mechanism that watches each folder, by path.
@@ -49,7 +49,7 @@ enum By {
 
 /// A change, and the process that made it.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct HostEvent {
+pub(crate) struct HostEvent {
     /// The change, with the path from the host's root.
     pub change: HostChange,
     /// The process that did it; `None` if the kernel does not say.
@@ -59,7 +59,7 @@ pub struct HostEvent {
 /// Share of a folder's changes that the watcher will report.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
-pub enum Coverage {
+pub(crate) enum Coverage {
     /// Every change in the folder is reported.
     Whole,
     /// Some directories below it are not watched: there are too many.
@@ -69,13 +69,13 @@ pub enum Coverage {
 impl HostWatcher {
     /// Watches nothing yet, and will use the best that there is.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { fanotify: Fanotify::new().ok(), ..Self::without_fanotify() }
     }
 
     /// As [`HostWatcher::new`], by inotify alone.
     #[must_use]
-    pub fn without_fanotify() -> Self {
+    pub(crate) fn without_fanotify() -> Self {
         Self { inotify: Inotify::new().ok(), ..Self::nothing() }
     }
 
@@ -88,7 +88,12 @@ impl HostWatcher {
     ///
     /// # Errors
     /// The folder cannot be watched: there is no room for more watches.
-    pub fn watch(&mut self, folder: Folder, recursive: bool, filter: u32) -> io::Result<Coverage> {
+    pub(crate) fn watch(
+        &mut self,
+        folder: Folder,
+        recursive: bool,
+        filter: u32,
+    ) -> io::Result<Coverage> {
         let path = folder.path().to_owned();
         if let Some(fanotify) = &mut self.fanotify {
             match fanotify.watch(&folder, recursive, filter) {
@@ -117,7 +122,7 @@ impl HostWatcher {
     }
 
     /// Watches a folder no longer.
-    pub fn unwatch(&mut self, path: &str) {
+    pub(crate) fn unwatch(&mut self, path: &str) {
         match self.folders.remove(path) {
             Some(By::Fanotify) => {
                 if let Some(fanotify) = &mut self.fanotify {
@@ -136,26 +141,26 @@ impl HostWatcher {
 
     /// Returns the number of folders that may be watched at once.
     #[must_use]
-    pub fn folders_max(&self) -> usize {
+    pub(crate) fn folders_max(&self) -> usize {
         let by_inotify = inotify::DIRECTORIES_MAX.min(folders_max());
         self.fanotify.as_ref().map_or(by_inotify, Fanotify::folders_max)
     }
 
     /// Whether a folder is watched by what does not say who made a change.
     #[must_use]
-    pub fn is_anonymous(&self) -> bool {
+    pub(crate) fn is_anonymous(&self) -> bool {
         self.anonymous != 0
     }
 
     /// Readable when [`HostWatcher::take`] has something.
-    pub fn wake_sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(crate) fn wake_sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let fanotify = self.fanotify.as_ref().map(Fanotify::fd);
         fanotify.into_iter().chain(self.inotify.as_ref().map(Inotify::fd))
     }
 
     /// Returns pending changes, without those by ignored processes: decoding an event costs more
     /// than comparing its pid. Bounded: the rest comes with the next call.
-    pub fn take(&mut self, is_ignored: impl Fn(u32) -> bool) -> Vec<HostEvent> {
+    pub(crate) fn take(&mut self, is_ignored: impl Fn(u32) -> bool) -> Vec<HostEvent> {
         let mut events = Vec::new();
         if let Some(fanotify) = &mut self.fanotify {
             fanotify.take(&is_ignored, &mut events);

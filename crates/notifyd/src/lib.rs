@@ -9,7 +9,10 @@
 //! A change may arrive late, at a worker whose client has begun another watch of the same directory
 //! meanwhile. So each change has the time at which it happened, and the worker leaves out younger
 //! watches.
+//!
+//! Unsafe code is in `host_changes::fanotify` only, for calls that no safe library offers.
 
+mod host_changes;
 mod outbox;
 mod recent;
 mod siblings;
@@ -22,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use dtyp::ServerId;
+use host_changes::{Coverage, Folder, HostEvent, HostWatcher};
 use messaging::{Changes, Message, MessageKind, Messaging, Unwatch, Watch};
 use object::{HostChange, HostChangeKind, ObjectPath};
 use process::administration;
@@ -34,7 +38,6 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use settings::Settings;
 use settings::messaging_settings::messaging_settings;
-use store::host_changes::{Coverage, Folder, HostEvent, HostWatcher};
 use tables::WatchPage;
 use tracing::{debug, warn};
 
@@ -57,7 +60,7 @@ const WORKER: u64 = 1 << 32;
 
 /// State of the process `notifyd`.
 #[derive(Debug)]
-pub(crate) struct Notifyd {
+pub struct Notifyd {
     settings: Settings,
     messaging: Messaging,
     page: WatchPage,
@@ -76,7 +79,7 @@ pub(crate) struct Notifyd {
 
 impl Notifyd {
     /// Joins the messages and the pages of the server.
-    pub(crate) fn prepare(start: Start) -> anyhow::Result<Self> {
+    pub fn prepare(start: Start) -> anyhow::Result<Self> {
         let Start { settings, server_id, control, .. } = start;
         let lock_dir = &settings.directories.lock;
         let how = messaging_settings(&settings.config.global)?;
@@ -111,7 +114,7 @@ impl Notifyd {
     }
 
     /// Serves until the supervisor ends it.
-    pub(crate) fn run(&mut self) -> anyhow::Result<()> {
+    pub fn run(&mut self) -> anyhow::Result<()> {
         let server_id = self.messaging.server_id();
         self.page.begin(server_id);
         let ready = ToSupervisor::Ready { unique_id: server_id.unique_id };

@@ -1,20 +1,20 @@
 //! A folder to watch, found by its path and known by its inode.
 
-use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use object::FileIdentity;
-use rustix::fs::{Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::absolute;
-use crate::cache::directories::Inode;
-use crate::sys::system;
+
+/// Attempts to resolve a path while another program renames directories on it.
+const RESOLVE_ATTEMPTS_MAX: u32 = 16;
 
 /// A folder that a client has opened. Its path may lead elsewhere by now, through a symbolic link
 /// that the client has put in the place of a directory above: the inode tells.
 #[derive(Debug)]
-pub struct Folder {
+pub(crate) struct Folder {
     path: String,
     fd: OwnedFd,
 }
@@ -24,14 +24,15 @@ impl Folder {
     ///
     /// # Errors
     /// NOENT if the path leads to nothing, or to another inode; else the kernel's error.
-    pub fn open(path: &str, identity: FileIdentity) -> Result<Self, Errno> {
+    pub(crate) fn open(path: &str, identity: FileIdentity) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = match rustix::fs::open(absolute(path), flags, Mode::empty()) {
             Err(Errno::NOTDIR | Errno::LOOP) => return Err(Errno::NOENT),
             opened => opened?,
         };
-        let found = Inode::of(&system::status_of(fd.as_fd())?).identity();
-        if (found.device, found.inode) != (identity.device, identity.inode) {
+        let found = rustix::fs::statx(&fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+        let device = u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor);
+        if (device, found.stx_ino) != (identity.device, identity.inode) {
             return Err(Errno::NOENT);
         }
         Ok(Self { path: path.to_owned(), fd })
@@ -39,7 +40,7 @@ impl Folder {
 
     /// Returns the path that it was opened by.
     #[must_use]
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
@@ -51,8 +52,28 @@ impl Folder {
     pub(super) fn directory(&self, path: &str) -> Result<OwnedFd, Errno> {
         let below = super::below(path, &self.path).ok_or(Errno::NOENT)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        system::open_beneath(self.fd(), OsStr::new(below), flags, 0, false)
+        open_beneath(self.fd(), below, flags)
     }
+}
+
+/// Opens `path` beneath `directory`, through no link.
+fn open_beneath(directory: BorrowedFd<'_>, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path = if path.is_empty() { "." } else { path };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
+    let flags = flags | OFlags::CLOEXEC;
+    let mut attempts = 0;
+    loop {
+        match rustix::fs::openat2(directory, path, flags, Mode::empty(), resolve) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if attempts < RESOLVE_ATTEMPTS_MAX => attempts += 1,
+            result => return result,
+        }
+    }
+}
+
+/// The path that leads to the object of a descriptor, also one opened with O_PATH.
+pub(super) fn magic_path(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
 /// The entries of a directory that was opened by its path alone, but "." and "..".
