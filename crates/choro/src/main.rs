@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 mod command;
-mod domain_sid;
 mod supervisor;
 mod worker;
 

@@ -42,6 +42,7 @@ use process::control::{Received, ToSupervisor, ToWorker};
 use rustix::process::{WaitOptions, WaitStatus};
 use settings::Settings;
 use settings::messaging_settings::messaging_settings;
+use shares::unix::load_name_service;
 use tables::{
     FailedLogonPage, FileTable, LogonPage, Mended, QosPage, Registry, Restored, TableError,
     WatchPage,
@@ -167,7 +168,7 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
     }
     // Workers inherit the name service's modules, but cannot share an open connection of theirs.
     let may_fork = process::leaves_nothing_open(|| {
-        worker::load_name_service(&settings.config.global.guest_account);
+        load_name_service(&settings.config.global.guest_account);
     })
     .context("/proc")?;
     if !may_fork {

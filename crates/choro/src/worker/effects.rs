@@ -8,6 +8,7 @@ use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, UserId};
 use proto::effect::Removal;
 use proto::passages::Passage;
 use proto::{ConnectionId, Effect, Reply, RequestId};
+use shares::shares::Shares;
 use store::{Continuation, Started, Store};
 use trace::Phase;
 use tracing::warn;
@@ -17,7 +18,6 @@ use super::connection::Channel;
 use super::event_loop::{Worker, store_token};
 use super::messages::{tell_file_changed, tell_turn};
 use super::passing::Newcomer;
-use super::shares::Shares;
 use super::traced;
 
 /// Something for the kernel to do, and what the store does with its answer.

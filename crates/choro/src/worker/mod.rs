@@ -4,42 +4,29 @@
 //! into the engine, the engine's questions go to the store, the tables and the messages, and its
 //! frames go out, all in one turn of the loop.
 
-mod accounts;
 mod arrival;
 mod asked_sessions;
-mod catalogue;
 mod channel_report;
-mod classes;
 mod clocks;
 mod confirmations;
 mod connection;
-mod date;
 mod effects;
 mod event_loop;
 mod frames;
-mod homes;
 mod lanes;
 mod logon_slot;
 mod logons;
-mod mapped_names;
 mod messages;
-mod name_service;
 mod notices;
 mod orders;
 mod outgoing;
 mod own_names;
 mod passing;
 mod piping;
-mod root_settings;
 mod server_guid;
-mod server_settings;
-mod share_users;
-mod shares;
 mod slow_storage;
-mod snapshots;
 mod tables;
 mod traced;
-mod unix;
 mod watches;
 
 use dtyp::ServerId;
@@ -52,7 +39,6 @@ pub(crate) use event_loop::ring_error;
 pub(crate) use logon_slot::LogonSlot;
 pub(crate) use messages::tell_file_changed;
 pub(crate) use tables::Tables;
-pub(crate) use unix::load_name_service;
 
 /// Serves one client.
 ///

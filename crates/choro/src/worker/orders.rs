@@ -10,16 +10,16 @@ use process::control::{Received, ToWorker};
 use process::log;
 use proto::ConnectionId;
 use settings::Settings;
+use shares::accounts::Accounts;
+use shares::classes::membership;
+use shares::server_settings::server_settings;
 use trace::Phase;
 use tracing::{debug, info, warn};
 use uring::{Op, Token};
 
-use super::accounts::Accounts;
-use super::classes::membership;
 use super::event_loop::{CONTROL, MESSAGES, Worker};
 use super::messages::{Asked, Waiting};
 use super::own_names::OwnNames;
-use super::server_settings::server_settings;
 use super::traced;
 
 /// Longest wait for requests to end once the worker was told to stop.

@@ -13,8 +13,7 @@ use std::path::Path;
 
 use config::Config;
 use interfaces::addresses;
-
-use super::server_settings::{dns_names, netbios_name};
+use shares::host_names::{dns_names, netbios_name};
 
 /// The names of this server.
 #[derive(Debug)]

@@ -6,9 +6,8 @@ use anyhow::Context;
 use config::Config;
 use dtyp::ServerId;
 use settings::Settings;
+use shares::server_settings::has_continuously_available_shares;
 use tables::{FileTable, Registry};
-
-use super::server_settings::has_continuously_available_shares;
 
 /// The tables that a worker changes. It pays for persistent opens only where there may be some.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use super::share_users::is_member;
 
 /// Returns the classes for requests of a user and an address to a share on the device with this
 /// number.
-pub(super) fn membership(
+pub fn membership(
     config: &Config,
     page: &QosPage,
     account: &Account,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::Config;
-use config::choice::{self, Encryption, EncryptionAlgorithm, SigningAlgorithm, Tri};
+use config::choice::{self, EncryptionAlgorithm, SigningAlgorithm, Tri};
 use dtyp::Guid;
 use interfaces::Multichannel;
 use process::clocks::wall_clock;
@@ -15,15 +15,13 @@ use settings::mistake::{Mistake, is_made};
 use wire::Dialect;
 
 use super::catalogue::ConfiguredShares;
-use super::shares::is_continuously_available;
-
-/// NetBIOS names have 15 characters.
-const NETBIOS_NAME_LEN: usize = 15;
+use super::host_names::{dns_names, netbios_name};
+use super::share_properties::{is_continuously_available, policy};
 
 /// The settings of the engine.
 ///
 /// `keeps_persistent`: this process can keep opens beyond the server.
-pub(super) fn server_settings(
+pub fn server_settings(
     settings: &Settings,
     server_guid: Guid,
     keeps_persistent: bool,
@@ -92,7 +90,7 @@ fn memory_max(bytes: u64) -> usize {
 }
 
 /// Whether a share is marked as continuously available.
-pub(super) fn has_continuously_available_shares(config: &Config) -> bool {
+pub fn has_continuously_available_shares(config: &Config) -> bool {
     let homes = config.homes.iter();
     config.shares.iter().chain(homes).any(is_continuously_available)
 }
@@ -100,37 +98,6 @@ pub(super) fn has_continuously_available_shares(config: &Config) -> bool {
 /// The words for yes, in an option that `config` does not know.
 fn is_yes(word: &str) -> bool {
     ["yes", "true", "on", "1"].iter().any(|yes| word.trim().eq_ignore_ascii_case(yes))
-}
-
-/// The name of this server: `netbios name`, or what the host is called.
-pub(super) fn netbios_name(config: &Config) -> String {
-    let configured = &config.global.netbios_name;
-    if !configured.is_empty() {
-        return configured.clone();
-    }
-    let (host, _) = dns_names();
-    let name = host.split('.').next().unwrap_or_default().to_uppercase();
-    name.chars().take(NETBIOS_NAME_LEN).collect()
-}
-
-/// The host's name and its domain.
-pub(super) fn dns_names() -> (String, String) {
-    let uname = rustix::system::uname();
-    let name = uname.nodename().to_string_lossy().to_lowercase();
-    match name.split_once('.') {
-        Some((_, domain)) => (name.clone(), domain.to_owned()),
-        None => (name, String::new()),
-    }
-}
-
-/// `smb encrypt`, of the server or of a share.
-pub(super) fn policy(encryption: Encryption) -> Policy {
-    match encryption {
-        Encryption::Default | Encryption::IfRequired => Policy::Enabled,
-        Encryption::Off => Policy::Off,
-        Encryption::Desired => Policy::Desired,
-        Encryption::Required => Policy::Required,
-    }
 }
 
 fn cipher(algorithm: EncryptionAlgorithm) -> crypto::Cipher {

@@ -9,13 +9,12 @@ use process::clocks::wall_clock;
 use rpc::{Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
 use tracing::warn;
 
+use super::host_names::netbios_name;
 use super::mapped_names::MappedNames;
 use super::name_service::Question;
-use super::server_settings::netbios_name;
+use super::share_properties::is_available;
 use super::share_users::{admits, substitutions_of};
-use super::shares::is_available;
-use super::{homes, unix};
-use crate::domain_sid;
+use super::{domain_sid, homes, unix};
 
 /// The shares of a configuration, as clients list them.
 #[derive(Debug)]

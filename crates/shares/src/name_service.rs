@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 
-use super::unix::UnixUser;
+use super::unix_user::UnixUser;
 
 /// A question to the name service.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]

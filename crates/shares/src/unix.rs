@@ -11,18 +11,9 @@ use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use store::Credentials;
 use tracing::{debug, warn};
 
-use super::name_service::{self, Answer, NameService, Question};
+pub use super::unix_user::UnixUser;
 
-/// A user of this system.
-#[derive(Clone, Debug)]
-pub(crate) struct UnixUser {
-    /// Login name of the user.
-    pub(crate) name: String,
-    /// Home directory of the user.
-    pub(crate) home: String,
-    /// Ids and groups that the kernel checks.
-    pub(crate) credentials: Credentials,
-}
+use super::name_service::{self, Answer, NameService, Question};
 
 thread_local! {
     static NAMES: RefCell<NameService> =
@@ -170,7 +161,7 @@ fn look_up_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
 }
 
 /// Makes the C library load its modules for users and groups, which takes longer than a look-up.
-pub(crate) fn load_name_service(user: &str) {
+pub fn load_name_service(user: &str) {
     if let Err(error) = look_up_user(user) {
         warn!("{error:#}");
     }

@@ -12,7 +12,7 @@ use super::unix::{self, UnixUser};
 
 /// The accounts of the server.
 #[derive(Debug)]
-pub(super) struct Accounts {
+pub struct Accounts {
     users: Option<UserDatabase>,
     names: MappedNames,
     guest_account: String,
@@ -26,7 +26,7 @@ type FindUser = fn(&str) -> anyhow::Result<Option<UnixUser>>;
 
 impl Accounts {
     /// Opens the user database. Without one there are no users, and a message says so.
-    pub(super) fn open(settings: &Settings) -> Self {
+    pub fn open(settings: &Settings) -> Self {
         let users = match UserDatabase::open(&settings.users_path()) {
             Ok(users) => Some(users),
             Err(error) => {
@@ -57,7 +57,7 @@ impl Accounts {
     /// Returns the secret that checks a user's proof. The system's name service is not asked,
     /// because its delay would reveal the names of users, except for groups in `username map`.
     /// `None` without such a user, or without an answer on a group.
-    pub(super) fn credential(&mut self, name: &str) -> Option<Credential> {
+    pub fn credential(&mut self, name: &str) -> Option<Credential> {
         let user = self.names.user(name).inspect_err(|error| debug!("{error:#}")).ok()?;
         let entry = match self.users.as_mut()?.find(&user) {
             Ok(entry) => entry?,
@@ -76,7 +76,7 @@ impl Accounts {
 
     /// Returns the account of a user with the right password. `None` if the name service fails: the
     /// user must not get the rights of another.
-    pub(super) fn find(
+    pub fn find(
         &self,
         store: &mut Store,
         user: String,
@@ -91,7 +91,7 @@ impl Accounts {
     }
 
     /// Returns the account of guests; `None` if the name service fails.
-    pub(super) fn guest(&self, store: &mut Store) -> Option<Account> {
+    pub fn guest(&self, store: &mut Store) -> Option<Account> {
         let unix = self.unix_user(&self.guest_account);
         let mut unix = unix.inspect_err(|error| warn!("{error:#}")).ok()?;
         unix.credentials.sids = Credentials::well_known_of_guests();

@@ -22,7 +22,7 @@ use super::accounts::Accounts;
 use super::classes::membership;
 use super::date;
 use super::homes;
-use super::server_settings::policy;
+use super::share_properties::{is_available, is_continuously_available, policy};
 use super::share_users::{
     Memberships, administrator, group_name, is_member, known_user, names_group, substitutions_of,
     with_names,
@@ -31,12 +31,12 @@ use super::unix::{self, UnixUser};
 
 /// Connects clients to shares, for one call.
 #[derive(Debug)]
-pub(super) struct Shares<'a> {
-    pub(super) config: &'a Config,
-    pub(super) store: &'a mut Store,
-    pub(super) accounts: &'a Accounts,
-    pub(super) registry: &'a Registry,
-    pub(super) qos: &'a QosPage,
+pub struct Shares<'a> {
+    pub config: &'a Config,
+    pub store: &'a mut Store,
+    pub accounts: &'a Accounts,
+    pub registry: &'a Registry,
+    pub qos: &'a QosPage,
 }
 
 /// All rights on a file, and those that a read-only share leaves: [MS-SMB2] 2.2.13.1.
@@ -44,7 +44,7 @@ const READ_ONLY: AccessMask = AccessMask::FILE_GENERIC_READ.union(AccessMask::FI
 
 impl Shares<'_> {
     /// Connects a share, or says why not.
-    pub(super) fn connect(&mut self, request: &ConnectShare) -> Result<Share, ShareRefusal> {
+    pub fn connect(&mut self, request: &ConnectShare) -> Result<Share, ShareRefusal> {
         if request.name.eq_ignore_ascii_case("IPC$") {
             return self.connect_pipes(request);
         }
@@ -91,7 +91,7 @@ impl Shares<'_> {
     ///
     /// # Errors
     /// There is no such share any more, or no such directory.
-    pub(super) fn reopen(
+    pub fn reopen(
         &mut self,
         name: &str,
         folder: &ObjectPath,
@@ -236,7 +236,7 @@ impl Shares<'_> {
     /// # Errors
     /// NOT_FOUND if the share is no root of a namespace, or not for this user, or the path has no
     /// link.
-    pub(super) fn find_referral(
+    pub fn find_referral(
         &mut self,
         connect: &ConnectShare,
         path: &ObjectPath,
@@ -321,12 +321,6 @@ impl Shares<'_> {
     }
 }
 
-/// True with `smb3 share cap:continuous availability`, which has no effect if opens do not even
-/// outlive their connection.
-pub(super) fn is_continuously_available(share: &config::Share) -> bool {
-    share.durable_handles && share.option_is_on("smb3 share cap", "continuous availability", false)
-}
-
 fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), ShareRefusal> {
     let address = client.ip().to_canonical();
     if hosts_access::allows(&share.hosts_allow, &share.hosts_deny, address) {
@@ -349,11 +343,6 @@ fn verify_user(share: &config::Share, account: &Account) -> Result<(), ShareRefu
 /// which is not meant.
 fn names_home(path: &str) -> bool {
     path.replace("%%", "").contains("%H")
-}
-
-/// Whether anybody can connect to a share.
-pub(super) fn is_available(share: &config::Share) -> bool {
-    share.available && !share.path.is_empty()
 }
 
 /// Returns the substitutions of a tree connect before its user is known.

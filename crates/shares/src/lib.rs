@@ -1,0 +1,26 @@
+//! Which shares and users there are, and what the configuration makes of them for a client.
+//!
+//! The engine asks who somebody is, whether they may connect to a share, and what holds in it. The
+//! answers come from the configuration, the user database and the system's name service:
+//! [`accounts`] has the users, [`shares`] the tree connects, [`server_settings`] the parameters of
+//! the engine, and [`name_service`] looks up names without keeping clients waiting.
+
+#![forbid(unsafe_code)]
+
+pub mod accounts;
+mod catalogue;
+pub mod classes;
+mod date;
+mod domain_sid;
+mod homes;
+pub mod host_names;
+mod mapped_names;
+pub mod name_service;
+mod root_settings;
+pub mod server_settings;
+mod share_properties;
+mod share_users;
+pub mod shares;
+mod snapshots;
+pub mod unix;
+mod unix_user;
