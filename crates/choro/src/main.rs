@@ -8,7 +8,6 @@
 
 mod command;
 mod supervisor;
-mod worker;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -47,8 +47,8 @@ use tables::{
     FailedLogonPage, FileTable, LogonPage, Mended, QosPage, Registry, Restored, TableError,
     WatchPage,
 };
+use worker::{self, tell_file_changed};
 
-use crate::worker::{self, tell_file_changed};
 use backoff::Backoff;
 use clients::Clients;
 use crashes::CrashesBySource;

@@ -14,7 +14,7 @@ use settings::default_share::{self, DefaultShare, Password, SHARE_NAME, USER_NAM
 use settings::{Settings, Source};
 use zeroize::Zeroizing;
 
-use crate::{supervisor, worker};
+use crate::supervisor;
 
 /// Run the server.
 ///

@@ -7,8 +7,7 @@
 use clap::Parser;
 use process::arguments::ProcessArguments;
 use process::properties;
-
-use crate::worker::{self, WorkerStart};
+use worker::{self, WorkerStart};
 
 /// Serve a single client until it leaves.
 #[derive(Debug, Parser)]

@@ -13,10 +13,10 @@ use messaging::TransportKind;
 use process::{log, properties};
 use rustix::fs::{Mode, OFlags};
 use settings::Source;
+use worker::{LogonSlot, Tables, WorkerStart};
 
 use super::workers::Birth;
 use super::{Started, Supervisor};
-use crate::worker::{LogonSlot, Tables, WorkerStart};
 
 impl Started {
     /// Lets go of everything that is the supervisor's, of whom this process is a copy, and begins

@@ -11,7 +11,7 @@ use trace::{Answered, Phase};
 use uring::{Op, SendBuffer};
 
 use super::{Channel, count};
-use crate::worker::lanes::Outgoing;
+use crate::lanes::Outgoing;
 
 /// Longest answers that are sent by the call that waits for the next request. More bytes take so
 /// long that the send gets a call of its own, and a phase of its own in traces.
@@ -28,7 +28,7 @@ impl Channel {
     /// are sent here; the rest, and any failure, is left to the operation that this function
     /// returns. Sent frames are given to `done`, with the pipes that they ended in.
     #[inline(always)]
-    pub(in crate::worker) fn send(
+    pub(crate) fn send(
         &mut self,
         waits_with_sends: bool,
         done: impl FnMut(BytesMut, Option<Piped>),
@@ -174,12 +174,12 @@ impl Channel {
     }
 
     /// The socket takes more, or never will.
-    pub(in crate::worker) fn may_send(&mut self) {
+    pub(crate) fn may_send(&mut self) {
         self.is_sending = false;
     }
 
     /// Handles buffers of [`Channel::send`] that were sent, or never will be.
-    pub(in crate::worker) fn sent(&mut self, buffers: &[SendBuffer], has_left: bool) {
+    pub(crate) fn sent(&mut self, buffers: &[SendBuffer], has_left: bool) {
         (self.is_sending, self.is_full) = (false, false);
         self.account(buffers, has_left);
     }
@@ -187,7 +187,7 @@ impl Channel {
     /// Handles an immediate send of this many bytes; returns the frames that are gone. The rest is
     /// first in the queue again.
     #[inline(always)]
-    pub(in crate::worker) fn sent_at_once(
+    pub(crate) fn sent_at_once(
         &mut self,
         buffers: Vec<SendBuffer>,
         taken: usize,

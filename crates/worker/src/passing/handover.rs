@@ -35,7 +35,7 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(70);
 /// Connections being handed over from here to other processes, and from others to here. `N`
 /// describes a connection offered here, `S` holds the contents of an accepted offer.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(in crate::worker) struct Handover<N, S> {
+pub(crate) struct Handover<N, S> {
     last_offer_id: u64,
     offered: Vec<Offered<N>>,
     accepted: Vec<Accepted<S>>,
@@ -43,7 +43,7 @@ pub(in crate::worker) struct Handover<N, S> {
 
 /// A connection that was offered to another process.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(in crate::worker) struct Offered<N> {
+pub(crate) struct Offered<N> {
     pub(super) offer_id: u64,
     pub(super) to: ServerId,
     pub(super) newcomer: N,
@@ -82,7 +82,7 @@ impl<N, S> Default for Handover<N, S> {
 
 impl<N, S> Handover<N, S> {
     /// True if no handover is pending.
-    pub(in crate::worker) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.offered.is_empty() && self.accepted.is_empty()
     }
 
@@ -92,7 +92,7 @@ impl<N, S> Handover<N, S> {
     }
 
     /// Returns the time for the next [`Handover::take_due`] or [`Handover::forget_dead`].
-    pub(in crate::worker) fn next_timeout(&self) -> Option<Instant> {
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let offered = self.offered.iter().map(|it| it.until.min(it.look_at));
         offered.chain(self.accepted.iter().map(|it| it.until.min(it.look_at))).min()
     }

@@ -19,7 +19,7 @@ const ON_THE_WAY: usize = 16 << 20;
 
 impl Worker {
     /// Has the rest of the frame that is here in part received into a pipe. Says whether it may be.
-    pub(in crate::worker) fn begin_filling(&mut self, id: ConnectionId) -> bool {
+    pub(crate) fn begin_filling(&mut self, id: ConnectionId) -> bool {
         let is_wished = self.piped_from().is_some();
         let Some(channel) = self.channels.get_mut(&id) else { return false };
         let Some((front, behind)) = channel.front() else { return false };
@@ -39,12 +39,7 @@ impl Worker {
 
     /// Decides which way the WRITE takes that comes after this frame, if this is one: clients write
     /// large files in pieces of one length. `behind` bytes of the frame are in a pipe.
-    pub(in crate::worker) fn choose_way_of_writes(
-        &mut self,
-        id: ConnectionId,
-        frame: &[u8],
-        behind: usize,
-    ) {
+    pub(crate) fn choose_way_of_writes(&mut self, id: ConnectionId, frame: &[u8], behind: usize) {
         let (bytes, wished) = (frame.len() + behind, self.piped_from());
         let bytes_min = wished.unwrap_or(PIPED_WRITE_MIN);
         if bytes < bytes_min {

@@ -45,7 +45,7 @@ pub(super) enum Source {
 
 /// Result of filling a pipe.
 #[derive(Debug)]
-pub(in crate::worker) enum Filled {
+pub(crate) enum Filled {
     /// The frame is whole, without its length.
     Whole(BytesMut, Piped),
     /// The rest has not come yet.
@@ -58,20 +58,20 @@ pub(in crate::worker) enum Filled {
 
 impl Channel {
     /// From now on the data of WRITEs go into pipes if so many bytes of them are to come, or never.
-    pub(in crate::worker) fn pipe_writes_from(&mut self, bytes: Option<usize>) {
+    pub(crate) fn pipe_writes_from(&mut self, bytes: Option<usize>) {
         self.pipes_from = bytes;
     }
 
     /// Returns the partly received frame, without its length, and the number of missing bytes: if a
     /// pipe may take them as far as can be told here.
-    pub(in crate::worker) fn front(&self) -> Option<(&[u8], usize)> {
+    pub(crate) fn front(&self) -> Option<(&[u8], usize)> {
         let buffer = self.received.as_ref().filter(|it| it.len() >= FRONT_LEN)?;
         let behind = missing(buffer);
         (behind >= self.pipes_from?.max(1)).then(|| (&buffer[frame::SIZE..], behind))
     }
 
     /// The rest of the frame that is here in part goes into this pipe.
-    pub(in crate::worker) fn begin_filling(&mut self, piped: Piped) {
+    pub(crate) fn begin_filling(&mut self, piped: Piped) {
         let front = self.received.replace(BytesMut::new()).unwrap_or_default();
         let missing = missing(&front);
         self.filling = Some(Filling { front, piped, missing, source: Source::Unknown });
@@ -79,23 +79,23 @@ impl Channel {
 
     /// Returns the capacity of a pipe for `bytes` to come: more if pages have turned out to be
     /// nearly empty.
-    pub(in crate::worker) fn room_for(&self, bytes: usize) -> usize {
+    pub(crate) fn room_for(&self, bytes: usize) -> usize {
         bytes << self.pages_thinned
     }
 
     /// Whether a pipe is to be filled.
-    pub(in crate::worker) fn is_filling(&self) -> bool {
+    pub(crate) fn is_filling(&self) -> bool {
         self.filling.is_some()
     }
 
     /// True unless the socket is known to be empty.
-    pub(in crate::worker) fn can_fill(&self) -> bool {
+    pub(crate) fn can_fill(&self) -> bool {
         let source = self.filling.as_ref().map(|it| it.source);
         matches!(source, Some(Source::Unknown | Source::Ready))
     }
 
     /// There is something for the pipe, or the end of the stream.
-    pub(in crate::worker) fn may_fill(&mut self) {
+    pub(crate) fn may_fill(&mut self) {
         self.filling.iter_mut().for_each(|it| it.source = Source::Ready);
     }
 
@@ -103,7 +103,7 @@ impl Channel {
     ///
     /// # Errors
     /// The stream is at its end or broken.
-    pub(in crate::worker) fn fill(&mut self, at: Moment) -> io::Result<Filled> {
+    pub(crate) fn fill(&mut self, at: Moment) -> io::Result<Filled> {
         let Some(mut filling) = self.filling.take() else { return Ok(Filled::Part) };
         let socket = self.socket.as_fd();
         // If there is something that does not come, that is no question of time.

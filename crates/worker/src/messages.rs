@@ -51,7 +51,7 @@ pub(super) enum Asked {
 }
 
 /// Has another worker look at a file. One that is gone has nothing to look for.
-pub(crate) fn tell_file_changed(messaging: &mut Messaging, to: ServerId, file: FileKey) {
+pub fn tell_file_changed(messaging: &mut Messaging, to: ServerId, file: FileKey) {
     let data = FileChanged { device: file.device, inode: file.inode }.encode();
     let content = Content::new(MessageKind::FILE_CHANGED, &data);
     if let Err(error) = messaging.send(Instant::now(), to, &content) {

@@ -102,7 +102,7 @@ fn new_driver() -> io::Result<Driver> {
 ///
 /// # Errors
 /// No descriptors are left.
-pub(crate) fn ring_error() -> io::Result<Option<String>> {
+pub fn ring_error() -> io::Result<Option<String>> {
     Ok(new_driver()?.ring_error().map(ToString::to_string))
 }
 

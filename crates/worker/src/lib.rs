@@ -4,6 +4,8 @@
 //! into the engine, the engine's questions go to the store, the tables and the messages, and its
 //! frames go out, all in one turn of the loop.
 
+#![forbid(unsafe_code)]
+
 mod arrival;
 mod asked_sessions;
 mod channel_report;
@@ -35,16 +37,16 @@ use settings::Settings;
 use trace::Clock;
 
 use event_loop::Worker;
-pub(crate) use event_loop::ring_error;
-pub(crate) use logon_slot::LogonSlot;
-pub(crate) use messages::tell_file_changed;
-pub(crate) use tables::Tables;
+pub use event_loop::ring_error;
+pub use logon_slot::LogonSlot;
+pub use messages::tell_file_changed;
+pub use tables::Tables;
 
 /// Serves one client.
 ///
 /// # Errors
 /// The server cannot be joined, or the supervisor is gone.
-pub(crate) fn serve(start: WorkerStart) -> anyhow::Result<()> {
+pub fn serve(start: WorkerStart) -> anyhow::Result<()> {
     let mut worker = Worker::prepare(start)?;
     let result = worker.run();
     worker.end();
@@ -53,19 +55,19 @@ pub(crate) fn serve(start: WorkerStart) -> anyhow::Result<()> {
 
 /// Values that a worker starts with.
 #[derive(Debug)]
-pub(crate) struct WorkerStart {
+pub struct WorkerStart {
     /// Configuration in effect at the start.
-    pub(crate) settings: Settings,
+    pub settings: Settings,
     /// Our process id in the tables.
-    pub(crate) server_id: ServerId,
+    pub server_id: ServerId,
     /// By what it measures time.
-    pub(crate) clock: Clock,
+    pub clock: Clock,
     /// Our end of the control socket.
-    pub(crate) control: WorkerEnd,
+    pub control: WorkerEnd,
     /// The tables, if they are open already.
-    pub(crate) tables: Option<Tables>,
+    pub tables: Option<Tables>,
     /// Its slot in the page of logons, if it serves clients.
-    pub(crate) logon_slot: Option<LogonSlot>,
+    pub logon_slot: Option<LogonSlot>,
 }
 
 impl WorkerStart {
@@ -73,7 +75,7 @@ impl WorkerStart {
     ///
     /// # Errors
     /// The page of logons cannot be opened.
-    pub(crate) fn join(start: process::arguments::Start) -> anyhow::Result<Self> {
+    pub fn join(start: process::arguments::Start) -> anyhow::Result<Self> {
         let process::arguments::Start { settings, server_id, clock, control, logon_slot } = start;
         let join = |slot| LogonSlot::join(&settings.directories.lock, slot);
         let logon_slot = logon_slot.map(join).transpose()?;

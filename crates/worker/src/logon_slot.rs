@@ -7,11 +7,11 @@ use tables::LogonPage;
 
 /// This worker's slot in the page that the supervisor reads when a client connects.
 #[derive(Debug)]
-pub(crate) struct LogonSlot {
+pub struct LogonSlot {
     /// The page that all workers share.
-    pub(crate) page: LogonPage,
+    pub page: LogonPage,
     /// Index of this worker's slot.
-    pub(crate) slot: usize,
+    pub slot: usize,
 }
 
 impl LogonSlot {

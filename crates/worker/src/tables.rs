@@ -11,7 +11,7 @@ use tables::{FileTable, Registry};
 
 /// The tables that a worker changes. It pays for persistent opens only where there may be some.
 #[derive(Debug)]
-pub(crate) struct Tables {
+pub struct Tables {
     pub(super) registry: Registry,
     pub(super) files: FileTable,
 }
@@ -21,7 +21,7 @@ impl Tables {
     ///
     /// # Errors
     /// They cannot be taken over.
-    pub(crate) fn inherit(
+    pub fn inherit(
         registry: Registry,
         files: FileTable,
         server_id: ServerId,
@@ -44,7 +44,7 @@ impl Tables {
     }
 
     /// Returns the descriptors of the open tables.
-    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.registry.descriptors().into_iter().chain(self.files.descriptors())
     }
 }
