@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 mod command;
-mod supervisor;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

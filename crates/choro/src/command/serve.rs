@@ -14,8 +14,6 @@ use settings::default_share::{self, DefaultShare, Password, SHARE_NAME, USER_NAM
 use settings::{Settings, Source};
 use zeroize::Zeroizing;
 
-use crate::supervisor;
-
 /// Run the server.
 ///
 /// Stays in the foreground and logs to standard error unless `log file` says otherwise. SIGTERM

@@ -19,9 +19,8 @@ use settings::Settings;
 use settings::messaging_settings;
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use supervisor::effective_config;
 use tables::{Registry, RegistryError};
-
-use crate::supervisor::effective_config;
 
 /// Membership of this process in the server. Dropping it removes the socket.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use anyhow::Context;
 use config::Config;
 
 /// Path of the file in `lock directory`.
-pub(crate) fn path(lock_directory: &Path) -> PathBuf {
+pub fn path(lock_directory: &Path) -> PathBuf {
     lock_directory.join("smb.conf.effective")
 }
 

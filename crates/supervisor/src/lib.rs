@@ -5,6 +5,8 @@
 //! it; the supervisor removes what it left in the tables. If the supervisor dies, the kernel ends
 //! the workers.
 
+#![forbid(unsafe_code)]
+
 mod accepting;
 mod admission;
 mod backoff;
@@ -52,7 +54,7 @@ use worker::{self, tell_file_changed};
 use backoff::Backoff;
 use clients::Clients;
 use crashes::CrashesBySource;
-pub(crate) use effective::path as effective_config;
+pub use effective::path as effective_config;
 use events::{Event, Events};
 use helper::Helper;
 use listeners::Listener;
@@ -111,7 +113,7 @@ struct Supervisor {
 
 /// A server that is ready to run: everything that can fail at the start has succeeded.
 #[derive(Debug)]
-pub(crate) struct Started {
+pub struct Started {
     supervisor: Supervisor,
     signals: Signals,
     pid_file: PidFile,
@@ -122,7 +124,7 @@ pub(crate) struct Started {
 ///
 /// # Errors
 /// Whatever stands in the way, in words for the operator.
-pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
+pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let signals = Signals::register().context("cannot receive signals")?;
     raise_descriptor_limit();
     directories::create(&settings.directories)?;
@@ -205,12 +207,12 @@ pub(crate) fn start(mut settings: Settings) -> anyhow::Result<Started> {
 
 impl Started {
     /// The addresses that are listened on.
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+    pub fn addresses(&self) -> Vec<SocketAddr> {
         self.supervisor.listeners.iter().map(Listener::address).collect()
     }
 
     /// The settings, with what was decided while starting.
-    pub(crate) fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &Settings {
         &self.supervisor.settings
     }
 
@@ -219,7 +221,7 @@ impl Started {
     ///
     /// # Errors
     /// The kernel refuses to poll, or the worker cannot serve.
-    pub(crate) fn run(mut self) -> anyhow::Result<()> {
+    pub fn run(mut self) -> anyhow::Result<()> {
         service_manager::notify(&format!("READY=1\nMAINPID={}\n", std::process::id()));
         while !self.supervisor.is_finished() {
             if let Some(birth) = self.supervisor.refill() {
