@@ -76,12 +76,7 @@ impl Accounts {
 
     /// Returns the account of a user with the right password. `None` if the name service fails: the
     /// user must not get the rights of another.
-    pub fn find(
-        &self,
-        store: &mut Store,
-        user: String,
-        requested_user: String,
-    ) -> Option<Account> {
+    pub fn find(&self, store: &mut Store, user: String, requested_user: String) -> Option<Account> {
         let unix = self.unix_user(&user).inspect_err(|error| warn!("{error:#}")).ok()?;
         let is_known = self.is_root && unix.name == user;
         let account = self.account(store, user, &unix);

@@ -2,6 +2,8 @@
 //! and must be able to verify that the refusal is the server's: it is signed with that session's
 //! key.
 
+pub(super) mod pending;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,28 +17,10 @@ use wire::Dialect;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::event_loop::Worker;
+use pending::Asked;
 
 /// Time for another worker to answer. After it the session counts as gone.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Requests that wait for the answer of another worker.
-#[derive(Debug, Default)]
-pub(super) struct AskedSessions(Vec<Asked>);
-
-#[derive(Debug)]
-struct Asked {
-    session_id: u64,
-    of: ServerId,
-    request: RequestId,
-    until: Instant,
-}
-
-impl AskedSessions {
-    /// Returns the next call of [`Worker::serve_asked_session_timeouts`].
-    pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.0.iter().map(|it| it.until).min()
-    }
-}
 
 impl Worker {
     /// Asks the worker that has a session for it, and answers the request at once if there is none.
@@ -104,7 +88,7 @@ impl Worker {
         }
     }
 
-    /// Answers requests for which no other worker did: see [`AskedSessions::next_timeout`].
+    /// Answers requests for which no other worker did: see `AskedSessions::next_timeout`.
     pub(super) fn serve_asked_session_timeouts(&mut self, now: Instant) {
         while let Some(index) = self.asked_sessions.0.iter().position(|it| it.until <= now) {
             let asked = self.asked_sessions.0.swap_remove(index);

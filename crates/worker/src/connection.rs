@@ -1,12 +1,12 @@
 //! The bytes of one connection: frames in, frames out.
 
+pub(super) mod confirmations;
 mod filling;
 mod sending;
 
 use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,10 @@ use uring::{Op, SendBuffer, tcp};
 use wire::frame::{self, FrameHeader, FrameType};
 
 use super::arrival::Arrival;
-use super::confirmations::{Confirmations, patience};
+use super::framing::{FRAME_TIMEOUT, missing, wanted};
 use super::lanes::{Job, LANE_BYTES_MIN, LaneId, OpenedFrame, Outgoing};
-use super::piping::Probes;
+use super::piping::probes::Probes;
+use confirmations::{Confirmations, patience};
 pub(super) use filling::Filled;
 use filling::{FRONT_LEN, Filling, Source};
 
@@ -31,14 +32,6 @@ const RECEIVE_LEN: usize = 68 * 1024;
 /// Bytes that are received at once if the frame before had as many: a WRITE of 1 MiB. A client that
 /// writes nothing more keeps as much memory.
 const EXPECTED_LEN_MAX: usize = 1024 * 1024 + 4 * 1024;
-
-/// Likewise of what a lane receives, which is handed on as a whole.
-const LANE_RECEIVE_LEN: usize = 256 * 1024;
-
-/// Longest time from a frame's first byte to its last, while there is room for it: enough for 8 MiB
-/// at 1.2 Mbit/s. Its memory is in use meanwhile, and other connections of the client may wait for
-/// it.
-pub(super) const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Frames that may wait to be sent on a connection: small ones take more memory than they have
 /// bytes.
@@ -519,57 +512,6 @@ impl Channel {
 /// A length, to be added up.
 fn count(bytes: usize) -> u64 {
     u64::try_from(bytes).expect("a length has 64 bits at most")
-}
-
-/// Returns the length of the next receive: the rest of a long frame exactly, so that the next frame
-/// begins in a buffer of its own, and no received bytes need to be moved; otherwise `at_once` at
-/// most.
-fn wanted(buffer: &BytesMut, at_once: usize) -> usize {
-    let missing = missing(buffer);
-    if missing > 0 && buffer.len() + missing > at_once { missing } else { at_once }
-}
-
-/// Bytes that the frame at the front has not yet, as far as is known.
-fn missing(buffer: &BytesMut) -> usize {
-    let Some(head) = buffer.first_chunk::<{ frame::SIZE }>() else { return 0 };
-    (frame::SIZE + FrameHeader::decode(*head).length).saturating_sub(buffer.len())
-}
-
-/// Returns the bytes that a lane must receive for a whole frame. `None` if there is one already,
-/// and if the bytes are not a frame: then [`Channel::next_frame`] skips them or reports the fault,
-/// so that nothing accumulates here.
-pub(super) fn wanted_by_lane(buffer: &BytesMut, length_max: usize) -> Option<usize> {
-    if let Some(head) = buffer.first_chunk::<{ frame::SIZE }>() {
-        let FrameHeader { frame_type, length } = FrameHeader::decode(*head);
-        let is_frame = frame_type == FrameType::SESSION_MESSAGE && length <= length_max;
-        if !is_frame || buffer.len() >= frame::SIZE + length {
-            return None;
-        }
-    }
-    Some(wanted(buffer, LANE_RECEIVE_LEN))
-}
-
-/// Returns the ranges of the whole frames that [`Channel::next_frame`] would give, without their
-/// lengths.
-pub(super) fn whole_frames(buffer: &[u8], length_max: usize) -> impl Iterator<Item = Range<usize>> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        loop {
-            let FrameHeader { frame_type, length } =
-                FrameHeader::decode(*buffer[at..].first_chunk::<{ frame::SIZE }>()?);
-            let start = at + frame::SIZE;
-            match frame_type {
-                FrameType::SESSION_MESSAGE
-                    if length <= length_max && length <= buffer.len() - start =>
-                {
-                    at = start + length;
-                    return Some(start..at);
-                }
-                FrameType::SESSION_KEEP_ALIVE if length == 0 => at = start,
-                _ => return None,
-            }
-        }
-    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use proto::effect::Removal;
 use proto::passages::Passage;
 use proto::{ConnectionId, Effect, Reply, RequestId};
 use shares::shares::Shares;
-use store::{Continuation, Started, Store};
+use store::{Started, Store};
 use trace::Phase;
 use tracing::warn;
 use uring::{Completion, Op};
@@ -17,26 +17,9 @@ use uring::{Completion, Op};
 use super::connection::Channel;
 use super::event_loop::{Worker, store_token};
 use super::messages::{tell_file_changed, tell_turn};
-use super::passing::Newcomer;
+use super::passing::queue::Newcomer;
+use super::store_request::{StoreRequest, Work};
 use super::traced;
-
-/// Something for the kernel to do, and what the store does with its answer.
-#[derive(Debug)]
-pub(super) struct StoreRequest {
-    request: Option<RequestId>,
-    continuation: Continuation,
-    work: Work,
-    /// Connection that the answer will be queued on, and its bytes.
-    promised: Option<(ConnectionId, usize)>,
-}
-
-/// The store's current operation, for tracing.
-#[derive(Clone, Copy, Debug)]
-struct Work {
-    work: trace::StoreWork,
-    /// Bytes that the buffer of a READ holds before it.
-    room: usize,
-}
 
 impl Worker {
     /// Does one thing that the engine asks for. What cannot be answered at once is answered by a

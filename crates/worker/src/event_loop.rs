@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use config::Global;
 use dtyp::{FileTime, Guid, ServerId};
 use messaging::Messaging;
 use process::clocks::machine_clock;
@@ -31,21 +32,20 @@ use tracing::{debug, warn};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
 
 use super::WorkerStart;
-use super::asked_sessions::AskedSessions;
+use super::asked_sessions::pending::AskedSessions;
 use super::clocks::read_clocks;
 use super::connection::Channel;
-use super::effects::StoreRequest;
 use super::lanes::{Done, LaneId, Lanes};
 use super::logon_slot::LogonSlot;
 use super::logons::{self, SharedLogons};
 use super::messages::Waiting;
 use super::notices::Notices;
 use super::own_names::OwnNames;
-use super::passing::Passing;
+use super::passing::queue::Passing;
 use super::server_guid;
 use super::slow_storage::SlowStorage;
+use super::store_request::StoreRequest;
 use super::tables::Tables;
-use super::traced;
 use super::watches::Watches;
 
 /// The process that serves one client.
@@ -94,6 +94,11 @@ pub(super) const SEND: u64 = 4 << 32;
 const STORE: u64 = 5 << 32;
 const LANES: u64 = 6 << 32;
 
+/// Threshold of slow requests, in nanoseconds.
+pub(super) fn slow_ns(global: &Global) -> u64 {
+    u64::from(global.slow_operation_threshold) * 1_000_000
+}
+
 fn new_driver() -> io::Result<Driver> {
     Driver::new(Backend::Auto, Limits::default())
 }
@@ -116,7 +121,7 @@ impl Worker {
         let keeps_persistent = has_continuously_available_shares(&settings.config);
         let how = messaging_settings(&settings.config.global)?;
         let trace = start_tracer(lock_dir, server_id, clock);
-        trace.set_slow_threshold(traced::slow_ns(&settings.config.global));
+        trace.set_slow_threshold(slow_ns(&settings.config.global));
         let mut messaging = Messaging::init(lock_dir, server_id, how)
             .context("cannot join the server's messages")?;
         let driver = new_driver().context("cannot create the event loop")?;

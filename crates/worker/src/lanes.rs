@@ -29,8 +29,8 @@ use rustix::io::Errno;
 use trace::{Spent, Watch};
 use uring::{Backend, Completion, Driver, Limits, Op, SendBuffer, Token};
 
-use super::connection::{FRAME_TIMEOUT, wanted_by_lane, whole_frames};
-use super::passing::CONNECTIONS_MAX;
+use super::framing::{FRAME_TIMEOUT, wanted_by_lane, whole_frames};
+use super::passing::queue::CONNECTIONS_MAX;
 
 /// Shortest frame, or sum of frames that leave together, that is worth the way to a lane, in bytes.
 pub(super) const LANE_BYTES_MIN: usize = 64 * 1024;

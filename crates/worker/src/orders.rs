@@ -17,10 +17,9 @@ use trace::Phase;
 use tracing::{debug, info, warn};
 use uring::{Op, Token};
 
-use super::event_loop::{CONTROL, MESSAGES, Worker};
+use super::event_loop::{CONTROL, MESSAGES, Worker, slow_ns};
 use super::messages::{Asked, Waiting};
 use super::own_names::OwnNames;
-use super::traced;
 
 /// Longest wait for requests to end once the worker was told to stop.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -138,7 +137,7 @@ impl Worker {
                 self.server.handle_settings(engine);
                 self.accounts = Accounts::open(&settings);
                 self.own_names = OwnNames::of(&settings.config);
-                self.trace.set_slow_threshold(traced::slow_ns(&settings.config.global));
+                self.trace.set_slow_threshold(slow_ns(&settings.config.global));
                 if let Err(error) = log::follow(&settings) {
                     warn!("cannot change the log: {error:#}");
                 }

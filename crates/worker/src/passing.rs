@@ -6,54 +6,30 @@
 //! ever use one connection and none loses it.
 
 mod handover;
+pub(super) mod queue;
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use dtyp::{Guid, ServerId};
 use messaging::{
     AnswerOffer, Content, Message, MessageKind, OfferConnection, SendError, SettleOffer,
 };
 use process::clocks::wall_clock;
+use proto::Reply;
 use proto::server::Passed;
-use proto::{ConnectionId, Reply, RequestId};
 use settings::mistake::{Mistake, is_made};
 use tables::{Claim, ClientRecord};
 use tracing::{debug, warn};
 
 use super::connection::Channel;
 use super::event_loop::Worker;
-use handover::{Answered, Handover, Offered};
-
-/// Highest number of connections of a worker with those handed over to it. A session has at most 32
-/// channels; a client may have some sessions. Anybody can reach this worker by naming a client's
-/// ClientGuid, so a new connection replaces one without a user.
-pub(super) const CONNECTIONS_MAX: usize = 256;
+use handover::{Answered, Offered};
+use queue::{CONNECTIONS_MAX, Newcomer, Received};
 
 /// Highest number of workers to offer a connection to, one after the other.
 const OFFERS_MAX: u32 = 3;
-
-/// Connections being handed over from here to other workers, and from others to here.
-pub(super) type Passing = Handover<Newcomer, Received>;
-
-/// A connection of a client whose worker is not known yet.
-#[derive(Clone, Debug)]
-pub(super) struct Newcomer {
-    pub(super) connection: ConnectionId,
-    /// Its pending NEGOTIATE, to be answered here.
-    pub(super) request: RequestId,
-    pub(super) client_guid: Guid,
-    pub(super) negotiate: Bytes,
-    pub(super) after_smb1: bool,
-}
-
-/// Contents of another worker's offer.
-#[derive(Debug)]
-pub(super) struct Received {
-    socket: TcpStream,
-    offer: OfferConnection,
-}
 
 impl Worker {
     /// Serves a client's connection here, or hands it over to the worker that serves the client.

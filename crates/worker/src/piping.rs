@@ -2,6 +2,7 @@
 //! their pages, as `sendfile` does it within the kernel.
 
 mod probe;
+pub(super) mod probes;
 mod writes;
 
 use std::time::Duration;
@@ -15,23 +16,7 @@ use store::{Piping, Started};
 use uring::Op;
 
 use super::event_loop::Worker;
-use probe::{Probe, Way};
-
-/// Measurements for each share that is read from, or written to, over one connection; bounded by
-/// the number of the store's roots.
-#[derive(Debug, Default)]
-pub(super) struct Probes(Vec<(RootId, Probe)>);
-
-impl Probes {
-    fn of(&mut self, root: RootId) -> &mut Probe {
-        let found = self.0.iter().position(|(it, _)| *it == root);
-        let index = found.unwrap_or_else(|| {
-            self.0.push((root, Probe::default()));
-            self.0.len() - 1
-        });
-        &mut self.0[index].1
-    }
-}
+use probe::Way;
 
 /// A READ whose way a probe has chosen.
 #[derive(Clone, Copy, Debug)]

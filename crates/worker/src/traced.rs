@@ -1,16 +1,10 @@
 //! Data for tracing: operations of the store, and slow requests.
 
-use config::Global;
 use object::{ObjectOp, ObjectReply, ObjectResult};
 use trace::{SlowRequest, StoreOperation};
 use tracing::warn;
 
 use super::event_loop::Worker;
-
-/// Threshold of slow requests, in nanoseconds.
-pub(super) fn slow_ns(global: &Global) -> u64 {
-    u64::from(global.slow_operation_threshold) * 1_000_000
-}
 
 impl Worker {
     /// Logs the slow requests of this turn, if somebody wants to know: one line each.

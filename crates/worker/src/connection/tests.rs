@@ -4,6 +4,7 @@ use object::Piped;
 use proto::ConnectionId;
 
 use super::*;
+use crate::framing::{LANE_RECEIVE_LEN, wanted_by_lane, whole_frames};
 
 fn channel_with(bytes: &[u8]) -> Channel {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
