@@ -55,7 +55,7 @@ fn ended(tracer: &Tracer) -> Vec<Ended> {
             ("request_phase", &[request, phase, ns]) => {
                 assert_eq!(phases.entry(request).or_default().insert(phase, ns), None);
             }
-            ("request_end", &[mid, operation, status, request, total]) => ended.push(Ended {
+            ("request_end", &[mid, operation, status, request, _, total]) => ended.push(Ended {
                 mid,
                 operation,
                 status: u32::try_from(status).expect("32 bits"),

@@ -11,6 +11,7 @@ use crate::clock::{self, Clock};
 use crate::names::{Kind as _, Phase};
 use crate::page::{self, Layout, Page, PageError, PhaseTicks};
 use crate::party::PartyValue;
+use crate::refusals::{self, Refused};
 use crate::schema::AllValues;
 use crate::series::SeriesValue;
 
@@ -33,6 +34,10 @@ pub struct Figures {
     pub shares: Vec<(String, PartyValue)>,
     /// Counters by user, in the same form.
     pub users: Vec<(String, PartyValue)>,
+    /// Refused requests by reason and command, in the order of their numbers.
+    pub refusals: Vec<Refused>,
+    /// Refused requests beyond [`REFUSALS_MAX`](crate::REFUSALS_MAX) pairs of reason and command.
+    pub other_refusals: u64,
     /// Number of requests that were not traced.
     pub untraced: u64,
 }
@@ -96,6 +101,8 @@ impl Figures {
             events,
             shares,
             users,
+            refusals: layout.refusals.read(),
+            other_refusals: layout.refusals.others(),
             untraced: layout.untraced.load(Ordering::Relaxed),
         }
     }
@@ -108,6 +115,8 @@ impl Figures {
             events: self.events.since(&earlier.events),
             shares: since(&self.shares, &earlier.shares),
             users: since(&self.users, &earlier.users),
+            refusals: refusals::since(&self.refusals, &earlier.refusals),
+            other_refusals: self.other_refusals.wrapping_sub(earlier.other_refusals),
             untraced: self.untraced.wrapping_sub(earlier.untraced),
         }
     }
@@ -118,6 +127,8 @@ impl Figures {
         self.events.merge(&other.events);
         merge(&mut self.shares, &other.shares);
         merge(&mut self.users, &other.users);
+        refusals::merge(&mut self.refusals, &other.refusals);
+        self.other_refusals += other.other_refusals;
         self.untraced += other.untraced;
     }
 

@@ -14,8 +14,10 @@ mod names;
 mod page;
 mod party;
 mod probe;
+mod reason;
 #[cfg(feature = "recorder")]
 mod recorder;
+mod refusals;
 mod schema;
 mod series;
 mod slow;
@@ -26,8 +28,10 @@ pub use figures::{Figures, Reader, all, machine_ns};
 pub use names::{Kind, LogonOutcome, Operation, Phase, StoreOperation};
 pub use page::{DIRECTORY, PARTIES_MAX, PageError, path, prepare, remove, workers};
 pub use party::{PartyId, PartyValue};
+pub use reason::Reason;
 #[cfg(feature = "recorder")]
 pub use recorder::Recorded;
+pub use refusals::{REFUSALS_MAX, Refused};
 pub use schema::{AllValues, EVENTS, EventInfo};
 pub use series::{BUCKETS, SeriesValue, bucket_range};
 pub use slow::{SLOW_MAX, SlowRequest};

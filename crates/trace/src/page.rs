@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::clock::Clock;
 use crate::names::{Kind as _, Phase};
 use crate::party::Parties;
+use crate::refusals::Refusals;
 use crate::schema::{AllSeries, FINGERPRINT};
 
 /// Directory of the pages, in the lock directory.
@@ -25,7 +26,7 @@ pub const DIRECTORY: &str = "trace";
 const MAGIC: u64 = u64::from_le_bytes(*b"CHOROTRC");
 
 /// Version of the layout; [`FINGERPRINT`] identifies the set of events.
-const VERSION: u64 = 7;
+const VERSION: u64 = 8;
 
 /// Highest number of pairs of share and user with their own counters; the rest share one.
 pub const PARTIES_MAX: usize = 64;
@@ -54,6 +55,7 @@ pub(crate) struct Layout {
     /// Ticks that requests waited in each phase.
     pub(crate) waited: PhaseTicks,
     pub(crate) series: AllSeries,
+    pub(crate) refusals: Refusals,
     pub(crate) parties: Parties<PARTIES_MAX>,
 }
 

@@ -9,6 +9,7 @@
 use crate::names::Kind;
 #[allow(unused_imports, reason = "each is the kind of some event")]
 use crate::names::{LogonOutcome, Operation, Phase, StoreOperation};
+use crate::reason::Reason;
 use crate::series::Series as _;
 use crate::series::{Count, Histogram, HistogramAside, SeriesValue, Sum, Time, TimeAside, Total};
 
@@ -113,6 +114,7 @@ macro_rules! events {
             $(
                 #[inline(always)]
                 #[allow(unused_variables, reason = "uncounted arguments are for probes alone")]
+                #[allow(clippy::too_many_arguments, reason = "they are those of the probe")]
                 pub(crate) fn $name(
                     layout: &Layout,
                     clock: &Clock
@@ -157,11 +159,13 @@ events! {
     smb2 request_start(mid, opcode, request; before_ns): Count of opcode per opcode in Operation,
         "a request was cut out of its frame, whose first byte came before_ns before the worker's \
          phase began";
-    smb2 request_end(mid, opcode, status, request; ns):
+    smb2 request_end(mid, opcode, status, request, reason; ns):
         HistogramAside of ns per opcode in Operation,
         "a request's response was taken by the socket, or it came to an end without one";
     smb2 request_failed(opcode, status): Count of status per opcode in Operation,
         "a request was answered with an error";
+    smb2 request_refused(opcode, reason, request): Count of reason per opcode in Operation,
+        "a request broke a rule, and is going to be answered accordingly";
     smb2 request_phase(request, phase; ns): TimeAside of ns per phase in Phase,
         "a request that ends has spent so much time in a phase, all visits together";
     smb2 logon(outcome): Count of outcome per outcome in LogonOutcome,
@@ -227,6 +231,7 @@ pub(crate) const FINGERPRINT: u64 = {
     hash = hash_names(hash, Phase::NAMES);
     hash = hash_names(hash, Operation::NAMES);
     hash = hash_names(hash, StoreOperation::NAMES);
+    hash = hash_names(hash, Reason::NAMES);
     hash_names(hash, LogonOutcome::NAMES)
 };
 

@@ -1,6 +1,7 @@
 //! Slow requests, kept until the worker logs them.
 
 use crate::names::{Operation, Phase};
+use crate::reason::Reason;
 
 /// Highest number of slow requests kept for the log. Further ones are only counted.
 pub const SLOW_MAX: usize = 64;
@@ -14,6 +15,8 @@ pub struct SlowRequest {
     pub operation: Operation,
     /// NTSTATUS of the response, for the log.
     pub status: u32,
+    /// Reason of a refusal, and its sentence in English.
+    pub refusal: Option<(Reason, String)>,
     /// Duration in nanoseconds, without waiting for an event.
     pub ns: u64,
     /// Phases of the request, in nanoseconds.

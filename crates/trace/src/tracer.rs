@@ -25,6 +25,7 @@ use crate::names::{Kind as _, LogonOutcome, Operation, Phase, StoreOperation};
 use crate::page::{Layout, Page, PhaseTicks};
 use crate::party::PartyId;
 use crate::probe;
+use crate::reason::Reason;
 use crate::schema::counted;
 use crate::slow::{Slow, SlowRequest};
 
@@ -158,6 +159,8 @@ struct Span {
     /// `None` until the command is known.
     operation: Cell<Option<Operation>>,
     status: Cell<u32>,
+    /// Rule that it broke, if it was refused.
+    reason: Cell<Reason>,
     came: Cell<u64>,
     /// Place of its share and user.
     party: Cell<PartyId>,
@@ -167,6 +170,8 @@ struct Span {
     /// Next request in the ring of a frame's responses, or in the list of free spans.
     next: Cell<Option<&'static Self>>,
     path: RefCell<Option<String>>,
+    /// The reason in words, if slow requests are reported.
+    explanation: RefCell<Option<String>>,
 }
 
 /// A request, from its frame to its response. A drop without a response ends it.

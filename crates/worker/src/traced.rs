@@ -26,7 +26,8 @@ impl Worker {
     }
 
     fn describe_slow(&self, request: &SlowRequest) -> String {
-        let SlowRequest { mid, operation, status, ns, phases, user, share, open, path } = request;
+        let SlowRequest { mid, operation, status, refusal, ns, phases, .. } = request;
+        let SlowRequest { user, share, open, path, .. } = request;
         let of_open = || open.and_then(|open| self.server.path_of(open));
         let path = path.clone().or_else(of_open).unwrap_or_default();
         // All connections of a worker are of one client.
@@ -34,13 +35,16 @@ impl Worker {
         let client = address.map(|(client, _)| client.ip().to_canonical().to_string());
         let phases: Vec<String> =
             phases.iter().map(|(phase, ns)| format!("{} {}", phase.name(), ms(*ns))).collect();
+        let refused =
+            refusal.as_ref().map(|(reason, rule)| format!(", refused: {} ({rule})", reason.name()));
         format!(
             "slow: {} took {} ms ({}); share '{share}', path {path:?}, user '{user}', client {}, \
-             message {mid}, status {status:#010x}",
+             message {mid}, status {status:#010x}{}",
             operation.name(),
             ms(*ns),
             phases.join(", "),
             client.as_deref().unwrap_or("gone"),
+            refused.unwrap_or_default(),
         )
     }
 }

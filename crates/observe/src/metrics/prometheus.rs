@@ -78,6 +78,12 @@ fn requests(text: &mut Text, look: &Look) {
     for (label, value) in named::<Operation>("operation", &events.request_failed) {
         text.value(&label, value.count);
     }
+    text.counter("choro_request_refusals_total", "Requests refused, by reason (docs/refusals.md).");
+    for refused in &look.total.refusals {
+        let (reason, operation) = (refused.reason.name(), refused.operation.name());
+        let label = [("reason", reason), ("operation", operation)];
+        text.value(&label, refused.count);
+    }
 }
 
 fn storage(text: &mut Text, look: &Look) {

@@ -55,6 +55,9 @@ impl Report {
             text.push_str(&format!("\n{}", self.operations(&operations)));
             text.push_str(&format!("\n{}", self.request_phases()));
         }
+        if !self.figures.refusals.is_empty() {
+            text.push_str(&format!("\n{}", self.refusals()));
+        }
         let stores = named::<StoreOperation>(&events.store_end);
         if storage {
             text.push_str(&format!("\n{}", self.stores(&stores)));
@@ -163,6 +166,22 @@ impl Report {
         table(&["Requests were", "Total us", "Of their time"], &rows)
     }
 
+    /// Returns the table of refusals, most frequent first.
+    fn refusals(&self) -> String {
+        let Figures { refusals, other_refusals, .. } = &self.figures;
+        let mut refusals = refusals.clone();
+        refusals.sort_by_key(|it| std::cmp::Reverse(it.count));
+        let named = refusals.iter().map(|it| (it.reason.name(), it.operation.name(), it.count));
+        let others = (*other_refusals != 0).then_some(("others", "", *other_refusals));
+        let rows: Vec<Vec<String>> = named
+            .chain(others)
+            .map(|(reason, command, count)| {
+                vec![reason.to_owned(), command.to_owned(), count.to_string()]
+            })
+            .collect();
+        table(&["Refused for", "Command", "Count"], &rows)
+    }
+
     fn stores(&self, stores: &[(&str, &SeriesValue)]) -> String {
         let data = summed::<StoreOperation>(&self.figures.events.store_data);
         let rows: Vec<Vec<String>> = stores
@@ -184,7 +203,15 @@ impl Report {
 
     /// Returns the report as JSON. Times are in nanoseconds.
     pub(super) fn json(&self) -> Value {
-        let Figures { ns, events, shares, users, untraced } = &self.figures;
+        let Figures { ns, events, shares, users, refusals, other_refusals, untraced } =
+            &self.figures;
+        let refusals: Vec<Value> = refusals
+            .iter()
+            .map(|it| {
+                let (reason, operation) = (it.reason.name(), it.operation.name());
+                json!({"reason": reason, "operation": operation, "count": it.count})
+            })
+            .collect();
         let phases: Vec<Value> = WORKER_PHASES
             .iter()
             .map(|(phase, _)| json!({"phase": phase.name(), "ns": self.figures.phase_ns(*phase)}))
@@ -232,6 +259,8 @@ impl Report {
             "events": total(&events.woke, 0),
             "wakeups": all(&events.woke).count,
             "requests": operations,
+            "refusals": refusals,
+            "other_refusals": other_refusals,
             "request_phases": in_phases(&events.request_phase),
             "lanes": in_phases(&events.lane_end),
             "storage": stores,

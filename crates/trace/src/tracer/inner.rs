@@ -316,12 +316,13 @@ impl Inner {
         if status >= ERRORS {
             self.request_failed(operation.number(), status.into());
         }
-        self.request_end(mid, operation.number(), status.into(), number, ticks);
+        let reason = span.reason.get().number();
+        self.request_end(mid, operation.number(), status.into(), number, reason, ticks);
     }
 
     #[cold]
     pub(super) fn note_slow(&self, span: &Span, operation: Operation, ticks: u64) {
-        let path = span.path.take();
+        let (path, explanation) = (span.path.take(), span.explanation.take());
         let ns = self.clock.ns(ticks);
         if ns < self.slow_ns.get() || span.number.get() == 0 {
             return; // Not slow, or begun before slow requests were reported.
@@ -339,6 +340,7 @@ impl Inner {
             mid: span.mid.get(),
             operation,
             status: span.status.get(),
+            refusal: explanation.map(|words| (span.reason.get(), words)),
             ns,
             phases: phases.filter(|(_, ns)| *ns != 0).collect(),
             user,

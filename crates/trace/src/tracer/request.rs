@@ -5,6 +5,7 @@ use std::fmt;
 use super::{Answered, CANCELLED, Request, Span, Spent, State, add};
 use crate::names::{Operation, Phase};
 use crate::party::PartyId;
+use crate::reason::Reason;
 use crate::schema::counted;
 
 impl Request {
@@ -64,6 +65,22 @@ impl Request {
             span.time.waits.set(Phase::Queued);
         } else {
             span.resume_slowly();
+        }
+    }
+
+    /// Counts the refusal of the request; its response comes next. `rule` explains the reason in
+    /// the log, if the request turns out to be slow.
+    #[cold]
+    #[inline(never)]
+    pub fn refuse(&self, reason: Reason, rule: &dyn fmt::Display) {
+        let Some(span) = self.span() else { return };
+        let inner = span.inner;
+        let operation = span.operation.get().unwrap_or(Operation::Unknown);
+        span.reason.set(reason);
+        span.layout.refusals.add(reason, operation);
+        inner.request_refused(operation.number(), reason.number(), span.number.get());
+        if inner.slow_ns.get() != 0 {
+            span.explanation.replace(Some(rule.to_string()));
         }
     }
 
@@ -159,6 +176,18 @@ impl Answered {
             span.waited(span.time.waits.get(), ticks.wrapping_neg());
             span.waited(phase, ticks);
         });
+    }
+
+    /// Returns MessageId and reason of each request that was refused, for tests.
+    #[cfg(feature = "recorder")]
+    #[must_use]
+    pub fn refused(&self) -> Vec<(u64, Reason)> {
+        let mut refused = Vec::new();
+        if let Some(last) = self.last() {
+            each(last, |span| refused.push((span.mid.get(), span.reason.get())));
+        }
+        refused.retain(|(_, reason)| *reason != Reason::NotRefused);
+        refused
     }
 
     #[inline(always)]

@@ -7,6 +7,7 @@ use super::{CANCELLED, Came, Inner, PHASES, Span, State, Time, add};
 use crate::names::Phase;
 use crate::page::{Layout, PhaseTicks};
 use crate::party::PartyId;
+use crate::reason::Reason;
 
 impl Came {
     /// Time of the frame, if all of it came at once, and no lane has decrypted it.
@@ -110,12 +111,14 @@ impl Span {
             number: Cell::new(0),
             operation: Cell::new(None),
             status: Cell::new(CANCELLED),
+            reason: Cell::new(Reason::NotRefused),
             came: Cell::new(0),
             party: Cell::default(),
             bytes: Cell::new(0),
             open: Cell::default(),
             next: Cell::new(None),
             path: RefCell::default(),
+            explanation: RefCell::default(),
         }
     }
 
@@ -139,6 +142,7 @@ impl Span {
     #[inline(always)]
     pub(super) fn begin(&self, came: u64) {
         self.operation.set(None);
+        self.reason.set(Reason::NotRefused);
         self.party.set(PartyId::default());
         self.bytes.set(0);
         self.came.set(came);

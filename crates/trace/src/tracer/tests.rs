@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use super::{Answered, Came, REQUESTS_MAX, Request, StoreWork, Tracer};
 use crate::Recorded;
 use crate::names::{Operation, Phase, StoreOperation};
+use crate::reason::Reason;
+use crate::refusals::Refused;
 use crate::slow::SLOW_MAX;
 
 struct Scene {
@@ -41,7 +43,7 @@ impl Scene {
         let ends = self.events("request_end");
         let ends: Vec<_> = ends.iter().filter(|it| it[3] == number).collect();
         assert_eq!(ends.len(), 1, "a request ends once");
-        (phases, ends[0][4])
+        (phases, ends[0][5])
     }
 }
 
@@ -305,8 +307,60 @@ fn a_request_that_nobody_answers_ends_as_cancelled() {
     request.wait(Phase::Event);
     scene.pass(9);
     drop(request);
-    assert_eq!(scene.events("request_end"), [[3, 15, 0xC000_0120, 1, 9]]);
+    assert_eq!(scene.events("request_end"), [[3, 15, 0xC000_0120, 1, 0, 9]]);
     assert_eq!(scene.events("request_failed"), [[15, 0xC000_0120]]);
+}
+
+/// A request that is refused, or not, and ends.
+fn serve(tracer: Tracer, reason: Option<Reason>) {
+    let request = tracer.begin(Came::default(), Phase::Parsing);
+    request.identify(3, 8);
+    let status = reason.map_or(0, |reason| {
+        request.refuse(reason, &"a rule");
+        0xC000_000D
+    });
+    request.answer(status, None, &mut Answered::default());
+}
+
+#[test]
+fn the_reason_of_a_refusal_comes_with_the_end_of_the_request_and_with_no_other() {
+    let scene = Scene::new();
+    serve(scene.tracer, Some(Reason::NotSigned));
+    serve(scene.tracer, None);
+    let reason = Reason::NotSigned.number();
+    assert_eq!(scene.events("request_refused"), [[8, reason, 1]]);
+    let ends = scene.events("request_end");
+    assert_eq!(ends, [[3, 8, 0xC000_000D, 1, reason, 0], [3, 8, 0, 2, 0, 0]]);
+}
+
+#[test]
+fn refusals_are_counted_without_a_probe_too() {
+    let tracer = Tracer::in_test_untold(Rc::new(Cell::new(1)));
+    for reason in [Some(Reason::NotSigned), None, Some(Reason::NotSigned)] {
+        serve(tracer, reason);
+    }
+    let figures = tracer.figures();
+    let refused = Refused { reason: Reason::NotSigned, operation: Operation::Read, count: 2 };
+    assert_eq!((figures.refusals, figures.other_refusals), (vec![refused], 0));
+    assert_eq!(figures.events.request_refused[Operation::Read as usize].count, 2);
+}
+
+#[test]
+fn a_slow_request_that_was_refused_is_told_with_the_reason_in_words() {
+    let scene = Scene::new();
+    scene.tracer.set_slow_threshold(1);
+    for refuses in [true, false] {
+        let request = scene.tracer.begin(Came::default(), Phase::Parsing);
+        request.identify(3, 8);
+        scene.pass(5);
+        if refuses {
+            request.refuse(Reason::NotSigned, &"signing is required");
+        }
+        request.answer(0, None, &mut Answered::default());
+    }
+    let (slow, _) = scene.tracer.take_slow().expect("somebody wants to know");
+    let refusals: Vec<_> = slow.into_iter().map(|it| it.refusal).collect();
+    assert_eq!(refusals, [Some((Reason::NotSigned, "signing is required".to_owned())), None]);
 }
 
 #[test]
