@@ -136,6 +136,8 @@ pub(crate) enum Progress<P> {
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) status: NtStatus,
+    /// Reason of the status, if it is a refusal.
+    pub(crate) reject: Option<Reject>,
     pub(crate) bytes: Vec<u8>,
     /// Number of padding bytes before the output.
     pub(crate) padding: u8,
@@ -297,7 +299,12 @@ impl Output {
 
     /// Makes an output beside any status.
     pub(crate) fn with_status(status: NtStatus, bytes: Vec<u8>) -> Self {
-        Self { status, bytes, padding: 0 }
+        Self { status, reject: None, bytes, padding: 0 }
+    }
+
+    /// Output beside the status of a refusal.
+    pub(crate) fn refused(reject: Reject, bytes: Vec<u8>) -> Self {
+        Self { reject: Some(reject), ..Self::with_status(reject.status(), bytes) }
     }
 }
 
@@ -334,15 +341,29 @@ fn pipe(open: &mut Open) -> Result<&mut Pipe, Reject> {
 
 /// Reads two 64-bit numbers at the start of an input: an offset and a length, or an end.
 fn two_offsets(input: &[u8]) -> Result<(u64, u64), Reject> {
-    let (first, rest) = input.split_first_chunk::<8>().ok_or(INVALID)?;
-    let (second, _) = rest.split_first_chunk::<8>().ok_or(INVALID)?;
+    let (first, rest) = input.split_first_chunk::<8>().ok_or_else(|| invalid(input))?;
+    let (second, _) = rest.split_first_chunk::<8>().ok_or_else(|| invalid(input))?;
     let (first, second) = (u64::from_le_bytes(*first), u64::from_le_bytes(*second));
     // Signed in [MS-FSCC]; negative ones are refused.
-    if i64::try_from(first).is_err() || i64::try_from(second).is_err() {
-        return Err(INVALID);
+    match [first, second].into_iter().find(|it| i64::try_from(*it).is_err()) {
+        Some(negative) => Err(Reject::OffsetNegative(negative)),
+        None => Ok((first, second)),
     }
-    Ok((first, second))
+}
+
+/// The end of a range that begins at `offset`.
+fn end_of(offset: u64, length: u64) -> Result<u64, Reject> {
+    let end = offset.checked_add(length).filter(|end| i64::try_from(*end).is_ok());
+    end.ok_or(Reject::RangeBeyondMax { offset, length })
 }
 
 /// Reason for refusing a malformed input.
-const INVALID: Reject = Reject::Status(NtStatus::INVALID_PARAMETER);
+fn invalid(input: &[u8]) -> Reject {
+    Reject::FsctlInputInvalid(input.len())
+}
+
+/// Verifies that the client takes an output of fixed size.
+fn verify_room(request: &IoctlRequest<'_>, need: usize) -> Result<(), Reject> {
+    let room = output_max(request);
+    if room < need { Err(Reject::FsctlOutputTooSmall { need, room }) } else { Ok(()) }
+}

@@ -5,6 +5,7 @@ pub mod buffer_pool;
 pub(crate) mod caching;
 pub mod channel_sequence;
 pub mod connection;
+pub mod disconnect;
 pub mod entropy;
 pub mod enumeration;
 pub mod file_key;

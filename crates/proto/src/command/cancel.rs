@@ -4,7 +4,6 @@ use wire::Command;
 
 use crate::command::lock;
 use crate::engine::request::{InFlight, Incoming};
-use crate::engine::response::error_body;
 use crate::engine::server::Server;
 use crate::model::reject::Reject;
 use crate::model::request_id::RequestId;
@@ -33,8 +32,7 @@ fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
     server.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
     server.end_request(id, waiting.file_id);
     let mut chain = waiting.chain;
-    let body = error_body(Reject::Cancelled.status());
-    server.respond(&mut chain, &waiting.incoming, waiting.async_id, body);
+    server.refuse(&mut chain, &waiting.incoming, waiting.async_id, Reject::Cancelled);
     // Resumes the next requests of the compound.
     server.run(chain, trace::Request::default(), incoming.now);
 }

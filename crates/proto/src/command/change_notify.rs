@@ -9,7 +9,7 @@
 mod tests;
 
 use arbitration::Standing;
-use dtyp::{AccessMask, NtStatus};
+use dtyp::AccessMask;
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse};
 
 use crate::command::Command;
@@ -69,7 +69,7 @@ impl Command for ChangeNotify {
         }
         negotiated.verify_credit_charge(incoming.header.credit_charge, length)?;
         if !open.file()?.is_directory {
-            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+            return Err(Reject::NotDirectory);
         }
         open.verify_access(AccessMask::READ_DATA)?;
         if !globals.settings.change_notify {

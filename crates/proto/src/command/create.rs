@@ -26,7 +26,7 @@ use arbitration::{
     Admission, Ask, Caching, FileKey, Granted, LeaseId, LockSequences, OpenFacts, Refusal,
     ShareMode, Wish,
 };
-use dtyp::{AccessMask, FileAttributes, NtStatus};
+use dtyp::{AccessMask, FileAttributes};
 use object::{
     Disposition, FileIdentity, KindWanted, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened,
 };
@@ -181,9 +181,7 @@ impl Command for Create {
         match pending {
             Pending::Opening(opening) => match reply.object()? {
                 ObjectReply::Opened(opened) => opened_by_store(scope, incoming, *opening, *opened),
-                ObjectReply::Stopped(link) => {
-                    Ok(Step::Done(symbolic_link::stopped(scope.connection, &link)))
-                }
+                ObjectReply::Stopped(link) => Ok(symbolic_link::stopped(scope.connection, &link)),
                 other => panic!("{other:?} does not answer an open"),
             },
             Pending::Waiting(_) => {
@@ -418,7 +416,7 @@ fn verify_overwrite(opening: &Opening, opened: &Opened) -> Result<(), Reject> {
         return Ok(());
     }
     if opened.metadata.attributes.contains(FileAttributes::READONLY) {
-        return Err(Reject::Status(NtStatus::ACCESS_DENIED));
+        return Err(Reject::OverwriteOfReadOnly);
     }
     Ok(())
 }

@@ -3,7 +3,6 @@
 //! Each control code has a module of its own in [`crate::fsctl`]; this one frames requests and
 //! responses.
 
-use dtyp::NtStatus;
 use wire::Decode;
 use wire::ioctl::{IoctlFlags, IoctlRequest, IoctlResponse};
 
@@ -37,7 +36,7 @@ impl Command for Ioctl {
         request: IoctlRequest<'_>,
     ) -> Result<Step, Reject> {
         if request.flags != IoctlFlags::IS_FSCTL {
-            return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+            return Err(Reject::IoctlNotFsctl(request.flags));
         }
         let file_id = scope.file_id;
         let progress = fsctl::start(scope, incoming, &request)?;
@@ -60,12 +59,13 @@ impl Command for Ioctl {
 }
 
 fn step(request: &IoctlRequest<'_>, progress: Progress<fsctl::Pending>) -> Result<Step, Reject> {
-    let Output { status, bytes, padding } = match progress {
+    let Output { status, reject, bytes, padding } = match progress {
         Progress::Done(output) => output,
         Progress::Wait(effect, pending) => return Ok(Step::wait(effect, Pending(pending))),
     };
-    if bytes.len() > fsctl::output_max(request) {
-        return Err(Reject::Status(NtStatus::BUFFER_TOO_SMALL));
+    let (need, room) = (bytes.len(), fsctl::output_max(request));
+    if need > room {
+        return Err(Reject::OutputBufferTooSmall { need, room });
     }
     let response = IoctlResponse {
         ctl_code: request.ctl_code,
@@ -74,5 +74,9 @@ fn step(request: &IoctlRequest<'_>, progress: Progress<fsctl::Pending>) -> Resul
         output: &bytes,
         padding,
     };
-    Ok(Step::Done(Response::with_status(status, &response)))
+    let response = Response::with_status(status, &response);
+    Ok(match reject {
+        Some(reject) => Step::Refused(reject, response),
+        None => Step::Done(response),
+    })
 }

@@ -10,7 +10,7 @@ use arbitration::{
     ByteRange, ByteRangeLock, FileKey, LOCK_SEQUENCES_MAX, LockError, LockSequence, OpenId,
     Standing,
 };
-use dtyp::{AccessMask, NtStatus};
+use dtyp::AccessMask;
 use wire::Dialect;
 use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
 
@@ -198,7 +198,7 @@ fn sequence_of(request: &LockRequest<'_>, dialect: Dialect) -> Option<LockSequen
 /// Checks the open: [MS-FSA] 2.1.5.8.
 fn verify_open(open: &Open) -> Result<(), Reject> {
     if open.file()?.is_directory {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        return Err(Reject::NotOnDirectories);
     }
     let wanted = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
     if !open.granted_access.intersects(wanted) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use crypto::{Cipher, SigningAlgorithm};
-use dtyp::{Guid, NtStatus};
+use dtyp::Guid;
 use wire::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
 use wire::negotiate_context::{
     EncryptionCapabilities, HashAlgorithmId, NegotiateContextList, NegotiateContextType,
@@ -167,7 +167,7 @@ fn choose(globals: &mut Globals, contexts: NegotiateContexts<'_>) -> Result<Chos
     let offered: Option<EncryptionCapabilities<'_>> = contexts.find().map_err(Reject::Malformed)?;
     if let Some(offered) = offered {
         if offered.ciphers.is_empty() {
-            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+            return Err(Reject::NoCipherOffered);
         }
         chosen.offered_ciphers = true;
         let mut ours = settings.ciphers.iter().copied();
@@ -179,7 +179,7 @@ fn choose(globals: &mut Globals, contexts: NegotiateContexts<'_>) -> Result<Chos
     let offered: Option<SigningCapabilities<'_>> = contexts.find().map_err(Reject::Malformed)?;
     if let Some(offered) = offered {
         if offered.signing_algorithms.is_empty() {
-            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+            return Err(Reject::NoSigningAlgorithmOffered);
         }
         chosen.offered_signing = true;
         let mut ours = settings.signing_algorithms.iter().copied();
@@ -203,7 +203,7 @@ fn verify_unique(contexts: NegotiateContexts<'_>) -> Result<(), Reject> {
     let is_repeated =
         |kind| contexts.iter().filter(|context| context.context_type == kind).count() > 1;
     if once.into_iter().any(is_repeated) {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        return Err(Reject::NegotiateContextTwice);
     }
     Ok(())
 }

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 
 use arbitration::{AckError, Caching, FileKey, LeaseId};
-use dtyp::NtStatus;
 use wire::oplock_break::{BreakAcknowledgment, LeaseBreak, OplockBreak as OplockBreakBody};
 use wire::{FileId, OplockLevel};
 
@@ -48,17 +47,17 @@ fn acknowledge_oplock(mut scope: InTree<'_>, body: OplockBreakBody) -> Result<St
     let file_id = open.file_id;
     let file = open.file()?;
     if file.lease.is_some() {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        return Err(Reject::OplockIsLease);
     }
     let file = key(file.identity);
     let kept = match body.oplock_level {
         OplockLevel::NONE => Caching::empty(),
         OplockLevel::II => Caching::READ,
-        OplockLevel::LEASE => return Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
-        _ => {
+        OplockLevel::LEASE => return Err(Reject::OplockIsLease),
+        level => {
             // An oplock of an impossible level is lost.
             settle_oplock(&mut scope, file, file_id, Caching::empty()).ok();
-            return Err(Reject::Status(NtStatus::INVALID_OPLOCK_PROTOCOL));
+            return Err(Reject::OplockLevelInvalid(level));
         }
     };
     settle_oplock(&mut scope, file, file_id, kept)?;
@@ -85,8 +84,9 @@ fn settle_oplock(
         (settled, matches!(settled, Ok(()) | Err(AckError::TooMuch)))
     })?;
     settled.map_err(|error| match error {
-        AckError::NotBreaking => Reject::Status(NtStatus::INVALID_DEVICE_STATE),
-        AckError::NotHeld | AckError::TooMuch => Reject::Status(NtStatus::INVALID_OPLOCK_PROTOCOL),
+        AckError::NotBreaking => Reject::OplockNotBreaking,
+        AckError::NotHeld => Reject::OplockNotHeld,
+        AckError::TooMuch => Reject::OplockAcknowledgedTooHigh,
     })
 }
 
@@ -95,7 +95,6 @@ fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step, Reject
     let client = scope.connection.negotiated().client_guid;
     let id = LeaseId { client, key: body.lease_key.0 };
     let files = &mut scope.globals.files;
-    let not_found = Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND);
     let (kept, deadline) = (caching(body.lease_state), files.break_deadline());
     let mut settled = Err(AckError::NotHeld);
     // The list has one entry for each open; each file is handled once.
@@ -112,9 +111,9 @@ fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step, Reject
         }
     }
     settled.map_err(|error| match error {
-        AckError::NotHeld => not_found,
-        AckError::NotBreaking => Reject::Status(NtStatus::UNSUCCESSFUL),
-        AckError::TooMuch => Reject::Status(NtStatus::REQUEST_NOT_ACCEPTED),
+        AckError::NotHeld => Reject::NoSuchLease,
+        AckError::NotBreaking => Reject::LeaseNotBreaking,
+        AckError::TooMuch => Reject::LeaseAcknowledgedTooHigh,
     })?;
     scope.globals.breaks.acknowledged(Holder::Lease(id));
     Ok(Step::Done(Response::new(&LeaseBreak { lease_state: lease_state(kept), ..body })))

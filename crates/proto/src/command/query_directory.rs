@@ -99,7 +99,7 @@ impl Command for QueryDirectory {
 fn verify_directory(open: &Open) -> Result<(), Reject> {
     match &open.target {
         Target::File(file) if file.is_directory => Ok(()),
-        _ => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+        _ => Err(Reject::NotDirectory),
     }
 }
 
@@ -128,16 +128,15 @@ fn detail(
         } else {
             EntryDetail::Metadata
         }),
-        _ => Err(Reject::Status(NtStatus::INVALID_INFO_CLASS)),
+        _ => Err(Reject::FileClassUnknown(class)),
     }
 }
 
 /// Parses the search pattern. An empty one matches all names: [MS-FSA] 2.1.5.6.
 fn read_pattern(name: &[u8]) -> Result<String, Reject> {
-    let invalid = Reject::Status(NtStatus::OBJECT_NAME_INVALID);
-    let pattern = dtyp::utf16::decode(name).map_err(|_| invalid)?;
+    let pattern = dtyp::utf16::decode(name).map_err(|_| Reject::PatternInvalid)?;
     if dtyp::utf16::units(&pattern) > PATTERN_UNITS_MAX || pattern.contains(['\\', '/']) {
-        return Err(invalid);
+        return Err(Reject::PatternInvalid);
     }
     Ok(pattern)
 }

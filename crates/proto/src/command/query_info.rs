@@ -71,8 +71,8 @@ impl Command for QueryInfo {
             }
             InfoType::SECURITY => security::start(open, negotiated.dialect, &request),
             // Quotas are not supported.
-            InfoType::QUOTA => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
-            _ => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+            quota @ InfoType::QUOTA => Err(Reject::InfoTypeNotOffered(quota)),
+            unknown => Err(Reject::InfoTypeUnknown(unknown)),
         }
     }
 
@@ -107,9 +107,9 @@ fn answer(mut bytes: Vec<u8>, minimum: usize, output_buffer_length: u32) -> Resu
     Ok(respond(status, &bytes))
 }
 
-fn verify_limit(limit: usize, minimum: usize) -> Result<(), Reject> {
-    if limit < minimum {
-        return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
+fn verify_limit(room: usize, need: usize) -> Result<(), Reject> {
+    if room < need {
+        return Err(Reject::InformationBufferTooSmall { need, room });
     }
     Ok(())
 }

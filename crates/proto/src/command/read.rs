@@ -69,7 +69,7 @@ impl Command for Read {
         // RDMA is not supported, so a request must not name an RDMA channel. Other values are
         // ignored, and so are all values before 3.0.
         if request.channel.is_rdma() && connection.negotiated().is_smb3() {
-            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+            return Err(Reject::RdmaNotOffered);
         }
         let range = file_range(request.offset, request.length)?;
         let access = globals.files.access(file.identity, open.file_id.volatile, range, false);
@@ -119,9 +119,7 @@ impl Command for Read {
 /// as Windows does.
 fn verify_readable(open: &Open) -> Result<(), Reject> {
     match &open.target {
-        Target::File(file) if file.is_directory => {
-            Err(Reject::Status(NtStatus::INVALID_DEVICE_REQUEST))
-        }
+        Target::File(file) if file.is_directory => Err(Reject::DirectoryHasNoData),
         _ if open.granted_access.contains(AccessMask::EXECUTE) => Ok(()),
         _ => open.verify_access(AccessMask::READ_DATA),
     }
@@ -130,11 +128,12 @@ fn verify_readable(open: &Open) -> Result<(), Reject> {
 /// Returns the range of a request. A range beyond signed 64-bit offsets is invalid: [MS-FSA]
 /// 2.1.5.3.
 pub(crate) fn file_range(offset: u64, length: u32) -> Result<ByteRange, Reject> {
-    let end = offset.checked_add(u64::from(length));
+    let length = u64::from(length);
+    let end = offset.checked_add(length);
     if end.is_none_or(|end| i64::try_from(end).is_err()) {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        return Err(Reject::RangeBeyondMax { offset, length });
     }
-    Ok(ByteRange { offset, length: u64::from(length) })
+    Ok(ByteRange { offset, length })
 }
 
 /// Reads from a pipe. A message longer than the read is returned in parts, the first ones with
@@ -147,7 +146,7 @@ fn read_pipe(
 ) -> Result<Step, Reject> {
     let data = pipe.read(usize::try_from(request.length).expect("32 bits fit memory"));
     if data.is_empty() && request.length > 0 {
-        return Err(Reject::Status(NtStatus::PIPE_EMPTY));
+        return Err(Reject::PipeEmpty);
     }
     buffer.extend_from_slice(&data);
     let length = u32::try_from(data.len()).expect("at most max_read_size");

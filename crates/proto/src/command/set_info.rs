@@ -10,10 +10,10 @@ mod size;
 mod tests;
 
 use arbitration::FileKey;
+use dtyp::AccessMask;
 use dtyp::fscc::{
     FileInformationClass, FileModeInformation, FilePositionInformation, FsInformationClass,
 };
-use dtyp::{AccessMask, NtStatus};
 use object::ObjectOp;
 use wire::Decode;
 use wire::change_notify::CompletionFilter;
@@ -86,15 +86,15 @@ impl Command for SetInfo {
             return Err(Reject::LengthAboveMax { length, max });
         }
         if request.buffer.is_empty() {
-            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+            return Err(Reject::InformationEmpty);
         }
         negotiated.verify_credit_charge(incoming.header.credit_charge, length)?;
         match request.info_type {
             InfoType::FILE => set_file(scope, &request),
             InfoType::FILESYSTEM => set_file_system(scope.open()?, &request),
             InfoType::SECURITY => security::start(scope.open()?, &request),
-            InfoType::QUOTA => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
-            _ => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+            quota @ InfoType::QUOTA => Err(Reject::InfoTypeNotOffered(quota)),
+            unknown => Err(Reject::InfoTypeUnknown(unknown)),
         }
     }
 
@@ -130,8 +130,9 @@ impl Command for SetInfo {
 fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step, Reject> {
     let class = FileInformationClass(request.file_info_class);
     let buffer = request.buffer;
-    if class.minimum_len().is_some_and(|minimum| buffer.len() < minimum) {
-        return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
+    let (length, minimum) = (buffer.len(), class.minimum_len().unwrap_or_default());
+    if length < minimum {
+        return Err(Reject::InformationTooShort { length, minimum });
     }
     if let Target::Pipe(_) = &scope.open()?.target {
         return set_pipe(scope.open()?, class);
@@ -154,21 +155,22 @@ fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step,
         // set.
         FileInformationClass::LINK_EX
         | FileInformationClass::RENAME_EX
-        | FileInformationClass::SHORT_NAME => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
-        _ => Err(Reject::Status(NtStatus::INVALID_INFO_CLASS)),
+        | FileInformationClass::SHORT_NAME => Err(Reject::FileClassNotOffered(class)),
+        _ => Err(Reject::FileClassUnknown(class)),
     }
 }
 
 /// Refuses all changes of a file system: [MS-SMB2] 3.3.5.21.2. There are no quotas, and the
 /// administrator chooses its label and object id.
 fn set_file_system(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step, Reject> {
-    match FsInformationClass(request.file_info_class) {
+    let class = FsInformationClass(request.file_info_class);
+    match class {
         FsInformationClass::CONTROL | FsInformationClass::OBJECT_ID => {
             open.verify_access(AccessMask::WRITE_DATA)?;
-            Err(Reject::Status(NtStatus::NOT_SUPPORTED))
+            Err(Reject::FsClassNotOffered(class))
         }
-        FsInformationClass::LABEL => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
-        _ => Err(Reject::Status(NtStatus::INVALID_INFO_CLASS)),
+        FsInformationClass::LABEL => Err(Reject::FsClassNotOffered(class)),
+        _ => Err(Reject::FsClassUnknown(class)),
     }
 }
 
@@ -179,7 +181,7 @@ fn set_pipe(open: &Open, class: FileInformationClass) -> Result<Step, Reject> {
             open.verify_access(AccessMask::WRITE_ATTRIBUTES)?;
             done()
         }
-        _ => Err(Reject::Status(NtStatus::NOT_SUPPORTED)),
+        _ => Err(Reject::FileClassNotOffered(class)),
     }
 }
 
@@ -195,7 +197,7 @@ fn set_mode(open: &mut Open, buffer: &[u8]) -> Result<Step, Reject> {
     let options = CreateOptions::from_bits_retain(mode);
     let both = CreateOptions::SYNCHRONOUS_IO_ALERT | CreateOptions::SYNCHRONOUS_IO_NONALERT;
     if !SETTABLE.contains(options) || options.contains(both) {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        return Err(Reject::ModeInvalid(mode));
     }
     open.file_mut()?.mode = mode;
     done()
@@ -216,14 +218,14 @@ fn set_position(open: &mut Open, buffer: &[u8]) -> Result<Step, Reject> {
 /// Refuses a size or offset that was negative on the wire.
 fn verify_size(size: u64) -> Result<(), Reject> {
     if i64::try_from(size).is_err() {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        return Err(Reject::OffsetNegative(size));
     }
     Ok(())
 }
 
 /// Refuses a class with a malformed variable part. The fixed part is complete.
 fn decode<T>(decoded: Option<T>) -> Result<T, Reject> {
-    decoded.ok_or(Reject::Status(NtStatus::INVALID_PARAMETER))
+    decoded.ok_or(Reject::InformationInvalid)
 }
 
 fn done() -> Result<Step, Reject> {

@@ -1,6 +1,6 @@
 //! SMB2 WRITE: [MS-SMB2] 3.3.5.13.
 
-use dtyp::{AccessMask, NtStatus};
+use dtyp::AccessMask;
 use object::{LocalOpen, ObjectOp, ObjectReply};
 use wire::create::CreateOptions;
 use wire::write::{WriteFlags, WriteRequest, WriteResponse};
@@ -46,8 +46,11 @@ impl Command for Write {
         let (length, max) = (length(&request), negotiated.max_write_size);
         // As in READ: RDMA is not supported.
         let is_remote = request.channel.is_rdma() && negotiated.is_smb3();
-        if is_remote || request.data_offset > DATA_OFFSET_MAX {
-            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        if is_remote {
+            return Err(Reject::RdmaNotOffered);
+        }
+        if request.data_offset > DATA_OFFSET_MAX {
+            return Err(Reject::DataOffsetTooLarge(request.data_offset));
         }
         if length > max {
             return Err(Reject::LengthAboveMax { length, max });
@@ -125,7 +128,7 @@ fn length(request: &WriteRequest<'_>) -> u32 {
 
 fn verify_writable(open: &Open) -> Result<(), Reject> {
     if open.file().is_ok_and(|file| file.is_directory) {
-        return Err(Reject::Status(NtStatus::INVALID_DEVICE_REQUEST));
+        return Err(Reject::DirectoryHasNoData);
     }
     if open.granted_access.contains(AccessMask::APPEND_DATA) {
         return Ok(());
@@ -142,7 +145,7 @@ fn writes_through(file: &OpenFile, flags: WriteFlags) -> bool {
 fn write_pipe(pipe: &mut Pipe, request: &WriteRequest<'_>) -> Result<Step, Reject> {
     // A WRITE to a pipe has all its data in the frame: `Server::file_to_pipe_to` returns no pipes.
     if request.behind > 0 {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        return Err(Reject::PipeDataMissing(request.behind));
     }
     pipe.write(request.data())?;
     let response = WriteResponse { count: length(request), ..WriteResponse::default() };

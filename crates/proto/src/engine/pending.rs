@@ -7,7 +7,7 @@ use wire::{Command, FileId};
 use crate::engine::dispatch;
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::request::{Chain, InFlight, Incoming};
-use crate::engine::response::{Step, error_body};
+use crate::engine::response::Step;
 use crate::engine::server::Server;
 use crate::model::connection::ConnectionId;
 use crate::model::memory_account::Charge;
@@ -52,7 +52,12 @@ impl Server {
                 return Some(chain);
             }
             Err(reject) => {
-                self.respond(&mut chain, &incoming, async_id, error_body(reject.status()));
+                self.refuse(&mut chain, &incoming, async_id, reject);
+                return Some(chain);
+            }
+            Ok(Step::Refused(reject, response)) => {
+                incoming.trace.refuse(reject.reason(), &reject);
+                self.respond(&mut chain, &incoming, async_id, response);
                 return Some(chain);
             }
             Ok(Step::Wait(effect, pending)) => {
@@ -71,7 +76,7 @@ impl Server {
                     let abandoned = pending.abandon(None);
                     let effect = abandoned.effect.map(|effect| (None, effect));
                     self.globals.outbox.effects.extend(effect);
-                    self.respond(&mut chain, &incoming, async_id, error_body(reject.status()));
+                    self.refuse(&mut chain, &incoming, async_id, reject);
                     return Some(chain);
                 }
             },

@@ -16,10 +16,23 @@ use crate::engine::response::{Response, TRANSFORM, TRANSPORT, Transmit, error_bo
 use crate::engine::server::Server;
 use crate::engine::unconfirmed_breaks::ConfirmationId;
 use crate::model::connection::{Connection, ConnectionId};
-use crate::model::reject::Disconnect;
+use crate::model::reject::{Disconnect, Reject};
 use crate::model::session::Session;
 
 impl Server {
+    /// Refuses a request: counts the reason, and puts the status into its chain's frame.
+    #[cold]
+    pub(crate) fn refuse(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &Incoming,
+        async_id: Option<u64>,
+        reject: Reject,
+    ) {
+        incoming.trace.refuse(reject.reason(), &reject);
+        self.respond(chain, incoming, async_id, error_body(reject.status()));
+    }
+
     /// Puts the response to a request into its chain's frame, with its credits.
     pub(crate) fn respond(
         &mut self,
@@ -35,7 +48,9 @@ impl Server {
         let response = if response.piped.is_some() && is_protected {
             // Piped data cannot be signed, and the session has begun to require signatures since.
             // The client succeeds with a repetition.
-            error_body(NtStatus::RETRY)
+            let reject = Reject::ProtectedMeanwhile;
+            incoming.trace.refuse(reject.reason(), &reject);
+            error_body(reject.status())
         } else {
             response
         };

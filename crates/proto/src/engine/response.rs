@@ -13,6 +13,7 @@ use crate::engine::pending_command::PendingCommand;
 use crate::engine::protection::Protection;
 use crate::engine::unconfirmed_breaks::ConfirmationId;
 use crate::model::connection::ConnectionId;
+use crate::model::reject::Reject;
 
 /// Room in front of every body: 4 bytes of the transport's length, 52 of a transform header, 64 of
 /// the SMB2 header. So a response is laid out once, and signed and encrypted in place.
@@ -34,6 +35,8 @@ const _: () = assert!(TRANSFORM == TransformKey::HEADER_LEN);
 pub enum Step {
     /// The request has this response.
     Done(Response),
+    /// The request is refused, with more in the response than the status.
+    Refused(Reject, Response),
     /// Emit the effect, keep the state, and resume with the reply.
     Wait(Effect, Box<dyn PendingCommand>),
     /// Wait for something that happens in this server, for as long as it takes: an interim

@@ -8,7 +8,7 @@ use dtyp::{AccessMask, FileAttributes};
 use object::{ObjectOp, ObjectReply};
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
-use super::{Fsctl, INVALID, Output, Progress, output_max};
+use super::{Fsctl, Output, Progress, invalid, verify_room};
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
@@ -36,9 +36,7 @@ impl Fsctl for GetCompression {
 
     fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Asked>, Reject> {
         let open = scope.open.file()?.local_open;
-        if output_max(request) < size_of::<u16>() {
-            return Err(INVALID);
-        }
+        verify_room(request, size_of::<u16>())?;
         let op = ObjectOp::QueryMetadata { open, with_ea_size: false };
         Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, Asked))
     }
@@ -61,11 +59,12 @@ impl Fsctl for SetCompression {
     fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Asked>, Reject> {
         let open = scope.open.file()?.local_open;
         scope.open.verify_access(AccessMask::WRITE_DATA)?;
-        let (format, _) = request.input.split_first_chunk::<2>().ok_or(INVALID)?;
+        let input = request.input;
+        let (format, _) = input.split_first_chunk::<2>().ok_or_else(|| invalid(input))?;
         let compressed = match u16::from_le_bytes(*format) {
             NONE => false,
             DEFAULT | LZNT1 => true,
-            _ => return Err(INVALID),
+            unknown => return Err(Reject::CompressionFormatUnknown(unknown)),
         };
         let op = ObjectOp::SetCompression { open, compressed };
         Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, Asked))

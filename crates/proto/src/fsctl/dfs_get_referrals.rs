@@ -3,13 +3,13 @@
 //! Namespaces are those of Samba: a share that is a root, with symbolic links to
 //! `msdfs:server\share`. Referrals to domains and domain controllers are not supported.
 
-use dtyp::{NtStatus, utf16};
+use dtyp::utf16;
 use object::{ObjectPath, SymbolicLink};
 use wire::ioctl::{
     DfsReferralFlags, DfsReferralRequest, DfsReferralResponse, FsctlCode, IoctlRequest,
 };
 
-use super::{Fsctl, INVALID, Output, Progress, WithoutOpen, output_max};
+use super::{Fsctl, Output, Progress, WithoutOpen, invalid, output_max};
 use crate::engine::dfs::DfsPath;
 use crate::engine::effect::{ConnectShare, Effect, FindReferral, Referral, Reply};
 use crate::model::reject::Reject;
@@ -34,8 +34,6 @@ const TIME_TO_LIVE: u32 = 600;
 /// Samba.
 const VERSIONS: std::ops::RangeInclusive<u16> = 2..=4;
 
-const NOT_FOUND: Reject = Reject::Status(NtStatus::NOT_FOUND);
-
 impl Fsctl for DfsGetReferrals {
     const CODE: FsctlCode = FsctlCode::DFS_GET_REFERRALS;
     type Scope<'s> = WithoutOpen<'s>;
@@ -45,7 +43,8 @@ impl Fsctl for DfsGetReferrals {
         scope: WithoutOpen<'_>,
         request: &IoctlRequest<'_>,
     ) -> Result<Progress<Asked>, Reject> {
-        ask(&scope, DfsReferralRequest::decode(request.input).ok(), output_max(request))
+        let decoded = DfsReferralRequest::decode(request.input);
+        ask(&scope, decoded.map_err(|_| invalid(request.input)), output_max(request))
     }
 
     fn resume(_: WithoutOpen<'_>, pending: Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
@@ -62,7 +61,8 @@ impl Fsctl for DfsGetReferralsEx {
         scope: WithoutOpen<'_>,
         request: &IoctlRequest<'_>,
     ) -> Result<Progress<Asked>, Reject> {
-        ask(&scope, DfsReferralRequest::decode_extended(request.input).ok(), output_max(request))
+        let decoded = DfsReferralRequest::decode_extended(request.input);
+        ask(&scope, decoded.map_err(|_| invalid(request.input)), output_max(request))
     }
 
     fn resume(_: WithoutOpen<'_>, pending: Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
@@ -72,23 +72,23 @@ impl Fsctl for DfsGetReferralsEx {
 
 fn ask(
     scope: &WithoutOpen<'_>,
-    request: Option<DfsReferralRequest>,
+    request: Result<DfsReferralRequest, Reject>,
     room: usize,
 ) -> Result<Progress<Asked>, Reject> {
     if !scope.globals.settings.dfs {
-        return Err(Reject::Status(NtStatus::FS_DRIVER_REQUIRED));
+        return Err(Reject::DfsOff);
     }
-    let mut request = request.ok_or(INVALID)?;
+    let mut request = request?;
     // Some clients send two leading separators, which count as one here.
     request.request_file_name = format!("\\{}", request.request_file_name.trim_matches('\\'));
-    let wanted = DfsPath::parse(&request.request_file_name).ok_or(NOT_FOUND)?;
+    let wanted = DfsPath::parse(&request.request_file_name).ok_or(Reject::NoSuchDfsPath)?;
     // The number of consumed components in the response refers to the request's own path, so the
     // path must not have any that resolving would drop.
     let is_plain = |name: &str| !matches!(name, "" | "." | "..");
     if !wanted.path.is_empty() && !wanted.path.split('\\').all(is_plain) {
-        return Err(NOT_FOUND);
+        return Err(Reject::NoSuchDfsPath);
     }
-    let path = ObjectPath::parse(wanted.path).map_err(|_| NOT_FOUND)?;
+    let path = ObjectPath::parse(wanted.path).map_err(|_| Reject::NoSuchDfsPath)?;
     let connect = ConnectShare {
         name: wanted.share.to_owned(),
         server: wanted.server.to_owned(),
@@ -107,7 +107,7 @@ fn answer(asked: &Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
     };
     let Asked { request, room } = asked;
     let path = &request.request_file_name;
-    let response = match referral.map_err(Reject::Status)? {
+    let response = match referral.map_err(Reject::Object)? {
         Referral::Root => DfsReferralResponse {
             flags: DfsReferralFlags::REFERRAL_SERVERS | DfsReferralFlags::STORAGE_SERVERS,
             is_root: true,
@@ -125,10 +125,10 @@ fn answer(asked: &Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
     let version = request.max_referral_level.clamp(*VERSIONS.start(), *VERSIONS.end());
     let response = DfsReferralResponse { version, time_to_live: TIME_TO_LIVE, ..response };
     if response.targets.is_empty() || !is_short(&response) {
-        return Err(NOT_FOUND);
+        return Err(Reject::NoSuchDfsPath);
     }
     // [MS-DFSC] 3.2.5.1: entries are never truncated.
-    let overflow = Reject::Status(NtStatus::BUFFER_OVERFLOW);
+    let overflow = Reject::ReferralTooLong(*room);
     Ok(Progress::Done(Output::new(response.fitting(*room).ok_or(overflow)?)))
 }
 

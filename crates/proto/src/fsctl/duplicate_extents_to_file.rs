@@ -6,12 +6,12 @@
 #[cfg(test)]
 mod tests;
 
-use dtyp::{AccessMask, NtStatus};
+use dtyp::AccessMask;
 use object::ObjectOp;
 use wire::FileId;
 use wire::ioctl::{DuplicateExtents, DuplicateExtentsEx, FsctlCode, IoctlRequest};
 
-use super::{Fsctl, INVALID, Output, Progress};
+use super::{Fsctl, Output, Progress};
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InTree;
 use crate::model::open::Open;
@@ -36,7 +36,7 @@ impl Fsctl for DuplicateExtentsToFile {
         scope: InTree<'_>,
         request: &IoctlRequest<'_>,
     ) -> Result<Progress<Duplicating>, Reject> {
-        let extents = DuplicateExtents::decode(request.input).map_err(|_| TOO_SHORT)?;
+        let extents = DuplicateExtents::decode(request.input).map_err(|_| too_short(request))?;
         start(scope, &extents)
     }
 
@@ -59,7 +59,7 @@ impl Fsctl for DuplicateExtentsToFileEx {
         scope: InTree<'_>,
         request: &IoctlRequest<'_>,
     ) -> Result<Progress<Duplicating>, Reject> {
-        let extended = DuplicateExtentsEx::decode(request.input).map_err(|_| TOO_SHORT)?;
+        let extended = DuplicateExtentsEx::decode(request.input).map_err(|_| too_short(request))?;
         start(scope, &extended.extents)
     }
 
@@ -79,16 +79,23 @@ fn start(
     let open = scope.open()?;
     let (user, target) = (open.user, open.file()?);
     if target.is_directory {
-        return Err(INVALID);
+        return Err(Reject::NotOnDirectories);
     }
     let target = target.local_open;
     open.verify_access(AccessMask::WRITE_DATA)?;
-    let source = find_source(&scope, extents.source_file_id).ok_or(NO_SOURCE)?;
+    let source = find_source(&scope, extents.source_file_id);
+    // [MS-FSCC] 2.3.8 says INVALID_PARAMETER; Windows answers INVALID_HANDLE.
+    let source = source.ok_or(Reject::DuplicateSourceNotFound)?;
     let file = source.file()?;
-    if file.is_directory || !source.granted_access.contains(AccessMask::READ_DATA) {
-        return Err(INVALID);
+    if file.is_directory {
+        return Err(Reject::NotOnDirectories);
     }
-    let unsigned = |value: i64| u64::try_from(value).map_err(|_| INVALID);
+    if !source.granted_access.contains(AccessMask::READ_DATA) {
+        return Err(Reject::DuplicateSourceNotReadable(source.granted_access));
+    }
+    let unsigned = |value: i64| {
+        u64::try_from(value).map_err(|_| Reject::OffsetNegative(value.cast_unsigned()))
+    };
     let op = ObjectOp::DuplicateExtents {
         source: file.local_open,
         target,
@@ -114,7 +121,6 @@ fn find_source<'t>(scope: &'t InTree<'_>, source: FileId) -> Option<&'t Open> {
     (is_it && open.tree_id == scope.tree.tree_id).then_some(open)
 }
 
-const TOO_SHORT: Reject = Reject::Status(NtStatus::BUFFER_TOO_SMALL);
-
-/// [MS-FSCC] 2.3.8 demands INVALID_PARAMETER; this is the status of Windows.
-const NO_SOURCE: Reject = Reject::Status(NtStatus::INVALID_HANDLE);
+fn too_short(request: &IoctlRequest<'_>) -> Reject {
+    Reject::FsctlInputTooShort(request.input.len())
+}

@@ -7,7 +7,7 @@ use dtyp::AccessMask;
 use object::ObjectOp;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
-use super::{Fsctl, INVALID, Output, Progress, output_max, two_offsets};
+use super::{Fsctl, Output, Progress, end_of, invalid, output_max, two_offsets, verify_room};
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
@@ -36,13 +36,13 @@ impl Fsctl for FileLevelTrim {
 
     fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Pending>, Reject> {
         if scope.open.file()?.is_directory {
-            return Err(INVALID);
+            return Err(Reject::NotOnDirectories);
         }
         scope.open.verify_access(AccessMask::WRITE_DATA)?;
         let left = ranges(request.input)?;
         let room = output_max(request);
-        if room > 0 && room < OUTPUT_LEN {
-            return Err(INVALID);
+        if room > 0 {
+            verify_room(request, OUTPUT_LEN)?;
         }
         next(scope, Pending { left, processed: 0, tells: room > 0 })
     }
@@ -60,16 +60,15 @@ impl Fsctl for FileLevelTrim {
 
 /// Reads the ranges of the input. The size of a request bounds their number.
 fn ranges(input: &[u8]) -> Result<VecDeque<(u64, u64)>, Reject> {
-    let (key, rest) = input.split_first_chunk::<4>().ok_or(INVALID)?;
-    let (count, ranges) = rest.split_first_chunk::<4>().ok_or(INVALID)?;
+    let (key, rest) = input.split_first_chunk::<4>().ok_or_else(|| invalid(input))?;
+    let (count, ranges) = rest.split_first_chunk::<4>().ok_or_else(|| invalid(input))?;
     let count = usize::try_from(u32::from_le_bytes(*count)).unwrap_or(usize::MAX);
     if *key != [0; 4] || count == 0 || count > ranges.len() / RANGE_LEN {
-        return Err(INVALID);
+        return Err(invalid(input));
     }
     let read = |range| {
         let (from, length) = two_offsets(range)?;
-        let to = from.checked_add(length).filter(|to| i64::try_from(*to).is_ok()).ok_or(INVALID)?;
-        Ok((from, to))
+        Ok((from, end_of(from, length)?))
     };
     ranges.chunks_exact(RANGE_LEN).take(count).map(read).collect()
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use arbitration::{Durability, DurabilityKind};
-use dtyp::{Guid, NtStatus};
+use dtyp::Guid;
 use wire::Dialect;
 use wire::ioctl::{FsctlCode, IoctlRequest, NetworkResiliencyRequest};
 
-use super::{INVALID, ImmediateFsctl, Output};
+use super::{ImmediateFsctl, Output, invalid};
 use crate::engine::scope::InOpen;
 use crate::model::file_key::key;
 use crate::model::open::Held;
@@ -32,23 +32,24 @@ impl ImmediateFsctl for LmrRequestResiliency {
     fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
         let InOpen { connection, session, open, globals, .. } = scope;
         if connection.negotiated().dialect < Dialect::SMB_2_1 {
-            return Err(Reject::Status(NtStatus::INVALID_DEVICE_REQUEST));
+            return Err(Reject::ResiliencyBefore21);
         }
         if !open.share.durable_handles || !session.is_users() {
-            return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+            return Err(Reject::ResiliencyNotOffered);
         }
-        let resiliency = NetworkResiliencyRequest::decode(request.input).map_err(|_| INVALID)?;
+        let resiliency =
+            NetworkResiliencyRequest::decode(request.input).map_err(|_| invalid(request.input))?;
         let timeout = match resiliency.timeout {
             0 => TIMEOUT_DEFAULT,
             given => Duration::from_millis(given.into()),
         };
         if timeout > TIMEOUT_MAX {
-            return Err(INVALID);
+            return Err(Reject::ResiliencyTooLong(resiliency.timeout));
         }
         let id = globals.files.open_id(open.file_id.volatile);
         let file = open.file_mut()?;
         if file.is_directory {
-            return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+            return Err(Reject::ResiliencyNotOffered);
         }
         let owner = session.account().identity.clone();
         globals.files.change(key(file.identity), |record, _| {

@@ -20,8 +20,9 @@ impl ImmediateFsctl for PipePeek {
 
     fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
         let pipe = pipe(scope.open)?;
-        let Some(room) = output_max(request).checked_sub(HEAD_LEN) else {
-            return Err(Reject::Status(NtStatus::BUFFER_TOO_SMALL));
+        let room = output_max(request);
+        let Some(room) = room.checked_sub(HEAD_LEN) else {
+            return Err(Reject::OutputBufferTooSmall { need: HEAD_LEN, room });
         };
         let (message_len, messages) = pipe.next_message_len();
         let figures = [pipe.pending_len(), messages, message_len];

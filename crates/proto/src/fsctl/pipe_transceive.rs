@@ -18,12 +18,12 @@ impl ImmediateFsctl for PipeTransceive {
         let pipe = pipe(scope.open)?;
         if pipe.pending_len() > 0 {
             // The data read must be the response to the data written.
-            return Err(Reject::Status(NtStatus::PIPE_BUSY));
+            return Err(Reject::PipeBusy);
         }
         pipe.write(request.input)?;
         let bytes = pipe.read(output_max(request));
         if bytes.is_empty() && pipe.pending_len() == 0 {
-            return Err(Reject::Status(NtStatus::PIPE_EMPTY));
+            return Err(Reject::PipeEmpty);
         }
         // The rest is left for READ.
         let left = pipe.message_left() > 0 || bytes.is_empty();

@@ -1,9 +1,8 @@
 //! FSCTL_PIPE_WAIT: [MS-SMB2] 3.3.5.15.13, [MS-FSCC] 2.3.49.
 
-use dtyp::NtStatus;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
-use super::{INVALID, ImmediateFsctl, Output, WithoutOpen};
+use super::{ImmediateFsctl, Output, WithoutOpen, invalid};
 use crate::model::reject::Reject;
 
 /// Waits until a pipe can be opened. The supported pipes always can, so no request waits.
@@ -17,11 +16,12 @@ impl ImmediateFsctl for PipeWait {
         if !scope.is_pipe_share {
             return Err(Reject::NotOnFiles);
         }
-        let wait = wire::ioctl::PipeWait::decode(request.input).map_err(|_| INVALID)?;
-        let name = dtyp::utf16::decode(wait.name).map_err(|_| INVALID)?;
+        let invalid = invalid(request.input);
+        let wait = wire::ioctl::PipeWait::decode(request.input).map_err(|_| invalid)?;
+        let name = dtyp::utf16::decode(wait.name).map_err(|_| invalid)?;
         match rpc::PipeName::from_name(&name) {
             Some(_) => Ok(Output::none()),
-            None => Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND)),
+            None => Err(Reject::NoSuchPipe),
         }
     }
 }

@@ -4,7 +4,7 @@ use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
-use super::{Fsctl, INVALID, Output, Progress, output_max, two_offsets};
+use super::{Fsctl, Output, Progress, end_of, output_max, two_offsets};
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
@@ -15,7 +15,7 @@ pub(crate) struct QueryAllocatedRanges;
 /// State of a query while the store looks for ranges.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    ranges_max: usize,
+    room: usize,
 }
 
 const RANGE_LEN: usize = 16;
@@ -28,15 +28,16 @@ impl Fsctl for QueryAllocatedRanges {
     fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Pending>, Reject> {
         let file = scope.open.file()?;
         if file.is_directory {
-            return Err(INVALID);
+            return Err(Reject::NotOnDirectories);
         }
         scope.open.verify_access(AccessMask::READ_DATA)?;
         let (from, length) = two_offsets(request.input)?;
-        let to = from.checked_add(length).filter(|to| i64::try_from(*to).is_ok()).ok_or(INVALID)?;
+        let to = end_of(from, length)?;
         if length == 0 {
             return Ok(Progress::Done(Output::none()));
         }
-        let ranges_max = output_max(request) / RANGE_LEN;
+        let room = output_max(request);
+        let ranges_max = room / RANGE_LEN;
         let op = ObjectOp::AllocatedRanges {
             open: file.local_open,
             from,
@@ -45,17 +46,18 @@ impl Fsctl for QueryAllocatedRanges {
             ranges_max: u32::try_from(ranges_max + 1).expect("bounded by max_transact_size"),
         };
         let effect = Effect::Object { user: scope.open.user, op };
-        Ok(Progress::Wait(effect, Pending { ranges_max }))
+        Ok(Progress::Wait(effect, Pending { room }))
     }
 
     fn resume(
         _: InOpen<'_>,
-        Pending { ranges_max }: Pending,
+        Pending { room }: Pending,
         reply: Reply,
     ) -> Result<Progress<Pending>, Reject> {
         let ObjectReply::Ranges(ranges) = reply.object()? else { panic!("ranges were asked for") };
+        let ranges_max = room / RANGE_LEN;
         if !ranges.is_empty() && ranges_max == 0 {
-            return Err(Reject::Status(NtStatus::BUFFER_TOO_SMALL));
+            return Err(Reject::OutputBufferTooSmall { need: RANGE_LEN, room });
         }
         let status =
             if ranges.len() > ranges_max { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };

@@ -1,6 +1,5 @@
 //! FSCTL_QUERY_NETWORK_INTERFACE_INFO: [MS-SMB2] 3.3.5.15.11.
 
-use dtyp::NtStatus;
 use wire::ioctl::{FsctlCode, IoctlRequest, NetworkInterfaceList};
 use wire::negotiate::Capabilities;
 
@@ -26,7 +25,7 @@ impl Fsctl for QueryNetworkInterfaceInfo {
     fn start(scope: WithoutOpen<'_>, _: &IoctlRequest<'_>) -> Result<Progress<Pending>, Reject> {
         let capabilities = scope.connection.negotiated().server_capabilities;
         if !capabilities.contains(Capabilities::MULTI_CHANNEL) {
-            return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+            return Err(Reject::MultichannelNotNegotiated);
         }
         scope.connection.asked_for_interfaces = true;
         Ok(Progress::Wait(Effect::ListNetworkInterfaces, Pending))

@@ -1,6 +1,5 @@
 //! Known FSCTLs that are always refused, each with its own status.
 
-use dtyp::NtStatus;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{ImmediateFsctl, Output};
@@ -8,7 +7,7 @@ use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
 
 macro_rules! refused {
-    ($($(#[doc = $doc:literal])* $name:ident, $code:ident, $scope:ident => $status:ident;)*) => {$(
+    ($($(#[doc = $doc:literal])* $name:ident, $code:ident, $scope:ident;)*) => {$(
         $(#[doc = $doc])*
         pub(crate) struct $name;
 
@@ -17,7 +16,7 @@ macro_rules! refused {
             type Scope<'s> = $scope<'s>;
 
             fn answer(_: $scope<'_>, _: &IoctlRequest<'_>) -> Result<Output, Reject> {
-                Err(Reject::Status(NtStatus::$status))
+                Err(Reject::IntegrityNotOffered(Self::CODE))
             }
         }
     )*};
@@ -25,9 +24,9 @@ macro_rules! refused {
 
 refused! {
     /// [MS-FSA] 2.1.5.10: file systems of Linux keep checksums for all files or for none.
-    GetIntegrityInformation, GET_INTEGRITY_INFORMATION, InOpen => INVALID_DEVICE_REQUEST;
+    GetIntegrityInformation, GET_INTEGRITY_INFORMATION, InOpen;
     /// [MS-FSA] 2.1.5.10.33: likewise.
-    SetIntegrityInformation, SET_INTEGRITY_INFORMATION, InOpen => INVALID_DEVICE_REQUEST;
+    SetIntegrityInformation, SET_INTEGRITY_INFORMATION, InOpen;
     /// [MS-FSA] 2.1.5.10.34: likewise.
-    SetIntegrityInformationEx, SET_INTEGRITY_INFORMATION_EX, InOpen => INVALID_DEVICE_REQUEST;
+    SetIntegrityInformationEx, SET_INTEGRITY_INFORMATION_EX, InOpen;
 }

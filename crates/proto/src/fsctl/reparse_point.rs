@@ -58,7 +58,7 @@ impl Fsctl for GetReparsePoint {
             panic!("a reparse point was asked for");
         };
         if room < HEAD_LEN {
-            return Err(Reject::Status(NtStatus::BUFFER_TOO_SMALL));
+            return Err(Reject::OutputBufferTooSmall { need: HEAD_LEN, room });
         }
         let status = if bytes.len() > room { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
         bytes.truncate(room);
@@ -77,7 +77,7 @@ impl Fsctl for SetReparsePoint {
         verify_changeable(scope.open)?;
         let point = decode(request.input)?;
         if point.tag == ReparseTag::SYMLINK && SymbolicLinkReparse::decode(point.data).is_none() {
-            return Err(BAD_DATA);
+            return Err(Reject::ReparseDataInvalid);
         }
         let buffer = Bytes::copy_from_slice(request.input);
         let op = ObjectOp::WriteReparsePoint { open: file.local_open, buffer };
@@ -101,7 +101,7 @@ impl Fsctl for DeleteReparsePoint {
         verify_changeable(scope.open)?;
         let point = decode(request.input)?;
         if !point.data.is_empty() {
-            return Err(BAD_DATA);
+            return Err(Reject::ReparseDataInvalid);
         }
         let op = ObjectOp::DeleteReparsePoint { open, tag: point.tag };
         Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, Writing))
@@ -125,19 +125,17 @@ fn verify_changeable(open: &Open) -> Result<(), Reject> {
 /// Decodes the input, with valid lengths and a permitted tag.
 fn decode(input: &[u8]) -> Result<ReparseData<'_>, Reject> {
     if input.is_empty() {
-        return Err(Reject::Status(NtStatus::INVALID_BUFFER_SIZE));
+        return Err(Reject::ReparsePointMissing);
     }
     if input.len() > ReparseData::BYTES_MAX {
-        return Err(BAD_DATA);
+        return Err(Reject::ReparseDataInvalid);
     }
-    let point = ReparseData::decode(input).ok_or(BAD_DATA)?;
+    let point = ReparseData::decode(input).ok_or(Reject::ReparseDataInvalid)?;
     if matches!(point.tag, ReparseTag::RESERVED_ZERO | ReparseTag::RESERVED_ONE) {
-        return Err(Reject::Status(NtStatus::IO_REPARSE_TAG_INVALID));
+        return Err(Reject::ReparseTagReserved(point.tag.0));
     }
     Ok(point)
 }
 
 /// Length of tag, data length and reserved field, in bytes.
 const HEAD_LEN: usize = 8;
-
-const BAD_DATA: Reject = Reject::Status(NtStatus::IO_REPARSE_DATA_INVALID);

@@ -4,7 +4,7 @@ use dtyp::AccessMask;
 use object::ObjectOp;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
-use super::{Fsctl, INVALID, Output, Progress};
+use super::{Fsctl, Output, Progress};
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
@@ -25,7 +25,7 @@ impl Fsctl for SetSparse {
         let open = scope.open;
         let file = open.file()?;
         if file.is_directory {
-            return Err(INVALID);
+            return Err(Reject::NotOnDirectories);
         }
         let wanted =
             AccessMask::WRITE_DATA | AccessMask::APPEND_DATA | AccessMask::WRITE_ATTRIBUTES;

@@ -5,7 +5,7 @@ use dtyp::AccessMask;
 use object::ObjectOp;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
-use super::{Fsctl, INVALID, Output, Progress, two_offsets};
+use super::{Fsctl, Output, Progress, two_offsets};
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
@@ -26,11 +26,11 @@ impl Fsctl for SetZeroData {
         let InOpen { open, globals, .. } = scope;
         let file = open.file()?;
         if file.is_directory {
-            return Err(INVALID);
+            return Err(Reject::NotOnDirectories);
         }
         open.verify_access(AccessMask::WRITE_DATA)?;
         let (from, to) = two_offsets(request.input)?;
-        let length = to.checked_sub(from).ok_or(INVALID)?;
+        let length = to.checked_sub(from).ok_or(Reject::RangeReversed { from, to })?;
         let range = ByteRange { offset: from, length };
         let volatile = open.file_id.volatile;
         let access = globals.files.access(file.identity, volatile, range, true);

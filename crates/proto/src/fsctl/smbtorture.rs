@@ -7,7 +7,7 @@ use std::time::Duration;
 use wire::Decode;
 use wire::ioctl::{FsctlCode, IoctlRequest, IoctlResponse};
 
-use super::{Fsctl, INVALID, ImmediateFsctl, Output, Progress, WithoutOpen, output_max};
+use super::{Fsctl, ImmediateFsctl, Output, Progress, WithoutOpen, invalid, output_max};
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::globals::Globals;
 use crate::engine::request::Incoming;
@@ -68,7 +68,7 @@ impl Fsctl for TortureSleep {
 
     fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Asleep>, Reject> {
         verify_allowed(scope.globals, request)?;
-        let [milliseconds] = *request.input else { return Err(INVALID) };
+        let [milliseconds] = *request.input else { return Err(invalid(request.input)) };
         let time = Duration::from_millis(milliseconds.into());
         Ok(Progress::Wait(Effect::Sleep(time), Asleep))
     }
@@ -96,7 +96,7 @@ pub(crate) fn force_unacked_timeout(
         IoctlRequest::decode(&incoming.message).ok().filter(|it| it.ctl_code == wanted)?;
     let connection = server.connections.get_mut(&incoming.connection)?;
     if !request.input.is_empty() {
-        return Some(Err(INVALID));
+        return Some(Err(invalid(request.input)));
     }
     connection.confirms_nothing = true;
     let IoctlRequest { ctl_code, file_id, .. } = request;
@@ -112,5 +112,5 @@ fn verify_allowed(globals: &Globals, request: &IoctlRequest<'_>) -> Result<(), R
 }
 
 fn verify_no_input(request: &IoctlRequest<'_>) -> Result<(), Reject> {
-    if request.input.is_empty() { Ok(()) } else { Err(INVALID) }
+    if request.input.is_empty() { Ok(()) } else { Err(invalid(request.input)) }
 }

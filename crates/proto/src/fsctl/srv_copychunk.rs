@@ -5,7 +5,7 @@
 #[cfg(test)]
 mod tests;
 
-use dtyp::{AccessMask, NtStatus};
+use dtyp::AccessMask;
 use object::{ObjectOp, ObjectReply};
 use wire::FileId;
 use wire::ioctl::{
@@ -13,7 +13,7 @@ use wire::ioctl::{
 };
 
 use super::srv_request_resume_key::file_id;
-use super::{Fsctl, INVALID, Output, Progress, output_max};
+use super::{Fsctl, Output, Progress, invalid, verify_room};
 use crate::command::read::file_range;
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InTree;
@@ -93,7 +93,8 @@ fn start(
     request: &IoctlRequest<'_>,
     target_is_readable: Result<(), Reject>,
 ) -> Result<Progress<Pending>, Reject> {
-    let (key, _) = request.input.split_first_chunk::<24>().ok_or(INVALID)?;
+    let input = request.input;
+    let (key, _) = input.split_first_chunk::<24>().ok_or_else(|| invalid(input))?;
     let source = file_id(ResumeKey(*key)).ok_or(Reject::NoSuchCopySource)?;
     let open = find_source(&scope, source).ok_or(Reject::NoSuchCopySource)?;
     // The right to execute a file includes reading it, as in READ.
@@ -101,18 +102,17 @@ fn start(
     let source_open = open.file()?.local_open;
     let source_op = ObjectOp::QueryMetadata { open: source_open, with_ea_size: false };
     let source_user = open.user;
-    if output_max(request) < CopyChunkResponse::SIZE {
-        return Err(INVALID);
-    }
+    verify_room(request, CopyChunkResponse::SIZE)?;
     let Some(chunks) = acceptable_chunks(request.input) else {
-        return Ok(Progress::Done(output(NtStatus::INVALID_PARAMETER, LIMITS)));
+        let limits = encoded(LIMITS);
+        return Ok(Progress::Done(Output::refused(Reject::CopyAboveLimits, limits)));
     };
     source_is_readable?;
     verify_file(scope.open()?, AccessMask::WRITE_DATA | AccessMask::APPEND_DATA)?;
     target_is_readable?;
     let written = CopyChunkResponse::default();
     if chunks.is_empty() {
-        return Ok(Progress::Done(output(NtStatus::SUCCESS, written)));
+        return Ok(Progress::Done(Output::new(encoded(written))));
     }
     let effect = Effect::Object { user: source_user, op: source_op };
     Ok(Progress::Wait(effect, Pending { source, source_end: None, chunks, written }))
@@ -136,7 +136,7 @@ fn resume(
             if count < chunk.length {
                 // The source became shorter meanwhile.
                 pending.written.chunk_bytes_written = count;
-                return Ok(stopped(pending, Reject::Status(NtStatus::INVALID_VIEW_SIZE)));
+                return Ok(stopped(pending, Reject::CopySourceTooShort));
             }
             pending.written.chunks_written += 1;
             // A copy within one file may extend the source for the following chunks.
@@ -150,7 +150,7 @@ fn resume(
     if index(&pending) == pending.chunks.len() {
         let target = scope.into_open()?;
         target.globals.report_written(target.open);
-        return Ok(Progress::Done(output(NtStatus::SUCCESS, pending.written)));
+        return Ok(Progress::Done(Output::new(encoded(pending.written))));
     }
     match next_chunk(scope, &pending) {
         Ok(effect) => Ok(Progress::Wait(effect, pending)),
@@ -165,7 +165,7 @@ fn next_chunk(mut scope: InTree<'_>, pending: &Pending) -> Result<Effect, Reject
     let target_range = file_range(chunk.target_offset, chunk.length)?;
     let source_end = pending.source_end.expect("it was asked for first");
     if source_range.offset + source_range.length > source_end {
-        return Err(Reject::Status(NtStatus::INVALID_VIEW_SIZE));
+        return Err(Reject::CopySourceTooShort);
     }
     let source = find_source(&scope, pending.source).ok_or(Reject::NoSuchOpen)?.file()?;
     let (source, identity) = (source.local_open, source.identity);
@@ -217,7 +217,7 @@ fn is_within_one_file(scope: &InTree<'_>, pending: &Pending) -> bool {
 /// Refuses directories, and opens without any of these rights.
 fn verify_file(open: &Open, wanted: AccessMask) -> Result<(), Reject> {
     if open.file()?.is_directory {
-        return Err(Reject::Status(NtStatus::INVALID_DEVICE_REQUEST));
+        return Err(Reject::DirectoryHasNoData);
     }
     if !open.granted_access.intersects(wanted) {
         return Err(Reject::AccessNotGranted { wanted, granted: open.granted_access });
@@ -231,13 +231,13 @@ fn index(pending: &Pending) -> usize {
 
 /// Makes an error that reports the progress before it: [MS-SMB2] 3.3.5.15.6.1.
 fn stopped(pending: Pending, reject: Reject) -> Progress<Pending> {
-    Progress::Done(output(reject.status(), pending.written))
+    Progress::Done(Output::refused(reject, encoded(pending.written)))
 }
 
-fn output(status: NtStatus, response: CopyChunkResponse) -> Output {
+fn encoded(response: CopyChunkResponse) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(CopyChunkResponse::SIZE);
     response.encode(&mut bytes);
-    Output::with_status(status, bytes)
+    bytes
 }
 
 /// Output of a request beyond the limits: [MS-SMB2] 3.3.5.15.6.2.

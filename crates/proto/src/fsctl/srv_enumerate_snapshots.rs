@@ -3,7 +3,7 @@
 use object::{ObjectOp, ObjectReply};
 use wire::ioctl::{FsctlCode, IoctlRequest, SnapshotArray};
 
-use super::{Fsctl, INVALID, Output, Progress, output_max};
+use super::{Fsctl, Output, Progress, output_max, verify_room};
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
@@ -26,9 +26,7 @@ impl Fsctl for SrvEnumerateSnapshots {
     fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Listing>, Reject> {
         let open = scope.open.file()?.local_open;
         let room = output_max(request);
-        if room < SnapshotArray::EMPTY_BYTES {
-            return Err(INVALID);
-        }
+        verify_room(request, SnapshotArray::EMPTY_BYTES)?;
         let op = ObjectOp::ListSnapshots { open };
         Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, Listing { room }))
     }

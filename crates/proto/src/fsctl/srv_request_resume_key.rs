@@ -3,7 +3,7 @@
 use wire::FileId;
 use wire::ioctl::{FsctlCode, IoctlRequest, RequestResumeKeyResponse, ResumeKey};
 
-use super::{INVALID, ImmediateFsctl, Output, output_max};
+use super::{ImmediateFsctl, Output, verify_room};
 use crate::engine::scope::InOpen;
 use crate::model::reject::Reject;
 
@@ -16,9 +16,7 @@ impl ImmediateFsctl for SrvRequestResumeKey {
 
     fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
         scope.open.file()?;
-        if output_max(request) < RequestResumeKeyResponse::SIZE {
-            return Err(INVALID);
-        }
+        verify_room(request, RequestResumeKeyResponse::SIZE)?;
         let resume_key = resume_key(scope.open.file_id);
         let mut bytes = Vec::with_capacity(RequestResumeKeyResponse::SIZE);
         RequestResumeKeyResponse { resume_key }.encode(&mut bytes);

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use dtyp::NtStatus;
 use dtyp::fscc::{
     AppleFields, DirectoryEntryFields, EntryListWriter, FileInformationClass,
     encode_directory_entry,
@@ -90,8 +89,9 @@ impl Demand {
     /// Refuses a response that is too short even for an entry with an empty name: [MS-FSA]
     /// 2.1.5.6.3.
     pub(crate) fn verify_limit(&self) -> Result<(), Reject> {
-        if self.limit < self.fixed_bytes() {
-            return Err(Reject::Status(NtStatus::INFO_LENGTH_MISMATCH));
+        let (need, room) = (self.fixed_bytes(), self.limit);
+        if room < need {
+            return Err(Reject::InformationBufferTooSmall { need, room });
         }
         Ok(())
     }
@@ -249,8 +249,7 @@ impl Enumeration {
     pub(crate) fn fill(&mut self, demand: &Demand, buffer: &mut Vec<u8>) -> Result<(), Reject> {
         if self.entries.is_empty() {
             let is_first = self.answered == 0;
-            let status = if is_first { NtStatus::NO_SUCH_FILE } else { NtStatus::NO_MORE_FILES };
-            return Err(Reject::Status(status));
+            return Err(if is_first { Reject::NoMatchingEntry } else { Reject::NoMoreEntries });
         }
         let padded = demand.fixed_bytes() + 8;
         buffer.reserve(demand.limit.min(self.entries.len() * padded + self.names_bytes));
@@ -265,7 +264,7 @@ impl Enumeration {
         }
         if writer.entries() == 0 {
             // The fixed part would fit, but the name does not.
-            return Err(Reject::Status(NtStatus::BUFFER_OVERFLOW));
+            return Err(Reject::EntryTooLong(demand.limit));
         }
         let answered = writer.entries();
         self.entries.drain(..answered);

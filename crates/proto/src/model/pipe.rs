@@ -4,8 +4,6 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use dtyp::NtStatus;
-
 use crate::model::memory_account::{Charge, MemoryAccount};
 use crate::model::reject::Reject;
 
@@ -57,7 +55,7 @@ impl Pipe {
         self.memory.resize(self.pipe.memory() + bytes.len())?;
         let written = self.pipe.write(bytes);
         self.memory.set(self.pipe.memory());
-        written.map_err(|_| Reject::Status(NtStatus::PIPE_DISCONNECTED))
+        written.map_err(|_| Reject::PipeBroken)
     }
 
     /// Reads data of a response: see [`rpc::Pipe::read`].

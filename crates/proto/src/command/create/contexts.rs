@@ -42,8 +42,9 @@ impl Contexts {
     /// Reads the contexts, and checks their values.
     pub(super) fn read(request: &CreateRequest<'_>) -> Result<Self, Reject> {
         let contexts = request.create_contexts;
-        if contexts.iter().any(|context| context.name.0.len() < NAME_BYTES_MIN) {
-            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        let mut lengths = contexts.iter().map(|context| context.name.0.len());
+        if let Some(length) = lengths.find(|length| *length < NAME_BYTES_MIN) {
+            return Err(Reject::CreateContextNameTooShort(length));
         }
         let extended_attributes = match find::<ExtendedAttributes<'_>>(contexts)? {
             Some(found) => read_extended_attributes(found.entries)?,
@@ -54,7 +55,7 @@ impl Contexts {
         if let Some(descriptor) = &security
             && dtyp::security_descriptor::SecurityDescriptor::decode(descriptor).is_none()
         {
-            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+            return Err(Reject::SecurityDescriptorInvalid);
         }
         // [MS-SMB2] 3.3.5.9.4: the version of the file from then.
         let snapshot = find::<TimewarpToken>(contexts)?.map(|found| found.timestamp);
@@ -127,7 +128,7 @@ fn read_extended_attributes(entries: &[u8]) -> Result<Vec<ExtendedAttribute>, Re
     FullEaList(entries)
         .iter()
         .map(|ea| {
-            let ea = ea.map_err(|error| Reject::Status(error.status()))?;
+            let ea = ea?;
             Ok(ExtendedAttribute { flags: ea.flags, name: ea.name, value: ea.value })
         })
         .collect()

@@ -110,7 +110,7 @@ impl Asked {
         let is_v1 = v1.is_some() || reconnect_v1.is_some();
         let is_mixed = is_v1 && (v2.is_some() || reconnect_v2.is_some());
         if is_mixed || (v2.is_some() && reconnect_v2.is_some()) {
-            return Err(Reject::Status(dtyp::NtStatus::INVALID_PARAMETER));
+            return Err(Reject::DurableContextsExclude);
         }
         let reconnect = match (reconnect_v1, reconnect_v2) {
             (Some(it), _) => Some(Reconnect {
@@ -357,7 +357,7 @@ fn verify(
         return not_found;
     }
     if durability.owner != scope.session.account().identity {
-        return Err(Reject::Status(dtyp::NtStatus::ACCESS_DENIED));
+        return Err(Reject::DurableOpenOfAnotherUser);
     }
     if lease.map(|id| LeaseId { client, ..id }) != wish.lease()
         || lease_is_v2 != asked_version(wish)
@@ -368,7 +368,7 @@ fn verify(
         let share = &scope.tree.share;
         let name = lease_name(share, &parse_name(request.name, share)?.0);
         if name != lease_name(share, &parse_path(&entry.facts.path)?) {
-            return Err(Reject::Status(dtyp::NtStatus::INVALID_PARAMETER));
+            return Err(Reject::DurableOpenOfAnotherName);
         }
     }
     Ok(())

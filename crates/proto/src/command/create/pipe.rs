@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dtyp::{AccessMask, FileAttributes, NtStatus};
+use dtyp::{AccessMask, FileAttributes};
 use wire::create::{CreateAction, CreateRequest, CreateResponse};
 
 use crate::engine::response::{Response, Step};
@@ -13,9 +13,8 @@ use crate::model::reject::Reject;
 
 /// Opens the pipe that a request names.
 pub(super) fn open(scope: InTree<'_>, request: &CreateRequest<'_>) -> Result<Step, Reject> {
-    let not_found = Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND);
-    let name = dtyp::utf16::decode(request.name).map_err(|_| not_found)?;
-    let name = rpc::PipeName::from_name(&name).ok_or(not_found)?;
+    let name = dtyp::utf16::decode(request.name).map_err(|_| Reject::NoSuchPipe)?;
+    let name = rpc::PipeName::from_name(&name).ok_or(Reject::NoSuchPipe)?;
     let catalogue: Arc<dyn rpc::Catalogue> = scope.globals.settings.catalogue.clone();
     let account = scope.session.account();
     let caller = rpc::Caller {

@@ -64,7 +64,7 @@ pub(super) fn find_replayed(
         }
         return match file.lease == wish.lease() {
             true => Ok(Some(Replayed::Open(open.file_id.volatile))),
-            false => Err(Reject::Status(dtyp::NtStatus::ACCESS_DENIED)),
+            false => Err(Reject::ReplayOfAnotherLease),
         };
     }
     match scope.globals.files.find_disconnected(name)? {

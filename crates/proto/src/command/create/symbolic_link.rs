@@ -1,18 +1,19 @@
 //! CREATE of a path with a symbolic link that the client must resolve: [MS-SMB2] 2.2.2.2.1.
 
-use dtyp::{NtStatus, utf16};
+use dtyp::utf16;
 use object::SymbolicLink;
 use wire::Dialect;
 use wire::error_response::{
     ErrorContext, ErrorId, ErrorResponse, SymbolicLinkError, SymbolicLinkFlags,
 };
 
-use crate::engine::response::Response;
+use crate::engine::response::{Response, Step};
 use crate::model::connection::Connection;
+use crate::model::reject::Reject;
 
 /// Makes the response STATUS_STOPPED_ON_SYMLINK with the link's target, in an error context for
 /// dialect 3.1.1.
-pub(super) fn stopped(connection: &Connection, link: &SymbolicLink) -> Response {
+pub(super) fn stopped(connection: &Connection, link: &SymbolicLink) -> Step {
     let SymbolicLink { link, unparsed_path } = link;
     let substitute_name = utf16::to_bytes(&link.substitute_name);
     let print_name = utf16::to_bytes(&link.print_name);
@@ -27,13 +28,13 @@ pub(super) fn stopped(connection: &Connection, link: &SymbolicLink) -> Response 
         print_name: &print_name,
     }
     .encode(&mut error);
-    let status = NtStatus::STOPPED_ON_SYMLINK;
+    let reject = Reject::StoppedOnSymbolicLink;
+    let refused = |body| Step::Refused(reject, Response::with_status(reject.status(), &body));
     if connection.negotiated().dialect < Dialect::SMB_3_1_1 {
-        let response = ErrorResponse { error_context_count: 0, error_data: &error };
-        return Response::with_status(status, &response);
+        return refused(ErrorResponse { error_context_count: 0, error_data: &error });
     }
     let mut contexts = Vec::new();
     ErrorContext { error_id: ErrorId::DEFAULT, error_context_data: &error }
         .encode(&mut contexts, 0);
-    Response::with_status(status, &ErrorResponse { error_context_count: 1, error_data: &contexts })
+    refused(ErrorResponse { error_context_count: 1, error_data: &contexts })
 }

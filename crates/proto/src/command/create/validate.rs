@@ -1,8 +1,8 @@
 //! Checks of a CREATE before its file is opened: [MS-SMB2] 3.3.5.9, [MS-FSA] 2.1.5.1.
 
 use arbitration::OpenFacts;
-use dtyp::{AccessMask, NtStatus};
-use object::{Disposition, KindWanted, ObjectPath, PathError};
+use dtyp::AccessMask;
+use object::{Disposition, KindWanted, ObjectPath};
 use wire::create::{
     CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess,
 };
@@ -40,7 +40,7 @@ pub(super) fn validate(
     posix: bool,
 ) -> Result<Wanted, Reject> {
     if request.impersonation_level > ImpersonationLevel::DELEGATE {
-        return Err(Reject::Status(NtStatus::BAD_IMPERSONATION_LEVEL));
+        return Err(Reject::ImpersonationLevelUnknown(request.impersonation_level));
     }
     let desired_access = verify_access(request.desired_access)?;
     verify_fields(request)?;
@@ -51,12 +51,12 @@ pub(super) fn validate(
         false => parse_name(request.name, share)?,
     };
     if is_vetoed(share, &path) {
-        return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
+        return Err(Reject::NameVetoed);
     }
     let mut kind = kind_wanted(request.create_options);
     if names_data || path.stream().is_some() {
         if kind == KindWanted::Directory {
-            return Err(Reject::Status(NtStatus::NOT_A_DIRECTORY));
+            return Err(Reject::StreamIsDirectory);
         }
         if names_data {
             // Directories have no unnamed stream.
@@ -68,7 +68,7 @@ pub(super) fn validate(
 
 fn verify_access(desired: AccessMask) -> Result<AccessMask, Reject> {
     if desired.is_empty() || desired.bits() & ACCESS_RESERVED != 0 {
-        return Err(Reject::Status(NtStatus::ACCESS_DENIED));
+        return Err(Reject::DesiredAccessInvalid(desired));
     }
     // ACCESS_SYSTEM_SECURITY needs a privilege, which the store checks.
     Ok(desired.map_generic())
@@ -76,9 +76,11 @@ fn verify_access(desired: AccessMask) -> Result<AccessMask, Reject> {
 
 fn verify_fields(request: &CreateRequest<'_>) -> Result<(), Reject> {
     let known = ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE;
-    let attributes_invalid = request.file_attributes.bits() & ATTRIBUTES_INVALID != 0;
-    if !known.contains(request.share_access) || attributes_invalid {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    if !known.contains(request.share_access) {
+        return Err(Reject::ShareAccessInvalid(request.share_access));
+    }
+    if request.file_attributes.bits() & ATTRIBUTES_INVALID != 0 {
+        return Err(Reject::AttributesInvalid(request.file_attributes));
     }
     Ok(())
 }
@@ -91,7 +93,7 @@ fn disposition(disposition: CreateDisposition) -> Result<Disposition, Reject> {
         CreateDisposition::OPEN_IF => Ok(Disposition::OpenIf),
         CreateDisposition::OVERWRITE => Ok(Disposition::Overwrite),
         CreateDisposition::OVERWRITE_IF => Ok(Disposition::OverwriteIf),
-        _ => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+        unknown => Err(Reject::DispositionUnknown(unknown)),
     }
 }
 
@@ -100,23 +102,22 @@ fn verify_options(
     disposition: Disposition,
     desired: AccessMask,
 ) -> Result<(), Reject> {
-    let invalid = Err(Reject::Status(NtStatus::INVALID_PARAMETER));
     if options.bits() & OPTIONS_INVALID != 0 {
-        return invalid;
+        return Err(Reject::CreateOptionsReserved(options));
     }
     if options.bits() & OPTIONS_UNSUPPORTED != 0 {
-        return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+        return Err(Reject::CreateOptionsUnsupported(options));
     }
     let is_directory = options.contains(CreateOptions::DIRECTORY_FILE);
     if is_directory && options.contains(CreateOptions::NON_DIRECTORY_FILE) {
-        return invalid;
+        return Err(Reject::CreateOptionsContradict(options));
     }
     if is_directory && disposition.overwrites() {
-        return invalid;
+        return Err(Reject::OverwriteOfDirectory(options));
     }
     let may_delete = desired.intersects(AccessMask::DELETE | AccessMask::MAXIMUM_ALLOWED);
     if options.contains(CreateOptions::DELETE_ON_CLOSE) && !may_delete {
-        return invalid;
+        return Err(Reject::DeleteOnCloseWithoutDelete(desired));
     }
     Ok(())
 }
@@ -125,13 +126,12 @@ fn verify_options(
 /// unnamed stream. On shares without named streams not even the unnamed one can be named, as on
 /// FAT.
 pub(super) fn parse_name(name: &[u8], share: &Share) -> Result<(ObjectPath, bool), Reject> {
-    let name =
-        dtyp::utf16::decode(name).map_err(|_| Reject::Status(NtStatus::OBJECT_NAME_INVALID))?;
+    let name = dtyp::utf16::decode(name).map_err(|_| Reject::NameNotUnicode)?;
     if name.starts_with('\\') {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        return Err(Reject::NameBeginsWithSeparator);
     }
     if !share.named_streams && name.contains(':') {
-        return Err(Reject::Status(NtStatus::OBJECT_NAME_INVALID));
+        return Err(Reject::StreamsOff);
     }
     let path = parse_path(&name)?;
     let names_data = path.stream().is_none() && name.contains(':');
@@ -140,34 +140,23 @@ pub(super) fn parse_name(name: &[u8], share: &Share) -> Result<(ObjectPath, bool
 
 /// Parses a name relative to the share's root: [MS-FSCC] 2.1.5.
 pub(crate) fn parse_path(name: &str) -> Result<ObjectPath, Reject> {
-    ObjectPath::parse(name).map_err(|error| Reject::Status(status_of(error)))
+    Ok(ObjectPath::parse(name)?)
 }
 
 /// Returns the path of an open from its file's record.
 pub(crate) fn path_of(facts: &OpenFacts) -> Result<ObjectPath, Reject> {
-    ObjectPath::from_windows(&facts.path, facts.is_posix)
-        .map_err(|error| Reject::Status(status_of(error)))
-}
-
-fn status_of(error: PathError) -> NtStatus {
-    match error {
-        PathError::Escapes => NtStatus::OBJECT_PATH_SYNTAX_BAD,
-        PathError::BadComponent | PathError::BadStream | PathError::TooLong => {
-            NtStatus::OBJECT_NAME_INVALID
-        }
-    }
+    Ok(ObjectPath::from_windows(&facts.path, facts.is_posix)?)
 }
 
 /// Parses the name of a CREATE with the POSIX extensions.
 fn parse_posix_name(name: &[u8]) -> Result<ObjectPath, Reject> {
-    let name =
-        dtyp::utf16::decode(name).map_err(|_| Reject::Status(NtStatus::OBJECT_NAME_INVALID))?;
+    let name = dtyp::utf16::decode(name).map_err(|_| Reject::NameNotUnicode)?;
     parse_posix_path(&name)
 }
 
 /// Parses a POSIX client's name relative to the share's root.
 pub(crate) fn parse_posix_path(name: &str) -> Result<ObjectPath, Reject> {
-    ObjectPath::parse_posix(name).map_err(|error| Reject::Status(status_of(error)))
+    Ok(ObjectPath::parse_posix(name)?)
 }
 
 /// Returns whether `veto files` hides the path from clients.

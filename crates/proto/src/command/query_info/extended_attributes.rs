@@ -36,11 +36,11 @@ enum Wanted {
 pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step, Reject> {
     open.verify_access(AccessMask::READ_EA)?;
     if !open.share.extended_attributes {
-        return Err(Reject::Status(NtStatus::EAS_NOT_SUPPORTED));
+        return Err(Reject::ExtendedAttributesOff);
     }
     let wanted = if !request.input_buffer.is_empty() {
         let names: Result<Vec<String>, _> = GetEaList(request.input_buffer).iter().collect();
-        Wanted::Named(names.map_err(|error| Reject::Status(error.status()))?)
+        Wanted::Named(names?)
     } else if request.flags.contains(QueryInfoFlags::INDEX_SPECIFIED) {
         // The first attribute has the index 1.
         let index = usize::try_from(request.additional_information).expect("32 bits fit memory");
@@ -73,17 +73,17 @@ pub(super) fn resume(
             let (step, _) = list(named(&found, names), question)?;
             return Ok(step);
         }
-        _ if found.is_empty() => return Err(Reject::Status(NtStatus::NO_EAS_ON_FILE)),
+        _ if found.is_empty() => return Err(Reject::NoExtendedAttributes),
         Wanted::Next => file.attributes_listed,
         Wanted::From(first) => *first,
     };
     if first >= found.len() {
         let is_behind_the_last = first == found.len() || matches!(question.wanted, Wanted::Next);
-        return Err(Reject::Status(if is_behind_the_last {
-            NtStatus::NO_MORE_EAS
+        return Err(if is_behind_the_last {
+            Reject::NoMoreExtendedAttributes
         } else {
-            NtStatus::NONEXISTENT_EA_ENTRY
-        }));
+            Reject::ExtendedAttributeNotFound(first)
+        });
     }
     let (step, listed) = list(found.into_iter().skip(first).map(full_ea), question)?;
     file.attributes_listed = first + listed;
@@ -99,7 +99,7 @@ fn list(
     let limit = usize::try_from(question.output_buffer_length).expect("32 bits fit memory");
     let count_max = if question.single { 1 } else { usize::MAX };
     let mut out = Vec::new();
-    let mut status = NtStatus::SUCCESS;
+    let mut left_out = None;
     let mut listed = 0;
     let mut writer = EntryListWriter::new(&mut out, limit, 4);
     for attribute in attributes.take(count_max) {
@@ -108,14 +108,18 @@ fn list(
         if encode_full_ea_entry(&attribute, &mut entry).is_some()
             && !writer.push(|out| out.extend_from_slice(&entry))
         {
-            status = NtStatus::BUFFER_OVERFLOW;
+            left_out = Some(entry.len());
             break;
         }
         listed += 1;
     }
-    if status == NtStatus::BUFFER_OVERFLOW && listed == 0 {
-        return Err(Reject::Status(NtStatus::BUFFER_TOO_SMALL));
-    }
+    let status = match left_out {
+        Some(need) if listed == 0 => {
+            return Err(Reject::OutputBufferTooSmall { need, room: limit });
+        }
+        Some(_) => NtStatus::BUFFER_OVERFLOW,
+        None => NtStatus::SUCCESS,
+    };
     Ok((respond(status, &out), listed))
 }
 

@@ -68,7 +68,7 @@ pub(super) fn start(
 
 /// Refuses classes beyond the table of [MS-SMB2] 2.2.37, as far as it is about files.
 fn verify_class(dialect: Dialect, class: FileInformationClass) -> Result<(), Reject> {
-    let status = match class {
+    let reject = match class {
         FileInformationClass::ACCESS
         | FileInformationClass::ALIGNMENT
         | FileInformationClass::ALL
@@ -86,13 +86,13 @@ fn verify_class(dialect: Dialect, class: FileInformationClass) -> Result<(), Rej
         | FileInformationClass::STREAM => return Ok(()),
         // [MS-SMB2] 3.3.5.20.1: older dialects lack this class.
         FileInformationClass::NORMALIZED_NAME if dialect >= Dialect::SMB_3_1_1 => return Ok(()),
-        FileInformationClass::NORMALIZED_NAME => NtStatus::NOT_SUPPORTED,
+        FileInformationClass::NORMALIZED_NAME => Reject::FileClassNotOffered(class),
         FileInformationClass::PIPE
         | FileInformationClass::PIPE_LOCAL
-        | FileInformationClass::PIPE_REMOTE => NtStatus::INVALID_PARAMETER,
-        _ => NtStatus::INVALID_INFO_CLASS,
+        | FileInformationClass::PIPE_REMOTE => Reject::PipeClassUnknown(class),
+        _ => Reject::FileClassUnknown(class),
     };
-    Err(Reject::Status(status))
+    Err(reject)
 }
 
 /// Returns whether a class needs FILE_READ_ATTRIBUTES. The other classes contain nothing that the
@@ -196,7 +196,7 @@ fn all(open: &Open, file: &OpenFile, globals: &Globals, metadata: &Metadata) -> 
 
 /// Makes the response with a short name: [MS-FSA] 2.1.5.12.4.
 fn answer_short_name(name: Option<String>, length: u32) -> Result<Step, Reject> {
-    let file_name = name.ok_or(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND))?;
+    let file_name = name.ok_or(Reject::NoShortName)?;
     let mut out = Vec::new();
     FileNameInformation { file_name }.encode(&mut out);
     answer(out, file_minimum(FileInformationClass::ALTERNATE_NAME), length)

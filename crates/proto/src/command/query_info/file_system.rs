@@ -1,12 +1,12 @@
 //! File system information classes: [MS-SMB2] 3.3.5.20.2, [MS-FSA] 2.1.5.13.
 
+use dtyp::AccessMask;
 use dtyp::fscc::file_system::FileSystemAttributes;
 use dtyp::fscc::{
     FileFsAttributeInformation, FileFsControlInformation, FileFsDeviceInformation,
     FileFsFullSizeInformation, FileFsObjectIdInformation, FileFsSectorSizeInformation,
     FileFsSizeInformation, FileFsVolumeInformation, FsInformationClass,
 };
-use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply, Volume};
 use wire::query_info::QueryInfoRequest;
 
@@ -43,7 +43,7 @@ pub(super) fn start(
         | FsInformationClass::SIZE
         | FsInformationClass::VOLUME => {}
         FsInformationClass::POSIX if open.file()?.path.is_posix() => {}
-        _ => return Err(Reject::Status(NtStatus::INVALID_INFO_CLASS)),
+        _ => return Err(Reject::FsClassUnknown(class)),
     }
     let limit = usize::try_from(output_buffer_length).expect("32 bits fit memory");
     verify_limit(limit, file_system_minimum(class))?;

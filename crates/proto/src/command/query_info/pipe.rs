@@ -1,10 +1,10 @@
 //! Information classes of named pipes: [MS-FSCC] 2.4.37 to 2.4.39.
 
+use dtyp::AccessMask;
 use dtyp::fscc::{
     FileAccessInformation, FileInformationClass, FilePipeInformation, FilePipeLocalInformation,
     FilePipeRemoteInformation, FileStandardInformation, Reserved,
 };
-use dtyp::{AccessMask, NtStatus};
 use wire::query_info::{InfoType, QueryInfoRequest};
 
 use super::answer;
@@ -22,7 +22,7 @@ pub(super) fn query(
     request: &QueryInfoRequest<'_>,
 ) -> Result<Step, Reject> {
     if request.info_type != InfoType::FILE {
-        return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+        return Err(Reject::InfoTypeNotOffered(request.info_type));
     }
     let class = FileInformationClass(request.file_info_class);
     let mut out = Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn query(
             reserved: Reserved,
         }
         .encode(&mut out),
-        _ => return Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+        _ => return Err(Reject::PipeClassUnknown(class)),
     }
     let minimum = class.minimum_len().expect("these classes have a fixed part");
     answer(out, minimum, request.output_buffer_length)

@@ -1,7 +1,7 @@
 //! The security descriptor: [MS-SMB2] 3.3.5.20.3.
 
+use dtyp::AccessMask;
 use dtyp::security_information::SecurityInformation;
-use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
 use wire::Dialect;
 use wire::error_response::{ErrorContext, ErrorId, ErrorResponse};
@@ -58,15 +58,18 @@ pub(super) fn resume(question: &Question, reply: ObjectReply) -> Result<Step, Re
     let ObjectReply::Security(descriptor) = reply else { panic!("it was asked for") };
     let needed = u32::try_from(descriptor.len()).expect("a descriptor is below 4 GiB");
     if needed > question.output_buffer_length {
-        return Ok(Step::Done(too_small(needed, question.has_error_contexts)));
+        return Ok(too_small(descriptor.len(), question));
     }
     answer(descriptor, 0, question.output_buffer_length)
 }
 
 /// Makes an error with the necessary size: [MS-SMB2] 2.2.2.2. A truncated descriptor would be
 /// useless.
-fn too_small(needed: u32, has_error_contexts: bool) -> Response {
-    let size = needed.to_le_bytes();
+fn too_small(need: usize, question: &Question) -> Step {
+    let Question { output_buffer_length, has_error_contexts } = *question;
+    let room = usize::try_from(output_buffer_length).expect("32 bits fit memory");
+    let reject = Reject::OutputBufferTooSmall { need, room };
+    let size = u32::try_from(need).expect("a descriptor is below 4 GiB").to_le_bytes();
     let mut body = ErrorResponse { error_context_count: 0, error_data: &size };
     let mut contexts = Vec::new();
     if has_error_contexts {
@@ -74,5 +77,5 @@ fn too_small(needed: u32, has_error_contexts: bool) -> Response {
         context.encode(&mut contexts, 0);
         body = ErrorResponse { error_context_count: 1, error_data: &contexts };
     }
-    Response::with_status(NtStatus::BUFFER_TOO_SMALL, &body)
+    Step::Refused(reject, Response::with_status(reject.status(), &body))
 }

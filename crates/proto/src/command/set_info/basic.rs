@@ -1,7 +1,7 @@
 //! FileBasicInformation: [MS-FSA] 2.1.5.15.2.
 
 use dtyp::fscc::FileBasicInformation;
-use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
+use dtyp::{AccessMask, FileAttributes, FileTime};
 use object::{BasicChange, ObjectOp};
 use wire::change_notify::CompletionFilter;
 
@@ -44,7 +44,7 @@ fn time(time: FileTime) -> Result<(Option<FileTime>, Option<bool>), Reject> {
         0 => Ok((None, None)),
         -1 => Ok((None, Some(true))),
         -2 => Ok((None, Some(false))),
-        ..-2 => Err(Reject::Status(NtStatus::INVALID_PARAMETER)),
+        ..-2 => Err(Reject::TimeInvalid(time)),
         _ => Ok((Some(time), Some(true))),
     }
 }
@@ -60,7 +60,7 @@ fn attributes(
         wanted.contains(FileAttributes::DIRECTORY)
     };
     if invalid {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        return Err(Reject::AttributesInvalid(wanted));
     }
     Ok((!wanted.is_empty()).then_some(wanted & FileAttributes::SETTABLE))
 }

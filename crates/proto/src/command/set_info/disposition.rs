@@ -1,7 +1,7 @@
 //! Setting and clearing delete pending: [MS-FSA] 2.1.5.15.3.
 
 use dtyp::fscc::{FileDispositionInformation, FileDispositionInformationEx};
-use dtyp::{AccessMask, FileAttributes, NtStatus};
+use dtyp::{AccessMask, FileAttributes};
 use object::{ObjectOp, ObjectReply};
 use wire::create::CreateOptions;
 
@@ -23,7 +23,7 @@ pub(super) fn start(scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
 pub(super) fn start_ex(scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     let flags = decode(FileDispositionInformationEx::decode(buffer))?.flags;
     if flags & FileDispositionInformationEx::POSIX_SEMANTICS != 0 {
-        return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+        return Err(Reject::PosixDeletion);
     }
     let wanted = flags & FileDispositionInformationEx::DELETE != 0;
     if flags & FileDispositionInformationEx::ON_CLOSE != 0 {
@@ -39,7 +39,7 @@ fn set_delete_on_close(mut scope: InTree<'_>, wanted: bool) -> Result<Step, Reje
     open.verify_access(AccessMask::DELETE)?;
     let file = open.file_mut()?;
     if !file.create_options.contains(CreateOptions::DELETE_ON_CLOSE) {
-        return Err(Reject::Status(NtStatus::NOT_SUPPORTED));
+        return Err(Reject::NotDeleteOnClose);
     }
     file.delete_on_close = wanted;
     done()
@@ -58,10 +58,10 @@ fn mark(mut scope: InTree<'_>, delete: bool, ignores_read_only: bool) -> Result<
         return done();
     }
     if file.path.snapshot().is_some() {
-        return Err(Reject::Status(NtStatus::MEDIA_WRITE_PROTECTED));
+        return Err(Reject::SnapshotCannotChange);
     }
     if file.path.is_root() && file.path.stream().is_none() {
-        return Err(Reject::Status(NtStatus::ACCESS_DENIED));
+        return Err(Reject::RootCannotBeDeleted);
     }
     let op = ObjectOp::QueryMetadata { open: file.local_open, with_ea_size: false };
     Ok(Step::wait(Effect::Object { user, op }, Pending::Deletability { ignores_read_only }))
@@ -75,7 +75,7 @@ pub(super) fn judge(
 ) -> Result<Step, Reject> {
     let ObjectReply::Metadata(metadata) = reply.object()? else { panic!("it was asked for") };
     if !ignores_read_only && metadata.attributes.contains(FileAttributes::READONLY) {
-        return Err(Reject::Status(NtStatus::CANNOT_DELETE));
+        return Err(Reject::ReadOnlyDeletion);
     }
     let open = scope.open()?;
     let file = open.file()?;
@@ -90,7 +90,7 @@ pub(super) fn judge(
 pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step, Reject> {
     match reply.object()? {
         ObjectReply::Empty(true) => set_delete_pending(scope),
-        ObjectReply::Empty(false) => Err(Reject::Status(NtStatus::DIRECTORY_NOT_EMPTY)),
+        ObjectReply::Empty(false) => Err(Reject::DirectoryNotEmpty),
         other => panic!("{other:?} does not say whether a directory is empty"),
     }
 }

@@ -1,7 +1,7 @@
 //! FileFullEaInformation: [MS-FSA] 2.1.5.15.5.
 
+use dtyp::AccessMask;
 use dtyp::fscc::FullEaList;
-use dtyp::{AccessMask, NtStatus};
 use object::{ExtendedAttribute, ObjectOp};
 use wire::change_notify::CompletionFilter;
 
@@ -14,12 +14,12 @@ use crate::model::reject::Reject;
 pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {
     open.verify_access(AccessMask::WRITE_EA)?;
     if !open.share.extended_attributes {
-        return Err(Reject::Status(NtStatus::EAS_NOT_SUPPORTED));
+        return Err(Reject::ExtendedAttributesOff);
     }
-    let attributes: Result<Vec<_>, _> = FullEaList(buffer)
+    let attributes: Result<Vec<_>, Reject> = FullEaList(buffer)
         .iter()
         .map(|ea| {
-            let ea = ea.map_err(|error| Reject::Status(error.status()))?;
+            let ea = ea?;
             Ok(ExtendedAttribute { flags: ea.flags, name: ea.name, value: ea.value })
         })
         .collect();

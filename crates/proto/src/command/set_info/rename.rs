@@ -44,7 +44,7 @@ pub(super) fn start(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject
 /// Handles FileLinkInformation of [MS-FSCC] 2.4.
 pub(super) fn start_link(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
     if scope.open()?.file()?.is_directory {
-        return Err(Reject::Status(NtStatus::FILE_IS_A_DIRECTORY));
+        return Err(Reject::LinkToDirectory);
     }
     let wanted = read(&mut scope, buffer, true)?;
     find_target(scope, wanted)
@@ -54,8 +54,11 @@ pub(super) fn start_link(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, R
 /// zero. A name that begins with a colon is a stream of the same file.
 fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Reject> {
     let information = decode(FileRenameInformation::decode(buffer))?;
-    if information.root_directory != 0 || information.file_name.is_empty() {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+    if information.root_directory != 0 {
+        return Err(Reject::RootDirectoryNotZero(information.root_directory));
+    }
+    if information.file_name.is_empty() {
+        return Err(Reject::TargetNameEmpty);
     }
     let replace = information.replace_if_exists();
     let path = &scope.open()?.file()?.path;
@@ -67,11 +70,11 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Re
     }
     if name.starts_with(':') {
         if path.is_root() {
-            return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+            return Err(Reject::StreamOfRoot);
         }
         let parsed = parse_path(&format!("x{name}"))?;
         // Data cannot move between a stream and the file itself, since they are stored apart.
-        let stream = parsed.stream().ok_or(Reject::Status(NtStatus::NOT_SUPPORTED))?.to_owned();
+        let stream = parsed.stream().ok_or(Reject::StreamToFile)?.to_owned();
         return Ok(Wanted {
             target: path.with_stream(Some(stream)),
             replace,
@@ -82,7 +85,7 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Re
     if path.stream().is_some() {
         // A stream cannot leave its file. Windows reports that as a sharing violation, because this
         // stream has the file open.
-        return Err(Reject::SharingViolation);
+        return Err(Reject::RenameOfStream);
     }
     let target = parse_path(name.strip_prefix('\\').unwrap_or(name))?;
     accept(scope, target, replace, links)
@@ -96,10 +99,10 @@ fn accept(
     links: bool,
 ) -> Result<Wanted, Reject> {
     if target.is_root() {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        return Err(Reject::RootCannotBeTarget);
     }
     if is_vetoed(&scope.tree.share, &target) {
-        return Err(Reject::Status(NtStatus::OBJECT_NAME_NOT_FOUND));
+        return Err(Reject::NameVetoed);
     }
     Ok(Wanted { target, replace, links, directory: None })
 }
@@ -140,8 +143,11 @@ fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
             && it.facts.path.starts_with(&prefix)
             && record.keeps_its_name(it)
     };
-    if has_streams || (is_directory && !files.find_opens(is_beneath)?.is_empty()) {
-        return Err(Reject::Status(NtStatus::ACCESS_DENIED));
+    if has_streams {
+        return Err(Reject::StreamsOpen);
+    }
+    if is_directory && !files.find_opens(is_beneath)?.is_empty() {
+        return Err(Reject::OpenBeneath);
     }
     Ok(())
 }
@@ -201,7 +207,7 @@ pub(super) fn target_found(
             let itself = scope.open()?.file()?.identity == metadata.identity;
             let is_open = scope.globals.files.is_open(key(metadata.identity));
             if !itself && is_open {
-                return Err(Reject::Status(NtStatus::ACCESS_DENIED));
+                return Err(Reject::TargetOpen);
             }
         }
         Ok(other) => panic!("{other:?} does not answer a look-up"),

@@ -1,9 +1,9 @@
 //! The security descriptor: [MS-SMB2] 3.3.5.21.3.
 
 use bytes::Bytes;
+use dtyp::AccessMask;
 use dtyp::security_descriptor::SecurityDescriptor;
 use dtyp::security_information::SecurityInformation;
-use dtyp::{AccessMask, NtStatus};
 use object::ObjectOp;
 use wire::change_notify::CompletionFilter;
 use wire::set_info::SetInfoRequest;
@@ -18,7 +18,7 @@ pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step, R
     let information = SecurityInformation::from_bits_retain(request.additional_information);
     open.verify_access(wanted_access(information))?;
     if SecurityDescriptor::decode(request.buffer).is_none() {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        return Err(Reject::SecurityDescriptorInvalid);
     }
     let op = ObjectOp::WriteSecurity {
         open: open.file()?.local_open,

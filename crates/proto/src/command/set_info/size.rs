@@ -1,10 +1,10 @@
 //! The size of a file: [MS-FSA] 2.1.5.15.1, 2.1.5.15.4, 2.1.5.15.14.
 
 use arbitration::ByteRange;
+use dtyp::AccessMask;
 use dtyp::fscc::{
     FileAllocationInformation, FileEndOfFileInformation, FileValidDataLengthInformation,
 };
-use dtyp::{AccessMask, NtStatus};
 use object::ObjectOp;
 use wire::change_notify::CompletionFilter;
 
@@ -49,7 +49,7 @@ fn verify(scope: &mut InTree<'_>, size: u64) -> Result<(), Reject> {
     verify_size(size)?;
     let OpenFile { identity, is_directory, .. } = *open.file()?;
     if is_directory {
-        return Err(Reject::Status(NtStatus::INVALID_PARAMETER));
+        return Err(Reject::NotOnDirectories);
     }
     let volatile = open.file_id.volatile;
     let range = ByteRange { offset: size, length: u64::MAX - size };
