@@ -1,6 +1,7 @@
 //! A server with a connection, a session, two tree connects (files and pipes) and opens, made
 //! without any request, for the tests of commands.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -10,6 +11,8 @@ use object::{
     UserId,
 };
 use rustc_hash::FxHashMap;
+use testkit::Outcome;
+use trace::Reason;
 use wire::create::{CreateOptions, ShareAccess};
 use wire::negotiate::{Capabilities, SecurityMode};
 use wire::{Command, Decode, Dialect, Encode, FileId, Header};
@@ -36,6 +39,8 @@ pub(crate) struct Scene {
     pub(crate) connection: ConnectionId,
     next_message_id: u64,
     next_local_open: u32,
+    /// Responses that were taken out of turn.
+    kept: VecDeque<Answer>,
 }
 
 /// A response in the form that the client gets.
@@ -43,6 +48,8 @@ pub(crate) struct Scene {
 pub(crate) struct Answer {
     pub(crate) header: Header,
     pub(crate) message: Vec<u8>,
+    /// Rule that the request broke.
+    pub(crate) reason: Reason,
 }
 
 pub(crate) const SESSION: u64 = 9;
@@ -141,7 +148,7 @@ impl Scene {
         }
         server.globals.folders.insert(ROOT, ObjectPath::from_stored(FOLDER.to_owned(), None));
         server.sessions.insert(SESSION, session);
-        Self { server, connection, next_message_id: 0, next_local_open: 0 }
+        Self { server, connection, next_message_id: 0, next_local_open: 0, kept: VecDeque::new() }
     }
 
     /// Opens a file with all rights. Opens of one path are of one file.
@@ -330,11 +337,16 @@ impl Scene {
 
     /// Takes the next response, if any.
     pub(crate) fn receive(&mut self) -> Option<Answer> {
+        if let Some(kept) = self.kept.pop_front() {
+            return Some(kept);
+        }
         let transmit = self.server.poll_transmit()?;
         let message = transmit.frame[4..].to_vec();
         let header = Header::decode(&message).expect("the server sends headers");
         assert_eq!(header.next_command, 0, "no test here sends compounds");
-        Some(Answer { header, message })
+        let refused = transmit.answered.refused();
+        let reason = refused.first().map_or(Reason::NotRefused, |(_, reason)| *reason);
+        Some(Answer { header, message, reason })
     }
 
     /// Sends a request to the share with files, and takes the only response, which is immediate.
@@ -377,24 +389,7 @@ impl Scene {
         self.reply(id, Ok(ObjectReply::Done));
         let closed = self.receive().expect("a close is answered");
         assert_eq!(closed.header.status, NtStatus::SUCCESS);
-        self.put_back(waiting);
-    }
-
-    fn put_back(&mut self, answers: Vec<Answer>) {
-        for answer in answers {
-            let mut frame = BytesMut::from(&[0; 4][..]);
-            frame.extend_from_slice(&answer.message);
-            let connection = self.connection;
-            let transmit = crate::engine::response::Transmit {
-                connection,
-                frame,
-                piped: None,
-                protection: None,
-                confirmation: None,
-                answered: trace::Answered::default(),
-            };
-            self.server.globals.outbox.transmits.push_back(transmit);
-        }
+        self.kept.extend(waiting);
     }
 
     /// Returns the reason for which the server ended the connection.
@@ -412,6 +407,11 @@ impl Answer {
 
     pub(crate) fn status(&self) -> NtStatus {
         self.header.status
+    }
+
+    /// Outcome of the request: a refusal by its reason, anything else by its status.
+    pub(crate) fn outcome(&self) -> Outcome {
+        Outcome::of(self.status(), self.reason)
     }
 }
 

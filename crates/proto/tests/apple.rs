@@ -147,7 +147,7 @@ fn what_is_not_understood_is_ignored() {
     for data in [&[][..], &[1, 0, 0, 0], &[1; 23], &resolve_id] {
         let create = Create::directory("").raw_context(CreateContextName::AAPL, data);
         let response = peer.try_create(&create);
-        assert_eq!(response.status(), NtStatus::SUCCESS);
+        assert_eq!(response.outcome(), NtStatus::SUCCESS);
         let body: CreateResponse<'_> = response.body();
         assert!(body.create_contexts.get(CreateContextName::AAPL).is_none());
     }

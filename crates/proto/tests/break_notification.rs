@@ -7,7 +7,8 @@ use proto::files::BREAK_TIMEOUT;
 use proto::settings::BreakRetry;
 use testkit::accounts::{ALICE, BOB};
 use testkit::peer::Offer;
-use testkit::{Create, Login, Peer, World};
+use testkit::{Create, Login, Outcome, Peer, World};
+use trace::Reason;
 use wire::create_context::LeaseContext;
 use wire::ioctl::{FsctlCode, IoctlFlags, IoctlRequest};
 use wire::lease::{LeaseKey, LeaseState};
@@ -290,7 +291,7 @@ fn another_user_who_says_the_same_client_guid_does_not_hear_of_a_break_instead_o
     world.assert_nothing_left();
 }
 
-fn force_unacked_timeout(peer: &mut Peer) -> NtStatus {
+fn force_unacked_timeout(peer: &mut Peer) -> Outcome {
     let body = IoctlRequest {
         ctl_code: FsctlCode::SMBTORTURE_FORCE_UNACKED_TIMEOUT,
         file_id: FileId::ANY,
@@ -299,14 +300,14 @@ fn force_unacked_timeout(peer: &mut Peer) -> NtStatus {
     };
     // smbtorture names neither session nor tree connect.
     let request = peer.request(Command::IOCTL, &body).session(0).unsigned();
-    peer.call(request).status()
+    peer.call(request).outcome()
 }
 
 #[test]
 fn a_test_can_have_a_channel_confirm_nothing_where_that_is_allowed() {
     let world = World::new();
     let mut first = Peer::ready(&world, Dialect::SMB_3_1_1);
-    assert_eq!(force_unacked_timeout(&mut first), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(force_unacked_timeout(&mut first), Reason::NoSuchSession);
 
     let world = World::with(|settings| settings.smbtorture_hooks = true);
     let (mut first, mut second) = two_channels(&world);

@@ -3,7 +3,8 @@
 use dtyp::NtStatus;
 use proto::{Disconnect, Effect};
 use testkit::request::RELATED;
-use testkit::{Create, Peer, Request, Response, World};
+use testkit::{Create, Outcome, Peer, Request, Response, World};
+use trace::Reason;
 use wire::close::CloseResponse;
 use wire::create::CreateResponse;
 use wire::echo::EchoRequest;
@@ -16,8 +17,8 @@ fn ready(world: &World) -> Peer {
     Peer::ready(world, Dialect::SMB_3_1_1)
 }
 
-fn statuses(responses: &[Response]) -> Vec<NtStatus> {
-    responses.iter().map(Response::status).collect()
+fn outcomes(responses: &[Response]) -> Vec<Outcome> {
+    responses.iter().map(Response::outcome).collect()
 }
 
 fn create(peer: &Peer, name: &str) -> Request {
@@ -40,7 +41,7 @@ fn a_file_is_opened_read_and_closed_in_one_frame() {
     let frames = world.frames().len();
     let responses = peer.call_all(requests);
     assert_eq!(world.frames().len(), frames + 1);
-    assert_eq!(statuses(&responses), [NtStatus::SUCCESS; 3]);
+    assert_eq!(outcomes(&responses), [NtStatus::SUCCESS; 3]);
     assert_eq!(responses[1].body::<ReadResponse<'_>>().data, b"data");
     responses[2].body::<CloseResponse>();
     assert_eq!(world.store().open_count(), 0);
@@ -77,7 +78,11 @@ fn what_depends_on_a_failed_create_fails_alike() {
         peer.close_request(RELATED).related(),
     ];
     let responses = peer.call_all(requests);
-    assert_eq!(statuses(&responses), [NtStatus::OBJECT_NAME_NOT_FOUND; 3]);
+    let previous = Outcome::Refused(Reason::Previous);
+    let want = [Outcome::Status(NtStatus::OBJECT_NAME_NOT_FOUND), previous, previous];
+    assert_eq!(outcomes(&responses), want);
+    let statuses = responses.iter().map(Response::status);
+    assert!(statuses.into_iter().all(|status| status == NtStatus::OBJECT_NAME_NOT_FOUND));
 }
 
 #[test]
@@ -90,8 +95,9 @@ fn what_follows_a_failed_read_still_has_the_file() {
         peer.close_request(RELATED).related(),
     ];
     let responses = peer.call_all(requests);
-    let want = [NtStatus::SUCCESS, NtStatus::END_OF_FILE, NtStatus::SUCCESS];
-    assert_eq!(statuses(&responses), want);
+    let at_end = Outcome::Refused(Reason::MinimumCountNotReached);
+    let want = [Outcome::SUCCESS, at_end, Outcome::SUCCESS];
+    assert_eq!(outcomes(&responses), want);
     assert_eq!(world.store().open_count(), 0);
 }
 
@@ -117,8 +123,9 @@ fn a_file_id_is_not_handed_down_past_a_request_without_one() {
     let echo = peer.request(Command::ECHO, &EchoRequest);
     let requests = [create(&peer, "file"), echo.related(), read(&peer, RELATED).related()];
     let responses = peer.call_all(requests);
-    let want = [NtStatus::SUCCESS, NtStatus::SUCCESS, NtStatus::INVALID_HANDLE];
-    assert_eq!(statuses(&responses), want);
+    let refused = Outcome::Refused(Reason::NoRelatedFileId);
+    let want = [Outcome::SUCCESS, Outcome::SUCCESS, refused];
+    assert_eq!(outcomes(&responses), want);
 }
 
 #[test]
@@ -135,7 +142,7 @@ fn unrelated_requests_share_nothing_but_the_frame() {
     let responses = peer.call_all(requests);
     let missing = NtStatus::OBJECT_NAME_NOT_FOUND;
     let ok = NtStatus::SUCCESS;
-    assert_eq!(statuses(&responses), [missing, ok, ok, ok]);
+    assert_eq!(outcomes(&responses), [missing, ok, ok, ok]);
 }
 
 #[test]
@@ -149,7 +156,7 @@ fn a_chain_may_be_related_twice() {
         read(&peer, RELATED).related(),
     ];
     let responses = peer.call_all(requests);
-    assert_eq!(statuses(&responses), [NtStatus::SUCCESS; 4]);
+    assert_eq!(outcomes(&responses), [NtStatus::SUCCESS; 4]);
 }
 
 #[test]
@@ -160,8 +167,8 @@ fn the_first_cannot_be_related() {
     // Signed with the session's key, which ids of all ones do not name.
     let requests = requests.map(Request::unsigned);
     let responses = peer.call_all(requests);
-    assert_eq!(responses[0].status(), NtStatus::INVALID_PARAMETER);
-    assert!(responses[1].status().is_error());
+    assert_eq!(responses[0].outcome(), Reason::FirstIsRelated);
+    assert_eq!(responses[1].outcome(), Reason::NoRelatedIds);
     assert!(peer.is_open());
     assert_eq!(world.store().open_count(), 0);
 }
@@ -179,7 +186,7 @@ fn session_and_tree_are_made_and_used_in_one_frame() {
         read(&peer, RELATED).related(),
     ];
     let responses = peer.call_all(requests);
-    assert_eq!(statuses(&responses), [NtStatus::SUCCESS; 3]);
+    assert_eq!(outcomes(&responses), [NtStatus::SUCCESS; 3]);
     let tree_id = responses[0].header.tree_id;
     assert!(tree_id != 0 && responses.iter().all(|it| it.header.tree_id == tree_id));
 }
@@ -197,7 +204,7 @@ fn requests_are_served_in_order_however_long_one_takes() {
         world.release(0);
     }
     let responses = peer.receive();
-    assert_eq!(statuses(&responses), [NtStatus::SUCCESS; 2]);
+    assert_eq!(outcomes(&responses), [NtStatus::SUCCESS; 2]);
     // Another frame does not wait for this one.
 }
 
@@ -210,7 +217,7 @@ fn a_frame_overtakes_another_that_waits() {
     peer.send(request);
     peer.echo().ok();
     world.release_all();
-    assert_eq!(statuses(&peer.receive()), [NtStatus::SUCCESS]);
+    assert_eq!(outcomes(&peer.receive()), [NtStatus::SUCCESS]);
 }
 
 #[test]
@@ -298,7 +305,8 @@ fn a_body_that_is_too_short_spoils_only_its_own_request() {
     let echo = peer.request(Command::ECHO, &EchoRequest);
     let short = echo.clone().body(|body| body.truncate(3));
     let responses = peer.call_all([echo, short]);
-    assert_eq!(statuses(&responses), [NtStatus::SUCCESS, NtStatus::INVALID_PARAMETER]);
+    let malformed = Outcome::Refused(Reason::Malformed);
+    assert_eq!(outcomes(&responses), [Outcome::SUCCESS, malformed]);
 }
 
 #[test]
@@ -324,7 +332,8 @@ fn a_create_that_another_frame_made_impossible_fails_with_all_that_follows() {
     peer.tree_disconnect().ok();
     world.release_all();
     let responses = peer.receive();
-    assert_eq!(statuses(&responses), [NtStatus::NETWORK_NAME_DELETED; 2]);
+    assert_eq!(outcomes(&responses), [Reason::NoSuchTreeConnect, Reason::Previous]);
+    assert_eq!(responses[1].status(), NtStatus::NETWORK_NAME_DELETED);
     assert_eq!(world.store().open_count(), 0);
     CreateResponse::decode(&responses[0].message).expect_err("an error has no such body");
 }
@@ -337,8 +346,8 @@ fn the_requests_of_one_frame_cost_at_most_512_credits() {
     peer.credit_request = 1_000;
     peer.echo();
     let requests: Vec<_> = (0..600).map(|_| peer.request(Command::ECHO, &EchoRequest)).collect();
-    let statuses = statuses(&peer.call_all(requests));
+    let statuses = outcomes(&peer.call_all(requests));
     assert_eq!(statuses[..512], [NtStatus::SUCCESS; 512]);
-    assert_eq!(statuses[512..], [NtStatus::INSUFF_SERVER_RESOURCES; 88]);
+    assert_eq!(statuses[512..], [Reason::CompoundTooLarge; 88]);
     assert!(peer.is_open());
 }

@@ -4,7 +4,8 @@ use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use proto::Effect;
 use testkit::store::OpKind;
-use testkit::{Create, Peer, World};
+use testkit::{Create, Outcome, Peer, World};
+use trace::Reason;
 use wire::close::{CloseFlags, CloseRequest, CloseResponse};
 use wire::create::{
     CreateAction, CreateDisposition, CreateOptions, CreateResponse, ImpersonationLevel, ShareAccess,
@@ -63,13 +64,14 @@ fn each_disposition_does_what_it_says_to_existing_and_missing_files() {
 }
 
 #[track_caller]
-fn check(create: &Create, want: NtStatus) {
+fn check(create: &Create, want: impl Into<Outcome>) {
+    let want = want.into();
     let world = World::new();
     world.add_file("data", "file", b"data");
     world.add_directory("data", "dir");
     let mut peer = ready(&world);
-    assert_eq!(peer.try_create(create).status(), want, "{create:?}");
-    if want.is_error() {
+    assert_eq!(peer.try_create(create).outcome(), want, "{create:?}");
+    if !want.is_success() {
         assert_eq!(world.store().open_count(), 0);
     }
 }
@@ -84,9 +86,9 @@ fn the_kind_that_is_asked_for_must_be_the_kind_that_is_there() {
     check(&Create::open("dir").options(directory), NtStatus::SUCCESS);
     check(&Create::open("dir"), NtStatus::SUCCESS);
     check(&Create::open("").options(directory), NtStatus::SUCCESS);
-    check(&Create::open("dir").options(directory | file), NtStatus::INVALID_PARAMETER);
-    check(&Create::open("file:s:$DATA").options(directory), NtStatus::NOT_A_DIRECTORY);
-    check(&Create::open("dir::$DATA").options(directory), NtStatus::NOT_A_DIRECTORY);
+    check(&Create::open("dir").options(directory | file), Reason::CreateOptionsContradict);
+    check(&Create::open("file:s:$DATA").options(directory), Reason::StreamIsDirectory);
+    check(&Create::open("dir::$DATA").options(directory), Reason::StreamIsDirectory);
     check(&Create::open("dir::$DATA"), NtStatus::FILE_IS_A_DIRECTORY);
     check(&Create::open("file::$data"), NtStatus::SUCCESS);
 }
@@ -94,33 +96,33 @@ fn the_kind_that_is_asked_for_must_be_the_kind_that_is_there() {
 #[test]
 fn fields_that_make_no_sense_are_refused() {
     let open = || Create::open("file");
-    check(&open().access(AccessMask::empty()), NtStatus::ACCESS_DENIED);
-    check(&open().access(AccessMask::from_bits_retain(0x0000_0200)), NtStatus::ACCESS_DENIED);
+    check(&open().access(AccessMask::empty()), Reason::DesiredAccessInvalid);
+    check(&open().access(AccessMask::from_bits_retain(0x0000_0200)), Reason::DesiredAccessInvalid);
     let system = AccessMask::ACCESS_SYSTEM_SECURITY;
     check(&open().access(system), NtStatus::PRIVILEGE_NOT_HELD);
-    check(&open().share(ShareAccess::from_bits_retain(8)), NtStatus::INVALID_PARAMETER);
+    check(&open().share(ShareAccess::from_bits_retain(8)), Reason::ShareAccessInvalid);
     let bad = FileAttributes::from_bits_retain(0x8000_0000);
-    check(&open().attributes(bad), NtStatus::INVALID_PARAMETER);
+    check(&open().attributes(bad), Reason::AttributesInvalid);
     let bad = CreateOptions::from_bits_retain(0x0100_0000);
-    check(&open().options(bad), NtStatus::INVALID_PARAMETER);
-    check(&open().options(CreateOptions::OPEN_BY_FILE_ID), NtStatus::NOT_SUPPORTED);
+    check(&open().options(bad), Reason::CreateOptionsReserved);
+    check(&open().options(CreateOptions::OPEN_BY_FILE_ID), Reason::CreateOptionsUnsupported);
     let mut create = open();
     create.impersonation_level = ImpersonationLevel(4);
-    check(&create, NtStatus::BAD_IMPERSONATION_LEVEL);
+    check(&create, Reason::ImpersonationLevelUnknown);
     let supersede = Create::with_disposition("dir", CreateDisposition::SUPERSEDE);
-    check(&supersede.options(CreateOptions::DIRECTORY_FILE), NtStatus::INVALID_PARAMETER);
+    check(&supersede.options(CreateOptions::DIRECTORY_FILE), Reason::OverwriteOfDirectory);
 }
 
 #[test]
 fn names_that_lead_nowhere_or_out_are_refused() {
     check(&Create::open("none\\file"), NtStatus::OBJECT_PATH_NOT_FOUND);
     check(&Create::open("file\\below"), NtStatus::OBJECT_PATH_NOT_FOUND);
-    check(&Create::open("..\\file"), NtStatus::OBJECT_PATH_SYNTAX_BAD);
-    check(&Create::open("dir\\..\\..\\file"), NtStatus::OBJECT_PATH_SYNTAX_BAD);
-    check(&Create::open("\\file"), NtStatus::INVALID_PARAMETER);
-    check(&Create::open("a*b"), NtStatus::OBJECT_NAME_INVALID);
-    check(&Create::open("dir//file"), NtStatus::OBJECT_NAME_INVALID);
-    check(&Create::open(&"x".repeat(256)), NtStatus::OBJECT_NAME_INVALID);
+    check(&Create::open("..\\file"), Reason::NameLeavesShare);
+    check(&Create::open("dir\\..\\..\\file"), Reason::NameLeavesShare);
+    check(&Create::open("\\file"), Reason::NameBeginsWithSeparator);
+    check(&Create::open("a*b"), Reason::NameComponentInvalid);
+    check(&Create::open("dir//file"), Reason::NameComponentInvalid);
+    check(&Create::open(&"x".repeat(256)), Reason::NameTooLong);
     check(&Create::open_if(&"x".repeat(255)), NtStatus::SUCCESS);
 }
 
@@ -136,7 +138,7 @@ fn maximum_allowed_is_what_the_share_and_the_file_leave() {
     peer.tree("readonly");
     let file = peer.create(&maximum).file_id;
     assert_eq!(peer.read(file, 0, 1), b"d");
-    assert_eq!(peer.write(file, 0, b"x").status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(peer.write(file, 0, b"x").outcome(), Reason::AccessNotGranted);
 }
 
 fn shares(bits: u32) -> ShareAccess {
@@ -186,7 +188,7 @@ fn a_sharing_violation_leaves_the_file_and_no_open() {
     // Overwriting counts as writing, whatever access was desired.
     let overwrite = Create::with_disposition("file", CreateDisposition::OVERWRITE);
     let overwrite = overwrite.access(AccessMask::READ_DATA);
-    assert_eq!(peer.try_create(&overwrite).status(), NtStatus::SHARING_VIOLATION);
+    assert_eq!(peer.try_create(&overwrite).outcome(), Reason::SharingViolation);
     assert_eq!(world.contents("data", "file").as_deref(), Some(&b"data"[..]));
     assert_eq!(world.store().open_count(), 1);
     peer.close(first).ok();
@@ -201,20 +203,21 @@ fn streams_are_shared_each_on_its_own() {
     peer.create(&Create::open_if("file").share(ShareAccess::empty()));
     let stream = Create::open_if("file:s").share(ShareAccess::empty());
     peer.create(&stream);
-    assert_eq!(peer.try_create(&stream).status(), NtStatus::SHARING_VIOLATION);
+    assert_eq!(peer.try_create(&stream).outcome(), Reason::SharingViolation);
 }
 
 #[track_caller]
-fn check_overwrite(has: FileAttributes, says: FileAttributes, want: NtStatus) {
+fn check_overwrite(has: FileAttributes, says: FileAttributes, want: impl Into<Outcome>) {
+    let want = want.into();
     for disposition in [CreateDisposition::OVERWRITE_IF, CreateDisposition::SUPERSEDE] {
         let world = World::new();
         world.add_file("data", "file", b"data");
         world.set_attributes("data", "file", has);
         let mut peer = ready(&world);
         let create = Create::with_disposition("file", disposition).attributes(says);
-        assert_eq!(peer.try_create(&create).status(), want, "{has:?} {says:?}");
+        assert_eq!(peer.try_create(&create).outcome(), want, "{has:?} {says:?}");
         let kept = world.contents("data", "file").is_some_and(|data| data == b"data");
-        assert_eq!(kept, want.is_error());
+        assert_eq!(kept, !want.is_success());
     }
 }
 
@@ -261,7 +264,7 @@ fn the_read_only_attribute_of_a_new_file_does_not_bind_the_open_that_makes_it() 
     let create = Create::new("file").attributes(FileAttributes::READONLY);
     let file = peer.create(&create).file_id;
     peer.write(file, 0, b"first and last").ok();
-    assert_eq!(peer.try_create(&Create::open("file")).status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(peer.try_create(&Create::open("file")).outcome(), NtStatus::ACCESS_DENIED);
 }
 
 #[test]
@@ -272,7 +275,7 @@ fn a_file_goes_with_the_last_open_once_one_wanted_that() {
     let other = peers[1].create(&Create::open("file")).file_id;
     peers[0].close(marked).ok();
     assert!(world.exists("data", "file"));
-    assert_eq!(peers[0].try_create(&Create::open("file")).status(), NtStatus::DELETE_PENDING);
+    assert_eq!(peers[0].try_create(&Create::open("file")).outcome(), Reason::DeletePending);
     peers[1].write(other, 0, b"last words").ok();
     peers[1].close(other).ok();
     assert!(!world.exists("data", "file"));
@@ -282,7 +285,7 @@ fn a_file_goes_with_the_last_open_once_one_wanted_that() {
 #[test]
 fn delete_on_close_needs_the_right_and_a_file_that_may_go() {
     let marked = Create::open("file").delete_on_close();
-    check(&marked.clone().access(AccessMask::READ_DATA), NtStatus::INVALID_PARAMETER);
+    check(&marked.clone().access(AccessMask::READ_DATA), Reason::DeleteOnCloseWithoutDelete);
     check(&marked.clone().access(AccessMask::DELETE), NtStatus::SUCCESS);
     check(&marked.access(AccessMask::MAXIMUM_ALLOWED), NtStatus::SUCCESS);
     check(&Create::open("").delete_on_close(), NtStatus::CANNOT_DELETE);
@@ -290,7 +293,7 @@ fn delete_on_close_needs_the_right_and_a_file_that_may_go() {
     world.add_file("data", "file", b"data");
     world.set_attributes("data", "file", FileAttributes::READONLY);
     let marked = Create::open("file").access(AccessMask::DELETE).delete_on_close();
-    assert_eq!(ready(&world).try_create(&marked).status(), NtStatus::CANNOT_DELETE);
+    assert_eq!(ready(&world).try_create(&marked).outcome(), NtStatus::CANNOT_DELETE);
 }
 
 #[test]
@@ -316,7 +319,7 @@ fn a_failed_overwrite_deletes_nothing() {
     let mut peer = ready(&world);
     world.store().fail_nth_of(OpKind::Overwrite, 0, NtStatus::DISK_FULL);
     let create = Create::with_disposition("file", CreateDisposition::OVERWRITE).delete_on_close();
-    assert_eq!(peer.try_create(&create).status(), NtStatus::DISK_FULL);
+    assert_eq!(peer.try_create(&create).outcome(), NtStatus::DISK_FULL);
     assert_eq!(world.store().open_count(), 0);
     assert!(world.exists("data", "file"));
     assert_eq!(world.open_count(), 0);
@@ -329,7 +332,7 @@ fn what_the_store_refuses_is_refused_with_its_status() {
         let world = World::new();
         let mut peer = ready(&world);
         world.store().fail_nth_of(OpKind::Open, 0, status);
-        assert_eq!(peer.try_create(&Create::new("file")).status(), status);
+        assert_eq!(peer.try_create(&Create::new("file")).outcome(), status);
         assert_eq!(world.open_count(), 0);
     }
 }
@@ -417,7 +420,7 @@ fn contexts_that_are_asked_for_are_answered() {
 #[test]
 fn contexts_of_what_was_never_granted_find_nothing() {
     let reconnect = DurableHandleReconnect { file_id: FileId { persistent: 1, volatile: 0 } };
-    check(&Create::open("file").context(&reconnect), NtStatus::OBJECT_NAME_NOT_FOUND);
+    check(&Create::open("file").context(&reconnect), Reason::NoSuchDurableOpen);
     let snapshot = TimewarpToken { timestamp: FileTime(1) };
     check(&Create::open("file").context(&snapshot), NtStatus::OBJECT_NAME_NOT_FOUND);
 }
@@ -432,7 +435,7 @@ fn vetoed_names_do_not_exist() {
     peer.tree("veto");
     for name in ["a.tmp", "A.TMP", "new.tmp", "dir.tmp\\file"] {
         let refused = peer.try_create(&Create::open_if(name));
-        assert_eq!(refused.status(), NtStatus::OBJECT_NAME_NOT_FOUND, "{name}");
+        assert_eq!(refused.outcome(), Reason::NameVetoed, "{name}");
     }
     peer.create(&Create::new("a.txt"));
 }
@@ -469,8 +472,8 @@ fn a_close_that_fails_is_told_and_the_open_is_gone() {
     let mut peer = ready(&world);
     let file = peer.create(&Create::open_if("file")).file_id;
     world.store().fail_nth_of(OpKind::Close, 0, NtStatus::DISK_FULL);
-    assert_eq!(peer.close(file).status(), NtStatus::DISK_FULL);
-    assert_eq!(peer.close(file).status(), NtStatus::FILE_CLOSED);
+    assert_eq!(peer.close(file).outcome(), NtStatus::DISK_FULL);
+    assert_eq!(peer.close(file).outcome(), Reason::NoSuchOpen);
     assert_eq!(world.open_count(), 0);
 }
 
@@ -487,10 +490,10 @@ fn what_is_closed_twice_or_was_never_open_is_closed() {
         FileId::ANY,
     ];
     for file_id in wrong {
-        assert_eq!(peer.close(file_id).status(), NtStatus::FILE_CLOSED, "{file_id:?}");
+        assert_eq!(peer.close(file_id).outcome(), Reason::NoSuchOpen, "{file_id:?}");
     }
     peer.close(file).ok();
-    assert_eq!(peer.close(file).status(), NtStatus::FILE_CLOSED);
+    assert_eq!(peer.close(file).outcome(), Reason::NoSuchOpen);
 }
 
 #[test]
@@ -529,7 +532,7 @@ fn an_open_of_another_session_is_closed_to_this_one() {
     let mut peer = ready(&world);
     let file = peer.create(&Create::open_if("file")).file_id;
     let mut other = ready(&world);
-    assert_eq!(other.close(file).status(), NtStatus::FILE_CLOSED);
+    assert_eq!(other.close(file).outcome(), Reason::NoSuchOpen);
     peer.close(file).ok();
 }
 

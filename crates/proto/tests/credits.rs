@@ -2,7 +2,8 @@
 //! that the window is never wider than the server allows and never shut for good.
 
 use dtyp::NtStatus;
-use testkit::{Create, Peer, World};
+use testkit::{Create, Outcome, Peer, World};
+use trace::Reason;
 use wire::echo::EchoRequest;
 use wire::read::ReadRequest;
 use wire::{Command, Dialect};
@@ -61,7 +62,7 @@ fn a_refused_request_gives_its_credits_all_the_same() {
     for _ in 0..20 {
         peer.tree_id += 1;
         let refused = peer.try_create(&Create::open("file"));
-        assert_eq!(refused.status(), NtStatus::NETWORK_NAME_DELETED);
+        assert_eq!(refused.outcome(), Reason::NoSuchTreeConnect);
         assert_eq!(peer.credits(), before);
     }
 }
@@ -107,26 +108,27 @@ fn a_client_that_skips_an_id_stops_its_own_progress() {
 }
 
 #[track_caller]
-fn check_read(dialect: Dialect, length: u32, charge: u16, want: NtStatus) {
+fn check_read(dialect: Dialect, length: u32, charge: u16, want: impl Into<Outcome>) {
+    let want = want.into();
     let world = world(8_192);
     let mut peer = Peer::ready(&world, dialect);
     let file = peer.create(&Create::open_if("file")).file_id;
     peer.write(file, 0, b"data").ok();
     let body = ReadRequest { file_id: file, length, ..ReadRequest::default() };
     let request = peer.request(Command::READ, &body).charge(charge);
-    assert_eq!(peer.call(request).status(), want, "{length} bytes for {charge}");
+    assert_eq!(peer.call(request).outcome(), want, "{length} bytes for {charge}");
 }
 
 #[test]
 fn one_credit_pays_for_64_kib() {
     check_read(Dialect::SMB_3_1_1, 65_536, 1, NtStatus::SUCCESS);
-    check_read(Dialect::SMB_3_1_1, 65_537, 1, NtStatus::INVALID_PARAMETER);
+    check_read(Dialect::SMB_3_1_1, 65_537, 1, Reason::CreditChargeTooSmall);
     check_read(Dialect::SMB_2_1, 65_537, 2, NtStatus::SUCCESS);
-    check_read(Dialect::SMB_2_1, 0x10_0000, 15, NtStatus::INVALID_PARAMETER);
+    check_read(Dialect::SMB_2_1, 0x10_0000, 15, Reason::CreditChargeTooSmall);
     check_read(Dialect::SMB_2_1, 0x10_0000, 16, NtStatus::SUCCESS);
     // A charge of zero counts as one.
     check_read(Dialect::SMB_3_0, 65_536, 0, NtStatus::SUCCESS);
-    check_read(Dialect::SMB_3_0, 65_537, 0, NtStatus::INVALID_PARAMETER);
+    check_read(Dialect::SMB_3_0, 65_537, 0, Reason::CreditChargeTooSmall);
 }
 
 #[test]
@@ -147,7 +149,7 @@ fn a_write_pays_for_its_data() {
     let file = peer.create(&Create::open_if("file")).file_id;
     let data = vec![1; 65_537];
     let request = peer.write_request(file, 0, &data).charge(1);
-    assert_eq!(peer.call(request).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(peer.call(request).outcome(), Reason::CreditChargeTooSmall);
     let request = peer.write_request(file, 0, &data).charge(2);
     peer.call(request).ok();
 }

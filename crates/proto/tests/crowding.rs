@@ -1,8 +1,9 @@
 //! Limits on one client's part of a file's record.
 
-use dtyp::{AccessMask, Guid, NtStatus};
+use dtyp::{AccessMask, Guid};
 use testkit::peer::Offer;
 use testkit::{Create, Login, Peer, World};
+use trace::Reason;
 use wire::Dialect;
 use wire::create::CreateOptions;
 
@@ -21,10 +22,10 @@ fn root() -> Create {
 /// Opens the root of the share until that is refused.
 fn fill(peer: &mut Peer) -> usize {
     for count in 0.. {
-        match peer.try_create(&root()).status() {
-            NtStatus::SUCCESS => {}
-            status => {
-                assert_eq!(status, NtStatus::TOO_MANY_OPENED_FILES);
+        match peer.try_create(&root()).reason {
+            Reason::NotRefused => {}
+            reason => {
+                assert_eq!(reason, Reason::TooManyOpens);
                 return count;
             }
         }

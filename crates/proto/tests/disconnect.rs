@@ -3,7 +3,8 @@
 use dtyp::NtStatus;
 use proto::{Disconnect, Effect};
 use testkit::entropy::Random;
-use testkit::{Create, Peer, World};
+use testkit::{Create, Outcome, Peer, Response, World};
+use trace::Reason;
 use wire::echo::EchoRequest;
 use wire::lock::LockFlags;
 use wire::{Command, Dialect, FileId};
@@ -16,7 +17,7 @@ fn watch(peer: &mut Peer) {
     let directory = peer.create(&Create::directory("dir")).file_id;
     let request = peer.watch_request(directory);
     peer.send(request);
-    assert!(peer.receive().iter().any(testkit::Response::is_interim));
+    assert!(peer.receive().iter().any(Response::is_interim));
 }
 
 fn lock(peer: &mut Peer, file_id: FileId) {
@@ -62,11 +63,12 @@ fn a_request_that_is_padded_does_not_wait_without_an_end() {
     let world = World::new();
     let mut peer = ready(&world);
     let directory = peer.create(&Create::directory("dir")).file_id;
-    for (len, status) in [(1 << 20, NtStatus::INSUFFICIENT_RESOURCES), (1_000, NtStatus::PENDING)] {
+    let (refused, waits) = (Outcome::Refused(Reason::TooLongToWait), NtStatus::PENDING.into());
+    for (len, want) in [(1 << 20, refused), (1_000, waits)] {
         let request = peer.watch_request(directory);
         peer.send(request.body(|body| body.resize(len, 0)));
-        let statuses: Vec<NtStatus> = peer.receive().iter().map(|it| it.status()).collect();
-        assert_eq!(statuses, [status], "{len} bytes");
+        let outcomes: Vec<_> = peer.receive().iter().map(Response::outcome).collect();
+        assert_eq!(outcomes, [want], "{len} bytes");
     }
     peer.disconnect();
     world.assert_nothing_left();
@@ -98,7 +100,7 @@ fn a_lock_that_goes_with_its_connection_lets_others_in() {
     let mut waiter = ready(&world);
     let file = waiter.create(&Create::open("file")).file_id;
     lock(&mut waiter, file);
-    assert!(waiter.receive().iter().all(testkit::Response::is_interim));
+    assert!(waiter.receive().iter().all(Response::is_interim));
     holder.disconnect();
     let granted = waiter.receive();
     assert_eq!(granted.len(), 1);
@@ -151,8 +153,8 @@ fn what_was_excluded_is_possible_again() {
     let exclusive = Create::open_if("file").share(wire::create::ShareAccess::empty());
     first.create(&exclusive);
     let mut second = ready(&world);
-    let violation = NtStatus::SHARING_VIOLATION;
-    assert_eq!(second.try_create(&exclusive).status(), violation);
+    let violation = Reason::SharingViolation;
+    assert_eq!(second.try_create(&exclusive).outcome(), violation);
     first.disconnect();
     second.create(&exclusive);
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use dtyp::{AccessMask, FileInformationClass, Guid, NtStatus};
 use testkit::accounts::BOB;
 use testkit::peer::Offer;
-use testkit::{Create, Login, Peer, Response, World};
+use testkit::{Create, Login, Outcome, Peer, Response, World};
+use trace::Reason;
 use wire::create::{CreateAction, CreateResponse, ShareAccess};
 use wire::create_context::{
     AppInstanceId, DurableFlags, DurableHandleReconnect, DurableHandleReconnectV2,
@@ -103,14 +104,14 @@ fn file_id(response: &Response) -> FileId {
     response.body::<CreateResponse<'_>>().file_id
 }
 
-fn lock(peer: &mut Peer, file_id: FileId) -> NtStatus {
+fn lock(peer: &mut Peer, file_id: FileId) -> Outcome {
     lock_in_sequence(peer, file_id, 0)
 }
 
-fn lock_in_sequence(peer: &mut Peer, file_id: FileId, lock_sequence: u32) -> NtStatus {
+fn lock_in_sequence(peer: &mut Peer, file_id: FileId, lock_sequence: u32) -> Outcome {
     let flags = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
     let request = peer.lock_request(file_id, flags, lock_sequence);
-    peer.call(request).status()
+    peer.call(request).outcome()
 }
 
 /// Reconnects an open that `request` made, after a write to it and a loss of its connection.
@@ -161,7 +162,7 @@ fn a_durable_open_does_not_outlive_the_server() {
     world.restart_server();
     let mut peer = client(&world, 1);
     let response = peer.try_create(&reconnect_v2(file_id, GUID));
-    assert_eq!(response.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(response.outcome(), Reason::NoSuchDurableOpen);
 }
 
 #[test]
@@ -191,22 +192,27 @@ fn an_open_that_is_not_durable_goes_with_its_connection() {
     peer.disconnect();
     assert_eq!(world.open_count(), 0);
     let again = client(&world, 1).try_create(&reconnect_v1(file_id));
-    assert_eq!(again.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(again.outcome(), Reason::NoSuchDurableOpen);
 }
 
 #[track_caller]
-fn check_reconnect(request: &Create, again: impl FnOnce(FileId) -> Create, want: NtStatus) {
+fn check_reconnect(
+    request: &Create,
+    again: impl FnOnce(FileId) -> Create,
+    want: impl Into<Outcome>,
+) {
+    let want = want.into();
     let world = World::new();
     let mut first = client(&world, 1);
     let file_id = first.create(request).file_id;
     first.disconnect();
     let mut second = client(&world, 1);
-    assert_eq!(second.try_create(&again(file_id)).status(), want);
+    assert_eq!(second.try_create(&again(file_id)).outcome(), want);
 }
 
 #[test]
 fn an_open_is_found_by_its_persistent_id_and_its_create_guid() {
-    let not_found = NtStatus::OBJECT_NAME_NOT_FOUND;
+    let not_found = Reason::NoSuchDurableOpen;
     let other = |id: FileId| FileId { persistent: id.persistent + 1, ..id };
     check_reconnect(&durable_v1(), |id| reconnect_v1(other(id)), not_found);
     check_reconnect(&durable_v2(), |id| reconnect_v2(other(id), GUID), not_found);
@@ -220,11 +226,17 @@ fn an_open_is_found_by_its_persistent_id_and_its_create_guid() {
 fn an_open_with_a_lease_is_taken_up_with_that_lease_only() {
     let leased =
         |create: Create, key| create.oplock(OplockLevel::LEASE).context(&lease(key, rwh()));
-    let not_found = NtStatus::OBJECT_NAME_NOT_FOUND;
+    let not_found = Reason::NoSuchDurableOpen;
     let request = leased(durable_v2(), 1);
     check_reconnect(&request, |id| leased(reconnect_v2(id, GUID), 1), NtStatus::SUCCESS);
     check_reconnect(&request, |id| leased(reconnect_v2(id, GUID), 2), not_found);
     check_reconnect(&request, |id| reconnect_v2(id, GUID), not_found);
+    let flags = DurableFlags::empty();
+    let elsewhere = |file_id| {
+        let context = DurableHandleReconnectV2 { file_id, create_guid: GUID, flags };
+        leased(Create::open("other").context(&context), 1)
+    };
+    check_reconnect(&request, elsewhere, Reason::DurableOpenOfAnotherName);
     check_reconnect(&durable_v2(), |id| leased(reconnect_v2(id, GUID), 1), not_found);
 }
 
@@ -239,7 +251,7 @@ fn nobody_takes_up_what_another_user_has_opened() {
     second.login(BOB.0, BOB.1);
     second.tree("data");
     let response = second.try_create(&reconnect_v1(file_id));
-    assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(response.outcome(), Reason::DurableOpenOfAnotherUser);
     client(&world, 1).create(&reconnect_v1(file_id));
 }
 
@@ -256,7 +268,7 @@ fn an_open_is_given_up_when_its_time_is_over() {
     world.scavenge();
     assert_eq!(world.open_count(), 0);
     let response = client(&world, 1).try_create(&reconnect_v2(file_id, GUID));
-    assert_eq!(response.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(response.outcome(), Reason::NoSuchDurableOpen);
 }
 
 /// [MS-FSA] 2.1.5.5: the end of the open deletes the file.
@@ -272,7 +284,7 @@ fn a_file_that_goes_with_an_open_goes_when_the_open_is_given_up() {
     world.scavenge();
     assert!(!world.exists("data", "file"));
     let response = client(&world, 1).try_create(&reconnect_v2(file_id, GUID));
-    assert_eq!(response.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(response.outcome(), Reason::NoSuchDurableOpen);
     assert_eq!(world.files(), [], "nothing is left of it");
 }
 
@@ -323,7 +335,7 @@ fn an_open_whose_client_is_away_gives_way_to_another_at_once() {
     first.disconnect();
     client(&world, 2).create(&Create::open("file"));
     let response = client(&world, 1).try_create(&reconnect_v2(file_id, GUID));
-    assert_eq!(response.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(response.outcome(), Reason::NoSuchDurableOpen);
 }
 
 #[test]
@@ -335,7 +347,7 @@ fn locks_are_kept_while_the_client_is_away() {
     first.disconnect();
     let mut second = client(&world, 1);
     let file_id = second.create(&reconnect_v2(file_id, GUID)).file_id;
-    assert_eq!(lock(&mut second, file_id), NtStatus::LOCK_NOT_GRANTED, "it is held already");
+    assert_eq!(lock(&mut second, file_id), Reason::LockNotGranted, "it is held already");
     second.write(file_id, 0, b"by its holder").ok();
 }
 
@@ -357,7 +369,7 @@ fn a_lock_that_is_repeated_when_the_client_is_back_is_done_once() {
         let again = lock_in_sequence(&mut second, file_id, 0x73);
         assert_eq!(again, NtStatus::SUCCESS, "it is a repetition");
         let another = lock_in_sequence(&mut second, file_id, 0x74);
-        assert_eq!(another, NtStatus::LOCK_NOT_GRANTED, "it is held already");
+        assert_eq!(another, Reason::LockNotGranted, "it is held already");
     }
 }
 
@@ -369,7 +381,7 @@ fn a_lock_before_one_that_failed_is_no_repetition_when_the_client_is_back() {
         let mut first = client(&world, 1);
         let file_id = first.create(&durable_v2()).file_id;
         assert_eq!(lock_in_sequence(&mut first, file_id, 0x73), NtStatus::SUCCESS);
-        assert_eq!(lock_in_sequence(&mut first, file_id, 0x74), NtStatus::LOCK_NOT_GRANTED);
+        assert_eq!(lock_in_sequence(&mut first, file_id, 0x74), Reason::LockNotGranted);
         match is_killed {
             false => first.disconnect(),
             true => world.kill_worker(),
@@ -377,7 +389,7 @@ fn a_lock_before_one_that_failed_is_no_repetition_when_the_client_is_back() {
         let mut second = client(&world, 1);
         let file_id = second.create(&reconnect_v2(file_id, GUID)).file_id;
         let older = lock_in_sequence(&mut second, file_id, 0x73);
-        assert_eq!(older, NtStatus::LOCK_NOT_GRANTED, "its number is not known any more");
+        assert_eq!(older, Reason::LockNotGranted, "its number is not known any more");
     }
 }
 
@@ -392,7 +404,7 @@ fn an_application_takes_over_from_its_instance_on_another_client() {
     let again = batch().context(&v2(DurableFlags::empty(), Guid([7; 16])));
     let mut second = client(&world, 2);
     second.create(&again.clone().context(&instance));
-    assert_eq!(first.close(file_id).status(), NtStatus::FILE_CLOSED);
+    assert_eq!(first.close(file_id).outcome(), Reason::NoSuchOpen);
     assert!(!first.receive().iter().any(|it| it.header.command == Command::OPLOCK_BREAK));
     // Another application waits for the acknowledgment of the break.
     let mut third = client(&world, 3);
@@ -423,7 +435,7 @@ fn an_application_instance_id_closes_nothing_elsewhere_and_nothing_unreadable() 
 
     world.change_share("data", |share| share.access_max |= AccessMask::READ_DATA);
     client(&world, 2).create(&shared());
-    assert_eq!(first.close(file_id).status(), NtStatus::FILE_CLOSED);
+    assert_eq!(first.close(file_id).outcome(), Reason::NoSuchOpen);
 }
 
 /// A CREATE reads the record of its own file, however many others are open.
@@ -444,7 +456,7 @@ fn the_contexts_of_two_versions_do_not_go_together() {
     let world = World::new();
     let mut peer = client(&world, 1);
     let both = durable_v1().context(&v2(DurableFlags::empty(), GUID));
-    assert_eq!(peer.try_create(&both).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(peer.try_create(&both).outcome(), Reason::DurableContextsExclude);
     let both = durable_v2().context(&DurableHandleReconnect { file_id: FileId::ANY });
-    assert_eq!(peer.try_create(&both).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(peer.try_create(&both).outcome(), Reason::DurableContextsExclude);
 }

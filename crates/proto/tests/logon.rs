@@ -7,6 +7,7 @@ use dtyp::NtStatus;
 use proto::{Disconnect, Logon, Notice};
 use testkit::accounts::ALICE;
 use testkit::{Create, Login, Peer, World};
+use trace::Reason;
 use wire::Dialect;
 use wire::session_setup::SessionSetupResponse;
 
@@ -32,7 +33,7 @@ fn guest(world: &World) -> Peer {
 
 fn fail_to_log_on(peer: &mut Peer) {
     peer.session_id = 0;
-    peer.authenticate(&Login::user(ALICE.0, "wrong")).expect(NtStatus::LOGON_FAILURE);
+    peer.authenticate(&Login::user(ALICE.0, "wrong")).expect(Reason::Authentication);
 }
 
 /// Lets time pass until the server has ended the connection. Returns the number of milliseconds, in

@@ -12,6 +12,7 @@ use proto::settings::MapToGuest;
 use proto::{Effect, Notice, Reject};
 use testkit::accounts::{ALICE, BOB};
 use testkit::{Login, Peer, Request, World};
+use trace::Reason;
 use wire::Dialect;
 use wire::session_setup::SessionSetupResponse;
 
@@ -98,8 +99,8 @@ fn every_refused_logon_is_told_with_its_address_user_and_reason() {
     let world = World::new();
     let mut peer = negotiated(&world);
     let mallory = "mal\nlory\"";
-    peer.authenticate(&wrong(mallory)).expect(NtStatus::LOGON_FAILURE);
-    peer.authenticate(&wrong(ALICE.0)).expect(NtStatus::LOGON_FAILURE);
+    peer.authenticate(&wrong(mallory)).expect(Reason::Authentication);
+    peer.authenticate(&wrong(ALICE.0)).expect(Reason::Authentication);
     let told = refusals(&world);
     let reasons: Vec<_> = told.iter().map(|it| (it.user.as_str(), it.reject)).collect();
     assert_eq!(
@@ -134,7 +135,7 @@ fn failed_logons_make_the_next_from_their_address_wait_over_whichever_connection
     for number in 0..12 {
         let mut peer = negotiated(&world);
         let response = peer.authenticate(&wrong(&format!("user {number}")));
-        assert_eq!(response.status(), NtStatus::LOGON_FAILURE);
+        assert_eq!(response.outcome(), Reason::Authentication);
     }
     assert_eq!(*seen.borrow(), seconds(1..=4));
     connected_from(&world, Ipv4Addr::new(192, 0, 2, 2)).authenticate(&alice()).ok();
@@ -200,7 +201,7 @@ fn what_others_do_in_a_users_name_delays_the_user_by_two_seconds_at_most() {
     let world = counting();
     for number in 0..100 {
         let mut peer = connected_from(&world, Ipv4Addr::new(198, 51, 100, number));
-        peer.authenticate(&wrong(ALICE.0)).expect(NtStatus::LOGON_FAILURE);
+        peer.authenticate(&wrong(ALICE.0)).expect(Reason::Authentication);
     }
     let seen = waits(&world);
     negotiated(&world).authenticate(&alice()).ok();
@@ -218,7 +219,7 @@ fn who_has_logged_on_from_an_address_does_not_wait_for_others_there() {
         negotiated(&world).authenticate(&wrong(BOB.0));
     }
     let bob = negotiated(&world).authenticate(&Login::user(BOB.0, BOB.1));
-    assert_eq!(bob.status(), NtStatus::ACCOUNT_LOCKED_OUT);
+    assert_eq!(bob.outcome(), Reason::TooManyFailedLogons);
     let seen = waits(&world);
     negotiated(&world).authenticate(&alice()).ok();
     assert_eq!(seen.borrow().len(), 0);
@@ -229,12 +230,12 @@ fn an_address_with_too_many_failed_logons_is_refused_for_a_time_whoever_is_named
     let world = World::with(|settings| settings.logon_throttle.failures_max = 3);
     world.count_failed_logons();
     for _ in 0..3 {
-        negotiated(&world).authenticate(&wrong(BOB.0)).expect(NtStatus::LOGON_FAILURE);
+        negotiated(&world).authenticate(&wrong(BOB.0)).expect(Reason::Authentication);
     }
     let asked = questions(&world);
     for login in [alice(), wrong("mallory"), wrong(ALICE.0)] {
         let refused = negotiated(&world).authenticate(&login);
-        assert_eq!(refused.status(), NtStatus::ACCOUNT_LOCKED_OUT);
+        assert_eq!(refused.outcome(), Reason::TooManyFailedLogons);
     }
     assert_eq!(asked.borrow().len(), 0, "nothing is looked up");
     let reject = refusals(&world).last().expect("it is told").reject;
@@ -261,7 +262,7 @@ fn a_logon_whose_client_goes_while_it_waits_leaves_nothing_and_counts() {
     let world = counting();
     let mut peer = negotiated(&world);
     for _ in 0..8 {
-        peer.authenticate(&wrong(ALICE.0)).expect(NtStatus::LOGON_FAILURE);
+        peer.authenticate(&wrong(ALICE.0)).expect(Reason::Authentication);
     }
     world.hold(|effect| matches!(effect, Effect::Sleep(_)));
     let proof = proof(&mut peer, &wrong(ALICE.0));
@@ -295,7 +296,7 @@ fn a_user_whom_the_name_service_cannot_find_is_refused_and_becomes_no_guest() {
         world.lose_accounts();
         let asked = questions(&world);
         let response = negotiated(&world).authenticate(&alice());
-        assert_eq!(response.status(), NtStatus::NO_LOGON_SERVERS, "{map:?}");
+        assert_eq!(response.outcome(), Reason::AccountUnavailable, "{map:?}");
         assert_eq!(asked.take(), ["credential", "account"], "{map:?}");
         assert_eq!(refusals(&world)[0].reject, Reject::AccountUnavailable);
         assert_eq!(world.ledger().session_count(), 0);
@@ -308,7 +309,7 @@ fn a_client_that_means_another_server_is_refused_with_the_right_password() {
     world.set_own_names(&["cifs/server"]);
     let mut peer = negotiated(&world);
     let relayed = alice().target_name("cifs/evil.example");
-    assert_eq!(peer.authenticate(&relayed).status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(peer.authenticate(&relayed).outcome(), Reason::MeantForAnotherServer);
     assert_eq!(world.ledger().session_count(), 0);
     let told = &refusals(&world)[0];
     assert_eq!(told.reject, Reject::MeantForAnotherServer);
@@ -318,7 +319,7 @@ fn a_client_that_means_another_server_is_refused_with_the_right_password() {
     peer.authenticate(&alice().target_name("")).ok();
     // Without the password, no client learns the server's names.
     let relayed = wrong(ALICE.0).target_name("cifs/evil.example");
-    assert_eq!(peer.authenticate(&relayed).status(), NtStatus::LOGON_FAILURE);
+    assert_eq!(peer.authenticate(&relayed).outcome(), Reason::Authentication);
 }
 
 /// The key of the session proves that there is no man in the middle; the client may have used

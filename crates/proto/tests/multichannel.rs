@@ -6,7 +6,8 @@ use proto::effect::LentSession;
 use proto::{Disconnect, Effect};
 use testkit::accounts::{ALICE, BOB};
 use testkit::peer::Offer;
-use testkit::{Create, Login, Peer, World};
+use testkit::{Create, Login, Outcome, Peer, World};
+use trace::Reason;
 use wire::create::CreateResponse;
 use wire::create_context::{DurableFlags, DurableHandleRequestV2};
 use wire::header::HeaderFlags;
@@ -49,7 +50,7 @@ fn a_session_is_used_over_every_connection_that_is_bound_to_it() {
         second.write(file, 0, b"from the second").ok();
         assert_eq!(first.read(file, 0, 15), b"from the second", "{dialect:?}");
         second.close(file).ok();
-        assert_eq!(first.close(file).status(), NtStatus::FILE_CLOSED);
+        assert_eq!(first.close(file).outcome(), Reason::NoSuchOpen);
         assert_eq!(world.ledger().session_count(), 1, "binding makes no session");
     }
 }
@@ -91,8 +92,8 @@ fn logging_off_ends_the_session_on_every_channel() {
     first.create(&Create::new("file"));
     second.logoff().ok();
     world.ledger().assert_empty();
-    assert_eq!(first.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
-    assert_eq!(second.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(first.try_tree("data").outcome(), Reason::NoSuchSession);
+    assert_eq!(second.try_tree("data").outcome(), Reason::NoSuchSession);
 }
 
 #[test]
@@ -101,20 +102,21 @@ fn a_connection_that_is_not_bound_cannot_use_the_session() {
     let first = Peer::ready(&world, Dialect::SMB_3_0);
     let mut stranger = negotiated(&world, Dialect::SMB_3_0);
     stranger.claim_key(&first);
-    assert_eq!(stranger.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(stranger.try_tree("data").outcome(), Reason::NoSuchSession);
     // Nor while the connection is being bound.
     let login = alice().flags(SessionSetupFlags::BINDING);
     let (_, token) = stranger.begin(&login);
     let request = stranger.session_setup(&login, &token);
     let response = stranger.call(request);
-    assert_eq!(response.status(), NtStatus::MORE_PROCESSING_REQUIRED);
+    assert_eq!(response.outcome(), NtStatus::MORE_PROCESSING_REQUIRED);
     assert!(response.is_signed(), "with the key of the session");
-    assert_eq!(stranger.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(stranger.try_tree("data").outcome(), Reason::NoSuchSession);
 }
 
 /// Begins a session with one offer, and binds a connection with another to it.
 #[track_caller]
-fn check_binding(first: &Offer, second: &Offer, want: NtStatus) {
+fn check_binding(first: &Offer, second: &Offer, want: impl Into<Outcome>) {
+    let want = want.into();
     let world = World::new();
     let mut owner = world.connect();
     owner.negotiate_with(first).ok();
@@ -123,7 +125,7 @@ fn check_binding(first: &Offer, second: &Offer, want: NtStatus) {
     let mut peer = world.connect();
     peer.negotiate_with(second).ok();
     let response = peer.bind(&owner, &alice());
-    assert_eq!(response.status(), want);
+    assert_eq!(response.outcome(), want);
     assert!(response.is_signed(), "the client can check who refused");
     owner.create(&Create::new("the session is not harmed"));
 }
@@ -143,7 +145,7 @@ fn cipher(cipher: CipherId) -> Offer {
 #[test]
 fn the_connection_must_have_the_dialect_of_the_session() {
     let cmac = signing(SigningAlgorithmId::AES_CMAC);
-    let wrong = NtStatus::INVALID_PARAMETER;
+    let wrong = Reason::BindingOfOtherDialect;
     check_binding(&offer(Dialect::SMB_3_0), &offer(Dialect::SMB_3_0_2), wrong);
     check_binding(&cmac, &offer(Dialect::SMB_3_0), wrong);
     check_binding(&offer(Dialect::SMB_2_1), &cmac, wrong);
@@ -152,7 +154,7 @@ fn the_connection_must_have_the_dialect_of_the_session() {
 #[test]
 fn before_3_0_nothing_is_bound() {
     let cmac = signing(SigningAlgorithmId::AES_CMAC);
-    let refused = NtStatus::REQUEST_NOT_ACCEPTED;
+    let refused = Reason::BindingNotOffered;
     check_binding(&offer(Dialect::SMB_2_1), &offer(Dialect::SMB_2_1), refused);
     check_binding(&cmac, &offer(Dialect::SMB_2_1), refused);
     check_binding(&offer(Dialect::SMB_2_0_2), &offer(Dialect::SMB_2_0_2), refused);
@@ -161,7 +163,7 @@ fn before_3_0_nothing_is_bound() {
 #[test]
 fn the_connection_must_have_the_cipher_of_the_session() {
     let (gcm, ccm) = (cipher(CipherId::AES_128_GCM), cipher(CipherId::AES_128_CCM));
-    check_binding(&gcm, &ccm, NtStatus::INVALID_PARAMETER);
+    check_binding(&gcm, &ccm, Reason::BindingOfOtherCipher);
     check_binding(&gcm, &gcm, NtStatus::SUCCESS);
 }
 
@@ -170,12 +172,12 @@ fn gmac_and_the_other_algorithms_do_not_mix() {
     let gmac = signing(SigningAlgorithmId::AES_GMAC);
     let cmac = signing(SigningAlgorithmId::AES_CMAC);
     let hmac = signing(SigningAlgorithmId::HMAC_SHA256);
-    check_binding(&gmac, &cmac, NtStatus::REQUEST_OUT_OF_SEQUENCE);
-    check_binding(&gmac, &offer(Dialect::SMB_3_0_2), NtStatus::REQUEST_OUT_OF_SEQUENCE);
-    check_binding(&gmac, &offer(Dialect::SMB_2_1), NtStatus::REQUEST_OUT_OF_SEQUENCE);
-    check_binding(&cmac, &gmac, NtStatus::NOT_SUPPORTED);
-    check_binding(&offer(Dialect::SMB_3_0), &gmac, NtStatus::NOT_SUPPORTED);
-    check_binding(&offer(Dialect::SMB_2_1), &gmac, NtStatus::NOT_SUPPORTED);
+    check_binding(&gmac, &cmac, Reason::BindingWithoutGmac);
+    check_binding(&gmac, &offer(Dialect::SMB_3_0_2), Reason::BindingWithoutGmac);
+    check_binding(&gmac, &offer(Dialect::SMB_2_1), Reason::BindingWithoutGmac);
+    check_binding(&cmac, &gmac, Reason::BindingWithGmac);
+    check_binding(&offer(Dialect::SMB_3_0), &gmac, Reason::BindingWithGmac);
+    check_binding(&offer(Dialect::SMB_2_1), &gmac, Reason::BindingWithGmac);
     check_binding(&cmac, &hmac, NtStatus::SUCCESS);
     check_binding(&hmac, &cmac, NtStatus::SUCCESS);
 }
@@ -190,12 +192,12 @@ fn binding_needs_a_signature_and_the_right_one() {
     second.session_id = first.session_id;
     let unsigned = second.session_setup(&login, &token);
     let response = second.call(unsigned);
-    assert_eq!(response.status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(response.outcome(), Reason::BindingNotSigned);
     assert!(!response.is_signed(), "nobody has proven anything");
     second.claim_key(&first);
     let forged = second.session_setup(&login, &token).tampered(70);
     let response = second.call(forged);
-    assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(response.outcome(), Reason::BadSignature);
     assert!(!response.is_signed(), "strangers have nothing signed for them");
 }
 
@@ -208,18 +210,18 @@ fn what_cannot_be_bound_to_is_not() {
     second.claim_key(&first);
     let login = alice().flags(SessionSetupFlags::BINDING);
     let request = second.session_setup(&login, b"").session(first.session_id ^ 1).unsigned();
-    assert_eq!(second.call(request).status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(second.call(request).outcome(), Reason::NoSuchSession);
     // The connection is bound already.
     let mut second = negotiated(&world, Dialect::SMB_3_0);
     second.bind(&first, &alice()).ok();
     let request = second.session_setup(&login, b"");
-    assert_eq!(second.call(request).status(), NtStatus::REQUEST_NOT_ACCEPTED);
+    assert_eq!(second.call(request).outcome(), Reason::AlreadyBound);
     // Without the flag, a session of other connections does not exist.
     let mut third = negotiated(&world, Dialect::SMB_3_0);
     third.claim_key(&first);
     let request = third.session_setup(&alice(), b"");
     let response = third.call(request);
-    assert_eq!(response.status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(response.outcome(), Reason::NoSuchSession);
     assert!(response.is_signed());
 }
 
@@ -232,7 +234,7 @@ fn nothing_is_bound_where_multichannel_is_off() {
     let capabilities = response.body::<NegotiateResponse<'_>>().capabilities;
     assert!(!capabilities.contains(Capabilities::MULTI_CHANNEL));
     let response = second.bind(&first, &alice());
-    assert_eq!(response.status(), NtStatus::REQUEST_NOT_ACCEPTED);
+    assert_eq!(response.outcome(), Reason::BindingNotOffered);
 }
 
 #[test]
@@ -240,14 +242,14 @@ fn another_user_and_a_wrong_password_bind_nothing_and_end_nothing() {
     let world = World::new();
     let (mut first, _second) = two_channels(&world, Dialect::SMB_3_1_1);
     for (login, want) in [
-        (Login::user(BOB.0, BOB.1), NtStatus::ACCESS_DENIED),
-        (Login::user(ALICE.0, "wrong"), NtStatus::LOGON_FAILURE),
-        (Login::anonymous(), NtStatus::ACCESS_DENIED),
+        (Login::user(BOB.0, BOB.1), Reason::BoundByAnotherUser),
+        (Login::user(ALICE.0, "wrong"), Reason::Authentication),
+        (Login::anonymous(), Reason::BoundByAnotherUser),
     ] {
         let mut third = negotiated(&world, Dialect::SMB_3_1_1);
-        assert_eq!(third.bind(&first, &login).status(), want);
+        assert_eq!(third.bind(&first, &login).outcome(), want);
         third.claim_key(&first);
-        assert_eq!(third.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+        assert_eq!(third.try_tree("data").outcome(), Reason::NoSuchSession);
         // The same connection may try again.
         third.bind(&first, &alice()).ok();
         third.tree("data");
@@ -266,7 +268,7 @@ fn a_session_has_at_most_32_channels() {
         channels.push(peer);
     }
     let mut peer = negotiated(&world, Dialect::SMB_3_0);
-    assert_eq!(peer.bind(&first, &alice()).status(), NtStatus::INSUFFICIENT_RESOURCES);
+    assert_eq!(peer.bind(&first, &alice()).outcome(), Reason::TooManyChannels);
     channels.pop().expect("there are 31").disconnect();
     peer.bind(&first, &alice()).ok();
 }
@@ -279,8 +281,8 @@ fn a_session_authenticates_again_over_any_channel() {
     second.authenticate(&alice().again(session_id)).ok();
     first.tree("data");
     let failed = second.authenticate(&Login::user(ALICE.0, "wrong").again(session_id));
-    assert_eq!(failed.status(), NtStatus::LOGON_FAILURE);
-    assert_eq!(first.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(failed.outcome(), Reason::Authentication);
+    assert_eq!(first.try_tree("data").outcome(), Reason::NoSuchSession);
 }
 
 #[test]
@@ -292,7 +294,7 @@ fn a_connection_that_goes_while_it_is_being_bound_leaves_nothing() {
     let login = alice().flags(SessionSetupFlags::BINDING);
     let (_, token) = second.begin(&login);
     let request = second.session_setup(&login, &token);
-    assert_eq!(second.call(request).status(), NtStatus::MORE_PROCESSING_REQUIRED);
+    assert_eq!(second.call(request).outcome(), NtStatus::MORE_PROCESSING_REQUIRED);
     // The other way round, too: a connection that is only being bound does not keep a session.
     first.disconnect();
     world.ledger().assert_empty();
@@ -309,25 +311,25 @@ fn a_session_of_another_worker_is_refused_in_its_own_name() {
     let elsewhere = World::with_seed(7, |_| {});
     let here = World::new();
     for (dialect, want) in [
-        (Dialect::SMB_3_1_1, NtStatus::REQUEST_NOT_ACCEPTED),
-        (Dialect::SMB_3_0, NtStatus::REQUEST_OUT_OF_SEQUENCE),
+        (Dialect::SMB_3_1_1, Reason::BoundElsewhere),
+        (Dialect::SMB_3_0, Reason::BindingWithoutGmac),
     ] {
         let owner = Peer::ready(&elsewhere, Dialect::SMB_3_1_1);
         here.put_elsewhere(owner.session_id, lent(&elsewhere, &owner));
         let mut peer = negotiated(&here, dialect);
         let response = peer.bind(&owner, &alice());
-        assert_eq!(response.status(), want);
+        assert_eq!(response.outcome(), want);
         assert!(response.is_signed());
         let mut peer = negotiated(&here, dialect);
         peer.claim_key(&owner);
         let request = peer.session_setup(&alice(), b"");
         let response = peer.call(request);
-        assert_eq!(response.status(), NtStatus::USER_SESSION_DELETED);
+        assert_eq!(response.outcome(), Reason::NoSuchSession);
         assert!(response.is_signed());
         peer.claim_key(&owner);
         let request = peer.session_setup(&alice(), b"").tampered(70);
         let response = peer.call(request);
-        assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+        assert_eq!(response.outcome(), Reason::BadSignature);
         assert!(!response.is_signed());
     }
 }
@@ -342,7 +344,7 @@ fn a_guest_has_no_channels() {
     second.session_id = guest.session_id;
     let login = alice().flags(SessionSetupFlags::BINDING);
     let request = second.session_setup(&login, b"");
-    assert_eq!(second.call(request).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(second.call(request).outcome(), Reason::BindingNotSigned);
 }
 
 #[test]
@@ -362,7 +364,7 @@ fn a_write_whose_channel_is_lost_is_done_once_and_repeated_on_another() {
     };
     // The server cannot tell pending requests from lost ones: the client has to wait.
     let request = repeated(&second);
-    assert_eq!(second.call(request).status(), NtStatus::FILE_NOT_AVAILABLE);
+    assert_eq!(second.call(request).outcome(), Reason::ChannelSequence);
     world.release_all();
     let request = repeated(&second);
     second.call(request).ok();
@@ -379,7 +381,7 @@ fn a_request_of_an_earlier_channel_sequence_changes_nothing() {
     let new = second.write_request(file, 0, b"new").channel_sequence(1);
     second.call(new).ok();
     let late = first.write_request(file, 0, b"old").channel_sequence(0);
-    assert_eq!(first.call(late).status(), NtStatus::FILE_NOT_AVAILABLE);
+    assert_eq!(first.call(late).outcome(), Reason::ChannelSequence);
     assert_eq!(first.read(file, 0, 3), b"new", "READ changes nothing, and is answered");
 }
 
@@ -429,7 +431,7 @@ fn a_create_that_waits_for_a_break_goes_on_when_its_channel_is_lost_and_opens_on
         let wanted = Create::open("file").context(&durable);
         let request = first.request(Command::CREATE, &wanted);
         first.send(request);
-        assert_eq!(statuses(&mut first), [NtStatus::PENDING]);
+        assert_eq!(outcomes(&mut first), [NtStatus::PENDING]);
         if is_known {
             first.disconnect();
         }
@@ -438,7 +440,7 @@ fn a_create_that_waits_for_a_break_goes_on_when_its_channel_is_lost_and_opens_on
             request.flags(HeaderFlags::REPLAY_OPERATION).channel_sequence(1)
         };
         let request = repeated(&second);
-        assert_eq!(second.call(request).status(), NtStatus::FILE_NOT_AVAILABLE);
+        assert_eq!(second.call(request).outcome(), Reason::FileNotAvailable);
         assert_eq!(holder.receive()[0].header.command, Command::OPLOCK_BREAK);
         holder.close(held).ok();
         let request = repeated(&second);
@@ -465,8 +467,8 @@ fn numbered(number: u32) -> u32 {
 }
 
 /// Returns the statuses of all responses.
-fn statuses(peer: &mut Peer) -> Vec<NtStatus> {
-    peer.receive().iter().map(testkit::Response::status).collect()
+fn outcomes(peer: &mut Peer) -> Vec<Outcome> {
+    peer.receive().iter().map(testkit::Response::outcome).collect()
 }
 
 /// Makes a file that the second channel has locked, and an open of it whose LOCK, with a number,
@@ -475,11 +477,11 @@ fn waiting_lock(world: &World) -> (Peer, Peer, FileId, FileId) {
     let (mut first, mut second) = two_channels(world, Dialect::SMB_3_1_1);
     let holder = second.create(&Create::new("file")).file_id;
     lock(&mut second, holder);
-    assert_eq!(statuses(&mut second), [NtStatus::SUCCESS]);
+    assert_eq!(outcomes(&mut second), [NtStatus::SUCCESS]);
     let waiter = second.create(&Create::open("file")).file_id;
     let request = first.lock_request(waiter, LockFlags::EXCLUSIVE_LOCK, numbered(1));
     first.send(request);
-    assert_eq!(statuses(&mut first), [NtStatus::PENDING]);
+    assert_eq!(outcomes(&mut first), [NtStatus::PENDING]);
     (first, second, holder, waiter)
 }
 
@@ -512,9 +514,9 @@ fn a_lock_that_waits_goes_on_when_its_channel_is_lost_and_is_taken_once() {
     let file = other.create(&Create::open("file")).file_id;
     let at_once = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
     let request = other.lock_request(file, at_once, 0);
-    assert_eq!(other.call(request).status(), NtStatus::LOCK_NOT_GRANTED);
+    assert_eq!(other.call(request).outcome(), Reason::LockNotGranted);
     repeat_lock(&mut second, waiter);
-    assert_eq!(statuses(&mut second), [NtStatus::SUCCESS]);
+    assert_eq!(outcomes(&mut second), [NtStatus::SUCCESS]);
     assert_eq!(lock_count(&mut second, waiter), 1);
 }
 
@@ -528,10 +530,10 @@ fn a_lock_that_is_repeated_while_it_waits_is_taken_once() {
             first.disconnect();
         }
         repeat_lock(&mut second, waiter);
-        assert_eq!(statuses(&mut second), [NtStatus::PENDING]);
+        assert_eq!(outcomes(&mut second), [NtStatus::PENDING]);
         let close = second.close_request(holder);
         second.send(close);
-        assert_eq!(statuses(&mut second), [NtStatus::SUCCESS; 2], "LOCK and CLOSE");
+        assert_eq!(outcomes(&mut second), [NtStatus::SUCCESS; 2], "LOCK and CLOSE");
         assert_eq!(lock_count(&mut second, waiter), 1);
     }
 }
@@ -549,12 +551,12 @@ fn a_lock_that_was_asked_for_twice_is_cancelled_wholly() {
             .flags(HeaderFlags::REPLAY_OPERATION)
             .channel_sequence(1);
         let id = second.send(request);
-        assert_eq!(statuses(&mut second), [NtStatus::PENDING]);
+        assert_eq!(outcomes(&mut second), [NtStatus::PENDING]);
         let cancel = second.request(Command::CANCEL, &wire::cancel::CancelRequest).message_id(id);
         second.send(cancel);
-        assert_eq!(statuses(&mut second), [NtStatus::CANCELLED]);
+        assert_eq!(outcomes(&mut second), [Reason::Cancelled]);
         if !is_known {
-            assert_eq!(statuses(&mut first), [NtStatus::CANCELLED]);
+            assert_eq!(outcomes(&mut first), [Reason::Cancelled]);
         }
         second.close(holder).ok();
         assert_eq!(lock_count(&mut second, waiter), 0);

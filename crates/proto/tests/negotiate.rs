@@ -7,7 +7,8 @@ use dtyp::NtStatus;
 use proto::Disconnect;
 use proto::settings::Policy;
 use testkit::peer::Offer;
-use testkit::{Peer, World};
+use testkit::{Outcome, Peer, World};
+use trace::Reason;
 use wire::echo::EchoRequest;
 use wire::negotiate::{Capabilities, NegotiateResponse, SecurityMode};
 use wire::negotiate_context::{
@@ -57,16 +58,16 @@ fn dialects_outside_the_configured_range_are_not_spoken() {
     assert_eq!(peer.negotiated.dialect, Dialect::SMB_3_0);
     let mut peer = limited().connect();
     let response = peer.negotiate_with(&Offer::dialects(&[Dialect::SMB_2_0_2]));
-    assert_eq!(response.status(), NtStatus::NOT_SUPPORTED);
+    assert_eq!(response.outcome(), Reason::NoCommonDialect);
 }
 
 #[test]
 fn no_common_dialect_is_not_supported_and_no_dialect_at_all_is_invalid() {
     let mut peer = World::new().connect();
     let response = peer.negotiate_with(&Offer::dialects(&[Dialect(0x0666)]));
-    assert_eq!(response.status(), NtStatus::NOT_SUPPORTED);
+    assert_eq!(response.outcome(), Reason::NoCommonDialect);
     let response = peer.negotiate_with(&Offer::dialects(&[]));
-    assert_eq!(response.status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(response.outcome(), Reason::NoDialectOffered);
     assert!(peer.is_open());
 }
 
@@ -75,7 +76,7 @@ fn a_client_that_was_refused_may_try_again_and_only_that_attempt_counts() {
     let world = World::new();
     let mut peer = world.connect();
     let refused = Offer { hashes: Vec::new(), ..offer_311() };
-    peer.negotiate_with(&refused).expect(NtStatus::INVALID_PARAMETER);
+    peer.negotiate_with(&refused).expect(Reason::PreauthMissing);
     // The refused message is not part of the hash on either side.
     peer.forget_preauth();
     peer.negotiate([Dialect::SMB_3_1_1]);
@@ -178,12 +179,13 @@ fn signing_algorithms_without_a_common_one_are_not_answered() {
 }
 
 #[track_caller]
-fn check_contexts(build: impl FnOnce(&mut NegotiateContextList), want: NtStatus) {
+fn check_contexts(build: impl FnOnce(&mut NegotiateContextList), want: impl Into<Outcome>) {
+    let want = want.into();
     let mut contexts = NegotiateContextList::new();
     build(&mut contexts);
     let mut peer = World::new().connect();
     let response = peer.negotiate_contexts(&offer_311(), &contexts);
-    assert_eq!(response.status(), want);
+    assert_eq!(response.outcome(), want);
     assert!(peer.is_open());
 }
 
@@ -194,11 +196,11 @@ fn preauth(contexts: &mut NegotiateContextList, hashes: &[HashAlgorithmId]) {
 
 #[test]
 fn a_3_1_1_client_must_offer_a_common_hash() {
-    check_contexts(|_| {}, NtStatus::INVALID_PARAMETER);
-    check_contexts(|contexts| preauth(contexts, &[]), NtStatus::INVALID_PARAMETER);
+    check_contexts(|_| {}, Reason::PreauthMissing);
+    check_contexts(|contexts| preauth(contexts, &[]), Reason::PreauthMissing);
     check_contexts(
         |contexts| preauth(contexts, &[HashAlgorithmId(0x7777)]),
-        NtStatus::SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP,
+        Reason::PreauthWithoutCommonHash,
     );
     let both = [HashAlgorithmId(0x7777), HashAlgorithmId::SHA_512];
     check_contexts(|contexts| preauth(contexts, &both), NtStatus::SUCCESS);
@@ -212,7 +214,7 @@ fn a_context_that_comes_twice_is_invalid() {
             preauth(contexts, &sha);
             preauth(contexts, &sha);
         },
-        NtStatus::INVALID_PARAMETER,
+        Reason::NegotiateContextTwice,
     );
     let ciphers = [CipherId::AES_128_GCM];
     check_contexts(
@@ -222,7 +224,7 @@ fn a_context_that_comes_twice_is_invalid() {
                 contexts.push(&EncryptionCapabilities { ciphers: Codes::new(&ciphers) });
             }
         },
-        NtStatus::INVALID_PARAMETER,
+        Reason::NegotiateContextTwice,
     );
     let algorithms = [SigningAlgorithmId::AES_CMAC];
     check_contexts(
@@ -233,7 +235,7 @@ fn a_context_that_comes_twice_is_invalid() {
                 contexts.push(&SigningCapabilities { signing_algorithms });
             }
         },
-        NtStatus::INVALID_PARAMETER,
+        Reason::NegotiateContextTwice,
     );
 }
 
@@ -245,14 +247,14 @@ fn a_context_that_is_empty_is_invalid() {
             preauth(contexts, &sha);
             contexts.push(&EncryptionCapabilities::default());
         },
-        NtStatus::INVALID_PARAMETER,
+        Reason::NoCipherOffered,
     );
     check_contexts(
         |contexts| {
             preauth(contexts, &sha);
             contexts.push(&SigningCapabilities::default());
         },
-        NtStatus::INVALID_PARAMETER,
+        Reason::NoSigningAlgorithmOffered,
     );
 }
 
@@ -297,7 +299,7 @@ fn a_second_negotiate_ends_the_connection() {
 fn two_negotiates_in_one_frame_end_the_connection() {
     let mut peer = World::new().connect();
     // A refused NEGOTIATE has granted the credits for more.
-    peer.negotiate_with(&Offer::dialects(&[Dialect(0x0666)])).expect(NtStatus::NOT_SUPPORTED);
+    peer.negotiate_with(&Offer::dialects(&[Dialect(0x0666)])).expect(Reason::NoCommonDialect);
     let offer = Offer::dialects(&[Dialect::SMB_2_1]);
     let request = peer.negotiate_request(&offer, &offer.contexts());
     peer.send_all([request.clone(), request]);

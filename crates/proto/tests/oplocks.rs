@@ -6,7 +6,8 @@ use std::time::Duration;
 use dtyp::{AccessMask, NtStatus};
 use object::ObjectOp;
 use proto::Effect;
-use testkit::{Create, Peer, Response, World};
+use testkit::{Create, Outcome, Peer, Response, World};
+use trace::Reason;
 use wire::create::{CreateDisposition, CreateResponse, ShareAccess};
 use wire::create_context::{LeaseContext, LeaseV2};
 use wire::lease::{LeaseFlags, LeaseKey, LeaseState};
@@ -37,7 +38,7 @@ fn leased(create: Create, context: &LeaseContext) -> Create {
 /// Returns the rights that a CREATE was granted.
 #[track_caller]
 fn granted(response: &Response) -> (FileId, OplockLevel, Option<LeaseContext>) {
-    assert_eq!(response.status(), NtStatus::SUCCESS);
+    assert_eq!(response.outcome(), NtStatus::SUCCESS);
     let body: CreateResponse<'_> = response.body();
     let lease = body.create_contexts.find().expect("well-formed");
     (body.file_id, body.oplock_level, lease)
@@ -62,16 +63,16 @@ fn one_break(peer: &mut Peer) -> Response {
     response
 }
 
-fn acknowledge(peer: &mut Peer, file_id: FileId, oplock_level: OplockLevel) -> NtStatus {
+fn acknowledge(peer: &mut Peer, file_id: FileId, oplock_level: OplockLevel) -> Outcome {
     let body = OplockBreak { oplock_level, file_id };
     let request = peer.request(Command::OPLOCK_BREAK, &body);
-    peer.call(request).status()
+    peer.call(request).outcome()
 }
 
-fn acknowledge_lease(peer: &mut Peer, key: u8, lease_state: LeaseState) -> NtStatus {
+fn acknowledge_lease(peer: &mut Peer, key: u8, lease_state: LeaseState) -> Outcome {
     let body = LeaseBreak { lease_key: LeaseKey([key; 16]), lease_state };
     let request = peer.request(Command::OPLOCK_BREAK, &body);
-    peer.call(request).status()
+    peer.call(request).outcome()
 }
 
 /// Sends a CREATE that has to wait, and takes its interim response.
@@ -96,7 +97,23 @@ fn an_open_waits_until_a_batch_oplock_is_given_up() {
     assert_eq!(acknowledge(&mut holder, file_id, OplockLevel::II), NtStatus::SUCCESS);
     let (_, level, _) = granted(&other.receive().remove(0));
     assert_eq!(level, OplockLevel::II);
-    assert_eq!(acknowledge(&mut holder, file_id, OplockLevel::II), NtStatus::INVALID_DEVICE_STATE);
+    assert_eq!(acknowledge(&mut holder, file_id, OplockLevel::II), Reason::OplockNotBreaking);
+}
+
+#[test]
+fn an_acknowledgment_keeps_what_the_break_leaves_and_no_lease() {
+    let world = World::new();
+    let (mut holder, mut other) = (ready(&world), ready(&world));
+    let file_id = with_oplock(&mut holder, "file", OplockLevel::EXCLUSIVE);
+    create_waiting(&mut other, &Create::with_disposition("file", CreateDisposition::OVERWRITE));
+    one_break(&mut holder);
+    let more = acknowledge(&mut holder, file_id, OplockLevel::II);
+    assert_eq!(more, Reason::OplockAcknowledgedTooHigh);
+    let unknown = acknowledge(&mut holder, file_id, OplockLevel::BATCH);
+    assert_eq!(unknown, Reason::OplockLevelInvalid);
+    let as_lease = acknowledge(&mut holder, file_id, OplockLevel::LEASE);
+    assert_eq!(as_lease, Reason::OplockIsLease);
+    assert_eq!(acknowledge_lease(&mut holder, 9, R), Reason::NoSuchLease);
 }
 
 #[test]
@@ -111,7 +128,7 @@ fn an_open_waits_no_longer_than_a_break_may_take() {
     world.advance(Duration::from_secs(2));
     granted(&other.receive().remove(0));
     let late = acknowledge(&mut holder, file_id, OplockLevel::II);
-    assert_eq!(late, NtStatus::INVALID_OPLOCK_PROTOCOL, "nothing is left to give up");
+    assert_eq!(late, Reason::OplockNotHeld, "nothing is left to give up");
 }
 
 #[test]
@@ -200,12 +217,12 @@ fn a_lease_gives_up_writing_and_then_its_handle() {
     assert_eq!((told.current_lease_state, told.new_lease_state), (R | W | H, R | H));
     assert_eq!((told.flags, told.new_epoch), (LeaseBreakFlags::ACK_REQUIRED, 9));
     let more = acknowledge_lease(&mut holder, 1, R | W);
-    assert_eq!(more, NtStatus::REQUEST_NOT_ACCEPTED, "more than was left");
+    assert_eq!(more, Reason::LeaseAcknowledgedTooHigh, "more than was left");
     assert_eq!(acknowledge_lease(&mut holder, 1, R | H), NtStatus::SUCCESS);
     let (_, _, context) = granted(&other.receive().remove(0));
     assert_eq!(context.expect("a lease").lease_state, R | H);
     let again = acknowledge_lease(&mut holder, 1, R | H);
-    assert_eq!(again, NtStatus::UNSUCCESSFUL, "nothing is being broken");
+    assert_eq!(again, Reason::LeaseNotBreaking, "nothing is being broken");
     holder.close(file_id).ok();
 
     // A third client excludes the second, whose open may be a cached handle only.
@@ -216,7 +233,7 @@ fn a_lease_gives_up_writing_and_then_its_handle() {
     let told: LeaseBreakNotification = one_break(&mut holder).body();
     assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, R));
     assert_eq!(acknowledge_lease(&mut other, 2, R), NtStatus::SUCCESS);
-    assert_eq!(third.receive().remove(0).status(), NtStatus::SHARING_VIOLATION, "it was in use");
+    assert_eq!(third.receive().remove(0).outcome(), Reason::SharingViolation, "it was in use");
 }
 
 #[test]
@@ -240,7 +257,7 @@ fn the_key_of_a_lease_is_for_one_file() {
     let mut peer = ready(&world);
     granted(&peer.try_create(&leased(Create::open_if("file"), &lease(1, R))));
     let other = peer.try_create(&leased(Create::open_if("other"), &lease(1, R)));
-    assert_eq!(other.status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(other.outcome(), Reason::LeaseKeyInUse);
     assert!(!world.exists("data", "other"), "nothing is made for a request that is refused");
 }
 
@@ -307,7 +324,7 @@ fn a_lock_that_waits_is_granted_although_nobody_tells_that_it_can_be() {
         peer.send(request);
         peer.receive()
     };
-    assert_eq!(lock(&mut one, holder)[0].status(), NtStatus::SUCCESS);
+    assert_eq!(lock(&mut one, holder)[0].outcome(), NtStatus::SUCCESS);
     assert!(lock(&mut two, waiter)[0].is_interim());
     let (file, record) = world.files().remove(0);
     let open = OpenId { number: holder.volatile, ..record.opens[0].id };

@@ -8,7 +8,7 @@ use object::ObjectOp;
 use proto::Effect;
 use testkit::request::RELATED;
 use testkit::{Create, Login, Peer, World};
-use trace::{Operation, Phase, Tracer};
+use trace::{Operation, Phase, Reason, Tracer};
 use wire::echo::EchoRequest;
 use wire::{Command, Dialect, OplockLevel};
 
@@ -95,14 +95,14 @@ fn who_waits_for_an_oplock_to_be_given_up_waits_for_a_break() {
     world.add_file("data", "file", &[]);
     let mut holder = ready(&world);
     let held = holder.try_create(&Create::open_if("file").oplock(OplockLevel::BATCH));
-    assert_eq!(held.status(), NtStatus::SUCCESS);
+    assert_eq!(held.outcome(), NtStatus::SUCCESS);
     let held: wire::create::CreateResponse<'_> = held.body();
     let mut waiter = ready(&world);
     let tracer = world.trace();
     waiter.send(waiter.request(Command::CREATE, &Create::open("file")));
     world.advance(STEP);
     assert_eq!(holder.receive().len(), 1, "the break");
-    assert_eq!(holder.close(held.file_id).status(), NtStatus::SUCCESS);
+    assert_eq!(holder.close(held.file_id).outcome(), NtStatus::SUCCESS);
     let ended = ended(&tracer);
     let create = ended.iter().find(|it| it.operation == Operation::Create.number());
     assert_eq!(create.expect("it was answered").only(Phase::Break), STEP_NS);
@@ -158,10 +158,10 @@ fn every_request_of_a_session_begins_and_ends_once() {
     let created = peer.create(&Create::open_if("file"));
     assert_eq!(peer.write(created.file_id, 0, &[1; 1_000]).status(), NtStatus::SUCCESS);
     assert_eq!(peer.read(created.file_id, 0, 500).len(), 500);
-    assert_eq!(peer.close(created.file_id).status(), NtStatus::SUCCESS);
-    assert_eq!(peer.close(created.file_id).status(), NtStatus::FILE_CLOSED);
-    assert_eq!(peer.tree_disconnect().status(), NtStatus::SUCCESS);
-    assert_eq!(peer.logoff().status(), NtStatus::SUCCESS);
+    assert_eq!(peer.close(created.file_id).outcome(), NtStatus::SUCCESS);
+    assert_eq!(peer.close(created.file_id).outcome(), Reason::NoSuchOpen);
+    assert_eq!(peer.tree_disconnect().outcome(), NtStatus::SUCCESS);
+    assert_eq!(peer.logoff().outcome(), NtStatus::SUCCESS);
     let ended = ended(&tracer);
     let operations: Vec<_> = ended.iter().map(|it| it.operation).collect();
     assert_eq!(operations, [0, 1, 1, 3, 5, 9, 8, 6, 6, 4, 2]);
@@ -248,7 +248,7 @@ fn a_request_that_makes_no_sense_is_counted_where_it_was_sent_to() {
     let (_world, tracer, mut peer) = traced();
     let before = counted(&tracer, "data", "alice");
     let request = peer.request(Command::READ, &EchoRequest);
-    assert_eq!(peer.call(request).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(peer.call(request).outcome(), Reason::Malformed);
     assert_eq!(counted(&tracer, "data", "alice"), (before.0 + 1, before.1 + 1));
 }
 

@@ -1,8 +1,9 @@
 //! Data of READ and WRITE that do not pass through memory: [MS-SMB2] 3.3.5.12, 3.3.5.13.
 
-use dtyp::{AccessMask, NtStatus};
+use dtyp::AccessMask;
 use testkit::request::RELATED;
 use testkit::{Create, Peer, World};
+use trace::Reason;
 use wire::read::ReadResponse;
 use wire::write::WriteResponse;
 use wire::{Command, Dialect, FileId};
@@ -28,7 +29,7 @@ fn what_is_neither_signed_nor_sealed_is_piped_and_counts_as_part_of_its_frame() 
     assert_eq!(world.store().piped_count(), 1);
     assert_eq!(read(&mut peer, 8, 100), b"89", "the file ends there");
     let past = peer.read_request(file, 10, 1).unsigned();
-    assert_eq!(peer.call(past).status(), NtStatus::END_OF_FILE);
+    assert_eq!(peer.call(past).outcome(), Reason::MinimumCountNotReached);
     let too_few = wire::read::ReadRequest {
         file_id: file,
         offset: 8,
@@ -37,7 +38,7 @@ fn what_is_neither_signed_nor_sealed_is_piped_and_counts_as_part_of_its_frame() 
         ..Default::default()
     };
     let too_few = peer.request(Command::READ, &too_few).unsigned();
-    assert_eq!(peer.call(too_few).status(), NtStatus::END_OF_FILE);
+    assert_eq!(peer.call(too_few).outcome(), Reason::MinimumCountNotReached);
     assert_eq!(world.store().piped_count(), 3, "what was piped in vain is dropped");
 }
 
@@ -113,10 +114,10 @@ fn what_is_written_to_a_pipe_of_the_server_or_to_nothing_comes_into_memory() {
     peer.tree("IPC$");
     let pipe = peer.create(&Create::open("srvsvc")).file_id;
     let write = peer.write_request(pipe, 0, b"no PDU at all, whatever").unsigned();
-    assert_eq!(peer.call(write).status(), NtStatus::PIPE_DISCONNECTED, "it was looked at");
+    assert_eq!(peer.call(write).outcome(), Reason::PipeBroken, "it was looked at");
     let closed = FileId { persistent: 77, volatile: 77 };
     let write = peer.write_request(closed, 0, b"nothing").unsigned();
-    assert_eq!(peer.call(write).status(), NtStatus::FILE_CLOSED);
+    assert_eq!(peer.call(write).outcome(), Reason::NoSuchOpen);
     assert_eq!(world.piped_writes(), 0);
 }
 
@@ -125,10 +126,10 @@ fn piped_data_of_a_write_that_is_refused_are_dropped() {
     let (world, mut peer) = ready(writes);
     let reader = peer.create(&Create::open("file").access(AccessMask::READ_DATA)).file_id;
     let write = peer.write_request(reader, 0, b"refused").unsigned();
-    assert_eq!(peer.call(write).status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(peer.call(write).outcome(), Reason::AccessNotGranted);
     let file = peer.create(&Create::open("file")).file_id;
     let beyond = peer.write_request(file, u64::MAX - 3, b"beyond").unsigned();
-    assert_eq!(peer.call(beyond).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(peer.call(beyond).outcome(), Reason::RangeBeyondMax);
     assert_eq!(world.piped_writes(), 2);
     assert_eq!(peer.read(file, 0, 100), b"0123456789");
 }

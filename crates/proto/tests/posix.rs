@@ -5,6 +5,7 @@ use dtyp::{AccessMask, FileAttributes, Guid, NtStatus, Sid, utf16};
 use proto::Effect;
 use testkit::peer::Offer;
 use testkit::{Create, Peer, World};
+use trace::Reason;
 use wire::create::{CreateDisposition, CreateResponse};
 use wire::create_context::{
     CreateContextName, DurableFlags, DurableHandleReconnectV2, DurableHandleRequestV2,
@@ -170,7 +171,7 @@ fn without_agreement_the_context_means_nothing() {
     let status = query(&mut peer, body.file_id, InfoType::FILESYSTEM, 100);
     assert_eq!(status, Err(NtStatus::INVALID_INFO_CLASS));
     let refused = peer.try_create(&Create::new("a?").context(&CONTEXT));
-    assert_eq!(refused.status(), NtStatus::OBJECT_NAME_INVALID);
+    assert_eq!(refused.outcome(), Reason::NameComponentInvalid);
 }
 
 #[test]

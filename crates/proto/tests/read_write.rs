@@ -4,6 +4,7 @@ use dtyp::{AccessMask, NtStatus};
 use proto::Effect;
 use testkit::store::OpKind;
 use testkit::{Create, Peer, World};
+use trace::Reason;
 use wire::create::{CreateAction, CreateOptions};
 use wire::read::{Channel, ReadRequest, ReadResponse};
 use wire::write::{WriteRequest, WriteResponse};
@@ -18,14 +19,14 @@ fn digits(world: &World) -> (Peer, FileId) {
 }
 
 #[track_caller]
-fn check_read(offset: u64, length: u32, minimum_count: u32, want: Result<&[u8], NtStatus>) {
+fn check_read(offset: u64, length: u32, minimum_count: u32, want: Result<&[u8], Reason>) {
     let (mut peer, file_id) = digits(&World::new());
     let body = ReadRequest { file_id, offset, length, minimum_count, ..ReadRequest::default() };
     let request = peer.request(Command::READ, &body).charge(16);
     let response = peer.call(request);
-    let got = match response.status() {
-        NtStatus::SUCCESS => Ok(response.body::<ReadResponse<'_>>().data),
-        status => Err(status),
+    let got = match response.reason {
+        Reason::NotRefused => Ok(response.body::<ReadResponse<'_>>().data),
+        reason => Err(reason),
     };
     assert_eq!(got, want, "{length} at {offset}, {minimum_count} at least");
 }
@@ -40,9 +41,9 @@ fn a_read_brings_what_is_there() {
 
 #[test]
 fn a_read_at_the_end_or_past_it_is_end_of_file() {
-    check_read(10, 1, 0, Err(NtStatus::END_OF_FILE));
-    check_read(11, 1, 0, Err(NtStatus::END_OF_FILE));
-    check_read(0x7FFF_FFFF_FFFF_FFF0, 1, 0, Err(NtStatus::END_OF_FILE));
+    check_read(10, 1, 0, Err(Reason::MinimumCountNotReached));
+    check_read(11, 1, 0, Err(Reason::MinimumCountNotReached));
+    check_read(0x7FFF_FFFF_FFFF_FFF0, 1, 0, Err(Reason::MinimumCountNotReached));
 }
 
 #[test]
@@ -55,24 +56,24 @@ fn a_read_of_nothing_succeeds_everywhere() {
 #[test]
 fn a_read_below_the_minimum_count_is_end_of_file() {
     check_read(8, 10, 2, Ok(b"89"));
-    check_read(8, 10, 3, Err(NtStatus::END_OF_FILE));
-    check_read(0, 10, u32::MAX, Err(NtStatus::END_OF_FILE));
-    check_read(0, 0, 1, Err(NtStatus::END_OF_FILE));
+    check_read(8, 10, 3, Err(Reason::MinimumCountNotReached));
+    check_read(0, 10, u32::MAX, Err(Reason::MinimumCountNotReached));
+    check_read(0, 0, 1, Err(Reason::MinimumCountNotReached));
 }
 
 #[test]
 fn a_read_beyond_what_an_offset_can_name_is_invalid() {
-    check_read(0x7FFF_FFFF_FFFF_FFFF, 1, 0, Err(NtStatus::INVALID_PARAMETER));
-    check_read(0x8000_0000_0000_0000, 1, 0, Err(NtStatus::INVALID_PARAMETER));
-    check_read(u64::MAX, 1, 0, Err(NtStatus::INVALID_PARAMETER));
-    check_read(u64::MAX, 0, 0, Err(NtStatus::INVALID_PARAMETER));
+    check_read(0x7FFF_FFFF_FFFF_FFFF, 1, 0, Err(Reason::RangeBeyondMax));
+    check_read(0x8000_0000_0000_0000, 1, 0, Err(Reason::RangeBeyondMax));
+    check_read(u64::MAX, 1, 0, Err(Reason::RangeBeyondMax));
+    check_read(u64::MAX, 0, 0, Err(Reason::RangeBeyondMax));
 }
 
 #[test]
 fn a_read_keeps_to_max_read_size() {
     check_read(0, 0x10_0000, 0, Ok(b"0123456789"));
-    check_read(0, 0x10_0001, 0, Err(NtStatus::INVALID_PARAMETER));
-    check_read(0, u32::MAX, 0, Err(NtStatus::INVALID_PARAMETER));
+    check_read(0, 0x10_0001, 0, Err(Reason::LengthAboveMax));
+    check_read(0, u32::MAX, 0, Err(Reason::LengthAboveMax));
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn remote_memory_is_not_read_into() {
     let channel = Channel::RDMA_V1;
     let body = ReadRequest { file_id, length: 1, channel, ..ReadRequest::default() };
     let request = peer.request(Command::READ, &body);
-    assert_eq!(peer.call(request).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(peer.call(request).outcome(), Reason::RdmaNotOffered);
 }
 
 /// [MS-SMB2] 2.2.19, 2.2.21: the field has no meaning before 3.0, and some clients leave arbitrary
@@ -114,10 +115,10 @@ fn check_access(access: AccessMask, reads: bool, writes: bool) {
     let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
     let file = peer.create(&Create::open("file").access(access)).file_id;
     let request = peer.read_request(file, 0, 1);
-    let status = |may| if may { NtStatus::SUCCESS } else { NtStatus::ACCESS_DENIED };
-    assert_eq!(peer.call(request).status(), status(reads), "reading with {access:?}");
-    assert_eq!(peer.write(file, 4, b"x").status(), status(writes), "writing with {access:?}");
-    assert_eq!(peer.flush(file).status(), status(writes), "flushing with {access:?}");
+    let want = |may| if may { Reason::NotRefused } else { Reason::AccessNotGranted };
+    assert_eq!(peer.call(request).reason, want(reads), "reading with {access:?}");
+    assert_eq!(peer.write(file, 4, b"x").reason, want(writes), "writing with {access:?}");
+    assert_eq!(peer.flush(file).reason, want(writes), "flushing with {access:?}");
 }
 
 #[test]
@@ -132,7 +133,7 @@ fn each_right_allows_what_it_says() {
 }
 
 #[track_caller]
-fn check_write(offset: u64, data: &[u8], want: Result<&[u8], NtStatus>) {
+fn check_write(offset: u64, data: &[u8], want: Result<&[u8], Reason>) {
     let world = World::new();
     let (mut peer, file) = digits(&world);
     let response = peer.write(file, offset, data);
@@ -142,8 +143,8 @@ fn check_write(offset: u64, data: &[u8], want: Result<&[u8], NtStatus>) {
             assert_eq!(usize::try_from(count), Ok(data.len()));
             assert_eq!(world.contents("data", "file").as_deref(), Some(contents));
         }
-        Err(status) => {
-            assert_eq!(response.status(), status, "{} at {offset}", data.len());
+        Err(reason) => {
+            assert_eq!(response.outcome(), reason, "{} at {offset}", data.len());
             assert_eq!(world.contents("data", "file").as_deref(), Some(&b"0123456789"[..]));
         }
     }
@@ -161,9 +162,9 @@ fn a_write_lands_where_it_should() {
 #[test]
 fn a_write_beyond_what_an_offset_can_name_is_invalid() {
     for offset in [0x7FFF_FFFF_FFFF_FFFF, 0x8000_0000_0000_0000, u64::MAX] {
-        check_write(offset, b"ab", Err(NtStatus::INVALID_PARAMETER));
+        check_write(offset, b"ab", Err(Reason::RangeBeyondMax));
     }
-    check_write(u64::MAX - 1, b"", Err(NtStatus::INVALID_PARAMETER));
+    check_write(u64::MAX - 1, b"", Err(Reason::RangeBeyondMax));
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn a_write_keeps_to_max_write_size() {
 #[test]
 fn a_write_names_its_data_within_reason() {
     for (data_offset, want) in
-        [(0x100_u16, NtStatus::SUCCESS), (0x108, NtStatus::INVALID_PARAMETER)]
+        [(0x100_u16, Reason::NotRefused), (0x108, Reason::DataOffsetTooLarge)]
     {
         let world = World::new();
         let (mut peer, file) = digits(&world);
@@ -188,7 +189,7 @@ fn a_write_names_its_data_within_reason() {
             let at = body.len() - 2;
             body.splice(at..at, vec![0; padding]);
         });
-        assert_eq!(peer.call(request).status(), want, "{data_offset:#x}");
+        assert_eq!(peer.call(request).reason, want, "{data_offset:#x}");
     }
 }
 
@@ -199,7 +200,7 @@ fn a_write_whose_data_is_not_there_is_invalid() {
         let request = peer
             .write_request(file, 0, b"ab")
             .body(|body| body[4..8].copy_from_slice(&length.to_le_bytes()));
-        assert_eq!(peer.call(request).status(), NtStatus::INVALID_PARAMETER, "{length}");
+        assert_eq!(peer.call(request).outcome(), Reason::Malformed, "{length}");
     }
 }
 
@@ -209,9 +210,9 @@ fn a_directory_has_no_data() {
     let created = peer.create(&Create::directory("dir"));
     assert_eq!(created.action, CreateAction::CREATED);
     let request = peer.read_request(created.file_id, 0, 1);
-    assert_eq!(peer.call(request).status(), NtStatus::INVALID_DEVICE_REQUEST);
+    assert_eq!(peer.call(request).outcome(), Reason::DirectoryHasNoData);
     let refused = peer.write(created.file_id, 0, b"x");
-    assert_eq!(refused.status(), NtStatus::INVALID_DEVICE_REQUEST);
+    assert_eq!(refused.outcome(), Reason::DirectoryHasNoData);
     peer.flush(created.file_id).ok();
 }
 
@@ -220,12 +221,12 @@ fn what_the_store_refuses_is_refused_with_its_status() {
     let world = World::new();
     let (mut peer, file) = digits(&world);
     world.store().fail_nth_of(OpKind::Write, 0, NtStatus::DISK_FULL);
-    assert_eq!(peer.write(file, 0, b"x").status(), NtStatus::DISK_FULL);
+    assert_eq!(peer.write(file, 0, b"x").outcome(), NtStatus::DISK_FULL);
     world.store().fail_nth_of(OpKind::Read, 0, NtStatus::UNEXPECTED_IO_ERROR);
     let request = peer.read_request(file, 0, 1);
-    assert_eq!(peer.call(request).status(), NtStatus::UNEXPECTED_IO_ERROR);
+    assert_eq!(peer.call(request).outcome(), NtStatus::UNEXPECTED_IO_ERROR);
     world.store().fail_nth_of(OpKind::Flush, 0, NtStatus::UNEXPECTED_IO_ERROR);
-    assert_eq!(peer.flush(file).status(), NtStatus::UNEXPECTED_IO_ERROR);
+    assert_eq!(peer.flush(file).outcome(), NtStatus::UNEXPECTED_IO_ERROR);
 }
 
 /// Returns whether the next WRITE reaches the store with write-through.
@@ -287,7 +288,7 @@ fn a_file_as_large_as_an_offset_can_name_is_written_and_read_at_its_end() {
     peer.write(file, last, b"x").ok();
     assert_eq!(peer.read(file, last, 1), b"x");
     let refused = peer.write(file, u64::MAX, b"y");
-    assert_eq!(refused.status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(refused.outcome(), Reason::RangeBeyondMax);
 }
 
 #[test]
@@ -297,11 +298,8 @@ fn a_pipe_is_written_and_read_without_the_store() {
     peer.tree("IPC$");
     let pipe = peer.create(&Create::open("srvsvc")).file_id;
     let request = peer.read_request(pipe, 0, 100);
-    assert_eq!(peer.call(request).status(), NtStatus::PIPE_EMPTY);
-    assert_eq!(
-        peer.write(pipe, 0, b"no PDU at all, whatever").status(),
-        NtStatus::PIPE_DISCONNECTED
-    );
+    assert_eq!(peer.call(request).outcome(), Reason::PipeEmpty);
+    assert_eq!(peer.write(pipe, 0, b"no PDU at all, whatever").outcome(), Reason::PipeBroken);
     peer.flush(pipe).ok();
     peer.close(pipe).ok();
     assert_eq!(world.store().op_count(OpKind::Write), 0);

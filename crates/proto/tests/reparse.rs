@@ -4,6 +4,7 @@
 use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
 use dtyp::{FileAttributes, NtStatus, utf16};
 use testkit::{Create, Peer, Response, World};
+use trace::Reason;
 use wire::create::{CreateOptions, CreateResponse, CreateResponseFlags};
 use wire::error_response::SymbolicLinkFlags;
 use wire::error_response::{ErrorContext, ErrorId, ErrorResponse, SymbolicLinkError};
@@ -64,7 +65,7 @@ fn an_open_stops_at_a_link_and_tells_where_it_leads() {
         let (world, mut peer) = world_with_link(dialect, &link_to("d\\target"));
         let opens = world.store().open_count();
         let response = peer.try_create(&Create::open("link"));
-        assert_eq!(response.status(), NtStatus::STOPPED_ON_SYMLINK);
+        assert_eq!(response.outcome(), Reason::StoppedOnSymbolicLink);
         assert_eq!(world.store().open_count(), opens);
         let body: ErrorResponse<'_> = response.body();
         if dialect == Dialect::SMB_3_1_1 {
@@ -97,7 +98,7 @@ fn a_link_that_is_opened_itself_tells_what_it_is_until_it_is_taken_away() {
     ReparseData { tag: ReparseTag::SYMLINK, data: &[] }.encode(&mut delete);
     ioctl(&mut peer, FsctlCode::DELETE_REPARSE_POINT, file_id, &delete).ok();
     let response = ioctl(&mut peer, FsctlCode::GET_REPARSE_POINT, file_id, &[]);
-    assert_eq!(response.status(), NtStatus::NOT_A_REPARSE_POINT);
+    assert_eq!(response.outcome(), NtStatus::NOT_A_REPARSE_POINT);
     peer.close(file_id);
     peer.try_create(&Create::open("link")).ok();
 }

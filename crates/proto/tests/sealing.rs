@@ -3,12 +3,12 @@
 //! derived itself.
 
 use crypto::{Cipher, OpenError, TransformKey};
-use dtyp::NtStatus;
 use proto::Disconnect;
 use proto::settings::Policy;
 use testkit::peer::Offer;
 use testkit::request::RELATED;
 use testkit::{Create, Login, Peer, Response, World};
+use trace::Reason;
 use wire::echo::EchoRequest;
 use wire::negotiate_context::CipherId;
 use wire::tree_connect::{ShareFlags, TreeConnectResponse};
@@ -98,9 +98,9 @@ fn plaintext_to_an_encrypted_session_is_denied() {
     for mut peer in everyone(&world) {
         peer.tree("data");
         peer.seals = false;
-        assert_eq!(peer.try_tree("data").status(), NtStatus::ACCESS_DENIED);
-        assert_eq!(peer.try_create(&Create::new("file")).status(), NtStatus::ACCESS_DENIED);
-        assert_eq!(peer.logoff().status(), NtStatus::ACCESS_DENIED);
+        assert_eq!(peer.try_tree("data").outcome(), Reason::NotEncrypted);
+        assert_eq!(peer.try_create(&Create::new("file")).outcome(), Reason::NotEncrypted);
+        assert_eq!(peer.logoff().outcome(), Reason::NotEncrypted);
         peer.seals = true;
         peer.create(&Create::open_if("file"));
     }
@@ -114,8 +114,8 @@ fn a_share_that_must_be_encrypted_says_so_and_refuses_plaintext() {
         let body: TreeConnectResponse = response.body();
         assert!(body.share_flags.contains(ShareFlags::ENCRYPT_DATA));
         peer.tree_id = response.header.tree_id;
-        assert_eq!(peer.try_create(&Create::new("file")).status(), NtStatus::ACCESS_DENIED);
-        assert_eq!(peer.tree_disconnect().status(), NtStatus::ACCESS_DENIED);
+        assert_eq!(peer.try_create(&Create::new("file")).outcome(), Reason::NotEncrypted);
+        assert_eq!(peer.tree_disconnect().outcome(), Reason::NotEncrypted);
         peer.seals = true;
         peer.create(&Create::open_if("file"));
         peer.tree_disconnect().ok();
@@ -129,17 +129,17 @@ fn a_share_that_must_be_encrypted_refuses_those_who_cannot() {
         let mut peer = world.connect();
         peer.negotiate([dialect]);
         peer.login_alice();
-        assert_eq!(peer.try_tree("sealed").status(), NtStatus::ACCESS_DENIED);
+        assert_eq!(peer.try_tree("sealed").outcome(), Reason::NotEncrypted);
     }
     let mut guest = world.connect();
     guest.negotiate([Dialect::SMB_3_1_1]);
     guest.authenticate(&Login::anonymous()).ok();
-    assert_eq!(guest.try_tree("sealed").status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(guest.try_tree("sealed").outcome(), Reason::NotEncrypted);
     let mut without = world.connect();
     let offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
     without.negotiate_with(&Offer { ciphers: Vec::new(), ..offer }).ok();
     without.login_alice();
-    assert_eq!(without.try_tree("sealed").status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(without.try_tree("sealed").outcome(), Reason::NotEncrypted);
 }
 
 /// Sends a changed frame, and compares the reason for the disconnect.
@@ -284,6 +284,6 @@ fn reauthentication_of_an_encrypted_session_is_encrypted() {
         peer.seals = false;
         peer.session_id = session_id;
         let request = peer.session_setup(&again, b"");
-        assert_eq!(peer.call(request).status(), NtStatus::ACCESS_DENIED);
+        assert_eq!(peer.call(request).outcome(), Reason::NotEncrypted);
     }
 }

@@ -6,6 +6,7 @@ use proto::settings::{MapToGuest, Policy};
 use proto::{Disconnect, Effect, Notice};
 use testkit::accounts::{ALICE, BOB, CAROL};
 use testkit::{Create, Login, Peer, World};
+use trace::Reason;
 use wire::Dialect;
 use wire::session_setup::{SessionFlags, SessionSetupResponse};
 
@@ -62,7 +63,7 @@ fn a_wrong_password_and_an_unknown_user_look_the_same() {
         let world = World::new();
         let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
         let response = peer.authenticate(&Login::user(user, password));
-        assert_eq!(response.status(), NtStatus::LOGON_FAILURE, "{user}");
+        assert_eq!(response.outcome(), Reason::Authentication, "{user}");
         assert!(!response.is_signed());
         assert_eq!(world.ledger().session_count(), 0);
     }
@@ -75,9 +76,9 @@ fn a_session_whose_authentication_failed_is_gone() {
     let response = peer.authenticate(&Login::user(ALICE.0, "wrong"));
     peer.session_id = response.header.session_id;
     assert_ne!(peer.session_id, 0);
-    assert_eq!(peer.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(peer.try_tree("data").outcome(), Reason::NoSuchSession);
     let again = peer.session_setup(&alice(), b"");
-    assert_eq!(peer.call(again).status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(peer.call(again).outcome(), Reason::NoSuchSession);
 }
 
 #[test]
@@ -85,9 +86,9 @@ fn a_disabled_account_is_told_so_only_with_its_password() {
     let world = World::new();
     let mut peer = negotiated(&world, Dialect::SMB_3_0);
     let response = peer.authenticate(&Login::user(CAROL.0, "wrong"));
-    assert_eq!(response.status(), NtStatus::LOGON_FAILURE);
+    assert_eq!(response.outcome(), Reason::Authentication);
     let response = peer.authenticate(&Login::user(CAROL.0, CAROL.1));
-    assert_eq!(response.status(), NtStatus::ACCOUNT_DISABLED);
+    assert_eq!(response.outcome(), Reason::AccountDisabled);
     assert_eq!(world.ledger().session_count(), 0);
 }
 
@@ -96,10 +97,10 @@ fn a_token_that_is_none_is_refused_and_the_session_is_gone() {
     let world = World::new();
     let mut peer = negotiated(&world, Dialect::SMB_3_0);
     let request = peer.session_setup(&alice(), b"\x60\x03abc");
-    let response = peer.call(request).expect(NtStatus::INVALID_PARAMETER);
+    let response = peer.call(request).expect(Reason::Authentication);
     assert_eq!(world.ledger().session_count(), 0);
     peer.session_id = response.header.session_id;
-    assert_eq!(peer.logoff().status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(peer.logoff().outcome(), Reason::NoSuchSession);
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn without_a_guest_account_nobody_in_particular_is_refused() {
     world.set_guest(None);
     let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
     let response = peer.authenticate(&Login::anonymous());
-    assert_eq!(response.status(), NtStatus::LOGON_FAILURE);
+    assert_eq!(response.outcome(), Reason::LogonFailure);
 }
 
 #[track_caller]
@@ -131,7 +132,7 @@ fn check_guest(map: MapToGuest, user: &str, password: &str, want: Option<Session
     let response = peer.authenticate(&Login::user(user, password));
     match want {
         Some(want) => assert_eq!(flags(&response.ok()), want),
-        None => assert_eq!(response.status(), NtStatus::LOGON_FAILURE),
+        None => assert_eq!(response.outcome(), Reason::Authentication),
     }
 }
 
@@ -155,9 +156,9 @@ fn a_guest_is_refused_where_everything_must_be_encrypted() {
     });
     let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
     let response = peer.authenticate(&Login::user("mallory", "x"));
-    assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(response.outcome(), Reason::NotEncrypted);
     let response = peer.authenticate(&Login::anonymous());
-    assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(response.outcome(), Reason::NotEncrypted);
     peer.disconnect();
     world.assert_nothing_left();
 }
@@ -167,7 +168,7 @@ fn a_client_that_cannot_encrypt_is_refused_where_it_must() {
     for dialect in [Dialect::SMB_2_0_2, Dialect::SMB_2_1] {
         let world = World::with(|settings| settings.encryption = Policy::Required);
         let mut peer = negotiated(&world, dialect);
-        assert_eq!(peer.authenticate(&alice()).status(), NtStatus::ACCESS_DENIED);
+        assert_eq!(peer.authenticate(&alice()).outcome(), Reason::NotEncrypted);
     }
 }
 
@@ -189,10 +190,10 @@ fn a_session_of_another_connection_is_none() {
     let first = Peer::ready(&world, Dialect::SMB_3_0);
     let mut second = negotiated(&world, Dialect::SMB_3_0);
     second.session_id = first.session_id;
-    assert_eq!(second.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(second.try_tree("data").outcome(), Reason::NoSuchSession);
     let (_, token) = second.begin(&alice());
     let request = second.session_setup(&alice(), &token);
-    assert_eq!(second.call(request).status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(second.call(request).outcome(), Reason::NoSuchSession);
     assert_eq!(world.ledger().session_count(), 1);
 }
 
@@ -204,8 +205,8 @@ fn nothing_but_session_setup_is_served_before_the_authentication_is_done() {
     let request = peer.session_setup(&alice(), &token);
     let response = peer.call(request).expect(NtStatus::MORE_PROCESSING_REQUIRED);
     peer.session_id = response.header.session_id;
-    assert_eq!(peer.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
-    assert_eq!(peer.logoff().status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(peer.try_tree("data").outcome(), Reason::NoSuchSession);
+    assert_eq!(peer.logoff().outcome(), Reason::NoSuchSession);
 }
 
 #[test]
@@ -230,7 +231,7 @@ fn a_failed_reauthentication_ends_the_session() {
     peer.create(&Create::open_if("file"));
     let session_id = peer.session_id;
     let again = Login::user(ALICE.0, "wrong").again(session_id);
-    assert_eq!(peer.authenticate(&again).status(), NtStatus::LOGON_FAILURE);
+    assert_eq!(peer.authenticate(&again).outcome(), Reason::Authentication);
     world.ledger().assert_empty();
     assert_eq!(world.store().open_count(), 0);
 }
@@ -257,7 +258,7 @@ fn a_session_without_a_user_does_not_become_a_users() {
     peer.authenticate(&Login::anonymous()).ok();
     let session_id = peer.session_id;
     let response = peer.authenticate(&alice().again(session_id));
-    assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(response.outcome(), Reason::GuestBecameUser);
     world.ledger().assert_empty();
 }
 
@@ -287,7 +288,7 @@ fn a_session_never_becomes_another_users() {
             peer.authenticate(&Login::anonymous().again(session_id)).ok();
         }
         let response = peer.authenticate(&Login::user(BOB.0, BOB.1).again(session_id));
-        assert_eq!(response.status(), NtStatus::ACCESS_DENIED);
+        assert_eq!(response.outcome(), Reason::UserChanged);
         world.ledger().assert_empty();
     }
 }
@@ -303,7 +304,7 @@ fn a_session_acts_as_nobody_in_particular_until_its_user_is_back() {
     peer.authenticate(&alice().again(session_id)).ok();
     assert_eq!(user_of_the_next_tree_connect(&world, &mut peer), ALICE.0);
     let failed = Login::user(CAROL.0, CAROL.1).again(session_id);
-    assert_eq!(peer.authenticate(&failed).status(), NtStatus::ACCOUNT_DISABLED);
+    assert_eq!(peer.authenticate(&failed).outcome(), Reason::AccountDisabled);
 }
 
 #[test]
@@ -315,7 +316,7 @@ fn the_session_that_a_client_had_before_is_ended() {
     peer.authenticate(&alice().previous_session(lost.session_id)).ok();
     assert_eq!(world.store().open_count(), 0);
     assert_eq!(world.ledger().session_count(), 1);
-    assert_eq!(lost.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(lost.try_tree("data").outcome(), Reason::NoSuchSession);
 }
 
 #[test]
@@ -357,7 +358,7 @@ fn another_worker_ends_sessions_of_the_same_user_only() {
     world.close_session_of(peer.session_id, ALICE.0);
     world.ledger().assert_empty();
     assert_eq!(world.store().open_count(), 0);
-    assert_eq!(peer.try_tree("data").status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(peer.try_tree("data").outcome(), Reason::NoSuchSession);
 }
 
 /// Begins as many logons over a connection as possible, and ends none.
@@ -395,7 +396,7 @@ fn a_client_has_1024_sessions_of_users_and_whoever_proves_nothing_takes_none_of_
         peer.session_id = 0;
     }
     let refused = peer.authenticate(&Login::anonymous());
-    assert_eq!(refused.status(), NtStatus::INSUFF_SERVER_RESOURCES);
+    assert_eq!(refused.outcome(), Reason::TooManySessions);
     let mut last = 0;
     for _ in 0..1_024 {
         peer.session_id = 0;
@@ -403,7 +404,7 @@ fn a_client_has_1024_sessions_of_users_and_whoever_proves_nothing_takes_none_of_
     }
     peer.session_id = 0;
     let refused = peer.authenticate(&alice());
-    assert_eq!(refused.status(), NtStatus::INSUFF_SERVER_RESOURCES);
+    assert_eq!(refused.outcome(), Reason::TooManySessions);
     assert_eq!(world.ledger().session_count(), 2_048);
     peer.session_id = last;
     peer.logoff().ok();
@@ -446,11 +447,11 @@ fn a_token_that_comes_while_the_account_is_looked_up_ends_the_session() {
     world.hold(|effect| matches!(effect, Effect::FindCredential { .. }));
     let first = peer.session_setup(&alice(), &token);
     peer.send(first.clone());
-    assert_eq!(peer.call(first).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(peer.call(first).outcome(), Reason::Authentication);
     world.release_all();
     let late = peer.receive();
     assert_eq!(late.len(), 1);
-    assert_eq!(late[0].status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(late[0].outcome(), Reason::NoSuchSession);
     peer.disconnect();
     world.assert_nothing_left();
 }
@@ -495,7 +496,7 @@ fn logoff_ends_the_session_and_is_signed_with_its_key() {
         assert!(peer.logoff().ok().is_signed());
         world.ledger().assert_empty();
         assert_eq!(world.store().open_count(), 0);
-        assert_eq!(peer.logoff().status(), NtStatus::USER_SESSION_DELETED);
+        assert_eq!(peer.logoff().outcome(), Reason::NoSuchSession);
     }
 }
 

@@ -7,6 +7,7 @@ use proto::settings::Policy;
 use testkit::peer::Offer;
 use testkit::request::RELATED;
 use testkit::{Create, Login, Peer, World};
+use trace::Reason;
 use wire::close::CloseRequest;
 use wire::echo::EchoRequest;
 use wire::negotiate::SecurityMode;
@@ -60,8 +61,8 @@ fn a_changed_bit_is_denied_wherever_it_is() {
             let request = peer.request(Command::ECHO, &EchoRequest).tampered(at);
             let response = peer.call(request);
             assert_eq!(
-                response.status(),
-                NtStatus::ACCESS_DENIED,
+                response.outcome(),
+                Reason::BadSignature,
                 "{:?} {at}",
                 peer.negotiated.dialect
             );
@@ -76,7 +77,7 @@ fn a_denied_request_does_nothing() {
     let world = World::new();
     for mut peer in everyone(&world) {
         let request = peer.request(Command::CREATE, &Create::new("forged")).tampered(70);
-        assert_eq!(peer.call(request).status(), NtStatus::ACCESS_DENIED);
+        assert_eq!(peer.call(request).outcome(), Reason::BadSignature);
         assert!(!world.exists("data", "forged"));
     }
 }
@@ -86,7 +87,7 @@ fn an_unsigned_request_is_denied_where_signatures_are_required() {
     for mut peer in everyone(&insisting()) {
         let request = peer.request(Command::CREATE, &Create::new("file")).unsigned();
         let response = peer.call(request);
-        assert_eq!(response.status(), NtStatus::ACCESS_DENIED, "{:?}", peer.negotiated.dialect);
+        assert_eq!(response.outcome(), Reason::NotSigned, "{:?}", peer.negotiated.dialect);
         assert!(response.is_signed(), "the refusal is");
         assert!(!peer.world().exists("data", "file"));
     }
@@ -116,7 +117,7 @@ fn the_client_may_be_the_one_who_insists() {
     in_session_setup.authenticate(&Login::user(user, password).signing_required()).ok();
     for peer in [&mut in_negotiate, &mut in_session_setup] {
         let request = peer.tree_request("data").unsigned();
-        assert_eq!(peer.call(request).status(), NtStatus::ACCESS_DENIED);
+        assert_eq!(peer.call(request).outcome(), Reason::NotSigned);
     }
 }
 
@@ -134,7 +135,7 @@ fn a_signature_of_another_session_is_wrong() {
     frame[40..48].copy_from_slice(&bob.to_le_bytes());
     peer.send_frame(&frame);
     let responses = peer.receive();
-    assert_eq!(responses[0].status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(responses[0].outcome(), Reason::BadSignature);
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn a_signature_without_a_session_is_no_session() {
         .unsigned()
         .session(0x1234)
         .flags(HeaderFlags::SIGNED);
-    assert_eq!(peer.call(request).status(), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(peer.call(request).outcome(), Reason::NoSuchSession);
 }
 
 #[test]
@@ -230,7 +231,7 @@ fn an_interim_response_is_not_signed_and_the_final_one_is() {
         peer.send(cancel);
         let last = peer.receive();
         assert_eq!(last.len(), 1);
-        assert_eq!(last[0].status(), NtStatus::CANCELLED);
+        assert_eq!(last[0].outcome(), Reason::Cancelled);
         assert!(last[0].is_signed());
         peer.close(directory).ok();
     }
@@ -264,7 +265,7 @@ fn a_cancel_that_is_not_signed_as_the_session_demands_ends_nothing() {
         assert_eq!(peer.receive().len(), 0, "{:?}", peer.negotiated.dialect);
         let signed = cancel(&peer);
         peer.send(signed);
-        assert_eq!(peer.receive()[0].status(), NtStatus::CANCELLED);
+        assert_eq!(peer.receive()[0].outcome(), Reason::Cancelled);
         peer.close(directory).ok();
     }
 }

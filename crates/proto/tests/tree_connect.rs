@@ -2,7 +2,8 @@
 
 use dtyp::{AccessMask, NtStatus, utf16};
 use proto::{Effect, ShareRefusal};
-use testkit::{Create, Peer, World};
+use testkit::{Create, Outcome, Peer, World};
+use trace::Reason;
 use wire::tree_connect::{ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse};
 use wire::{Command, Dialect};
 
@@ -14,11 +15,12 @@ fn logged_on(world: &World) -> Peer {
 }
 
 #[track_caller]
-fn check_path(path: &[u8], want: NtStatus) {
+fn check_path(path: &[u8], want: impl Into<Outcome>) {
+    let want = want.into();
     let mut peer = logged_on(&World::new());
     let body = TreeConnectRequest { path, ..TreeConnectRequest::default() };
     let request = peer.request(Command::TREE_CONNECT, &body);
-    assert_eq!(peer.call(request).status(), want, "{}", path.escape_ascii());
+    assert_eq!(peer.call(request).outcome(), want, "{}", path.escape_ascii());
 }
 
 #[test]
@@ -40,10 +42,10 @@ fn a_path_that_is_none_names_no_share() {
         "\\\\server\\none",
     ];
     for path in paths {
-        check_path(&utf16::to_bytes(path), NtStatus::BAD_NETWORK_NAME);
+        check_path(&utf16::to_bytes(path), Reason::NoSuchShare);
     }
-    check_path(b"\\\0\\\0s", NtStatus::BAD_NETWORK_NAME);
-    check_path(b"\\\0\\\0s\0\\\0\x00\xD8", NtStatus::BAD_NETWORK_NAME);
+    check_path(b"\\\0\\\0s", Reason::NoSuchShare);
+    check_path(b"\\\0\\\0s\0\\\0\x00\xD8", Reason::NoSuchShare);
 }
 
 #[test]
@@ -65,24 +67,24 @@ fn a_share_that_may_only_be_read_grants_no_more() {
     let body: TreeConnectResponse = peer.try_tree("readonly").ok().body();
     assert!(!body.maximal_access.intersects(AccessMask::WRITE_DATA | AccessMask::DELETE));
     peer.tree("readonly");
-    assert_eq!(peer.try_create(&Create::new("new")).status(), NtStatus::ACCESS_DENIED);
-    assert_eq!(peer.try_create(&Create::open("file")).status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(peer.try_create(&Create::new("new")).outcome(), NtStatus::ACCESS_DENIED);
+    assert_eq!(peer.try_create(&Create::open("file")).outcome(), NtStatus::ACCESS_DENIED);
     let reading = Create::open("file").access(AccessMask::FILE_GENERIC_READ);
     let file = peer.create(&reading).file_id;
     assert_eq!(peer.read(file, 0, 9), b"data");
-    assert_eq!(peer.write(file, 0, b"x").status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(peer.write(file, 0, b"x").outcome(), Reason::AccessNotGranted);
 }
 
 #[test]
-fn each_refusal_has_its_status() {
+fn each_refusal_has_its_reason() {
     for (refusal, want) in [
-        (ShareRefusal::AccessDenied, NtStatus::ACCESS_DENIED),
-        (ShareRefusal::BadNetworkName, NtStatus::BAD_NETWORK_NAME),
-        (ShareRefusal::TooManyConnections, NtStatus::REQUEST_NOT_ACCEPTED),
+        (ShareRefusal::AccessDenied, Reason::ShareAccessDenied),
+        (ShareRefusal::BadNetworkName, Reason::NoSuchShare),
+        (ShareRefusal::TooManyConnections, Reason::TooManyConnections),
     ] {
         let world = World::new();
         world.refuse_share("data", refusal);
-        assert_eq!(logged_on(&world).try_tree("data").status(), want);
+        assert_eq!(logged_on(&world).try_tree("data").outcome(), want);
     }
 }
 
@@ -95,7 +97,7 @@ fn each_tree_connect_has_an_id_of_its_own_and_opens_of_its_own() {
     let second = peer.tree("data");
     assert_ne!(first, second);
     let request = peer.read_request(file, 0, 1);
-    assert_eq!(peer.call(request).status(), NtStatus::FILE_CLOSED);
+    assert_eq!(peer.call(request).outcome(), Reason::NoSuchOpen);
     peer.tree_disconnect().ok();
     peer.tree_id = first;
     peer.write(file, 0, b"still there").ok();
@@ -112,7 +114,7 @@ fn tree_disconnect_closes_what_was_opened_there_and_nothing_else() {
     peer.tree_disconnect().ok();
     let left = world.store().open_count();
     assert_eq!((left, world.open_count()), (1, 1));
-    assert_eq!(peer.tree_disconnect().status(), NtStatus::NETWORK_NAME_DELETED);
+    assert_eq!(peer.tree_disconnect().outcome(), Reason::NoSuchTreeConnect);
     peer.tree_id = first;
     peer.close(kept).ok();
 }
@@ -125,8 +127,8 @@ fn a_tree_connect_of_another_session_is_none() {
     peer.session_id = 0;
     peer.login(testkit::accounts::BOB.0, testkit::accounts::BOB.1);
     peer.tree_id = tree_id;
-    assert_eq!(peer.try_create(&Create::open_if("file")).status(), NtStatus::NETWORK_NAME_DELETED);
-    assert_eq!(peer.tree_disconnect().status(), NtStatus::NETWORK_NAME_DELETED);
+    assert_eq!(peer.try_create(&Create::open_if("file")).outcome(), Reason::NoSuchTreeConnect);
+    assert_eq!(peer.tree_disconnect().outcome(), Reason::NoSuchTreeConnect);
 }
 
 #[test]
@@ -136,7 +138,7 @@ fn a_session_has_at_most_4096_tree_connects_and_a_refused_one_gives_its_share_ba
     for _ in 0..4_096 {
         peer.tree("data");
     }
-    assert_eq!(peer.try_tree("data").status(), NtStatus::INSUFF_SERVER_RESOURCES);
+    assert_eq!(peer.try_tree("data").outcome(), Reason::TooManyTreeConnects);
     peer.tree_disconnect().ok();
     peer.tree("data");
     peer.disconnect();
@@ -165,8 +167,8 @@ fn a_pipe_share_has_pipes_and_no_files() {
     let world = World::new();
     let mut peer = logged_on(&world);
     peer.tree("IPC$");
-    assert_eq!(peer.try_create(&Create::open("file")).status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(peer.try_create(&Create::open("file")).outcome(), Reason::NoSuchPipe);
     let pipe = peer.create(&Create::open("srvsvc")).file_id;
     peer.close(pipe).ok();
-    assert_eq!(peer.close(pipe).status(), NtStatus::FILE_CLOSED);
+    assert_eq!(peer.close(pipe).outcome(), Reason::NoSuchOpen);
 }

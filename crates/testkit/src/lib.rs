@@ -22,6 +22,7 @@ pub mod ledger;
 pub mod world;
 
 pub mod login;
+pub mod outcome;
 pub mod peer;
 pub mod request;
 pub mod response;
@@ -34,6 +35,7 @@ pub mod simulation;
 pub use clock::VirtualClock;
 pub use create::Create;
 pub use login::Login;
+pub use outcome::Outcome;
 pub use peer::Peer;
 pub use request::Request;
 pub use response::Response;

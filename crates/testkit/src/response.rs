@@ -2,8 +2,11 @@
 
 use client::Kind;
 use dtyp::NtStatus;
+use trace::Reason;
 use wire::header::HeaderFlags;
 use wire::{Decode, Header};
+
+use crate::outcome::Outcome;
 
 /// A response to one request.
 #[derive(Clone, Debug)]
@@ -14,12 +17,20 @@ pub struct Response {
     pub message: Vec<u8>,
     /// True if it came encrypted.
     pub sealed: bool,
+    /// Rule that the request broke, as the engine names it.
+    pub reason: Reason,
 }
 
 impl Response {
     /// Status in the header of the response.
     pub fn status(&self) -> NtStatus {
         self.header.status
+    }
+
+    /// Outcome of the request: a refusal by its reason, anything else by its status.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        Outcome::of(self.status(), self.reason)
     }
 
     /// True if it carries a signature, which was already verified.
@@ -46,13 +57,13 @@ impl Response {
         }
     }
 
-    /// Returns the same response, if it has the expected status.
+    /// Returns the same response, if the request has this outcome.
     ///
     /// # Panics
-    /// If it has another status.
+    /// If it has another outcome.
     #[track_caller]
-    pub fn expect(self, status: NtStatus) -> Self {
-        assert_eq!(self.status(), status, "{:?}", self.header);
+    pub fn expect(self, outcome: impl Into<Outcome>) -> Self {
+        assert_eq!(self.outcome(), outcome.into(), "{:?}", self.header);
         self
     }
 

@@ -23,6 +23,7 @@ use proto::{
     Server, ServerSettings, Share, ShareRefusal,
 };
 use tables::MemoryFiles;
+use trace::Reason;
 use wire::ioctl::NetworkInterface;
 use wire::write::WriteRequest;
 
@@ -111,6 +112,8 @@ pub enum Plain {
 #[derive(Debug, Default)]
 struct Wire {
     inbox: VecDeque<Vec<u8>>,
+    /// Reasons of refused requests, by MessageId, until the client takes their responses.
+    reasons: HashMap<u64, Reason>,
     /// Reason of the server's disconnect.
     closed: Option<Disconnect>,
     /// True after the client has ended it, or sent a frame that no transport accepts.
@@ -775,6 +778,13 @@ impl World {
         std::mem::take(&mut wire.inbox)
     }
 
+    /// Takes the reason why a request was refused.
+    pub(crate) fn take_reason(&self, connection: ConnectionId, message_id: u64) -> Reason {
+        let mut inner = self.inner();
+        let wire = inner.connections.get_mut(&connection).expect("a connection of this world");
+        wire.reasons.remove(&message_id).unwrap_or(Reason::NotRefused)
+    }
+
     pub(crate) fn closed(&self, connection: ConnectionId) -> Option<Disconnect> {
         self.inner().connections[&connection].closed
     }
@@ -883,6 +893,8 @@ impl Inner {
                 continue;
             }
             wire.inbox.push_back(frame.to_vec());
+            #[cfg(feature = "recorder")]
+            wire.reasons.extend(transmit.answered.refused());
             wire.unconfirmed.extend(transmit.confirmation);
         }
         while let Some(notice) = self.server.poll_notice() {

@@ -1,4 +1,4 @@
-//! Known FSCTLs that are always refused, each with its own status.
+//! Known FSCTLs that are always refused.
 
 use wire::ioctl::{FsctlCode, IoctlRequest};
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use dtyp::{AccessMask, FileAttributes, FileTime, Guid, NtStatus};
 use object::{Metadata, ObjectOp, ObjectReply};
+use testkit::Outcome;
+use trace::Reason;
 use wire::ioctl::{
     FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, SnapshotArray,
     ValidateNegotiateInfoRequest, ValidateNegotiateInfoResponse,
@@ -42,10 +44,11 @@ pub(super) fn output(answer: &Answer) -> &[u8] {
 
 /// Sends one request on a file, with an immediate response.
 #[track_caller]
-fn check(ctl_code: FsctlCode, input: &[u8], want: NtStatus) {
+fn check(ctl_code: FsctlCode, input: &[u8], want: impl Into<Outcome>) {
+    let want = want.into();
     let mut scene = Scene::new();
     let file_id = scene.open("f");
-    assert_eq!(ask(&mut scene, &request(ctl_code, file_id, input)).status(), want);
+    assert_eq!(ask(&mut scene, &request(ctl_code, file_id, input)).outcome(), want);
 }
 
 /// Sends one request for the store, on a file opened with these rights.
@@ -57,7 +60,7 @@ fn check_access(ctl_code: FsctlCode, input: &[u8], access: AccessMask, granted: 
     assert_eq!(scene.server.poll_effect().is_some(), granted, "{access:?}");
     if !granted {
         let answer = scene.receive().expect("it is refused");
-        assert_eq!(answer.status(), NtStatus::ACCESS_DENIED);
+        assert_eq!(answer.outcome(), Reason::AccessNotGranted);
     }
 }
 
@@ -72,7 +75,7 @@ fn what_is_no_fsctl_is_not_supported() {
     let fsctl = request(FsctlCode::GET_COMPRESSION, file_id, &[]);
     for flags in [IoctlFlags::empty(), IoctlFlags::from_bits_retain(3)] {
         let answer = ask(&mut scene, &IoctlRequest { flags, ..fsctl });
-        assert_eq!(answer.status(), NtStatus::NOT_SUPPORTED);
+        assert_eq!(answer.outcome(), Reason::IoctlNotFsctl);
     }
 }
 
@@ -82,17 +85,15 @@ fn an_unknown_code_is_no_request_for_the_device() {
         FsctlCode(0x0009_FFFC),
         FsctlCode::DELETE_OBJECT_ID,
         FsctlCode::FILESYSTEM_GET_STATISTICS,
-        FsctlCode::GET_INTEGRITY_INFORMATION,
         FsctlCode::GET_NTFS_VOLUME_DATA,
         FsctlCode::OFFLOAD_READ,
         FsctlCode::OFFLOAD_WRITE,
         FsctlCode::QUERY_FILE_REGIONS,
-        FsctlCode::SET_INTEGRITY_INFORMATION,
         FsctlCode::SET_OBJECT_ID,
         FsctlCode::SET_OBJECT_ID_EXTENDED,
         FsctlCode::SRV_READ_HASH,
     ] {
-        check(code, &[0; 64], NtStatus::INVALID_DEVICE_REQUEST);
+        check(code, &[0; 64], Reason::UnknownFsctl);
     }
 }
 
@@ -102,7 +103,7 @@ fn the_open_is_looked_up_before_the_code() {
     let nobody = FileId { persistent: 1, volatile: 1 };
     for code in [FsctlCode(0x0009_FFFC), FsctlCode::GET_COMPRESSION] {
         let answer = ask(&mut scene, &request(code, nobody, &[]));
-        assert_eq!(answer.status(), NtStatus::FILE_CLOSED);
+        assert_eq!(answer.outcome(), Reason::NoSuchOpen);
     }
 }
 
@@ -113,16 +114,16 @@ fn lengths_keep_to_max_transact_size_and_are_paid_for() {
     let fsctl = request(FsctlCode::GET_OBJECT_ID, file_id, &[]);
     let too_long = TRANSACT_MAX + 1;
     let refused = [
-        IoctlRequest { max_input_response: too_long, ..fsctl },
-        IoctlRequest { max_output_response: too_long, ..fsctl },
+        (IoctlRequest { max_input_response: too_long, ..fsctl }, Reason::LengthAboveMax),
+        (IoctlRequest { max_output_response: too_long, ..fsctl }, Reason::LengthAboveMax),
         // One credit covers 64 KiB.
-        IoctlRequest { max_output_response: 65_537, ..fsctl },
+        (IoctlRequest { max_output_response: 65_537, ..fsctl }, Reason::CreditChargeTooSmall),
     ];
-    for fsctl in refused {
-        assert_eq!(ask(&mut scene, &fsctl).status(), NtStatus::INVALID_PARAMETER);
+    for (fsctl, want) in refused {
+        assert_eq!(ask(&mut scene, &fsctl).outcome(), want);
     }
     let paid = IoctlRequest { max_output_response: 65_536, ..fsctl };
-    assert_eq!(ask(&mut scene, &paid).status(), NtStatus::SUCCESS);
+    assert_eq!(ask(&mut scene, &paid).outcome(), NtStatus::SUCCESS);
 }
 
 #[test]
@@ -130,9 +131,11 @@ fn output_that_does_not_fit_is_not_sent() {
     let mut scene = Scene::new();
     let file_id = scene.open("f");
     let fsctl = request(FsctlCode::CREATE_OR_GET_OBJECT_ID, file_id, &[]);
-    for (max_output_response, want) in [(63, NtStatus::BUFFER_TOO_SMALL), (64, NtStatus::SUCCESS)] {
+    for (max_output_response, want) in
+        [(63, Reason::OutputBufferTooSmall), (64, Reason::NotRefused)]
+    {
         let answer = ask(&mut scene, &IoctlRequest { max_output_response, ..fsctl });
-        assert_eq!(answer.status(), want);
+        assert_eq!(answer.reason, want);
     }
 }
 
@@ -148,7 +151,7 @@ fn codes_without_an_open_may_not_name_one() {
         FsctlCode::VALIDATE_NEGOTIATE_INFO,
     ] {
         let answer = ask(&mut scene, &request(code, file_id, &[]));
-        assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER, "{code:?}");
+        assert_eq!(answer.outcome(), Reason::FileIdNotWanted, "{code:?}");
     }
 }
 
@@ -156,11 +159,11 @@ fn codes_without_an_open_may_not_name_one() {
 fn what_is_not_offered_is_refused_as_windows_would() {
     let mut scene = Scene::new();
     for (code, want) in [
-        (FsctlCode::DFS_GET_REFERRALS, NtStatus::FS_DRIVER_REQUIRED),
-        (FsctlCode::DFS_GET_REFERRALS_EX, NtStatus::FS_DRIVER_REQUIRED),
-        (FsctlCode::QUERY_NETWORK_INTERFACE_INFO, NtStatus::NOT_SUPPORTED),
+        (FsctlCode::DFS_GET_REFERRALS, Reason::DfsOff),
+        (FsctlCode::DFS_GET_REFERRALS_EX, Reason::DfsOff),
+        (FsctlCode::QUERY_NETWORK_INTERFACE_INFO, Reason::MultichannelNotNegotiated),
     ] {
-        assert_eq!(ask(&mut scene, &request(code, FileId::ANY, &[])).status(), want);
+        assert_eq!(ask(&mut scene, &request(code, FileId::ANY, &[])).outcome(), want);
     }
 }
 
@@ -174,9 +177,9 @@ fn what_no_file_has_is_refused_for_any_file() {
         FsctlCode::SET_INTEGRITY_INFORMATION_EX,
     ] {
         let answer = ask(&mut scene, &request(code, file_id, &[0; 24]));
-        assert_eq!(answer.status(), NtStatus::INVALID_DEVICE_REQUEST, "{code:?}");
+        assert_eq!(answer.outcome(), Reason::IntegrityNotOffered, "{code:?}");
         let answer = ask(&mut scene, &request(code, FileId::ANY, &[0; 24]));
-        assert_eq!(answer.status(), NtStatus::FILE_CLOSED, "{code:?}");
+        assert_eq!(answer.outcome(), Reason::NoSuchOpen, "{code:?}");
     }
 }
 
@@ -205,7 +208,7 @@ fn an_honest_negotiation_is_confirmed() {
     let mut scene = Scene::new();
     let said = repeated(&scene);
     let answer = validate(&mut scene, &said).expect("answered");
-    assert_eq!(answer.status(), NtStatus::SUCCESS);
+    assert_eq!(answer.outcome(), NtStatus::SUCCESS);
     let confirmed = ValidateNegotiateInfoResponse::decode(output(&answer)).expect("it is whole");
     let want = ValidateNegotiateInfoResponse {
         capabilities: Capabilities::LARGE_MTU,
@@ -280,12 +283,12 @@ fn a_pipe_answers_what_it_is_asked_in_one_go() {
     let bind = bind();
     let fsctl = request(FsctlCode::PIPE_TRANSCEIVE, pipe, &bind);
     let answer = scene.ask_in(PIPES, Command::IOCTL, &fsctl);
-    assert_eq!(answer.status(), NtStatus::SUCCESS);
+    assert_eq!(answer.outcome(), NtStatus::SUCCESS);
     assert_eq!(output(&answer)[2], BIND_ACK);
     // The pipe has no data left to read, and no response to wait for.
     let empty = IoctlRequest { input: &[], ..fsctl };
     let answer = scene.ask_in(PIPES, Command::IOCTL, &empty);
-    assert_eq!(answer.status(), NtStatus::PIPE_EMPTY);
+    assert_eq!(answer.outcome(), Reason::PipeEmpty);
 }
 
 #[test]
@@ -296,13 +299,13 @@ fn a_part_of_a_pipes_answer_overflows_and_the_rest_is_for_read() {
     let fsctl = request(FsctlCode::PIPE_TRANSCEIVE, pipe, &bind);
     let short = IoctlRequest { max_output_response: 10, ..fsctl };
     let answer = scene.ask_in(PIPES, Command::IOCTL, &short);
-    assert_eq!(answer.status(), NtStatus::BUFFER_OVERFLOW);
+    assert_eq!(answer.outcome(), NtStatus::BUFFER_OVERFLOW);
     assert_eq!(output(&answer).len(), 10);
     let answer = scene.ask_in(PIPES, Command::IOCTL, &fsctl);
-    assert_eq!(answer.status(), NtStatus::PIPE_BUSY);
+    assert_eq!(answer.outcome(), Reason::PipeBusy);
     let read = ReadRequest { length: 1_000, file_id: pipe, ..ReadRequest::default() };
     let answer = scene.ask_in(PIPES, Command::READ, &read);
-    assert_eq!(answer.status(), NtStatus::SUCCESS);
+    assert_eq!(answer.outcome(), NtStatus::SUCCESS);
 }
 
 #[test]
@@ -318,7 +321,7 @@ fn a_peek_leaves_what_it_sees() {
     assert_eq!((answer.status(), figures(&answer)), (NtStatus::SUCCESS, vec![3, 0, 0, 0]));
     let bind = bind();
     let write = wire::write::WriteRequest::new(pipe, 0, &bind);
-    assert_eq!(scene.ask_in(PIPES, Command::WRITE, &write).status(), NtStatus::SUCCESS);
+    assert_eq!(scene.ask_in(PIPES, Command::WRITE, &write).outcome(), NtStatus::SUCCESS);
     for _ in 0..2 {
         let answer = scene.ask_in(PIPES, Command::IOCTL, &peek);
         let whole = u32::try_from(output(&answer).len() - 16).expect("it is short");
@@ -332,32 +335,32 @@ fn a_peek_leaves_what_it_sees() {
     }
     let tight = IoctlRequest { max_output_response: 15, ..peek };
     let answer = scene.ask_in(PIPES, Command::IOCTL, &tight);
-    assert_eq!(answer.status(), NtStatus::BUFFER_TOO_SMALL);
+    assert_eq!(answer.outcome(), Reason::OutputBufferTooSmall);
 }
 
 #[test]
 fn a_pipe_that_there_is_need_not_be_waited_for() {
     let mut scene = Scene::new();
     for (tree_id, name, want) in [
-        (PIPES, "srvsvc", NtStatus::SUCCESS),
-        (PIPES, "nothing", NtStatus::OBJECT_NAME_NOT_FOUND),
-        (FILES, "srvsvc", NtStatus::INVALID_DEVICE_REQUEST),
+        (PIPES, "srvsvc", Reason::NotRefused),
+        (PIPES, "nothing", Reason::NoSuchPipe),
+        (FILES, "srvsvc", Reason::NotOnFiles),
     ] {
         let name = dtyp::utf16::to_bytes(name);
         let mut input = Vec::new();
         wire::ioctl::PipeWait { timeout: None, name: &name }.encode(&mut input);
         let fsctl = request(FsctlCode::PIPE_WAIT, FileId::ANY, &input);
-        assert_eq!(scene.ask_in(tree_id, Command::IOCTL, &fsctl).status(), want);
+        assert_eq!(scene.ask_in(tree_id, Command::IOCTL, &fsctl).reason, want);
     }
     let cut = request(FsctlCode::PIPE_WAIT, FileId::ANY, &[0; 13]);
     let answer = scene.ask_in(PIPES, Command::IOCTL, &cut);
-    assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(answer.reason, Reason::FsctlInputInvalid);
 }
 
 #[test]
 fn files_are_no_pipes_and_pipes_no_files() {
-    check(FsctlCode::PIPE_TRANSCEIVE, b"x", NtStatus::INVALID_DEVICE_REQUEST);
-    check(FsctlCode::PIPE_PEEK, &[], NtStatus::INVALID_DEVICE_REQUEST);
+    check(FsctlCode::PIPE_TRANSCEIVE, b"x", Reason::NotOnFiles);
+    check(FsctlCode::PIPE_PEEK, &[], Reason::NotOnFiles);
     let mut scene = Scene::new();
     let pipe = scene.open_pipe("srvsvc");
     for code in [
@@ -373,7 +376,7 @@ fn files_are_no_pipes_and_pipes_no_files() {
         FsctlCode::SRV_REQUEST_RESUME_KEY,
     ] {
         let answer = scene.ask_in(PIPES, Command::IOCTL, &request(code, pipe, &[0; 32]));
-        assert_eq!(answer.status(), NtStatus::INVALID_DEVICE_REQUEST, "{code:?}");
+        assert_eq!(answer.outcome(), Reason::NotOnPipes, "{code:?}");
     }
 }
 
@@ -387,7 +390,7 @@ fn a_file_becomes_sparse_unless_the_client_says_otherwise() {
         let ObjectOp::SetSparse { sparse, .. } = op else { panic!("{op:?}") };
         assert_eq!(sparse, want, "{input:?}");
         scene.reply(id, Ok(ObjectReply::Done));
-        assert_eq!(scene.receive().expect("answered").status(), NtStatus::SUCCESS);
+        assert_eq!(scene.receive().expect("answered").outcome(), NtStatus::SUCCESS);
     }
 }
 
@@ -417,20 +420,20 @@ fn directories_have_no_ranges() {
         FsctlCode::SET_ZERO_DATA,
     ] {
         let answer = ask(&mut scene, &request(code, directory, &[0; 32]));
-        assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER, "{code:?}");
+        assert_eq!(answer.outcome(), Reason::NotOnDirectories, "{code:?}");
     }
 }
 
 #[test]
 fn ranges_must_make_sense() {
-    let invalid = NtStatus::INVALID_PARAMETER;
-    for input in [offsets(-1, 1), offsets(0, -1), offsets(2, 1), vec![0; 15], Vec::new()] {
-        check(FsctlCode::SET_ZERO_DATA, &input, invalid);
+    for code in [FsctlCode::SET_ZERO_DATA, FsctlCode::QUERY_ALLOCATED_RANGES] {
+        check(code, &offsets(-1, 1), Reason::OffsetNegative);
+        check(code, &offsets(0, -1), Reason::OffsetNegative);
+        check(code, &[0; 15], Reason::FsctlInputInvalid);
+        check(code, &[], Reason::FsctlInputInvalid);
     }
-    let overflow = offsets(i64::MAX, 1);
-    for input in [offsets(-1, 1), offsets(0, -1), overflow, vec![0; 15], Vec::new()] {
-        check(FsctlCode::QUERY_ALLOCATED_RANGES, &input, invalid);
-    }
+    check(FsctlCode::SET_ZERO_DATA, &offsets(2, 1), Reason::RangeReversed);
+    check(FsctlCode::QUERY_ALLOCATED_RANGES, &offsets(i64::MAX, 1), Reason::RangeBeyondMax);
 }
 
 #[test]
@@ -439,15 +442,15 @@ fn a_range_that_another_open_has_locked_is_not_zeroed() {
     let (holder, file_id) = (scene.open("f"), scene.open("f"));
     let elements = [LockElement { offset: 5, length: 1, flags: LockFlags::SHARED_LOCK }];
     let lock = LockRequest { lock_sequence: 0, file_id: holder, locks: Locks::new(&elements) };
-    assert_eq!(scene.ask(Command::LOCK, &lock).status(), NtStatus::SUCCESS);
+    assert_eq!(scene.ask(Command::LOCK, &lock).outcome(), NtStatus::SUCCESS);
     let (apart, touching) = (offsets(0, 5), offsets(0, 6));
     let answer = ask(&mut scene, &request(FsctlCode::SET_ZERO_DATA, file_id, &touching));
-    assert_eq!(answer.status(), NtStatus::FILE_LOCK_CONFLICT);
+    assert_eq!(answer.outcome(), Reason::FileLockConflict);
     scene.send(Command::IOCTL, &request(FsctlCode::SET_ZERO_DATA, file_id, &apart));
     let (id, op) = scene.op();
     assert!(matches!(op, ObjectOp::ZeroRange { from: 0, to: 5, .. }), "{op:?}");
     scene.reply(id, Ok(ObjectReply::Done));
-    assert_eq!(scene.receive().expect("answered").status(), NtStatus::SUCCESS);
+    assert_eq!(scene.receive().expect("answered").outcome(), NtStatus::SUCCESS);
 }
 
 /// Queries the ranges of a file that has two, with room for this number of bytes.
@@ -471,13 +474,13 @@ fn allocated_ranges(max_output_response: u32) -> Answer {
 #[test]
 fn ranges_that_do_not_fit_are_left_out() {
     for (room, want, bytes) in [
-        (15, NtStatus::BUFFER_TOO_SMALL, 0),
-        (16, NtStatus::BUFFER_OVERFLOW, 16),
-        (31, NtStatus::BUFFER_OVERFLOW, 16),
-        (32, NtStatus::SUCCESS, 32),
+        (15, Outcome::Refused(Reason::OutputBufferTooSmall), 0),
+        (16, Outcome::Status(NtStatus::BUFFER_OVERFLOW), 16),
+        (31, Outcome::Status(NtStatus::BUFFER_OVERFLOW), 16),
+        (32, Outcome::SUCCESS, 32),
     ] {
         let answer = allocated_ranges(room);
-        assert_eq!(answer.status(), want, "{room}");
+        assert_eq!(answer.outcome(), want, "{room}");
         if bytes > 0 {
             let ranges = [[0, 10], [20, 10]].concat();
             let want: Vec<u8> = ranges.into_iter().flat_map(u64::to_le_bytes).take(bytes).collect();
@@ -512,7 +515,7 @@ fn how_a_file_is_compressed_says_its_attribute() {
         max_output_response: 1,
         ..request(FsctlCode::GET_COMPRESSION, file_id, &[])
     };
-    assert_eq!(ask(&mut scene, &tight).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(ask(&mut scene, &tight).outcome(), Reason::FsctlOutputTooSmall);
 }
 
 #[test]
@@ -525,11 +528,11 @@ fn a_file_is_compressed_in_the_formats_that_there_are() {
         let ObjectOp::SetCompression { compressed, .. } = op else { panic!("{op:?}") };
         assert_eq!(compressed, want, "{input:?}");
         scene.reply(id, Err(NtStatus::NOT_SUPPORTED));
-        assert_eq!(scene.receive().expect("answered").status(), NtStatus::NOT_SUPPORTED);
+        assert_eq!(scene.receive().expect("answered").outcome(), NtStatus::NOT_SUPPORTED);
     }
-    for input in [&[3, 0][..], &[0], &[]] {
-        check(FsctlCode::SET_COMPRESSION, input, NtStatus::INVALID_PARAMETER);
-    }
+    check(FsctlCode::SET_COMPRESSION, &[3, 0], Reason::CompressionFormatUnknown);
+    check(FsctlCode::SET_COMPRESSION, &[0], Reason::FsctlInputInvalid);
+    check(FsctlCode::SET_COMPRESSION, &[], Reason::FsctlInputInvalid);
     let code = FsctlCode::SET_COMPRESSION;
     check_access(code, &[1, 0], AccessMask::WRITE_DATA, true);
     check_access(code, &[1, 0], AccessMask::READ_DATA | AccessMask::WRITE_ATTRIBUTES, false);
@@ -562,16 +565,16 @@ fn a_trim_gives_its_ranges_back_one_by_one() {
 
 #[test]
 fn a_trim_that_makes_no_sense_is_refused() {
-    for input in [
-        trim(0, 0, &[]),
-        trim(0, 2, &[(0, 1)]),
-        trim(0, u32::MAX, &[(0, 1)]),
-        trim(1, 1, &[(0, 1)]),
-        trim(0, 1, &[(-1, 1)]),
-        trim(0, 1, &[(i64::MAX, 1)]),
-        vec![0; 7],
+    for (input, want) in [
+        (trim(0, 0, &[]), Reason::FsctlInputInvalid),
+        (trim(0, 2, &[(0, 1)]), Reason::FsctlInputInvalid),
+        (trim(0, u32::MAX, &[(0, 1)]), Reason::FsctlInputInvalid),
+        (trim(1, 1, &[(0, 1)]), Reason::FsctlInputInvalid),
+        (trim(0, 1, &[(-1, 1)]), Reason::OffsetNegative),
+        (trim(0, 1, &[(i64::MAX, 1)]), Reason::RangeBeyondMax),
+        (vec![0; 7], Reason::FsctlInputInvalid),
     ] {
-        check(FsctlCode::FILE_LEVEL_TRIM, &input, NtStatus::INVALID_PARAMETER);
+        check(FsctlCode::FILE_LEVEL_TRIM, &input, want);
     }
     let one = trim(0, 1, &[(0, 1)]);
     check_access(FsctlCode::FILE_LEVEL_TRIM, &one, AccessMask::WRITE_DATA, true);
@@ -584,10 +587,10 @@ fn what_another_open_has_locked_is_not_trimmed() {
     let (holder, file_id) = (scene.open("f"), scene.open("f"));
     let elements = [LockElement { offset: 5, length: 1, flags: LockFlags::SHARED_LOCK }];
     let lock = LockRequest { lock_sequence: 0, file_id: holder, locks: Locks::new(&elements) };
-    assert_eq!(scene.ask(Command::LOCK, &lock).status(), NtStatus::SUCCESS);
+    assert_eq!(scene.ask(Command::LOCK, &lock).outcome(), NtStatus::SUCCESS);
     let input = trim(0, 1, &[(0, 6)]);
     let answer = ask(&mut scene, &request(FsctlCode::FILE_LEVEL_TRIM, file_id, &input));
-    assert_eq!(answer.status(), NtStatus::FILE_LOCK_CONFLICT);
+    assert_eq!(answer.outcome(), Reason::FileLockConflict);
 }
 
 #[test]
@@ -625,10 +628,10 @@ fn snapshots(max_output_response: u32, found: &[FileTime]) -> Answer {
 #[test]
 fn snapshots_are_counted_and_told_if_there_is_room() {
     let found = [FileTime::from_unix(2, 0), FileTime::from_unix(1, 0)];
-    assert_eq!(snapshots(15, &found).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(snapshots(15, &found).outcome(), Reason::FsctlOutputTooSmall);
     for (room, told) in [(16, &[][..]), (113, &[]), (114, &found)] {
         let answer = snapshots(room, &found);
-        assert_eq!(answer.status(), NtStatus::SUCCESS);
+        assert_eq!(answer.outcome(), NtStatus::SUCCESS);
         let array = SnapshotArray::decode(output(&answer)).expect("it is whole");
         let counts = (array.number_of_snapshots, array.snapshot_array_size);
         assert_eq!((counts, &array.snapshots[..]), ((2, 102), told), "{room}");
@@ -644,7 +647,7 @@ fn hooks_for_tests_are_unknown_codes_until_they_are_allowed() {
     let mut scene = Scene::new();
     for code in [ioctl, read] {
         let answer = ask(&mut scene, &request(code, FileId::ANY, &[]));
-        assert_eq!(answer.status(), NtStatus::INVALID_DEVICE_REQUEST);
+        assert_eq!(answer.outcome(), Reason::UnknownFsctl);
     }
     let mut settings = ServerSettings::clone(&scene.server.globals.settings);
     settings.smbtorture_hooks = true;
@@ -652,7 +655,7 @@ fn hooks_for_tests_are_unknown_codes_until_they_are_allowed() {
     let answer = ask(&mut scene, &request(ioctl, FileId::ANY, &[]));
     assert_eq!(output(&answer), [8; 1_024]);
     let answer = ask(&mut scene, &request(read, FileId::ANY, &[1]));
-    assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER, "it has no input");
+    assert_eq!(answer.outcome(), Reason::FsctlInputInvalid, "it has no input");
 
     let file_id = scene.open("f");
     let length = 3;
@@ -675,18 +678,18 @@ fn a_test_may_have_an_open_busy_for_a_while() {
     let mut scene = Scene::new();
     let file_id = scene.open("f");
     let answer = ask(&mut scene, &request(sleep, file_id, &[200]));
-    assert_eq!(answer.status(), NtStatus::INVALID_DEVICE_REQUEST, "hooks are off");
+    assert_eq!(answer.outcome(), Reason::UnknownFsctl, "hooks are off");
     let mut settings = ServerSettings::clone(&scene.server.globals.settings);
     settings.smbtorture_hooks = true;
     scene.server.globals.settings = Arc::new(settings);
     for input in [&[][..], &[1, 2]] {
         let answer = ask(&mut scene, &request(sleep, file_id, input));
-        assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER);
+        assert_eq!(answer.outcome(), Reason::FsctlInputInvalid);
     }
     scene.send(Command::IOCTL, &request(sleep, file_id, &[200]));
     let (id, effect) = scene.server.poll_effect().expect("it sleeps");
     assert!(matches!(effect, Effect::Sleep(time) if time == Duration::from_millis(200)));
     let id = id.expect("it waits for that");
     scene.server.handle_reply(Now::default(), id, Reply::Woken);
-    assert_eq!(scene.receive().expect("it is over").status(), NtStatus::SUCCESS);
+    assert_eq!(scene.receive().expect("it is over").outcome(), NtStatus::SUCCESS);
 }

@@ -81,7 +81,7 @@ fn check_outlives(happens: impl FnOnce(&World, &Peer)) {
     let lease = contexts.find::<LeaseContext>().expect("well-formed").expect("it has a lease");
     assert_eq!(lease.lease_state, rwh());
     assert_eq!(second.read(after, 0, 4), b"kept");
-    assert_eq!(lock(&mut second, after), NtStatus::LOCK_NOT_GRANTED, "it is held already");
+    assert_eq!(lock(&mut second, after), Reason::LockNotGranted, "it is held already");
     second.close(after).ok();
     assert_eq!(world.open_count(), 0);
     world.restart_server();
@@ -121,8 +121,8 @@ fn the_time_that_it_is_kept_begins_anew_with_the_server() {
     assert_eq!(world.open_count(), 1);
     world.advance(Duration::from_secs(1));
     world.scavenge();
-    let late = client(&world, 1).try_create(&again(file_id)).status();
-    assert_eq!(late, NtStatus::OBJECT_NAME_NOT_FOUND);
+    let late = client(&world, 1).try_create(&again(file_id)).outcome();
+    assert_eq!(late, Reason::NoSuchDurableOpen);
     world.restart_server();
     assert_eq!(world.open_count(), 0, "nor does it come back");
 }
@@ -134,8 +134,8 @@ fn it_is_taken_up_by_who_asks_for_a_persistent_open_only() {
     let file_id = peer.create(&persistent()).file_id;
     world.restart_server();
     let mut peer = client(&world, 1);
-    let plain = peer.try_create(&reconnect(file_id, DurableFlags::empty())).status();
-    assert_eq!(plain, NtStatus::OBJECT_NAME_NOT_FOUND);
+    let plain = peer.try_create(&reconnect(file_id, DurableFlags::empty())).outcome();
+    assert_eq!(plain, Reason::NoSuchDurableOpen);
     // The CreateGuid alone identifies the open.
     let unknown = FileId { persistent: 1, volatile: 1 };
     let found = peer.create(&again(unknown)).file_id;
@@ -149,7 +149,7 @@ fn the_first_request_may_be_repeated_after_the_server_was_restarted() {
     let made = peer.create(&persistent()).file_id;
     world.restart_server();
     let mut peer = client(&world, 1);
-    assert_eq!(peer.try_create(&persistent()).status(), NtStatus::DUPLICATE_OBJECTID);
+    assert_eq!(peer.try_create(&persistent()).outcome(), Reason::DuplicateCreateGuid);
     let request = peer.request(Command::CREATE, &persistent());
     let again = peer.call(request.flags(HeaderFlags::REPLAY_OPERATION)).ok();
     assert_eq!(file_id(&again).persistent, made.persistent);
@@ -169,8 +169,8 @@ fn its_file_is_not_available_to_others_while_its_client_is_away() {
             false => peer.disconnect(),
         }
         let mut other = client(&world, 2);
-        let refused = other.try_create(&Create::open("file")).status();
-        assert_eq!(refused, NtStatus::FILE_NOT_AVAILABLE);
+        let refused = other.try_create(&Create::open("file")).outcome();
+        assert_eq!(refused, Reason::FileNotAvailable);
         // An open that only reads attributes is granted.
         let stat = Create::open("file").access(AccessMask::READ_ATTRIBUTES);
         other.create(&stat);

@@ -1,6 +1,7 @@
 //! A directory is renamed while the client of an open below it is away: [MS-FSA] 2.1.5.15.11.
 
 use dtyp::fscc::FileRenameInformation;
+use trace::Reason;
 
 use super::*;
 
@@ -26,21 +27,21 @@ fn left_behind(world: &World, share: &str, create: &Create) -> FileId {
     file_id
 }
 
-fn taken_up(world: &World, share: &str, file_id: FileId, flags: DurableFlags) -> NtStatus {
+fn taken_up(world: &World, share: &str, file_id: FileId, flags: DurableFlags) -> Outcome {
     let context = DurableHandleReconnectV2 { file_id, create_guid: GUID, flags };
-    client_in(world, 1, share).try_create(&file().context(&context)).status()
+    client_in(world, 1, share).try_create(&file().context(&context)).outcome()
 }
 
-fn set(peer: &mut Peer, file_id: FileId, class: FileInformationClass, buffer: &[u8]) -> NtStatus {
+fn set(peer: &mut Peer, file_id: FileId, class: FileInformationClass, buffer: &[u8]) -> Outcome {
     let (info_type, file_info_class) = (InfoType::FILE, class.0);
     let rest = SetInfoRequest::default();
     let body = SetInfoRequest { info_type, file_info_class, file_id, buffer, ..rest };
     let request = peer.request(Command::SET_INFO, &body);
-    peer.call(request).status()
+    peer.call(request).outcome()
 }
 
 /// Renames the directory by another client. Returns the status.
-fn rename(world: &World, share: &str) -> NtStatus {
+fn rename(world: &World, share: &str) -> Outcome {
     let mut peer = client_in(world, 2, share);
     let create = Create::directory("folder").access(AccessMask::DELETE);
     let file_id = peer.create(&create).file_id;
@@ -55,7 +56,7 @@ fn what_is_persistent_keeps_the_name_of_its_directory() {
     let world = world();
     let persistent = DurableFlags::PERSISTENT;
     let file_id = left_behind(&world, "ca", &file().context(&v2(persistent, GUID)));
-    assert_eq!(rename(&world, "ca"), NtStatus::ACCESS_DENIED);
+    assert_eq!(rename(&world, "ca"), Reason::OpenBeneath);
     assert_eq!(taken_up(&world, "ca", file_id, persistent), NtStatus::SUCCESS);
 }
 
@@ -66,7 +67,7 @@ fn what_is_only_durable_gives_way() {
     let file_id = left_behind(&world, "data", &file().context(&v2(none, GUID)));
     assert_eq!(rename(&world, "data"), NtStatus::SUCCESS);
     world.add_file("data", "folder\\file", b"another");
-    assert_ne!(taken_up(&world, "data", file_id, none), NtStatus::SUCCESS);
+    assert_eq!(taken_up(&world, "data", file_id, none), Reason::NoSuchDurableOpen);
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn what_goes_with_an_open_is_found_where_it_was() {
             assert_eq!(marked, NtStatus::SUCCESS);
         }
         first.disconnect();
-        assert_eq!(rename(&world, "data"), NtStatus::ACCESS_DENIED);
+        assert_eq!(rename(&world, "data"), Reason::OpenBeneath);
         world.advance(Duration::from_secs(30));
         world.scavenge();
         assert!(!world.exists("data", "folder\\file"));

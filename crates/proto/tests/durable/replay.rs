@@ -43,8 +43,8 @@ fn a_create_guid_is_used_once_by_requests_that_are_no_repetition() {
     let world = World::new();
     let mut peer = client(&world, 1);
     let first = peer.create(&durable_v2()).file_id;
-    assert_eq!(peer.try_create(&durable_v2()).status(), NtStatus::DUPLICATE_OBJECTID);
-    assert_eq!(replay(&mut peer, &durable_v2()).status(), NtStatus::SUCCESS);
+    assert_eq!(peer.try_create(&durable_v2()).outcome(), Reason::DuplicateCreateGuid);
+    assert_eq!(replay(&mut peer, &durable_v2()).outcome(), NtStatus::SUCCESS);
     peer.close(first).ok();
     // The open is gone, and with it its name.
     let second = peer.create(&durable_v2()).file_id;
@@ -93,8 +93,8 @@ fn a_repetition_names_the_same_lease() {
     let mut peer = client(&world, 1);
     let leased = |key| durable_v2().oplock(OplockLevel::LEASE).context(&lease(key, rwh()));
     let first = peer.try_create(&leased(1)).ok();
-    assert_eq!(replay(&mut peer, &leased(2)).status(), NtStatus::ACCESS_DENIED);
-    assert_eq!(replay(&mut peer, &durable_v2()).status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(replay(&mut peer, &leased(2)).outcome(), Reason::ReplayOfAnotherLease);
+    assert_eq!(replay(&mut peer, &durable_v2()).outcome(), Reason::ReplayOfAnotherLease);
     assert_eq!(file_id(&replay(&mut peer, &leased(1)).ok()), file_id(&first));
 }
 
@@ -109,8 +109,8 @@ fn a_request_that_waits_is_not_begun_a_second_time() {
     peer.send(request);
     assert!(peer.receive()[0].is_interim());
     assert_eq!(holder.receive()[0].header.command, Command::OPLOCK_BREAK);
-    assert_eq!(replay(&mut peer, &wanted).status(), NtStatus::FILE_NOT_AVAILABLE);
-    assert_eq!(peer.try_create(&wanted).status(), NtStatus::FILE_NOT_AVAILABLE);
+    assert_eq!(replay(&mut peer, &wanted).outcome(), Reason::FileNotAvailable);
+    assert_eq!(peer.try_create(&wanted).outcome(), Reason::FileNotAvailable);
     holder.close(held).ok();
     let first = peer.receive().pop().expect("it waits no more").ok();
     let again = replay(&mut peer, &wanted).ok();
@@ -124,7 +124,7 @@ fn an_open_of_a_lost_session_is_taken_up_by_its_create_guid() {
     let made = first.create(&durable_v2()).file_id;
     first.disconnect();
     let mut second = client(&world, 1);
-    assert_eq!(second.try_create(&durable_v2()).status(), NtStatus::DUPLICATE_OBJECTID);
+    assert_eq!(second.try_create(&durable_v2()).outcome(), Reason::DuplicateCreateGuid);
     let again = replay(&mut second, &durable_v2()).ok();
     assert_eq!(file_id(&again).persistent, made.persistent);
     assert_eq!(again.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);

@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn request_resiliency(peer: &mut Peer, file_id: FileId, timeout: u32) -> NtStatus {
+fn request_resiliency(peer: &mut Peer, file_id: FileId, timeout: u32) -> Outcome {
     let mut input = Vec::new();
     NetworkResiliencyRequest { timeout }.encode(&mut input);
     ioctl(peer, file_id, &input)
 }
 
-fn ioctl(peer: &mut Peer, file_id: FileId, input: &[u8]) -> NtStatus {
+fn ioctl(peer: &mut Peer, file_id: FileId, input: &[u8]) -> Outcome {
     let body = IoctlRequest {
         ctl_code: FsctlCode::LMR_REQUEST_RESILIENCY,
         file_id,
@@ -17,7 +17,7 @@ fn ioctl(peer: &mut Peer, file_id: FileId, input: &[u8]) -> NtStatus {
         ..IoctlRequest::default()
     };
     let request = peer.request(Command::IOCTL, &body);
-    peer.call(request).status()
+    peer.call(request).outcome()
 }
 
 fn plain() -> Create {
@@ -65,13 +65,13 @@ fn a_resilient_open_keeps_its_place_for_the_time_that_was_asked_for() {
     let world = World::new();
     let file_id = left_behind(&world);
     let mut other = client(&world, 2);
-    let refused = other.try_create(&Create::open("file")).status();
-    assert_eq!(refused, NtStatus::SHARING_VIOLATION);
+    let refused = other.try_create(&Create::open("file")).outcome();
+    assert_eq!(refused, Reason::SharingViolation);
     world.advance(Duration::from_secs(10));
     world.scavenge();
     other.create(&Create::open("file"));
-    let late = client(&world, 1).try_create(&again(file_id)).status();
-    assert_eq!(late, NtStatus::OBJECT_NAME_NOT_FOUND);
+    let late = client(&world, 1).try_create(&again(file_id)).outcome();
+    assert_eq!(late, Reason::NoSuchDurableOpen);
 }
 
 /// An absent client cannot acknowledge a break, so the oplock is lost and the open stays.
@@ -95,9 +95,9 @@ fn the_time_that_can_be_asked_for_is_bounded() {
     let mut peer = client(&world, 1);
     let file_id = peer.create(&plain()).file_id;
     assert_eq!(request_resiliency(&mut peer, file_id, 300_000), NtStatus::SUCCESS);
-    assert_eq!(request_resiliency(&mut peer, file_id, 300_001), NtStatus::INVALID_PARAMETER);
-    assert_eq!(ioctl(&mut peer, file_id, &[0; 7]), NtStatus::INVALID_PARAMETER);
-    assert_eq!(ioctl(&mut peer, FileId::ANY, &[0; 8]), NtStatus::FILE_CLOSED);
+    assert_eq!(request_resiliency(&mut peer, file_id, 300_001), Reason::ResiliencyTooLong);
+    assert_eq!(ioctl(&mut peer, file_id, &[0; 7]), Reason::FsctlInputInvalid);
+    assert_eq!(ioctl(&mut peer, FileId::ANY, &[0; 8]), Reason::NoSuchOpen);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn the_first_dialect_knows_no_resilient_opens() {
     let mut peer = Peer::ready(&world, Dialect::SMB_2_0_2);
     let file_id = peer.create(&plain()).file_id;
     let status = request_resiliency(&mut peer, file_id, 1_000);
-    assert_eq!(status, NtStatus::INVALID_DEVICE_REQUEST);
+    assert_eq!(status, Reason::ResiliencyBefore21);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_share_without_durable_handles_has_no_resilient_ones() {
     world.add_share("fleeting", |share| share.durable_handles = false);
     let mut peer = client_in(&world, 1, "fleeting");
     let file_id = peer.create(&plain()).file_id;
-    assert_eq!(request_resiliency(&mut peer, file_id, 1_000), NtStatus::NOT_SUPPORTED);
+    assert_eq!(request_resiliency(&mut peer, file_id, 1_000), Reason::ResiliencyNotOffered);
 }
 
 /// Guests have no keys. Anyone can be a guest, and would leave opens behind any number of times.
@@ -130,7 +130,7 @@ fn a_guest_leaves_no_open_behind() {
     let response = peer.try_create(&batch().context(&context));
     assert_eq!(granted_v2(&response), None);
     let plain = peer.create(&Create::open_if("plain")).file_id;
-    assert_eq!(request_resiliency(&mut peer, plain, 10_000), NtStatus::NOT_SUPPORTED);
+    assert_eq!(request_resiliency(&mut peer, plain, 10_000), Reason::ResiliencyNotOffered);
     peer.disconnect();
     assert_eq!(world.files(), [], "what is left could be left again");
 }

@@ -119,7 +119,8 @@ impl Peer {
             for mut message in messages {
                 let header = Header::decode(&message).expect("a server sends whole headers");
                 self.verify(&header, &mut message, sealed);
-                self.received.push_back(Response { header, message, sealed });
+                let reason = self.world.take_reason(self.connection, header.message_id);
+                self.received.push_back(Response { header, message, sealed, reason });
             }
         }
         if self.is_open() {

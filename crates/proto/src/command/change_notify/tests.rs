@@ -6,6 +6,7 @@ use std::time::Duration;
 use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, NtStatus};
 use object::{HostChange, HostChangeKind, ObjectPath, ObjectReply, RootId};
+use trace::Reason;
 use wire::change_notify::{
     ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse, CompletionFilter, NotifyAction,
     NotifyInformation,
@@ -40,7 +41,7 @@ fn request(file_id: FileId) -> ChangeNotifyRequest {
 #[track_caller]
 fn watch(scene: &mut Scene, request: ChangeNotifyRequest) -> Answer {
     let interim = scene.ask(Command::CHANGE_NOTIFY, &request);
-    assert_eq!(interim.status(), NtStatus::PENDING);
+    assert_eq!(interim.outcome(), NtStatus::PENDING);
     interim
 }
 
@@ -135,7 +136,7 @@ fn tells(
     happen(&mut scene, changes);
     let answer = scene.receive()?;
     assert_eq!(answer.header.async_id, interim.header.async_id);
-    assert_eq!(answer.status(), NtStatus::SUCCESS);
+    assert_eq!(answer.outcome(), NtStatus::SUCCESS);
     Some(told(&answer))
 }
 
@@ -275,7 +276,7 @@ fn unjudged_changes_have_a_limit_beyond_which_the_client_looks_for_itself() {
     let changes: Vec<_> = changes.map(|it| it.seen_from_host(&folder())).collect();
     scene.server.handle_changes(Now::default(), Duration::MAX, &changes);
     let answer = scene.receive().expect("it is told that it has to look");
-    assert_eq!(answer.status(), NtStatus::NOTIFY_ENUM_DIR);
+    assert_eq!(answer.outcome(), NtStatus::NOTIFY_ENUM_DIR);
 }
 
 #[test]
@@ -440,10 +441,10 @@ fn a_directory_that_somebody_else_deletes_ends_all_requests() {
         scene.server.handle_changes(Now::default(), Duration::MAX, &[gone]);
         for _ in interims {
             let answer = scene.receive().expect("answered");
-            assert_eq!(answer.status(), NtStatus::DELETE_PENDING);
+            assert_eq!(answer.outcome(), Reason::DeletePending);
         }
         let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
-        assert_eq!(answer.status(), NtStatus::DELETE_PENDING);
+        assert_eq!(answer.outcome(), Reason::DeletePending);
     }
 }
 
@@ -455,7 +456,7 @@ fn without_change_notify_there_is_none() {
     scene.server.handle_settings(Arc::new(settings));
     let file_id = scene.open_directory("");
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
-    assert_eq!(answer.status(), NtStatus::NOT_IMPLEMENTED);
+    assert_eq!(answer.outcome(), Reason::ChangeNotifyOff);
 }
 
 #[test]
@@ -591,7 +592,7 @@ fn an_answer_that_does_not_fit_sends_the_client_to_look() {
         watch(&mut scene, ChangeNotifyRequest { output_buffer_length, ..request(file_id) });
         happen(&mut scene, [added("1")]);
         let answer = scene.receive().expect("answered");
-        assert_eq!(answer.status(), status);
+        assert_eq!(answer.outcome(), status);
         assert_eq!(told(&answer).is_empty(), status == NtStatus::NOTIFY_ENUM_DIR);
     }
 }
@@ -606,7 +607,7 @@ fn more_changes_than_the_first_request_has_room_for_are_forgotten() {
     scene.receive().expect("cancelled");
     happen(&mut scene, [added("1"), added("2"), added("3")]);
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
-    assert_eq!(answer.status(), NtStatus::NOTIFY_ENUM_DIR);
+    assert_eq!(answer.outcome(), NtStatus::NOTIFY_ENUM_DIR);
     // After that, the watch begins anew.
     watch(&mut scene, request(file_id));
     happen(&mut scene, [added("4")]);
@@ -621,7 +622,7 @@ fn a_watch_keeps_no_more_than_its_limit() {
         u32::try_from(2 * crate::model::watch::BYTES_MAX).expect("it is small");
     let large = ChangeNotifyRequest { output_buffer_length, ..request(file_id) };
     // Such a response needs two credits; one is not enough.
-    assert_eq!(scene.ask(Command::CHANGE_NOTIFY, &large).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(scene.ask(Command::CHANGE_NOTIFY, &large).outcome(), Reason::CreditChargeTooSmall);
     let memory = &scene.server.globals.memory;
     let mut watch = super::Watch::new(folder(), NAMES, false, output_buffer_length, memory)
         .expect("there is room");
@@ -645,15 +646,15 @@ fn a_watch_keeps_no_more_than_its_limit() {
 fn a_request_is_judged_before_it_waits() {
     let mut scene = Scene::new();
     let directory = scene.open_directory("d");
-    let (length, max) = (TRANSACT_MAX + 1, NtStatus::INVALID_PARAMETER);
+    let (length, max) = (TRANSACT_MAX + 1, Reason::LengthAboveMax);
     let too_long = ChangeNotifyRequest { output_buffer_length: length, ..request(directory) };
-    assert_eq!(scene.ask(Command::CHANGE_NOTIFY, &too_long).status(), max);
+    assert_eq!(scene.ask(Command::CHANGE_NOTIFY, &too_long).outcome(), max);
     let file = scene.open("f");
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file));
-    assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(answer.outcome(), Reason::NotDirectory);
     let blind = scene.open_with("d", AccessMask::READ_ATTRIBUTES, true);
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(blind));
-    assert_eq!(answer.status(), NtStatus::ACCESS_DENIED);
+    assert_eq!(answer.outcome(), Reason::AccessNotGranted);
 }
 
 #[test]
@@ -664,7 +665,7 @@ fn the_close_of_the_directory_cleans_up() {
     scene.close(file_id);
     for interim in interims {
         let answer = scene.receive().expect("answered");
-        assert_eq!(answer.status(), NtStatus::NOTIFY_CLEANUP);
+        assert_eq!(answer.outcome(), Reason::NotifyCleanup);
         assert_eq!(answer.header.async_id, interim.header.async_id);
     }
     assert!(scene.server.globals.watchers.is_empty());
@@ -680,9 +681,9 @@ fn the_end_of_the_tree_connect_or_session_cleans_up() {
             true => scene.ask(Command::LOGOFF, &LogoffRequest),
             false => scene.ask(Command::TREE_DISCONNECT, &TreeDisconnectRequest),
         };
-        assert_eq!(ended.status(), NtStatus::SUCCESS);
+        assert_eq!(ended.outcome(), NtStatus::SUCCESS);
         let answer = scene.receive().expect("answered");
-        assert_eq!(answer.status(), NtStatus::NOTIFY_CLEANUP);
+        assert_eq!(answer.outcome(), Reason::NotifyCleanup);
     }
 }
 
@@ -696,11 +697,11 @@ fn the_deletion_of_the_directory_ends_all_requests() {
     scene.close(deleter);
     for interim in interims {
         let answer = scene.receive().expect("answered");
-        assert_eq!(answer.status(), NtStatus::DELETE_PENDING);
+        assert_eq!(answer.outcome(), Reason::DeletePending);
         assert_eq!(answer.header.async_id, interim.header.async_id);
     }
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(watcher));
-    assert_eq!(answer.status(), NtStatus::DELETE_PENDING);
+    assert_eq!(answer.outcome(), Reason::DeletePending);
 }
 
 #[test]
@@ -728,7 +729,7 @@ fn a_write_is_told() {
     let (id, _) = scene.op();
     scene.reply(id, Ok(ObjectReply::Written(4)));
     let written = scene.receive().expect("answered");
-    assert_eq!(written.status(), NtStatus::SUCCESS);
+    assert_eq!(written.outcome(), NtStatus::SUCCESS);
     let answer = scene.receive().expect("told");
     assert_eq!(told(&answer), expect(&[(NotifyAction::MODIFIED, "f")]));
 }
@@ -769,7 +770,7 @@ fn a_guest_watches_fewer_directories_than_a_user() {
     scene.server.sessions.values_mut().for_each(|session| session.is_anonymous = true);
     scene.server.globals.watchers = vec![0; super::GUEST_WATCHES_MAX];
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(last));
-    assert_eq!(answer.status(), NtStatus::INSUFFICIENT_RESOURCES);
+    assert_eq!(answer.outcome(), Reason::TooManyWatches);
     scene.server.globals.watchers.pop();
     watch(&mut scene, request(last));
 }

@@ -2,6 +2,8 @@
 
 use dtyp::NtStatus;
 use object::{ObjectOp, ObjectReply};
+use testkit::Outcome;
+use trace::Reason;
 use wire::close::CloseRequest;
 use wire::echo::EchoRequest;
 use wire::read::{ReadRequest, ReadResponse};
@@ -12,7 +14,8 @@ use crate::scene::{Answer, Scene};
 
 /// Closes a directory with FILE_DELETE_ON_CLOSE; the store refuses to remove it.
 #[track_caller]
-fn check(refusal: NtStatus, want: NtStatus) {
+fn check(refusal: NtStatus, want: impl Into<Outcome>) {
+    let want = want.into();
     let mut scene = Scene::new();
     let file_id = scene.open_directory("d");
     scene.delete_on_close(file_id);
@@ -20,7 +23,7 @@ fn check(refusal: NtStatus, want: NtStatus) {
     let (id, op) = scene.op();
     assert!(matches!(op, ObjectOp::Close { unlink: true, .. }), "{op:?}");
     scene.reply(id, Err(refusal));
-    assert_eq!(scene.receive().expect("answered").status(), want);
+    assert_eq!(scene.receive().expect("answered").outcome(), want);
     assert!(scene.server.opens.is_empty());
 }
 
@@ -56,7 +59,7 @@ fn finish_read(scene: &mut Scene, (id, op): (Option<RequestId>, ObjectOp)) {
 fn begin_close(scene: &mut Scene, file_id: FileId) -> Answer {
     scene.send(Command::CLOSE, &CloseRequest { file_id, ..CloseRequest::default() });
     let interim = scene.receive().expect("it says that it waits");
-    assert_eq!(interim.status(), NtStatus::PENDING);
+    assert_eq!(interim.outcome(), NtStatus::PENDING);
     interim
 }
 
@@ -65,7 +68,7 @@ fn finish_close(scene: &mut Scene) {
     let (id, op) = scene.op();
     assert!(matches!(op, ObjectOp::Close { .. }), "{op:?}");
     scene.reply(id, Ok(ObjectReply::Done));
-    assert_eq!(scene.receive().expect("answered").status(), NtStatus::SUCCESS);
+    assert_eq!(scene.receive().expect("answered").outcome(), NtStatus::SUCCESS);
     assert!(scene.server.opens.is_empty());
 }
 
@@ -90,7 +93,7 @@ fn a_close_does_not_wait_for_what_is_under_way_in_other_opens() {
     let (id, op) = scene.op();
     assert!(matches!(op, ObjectOp::Close { .. }), "{op:?}");
     scene.reply(id, Ok(ObjectReply::Done));
-    assert_eq!(scene.receive().expect("answered").status(), NtStatus::SUCCESS);
+    assert_eq!(scene.receive().expect("answered").outcome(), NtStatus::SUCCESS);
     finish_read(&mut scene, read);
 }
 
@@ -102,9 +105,9 @@ fn the_second_of_two_that_wait_finds_nothing_to_close() {
     begin_close(&mut scene, file_id);
     finish_read(&mut scene, read);
     let (id, _) = scene.op();
-    assert_eq!(scene.receive().expect("answered").status(), NtStatus::FILE_CLOSED);
+    assert_eq!(scene.receive().expect("answered").outcome(), Reason::NoSuchOpen);
     scene.reply(id, Ok(ObjectReply::Done));
-    assert_eq!(scene.receive().expect("answered").status(), NtStatus::SUCCESS);
+    assert_eq!(scene.receive().expect("answered").outcome(), NtStatus::SUCCESS);
 }
 
 #[test]

@@ -5,6 +5,8 @@ use dtyp::fscc::{DirectoryEntryFields, FileInformationClass};
 use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, FileAttributes, NtStatus, utf16};
 use object::{DirectoryEntry, EntryDetail, FileIdentity, Metadata, ObjectOp, ObjectReply};
+use testkit::Outcome;
+use trace::Reason;
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::{Command, FileId};
 
@@ -93,7 +95,7 @@ impl Listing {
     #[track_caller]
     fn listed(&mut self, query: Query<'_>) -> Vec<String> {
         let answer = self.query(query);
-        assert_eq!(answer.status(), NtStatus::SUCCESS);
+        assert_eq!(answer.outcome(), NtStatus::SUCCESS);
         names(&answer, query.class)
     }
 
@@ -103,8 +105,9 @@ impl Listing {
     }
 
     #[track_caller]
-    fn refused(&mut self, query: Query<'_>, want: NtStatus) {
-        assert_eq!(self.query(query).status(), want);
+    fn refused(&mut self, query: Query<'_>, want: impl Into<Outcome>) {
+        let want = want.into();
+        assert_eq!(self.query(query).outcome(), want);
     }
 }
 
@@ -135,18 +138,18 @@ fn names(answer: &Answer, class: FileInformationClass) -> Vec<String> {
 fn the_dots_come_first_and_the_end_is_no_more_files() {
     let mut listing = Listing::of(&["a", "b"]);
     listing.check(ALL, &[".", "..", "a", "b"]);
-    listing.refused(ALL, NtStatus::NO_MORE_FILES);
-    listing.refused(ALL, NtStatus::NO_MORE_FILES);
+    listing.refused(ALL, Reason::NoMoreEntries);
+    listing.refused(ALL, Reason::NoMoreEntries);
 }
 
 #[test]
 fn nothing_that_matches_is_no_such_file_at_first() {
     let mut listing = Listing::of(&["a"]);
-    listing.refused(Query { pattern: "x*", ..ALL }, NtStatus::NO_SUCH_FILE);
+    listing.refused(Query { pattern: "x*", ..ALL }, Reason::NoMatchingEntry);
     listing.check(Query { pattern: "a*", flags: REOPEN, ..ALL }, &["a"]);
-    listing.refused(ALL, NtStatus::NO_MORE_FILES);
+    listing.refused(ALL, Reason::NoMoreEntries);
     // As for the first request of all.
-    listing.refused(Query { pattern: "x*", flags: REOPEN, ..ALL }, NtStatus::NO_SUCH_FILE);
+    listing.refused(Query { pattern: "x*", flags: REOPEN, ..ALL }, Reason::NoMatchingEntry);
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn a_short_name_is_told_and_matches() {
         assert_eq!(names, [(LONG, SHORT)], "{pattern}");
     }
     let mut listing = Listing::of(&["other", LONG]);
-    listing.refused(Query { pattern: "A12345~7.TEX", ..ALL }, NtStatus::NO_SUCH_FILE);
+    listing.refused(Query { pattern: "A12345~7.TEX", ..ALL }, Reason::NoMatchingEntry);
 }
 
 #[test]
@@ -190,7 +193,7 @@ fn a_single_entry_costs_no_more_than_one() {
     for want in [".", "..", "a"] {
         listing.check(single, &[want]);
     }
-    listing.refused(single, NtStatus::NO_MORE_FILES);
+    listing.refused(single, Reason::NoMoreEntries);
     assert!(listing.asked.iter().all(|(_, _, entries_max)| *entries_max == 1));
 }
 
@@ -231,7 +234,7 @@ fn a_large_directory_takes_few_batches() {
     let mut listing = Listing::of(&many);
     let whole = Query { length: TRANSACT_MAX, ..ALL };
     // One credit covers only 64 KiB.
-    listing.refused(whole, NtStatus::INVALID_PARAMETER);
+    listing.refused(whole, Reason::CreditChargeTooSmall);
     let mut count = 0;
     loop {
         let answer = listing.query(ALL);
@@ -247,8 +250,8 @@ fn a_large_directory_takes_few_batches() {
 #[test]
 fn a_buffer_below_the_fixed_part_is_a_length_mismatch() {
     let mut listing = Listing::of(&[]);
-    listing.refused(Query { length: 103, ..ALL }, NtStatus::INFO_LENGTH_MISMATCH);
-    listing.refused(Query { length: 104, ..ALL }, NtStatus::BUFFER_OVERFLOW);
+    listing.refused(Query { length: 103, ..ALL }, Reason::InformationBufferTooSmall);
+    listing.refused(Query { length: 104, ..ALL }, Reason::EntryTooLong);
     // No entry is lost by that.
     listing.check(Query { length: 106, ..ALL }, &["."]);
 }
@@ -286,7 +289,7 @@ fn every_directory_class_is_told() {
     }
     for class in [0, 4, 18, 50, 99] {
         let class = FileInformationClass(class);
-        Listing::of(&["a"]).refused(Query { class, ..ALL }, NtStatus::INVALID_INFO_CLASS);
+        Listing::of(&["a"]).refused(Query { class, ..ALL }, Reason::FileClassUnknown);
     }
 }
 
@@ -318,7 +321,7 @@ fn a_batch_from_before_a_restart_is_not_listed() {
         if answer.status() == NtStatus::SUCCESS {
             listed.extend(names(&answer, CLASS));
         } else {
-            assert_eq!(answer.status(), NtStatus::NO_MORE_FILES);
+            assert_eq!(answer.outcome(), Reason::NoMoreEntries);
         }
     }
     assert_eq!(listed, [".", "..", "a"]);
@@ -329,14 +332,14 @@ fn who_may_not_list_gets_nothing() {
     let mut listing = Listing::of(&["a"]);
     let access = AccessMask::FILE_ALL.difference(AccessMask::READ_DATA);
     listing.file_id = listing.scene.open_with("directory", access, true);
-    listing.refused(ALL, NtStatus::ACCESS_DENIED);
+    listing.refused(ALL, Reason::AccessNotGranted);
 }
 
 #[test]
 fn only_directories_are_listed() {
     let mut listing = Listing::of(&[]);
     listing.file_id = listing.scene.open("file");
-    listing.refused(ALL, NtStatus::INVALID_PARAMETER);
+    listing.refused(ALL, Reason::NotDirectory);
     let file_id = listing.scene.open_pipe("srvsvc");
     let request = QueryDirectoryRequest {
         file_information_class: CLASS,
@@ -347,17 +350,17 @@ fn only_directories_are_listed() {
         file_name: &[],
     };
     let answer = listing.scene.ask_in(PIPES, Command::QUERY_DIRECTORY, &request);
-    assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(answer.outcome(), Reason::NotDirectory);
 }
 
 #[test]
 fn a_pattern_is_a_name_and_no_path() {
     let mut listing = Listing::of(&[]);
     for pattern in ["a\\*", "a/b"] {
-        listing.refused(Query { pattern, ..ALL }, NtStatus::OBJECT_NAME_INVALID);
+        listing.refused(Query { pattern, ..ALL }, Reason::PatternInvalid);
     }
     let longest = "x".repeat(255);
-    listing.refused(Query { pattern: &longest, ..ALL }, NtStatus::NO_SUCH_FILE);
+    listing.refused(Query { pattern: &longest, ..ALL }, Reason::NoMatchingEntry);
     let longer = "x".repeat(256);
-    listing.refused(Query { pattern: &longer, ..ALL }, NtStatus::OBJECT_NAME_INVALID);
+    listing.refused(Query { pattern: &longer, ..ALL }, Reason::PatternInvalid);
 }

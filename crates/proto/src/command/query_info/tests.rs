@@ -10,6 +10,8 @@ use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{
     ExtendedAttribute, FileIdentity, Metadata, ObjectOp, ObjectReply, StreamEntry, Volume,
 };
+use testkit::Outcome;
+use trace::Reason;
 use wire::error_response::{ErrorContext, ErrorResponse};
 use wire::query_info::{InfoType, QueryInfoFlags, QueryInfoRequest, QueryInfoResponse};
 use wire::{Command, Dialect, FileId};
@@ -127,18 +129,18 @@ fn check_lengths(info_type: InfoType, class: u8, fixed: u32) {
     let file_id = scene.open("short.txt");
     let request = request(file_id, info_type, class);
     let answer = ask(&mut scene, &request);
-    assert_eq!(answer.status(), NtStatus::SUCCESS, "{class}");
+    assert_eq!(answer.outcome(), Outcome::SUCCESS, "{class}");
     let whole = output(&answer);
     let len = u32::try_from(whole.len()).expect("a short answer");
     for output_buffer_length in 0..len + 8 {
         let answer = ask(&mut scene, &QueryInfoRequest { output_buffer_length, ..request });
         let want = match output_buffer_length {
-            length if length < fixed => NtStatus::INFO_LENGTH_MISMATCH,
-            length if length < len => NtStatus::BUFFER_OVERFLOW,
-            _ => NtStatus::SUCCESS,
+            length if length < fixed => Outcome::Refused(Reason::InformationBufferTooSmall),
+            length if length < len => Outcome::Status(NtStatus::BUFFER_OVERFLOW),
+            _ => Outcome::SUCCESS,
         };
-        assert_eq!(answer.status(), want, "class {class}, {output_buffer_length} of {len}");
-        if want == NtStatus::INFO_LENGTH_MISMATCH {
+        assert_eq!(answer.outcome(), want, "class {class}, {output_buffer_length} of {len}");
+        if want == Outcome::Refused(Reason::InformationBufferTooSmall) {
             let ErrorResponse { .. } = answer.body();
             continue;
         }
@@ -165,15 +167,15 @@ fn streams_are_listed_whole_or_not() {
     let request = request(file_id, InfoType::FILE, FileInformationClass::STREAM.0);
     // The first has 38 bytes; the second begins at 40 and has 44.
     for (output_buffer_length, want, count) in [
-        (31, NtStatus::INFO_LENGTH_MISMATCH, 0),
-        (32, NtStatus::BUFFER_OVERFLOW, 0),
-        (38, NtStatus::BUFFER_OVERFLOW, 1),
-        (83, NtStatus::BUFFER_OVERFLOW, 1),
-        (84, NtStatus::SUCCESS, 2),
+        (31, Outcome::Refused(Reason::InformationBufferTooSmall), 0),
+        (32, Outcome::Status(NtStatus::BUFFER_OVERFLOW), 0),
+        (38, Outcome::Status(NtStatus::BUFFER_OVERFLOW), 1),
+        (83, Outcome::Status(NtStatus::BUFFER_OVERFLOW), 1),
+        (84, Outcome::SUCCESS, 2),
     ] {
         let answer = ask(&mut scene, &QueryInfoRequest { output_buffer_length, ..request });
-        assert_eq!(answer.status(), want, "{output_buffer_length}");
-        if want != NtStatus::INFO_LENGTH_MISMATCH {
+        assert_eq!(answer.outcome(), want, "{output_buffer_length}");
+        if want != Outcome::Refused(Reason::InformationBufferTooSmall) {
             let listed = decode_stream_list(&output(&answer)).expect("whole entries");
             let names: Vec<_> = listed.iter().map(|it| it.name.as_str()).collect();
             assert_eq!(names, ["::$DATA", ":one:$DATA"][..count]);
@@ -188,11 +190,11 @@ fn each_class_needs_its_right_and_no_other() {
             let mut scene = Scene::with_dialect(Dialect::SMB_3_1_1);
             let file_id = scene.open_with("file", granted, false);
             let want = match *right {
-                READ_ATTRIBUTES if granted == SYNCHRONIZE => NtStatus::ACCESS_DENIED,
-                _ => NtStatus::SUCCESS,
+                READ_ATTRIBUTES if granted == SYNCHRONIZE => Reason::AccessNotGranted,
+                _ => Reason::NotRefused,
             };
             let answer = ask(&mut scene, &request(file_id, InfoType::FILE, *class));
-            assert_eq!(answer.status(), want, "{class} with {granted:?}");
+            assert_eq!(answer.reason, want, "{class} with {granted:?}");
         }
     }
 }
@@ -228,14 +230,15 @@ fn all_information_is_what_the_single_classes_tell() {
 #[test]
 fn a_normalized_name_is_for_3_1_1() {
     let class = FileInformationClass::NORMALIZED_NAME.0;
-    for (dialect, want) in
-        [(Dialect::SMB_3_0_2, NtStatus::NOT_SUPPORTED), (Dialect::SMB_3_1_1, NtStatus::SUCCESS)]
-    {
+    for (dialect, want) in [
+        (Dialect::SMB_3_0_2, Reason::FileClassNotOffered),
+        (Dialect::SMB_3_1_1, Reason::NotRefused),
+    ] {
         let mut scene = Scene::with_dialect(dialect);
         let file_id = scene.open("folder\\file:stream");
         let answer = ask(&mut scene, &request(file_id, InfoType::FILE, class));
-        assert_eq!(answer.status(), want);
-        if want == NtStatus::SUCCESS {
+        assert_eq!(answer.reason, want);
+        if want == Reason::NotRefused {
             let name = FileNameInformation::decode(&output(&answer)).expect("whole");
             assert_eq!(name.file_name, "folder\\file:stream");
         }
@@ -257,7 +260,7 @@ fn the_short_name_is_what_the_store_says() {
             let name = FileNameInformation::decode(&output(&answer)).expect("whole");
             assert_eq!(name.file_name, want);
         } else {
-            assert_eq!(answer.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+            assert_eq!(answer.outcome(), Reason::NoShortName);
         }
     }
 }
@@ -265,19 +268,19 @@ fn the_short_name_is_what_the_store_says() {
 #[test]
 fn classes_of_nothing_are_refused() {
     for (info_type, class, want) in [
-        (InfoType::FILE, 1, NtStatus::INVALID_INFO_CLASS),
-        (InfoType::FILE, 10, NtStatus::INVALID_INFO_CLASS),
-        (InfoType::FILE, 23, NtStatus::INVALID_PARAMETER),
-        (InfoType::FILE, 200, NtStatus::INVALID_INFO_CLASS),
-        (InfoType::FILESYSTEM, 2, NtStatus::INVALID_INFO_CLASS),
-        (InfoType::FILESYSTEM, 200, NtStatus::INVALID_INFO_CLASS),
-        (InfoType::QUOTA, 0, NtStatus::NOT_SUPPORTED),
-        (InfoType(9), 4, NtStatus::INVALID_PARAMETER),
+        (InfoType::FILE, 1, Reason::FileClassUnknown),
+        (InfoType::FILE, 10, Reason::FileClassUnknown),
+        (InfoType::FILE, 23, Reason::PipeClassUnknown),
+        (InfoType::FILE, 200, Reason::FileClassUnknown),
+        (InfoType::FILESYSTEM, 2, Reason::FsClassUnknown),
+        (InfoType::FILESYSTEM, 200, Reason::FsClassUnknown),
+        (InfoType::QUOTA, 0, Reason::InfoTypeNotOffered),
+        (InfoType(9), 4, Reason::InfoTypeUnknown),
     ] {
         let mut scene = Scene::new();
         let file_id = scene.open("file");
         let answer = ask(&mut scene, &request(file_id, info_type, class));
-        assert_eq!(answer.status(), want, "{info_type:?} {class}");
+        assert_eq!(answer.reason, want, "{info_type:?} {class}");
     }
 }
 
@@ -287,12 +290,12 @@ fn an_answer_is_paid_for_and_bounded() {
     let file_id = scene.open("file");
     let request = request(file_id, InfoType::FILE, FileInformationClass::BASIC.0);
     for (output_buffer_length, want) in [
-        (0x1_0000, NtStatus::SUCCESS),
-        (0x1_0001, NtStatus::INVALID_PARAMETER),
-        (u32::MAX, NtStatus::INVALID_PARAMETER),
+        (0x1_0000, Reason::NotRefused),
+        (0x1_0001, Reason::CreditChargeTooSmall),
+        (u32::MAX, Reason::LengthAboveMax),
     ] {
         let answer = ask(&mut scene, &QueryInfoRequest { output_buffer_length, ..request });
-        assert_eq!(answer.status(), want, "{output_buffer_length}");
+        assert_eq!(answer.reason, want, "{output_buffer_length}");
     }
 }
 
@@ -305,7 +308,7 @@ fn a_volume_label_that_is_cut_off_tells_its_whole_length() {
     let volume = FileFsVolumeInformation::decode(&whole).expect("whole");
     assert_eq!((volume.volume_label.as_str(), volume.volume_serial_number), ("drawings", 5));
     let answer = ask(&mut scene, &QueryInfoRequest { output_buffer_length: 24, ..request });
-    assert_eq!(answer.status(), NtStatus::BUFFER_OVERFLOW);
+    assert_eq!(answer.outcome(), NtStatus::BUFFER_OVERFLOW);
     assert_eq!(output(&answer), whole[..24]);
 }
 
@@ -329,14 +332,14 @@ fn extended_attributes_go_on_where_the_query_before_ended() {
     assert_eq!(attribute_names(&ask(&mut scene, &single)), ["TWO"]);
     // "three" takes 8 + 6 + 3 bytes; an attribute that does not fit comes next.
     let short = QueryInfoRequest { output_buffer_length: 16, ..request };
-    assert_eq!(ask(&mut scene, &short).status(), NtStatus::BUFFER_TOO_SMALL);
+    assert_eq!(ask(&mut scene, &short).outcome(), Reason::OutputBufferTooSmall);
     assert_eq!(attribute_names(&ask(&mut scene, &request)), ["three"]);
-    assert_eq!(ask(&mut scene, &request).status(), NtStatus::NO_MORE_EAS);
+    assert_eq!(ask(&mut scene, &request).outcome(), Reason::NoMoreExtendedAttributes);
     let again = QueryInfoRequest { flags: QueryInfoFlags::RESTART_SCAN, ..request };
     assert_eq!(attribute_names(&ask(&mut scene, &again)), ["One", "TWO", "three"]);
     let two = QueryInfoRequest { output_buffer_length: 30, ..again };
     let answer = ask(&mut scene, &two);
-    assert_eq!(answer.status(), NtStatus::BUFFER_OVERFLOW);
+    assert_eq!(answer.outcome(), NtStatus::BUFFER_OVERFLOW);
     assert_eq!(attribute_names(&answer), ["One", "TWO"]);
     assert_eq!(attribute_names(&ask(&mut scene, &request)), ["three"]);
 }
@@ -349,8 +352,8 @@ fn extended_attributes_are_found_by_index_and_by_name() {
     let flags = QueryInfoFlags::INDEX_SPECIFIED | QueryInfoFlags::RETURN_SINGLE_ENTRY;
     let at = |index| QueryInfoRequest { flags, additional_information: index, ..request };
     assert_eq!(attribute_names(&ask(&mut scene, &at(2))), ["TWO"]);
-    assert_eq!(ask(&mut scene, &at(4)).status(), NtStatus::NO_MORE_EAS);
-    assert_eq!(ask(&mut scene, &at(5)).status(), NtStatus::NONEXISTENT_EA_ENTRY);
+    assert_eq!(ask(&mut scene, &at(4)).outcome(), Reason::NoMoreExtendedAttributes);
+    assert_eq!(ask(&mut scene, &at(5)).outcome(), Reason::ExtendedAttributeNotFound);
     let mut names = Vec::new();
     encode_get_ea_entry("two", &mut names).expect("a good name");
     names.resize(12, 0);
@@ -365,12 +368,12 @@ fn extended_attributes_are_found_by_index_and_by_name() {
 fn extended_attributes_need_their_right_and_must_be_there() {
     let class = FileInformationClass::FULL_EA.0;
     for (granted, want) in
-        [(READ_ATTRIBUTES, NtStatus::ACCESS_DENIED), (AccessMask::READ_EA, NtStatus::SUCCESS)]
+        [(READ_ATTRIBUTES, Reason::AccessNotGranted), (AccessMask::READ_EA, Reason::NotRefused)]
     {
         let mut scene = Scene::new();
         let file_id = scene.open_with("file", granted, false);
         let answer = ask(&mut scene, &request(file_id, InfoType::FILE, class));
-        assert_eq!(answer.status(), want);
+        assert_eq!(answer.reason, want);
     }
     let mut scene = Scene::new();
     let file_id = scene.open("file");
@@ -378,7 +381,7 @@ fn extended_attributes_need_their_right_and_must_be_there() {
     let (id, _) = scene.op();
     scene.reply(id, Ok(ObjectReply::ExtendedAttributes(Vec::new())));
     let answer = scene.receive().expect("it is answered");
-    assert_eq!(answer.status(), NtStatus::NO_EAS_ON_FILE);
+    assert_eq!(answer.reason, Reason::NoExtendedAttributes);
 }
 
 #[test]
@@ -392,7 +395,7 @@ fn a_descriptor_that_does_not_fit_is_told_by_its_size() {
         assert_eq!(output(&ask(&mut scene, &whole)), vec![7; 100]);
         for output_buffer_length in [0, 99] {
             let answer = ask(&mut scene, &QueryInfoRequest { output_buffer_length, ..request });
-            assert_eq!(answer.status(), NtStatus::BUFFER_TOO_SMALL);
+            assert_eq!(answer.outcome(), Reason::OutputBufferTooSmall);
             let ErrorResponse { error_context_count, error_data } = answer.body();
             if dialect == Dialect::SMB_3_1_1 {
                 let mut contexts = ErrorContext::iter(error_data, error_context_count);
@@ -410,21 +413,21 @@ fn each_part_of_a_descriptor_needs_its_right() {
     const READ_CONTROL: AccessMask = AccessMask::READ_CONTROL;
     const SYSTEM: AccessMask = AccessMask::ACCESS_SYSTEM_SECURITY;
     for (additional_information, granted, want) in [
-        (0x0, SYNCHRONIZE, NtStatus::SUCCESS),
-        (0x1, SYNCHRONIZE, NtStatus::ACCESS_DENIED),
-        (0x7, READ_ATTRIBUTES, NtStatus::ACCESS_DENIED),
-        (0x7, READ_CONTROL, NtStatus::SUCCESS),
-        (0x10, SYNCHRONIZE, NtStatus::ACCESS_DENIED),
-        (0x8, READ_CONTROL, NtStatus::ACCESS_DENIED),
-        (0x8, SYSTEM, NtStatus::SUCCESS),
-        (0xF, SYSTEM, NtStatus::ACCESS_DENIED),
-        (0xF, SYSTEM | READ_CONTROL, NtStatus::SUCCESS),
+        (0x0, SYNCHRONIZE, Reason::NotRefused),
+        (0x1, SYNCHRONIZE, Reason::AccessNotGranted),
+        (0x7, READ_ATTRIBUTES, Reason::AccessNotGranted),
+        (0x7, READ_CONTROL, Reason::NotRefused),
+        (0x10, SYNCHRONIZE, Reason::AccessNotGranted),
+        (0x8, READ_CONTROL, Reason::AccessNotGranted),
+        (0x8, SYSTEM, Reason::NotRefused),
+        (0xF, SYSTEM, Reason::AccessNotGranted),
+        (0xF, SYSTEM | READ_CONTROL, Reason::NotRefused),
     ] {
         let mut scene = Scene::new();
         let file_id = scene.open_with("file", granted, false);
         let request = request(file_id, InfoType::SECURITY, 0);
         let answer = ask(&mut scene, &QueryInfoRequest { additional_information, ..request });
-        assert_eq!(answer.status(), want, "{additional_information:#x} with {granted:?}");
+        assert_eq!(answer.reason, want, "{additional_information:#x} with {granted:?}");
     }
 }
 
@@ -433,17 +436,17 @@ fn a_pipe_tells_what_pipes_have() {
     let mut scene = Scene::new();
     let file_id = scene.open_pipe("srvsvc");
     for (info_type, class, want) in [
-        (InfoType::FILE, 5, NtStatus::SUCCESS),
-        (InfoType::FILE, 8, NtStatus::SUCCESS),
-        (InfoType::FILE, 23, NtStatus::SUCCESS),
-        (InfoType::FILE, 24, NtStatus::SUCCESS),
-        (InfoType::FILE, 25, NtStatus::SUCCESS),
-        (InfoType::FILE, 18, NtStatus::INVALID_PARAMETER),
-        (InfoType::FILESYSTEM, 1, NtStatus::NOT_SUPPORTED),
-        (InfoType::SECURITY, 0, NtStatus::NOT_SUPPORTED),
+        (InfoType::FILE, 5, Reason::NotRefused),
+        (InfoType::FILE, 8, Reason::NotRefused),
+        (InfoType::FILE, 23, Reason::NotRefused),
+        (InfoType::FILE, 24, Reason::NotRefused),
+        (InfoType::FILE, 25, Reason::NotRefused),
+        (InfoType::FILE, 18, Reason::PipeClassUnknown),
+        (InfoType::FILESYSTEM, 1, Reason::InfoTypeNotOffered),
+        (InfoType::SECURITY, 0, Reason::InfoTypeNotOffered),
     ] {
         let request = request(file_id, info_type, class);
         let answer = scene.ask_in(PIPES, Command::QUERY_INFO, &request);
-        assert_eq!(answer.status(), want, "{info_type:?} {class}");
+        assert_eq!(answer.reason, want, "{info_type:?} {class}");
     }
 }

@@ -10,6 +10,8 @@ use dtyp::fscc::{
 use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus, SecurityDescriptor};
 use object::{Metadata, ObjectOp, ObjectPath, ObjectReply, ObjectResult};
+use testkit::Outcome;
+use trace::Reason;
 use wire::create::{CreateOptions, ShareAccess};
 use wire::query_info::InfoType;
 use wire::set_info::{SetInfoRequest, SetInfoResponse};
@@ -38,15 +40,15 @@ fn set(
     scene.send(Command::SET_INFO, &request);
 }
 
-/// Returns the status of a request, which must have its response by now.
+/// Returns the outcome of a request, which must have its response by now.
 #[track_caller]
-fn status(scene: &mut Scene) -> NtStatus {
+fn outcome(scene: &mut Scene) -> Outcome {
     let answer = scene.receive().expect("it is answered");
     if answer.status() == NtStatus::SUCCESS {
         let SetInfoResponse = answer.body();
     }
     assert!(scene.receive().is_none() && scene.server.poll_effect().is_none());
-    answer.status()
+    answer.outcome()
 }
 
 /// Replies in place of the store. Returns the store's operation.
@@ -71,7 +73,8 @@ mod request {
     use super::*;
 
     #[track_caller]
-    fn check(info_type: InfoType, class: u8, length: usize, want: NtStatus) {
+    fn check(info_type: InfoType, class: u8, length: usize, want: impl Into<Outcome>) {
+        let want = want.into();
         let mut scene = Scene::new();
         let file_id = scene.open("file");
         let buffer = vec![0; length];
@@ -83,28 +86,28 @@ mod request {
             buffer: &buffer,
         };
         scene.send(Command::SET_INFO, &request);
-        assert_eq!(status(&mut scene), want, "{info_type:?} {class}");
+        assert_eq!(outcome(&mut scene), want, "{info_type:?} {class}");
     }
 
     #[test]
     fn classes_of_nothing_are_refused() {
         for class in [0, 1, 5, 6, 18, 22, 34, 200] {
-            check(InfoType::FILE, class, 128, NtStatus::INVALID_INFO_CLASS);
+            check(InfoType::FILE, class, 128, Reason::FileClassUnknown);
         }
-        check(InfoType::FILE, 40, 128, NtStatus::NOT_SUPPORTED);
-        check(InfoType::FILESYSTEM, 2, 128, NtStatus::NOT_SUPPORTED);
-        check(InfoType::FILESYSTEM, 6, 128, NtStatus::NOT_SUPPORTED);
-        check(InfoType::FILESYSTEM, 1, 128, NtStatus::INVALID_INFO_CLASS);
-        check(InfoType::QUOTA, 0, 128, NtStatus::NOT_SUPPORTED);
-        check(InfoType(9), 4, 128, NtStatus::INVALID_PARAMETER);
+        check(InfoType::FILE, 40, 128, Reason::FileClassNotOffered);
+        check(InfoType::FILESYSTEM, 2, 128, Reason::FsClassNotOffered);
+        check(InfoType::FILESYSTEM, 6, 128, Reason::FsClassNotOffered);
+        check(InfoType::FILESYSTEM, 1, 128, Reason::FsClassUnknown);
+        check(InfoType::QUOTA, 0, 128, Reason::InfoTypeNotOffered);
+        check(InfoType(9), 4, 128, Reason::InfoTypeUnknown);
     }
 
     #[test]
     fn a_buffer_below_the_fixed_part_is_a_length_mismatch() {
         for (class, fixed) in [(4, 40), (10, 20), (13, 1), (14, 8), (16, 4), (19, 8), (20, 8)] {
-            check(InfoType::FILE, class, 0, NtStatus::INVALID_PARAMETER);
+            check(InfoType::FILE, class, 0, Reason::InformationEmpty);
             if fixed > 1 {
-                check(InfoType::FILE, class, fixed - 1, NtStatus::INFO_LENGTH_MISMATCH);
+                check(InfoType::FILE, class, fixed - 1, Reason::InformationTooShort);
             }
         }
     }
@@ -112,14 +115,14 @@ mod request {
     #[test]
     fn a_buffer_is_bounded() {
         let max = usize::try_from(TRANSACT_MAX).expect("small");
-        check(InfoType::FILE, 4, max + 1, NtStatus::INVALID_PARAMETER);
+        check(InfoType::FILE, 4, max + 1, Reason::LengthAboveMax);
     }
 
     #[test]
     fn a_pipe_has_modes_alone() {
         let mut scene = Scene::new();
         let file_id = scene.open_pipe("srvsvc");
-        for (class, want) in [(23, NtStatus::SUCCESS), (4, NtStatus::NOT_SUPPORTED)] {
+        for (class, want) in [(23, Reason::NotRefused), (4, Reason::FileClassNotOffered)] {
             let request = SetInfoRequest {
                 info_type: InfoType::FILE,
                 file_info_class: class,
@@ -128,7 +131,7 @@ mod request {
                 ..SetInfoRequest::default()
             };
             let answer = scene.ask_in(PIPES, Command::SET_INFO, &request);
-            assert_eq!(answer.status(), want);
+            assert_eq!(answer.reason, want);
         }
     }
 }
@@ -143,7 +146,8 @@ mod basic {
     }
 
     #[track_caller]
-    fn check(is_directory: bool, attributes: FileAttributes, want: NtStatus) {
+    fn check(is_directory: bool, attributes: FileAttributes, want: impl Into<Outcome>) {
+        let want = want.into();
         let mut scene = Scene::new();
         let file_id = scene.open_with("it", FILE_ALL, is_directory);
         let basic = FileBasicInformation { file_attributes: attributes, ..Default::default() };
@@ -151,14 +155,14 @@ mod basic {
         if want == NtStatus::SUCCESS {
             store_does(&mut scene);
         }
-        assert_eq!(status(&mut scene), want, "{attributes:?}");
+        assert_eq!(outcome(&mut scene), want, "{attributes:?}");
     }
 
     #[test]
     fn attributes_that_the_kind_cannot_have_are_refused() {
-        check(false, FileAttributes::DIRECTORY, NtStatus::INVALID_PARAMETER);
+        check(false, FileAttributes::DIRECTORY, Reason::AttributesInvalid);
         check(true, FileAttributes::DIRECTORY, NtStatus::SUCCESS);
-        check(true, FileAttributes::TEMPORARY, NtStatus::INVALID_PARAMETER);
+        check(true, FileAttributes::TEMPORARY, Reason::AttributesInvalid);
         check(false, FileAttributes::TEMPORARY, NtStatus::SUCCESS);
     }
 
@@ -180,13 +184,13 @@ mod basic {
         assert_eq!(basic.keep_last_access_time, Some(false), "-2 resumes the updates");
         assert_eq!(basic.keep_last_write_time, Some(true), "a time that was set stays");
         assert_eq!(basic.attributes, Some(FileAttributes::empty()));
-        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
         send(&mut scene, file_id, FileBasicInformation::default());
-        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
         let negative =
             FileBasicInformation { change_time: FileTime(1 << 63), ..Default::default() };
         send(&mut scene, file_id, negative);
-        assert_eq!(status(&mut scene), NtStatus::INVALID_PARAMETER);
+        assert_eq!(outcome(&mut scene), Reason::TimeInvalid);
     }
 
     #[test]
@@ -195,7 +199,7 @@ mod basic {
         let access = FILE_ALL.difference(AccessMask::WRITE_ATTRIBUTES);
         let file_id = scene.open_with("file", access, false);
         send(&mut scene, file_id, FileBasicInformation::default());
-        assert_eq!(status(&mut scene), NtStatus::ACCESS_DENIED);
+        assert_eq!(outcome(&mut scene), Reason::AccessNotGranted);
     }
 }
 
@@ -214,11 +218,11 @@ mod size {
         let file_id = scene.open("file");
         send(&mut scene, file_id, 37);
         let ObjectOp::SetEndOfFile { size, .. } = store_does(&mut scene) else { panic!("not it") };
-        assert_eq!((size, status(&mut scene)), (37, NtStatus::SUCCESS));
+        assert_eq!((size, outcome(&mut scene)), (37, NtStatus::SUCCESS.into()));
         let allocation = FileAllocationInformation { allocation_size: 4_096 };
         set(&mut scene, file_id, FileInformationClass::ALLOCATION, |out| allocation.encode(out));
         let ObjectOp::SetAllocation { size, .. } = store_does(&mut scene) else { panic!("not it") };
-        assert_eq!((size, status(&mut scene)), (4_096, NtStatus::SUCCESS));
+        assert_eq!((size, outcome(&mut scene)), (4_096, NtStatus::SUCCESS.into()));
     }
 
     #[test]
@@ -238,8 +242,9 @@ mod size {
             if want {
                 store_does(&mut scene);
             }
-            let want = if want { NtStatus::SUCCESS } else { NtStatus::FILE_LOCK_CONFLICT };
-            assert_eq!(status(&mut scene), want, "{size}");
+            let refused = Outcome::from(Reason::FileLockConflict);
+            let want = if want { NtStatus::SUCCESS.into() } else { refused };
+            assert_eq!(outcome(&mut scene), want, "{size}");
         }
     }
 
@@ -250,12 +255,12 @@ mod size {
         let reader = scene.open_with("file", access, false);
         let (writer, directory) = (scene.open("file"), scene.open_directory("directory"));
         for (file_id, size, want) in [
-            (reader, 1, NtStatus::ACCESS_DENIED),
-            (writer, 1 << 63, NtStatus::INVALID_PARAMETER),
-            (directory, 1, NtStatus::INVALID_PARAMETER),
+            (reader, 1, Reason::AccessNotGranted),
+            (writer, 1 << 63, Reason::OffsetNegative),
+            (directory, 1, Reason::NotOnDirectories),
         ] {
             send(&mut scene, file_id, size);
-            assert_eq!(status(&mut scene), want);
+            assert_eq!(outcome(&mut scene), want);
         }
     }
 }
@@ -268,17 +273,17 @@ mod mode {
         let mut scene = Scene::new();
         let file_id = scene.open("file");
         for (mode, want) in [
-            (0x02, NtStatus::SUCCESS),
-            (0x36, NtStatus::INVALID_PARAMETER),
-            (0x01, NtStatus::INVALID_PARAMETER),
-            (0x14, NtStatus::SUCCESS),
-            (0x00, NtStatus::SUCCESS),
+            (0x02, Outcome::SUCCESS),
+            (0x36, Outcome::Refused(Reason::ModeInvalid)),
+            (0x01, Outcome::Refused(Reason::ModeInvalid)),
+            (0x14, Outcome::SUCCESS),
+            (0x00, Outcome::SUCCESS),
         ] {
             let before = scene.file(file_id).mode;
             let information = FileModeInformation { mode };
             set(&mut scene, file_id, FileInformationClass::MODE, |out| information.encode(out));
-            assert_eq!(status(&mut scene), want, "{mode:#x}");
-            let after = if want == NtStatus::SUCCESS { mode } else { before };
+            assert_eq!(outcome(&mut scene), want, "{mode:#x}");
+            let after = if want.is_success() { mode } else { before };
             assert_eq!(scene.file(file_id).mode, after);
         }
     }
@@ -290,10 +295,10 @@ mod mode {
         let position = |current_byte_offset| FilePositionInformation { current_byte_offset };
         let class = FileInformationClass::POSITION;
         set(&mut scene, file_id, class, |out| position(123_456).encode(out));
-        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
         assert_eq!((scene.file(file_id).position, scene.file(other).position), (123_456, 0));
         set(&mut scene, file_id, class, |out| position(1 << 63).encode(out));
-        assert_eq!(status(&mut scene), NtStatus::INVALID_PARAMETER);
+        assert_eq!(outcome(&mut scene), Reason::OffsetNegative);
     }
 }
 
@@ -320,10 +325,10 @@ mod disposition {
         let file_id = scene.open("file");
         send(&mut scene, file_id, true);
         store_says(&mut scene, Ok(metadata("file", FileAttributes::ARCHIVE)));
-        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
         assert!(is_pending(&scene, "file"));
         send(&mut scene, file_id, false);
-        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
         assert!(!is_pending(&scene, "file"));
     }
 
@@ -334,24 +339,26 @@ mod disposition {
         let read_only = || Ok(metadata("file", FileAttributes::READONLY));
         send(&mut scene, file_id, true);
         store_says(&mut scene, read_only());
-        assert_eq!(status(&mut scene), NtStatus::CANNOT_DELETE);
+        assert_eq!(outcome(&mut scene), Reason::ReadOnlyDeletion);
         assert!(!is_pending(&scene, "file"));
         send_ex(&mut scene, file_id, 0x01 | 0x10);
         store_says(&mut scene, read_only());
-        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
         assert!(is_pending(&scene, "file"));
     }
 
     #[test]
     fn a_directory_with_something_in_it_stays() {
-        for (empty, want) in [(false, NtStatus::DIRECTORY_NOT_EMPTY), (true, NtStatus::SUCCESS)] {
+        for (empty, want) in
+            [(false, Outcome::Refused(Reason::DirectoryNotEmpty)), (true, Outcome::SUCCESS)]
+        {
             let mut scene = Scene::new();
             let file_id = scene.open_directory("directory");
             send(&mut scene, file_id, true);
             store_says(&mut scene, Ok(metadata("directory", FileAttributes::DIRECTORY)));
             let op = store_says(&mut scene, Ok(ObjectReply::Empty(empty)));
             assert!(matches!(op, ObjectOp::IsEmpty { .. }));
-            assert_eq!(status(&mut scene), want);
+            assert_eq!(outcome(&mut scene), want);
             assert_eq!(is_pending(&scene, "directory"), empty);
         }
     }
@@ -361,15 +368,26 @@ mod disposition {
         let mut scene = Scene::new();
         let file_id = scene.open("file");
         send_ex(&mut scene, file_id, 0x08);
-        assert_eq!(status(&mut scene), NtStatus::NOT_SUPPORTED);
+        assert_eq!(outcome(&mut scene), Reason::NotDeleteOnClose);
         scene.file(file_id).create_options = CreateOptions::DELETE_ON_CLOSE;
         scene.delete_on_close(file_id);
         send(&mut scene, file_id, false);
-        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
         assert!(scene.file(file_id).delete_on_close);
         send_ex(&mut scene, file_id, 0x08);
-        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
         assert!(!scene.file(file_id).delete_on_close);
+    }
+
+    #[test]
+    fn a_file_of_a_snapshot_stays() {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        let open = scene.server.opens.get_mut(&file_id.volatile).expect("it is open");
+        let file = open.file_mut().expect("it is a file");
+        file.path = file.path.clone().with_snapshot(Some(FileTime::from_unix(1, 0)));
+        send(&mut scene, file_id, true);
+        assert_eq!(outcome(&mut scene), Reason::SnapshotCannotChange);
     }
 
     #[test]
@@ -378,12 +396,16 @@ mod disposition {
         let access = FILE_ALL.difference(AccessMask::DELETE);
         let file_id = scene.open_with("file", access, false);
         let root = scene.open_directory("");
-        for (file_id, delete) in [(file_id, true), (file_id, false), (root, true)] {
+        for (file_id, delete, want) in [
+            (file_id, true, Reason::AccessNotGranted),
+            (file_id, false, Reason::AccessNotGranted),
+            (root, true, Reason::RootCannotBeDeleted),
+        ] {
             send(&mut scene, file_id, delete);
-            assert_eq!(status(&mut scene), NtStatus::ACCESS_DENIED);
+            assert_eq!(outcome(&mut scene), want);
         }
         send_ex(&mut scene, root, 0x01 | 0x02);
-        assert_eq!(status(&mut scene), NtStatus::NOT_SUPPORTED);
+        assert_eq!(outcome(&mut scene), Reason::PosixDeletion);
     }
 }
 
@@ -420,12 +442,13 @@ mod rename {
         send(scene, file_id, name, false);
         let op = store_says(scene, Ok(ObjectReply::Renamed(path(name))));
         let ObjectOp::Rename { target, replace: false, .. } = op else { panic!("{op:?}") };
-        assert_eq!((*target, status(scene)), (path(name), NtStatus::SUCCESS));
+        assert_eq!((*target, outcome(scene)), (path(name), NtStatus::SUCCESS.into()));
     }
 
     /// Renames `file` in a scene, and compares the status.
     #[track_caller]
-    fn check(prepare: impl FnOnce(&mut Scene), name: &str, want: NtStatus) {
+    fn check(prepare: impl FnOnce(&mut Scene), name: &str, want: impl Into<Outcome>) {
+        let want = want.into();
         let mut scene = Scene::new();
         let file_id = scene.open("folder\\file");
         prepare(&mut scene);
@@ -433,7 +456,7 @@ mod rename {
             return succeed(&mut scene, file_id, name);
         }
         send(&mut scene, file_id, name, false);
-        assert_eq!(status(&mut scene), want, "{name}");
+        assert_eq!(outcome(&mut scene), want, "{name}");
     }
 
     #[test]
@@ -463,7 +486,7 @@ mod rename {
         let directory = scene.open_directory("a\\b");
         let beneath = scene.open("a\\b\\c\\file");
         send(&mut scene, directory, "d", false);
-        assert_eq!(status(&mut scene), NtStatus::ACCESS_DENIED);
+        assert_eq!(outcome(&mut scene), Reason::OpenBeneath);
         scene.close(beneath);
         succeed(&mut scene, directory, "d");
     }
@@ -476,7 +499,7 @@ mod rename {
             }
         };
         let read_write = ShareAccess::READ | ShareAccess::WRITE;
-        check(reader(read_write), "folder\\new", NtStatus::SHARING_VIOLATION);
+        check(reader(read_write), "folder\\new", Reason::SharingViolation);
         check(reader(ShareAccess::all()), "folder\\new", NtStatus::SUCCESS);
         let attributes = |scene: &mut Scene| {
             let access = AccessMask::READ_ATTRIBUTES;
@@ -490,7 +513,7 @@ mod rename {
         let stream = |scene: &mut Scene| {
             scene.open("folder\\file:stream");
         };
-        check(stream, "folder\\new", NtStatus::ACCESS_DENIED);
+        check(stream, "folder\\new", Reason::StreamsOpen);
     }
 
     #[test]
@@ -503,24 +526,44 @@ mod rename {
         let (data, all) = (AccessMask::READ_DATA, ShareAccess::all());
         let both = data | AccessMask::DELETE;
         check(directory(data, all), "folder\\new", NtStatus::SUCCESS);
-        check(directory(both, all), "folder\\new", NtStatus::SHARING_VIOLATION);
+        check(directory(both, all), "folder\\new", Reason::SharingViolation);
         check(directory(both, all), "elsewhere\\new", NtStatus::SUCCESS);
         let nothing = ShareAccess::empty();
-        check(directory(data, nothing), "folder\\new", NtStatus::SHARING_VIOLATION);
+        check(directory(data, nothing), "folder\\new", Reason::SharingViolation);
         let attributes = AccessMask::READ_ATTRIBUTES | AccessMask::SYNCHRONIZE;
         check(directory(attributes, nothing), "folder\\new", NtStatus::SUCCESS);
+    }
+
+    #[test]
+    fn the_root_becomes_no_stream() {
+        let mut scene = Scene::new();
+        let root = scene.open_directory("");
+        send(&mut scene, root, ":stream", false);
+        assert_eq!(outcome(&mut scene), Reason::StreamOfRoot);
+    }
+
+    #[test]
+    fn a_name_that_ends_behind_its_buffer_is_invalid() {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        let mut buffer = [0; 20];
+        buffer[16] = 8;
+        set(&mut scene, file_id, FileInformationClass::RENAME, |out| {
+            out.extend_from_slice(&buffer);
+        });
+        assert_eq!(outcome(&mut scene), Reason::InformationInvalid);
     }
 
     #[test]
     fn the_name_must_be_one() {
         let nothing = |_: &mut Scene| {};
         for (name, want) in [
-            ("", NtStatus::INVALID_PARAMETER),
-            ("\\", NtStatus::INVALID_PARAMETER),
-            ("..\\x", NtStatus::OBJECT_PATH_SYNTAX_BAD),
-            ("a\\..\\..\\x", NtStatus::OBJECT_PATH_SYNTAX_BAD),
-            ("a*", NtStatus::OBJECT_NAME_INVALID),
-            ("secret", NtStatus::OBJECT_NAME_NOT_FOUND),
+            ("", Reason::TargetNameEmpty),
+            ("\\", Reason::RootCannotBeTarget),
+            ("..\\x", Reason::NameLeavesShare),
+            ("a\\..\\..\\x", Reason::NameLeavesShare),
+            ("a*", Reason::NameComponentInvalid),
+            ("secret", Reason::NameVetoed),
         ] {
             let veto = |scene: &mut Scene| {
                 scene.change_share(|share| share.veto_files = vec![NameExpression::new("secret")]);
@@ -538,7 +581,7 @@ mod rename {
             FileRenameInformation { flags: 0, root_directory: 1, file_name: "new".to_owned() };
         let class = FileInformationClass::RENAME;
         set(&mut scene, file_id, class, |out| information.encode(out));
-        assert_eq!(status(&mut scene), NtStatus::INVALID_PARAMETER);
+        assert_eq!(outcome(&mut scene), Reason::RootDirectoryNotZero);
     }
 
     #[test]
@@ -546,12 +589,14 @@ mod rename {
         let mut scene = Scene::new();
         let file_id = scene.open_with("file", FILE_ALL.difference(AccessMask::DELETE), false);
         send(&mut scene, file_id, "new", false);
-        assert_eq!(status(&mut scene), NtStatus::ACCESS_DENIED);
+        assert_eq!(outcome(&mut scene), Reason::AccessNotGranted);
     }
 
     #[test]
     fn a_file_that_is_open_is_not_replaced() {
-        for (is_open, want) in [(true, NtStatus::ACCESS_DENIED), (false, NtStatus::SUCCESS)] {
+        for (is_open, want) in
+            [(true, Outcome::Refused(Reason::TargetOpen)), (false, Outcome::SUCCESS)]
+        {
             let mut scene = Scene::new();
             let file_id = scene.open("file");
             if is_open {
@@ -564,7 +609,7 @@ mod rename {
                 let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("target"))));
                 assert!(matches!(op, ObjectOp::Rename { replace: true, .. }));
             }
-            assert_eq!(status(&mut scene), want);
+            assert_eq!(outcome(&mut scene), want);
         }
     }
 
@@ -575,7 +620,7 @@ mod rename {
         send(&mut scene, file_id, "FILE", true);
         store_says(&mut scene, Ok(metadata("file", FileAttributes::ARCHIVE)));
         store_says(&mut scene, Ok(ObjectReply::Renamed(path("FILE"))));
-        assert_eq!(status(&mut scene), NtStatus::SUCCESS);
+        assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
     }
 
     #[test]
@@ -588,7 +633,7 @@ mod rename {
             let file_id = scene.open("file");
             send(&mut scene, file_id, "no\\where", true);
             store_says(&mut scene, Err(found));
-            assert_eq!(status(&mut scene), want);
+            assert_eq!(outcome(&mut scene), want);
         }
     }
 
@@ -597,13 +642,13 @@ mod rename {
         let mut scene = Scene::new();
         let file_id = scene.open("file:one");
         send(&mut scene, file_id, "file:two", false);
-        assert_eq!(status(&mut scene), NtStatus::SHARING_VIOLATION);
+        assert_eq!(outcome(&mut scene), Reason::RenameOfStream);
         send(&mut scene, file_id, "::$DATA", true);
-        assert_eq!(status(&mut scene), NtStatus::NOT_SUPPORTED);
+        assert_eq!(outcome(&mut scene), Reason::StreamToFile);
         send(&mut scene, file_id, ":two:$DATA", true);
         let op = store_says(&mut scene, Ok(ObjectReply::Renamed(path("file:two"))));
         let ObjectOp::Rename { target, .. } = op else { panic!("{op:?}") };
-        assert_eq!((*target, status(&mut scene)), (path("file:two"), NtStatus::SUCCESS));
+        assert_eq!((*target, outcome(&mut scene)), (path("file:two"), NtStatus::SUCCESS.into()));
         assert_eq!(scene.file(file_id).path, path("file:two"));
     }
 
@@ -614,15 +659,15 @@ mod rename {
         let information =
             FileRenameInformation { flags: 0, root_directory: 0, file_name: "link".to_owned() };
         for (file_id, want) in
-            [(directory, NtStatus::FILE_IS_A_DIRECTORY), (file_id, NtStatus::SUCCESS)]
+            [(directory, Outcome::Refused(Reason::LinkToDirectory)), (file_id, Outcome::SUCCESS)]
         {
             let class = FileInformationClass::LINK;
             set(&mut scene, file_id, class, |out| information.encode(out));
-            if want == NtStatus::SUCCESS {
+            if want.is_success() {
                 let op = store_does(&mut scene);
                 assert!(matches!(op, ObjectOp::Link { replace: false, .. }), "{op:?}");
             }
-            assert_eq!(status(&mut scene), want);
+            assert_eq!(outcome(&mut scene), want);
         }
         assert_eq!(scene.file(file_id).path, path("file"));
     }
@@ -632,7 +677,8 @@ mod extended_attributes {
     use super::*;
 
     #[track_caller]
-    fn check(access: AccessMask, buffer: &[u8], kept: bool, want: NtStatus) {
+    fn check(access: AccessMask, buffer: &[u8], kept: bool, want: impl Into<Outcome>) {
+        let want = want.into();
         let mut scene = Scene::new();
         let file_id = scene.open_with("file", access, false);
         scene.change_share(|share| share.extended_attributes = kept);
@@ -643,7 +689,7 @@ mod extended_attributes {
             let ObjectOp::WriteExtendedAttributes { attributes, .. } = op else { panic!("{op:?}") };
             assert_eq!((attributes.len(), attributes[0].name.as_str()), (1, "name"));
         }
-        assert_eq!(status(&mut scene), want);
+        assert_eq!(outcome(&mut scene), want);
     }
 
     #[test]
@@ -652,11 +698,11 @@ mod extended_attributes {
         let ea = FullEa { flags: 0, name: "name".to_owned(), value: vec![1] };
         encode_full_ea_entry(&ea, &mut list).expect("a good name");
         check(AccessMask::WRITE_EA, &list, true, NtStatus::SUCCESS);
-        check(AccessMask::READ_EA, &list, true, NtStatus::ACCESS_DENIED);
-        check(AccessMask::WRITE_EA, &list, false, NtStatus::EAS_NOT_SUPPORTED);
-        check(AccessMask::WRITE_EA, &list[..12], true, NtStatus::EA_LIST_INCONSISTENT);
+        check(AccessMask::READ_EA, &list, true, Reason::AccessNotGranted);
+        check(AccessMask::WRITE_EA, &list, false, Reason::ExtendedAttributesOff);
+        check(AccessMask::WRITE_EA, &list[..12], true, Reason::ExtendedAttributeListInvalid);
         list[8] = b'*';
-        check(AccessMask::WRITE_EA, &list, true, NtStatus::INVALID_EA_NAME);
+        check(AccessMask::WRITE_EA, &list, true, Reason::ExtendedAttributeNameInvalid);
     }
 }
 
@@ -664,7 +710,8 @@ mod security {
     use super::*;
 
     #[track_caller]
-    fn check(information: u32, access: AccessMask, buffer: &[u8], want: NtStatus) {
+    fn check(information: u32, access: AccessMask, buffer: &[u8], want: impl Into<Outcome>) {
+        let want = want.into();
         let mut scene = Scene::new();
         let file_id = scene.open_with("file", access, false);
         let request = SetInfoRequest {
@@ -679,7 +726,7 @@ mod security {
             let op = store_does(&mut scene);
             assert!(matches!(op, ObjectOp::WriteSecurity { .. }), "{op:?}");
         }
-        assert_eq!(status(&mut scene), want, "{information:#x} with {access:?}");
+        assert_eq!(outcome(&mut scene), want, "{information:#x} with {access:?}");
     }
 
     #[test]
@@ -702,13 +749,13 @@ mod security {
             check(information, needed, &descriptor, NtStatus::SUCCESS);
             for right in needed.iter() {
                 let access = (DAC | OWNER | SYSTEM).difference(right);
-                check(information, access, &descriptor, NtStatus::ACCESS_DENIED);
+                check(information, access, &descriptor, Reason::AccessNotGranted);
             }
         }
     }
 
     #[test]
     fn what_is_no_descriptor_is_refused() {
-        check(0x4, FILE_ALL, &[1; 20], NtStatus::INVALID_PARAMETER);
+        check(0x4, FILE_ALL, &[1; 20], Reason::SecurityDescriptorInvalid);
     }
 }

@@ -2,6 +2,8 @@
 
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
+use testkit::Outcome;
+use trace::Reason;
 use wire::ioctl::{DuplicateExtents, DuplicateExtentsEx, DuplicateExtentsFlags, FsctlCode};
 use wire::{Command, FileId};
 
@@ -27,9 +29,10 @@ fn input(extents: DuplicateExtents) -> Vec<u8> {
 }
 
 #[track_caller]
-fn refused(scene: &mut Scene, target: FileId, input: &[u8], want: NtStatus) {
+fn refused(scene: &mut Scene, target: FileId, input: &[u8], want: impl Into<Outcome>) {
+    let want = want.into();
     let answer = scene.ask(Command::IOCTL, &request(CODE, target, input));
-    assert_eq!(answer.status(), want);
+    assert_eq!(answer.outcome(), want);
     assert!(scene.server.poll_effect().is_none());
 }
 
@@ -61,7 +64,7 @@ fn the_store_shares_what_is_asked_for_in_both_forms() {
             };
             assert_eq!((source, target), (from, to));
             scene.reply(id, result);
-            assert_eq!(scene.receive().expect("answered").status(), want);
+            assert_eq!(scene.receive().expect("answered").outcome(), want);
         }
     }
 }
@@ -71,10 +74,10 @@ fn a_source_that_is_not_open_in_this_tree_is_no_handle() {
     let mut scene = Scene::new();
     let (source, target) = (scene.open("source"), scene.open("target"));
     let other = FileId { volatile: source.volatile + 1_000, ..source };
-    refused(&mut scene, target, &input(extents(other)), NtStatus::INVALID_HANDLE);
+    refused(&mut scene, target, &input(extents(other)), Reason::DuplicateSourceNotFound);
     let open = scene.server.opens.get_mut(&source.volatile).expect("it is open");
     open.tree_id += 1_000;
-    refused(&mut scene, target, &input(extents(source)), NtStatus::INVALID_HANDLE);
+    refused(&mut scene, target, &input(extents(source)), Reason::DuplicateSourceNotFound);
 }
 
 #[test]
@@ -82,14 +85,14 @@ fn input_that_is_cut_or_negative_is_refused() {
     let mut scene = Scene::new();
     let (source, target) = (scene.open("source"), scene.open("target"));
     let whole = input(extents(source));
-    refused(&mut scene, target, &whole[..whole.len() - 1], NtStatus::BUFFER_TOO_SMALL);
+    refused(&mut scene, target, &whole[..whole.len() - 1], Reason::FsctlInputTooShort);
     let extents = extents(source);
     for negative in [
         DuplicateExtents { source_file_offset: -1, ..extents },
         DuplicateExtents { target_file_offset: -1, ..extents },
         DuplicateExtents { byte_count: -1, ..extents },
     ] {
-        refused(&mut scene, target, &input(negative), NtStatus::INVALID_PARAMETER);
+        refused(&mut scene, target, &input(negative), Reason::OffsetNegative);
     }
 }
 
@@ -98,9 +101,9 @@ fn a_source_is_read_and_a_target_written() {
     let (read, write) = (AccessMask::READ_DATA, AccessMask::WRITE_DATA);
     let mut scene = Scene::new();
     let [reader, writer] = [read, write].map(|access| scene.open_with("f", access, false));
-    refused(&mut scene, reader, &input(extents(reader)), NtStatus::ACCESS_DENIED);
-    refused(&mut scene, writer, &input(extents(writer)), NtStatus::INVALID_PARAMETER);
+    refused(&mut scene, reader, &input(extents(reader)), Reason::AccessNotGranted);
+    refused(&mut scene, writer, &input(extents(writer)), Reason::DuplicateSourceNotReadable);
     let directory = scene.open_directory("d");
-    refused(&mut scene, directory, &input(extents(reader)), NtStatus::INVALID_PARAMETER);
-    refused(&mut scene, writer, &input(extents(directory)), NtStatus::INVALID_PARAMETER);
+    refused(&mut scene, directory, &input(extents(reader)), Reason::NotOnDirectories);
+    refused(&mut scene, writer, &input(extents(directory)), Reason::NotOnDirectories);
 }

@@ -3,6 +3,8 @@
 use dtyp::fscc::{ReparseData, ReparseTag};
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
+use testkit::Outcome;
+use trace::Reason;
 use wire::Command;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
@@ -19,31 +21,32 @@ fn point(tag: u32, data: &[u8]) -> Vec<u8> {
 const TAG: u32 = 0x8000_0013;
 
 #[track_caller]
-fn refused(code: FsctlCode, input: &[u8], want: NtStatus) {
+fn refused(code: FsctlCode, input: &[u8], want: impl Into<Outcome>) {
+    let want = want.into();
     let mut scene = Scene::new();
     let file_id = scene.open("f");
     let fsctl = IoctlRequest { max_output_response: 0, ..request(code, file_id, input) };
-    assert_eq!(scene.ask(Command::IOCTL, &fsctl).status(), want);
+    assert_eq!(scene.ask(Command::IOCTL, &fsctl).outcome(), want);
     assert!(scene.server.poll_effect().is_none());
 }
 
 #[test]
 fn a_buffer_that_is_not_what_it_says_is_refused() {
     for code in [FsctlCode::SET_REPARSE_POINT, FsctlCode::DELETE_REPARSE_POINT] {
-        refused(code, &[], NtStatus::INVALID_BUFFER_SIZE);
-        refused(code, &[0; 7], NtStatus::IO_REPARSE_DATA_INVALID);
+        refused(code, &[], Reason::ReparsePointMissing);
+        refused(code, &[0; 7], Reason::ReparseDataInvalid);
         let whole = point(TAG, b"xy");
-        refused(code, &whole[..9], NtStatus::IO_REPARSE_DATA_INVALID);
-        refused(code, &[&whole[..], b"z"].concat(), NtStatus::IO_REPARSE_DATA_INVALID);
-        refused(code, &point(TAG, &[0; 16_377]), NtStatus::IO_REPARSE_DATA_INVALID);
+        refused(code, &whole[..9], Reason::ReparseDataInvalid);
+        refused(code, &[&whole[..], b"z"].concat(), Reason::ReparseDataInvalid);
+        refused(code, &point(TAG, &[0; 16_377]), Reason::ReparseDataInvalid);
         for tag in [0, 1] {
-            refused(code, &point(tag, b""), NtStatus::IO_REPARSE_TAG_INVALID);
+            refused(code, &point(tag, b""), Reason::ReparseTagReserved);
         }
     }
     // A link must have a target; and a deletion must have no data.
     let link = point(ReparseTag::SYMLINK.0, b"no names");
-    refused(FsctlCode::SET_REPARSE_POINT, &link, NtStatus::IO_REPARSE_DATA_INVALID);
-    refused(FsctlCode::DELETE_REPARSE_POINT, &point(TAG, b"x"), NtStatus::IO_REPARSE_DATA_INVALID);
+    refused(FsctlCode::SET_REPARSE_POINT, &link, Reason::ReparseDataInvalid);
+    refused(FsctlCode::DELETE_REPARSE_POINT, &point(TAG, b"x"), Reason::ReparseDataInvalid);
 }
 
 #[test]
@@ -57,7 +60,7 @@ fn the_longest_buffer_reaches_the_store() {
     assert_eq!(buffer, longest);
     scene.reply(id, Err(NtStatus::IO_REPARSE_TAG_MISMATCH));
     let answer = scene.receive().expect("answered");
-    assert_eq!(answer.status(), NtStatus::IO_REPARSE_TAG_MISMATCH);
+    assert_eq!(answer.outcome(), NtStatus::IO_REPARSE_TAG_MISMATCH);
 }
 
 #[test]
@@ -77,7 +80,7 @@ fn either_of_two_rights_is_enough_to_change_one() {
             assert_eq!(scene.server.poll_effect().is_some(), granted, "{access:?}");
             if !granted {
                 let answer = scene.receive().expect("it is refused");
-                assert_eq!(answer.status(), NtStatus::ACCESS_DENIED);
+                assert_eq!(answer.outcome(), Reason::AccessNotGranted);
             }
         }
     }
@@ -87,10 +90,10 @@ fn either_of_two_rights_is_enough_to_change_one() {
 fn what_does_not_fit_is_cut_but_not_the_head() {
     let stored = point(TAG, b"abcd");
     for (max_output_response, want, told) in [
-        (7, NtStatus::BUFFER_TOO_SMALL, 0),
-        (8, NtStatus::BUFFER_OVERFLOW, 8),
-        (11, NtStatus::BUFFER_OVERFLOW, 11),
-        (12, NtStatus::SUCCESS, 12),
+        (7, Outcome::Refused(Reason::OutputBufferTooSmall), 0),
+        (8, Outcome::Status(NtStatus::BUFFER_OVERFLOW), 8),
+        (11, Outcome::Status(NtStatus::BUFFER_OVERFLOW), 11),
+        (12, Outcome::SUCCESS, 12),
     ] {
         let mut scene = Scene::new();
         let file_id = scene.open("f");
@@ -99,7 +102,7 @@ fn what_does_not_fit_is_cut_but_not_the_head() {
         let (id, _) = scene.op();
         scene.reply(id, Ok(ObjectReply::ReparsePoint(stored.clone())));
         let answer = scene.receive().expect("answered");
-        assert_eq!(answer.status(), want);
+        assert_eq!(answer.outcome(), want);
         if told > 0 {
             assert_eq!(output(&answer), &stored[..told]);
         }

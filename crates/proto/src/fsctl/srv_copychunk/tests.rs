@@ -2,6 +2,8 @@
 
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
+use testkit::Outcome;
+use trace::Reason;
 use wire::ioctl::{
     CopyChunk, CopyChunkCopy, CopyChunkResponse, FsctlCode, IoctlRequest, RequestResumeKeyResponse,
     ResumeKey,
@@ -20,7 +22,7 @@ const COPY_WRITE: FsctlCode = FsctlCode::SRV_COPYCHUNK_WRITE;
 fn resume_key(scene: &mut Scene, file_id: FileId) -> ResumeKey {
     let fsctl = request(FsctlCode::SRV_REQUEST_RESUME_KEY, file_id, &[]);
     let answer = scene.ask(Command::IOCTL, &fsctl);
-    assert_eq!(answer.status(), NtStatus::SUCCESS);
+    assert_eq!(answer.outcome(), NtStatus::SUCCESS);
     RequestResumeKeyResponse::decode(output(&answer)).expect("it is whole").resume_key
 }
 
@@ -39,8 +41,8 @@ fn send(scene: &mut Scene, code: FsctlCode, target: FileId, input: &[u8]) {
 }
 
 #[track_caller]
-fn told(answer: &Answer) -> (NtStatus, CopyChunkResponse) {
-    (answer.status(), CopyChunkResponse::decode(output(answer)).expect("it is whole"))
+fn told(answer: &Answer) -> (Outcome, CopyChunkResponse) {
+    (answer.outcome(), CopyChunkResponse::decode(output(answer)).expect("it is whole"))
 }
 
 fn written(chunks_written: u32, chunk_bytes_written: u32, total: u32) -> CopyChunkResponse {
@@ -80,7 +82,7 @@ fn ranges_are_copied_one_after_the_other() {
     let (mut scene, opens) = two_files();
     let chunks = [chunk(0, 100, 10), chunk(50, 0, 50), chunk(0, 5, 1)];
     let answer = copy(&mut scene, opens, 100, &chunks);
-    assert_eq!(told(&answer), (NtStatus::SUCCESS, written(3, 0, 61)));
+    assert_eq!(told(&answer), (Outcome::SUCCESS, written(3, 0, 61)));
 }
 
 #[test]
@@ -89,7 +91,7 @@ fn a_copy_of_nothing_succeeds() {
     let key = resume_key(&mut scene, source);
     send(&mut scene, COPY, target, &input(key, &[]));
     let answer = scene.receive().expect("answered at once");
-    assert_eq!(told(&answer), (NtStatus::SUCCESS, written(0, 0, 0)));
+    assert_eq!(told(&answer), (Outcome::SUCCESS, written(0, 0, 0)));
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn a_range_beyond_the_source_stops_the_copy() {
     let (mut scene, opens) = two_files();
     let chunks = [chunk(0, 0, 100), chunk(1, 0, 100)];
     let answer = copy(&mut scene, opens, 100, &chunks);
-    assert_eq!(told(&answer), (NtStatus::INVALID_VIEW_SIZE, written(1, 0, 100)));
+    assert_eq!(told(&answer), (Reason::CopySourceTooShort.into(), written(1, 0, 100)));
 }
 
 #[test]
@@ -106,7 +108,7 @@ fn a_file_that_is_copied_behind_itself_grows_for_the_ranges_that_follow() {
     let opens = (scene.open("file"), scene.open("file"));
     let chunks = [chunk(0, 100, 100), chunk(100, 200, 100)];
     let answer = copy(&mut scene, opens, 100, &chunks);
-    assert_eq!(told(&answer), (NtStatus::SUCCESS, written(2, 0, 200)));
+    assert_eq!(told(&answer), (Outcome::SUCCESS, written(2, 0, 200)));
 }
 
 #[test]
@@ -119,7 +121,7 @@ fn a_source_that_shrinks_meanwhile_stops_the_copy() {
     let (id, _) = scene.op();
     scene.reply(id, Ok(ObjectReply::Written(30)));
     let answer = scene.receive().expect("answered");
-    assert_eq!(told(&answer), (NtStatus::INVALID_VIEW_SIZE, written(0, 30, 30)));
+    assert_eq!(told(&answer), (Reason::CopySourceTooShort.into(), written(0, 30, 30)));
 }
 
 #[test]
@@ -134,7 +136,7 @@ fn the_stores_refusal_tells_how_far_the_copy_came() {
     let (id, _) = scene.op();
     scene.reply(id, Err(NtStatus::DISK_FULL));
     let answer = scene.receive().expect("answered");
-    assert_eq!(told(&answer), (NtStatus::DISK_FULL, written(1, 0, 10)));
+    assert_eq!(told(&answer), (NtStatus::DISK_FULL.into(), written(1, 0, 10)));
 }
 
 /// Sends a copy that is refused before it reaches the store.
@@ -160,14 +162,14 @@ fn whoever_asks_for_too_much_is_told_the_limits() {
         cut,
     ] {
         let answer = refused(&mut scene, COPY, target, &input);
-        assert_eq!(told(&answer), (NtStatus::INVALID_PARAMETER, LIMITS));
+        assert_eq!(told(&answer), (Reason::CopyAboveLimits.into(), LIMITS));
     }
     let most = [chunk(0, 0, CHUNK_BYTES_MAX); 16];
     let answer = copy(&mut scene, (source, target), CHUNK_BYTES_MAX.into(), &most);
-    assert_eq!(told(&answer), (NtStatus::SUCCESS, written(16, 0, 16 * CHUNK_BYTES_MAX)));
+    assert_eq!(told(&answer), (Outcome::SUCCESS, written(16, 0, 16 * CHUNK_BYTES_MAX)));
     let many = vec![chunk(0, 0, 1); count];
     let answer = copy(&mut scene, (source, target), 1, &many);
-    assert_eq!(told(&answer), (NtStatus::SUCCESS, written(CHUNKS_MAX, 0, CHUNKS_MAX)));
+    assert_eq!(told(&answer), (Outcome::SUCCESS, written(CHUNKS_MAX, 0, CHUNKS_MAX)));
 }
 
 #[test]
@@ -177,10 +179,10 @@ fn an_answer_without_room_is_invalid() {
     let input = input(key, &[chunk(0, 0, 1)]);
     let tight = IoctlRequest { max_output_response: 11, ..request(COPY, target, &input) };
     let answer = scene.ask(Command::IOCTL, &tight);
-    assert_eq!(answer.status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(answer.outcome(), Reason::FsctlOutputTooSmall);
     let key = request(FsctlCode::SRV_REQUEST_RESUME_KEY, source, &[]);
     let tight = IoctlRequest { max_output_response: 31, ..key };
-    assert_eq!(scene.ask(Command::IOCTL, &tight).status(), NtStatus::INVALID_PARAMETER);
+    assert_eq!(scene.ask(Command::IOCTL, &tight).outcome(), Reason::FsctlOutputTooSmall);
 }
 
 #[test]
@@ -193,24 +195,24 @@ fn a_key_that_names_no_open_of_the_session_is_not_found() {
     tail.0[23] ^= 1;
     for key in [other, tail] {
         let answer = refused(&mut scene, COPY, target, &input(key, &[chunk(0, 0, 1)]));
-        assert_eq!(answer.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+        assert_eq!(answer.outcome(), Reason::NoSuchCopySource);
     }
     let open = scene.server.opens.get_mut(&source.volatile).expect("it is open");
     open.session_id += 1;
     let answer = refused(&mut scene, COPY, target, &input(key, &[chunk(0, 0, 1)]));
-    assert_eq!(answer.status(), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(answer.outcome(), Reason::NoSuchCopySource);
     let open = scene.server.opens.get_mut(&source.volatile).expect("it is open");
     open.session_id -= 1;
     // An open on another share of the same session is a valid source.
     open.tree_id += 1_000;
     let answer = copy(&mut scene, (target, target), 1, &[chunk(0, 0, 1)]);
-    assert_eq!(answer.status(), NtStatus::SUCCESS);
+    assert_eq!(answer.outcome(), NtStatus::SUCCESS);
     send(&mut scene, COPY, target, &input(key, &[chunk(0, 0, 1)]));
     let (id, _) = scene.op();
     scene.server.opens.remove(&source.volatile);
     scene.reply(id, Ok(metadata_of(1)));
     let answer = scene.receive().expect("answered");
-    assert_eq!(told(&answer), (NtStatus::FILE_CLOSED, written(0, 0, 0)));
+    assert_eq!(told(&answer), (Reason::NoSuchOpen.into(), written(0, 0, 0)));
 }
 
 /// Compares whether opens with these rights permit a copy.
@@ -224,7 +226,7 @@ fn check_access(code: FsctlCode, source: AccessMask, target: AccessMask, granted
     assert_eq!(scene.server.poll_effect().is_some(), granted);
     if !granted {
         let answer = scene.receive().expect("it is refused");
-        assert_eq!(answer.status(), NtStatus::ACCESS_DENIED);
+        assert_eq!(answer.outcome(), Reason::AccessNotGranted);
     }
 }
 
@@ -250,23 +252,23 @@ fn directories_are_not_copied() {
     for (source, target) in [(file, directory), (directory, file)] {
         let key = resume_key(&mut scene, source);
         let answer = refused(&mut scene, COPY, target, &input(key, &[chunk(0, 0, 1)]));
-        assert_eq!(answer.status(), NtStatus::INVALID_DEVICE_REQUEST);
+        assert_eq!(answer.outcome(), Reason::DirectoryHasNoData);
     }
 }
 
 #[test]
 fn locks_of_others_stop_a_copy() {
     for (path, flags, want) in [
-        ("source", LockFlags::EXCLUSIVE_LOCK, NtStatus::FILE_LOCK_CONFLICT),
-        ("source", LockFlags::SHARED_LOCK, NtStatus::SUCCESS),
-        ("target", LockFlags::SHARED_LOCK, NtStatus::FILE_LOCK_CONFLICT),
+        ("source", LockFlags::EXCLUSIVE_LOCK, Reason::FileLockConflict),
+        ("source", LockFlags::SHARED_LOCK, Reason::NotRefused),
+        ("target", LockFlags::SHARED_LOCK, Reason::FileLockConflict),
     ] {
         let (mut scene, opens) = two_files();
         let holder = scene.open(path);
         let elements = [LockElement { offset: 10, length: 1, flags }];
         let lock = LockRequest { lock_sequence: 0, file_id: holder, locks: Locks::new(&elements) };
-        assert_eq!(scene.ask(Command::LOCK, &lock).status(), NtStatus::SUCCESS);
+        assert_eq!(scene.ask(Command::LOCK, &lock).reason, Reason::NotRefused);
         let answer = copy(&mut scene, opens, 100, &[chunk(0, 0, 10), chunk(10, 10, 10)]);
-        assert_eq!(answer.status(), want, "{path}");
+        assert_eq!(answer.reason, want, "{path}");
     }
 }
