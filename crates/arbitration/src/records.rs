@@ -1,6 +1,6 @@
 //! Storage of the records of files.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::time::Duration;
 
 use dtyp::Guid;
@@ -118,4 +118,13 @@ pub enum RecordsError {
     Full,
     /// The record or the table is damaged.
     Damaged,
+}
+
+impl fmt::Display for RecordsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "the table of open files is full",
+            Self::Damaged => "the table of open files is damaged",
+        })
+    }
 }

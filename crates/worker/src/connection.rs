@@ -5,7 +5,7 @@ mod filling;
 mod sending;
 
 use std::collections::VecDeque;
-use std::io;
+use std::{fmt, io};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -116,6 +116,15 @@ pub(super) enum FrameError {
     TooLong { length: usize, max: usize },
     /// Neither a message nor a keep-alive.
     UnknownType,
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { length, max } => write!(f, "a frame of {length} bytes, above {max}"),
+            Self::UnknownType => f.write_str("a frame of an unknown type"),
+        }
+    }
 }
 
 impl Channel {

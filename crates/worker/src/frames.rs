@@ -128,7 +128,7 @@ impl Worker {
                 }
                 Ok(None) if self.begin_filling(id) => {}
                 Ok(None) => break,
-                Err(error) => return self.lost(id, &format!("{error:?}")),
+                Err(error) => return self.lost(id, &error.to_string()),
             }
         }
     }

@@ -77,7 +77,7 @@ impl Snapshot {
                     opens.push((key, open.clone(), record.cache_of(open).state));
                 }
             })
-            .map_err(|error| anyhow!("cannot read the table of files: {error:?}"))?;
+            .map_err(|error| anyhow!("cannot read the table of files: {error}"))?;
         let sessions = registry.list_sessions()?.records;
         Ok(Self {
             // A client that has not negotiated yet has a record without anything to show.

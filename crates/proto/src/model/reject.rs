@@ -528,7 +528,7 @@ pub enum Reject {
     #[error("a read-only file cannot be deleted")]
     ReadOnlyDeletion,
     /// The record of the file could not be read or kept.
-    #[error("the table of open files {}", match .0 { RecordsError::Damaged => "is damaged", RecordsError::Full => "is full" })]
+    #[error("{0}")]
     Records(RecordsError),
     /// No referral fits the client's buffer: [MS-DFSC] 3.2.5.1.
     #[error("no referral fits the buffer of {0} bytes")]
