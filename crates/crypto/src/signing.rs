@@ -165,7 +165,7 @@ impl fmt::Display for BadSignature {
 impl std::error::Error for BadSignature {}
 
 // The SMB2 header: [MS-SMB2] 2.2.1.
-const HEADER_LEN: usize = 64;
+const HEADER_LEN: usize = wire::header::SIZE;
 const COMMAND: Range<usize> = 12..14;
 const FLAGS: usize = 16;
 const MESSAGE_ID: Range<usize> = 24..32;

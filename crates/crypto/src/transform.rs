@@ -1,13 +1,13 @@
 //! Encrypted messages: [MS-SMB2] 2.2.41, 3.1.4.3, 3.1.5.2.
 
 use std::fmt;
-use std::ops::{Range, RangeFrom};
 
 use aes::{Aes128, Aes256};
 use aws_lc_rs::aead::{self, Aad, LessSafeKey, UnboundKey};
 use ccm::aead::AeadInOut;
 use ccm::consts::{U11, U16};
 use ccm::{Ccm, KeyInit};
+use wire::transform::{TransformFlags, TransformHeader};
 
 use crate::algorithm::Cipher;
 use crate::nonce::Nonce;
@@ -46,7 +46,7 @@ enum Aead {
 
 impl TransformKey {
     /// Bytes of an SMB2 TRANSFORM_HEADER.
-    pub const HEADER_LEN: usize = 52;
+    pub const HEADER_LEN: usize = TransformHeader::SIZE;
 
     /// Prepares `key` for `cipher`.
     ///
@@ -89,15 +89,17 @@ impl TransformKey {
     pub fn seal(&self, nonce: Nonce, session_id: u64, frame: &mut [u8]) {
         let (header, message) = frame.split_at_mut(Self::HEADER_LEN);
         let size = u32::try_from(message.len()).expect("a message is shorter than 4 GiB");
-        header.fill(0);
-        header[PROTOCOL_ID].copy_from_slice(&TRANSFORM_PROTOCOL_ID);
+        let mut fields = TransformHeader {
+            original_message_size: size,
+            flags: TransformFlags::ENCRYPTED,
+            session_id,
+            ..TransformHeader::default()
+        };
         let nonce_len = self.cipher.nonce_len();
-        header[NONCE][..nonce_len].copy_from_slice(&nonce.0[..nonce_len]);
-        header[ORIGINAL_MESSAGE_SIZE].copy_from_slice(&size.to_le_bytes());
-        header[FLAGS].copy_from_slice(&FLAGS_ENCRYPTED.to_le_bytes());
-        header[SESSION_ID].copy_from_slice(&session_id.to_le_bytes());
-        let signature = self.encrypt(nonce, &header[AUTHENTICATED], message);
-        header[SIGNATURE].copy_from_slice(&signature);
+        fields.nonce[..nonce_len].copy_from_slice(&nonce.0[..nonce_len]);
+        header.copy_from_slice(&fields.to_bytes());
+        let signature = self.encrypt(nonce, &header[TransformHeader::AUTHENTICATED], message);
+        header[TransformHeader::SIGNATURE].copy_from_slice(&signature);
     }
 
     /// Decrypts `frame`, with its transform header, in place and returns the SMB2 message in it.
@@ -106,25 +108,22 @@ impl TransformKey {
     ///
     /// [`OpenError`]; the bytes behind the header are useless then.
     pub fn open<'f>(&self, frame: &'f mut [u8]) -> Result<&'f mut [u8], OpenError> {
-        if frame.len() < Self::HEADER_LEN + SMB2_HEADER_LEN {
+        if frame.len() < Self::HEADER_LEN + wire::header::SIZE {
             return Err(OpenError::TooShort(frame.len()));
         }
         let (header, message) = frame.split_at_mut(Self::HEADER_LEN);
-        if header[PROTOCOL_ID] != TRANSFORM_PROTOCOL_ID {
-            return Err(OpenError::ProtocolId);
-        }
-        let flags = u16::from_le_bytes(field(header, FLAGS));
-        if flags != FLAGS_ENCRYPTED {
-            return Err(OpenError::Flags(flags));
+        let fields = TransformHeader::decode(header).map_err(|_| OpenError::ProtocolId)?;
+        if fields.flags != TransformFlags::ENCRYPTED {
+            return Err(OpenError::Flags(fields.flags.bits()));
         }
         // Only authenticated bytes are returned, so a remainder is refused.
-        let stated = u32::from_le_bytes(field(header, ORIGINAL_MESSAGE_SIZE));
+        let stated = fields.original_message_size;
         if u32::try_from(message.len()) != Ok(stated) {
             return Err(OpenError::OriginalMessageSize { stated, actual: message.len() });
         }
-        let nonce = Nonce(field(header, NONCE.start..NONCE.start + 12));
-        let signature = field(header, SIGNATURE);
-        self.decrypt(nonce, &header[AUTHENTICATED], signature, message)?;
+        let nonce = Nonce(*fields.nonce.first_chunk().expect("it has 16 bytes"));
+        let authenticated = &header[TransformHeader::AUTHENTICATED];
+        self.decrypt(nonce, authenticated, fields.signature, message)?;
         Ok(message)
     }
 
@@ -132,9 +131,7 @@ impl TransformKey {
     /// shorter than a header or is not an encrypted message.
     #[must_use]
     pub fn session_id(frame: &[u8]) -> Option<u64> {
-        let header = frame.get(..Self::HEADER_LEN)?;
-        (header[PROTOCOL_ID] == TRANSFORM_PROTOCOL_ID)
-            .then(|| u64::from_le_bytes(field(header, SESSION_ID)))
+        TransformHeader::decode(frame).ok().map(|header| header.session_id)
     }
 
     fn encrypt(&self, nonce: Nonce, authenticated: &[u8], message: &mut [u8]) -> [u8; 16] {
@@ -195,10 +192,6 @@ fn ccm_nonce(nonce: Nonce) -> [u8; 11] {
     nonce.0[..11].try_into().expect("11 of 12 bytes")
 }
 
-fn field<const N: usize>(header: &[u8], range: Range<usize>) -> [u8; N] {
-    header[range].try_into().expect("the field has this length")
-}
-
 impl fmt::Debug for TransformKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TransformKey").field("cipher", &self.cipher).finish_non_exhaustive()
@@ -220,19 +213,6 @@ impl fmt::Display for OpenError {
 }
 
 impl std::error::Error for OpenError {}
-
-// SMB2 TRANSFORM_HEADER: [MS-SMB2] 2.2.41.
-const PROTOCOL_ID: Range<usize> = 0..4;
-const SIGNATURE: Range<usize> = 4..20;
-const NONCE: Range<usize> = 20..36;
-const ORIGINAL_MESSAGE_SIZE: Range<usize> = 36..40;
-const FLAGS: Range<usize> = 42..44;
-const SESSION_ID: Range<usize> = 44..52;
-/// Range of the header that is authenticated: all but ProtocolId and Signature.
-const AUTHENTICATED: RangeFrom<usize> = 20..;
-const TRANSFORM_PROTOCOL_ID: [u8; 4] = [0xFD, b'S', b'M', b'B'];
-const FLAGS_ENCRYPTED: u16 = 0x0001;
-const SMB2_HEADER_LEN: usize = 64;
 
 #[cfg(test)]
 mod tests;

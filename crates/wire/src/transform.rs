@@ -120,7 +120,13 @@ impl TransformHeader {
 
     /// Appends the 52 bytes of the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let layout = TransformLayout {
+        out.extend_from_slice(&self.to_bytes());
+    }
+
+    /// Returns the bytes of the header.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        zerocopy::transmute!(TransformLayout {
             protocol_id: TRANSFORM_PROTOCOL_ID,
             signature: self.signature,
             nonce: self.nonce,
@@ -128,8 +134,7 @@ impl TransformHeader {
             reserved: U16::ZERO,
             flags: self.flags.bits().into(),
             session_id: self.session_id.into(),
-        };
-        message::put(out, &layout);
+        })
     }
 }
 

@@ -5,10 +5,10 @@ mod filling;
 mod sending;
 
 use std::collections::VecDeque;
-use std::{fmt, io};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use bytes::{Buf, BytesMut};
 use proto::{Charge, ConfirmationId, MemoryAccount, Opener, Transmit};

@@ -1,7 +1,6 @@
 //! Responses on their way from a handler to the wire.
 
 use bytes::BytesMut;
-use crypto::TransformKey;
 use dtyp::NtStatus;
 use object::Piped;
 use wire::error_response::ErrorResponse;
@@ -24,9 +23,6 @@ pub(crate) const TRANSPORT: usize = wire::frame::SIZE;
 
 /// Length of the transform header in bytes: [MS-SMB2] 2.2.41.
 pub(crate) const TRANSFORM: usize = TransformHeader::SIZE;
-
-// `crypto`, which encrypts and decrypts, has the same layout.
-const _: () = assert!(TRANSFORM == TransformKey::HEADER_LEN);
 
 /// Result of a command's step.
 ///
