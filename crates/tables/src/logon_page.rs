@@ -75,11 +75,12 @@ impl LogonPage {
 
     /// Returns the slots written since the last call: for the supervisor.
     pub fn take_changed(&self) -> impl Iterator<Item = (usize, Logon)> {
+        // Usually no bit is set, and a load is cheaper than an exchange. Words without a bit are
+        // passed over at once: this is done for each client that connects.
         let words = self.page.changed.iter().enumerate();
-        words.flat_map(move |(index, word)| {
-            // Usually no bit is set, and a load is cheaper than an exchange.
-            let seen = word.load(Ordering::Relaxed);
-            let bits = if seen == 0 { 0 } else { word.swap(0, Ordering::Acquire) };
+        let changed = words.filter(|(_, word)| word.load(Ordering::Relaxed) != 0);
+        changed.flat_map(move |(index, word)| {
+            let bits = word.swap(0, Ordering::Acquire);
             let changed = (0..WORD_SLOTS).filter(move |bit| bits & (1 << bit) != 0);
             changed.map(move |bit| {
                 let slot = index * WORD_SLOTS + bit;
