@@ -296,7 +296,10 @@ class Confinement:
         self.refuse(("clone3",), error=errno.ENOSYS)
 
     def RestrictRealtime(self, _):
-        self.refuse(("sched_setscheduler", (1, GREATER, 0, 0)), ("sched_setattr",))
+        # SCHED_OTHER 0, SCHED_BATCH 3 and SCHED_IDLE 5 are allowed.
+        refused = [(1, EQUAL, policy, 0) for policy in (1, 2, 4)]
+        calls = [("sched_setscheduler", it) for it in (*refused, (1, GREATER, 5, 0))]
+        self.refuse(*calls, ("sched_setattr",))
 
     def LockPersonality(self, _):
         self.refuse(("personality", (0, GREATER, 0, 0)))

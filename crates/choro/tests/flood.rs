@@ -16,7 +16,8 @@ use bench::client::{Client, Protection};
 use dtyp::{Guid, NtStatus};
 use harness::choro::{PATIENCE, is_alive, signal_process, wait_until};
 use harness::connection::{Connection, random};
-use harness::{Setup, TestServer, terms};
+use harness::smbtorture::progress;
+use harness::{PASSWORD, Setup, TestServer, USER, terms};
 use rustix::process::Signal;
 
 fn server(global: &str) -> TestServer {
@@ -191,6 +192,108 @@ fn an_address_whose_workers_crash_waits_and_others_do_not() {
     work(&mut before);
     work(&mut user(&server));
     wait_until(|| negotiated(&server, stranger(1)).is_ok(), || server.server().log());
+    server.stop();
+}
+
+/// The scheduling policies of a process in the order of /proc/PID/stat.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Policy {
+    Other,
+    Idle,
+    Unknown,
+}
+
+fn policy_of(pid: u32) -> Policy {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // Fields count from 1, and the name in the second may have spaces.
+    let policy = stat.rsplit(')').next().and_then(|it| it.split_whitespace().nth(41 - 3));
+    match policy {
+        Some("0") => Policy::Other,
+        Some("5") => Policy::Idle,
+        _ => Policy::Unknown,
+    }
+}
+
+fn idle_workers(server: &TestServer) -> Vec<u32> {
+    let workers = server.server().workers().into_iter();
+    workers.filter(|pid| policy_of(*pid) == Policy::Idle).collect()
+}
+
+/// Workers of this server may have idle priority: they may leave it again.
+fn may_yield(server: &TestServer) -> bool {
+    let read = |file: &str, line: &str| {
+        let text = fs::read_to_string(format!("/proc/{}/{file}", server.server().pid()));
+        let text = text.expect("it lives");
+        let line = text.lines().find_map(|it| it.strip_prefix(line)).expect("it is Linux");
+        line.split_whitespace().next().expect("it is Linux").to_owned()
+    };
+    let limit = read("limits", "Max nice priority").parse::<u32>();
+    let capabilities = u64::from_str_radix(&read("status", "CapEff:"), 16).expect("a number");
+    // CAP_SYS_NICE is the 23rd.
+    limit.is_ok_and(|limit| limit >= 20) || capabilities & (1 << 23) != 0
+}
+
+/// Strangers come from a few addresses until workers have idle priority.
+fn flood_until_workers_yield(server: &TestServer, strangers: &mut Vec<Connection>) {
+    wait_until(
+        || {
+            strangers.retain(Connection::is_open);
+            let connect = |number| Connection::connect(stranger(number), address(server), PATIENCE);
+            strangers.extend((0..32).filter_map(|number| connect(1 + number % 8).ok()));
+            !idle_workers(server).is_empty()
+        },
+        || server.server().log(),
+    );
+}
+
+#[test]
+fn workers_of_a_flood_have_idle_priority_until_it_is_over_and_a_users_has_not() {
+    let server = server("");
+    if !may_yield(&server) {
+        return progress("workers may not leave idle priority here");
+    }
+    let mut before = user(&server);
+    let mut strangers = Vec::new();
+    flood_until_workers_yield(&server, &mut strangers);
+    let mut meanwhile = user(&server);
+    for user in [&before, &meanwhile] {
+        assert_eq!(policy_of(server.worker_of(user)), Policy::Other);
+    }
+    assert_eq!(policy_of(server.server().pid()), Policy::Other);
+    [&mut before, &mut meanwhile].into_iter().for_each(work);
+    // Its strangers are still there.
+    wait_until(|| idle_workers(&server).is_empty(), || format!("{:?}", idle_workers(&server)));
+    assert!(count_open(&strangers) > 0);
+    server.stop();
+}
+
+#[test]
+fn a_worker_of_a_flood_has_normal_priority_again_when_its_client_logs_on_as_a_user() {
+    let server = server("");
+    if !may_yield(&server) {
+        return progress("workers may not leave idle priority here");
+    }
+    let mut strangers = Vec::new();
+    let log_on_in_a_flood = || {
+        strangers.clear();
+        flood_until_workers_yield(&server, &mut strangers);
+        let Ok(mut one_of_them) = negotiated(&server, stranger(1)) else { return false };
+        let yielding = idle_workers(&server);
+        if one_of_them.guess(USER, PASSWORD).is_err() {
+            return false;
+        }
+        let text = server.site().run(&["status", "--json"]).succeeds();
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("an array");
+        let pid = rows.iter().find_map(|row| row["pid"].as_u64().filter(|_| row["user"] == USER));
+        let pid = u32::try_from(pid.expect("its session is shown")).expect("a pid");
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it lives").flatten();
+        for thread in threads.filter_map(|it| it.file_name().to_str()?.parse().ok()) {
+            assert_eq!(policy_of(thread), Policy::Other);
+        }
+        // The flood may have been over before.
+        yielding.contains(&pid) && !idle_workers(&server).is_empty()
+    };
+    wait_until(log_on_in_a_flood, || server.server().log());
     server.stop();
 }
 

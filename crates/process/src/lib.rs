@@ -5,7 +5,7 @@
 //! [`log`], has a [`control`] socket to the supervisor and answers administrators
 //! ([`administration`]).
 //!
-//! Unsafe code is in `fork` only, which no safe library offers.
+//! Unsafe code is in `fork` and `priority` only, which no safe library offers.
 
 pub mod administration;
 pub mod arguments;
@@ -13,6 +13,11 @@ pub mod clocks;
 pub mod control;
 mod fork;
 pub mod log;
+mod priority;
 pub mod properties;
 
 pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
+pub use priority::{
+    Priority, is_idle_priority, is_normal_priority, nice_limit, set_process_priority,
+    set_thread_priority,
+};

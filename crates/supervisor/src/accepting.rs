@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use process::Priority;
 use tables::Logon;
 
 use super::admission::{Limits, Refusal, Source, Verdict};
+use super::birth_budget::Pace;
 use super::events::Event;
 use super::{Supervisor, listeners};
 
@@ -73,7 +75,10 @@ impl Supervisor {
     /// Gives an accepted client to a worker, unless it must not be served.
     fn admit(&mut self, socket: OwnedFd, peer: SocketAddr) {
         let source = Source::from(peer.ip());
-        match self.judge(peer, source) {
+        self.look_at_logons();
+        let now = Instant::now();
+        let pace = self.birth_budget.pace(now, source);
+        match self.judge(peer, source, pace) {
             Verdict::Admit => {}
             Verdict::AdmitInsteadOf(Logon::Nobody) => match self.clients.take_waiting() {
                 Some(pid) => self.workers.end(pid),
@@ -86,8 +91,11 @@ impl Supervisor {
             tracing::debug!("{peer}: disconnected before it was served: {error}");
             return;
         }
-        match self.workers.hand_over(socket) {
+        let priority = if pace == Pace::Normal { Priority::Normal } else { Priority::Idle };
+        self.has_yielding |= priority == Priority::Idle;
+        match self.workers.hand_over(socket, priority) {
             Ok((pid, slot)) => {
+                self.birth_budget.take(now, source);
                 self.clients.enter(slot, pid, source);
                 tracing::debug!("{peer}: served by worker {pid}");
             }
@@ -95,7 +103,7 @@ impl Supervisor {
         }
     }
 
-    fn judge(&mut self, peer: SocketAddr, source: Source) -> Verdict {
+    fn judge(&mut self, peer: SocketAddr, source: Source, pace: Pace) -> Verdict {
         let defaults = &self.settings.config.defaults;
         let ip = peer.ip().to_canonical();
         if !config::hosts_access::allows(&defaults.hosts_allow, &defaults.hosts_deny, ip) {
@@ -104,8 +112,7 @@ impl Supervisor {
         if self.crashes.is_blocked(source, Instant::now()) {
             return Verdict::Refuse(Refusal::Crashes);
         }
-        self.clients.look();
-        let limits = self.limits();
+        let limits = self.limits(pace);
         for _ in 0..limits.surplus_guests(self.clients.all()) {
             self.end_guest();
         }
@@ -120,6 +127,13 @@ impl Supervisor {
                 Verdict::Refuse(Refusal::Full)
             }
             verdict => verdict,
+        }
+    }
+
+    /// Reads which clients have logged on. Users have cost nobody a worker.
+    pub(super) fn look_at_logons(&mut self) {
+        for source in self.clients.look() {
+            self.birth_budget.refund(Instant::now(), source);
         }
     }
 
@@ -138,7 +152,7 @@ impl Supervisor {
         }
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self, pace: Pace) -> Limits {
         let global = &self.settings.config.global;
         let at_most = |configured: u32| match usize::try_from(configured) {
             Ok(0) | Err(_) => CLIENTS_MAX,
@@ -149,6 +163,7 @@ impl Supervisor {
             guests: at_most(global.max_guest_clients),
             per_address: global.max_clients_per_address.try_into().ok(),
             startups: global.max_startups,
+            is_budget_spent: pace == Pace::Refused,
         }
     }
 

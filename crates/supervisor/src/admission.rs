@@ -74,6 +74,9 @@ pub(super) struct Limits {
     pub(super) per_address: Option<NonZeroU32>,
     /// Limits for clients without a logon: `max startups`.
     pub(super) startups: Startups,
+    /// True if the client's address, and all addresses, have no tokens of the
+    /// [`BirthBudget`](super::birth_budget::BirthBudget).
+    pub(super) is_budget_spent: bool,
 }
 
 /// Reasons to turn a client away.
@@ -87,6 +90,8 @@ pub(super) enum Refusal {
     AddressShare,
     /// Too many others have not logged on.
     Startups,
+    /// Too many clients without a user came in the last seconds, some of them from its address.
+    Births,
     /// All places are taken, and no guest has one.
     Full,
     /// Workers that served clients of this address have crashed.
@@ -124,6 +129,9 @@ impl Limits {
         }
         let full = self.startups_full();
         let is_new = of_source.nobody == 0;
+        if self.is_budget_spent {
+            return Verdict::Refuse(Refusal::Births);
+        }
         if is_new && all.nobody >= full {
             return Verdict::AdmitInsteadOf(Logon::Nobody);
         }
@@ -188,7 +196,13 @@ mod tests {
 
     fn limits() -> Limits {
         let startups = Startups { start: 100, rate: 50, full: 400 };
-        Limits { clients: 1_000, guests: 200, per_address: 20.try_into().ok(), startups }
+        Limits {
+            clients: 1_000,
+            guests: 200,
+            per_address: 20.try_into().ok(),
+            startups,
+            is_budget_spent: false,
+        }
     }
 
     const fn count(nobody: usize, guests: usize, users: usize) -> Count {
@@ -237,6 +251,15 @@ mod tests {
                 (0..100).filter(|draw| judge(count(nobody, 0, 0), one, *draw) != dropped);
             assert_eq!(admitted.count(), 100 - below, "{nobody}");
         }
+    }
+
+    #[test]
+    fn an_address_without_tokens_is_turned_away_after_its_other_limits_were_looked_at() {
+        let limits = Limits { is_budget_spent: true, ..limits() };
+        let judge = |of_source| limits.judge(of_source, of_source, || 99);
+        assert_eq!(judge(NOTHING), Verdict::Refuse(Refusal::Births));
+        assert_eq!(judge(count(19, 0, 0)), Verdict::Refuse(Refusal::Births));
+        assert_eq!(judge(count(20, 0, 0)), Verdict::Refuse(Refusal::Address));
     }
 
     #[test]

@@ -86,15 +86,21 @@ impl Clients {
         source
     }
 
-    /// Reads the logons that workers have written since the last call.
-    pub(super) fn look(&mut self) {
+    /// Reads the logons that workers have written since the last call. Returns the addresses of
+    /// clients that have become users.
+    pub(super) fn look(&mut self) -> Vec<Source> {
         let changed: Vec<(usize, Logon)> = self.page.take_changed().collect();
+        let mut of_users = Vec::new();
         for (slot, logon) in changed {
             let Some(client) = self.by_slot.get_mut(&slot) else { continue };
             let (source, before) = (client.source, std::mem::replace(&mut client.logon, logon));
             self.count_in(source, logon);
             self.count_out(source, before);
+            if logon == Logon::User && before != Logon::User {
+                of_users.push(source);
+            }
         }
+        of_users
     }
 
     /// Returns the numbers of all clients.
@@ -232,6 +238,19 @@ mod tests {
         assert_eq!(clients.all(), Count::default());
         assert!(clients.of_source.is_empty(), "no address is kept without a client");
         assert!(clients.of_network.is_empty(), "nor is its network");
+    }
+
+    #[test]
+    fn a_client_becomes_a_user_once() {
+        let (mut clients, page, _folder) = clients();
+        let (first, second) = (enter(&mut clients, 1, 1), enter(&mut clients, 2, 2));
+        page.set(first, Logon::Guest);
+        page.set(second, Logon::User);
+        assert_eq!(clients.look(), [source(2)]);
+        page.set(first, Logon::User);
+        page.set(second, Logon::User);
+        assert_eq!(clients.look(), [source(1)]);
+        assert_eq!(clients.look(), []);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod accepting;
 mod admission;
 mod backoff;
 mod birth;
+mod birth_budget;
 mod clients;
 mod crashes;
 mod directories;
@@ -38,6 +39,7 @@ use anyhow::Context;
 use arbitration::FileKey;
 use dtyp::ServerId;
 use messaging::Messaging;
+use process::Priority;
 use process::arguments::NOTIFYD_COMMAND;
 use process::clocks::machine_clock;
 use process::control::{Received, ToSupervisor, ToWorker};
@@ -52,6 +54,7 @@ use tables::{
 use worker::{self, tell_file_changed};
 
 use backoff::Backoff;
+use birth_budget::BirthBudget;
 use clients::Clients;
 use crashes::CrashesBySource;
 pub use effective::path as effective_config;
@@ -86,6 +89,9 @@ struct Supervisor {
     workers: Workers,
     clients: Clients,
     crashes: CrashesBySource,
+    birth_budget: BirthBudget,
+    /// Workers have idle priority until the budget is not low any more.
+    has_yielding: bool,
     refusals: Refusals,
     notifyd: Helper,
     registry: Registry,
@@ -168,23 +174,16 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     if let Some(wake) = messaging.wake_source() {
         events.add(wake, Event::Message).context("cannot poll messages")?;
     }
-    // Workers inherit the name service's modules, but cannot share an open connection of theirs.
-    let may_fork = process::leaves_nothing_open(|| {
-        load_name_service(&settings.config.global.guest_account);
-    })
-    .context("/proc")?;
-    if !may_fork {
-        tracing::info!(
-            "workers are exec'ed: the name service keeps descriptors open in this process"
-        );
-    }
+    let may_fork = may_fork(&settings)?;
     let supervisor = Supervisor {
         settings,
         command,
         listeners,
-        workers: Workers::new(may_fork),
+        workers: Workers::new(may_fork, let_workers_return_to_normal_priority()),
         clients: Clients::new(logons),
         crashes: CrashesBySource::default(),
+        birth_budget: BirthBudget::new(Instant::now(), processors()),
+        has_yielding: false,
         refusals: Refusals::default(),
         notifyd: Helper::new(NOTIFYD_COMMAND),
         registry,
@@ -260,6 +259,7 @@ impl Supervisor {
             self.has_more_messages.then_some(now),
             self.qos.is_shared().then(|| self.pressure.next_look(now)),
             self.refusals.next_timeout(),
+            self.has_yielding.then(|| self.birth_budget.low_until()),
         ];
         let next = next.into_iter().flatten().min();
         self.events
@@ -302,6 +302,7 @@ impl Supervisor {
         {
             self.scavenge(now, deletion_owner);
         }
+        self.restore_priority(now);
         self.refusals.take_due(now).iter().for_each(|line| tracing::warn!("{line}"));
         if self.accept_from.is_some_and(|from| from <= now) {
             self.accept_from = None;
@@ -318,6 +319,14 @@ impl Supervisor {
         let dropped = self.messaging.take_dropped().messages;
         if dropped > 0 {
             tracing::warn!("{dropped} messages were dropped: the receivers' queues are full");
+        }
+    }
+
+    /// Gives workers normal priority when the flood is over for which they gave it up.
+    fn restore_priority(&mut self, now: Instant) {
+        if self.has_yielding && !self.birth_budget.is_low(now) {
+            self.has_yielding = false;
+            self.workers.restore_priority();
         }
     }
 
@@ -362,7 +371,10 @@ impl Supervisor {
     fn spawn(&mut self) -> Option<Birth> {
         // There are more places than clients and workers that end.
         let slot = self.clients.take_slot()?;
-        let started = match self.workers.spawn(&self.command, slot) {
+        let is_low = self.birth_budget.is_low(Instant::now());
+        let priority = if is_low { Priority::Idle } else { Priority::Normal };
+        self.has_yielding |= is_low;
+        let started = match self.workers.spawn(&self.command, slot, priority) {
             Ok(Spawned::Child(birth)) => return Some(birth),
             Ok(Spawned::Parent(worker)) => {
                 self.events.add(worker.control(), Event::Worker(worker.server_id.pid))
@@ -392,7 +404,7 @@ impl Supervisor {
                     workers::kill(pid, rustix::process::Signal::KILL);
                     return;
                 }
-                worker.is_ready = true;
+                worker.set_ready();
                 self.backoff.record_success();
                 // Clients may wait for it.
                 self.accept_from = self.accept_from.map(|_| Instant::now());
@@ -450,9 +462,13 @@ impl Supervisor {
                 continue;
             }
             let Some(mut worker) = self.workers.remove(pid) else { continue };
+            // A worker that is starting may still have this process's end open.
+            self.events.remove(worker.control());
             // One that served a client quickly may have come and gone before it was heard.
             worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
             self.bury(pid, status, &worker);
+            // Its client may have become a user that nobody has looked for.
+            self.look_at_logons();
             let source = worker.slot.and_then(|slot| self.clients.free_slot(slot));
             if let Some(source) = source.filter(|_| status.exit_status() != Some(0)) {
                 self.crashes.record(source, Instant::now());
@@ -581,10 +597,26 @@ impl Supervisor {
         service_manager::notify("STOPPING=1\n");
         self.accept_from = None;
         self.listeners.clear();
+        self.workers.wait_until_closed();
         self.workers.shut_down();
         self.notifyd.tell(&ToWorker::Shutdown);
         self.stop_deadline = Some(Instant::now() + STOP_TIMEOUT);
     }
+}
+
+/// Loads the name service's modules, and returns true if workers may be forked afterwards: they
+/// inherit the modules, but cannot share an open connection of theirs.
+fn may_fork(settings: &Settings) -> anyhow::Result<bool> {
+    let may_fork = process::leaves_nothing_open(|| {
+        load_name_service(&settings.config.global.guest_account);
+    })
+    .context("/proc")?;
+    if !may_fork {
+        tracing::info!(
+            "workers are exec'ed: the name service keeps descriptors open in this process"
+        );
+    }
+    Ok(may_fork)
 }
 
 /// Makes room for what classes of service have, and says what they may have.
@@ -631,4 +663,29 @@ fn raise_descriptor_limit() {
     if let Err(error) = set(wanted).or_else(|_| set(limit.maximum)) {
         tracing::debug!("cannot raise the limit of open files: {error}");
     }
+}
+
+/// Lets workers with idle priority take normal priority again: by the limit of nice values, or by
+/// CAP_SYS_NICE where the limit cannot be raised. Returns false if the system does not, or if the
+/// operator has given the server another scheduling policy.
+fn let_workers_return_to_normal_priority() -> bool {
+    use rustix::process::{Resource, Rlimit, getpriority_process, getrlimit, setrlimit};
+    use rustix::thread::CapabilitySet;
+    let Ok(nice) = getpriority_process(None) else { return false };
+    let needed = process::nice_limit(nice);
+    let Rlimit { current, maximum } = getrlimit(Resource::Nice);
+    // `None` is no limit.
+    let raise = |limit: Option<u64>| limit.map(|limit| limit.max(needed));
+    let raised = Rlimit { current: raise(current), maximum: raise(maximum) };
+    let is_enough = current == raised.current || setrlimit(Resource::Nice, raised).is_ok();
+    let is_privileged = || {
+        let capabilities = rustix::thread::capabilities(None);
+        capabilities.is_ok_and(|it| it.effective.contains(CapabilitySet::SYS_NICE))
+    };
+    (is_enough || is_privileged()) && process::is_normal_priority()
+}
+
+/// The number of processors that this process may use.
+fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |it| u32::try_from(it.get()).unwrap_or(1))
 }

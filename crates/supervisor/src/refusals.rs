@@ -24,6 +24,9 @@ impl Refusal {
                 "because its address has three quarters of all places (`max smbd processes`)"
             }
             Self::Startups => "because too many have not logged on yet (`max startups`)",
+            Self::Births => {
+                "because its address and others had too many workers without a user lately"
+            }
             Self::Full => "because all places are taken (`max smbd processes`)",
             Self::Crashes => "because workers that served its address have crashed",
             Self::NoWorker => "because no worker could take it",

@@ -74,6 +74,7 @@ impl Supervisor {
         };
         self.watch_listeners(false);
         self.listeners.retain(|listener| wanted.contains(&listener.address()));
+        self.workers.wait_until_closed();
         for address in wanted {
             if self.listeners.iter().any(|listener| listener.address() == address) {
                 continue;

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use dtyp::ServerId;
-use process::Forked;
 use process::arguments::WORKER_COMMAND;
 use process::control::{
     self, ControlError, Received, SupervisorEnd, ToSupervisor, ToWorker, WorkerEnd,
 };
+use process::{Forked, Priority, set_process_priority};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process};
@@ -80,17 +80,38 @@ pub(super) struct Worker {
     pub(super) is_ready: bool,
     /// Its slot in the page of logons, if it serves clients.
     pub(super) slot: Option<usize>,
+    /// Its priority. A worker whose client has become a user takes that of others itself.
+    priority: Priority,
+    /// End of a pipe that shows the closing of inherited descriptors, until the worker is ready.
+    inherited: Option<Closing>,
     control: SupervisorEnd,
 }
 
 impl Worker {
     fn new(server_id: ServerId, slot: Option<usize>, control: SupervisorEnd) -> Self {
-        Self { server_id, state: WorkerState::Idle, is_ready: false, slot, control }
+        let (state, priority) = (WorkerState::Idle, Priority::Normal);
+        Self { server_id, state, is_ready: false, slot, priority, inherited: None, control }
+    }
+
+    /// Notes that it has reported its start.
+    pub(super) fn set_ready(&mut self) {
+        self.is_ready = true;
+        self.inherited = None;
     }
 
     /// Socket to poll for messages of the worker.
     pub(super) fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
+    }
+
+    /// Gives it this priority, if it had another one. Without it, it serves all the same.
+    fn set_priority(&mut self, priority: Priority) {
+        let pid = self.server_id.pid;
+        if std::mem::replace(&mut self.priority, priority) != priority
+            && let Err(error) = set_process_priority(pid, priority)
+        {
+            tracing::debug!("cannot change the priority of worker {pid}: {error}");
+        }
     }
 
     /// The next message of the worker.
@@ -109,20 +130,32 @@ pub(super) struct Workers {
     ending: usize,
     /// True if workers are forked, not exec'ed.
     may_fork: bool,
+    /// True if workers may leave idle priority again.
+    may_yield: bool,
 }
 
 impl Workers {
-    /// None yet. They are forked off, if that may be, or else exec'ed.
-    pub(super) fn new(may_fork: bool) -> Self {
-        Self { by_pid: BTreeMap::new(), idle: VecDeque::new(), ending: 0, may_fork }
+    /// None yet. They are forked off, if that may be, or else exec'ed; and have idle priority only
+    /// if they may leave it again.
+    pub(super) fn new(may_fork: bool, may_yield: bool) -> Self {
+        Self { by_pid: BTreeMap::new(), idle: VecDeque::new(), ending: 0, may_fork, may_yield }
+    }
+
+    fn priority_of(&self, wanted: Priority) -> Priority {
+        if self.may_yield { wanted } else { Priority::Normal }
+    }
+
+    /// Gives all workers normal priority again.
+    pub(super) fn restore_priority(&mut self) {
+        self.by_pid.values_mut().for_each(|worker| worker.set_priority(Priority::Normal));
     }
 
     /// Starts a worker, which becomes idle: it is forked off. Where that cannot be, because
     /// something that the system's name service has loaded into this process has threads, it is
     /// exec'ed.
     ///
-    /// What this process has open, the worker has not any more when this returns: as if it had been
-    /// exec'ed.
+    /// A forked worker closes what this process has open before anything else:
+    /// [`Self::wait_until_closed`].
     ///
     /// # Errors
     /// The kernel has no process or descriptor for us.
@@ -130,12 +163,13 @@ impl Workers {
         &mut self,
         command: &WorkerCommand,
         slot: usize,
+        priority: Priority,
     ) -> io::Result<Spawned<'_>> {
         let (supervisor_end, worker_end) = control::pair()?;
         let unique_id = tables::random_unique_id()?;
         let inherited = Inherited::new()?;
         let forked = if self.may_fork { process::fork(&signals::HANDLED)? } else { None };
-        let worker = match forked {
+        let mut worker = match forked {
             Some(Forked::Child) => {
                 // The worker closes it with all the others.
                 forget(inherited);
@@ -144,8 +178,10 @@ impl Workers {
             }
             Some(Forked::Parent(pid)) => {
                 drop(worker_end);
-                inherited.wait_until_closed();
-                Worker::new(ServerId { pid, unique_id }, Some(slot), supervisor_end)
+                let mut worker =
+                    Worker::new(ServerId { pid, unique_id }, Some(slot), supervisor_end);
+                worker.inherited = Some(inherited.into_reader());
+                worker
             }
             None => {
                 if std::mem::replace(&mut self.may_fork, false) {
@@ -154,17 +190,35 @@ impl Workers {
                 start(WORKER_COMMAND, command, Some(slot))?
             }
         };
+        worker.set_priority(self.priority_of(priority));
         let pid = worker.server_id.pid;
         self.idle.push_back(pid);
         Ok(Spawned::Parent(self.by_pid.entry(pid).or_insert(worker)))
     }
 
-    /// Hands a client to an idle worker and returns its pid and its slot in the page of logons;
-    /// gives the socket back if no idle worker can take it.
-    pub(super) fn hand_over(&mut self, client: OwnedFd) -> Result<(u32, usize), OwnedFd> {
+    /// Waits until forked workers have closed what this process has open. Until then an address
+    /// that it no longer listens on may still be taken.
+    pub(super) fn wait_until_closed(&mut self) {
+        for worker in self.by_pid.values_mut() {
+            if let Some(inherited) = worker.inherited.take() {
+                worker.set_priority(Priority::Normal);
+                inherited.wait();
+            }
+        }
+    }
+
+    /// Hands a client to an idle worker, which has this priority from now on, and returns its pid
+    /// and its slot in the page of logons; gives the socket back if no idle worker can take it.
+    pub(super) fn hand_over(
+        &mut self,
+        client: OwnedFd,
+        priority: Priority,
+    ) -> Result<(u32, usize), OwnedFd> {
         let mut message = ToWorker::Connection(client);
+        let priority = self.priority_of(priority);
         while let Some(pid) = self.take_idle() {
             let worker = self.by_pid.get_mut(&pid).expect("idle workers are workers");
+            worker.set_priority(priority);
             match worker.control.send(&message) {
                 Ok(()) => {
                     worker.state = WorkerState::Serving;
@@ -301,10 +355,21 @@ impl Inherited {
         Ok(Self { closed, open })
     }
 
-    /// Until then an address that this process no longer listens on may still be taken.
-    fn wait_until_closed(self) {
+    /// In this process, once the other one is there.
+    fn into_reader(self) -> Closing {
         drop(self.open);
-        while rustix::io::read(&self.closed, &mut [0]) == Err(Errno::INTR) {}
+        Closing(self.closed)
+    }
+}
+
+/// The end of [`Inherited`] in this process, which can be read when all has been closed in the
+/// other.
+#[derive(Debug)]
+struct Closing(OwnedFd);
+
+impl Closing {
+    fn wait(self) {
+        while rustix::io::read(&self.0, &mut [0]) == Err(Errno::INTR) {}
     }
 }
 
@@ -341,7 +406,7 @@ pub(super) fn start(
         .current_dir(Path::new("/"))
         .spawn()?;
     // The kernel lets us go on before it has closed what ends with exec.
-    inherited.wait_until_closed();
+    inherited.into_reader().wait();
     Ok(Worker::new(ServerId { pid: child.id(), unique_id }, slot, supervisor_end))
 }
 

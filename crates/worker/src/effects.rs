@@ -11,7 +11,7 @@ use proto::{ConnectionId, Effect, Reply, RequestId};
 use shares::shares::Shares;
 use store::{Started, Store};
 use trace::Phase;
-use tracing::warn;
+use tracing::{debug, warn};
 use uring::{Completion, Op};
 
 use super::connection::Channel;
@@ -84,6 +84,8 @@ impl Worker {
             }
             Effect::FindAccount { user, requested_user } => {
                 self.store.revert_to_server();
+                // Before a thread of the name service starts, which would have the same.
+                take_normal_priority();
                 let account = self.accounts.find(&mut self.store, user, requested_user);
                 Reply::Account(account.map(Box::new))
             }
@@ -228,6 +230,16 @@ impl Worker {
             self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
             self.server.handle_reply(now, request, reply);
         }
+    }
+}
+
+/// Ends the idle priority of a worker whose client came in a flood: it has proven the password.
+fn take_normal_priority() {
+    if process::is_idle_priority()
+        && let Err(error) =
+            process::set_process_priority(std::process::id(), process::Priority::Normal)
+    {
+        debug!("cannot return to normal priority: {error}");
     }
 }
 

@@ -1,17 +1,22 @@
 //! A flood from networks of its own, while a user's copy goes on.
+//!
+//! Strangers and user run on the machine of the server. Threads of strangers have idle priority and
+//! those of the user normal priority.
 
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bench::client::requests::{self, Purpose, close, open, push_read};
 use bench::client::{Client, Destination, Protection, Slot};
 use dtyp::Guid;
+use process::Priority;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -33,11 +38,18 @@ const ADDRESSES: u8 = 6;
 /// Connections, unless the environment says how many.
 const CONNECTIONS: usize = 1_600;
 
+/// Connections of all strangers in a second: more than a server of two processors can give workers
+/// to. Strangers who are turned away would come faster, and the figures be those of another flood.
+const CONNECTIONS_PER_SECOND: u32 = 1_000;
+
 /// Time that a stranger gives the server to answer.
 const STRANGERS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Time in which a user's requests are measured before the flood, and after it.
 const ALONE: Duration = Duration::from_secs(2);
+
+/// Time between two logons of users in the flood: they cost as much as a stranger's.
+const LOGON_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Bytes that the server may have while the strangers are there.
 const MEMORY_MAX: u64 = 1 << 30;
@@ -98,8 +110,9 @@ fn come(number: usize, from: IpAddr, to: SocketAddr) -> io::Result<Connection> {
 /// The strangers of one thread. Those that are served stay.
 fn flood(network: (&Namespace, u8), thread: u8, connections: usize, port: u16) -> Vec<Connection> {
     enter(network.0);
-    // The machine is the server's: what strangers use of it, real ones would not.
-    let _ = rustix::process::nice(19);
+    // A real flood comes from other machines, and this one is the server's and the user's. So the
+    // strangers have only what both leave of it, and the figures are those of the server.
+    process::set_thread_priority(0, Priority::Idle).expect("less is always allowed");
     let net = self::network(network.1);
     let server = SocketAddr::from(([10, net, 0, 1], port));
     let addresses = usize::from(ADDRESSES);
@@ -107,7 +120,15 @@ fn flood(network: (&Namespace, u8), thread: u8, connections: usize, port: u16) -
         let last = u8::try_from(number % addresses).expect("there are few");
         come(number, Ipv4Addr::new(10, net, 128 + thread, last).into(), server).ok()
     };
-    (0..connections).filter_map(come).collect()
+    let began = Instant::now();
+    let interval =
+        Duration::from_secs(1) * u32::from(NETWORKS) * u32::from(THREADS) / CONNECTIONS_PER_SECOND;
+    let come_in_time = |number: usize| {
+        let at = began + interval * u32::try_from(number).expect("there are few");
+        thread::sleep(at.saturating_duration_since(Instant::now()));
+        come(number)
+    };
+    (0..connections).filter_map(come_in_time).collect()
 }
 
 /// Copies a file again and again, and says how long each request took, in microseconds.
@@ -200,7 +221,8 @@ fn a_flood_from_other_networks_takes_no_place_of_a_user_and_little_memory() {
     let mut user = connect_as_user(&clients[0], port);
     let mut alone = copy_for(&mut user, ALONE);
 
-    let (is_over, ended) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let is_over = AtomicBool::new(false);
+    let (flooding, ended) = channel::<()>();
     let threads = usize::from(NETWORKS) * usize::from(THREADS);
     let (mut flooded, strangers) = thread::scope(|scope| {
         let copying = scope.spawn(|| copy(&mut user, || is_over.load(Ordering::Relaxed)));
@@ -210,22 +232,24 @@ fn a_flood_from_other_networks_takes_no_place_of_a_user_and_little_memory() {
             .flat_map(|number| (0..THREADS).map(move |thread| (number, thread)))
             .map(|(number, thread)| {
                 let network = (&clients[usize::from(number)], number);
-                let ended = &ended;
+                let flooding = flooding.clone();
                 scope.spawn(move || {
                     let served = flood(network, thread, connections / threads, port);
-                    ended.fetch_add(1, Ordering::Relaxed);
+                    drop(flooding);
                     served
                 })
             })
             .collect();
-        // Another one logs on in the middle of it.
+        // Others log on in the middle of it.
         let mut users = 0;
-        while ended.load(Ordering::Relaxed) < threads {
+        drop(flooding);
+        while ended.recv_timeout(LOGON_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             drop(connect_as_user(&clients[0], port));
             users += 1;
         }
         let served: Vec<Connection> =
             floods.into_iter().flat_map(|it| it.join().expect("it ends")).collect();
+        let served: Vec<Connection> = served.into_iter().filter(Connection::is_open).collect();
         progress(&format!(
             "{connections} connections in {:?}, {} of them served, {users} logons meanwhile",
             began.elapsed(),
