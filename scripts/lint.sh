@@ -28,7 +28,8 @@ cargo clippy --workspace --all-targets --locked -- -D warnings
 for transport in tdb dgram stream; do
     say "lints of a build with messaging type $transport alone"
     # shellcheck disable=SC2046
-    cargo clippy -p messaging -p choro --all-targets --locked \
+    cargo clippy -p messaging -p bench_messaging -p settings -p process -p notifyd -p worker \
+        -p supervisor -p choro --all-targets --locked \
         $(MESSAGING=$transport choro_features) -- -D warnings
 done
 say 'documentation'
