@@ -16,7 +16,7 @@ use wire::{Command, Dialect, Encode, Header};
 
 use super::{PASSWORD, USER};
 
-/// Credits that a client asks for until it has them.
+/// Size of the credit window at which a client requests no further credits.
 const CREDITS_WANTED: u16 = 512;
 
 /// A connection with what its client knows. Errors are those of its transport, and of responses
