@@ -106,7 +106,7 @@ struct Channel {
 
 #[derive(Debug)]
 enum Event {
-    Bound { link: usize, result: io::Result<Connection> },
+    Bound { link: usize, result: io::Result<Box<Connection>> },
     Ended { channel: u64 },
     Message { channel: u64, header: Header, message: Vec<u8> },
 }
@@ -354,7 +354,7 @@ impl Client {
             let (address, guid) = (self.links[at].address, self.guid);
             let (session, sender) = (self.session.clone(), self.sender.clone());
             thread::spawn(move || {
-                let result = connection::bound(address, guid, session);
+                let result = connection::bound(address, guid, session).map(Box::new);
                 if let Some(before) = before {
                     // Written requests may still be under way; then the connection ends.
                     let _ = before.socket.shutdown(Shutdown::Write);
@@ -406,7 +406,7 @@ impl Client {
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::Bound { link, result: Ok(connection) } => self.begin(link, connection),
+            Event::Bound { link, result: Ok(connection) } => self.begin(link, *connection),
             Event::Bound { link, result: Err(_) } => {
                 let retry_at = Instant::now() + BIND_INTERVAL;
                 self.links[link].state = LinkState::Lost { retry_at, before: None };
