@@ -68,6 +68,7 @@ pub enum Kind {
 impl Kind {
     /// Part of the message with this header.
     #[must_use]
+    #[inline]
     pub fn of(header: &Header) -> Self {
         if header.message_id == u64::MAX {
             Self::Notification
@@ -103,6 +104,8 @@ impl Connection {
     }
 
     /// Returns the header of the next request; its message ids and credits are spent.
+    // The load generator makes a header for each request: a call would copy it.
+    #[inline(always)]
     pub fn next_header(
         &mut self,
         command: Command,
@@ -110,9 +113,11 @@ impl Connection {
         flags: HeaderFlags,
     ) -> Header {
         let charge = credit_charge(payload_bytes);
-        self.is_overdrawn |= self.window.credits() < u32::from(charge);
+        let credits = self.window.credits();
+        self.is_overdrawn |= credits < u32::from(charge);
         let message_id = self.window.take(charge);
-        let missing = u32::from(self.credits_wanted).saturating_sub(self.window.credits());
+        let left = credits.saturating_sub(charge.into());
+        let missing = u32::from(self.credits_wanted).saturating_sub(left);
         let credits = u16::try_from(missing).unwrap_or(u16::MAX).max(charge);
         // Before 2.1 the field is reserved, and every request takes one.
         let counts = self.negotiated.dialect > Dialect::SMB_2_0_2;
@@ -142,6 +147,7 @@ impl Connection {
     /// # Errors
     ///
     /// There are no credits for the requests, no keys to protect them, or the frame is too long.
+    #[inline]
     pub fn finish(&mut self) -> Result<&[u8], ProtocolError> {
         self.verify_credits(self.frame.len())?;
         if self.signs && !self.seals {
@@ -160,6 +166,7 @@ impl Connection {
     /// # Errors
     ///
     /// As for [`Self::finish`].
+    #[inline]
     pub fn protect(&mut self, frame: &mut [u8]) -> Result<(), ProtocolError> {
         self.verify_credits(1)?;
         if self.signs && !self.seals {
@@ -193,6 +200,7 @@ impl Connection {
 }
 
 /// Encrypts a frame if it must be, and sets the length of the transport.
+#[inline]
 fn complete(
     frame: &mut [u8],
     channel: Option<&mut Channel>,
@@ -213,6 +221,7 @@ impl Connection {
     /// # Errors
     ///
     /// The frame is of another protocol, not encrypted as it must be, or cannot be decrypted.
+    #[inline]
     pub fn open(&self, frame: &mut [u8]) -> Result<usize, ProtocolError> {
         match Protocol::of(frame)? {
             Protocol::Smb2 if self.seals => Err(ProtocolError::NotEncrypted),
@@ -232,6 +241,7 @@ impl Connection {
     /// # Errors
     ///
     /// The message leaves the frame, or is not signed as it must be.
+    #[inline]
     pub fn receive(&mut self, rest: &mut [u8]) -> Result<Received, ProtocolError> {
         let (header, length) = compound::first(rest)?;
         let kind = Kind::of(&header);
@@ -243,13 +253,16 @@ impl Connection {
             && kind == Kind::Final
             && header.command != Command::SESSION_SETUP
         {
-            if !header.is_signed() {
-                return Err(ProtocolError::NotSigned(header.command));
-            }
-            let channel = self.channel.as_ref().ok_or(ProtocolError::NoKey)?;
-            channel.verify(&mut rest[..length])?;
+            self.verify(&header, &mut rest[..length])?;
         }
         Ok(Received { header, length, kind })
+    }
+
+    fn verify(&self, header: &Header, message: &mut [u8]) -> Result<(), ProtocolError> {
+        if !header.is_signed() {
+            return Err(ProtocolError::NotSigned(header.command));
+        }
+        Ok(self.channel.as_ref().ok_or(ProtocolError::NoKey)?.verify(message)?)
     }
 }
 
@@ -347,10 +360,7 @@ impl Connection {
                 self.channel = Some(Channel::first(session, self.nonce_prefix));
             }
         }
-        if !header.is_signed() {
-            return Err(ProtocolError::NotSigned(header.command));
-        }
-        self.channel.as_ref().ok_or(ProtocolError::NoKey)?.verify(message)?;
+        self.verify(&header, message)?;
         Ok(state)
     }
 }

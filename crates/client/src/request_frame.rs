@@ -28,6 +28,7 @@ impl RequestFrame {
     /// # Panics
     ///
     /// The frame is longer than 4 GiB.
+    #[inline]
     pub fn push(&mut self, room: usize, header: &Header, body: &impl Encode) {
         if let Some((last, _)) = self.requests.last() {
             // Each but the last is padded to 8 bytes.
@@ -101,6 +102,7 @@ impl RequestFrame {
 
 /// Writes the transport's length into the first bytes of a frame. `None` if it is too long.
 #[must_use]
+#[inline]
 pub fn set_length(bytes: &mut [u8], length: usize) -> Option<()> {
     bytes[..frame::SIZE].copy_from_slice(&frame::FrameHeader::message(length)?);
     Some(())

@@ -58,12 +58,14 @@ pub fn headers(frame: &[u8]) -> impl Iterator<Item = Result<Header, DecodeError>
 /// # Errors
 ///
 /// If the message leaves the frame, or breaks a rule of [`Compound`].
+#[inline]
 pub fn first(rest: &[u8]) -> Result<(Header, usize), DecodeError> {
     element(rest, 0).map(|(header, range)| (header, range.len()))
 }
 
 /// Returns the element at `start`. A NextCommand that points exactly to the end of the frame would
 /// make an element of no bytes, and is refused like one that points beyond.
+#[inline]
 fn element(frame: &[u8], start: usize) -> Result<(Header, Range<usize>), DecodeError> {
     let rest = &frame[start..];
     let header = Header::decode(rest)?;

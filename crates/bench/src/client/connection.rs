@@ -213,7 +213,7 @@ impl Client {
 
     /// The credits that it holds.
     #[must_use]
-    pub fn credits(&self) -> u32 {
+    pub const fn credits(&self) -> u32 {
         self.connection.window.credits()
     }
 
@@ -439,6 +439,8 @@ impl Client {
         bail!("the server grants {} credits, {need} are needed", self.credits())
     }
 
+    // A call would copy the header of each response.
+    #[inline(always)]
     fn next_message(&mut self) -> Result<(Header, Kind, Range<usize>)> {
         if self.rest.is_empty() {
             let frame = self.inbox.next_frame(&mut self.stream).context("receiving")?;
