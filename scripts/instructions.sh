@@ -7,6 +7,7 @@
 #   scripts/instructions.sh --trace   what tracing adds to each: docs/tracing.md
 #   scripts/instructions.sh --rules   what 100 classes of service that do not fit add: docs/qos.md
 #   scripts/instructions.sh --where OPERATION   where they go: the functions that take most
+#   scripts/instructions.sh --path OPERATION    functions that docs/design/request_path.md forgets
 #
 # What is counted is what happens between a frame and its answer (crates/testkit/src/world/engine.rs)
 # of a release over a store in memory. System calls, the loop around the engine and the store of files
@@ -36,6 +37,26 @@ build() {
         sed -n 's/.*"executable":"\([^"]*\/engine_cost\)".*/\1/p' | tail -n 1)
 }
 
+# build_every_function: without optimization, so that no function is a part of another one
+build_every_function() {
+    local options=(--locked -p testkit --example engine_cost --no-default-features
+        --features counters)
+    cargo build "${options[@]}"
+    program=$(cargo build "${options[@]}" --message-format=json 2>/dev/null |
+        sed -n 's/.*"executable":"\([^"]*\/engine_cost\)".*/\1/p' | tail -n 1)
+}
+
+# functions: file, name and own instructions of each function of the engine in the last run
+functions() {
+    callgrind_annotate --auto=no --threshold=100 "$out/profile" | sed "s,$PWD/,," |
+        sed -n 's,^ *\([0-9][0-9]*\(\,[0-9]*\)*\) ([^)]*)  crates/\([a-z]*/src/[a-z_/]*\.rs\):\([^[]*\).*,\3 \1 \4,p' |
+        grep -E '^(arbitration|proto|qos|wire)/' |
+        awk '{ count = $2; gsub(",", "", count); name = $0; sub(/ *$/, "", name)
+               sub(/::\{\{closure\}\}.*/, "", name); sub(/.*::/, "", name); sub(/.* /, "", name)
+               sum[$1 " " name] += count }
+             END { for (it in sum) print it, sum[it] }' | sort
+}
+
 # run OPERATION COUNT: the instructions of all of it
 run() {
     valgrind --tool=callgrind --callgrind-out-file="$out/profile" --toggle-collect="$COUNTED" \
@@ -53,7 +74,7 @@ each() {
     echo $(((many - few) / (MANY - FEW)))
 }
 
-build counters
+[ "${1:-}" = --path ] || build counters
 case ${1:-} in
     --keep)
         {
@@ -84,6 +105,22 @@ case ${1:-} in
     --where)
         run "${2:?which operation}" "$MANY" >/dev/null
         callgrind_annotate --auto=no "$out/profile" | sed "s,$PWD/,," | head -n 60
+        ;;
+    --path)
+        # Instructions for each operation below which a function is taken for an accessor.
+        accessor=200
+        build_every_function
+        run "${2:?which operation}" 20 >/dev/null
+        functions >"$out/few"
+        run "$2" 60 >/dev/null
+        functions >"$out/many"
+        awk -v least="$accessor" 'NR == FNR { few[$1 " " $2] = $3; next }
+            ($3 - few[$1 " " $2]) / 40 >= least { print $1, $2, int(($3 - few[$1 " " $2]) / 40) }' \
+            "$out/few" "$out/many" |
+            while read -r file name count; do
+                grep -qE "\`([A-Za-z]+::)?$name\`" docs/design/request_path.md ||
+                    printf '%s\t%s\t%s\n' "$file" "$name" "$count"
+            done
         ;;
     '')
         of=$(sed -n '2s/^# //p' "$KEPT")

@@ -25,6 +25,7 @@ pub(crate) mod respond;
 pub mod response;
 pub mod scope;
 pub mod server;
+pub mod storage;
 pub(crate) mod teardown;
 pub(crate) mod throttle;
 pub mod unconfirmed_breaks;

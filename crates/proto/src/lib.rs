@@ -34,6 +34,7 @@ pub use engine::notice::Notice;
 pub use engine::protection::{Opened, Opener, Opening, Protection};
 pub use engine::response::{Step, Transmit};
 pub use engine::server::Server;
+pub use engine::storage::{EffectsOnly, Requester, Storage};
 pub use engine::unconfirmed_breaks::ConfirmationId;
 pub use model::account::{Account, Credential};
 pub use model::connection::ConnectionId;

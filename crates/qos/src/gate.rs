@@ -378,6 +378,12 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         self.held_requests == 0
     }
 
+    /// True if no request is throttled, and nobody is to be notified of a turn.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        self.held_requests == 0 && self.tell.is_empty()
+    }
+
     /// True if the client must get no further credits.
     #[must_use]
     pub const fn is_full(&self) -> bool {

@@ -18,11 +18,11 @@ pub struct MemoryTable {
 }
 
 impl MemoryTable {
-    fn store(&self, key: &[u8], value: &[u8]) -> Result<(), TableError> {
+    fn store(&self, key: &[u8], value: Vec<u8>) -> Result<(), TableError> {
         if value.len() > RECORD_BYTES_MAX {
             return Err(TableError::RecordTooLarge(value.len()));
         }
-        self.records.borrow_mut().insert(key.to_vec(), value.to_vec());
+        self.records.borrow_mut().insert(key.to_vec(), value);
         self.updates.set(self.updates.get() + 1);
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Table for MemoryTable {
         match change {
             Change::Delete => _ = self.delete(key)?,
             Change::Keep => {}
-            Change::Store(value) => self.store(key, &value)?,
+            Change::Store(value) => self.store(key, value)?,
         }
         Ok(result)
     }
@@ -78,7 +78,7 @@ impl Table for MemoryTable {
         if self.records.borrow().contains_key(key) {
             return Err(TableError::Exists);
         }
-        self.store(key, value)
+        self.store(key, value.to_vec())
     }
 
     fn delete(&self, key: &[u8]) -> Result<bool, TableError> {

@@ -26,6 +26,7 @@ fn main() {
     };
     let count: usize = count.parse().expect("a number");
     let world = World::new();
+    world.serve_at_once();
     let tracer = trace::Tracer::private(trace::Clock::measure()).expect("there is memory");
     world.set_tracer(tracer);
     world.add_file("data", "file", &[7; LENGTH]);

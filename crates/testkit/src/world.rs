@@ -1,5 +1,6 @@
 //! A server with its whole environment.
 
+mod at_once;
 mod engine;
 mod worker;
 
@@ -34,6 +35,7 @@ use crate::ledger::Ledger;
 use crate::peer::Peer;
 use crate::piped;
 use crate::store::MemoryStore;
+use at_once::{AtOnce, StorageAtOnce};
 use worker::Worker;
 
 /// Highest number of rounds of effects after one event. More means that the server repeats itself
@@ -88,7 +90,11 @@ struct Inner {
     /// Connections that were cut and whose end the server has yet to learn.
     lost: Vec<ConnectionId>,
     client_count: u16,
+    has_lanes: bool,
     hold: Option<Matches>,
+    at_once: AtOnce,
+    /// Answers of the store to operations that began while their requests were served.
+    begun: VecDeque<(RequestId, Reply)>,
     held: VecDeque<(RequestId, Reply)>,
     /// Set for one of several workers.
     worker: Option<Worker>,
@@ -207,7 +213,10 @@ impl Inner {
             connections: HashMap::new(),
             lost: Vec::new(),
             client_count: 0,
+            has_lanes: true,
             hold: None,
+            at_once: AtOnce::new(seed),
+            begun: VecDeque::new(),
             held: VecDeque::new(),
             worker: None,
             frames: Vec::new(),
@@ -250,6 +259,14 @@ impl World {
         });
         world.add_share("sealed", |share| share.encryption = proto::settings::Policy::Required);
         world
+    }
+
+    /// Serves like a worker with a single connection whose store never blocks: no lane decrypts
+    /// its frames, and every operation is answered at once.
+    pub fn serve_at_once(&self) {
+        let mut inner = self.inner();
+        inner.has_lanes = false;
+        inner.at_once = AtOnce::Always;
     }
 
     /// Connects a new client from the default address.
@@ -729,12 +746,22 @@ impl World {
         } else {
             let mut bytes = BytesMut::from(frame);
             // Treats every second frame as decrypted by a lane.
-            let over_lane = inner.frames.len().is_multiple_of(2);
+            let over_lane = inner.has_lanes && inner.frames.len().is_multiple_of(2);
             let opened =
                 over_lane.then(|| engine::open(&inner.server, connection, frame, &mut bytes));
             let opened = opened.flatten();
             let piped = inner.pipe_end(connection, &mut bytes);
-            engine::handle_frame(&mut inner.server, connection, now, bytes, piped, opened);
+            let inner = &mut *inner;
+            let mut storage = StorageAtOnce {
+                store: &inner.store,
+                worker: inner.worker.as_mut(),
+                hold: inner.hold.as_ref(),
+                now: now.wall,
+                at_once: &mut inner.at_once,
+                begun: &mut inner.begun,
+            };
+            let server = &mut inner.server;
+            engine::handle_frame(server, connection, now, bytes, piped, opened, &mut storage);
         }
         inner.pump();
         inner.cut_off(connection);
@@ -822,6 +849,7 @@ impl Inner {
         self.connections.values_mut().for_each(|wire| wire.gone = true);
         self.connected.clear();
         self.held.clear();
+        self.begun.clear();
         self.ledger = Ledger::default();
     }
 
@@ -839,6 +867,11 @@ impl Inner {
     /// Executes all effects of the server, until there are none.
     fn pump(&mut self) {
         for _ in 0..ROUNDS_MAX {
+            if let Some((id, reply)) = self.begun.pop_front() {
+                let now = self.clock.now();
+                engine::handle_reply(&mut self.server, now, id, reply);
+                continue;
+            }
             let Some((id, effect)) = engine::poll_effect(&mut self.server) else {
                 self.collect();
                 if self.lost.is_empty() {

@@ -181,17 +181,28 @@ struct ResponseLayout {
 
 const RESPONSE_SIZE: u16 = 17;
 
-impl Encode for ReadResponseHead {
-    fn encode(&self, out: &mut Vec<u8>) {
-        let layout = ResponseLayout {
+impl ReadResponseHead {
+    /// Number of bytes without padding.
+    pub const SIZE: usize = size_of::<ResponseLayout>();
+
+    /// Returns the head without its padding, which is zeros.
+    #[must_use]
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        zerocopy::transmute!(ResponseLayout {
             structure_size: RESPONSE_SIZE.into(),
             data_offset: READ_DATA_OFFSET + self.padding,
             reserved: 0,
             data_length: self.data_length.into(),
             data_remaining: self.data_remaining.into(),
             flags: self.flags.bits().into(),
-        };
-        message::put(out, &layout);
+        })
+    }
+}
+
+impl Encode for ReadResponseHead {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_bytes());
         out.resize(out.len() + usize::from(self.padding), 0);
     }
 }

@@ -71,7 +71,7 @@ pub(crate) struct Worker {
     pub(super) control: WorkerEnd,
     pub(super) driver: Driver,
     /// Operations that the driver had no room for.
-    refused: VecDeque<(Token, Op)>,
+    pub(super) refused: VecDeque<(Token, Op)>,
     // Before the channels, whose sockets they use.
     pub(super) lanes: Lanes,
     pub(super) channels: FxHashMap<ConnectionId, Channel>,
@@ -227,12 +227,7 @@ impl Worker {
     /// Hands an operation to the kernel, now or when there is room.
     #[inline(always)]
     pub(super) fn submit(&mut self, token: Token, op: Op) {
-        match self.driver.submit(token, op) {
-            Ok(()) => {}
-            Err(Refused { op, reason: Reason::Full }) => self.refused.push_back((token, op)),
-            // Ranges were checked by the engine, and buffers have room.
-            Err(Refused { op, reason }) => panic!("{op:?} failed: {reason:?}"),
-        }
+        submit(&mut self.driver, &mut self.refused, token, op);
     }
 
     fn resubmit(&mut self) {
@@ -511,6 +506,22 @@ fn start_tracer(lock_dir: &Path, server_id: ServerId, clock: Clock) -> Tracer {
         warn!("cannot create the page for tracing: {error}");
         Tracer::private(clock).expect("there is memory")
     })
+}
+
+/// Hands an operation to the kernel, or keeps it until there is room.
+#[inline(always)]
+pub(super) fn submit(
+    driver: &mut Driver,
+    refused: &mut VecDeque<(Token, Op)>,
+    token: Token,
+    op: Op,
+) {
+    match driver.submit(token, op) {
+        Ok(()) => {}
+        Err(Refused { op, reason: Reason::Full }) => refused.push_back((token, op)),
+        // Ranges were checked by the engine, and buffers have room.
+        Err(Refused { op, reason }) => panic!("{op:?} failed: {reason:?}"),
+    }
 }
 
 /// The token of an operation for the store.

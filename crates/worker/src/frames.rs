@@ -156,7 +156,8 @@ impl Worker {
         }
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
         self.store.begin_frame();
-        self.server.handle_frame_with(id, now, frame, piped, opened);
+        let (server, mut storage) = self.server_and_storage();
+        server.handle_frame_with(id, now, frame, piped, opened, &mut storage);
         self.serve_effects();
         self.store.end_frame();
     }

@@ -28,6 +28,7 @@ mod passing;
 mod piping;
 mod server_guid;
 mod slow_storage;
+mod storage;
 mod store_request;
 mod tables;
 mod traced;

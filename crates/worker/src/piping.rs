@@ -9,28 +9,28 @@ use std::time::Duration;
 
 use object::{ObjectOp, ObjectReply, RootId};
 use process::clocks::machine_clock;
-use proto::RequestId;
+use proto::ConnectionId;
 use rustix::time::{ClockId, clock_gettime};
 use store::piped::PIPED_LEN_MIN;
 use store::{Piping, Started};
 use uring::Op;
 
-use super::event_loop::Worker;
+use super::storage::Storage;
 use probe::Way;
 
 /// A READ whose way a probe has chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probed {
-    connection: proto::ConnectionId,
+    connection: ConnectionId,
     root: RootId,
     way: Way,
 }
 
-impl Worker {
+impl Storage<'_> {
     /// Decides whether a READ is to be piped, if it may be.
     pub(super) fn choose_way(
         &mut self,
-        request: Option<RequestId>,
+        connection: Option<ConnectionId>,
         op: &mut ObjectOp,
     ) -> Option<Probed> {
         let ObjectOp::Read { open, length, may_pipe: may_pipe @ true, .. } = op else {
@@ -42,7 +42,7 @@ impl Worker {
             return None;
         }
         let (root, piping) = self.store.piping(*open)?;
-        let connection = self.server.connection_of(request?)?;
+        let connection = connection?;
         let channel = self.channels.get_mut(&connection)?;
         // Frames at a lane go first, and a lane takes no data from pipes.
         if piping == Piping::Never || channel.busy_lane().is_some() {

@@ -31,6 +31,12 @@ impl SlowStorage {
         self.parallel = parallel.unwrap_or(SERVERS_MAX);
     }
 
+    /// Returns true if operations are delayed.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        !self.delay.is_zero()
+    }
+
     /// Keeps what is to wait; gives back what is not.
     #[inline]
     pub(super) fn delay(

@@ -5,6 +5,7 @@ use wire::Command;
 use crate::command::lock;
 use crate::engine::request::{InFlight, Incoming};
 use crate::engine::server::Server;
+use crate::engine::storage::EffectsOnly;
 use crate::model::reject::Reject;
 use crate::model::request_id::RequestId;
 
@@ -34,7 +35,7 @@ fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
     let mut chain = waiting.chain;
     server.refuse(&mut chain, &waiting.incoming, waiting.async_id, Reject::Cancelled);
     // Resumes the next requests of the compound.
-    server.run(chain, trace::Request::default(), incoming.now);
+    server.run(*chain, None, trace::Request::default(), incoming.now, &mut EffectsOnly);
 }
 
 fn find(server: &Server, incoming: &Incoming) -> Option<RequestId> {

@@ -38,7 +38,7 @@ pub mod set_info;
 /// One command of the SMB2 protocol.
 pub trait Command {
     /// Objects to look up before the command runs.
-    type Scope<'s>: Scope<'s>;
+    type Scope<'s>: for<'a> Scope<'s, Shorter<'a> = Self::Scope<'a>>;
     /// Body of the command's request.
     type Request<'a>: Decode<'a>;
     /// State of the command while it is pending.

@@ -7,7 +7,6 @@ use arbitration::ByteRange;
 use bytes::BytesMut;
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply};
-use wire::Encode;
 use wire::read::{ReadRequest, ReadResponseHead};
 
 use crate::command::Command;
@@ -35,7 +34,7 @@ pub struct Pending {
 }
 
 /// Length of the response before the data: [MS-SMB2] 2.2.20.
-const HEAD_LEN: usize = 16;
+const HEAD_LEN: usize = ReadResponseHead::SIZE;
 
 impl PendingCommand for Pending {}
 
@@ -169,8 +168,8 @@ fn respond(
     (head_len, data_length): (usize, u32),
 ) -> Response {
     let padding = u8::try_from(head_len - HEAD_LEN).expect("a connection's padding has a byte");
-    let mut head = Vec::with_capacity(head_len);
-    ReadResponseHead { data_length, padding, ..ReadResponseHead::default() }.encode(&mut head);
-    buffer[HEADROOM..HEADROOM + head_len].copy_from_slice(&head);
+    // The padding is zeros already.
+    let head = ReadResponseHead { data_length, padding, ..ReadResponseHead::default() };
+    buffer[HEADROOM..HEADROOM + HEAD_LEN].copy_from_slice(&head.to_bytes());
     Response::from_buffer(status, buffer)
 }

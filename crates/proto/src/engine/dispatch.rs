@@ -29,6 +29,7 @@ use crate::engine::request::Incoming;
 use crate::engine::response::Step;
 use crate::engine::scope::Scope;
 use crate::engine::server::Server;
+use crate::engine::storage::{Asked, Storage};
 use crate::fsctl::smbtorture;
 use crate::model::reject::Reject;
 
@@ -46,16 +47,21 @@ macro_rules! commands {
             incoming: &Incoming,
             related: Option<Option<FileId>>,
             named: &mut Option<FileId>,
+            storage: &mut dyn Storage,
         ) -> Result<Step, Reject> {
-            if let Some(answer) = smbtorture::force_unacked_timeout(server, incoming) {
+            if incoming.header.command == wire::Command::IOCTL
+                && let Some(answer) = smbtorture::force_unacked_timeout(server, incoming)
+            {
                 return answer.map(Step::Done);
             }
             // Decoding a body takes no longer than reading the clock.
             incoming.trace.enter(Phase::Running);
             match incoming.header.command {
-                $(wire::Command::$code => start_one::<$name>(server, incoming, related, named),)*
+                $(wire::Command::$code => {
+                    start_one::<$name>(server, incoming, related, named, storage)
+                })*
                 $(wire::Command::$quick_code => {
-                    start_one::<$quick>(server, incoming, related, named)
+                    start_one::<$quick>(server, incoming, related, named, storage)
                 })*
                 _ => Err(Reject::UnknownCommand),
             }
@@ -116,6 +122,7 @@ fn start_one<C: Command>(
     incoming: &Incoming,
     related: Option<Option<FileId>>,
     named: &mut Option<FileId>,
+    storage: &mut dyn Storage,
 ) -> Result<Step, Reject> {
     let behind = incoming.piped.borrow().as_ref().map_or(0, Piped::length);
     let request = C::Request::decode_front(&incoming.message, behind).map_err(Reject::Malformed)?;
@@ -124,10 +131,22 @@ fn start_one<C: Command>(
         (Some(_), Some(handed_down)) => handed_down,
         (named, _) => named,
     };
+    let is_alone = server.in_flight.is_empty();
     let mut scope = C::Scope::resolve(server, incoming, *named)?;
     incoming.trace.belongs_to(scope.counted(&incoming.header));
     scope.verify_channel_sequence(incoming)?;
-    C::start(scope, incoming, request)
+    let mut step = C::start(scope.lend(), incoming, request)?;
+    while let Step::Wait(effect, pending) = step {
+        let Some(in_storage) = scope.storage() else { return Ok(Step::Wait(effect, pending)) };
+        match in_storage.ask_at_once(incoming, is_alone, effect, pending, storage) {
+            Asked::Answered(result, pending) => {
+                let reply = Reply::Object(result);
+                step = C::resume(scope.lend(), incoming, pending.downcast(), reply)?;
+            }
+            Asked::Waits(waits) => return Ok(waits),
+        }
+    }
+    Ok(step)
 }
 
 #[inline(never)]

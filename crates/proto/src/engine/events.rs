@@ -12,6 +12,7 @@ use crate::command::negotiate;
 use crate::engine::effect::{Effect, Removal, Reply};
 use crate::engine::protection;
 use crate::engine::server::{Passed, Server};
+use crate::engine::storage::{EffectsOnly, Storage};
 use crate::engine::unconfirmed_breaks::ConfirmationId;
 use crate::engine::watches;
 use crate::model::connection::{Connection, ConnectionId};
@@ -71,11 +72,11 @@ impl Server {
 
     /// Takes a frame, without the transport's length.
     pub fn handle_frame(&mut self, connection: ConnectionId, now: Now, frame: BytesMut) {
-        self.handle_frame_with(connection, now, frame, None, None);
+        self.handle_frame_with(connection, now, frame, None, None, &mut EffectsOnly);
     }
 
     /// Takes a frame whose end may be `piped` (see [`Server::file_to_pipe_to`]), or that may have been
-    /// opened already (see [`Server::opener`]).
+    /// opened already (see [`Server::opener`]). What `storage` answers at once becomes no effect.
     pub fn handle_frame_with(
         &mut self,
         connection: ConnectionId,
@@ -83,9 +84,10 @@ impl Server {
         frame: BytesMut,
         piped: Option<Piped>,
         opened: Option<protection::Opened>,
+        storage: &mut dyn Storage,
     ) {
         self.globals.files.set_now(now.monotonic);
-        if let Err(disconnect) = self.receive(connection, now, frame, piped, opened) {
+        if let Err(disconnect) = self.receive(connection, now, frame, piped, opened, storage) {
             self.disconnect(connection, disconnect);
         }
         self.quiesce(now);
@@ -254,8 +256,19 @@ impl Server {
         self.globals.buffers.give(frame, now.monotonic);
     }
 
-    /// Serves what handlers left behind, until nothing more comes of it.
+    /// Serves what handlers left behind, until nothing more comes of it. As a rule it is nothing.
+    #[inline]
     pub(crate) fn quiesce(&mut self, now: Now) {
+        let is_alone = self.in_flight.is_empty();
+        if is_alone {
+            self.globals.outbox.closed_opens.clear();
+        }
+        if !self.globals.is_quiet(is_alone) {
+            self.serve_left_behind(now);
+        }
+    }
+
+    fn serve_left_behind(&mut self, now: Now) {
         loop {
             self.tell_turns(now);
             self.end_held_without_tree(now);

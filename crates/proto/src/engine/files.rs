@@ -440,6 +440,12 @@ impl Files {
         self.looks.push((file, self.server));
     }
 
+    /// Returns true if somebody has to look at a file.
+    #[must_use]
+    pub fn has_looks(&self) -> bool {
+        !self.looks.is_empty()
+    }
+
     /// Who has to look at which file.
     pub fn take_looks(&mut self) -> Vec<(FileKey, ServerId)> {
         std::mem::take(&mut self.looks)

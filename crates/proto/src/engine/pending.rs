@@ -7,8 +7,9 @@ use wire::{Command, FileId};
 use crate::engine::dispatch;
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::request::{Chain, InFlight, Incoming};
-use crate::engine::response::Step;
+use crate::engine::response::{Response, Step};
 use crate::engine::server::Server;
+use crate::engine::storage::EffectsOnly;
 use crate::model::connection::ConnectionId;
 use crate::model::memory_account::Charge;
 use crate::model::now::Now;
@@ -25,49 +26,58 @@ const ASYNC_COMMANDS_MAX: u32 = 512;
 const SUSPENDED_BYTES_MAX: usize = 256 * 1024;
 
 impl Server {
-    /// The only place where an outcome becomes a response or a wait. Gives the chain back if the
-    /// next request in it may go on.
-    pub(crate) fn settle(
+    /// Answers a request that a command has completed.
+    #[inline]
+    pub(crate) fn conclude(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &Incoming,
+        async_id: Option<u64>,
+        response: Response,
+    ) {
+        if incoming.header.command == Command::SESSION_SETUP && response.status.is_success() {
+            let session_id = response.session_id.unwrap_or(incoming.header.session_id);
+            self.logged_on(incoming, session_id);
+        }
+        self.respond(chain, incoming, async_id, response);
+    }
+
+    /// Makes a request wait that cannot be answered yet. Gives the chain back if the request was
+    /// refused instead, and the next one in it may go on.
+    pub(crate) fn wait(
         &mut self,
         mut chain: Box<Chain>,
         mut incoming: Box<Incoming>,
         file_id: Option<FileId>,
         mut async_id: Option<u64>,
-        outcome: Result<Step, Reject>,
+        step: Step,
     ) -> Option<Box<Chain>> {
-        if let Err(Reject::Disconnect(reason)) = outcome {
-            self.disconnect(chain.connection, reason);
-            return None;
-        }
         let (mut changed, mut held) = (None, None);
         let memory;
-        let (pending, is_suspended) = match outcome {
-            Ok(Step::Done(response)) => {
-                let command = incoming.header.command;
-                if command == Command::SESSION_SETUP && response.status.is_success() {
-                    let session_id = response.session_id.unwrap_or(incoming.header.session_id);
-                    self.logged_on(&incoming, session_id);
-                }
-                self.respond(&mut chain, &incoming, async_id, response);
+        let (pending, is_suspended) = match step {
+            Step::Done(response) => {
+                self.conclude(&mut chain, &incoming, async_id, response);
                 return Some(chain);
             }
-            Err(reject) => {
-                self.refuse(&mut chain, &incoming, async_id, reject);
-                return Some(chain);
-            }
-            Ok(Step::Refused(reject, response)) => {
+            Step::Refused(reject, response) => {
                 incoming.trace.refuse(reject.reason(), &reject);
                 self.respond(&mut chain, &incoming, async_id, response);
                 return Some(chain);
             }
-            Ok(Step::Wait(effect, pending)) => {
+            Step::Begun { pending, changed: changing } => {
+                changed = changing;
+                incoming.is_admitted = true;
+                memory = self.globals.memory.pass(chain.memory());
+                (pending, false)
+            }
+            Step::Wait(effect, pending) => {
                 let by_name = || pending.changes();
                 changed = self.changed_by(file_id, &effect).or_else(by_name);
                 held = self.ask(&mut chain, &mut incoming, &mut async_id, file_id, effect);
                 memory = self.globals.memory.pass(chain.memory());
                 (pending, false)
             }
-            Ok(Step::Suspend(pending)) => match self.suspend(&mut chain, &mut incoming, async_id) {
+            Step::Suspend(pending) => match self.suspend(&mut chain, &mut incoming, async_id) {
                 Ok((id, charge)) => {
                     (async_id, memory) = (Some(id), charge);
                     (pending, true)
@@ -170,7 +180,7 @@ impl Server {
         let Some(waiting) = self.in_flight.remove(&id) else {
             return; // It was canceled, and only a wake-up can come for it.
         };
-        let InFlight { mut incoming, pending, chain, file_id, async_id, changed, .. } = waiting;
+        let InFlight { mut incoming, pending, mut chain, file_id, async_id, changed, .. } = waiting;
         incoming.now = now;
         incoming.trace.resume();
         if let Some(charged) = incoming.charged.take() {
@@ -182,13 +192,23 @@ impl Server {
             let _ = self.globals.files.contents_changed(identity, volatile);
         }
         self.find_another_channel(&mut incoming);
-        let outcome = dispatch::resume(self, &incoming, file_id, pending, reply);
-        let rest = self.settle(chain, incoming, file_id, async_id, outcome);
+        let rest = match dispatch::resume(self, &incoming, file_id, pending, reply) {
+            Ok(step) => self.wait(chain, incoming, file_id, async_id, step),
+            Err(Reject::Disconnect(reason)) => {
+                self.disconnect(chain.connection, reason);
+                None
+            }
+            Err(reject) => {
+                self.refuse(&mut chain, &incoming, async_id, reject);
+                drop(incoming);
+                Some(chain)
+            }
+        };
         if !self.in_flight.contains_key(&id) {
             self.end_request(id, file_id);
         }
         if let Some(chain) = rest {
-            self.run(chain, trace::Request::default(), now);
+            self.run(*chain, None, trace::Request::default(), now, &mut EffectsOnly);
         }
     }
 

@@ -12,12 +12,12 @@ use wire::{Command, FileId, Header};
 
 use crate::command::{cancel, negotiate};
 use crate::engine::dispatch;
-use crate::engine::outgoing::Outgoing;
 use crate::engine::protection::{Finding, Opened, Unsealed, Verified};
-use crate::engine::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
+use crate::engine::request::{Carried, Chain, Incoming};
 use crate::engine::response::{Step, TRANSFORM};
 use crate::engine::scope;
 use crate::engine::server::Server;
+use crate::engine::storage::Storage;
 use crate::model::connection::ConnectionId;
 use crate::model::now::Now;
 use crate::model::reject::{Disconnect, Reject};
@@ -31,6 +31,7 @@ impl Server {
         mut frame: BytesMut,
         piped: Option<Piped>,
         opened: Option<Opened>,
+        storage: &mut dyn Storage,
     ) -> Result<(), Disconnect> {
         if !self.connections.contains_key(&connection) {
             return Ok(()); // The connection was closed before the frame arrived.
@@ -53,35 +54,25 @@ impl Server {
             Some(&SMB1_PROTOCOL_ID) => return negotiate::smb1(self, connection, &frame, now),
             _ => None,
         };
-        let frame_bytes = frame.len() + piped.as_ref().map_or(0, Piped::length);
-        let mut count = 0;
-        for header in compound::headers(&frame) {
+        let (first_header, length) = compound::first(&frame).map_err(Disconnect::Malformed)?;
+        self.admit(connection, &first_header)?;
+        let is_compound = length < frame.len();
+        let others = is_compound.then(|| compound::headers(&frame).skip(1));
+        for header in others.into_iter().flatten() {
             let header = header.map_err(Disconnect::Malformed)?;
             self.admit(connection, &header)?;
-            count += 1;
             // A NEGOTIATE is admitted once, so the compound has another one.
-            if count > 1 && header.command == Command::NEGOTIATE {
+            if header.command == Command::NEGOTIATE {
                 return Err(Disconnect::NegotiatedTwice);
             }
         }
         if let Some(session_id) = sealed {
             verify_sealed_session(compound::headers(&frame).flatten(), session_id)?;
         }
-        let chain = Box::new(Chain {
-            connection,
-            sealed,
-            messages: frame,
-            piped,
-            carried: Carried::default(),
-            is_first: true,
-            credits_left: FRAME_CREDITS_MAX,
-            outgoing: Outgoing::default(),
-            verified,
-            frame_bytes,
-            // The first request's time is measured already.
-            came: if count > 1 { self.globals.trace.came() } else { Came::default() },
-        });
-        self.run(chain, first, now);
+        // The first request's time is measured already.
+        let came = if is_compound { self.globals.trace.came() } else { Came::default() };
+        let chain = Chain { sealed, verified, came, ..Chain::new(connection, frame, piped) };
+        self.run(chain, Some((first_header, length)), first, now, storage);
         Ok(())
     }
 
@@ -136,38 +127,31 @@ impl Server {
 
     /// Serves the requests of a chain in order, until one has to wait or none is left.
     /// `first` keeps the time of the first one of a frame; of those behind it nothing is kept yet.
-    pub(crate) fn run(&mut self, mut chain: Box<Chain>, mut first: trace::Request, now: Now) {
-        while let Ok((header, length)) = compound::first(&chain.messages) {
-            let (message, piped) = match chain.messages.len() {
-                // Takes the whole buffer, without another reference to it.
-                whole if whole == length => {
-                    (std::mem::take(&mut chain.messages), chain.piped.take())
-                }
-                _ => (chain.messages.split_to(length), None),
-            };
+    /// `next` is the first header and the length of its message, if they are known.
+    pub(crate) fn run(
+        &mut self,
+        mut chain: Chain,
+        mut next: Option<(Header, usize)>,
+        mut first: trace::Request,
+        now: Now,
+        storage: &mut dyn Storage,
+    ) {
+        while let Some((header, length)) =
+            next.take().or_else(|| compound::first(&chain.messages).ok())
+        {
             if !self.connections.contains_key(&chain.connection) {
                 return; // No request begins for a connection that is gone.
             }
-            let id = self.next_request_id();
+            let (message, piped) = chain.take_message(length);
             let is_first = std::mem::take(&mut chain.is_first);
             let trace = match is_first {
                 true => std::mem::take(&mut first),
                 false => self.globals.trace.begin(chain.came, Phase::Parsing),
             };
             trace.identify(header.message_id, header.command.0);
-            let mut incoming = Box::new(Incoming {
-                id,
-                connection: chain.connection,
-                header,
-                message: bytes::Bytes::new(),
-                piped: piped.into(),
-                sealed: chain.sealed.is_some(),
-                now,
-                trace,
-                is_admitted: false,
-                charged: None,
-            });
-            let is_related = incoming.header.is_related();
+            let incoming = Incoming::new(self.next_request_id(), &chain);
+            let mut incoming = Incoming { header, piped: piped.into(), now, trace, ..incoming };
+            let is_related = header.is_related();
             if is_related && !is_first {
                 incoming.header.session_id = chain.carried.session_id;
                 incoming.header.tree_id = chain.carried.tree_id;
@@ -179,19 +163,35 @@ impl Server {
                 incoming.trace.end_without_response();
                 continue;
             }
-            let outcome = self.begin(&mut chain, &mut incoming, message, (is_first, is_related));
-            if outcome.is_err() {
-                // Perhaps it never came to its scope.
-                incoming.trace.belongs_to(scope::counted(&self.sessions, &incoming.header));
-            }
+            let place = (is_first, is_related);
+            let step = match self.begin(&mut chain, &mut incoming, message, place, storage) {
+                Ok(Step::Done(response)) => {
+                    self.conclude(&mut chain, &incoming, None, response);
+                    continue;
+                }
+                Ok(step) => step,
+                Err(Reject::Disconnect(reason)) => {
+                    self.count_refused(&incoming);
+                    return self.disconnect(chain.connection, reason);
+                }
+                Err(reject) => {
+                    self.count_refused(&incoming);
+                    self.refuse(&mut chain, &incoming, None, reject);
+                    continue;
+                }
+            };
             let file_id = chain.carried.file_id;
-            match self.settle(chain, incoming, file_id, None, outcome) {
-                Some(rest) => chain = rest,
+            match self.wait(Box::new(chain), Box::new(incoming), file_id, None, step) {
+                Some(rest) => chain = *rest,
                 None => return,
             }
         }
-        let Chain { connection, sealed, outgoing, .. } = *chain;
-        self.transmit(connection, sealed, outgoing);
+        self.transmit(chain.connection, chain.sealed, chain.outgoing);
+    }
+
+    /// Sets where a refused request is counted, which may not have come to its scope.
+    fn count_refused(&self, incoming: &Incoming) {
+        incoming.trace.belongs_to(scope::counted(&self.sessions, &incoming.header));
     }
 
     /// Begins one request. The open that it names is passed on to the next ones.
@@ -201,6 +201,7 @@ impl Server {
         incoming: &mut Incoming,
         mut message: BytesMut,
         (is_first, is_related): (bool, bool),
+        storage: &mut dyn Storage,
     ) -> Result<Step, Reject> {
         let verified = chain.verified.take();
         self.verify_signature(incoming, &mut message, verified)?;
@@ -215,9 +216,9 @@ impl Server {
             return Err(Reject::FirstIsRelated);
         }
         if is_related {
-            return self.start_related(chain, incoming, handed_down);
+            return self.start_related(chain, incoming, handed_down, storage);
         }
-        dispatch::start(self, incoming, None, &mut chain.carried.file_id)
+        dispatch::start(self, incoming, None, &mut chain.carried.file_id, storage)
     }
 
     /// Begins a related request: [MS-SMB2] 3.3.5.2.7.2.
@@ -226,13 +227,14 @@ impl Server {
         chain: &mut Chain,
         incoming: &Incoming,
         handed_down: Option<FileId>,
+        storage: &mut dyn Storage,
     ) -> Result<Step, Reject> {
         let Carried { session_id, status, file_id: named, .. } = &mut chain.carried;
         let (session_id, status) = (*session_id, *status);
         if session_id == 0 {
             return Err(Reject::NoRelatedIds);
         }
-        let outcome = dispatch::start(self, incoming, Some(handed_down), named);
+        let outcome = dispatch::start(self, incoming, Some(handed_down), named, storage);
         if status.is_error() && matches!(outcome, Err(Reject::NoRelatedFileId)) {
             // The previous request should have made an open, and failed: this one fails alike.
             return Err(Reject::Previous(status));

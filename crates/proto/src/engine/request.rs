@@ -54,6 +54,23 @@ pub struct Charged {
 }
 
 impl Incoming {
+    /// A request of a chain, without its header and message.
+    #[inline(always)]
+    pub(crate) fn new(id: RequestId, chain: &Chain) -> Self {
+        Self {
+            id,
+            connection: chain.connection,
+            header: Header::default(),
+            message: Bytes::new(),
+            piped: RefCell::new(None),
+            sealed: chain.sealed.is_some(),
+            now: Now::default(),
+            trace: trace::Request::default(),
+            is_admitted: false,
+            charged: None,
+        }
+    }
+
     /// Returns whether a client that has lost the response can send the request again, over another
     /// channel of the session: [MS-SMB2] 3.2.5.1.
     ///
@@ -128,6 +145,34 @@ const COPIED_BYTES_MAX: usize = 16 * 1024;
 const RECEIVED_BYTES: usize = 68 * 1024;
 
 impl Chain {
+    /// The requests of a frame.
+    #[inline(always)]
+    pub(crate) fn new(connection: ConnectionId, frame: BytesMut, piped: Option<Piped>) -> Self {
+        Self {
+            connection,
+            sealed: None,
+            frame_bytes: frame.len() + piped.as_ref().map_or(0, Piped::length),
+            messages: frame,
+            piped,
+            carried: Carried::default(),
+            is_first: true,
+            credits_left: FRAME_CREDITS_MAX,
+            outgoing: Outgoing::default(),
+            verified: None,
+            came: Came::default(),
+        }
+    }
+
+    /// Takes the first message, of this length, and what follows the last one.
+    #[inline]
+    pub(crate) fn take_message(&mut self, length: usize) -> (BytesMut, Option<Piped>) {
+        match self.messages.len() {
+            // Takes the whole buffer, without another reference to it.
+            whole if whole == length => (std::mem::take(&mut self.messages), self.piped.take()),
+            _ => (self.messages.split_to(length), None),
+        }
+    }
+
     /// Returns the memory of the chain while one of its requests waits, in bytes.
     pub(crate) fn memory(&self) -> usize {
         REQUEST_BYTES + self.frame_bytes + self.outgoing.bytes()

@@ -42,10 +42,10 @@ impl Server {
         response: Response,
     ) {
         let request = &incoming.header;
-        let session = self.sessions.get(&request.session_id);
-        let is_protected =
-            chain.sealed.is_some() || wants_signature(session, request, response.status);
-        let response = if response.piped.is_some() && is_protected {
+        let mut session = self.sessions.get(&request.session_id);
+        let response = if response.piped.is_some()
+            && (chain.sealed.is_some() || wants_signature(session, request, response.status))
+        {
             // Piped data cannot be signed, and the session has begun to require signatures since.
             // The client succeeds with a repetition.
             let reject = Reject::ProtectedMeanwhile;
@@ -57,9 +57,11 @@ impl Server {
         let Response { status, buffer, piped, file_id, session_id, tree_id } = response;
         let session_id = session_id.unwrap_or(request.session_id);
         let tree_id = tree_id.unwrap_or(request.tree_id);
+        if session_id != request.session_id {
+            session = self.sessions.get(&session_id);
+        }
         // [MS-SMB2] 3.3.5.2.7.2: an unknown session is not passed on.
-        let is_known = self.sessions.contains_key(&session_id);
-        chain.carried.session_id = if is_known { session_id } else { 0 };
+        chain.carried.session_id = session.map_or(0, |_| session_id);
         chain.carried.tree_id = tree_id;
         chain.carried.status = status;
         if file_id.is_some() {
@@ -72,7 +74,6 @@ impl Server {
         if async_id.is_some() {
             connection.async_commands -= 1;
         }
-        let session = self.sessions.get(&session_id);
         let wants_signature = wants_signature(session, request, status)
             && key_of(session, connection, chain.connection, request.command, session_id).is_some();
         let header = response_header(request, status, credits, session_id, tree_id, async_id);
@@ -178,23 +179,11 @@ impl Server {
                 frame.advance(TRANSFORM);
                 (!signatures.is_empty()).then_some(Protection::Sign(signatures))
             }
-            Some(session_id) => {
-                // The session may be gone before its last response; then no client could decrypt
-                // that.
-                let sealing = self.sessions.get_mut(&session_id).and_then(|s| s.sealing.as_mut());
-                let Some(sealing) = sealing else { return };
-                let Ok(nonce) = sealing.nonces.advance() else {
-                    self.disconnect(connection_id, Disconnect::NoncesExhausted);
-                    return;
-                };
-                if is_deferred {
-                    let key = Arc::clone(&sealing.seal);
-                    Some(Protection::Seal { key, nonce, session_id })
-                } else {
-                    sealing.seal.seal(nonce, session_id, &mut frame[TRANSPORT..]);
-                    None
-                }
-            }
+            Some(session_id) => match self.seal(session_id, &mut frame) {
+                Ok(protection) => protection,
+                Err(None) => return,
+                Err(Some(reason)) => return self.disconnect(connection_id, reason),
+            },
         };
         let bytes = frame.len() + piped.as_ref().map_or(0, Piped::length);
         let length = u32::try_from(bytes - TRANSPORT).expect("a frame is below 16 MiB");
@@ -203,6 +192,24 @@ impl Server {
         let connection = connection_id;
         let transmit = Transmit { connection, frame, piped, protection, confirmation, answered };
         self.globals.outbox.transmits.push_back(transmit);
+    }
+
+    /// Seals a frame, or tells how. Without a session, nobody can read it.
+    fn seal(
+        &mut self,
+        session_id: u64,
+        frame: &mut [u8],
+    ) -> Result<Option<Protection>, Option<Disconnect>> {
+        // The session may be gone when its last response is due.
+        let sealing = self.sessions.get_mut(&session_id).and_then(|it| it.sealing.as_mut());
+        let sealing = sealing.ok_or(None)?;
+        let nonce = sealing.nonces.advance().map_err(|_| Disconnect::NoncesExhausted)?;
+        if frame.len() >= DEFERRED_LEN_MIN {
+            let key = Arc::clone(&sealing.seal);
+            return Ok(Some(Protection::Seal { key, nonce, session_id }));
+        }
+        sealing.seal.seal(nonce, session_id, &mut frame[TRANSPORT..]);
+        Ok(None)
     }
 }
 
@@ -282,6 +289,9 @@ fn key_of<'a>(
 /// authentication is not part of it, because it is signed with the keys already.
 #[inline(always)]
 fn update_preauth(connection: &mut Connection, laid: &Laid, message: &[u8]) {
+    if !matches!(laid.command, Command::NEGOTIATE | Command::SESSION_SETUP) {
+        return;
+    }
     let is_3_1_1 =
         connection.negotiated.as_ref().is_some_and(|it| it.dialect == Dialect::SMB_3_1_1);
     if !is_3_1_1 {

@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use dtyp::NtStatus;
-use object::Piped;
+use object::{FileIdentity, Piped};
 use wire::error_response::ErrorResponse;
 use wire::transform::TransformHeader;
 use wire::{Encode, FileId};
@@ -35,6 +35,14 @@ pub enum Step {
     Refused(Reject, Response),
     /// Emit the effect, keep the state, and resume with the reply.
     Wait(Effect, Box<dyn PendingCommand>),
+    /// As [`Step::Wait`], but the store has begun already: see
+    /// [`Storage`](crate::engine::storage::Storage).
+    Begun {
+        /// State of the command while it waits.
+        pending: Box<dyn PendingCommand>,
+        /// The file whose contents are being changed, and the open through which.
+        changed: Option<(FileIdentity, u64)>,
+    },
     /// Wait for something that happens in this server, for as long as it takes: an interim
     /// response goes out ([MS-SMB2] 3.3.4.2), and `resume` is called with `Reply::Woken` whenever
     /// it may have happened.
@@ -117,8 +125,14 @@ pub(crate) fn error_body(status: NtStatus) -> Response {
 }
 
 /// Converts a `Vec` to `BytesMut` without a copy.
-pub(crate) fn buffer_from_vec(buffer: Vec<u8>) -> BytesMut {
-    bytes::Bytes::from(buffer).try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]))
+pub(crate) fn buffer_from_vec(mut buffer: Vec<u8>) -> BytesMut {
+    let length = buffer.len();
+    // `Bytes` keeps the capacity of a vector that is not full in memory of its own.
+    buffer.resize(buffer.capacity(), 0);
+    let bytes = bytes::Bytes::from(buffer);
+    let mut buffer = bytes.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+    buffer.truncate(length);
+    buffer
 }
 
 /// A frame to send, the transport's length included.

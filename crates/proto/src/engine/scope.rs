@@ -1,5 +1,7 @@
 //! Objects that a command may access, looked up once before it runs.
 
+use object::FileIdentity;
+use qos::Classes;
 use rustc_hash::FxHashMap;
 use wire::{Command, FileId, Header};
 
@@ -13,8 +15,14 @@ use crate::model::request_id::RequestId;
 use crate::model::session::{Session, SessionState};
 use crate::model::tree_connect::TreeConnect;
 
+/// A type that exists for any time.
+pub trait Shorten: Sized {
+    /// The same type for another time.
+    type Shorter<'a>: Scope<'a>;
+}
+
 /// A scope that can be resolved from a request's identifiers.
-pub trait Scope<'s>: Sized {
+pub trait Scope<'s>: Shorten {
     /// Looks the identifiers up, in the order of [MS-SMB2] 3.3.5.2.9 to 3.3.5.2.11.
     ///
     /// # Errors
@@ -25,8 +33,15 @@ pub trait Scope<'s>: Sized {
         file_id: Option<FileId>,
     ) -> Result<Self, Reject>;
 
+    /// Lends the scope to one step of a command.
+    fn lend(&mut self) -> Self::Shorter<'_>;
+
     /// Where the request is counted.
     fn counted(&self, header: &Header) -> trace::PartyId;
+
+    /// Returns what a request of the store needs from its scope. Nothing if the command asks the
+    /// store for nothing.
+    fn storage(&mut self) -> Option<InStorage<'_>>;
 
     /// [MS-SMB2] 3.3.5.2.10 Verifying the Channel Sequence Number, for requests that name an open.
     ///
@@ -35,6 +50,28 @@ pub trait Scope<'s>: Sized {
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
         let _ = incoming;
         Ok(())
+    }
+}
+
+/// What a request of the store needs from its scope.
+#[derive(Debug)]
+pub struct InStorage<'s> {
+    /// The file that is open, and the volatile id of the open.
+    pub file: Option<(FileIdentity, u64)>,
+    /// The classes whose limits the request has to keep.
+    pub classes: Option<&'s Classes>,
+    /// Everything that belongs to no connection or session.
+    pub globals: &'s mut Globals,
+}
+
+impl<'s> InStorage<'s> {
+    fn new(open: Option<&'s Open>, tree: &'s TreeConnect, globals: &'s mut Globals) -> Self {
+        let file = open.and_then(|open| {
+            let file = open.file().ok()?;
+            Some((file.identity, open.file_id.volatile))
+        });
+        let classes = open.map_or(&tree.classes.always, |open| &open.classes).as_ref();
+        Self { file, classes, globals }
     }
 }
 
@@ -88,6 +125,10 @@ pub struct InOpen<'s> {
     pub globals: &'s mut Globals,
 }
 
+impl Shorten for InConnection<'_> {
+    type Shorter<'a> = InConnection<'a>;
+}
+
 impl<'s> Scope<'s> for InConnection<'s> {
     fn resolve(
         server: &'s mut Server,
@@ -99,12 +140,26 @@ impl<'s> Scope<'s> for InConnection<'s> {
         Ok(Self { connection, sessions, globals })
     }
 
+    fn lend(&mut self) -> InConnection<'_> {
+        let Self { connection, sessions, globals } = self;
+        InConnection { connection, sessions, globals }
+    }
+
     fn counted(&self, header: &Header) -> trace::PartyId {
         counted(self.sessions, header)
     }
+
+    fn storage(&mut self) -> Option<InStorage<'_>> {
+        None
+    }
+}
+
+impl Shorten for InSession<'_> {
+    type Shorter<'a> = InSession<'a>;
 }
 
 impl<'s> Scope<'s> for InSession<'s> {
+    #[inline(always)]
     fn resolve(
         server: &'s mut Server,
         incoming: &Incoming,
@@ -117,12 +172,26 @@ impl<'s> Scope<'s> for InSession<'s> {
         Ok(Self { connection, session, opens, in_flight, globals })
     }
 
+    fn lend(&mut self) -> InSession<'_> {
+        let Self { connection, session, opens, in_flight, globals } = self;
+        InSession { connection, session, opens, in_flight, globals }
+    }
+
     fn counted(&self, _: &Header) -> trace::PartyId {
         self.session.counted
     }
+
+    fn storage(&mut self) -> Option<InStorage<'_>> {
+        None
+    }
+}
+
+impl Shorten for InTree<'_> {
+    type Shorter<'a> = InTree<'a>;
 }
 
 impl<'s> Scope<'s> for InTree<'s> {
+    #[inline(always)]
     fn resolve(
         server: &'s mut Server,
         incoming: &Incoming,
@@ -134,8 +203,18 @@ impl<'s> Scope<'s> for InTree<'s> {
         Ok(Self { connection, session, tree, opens, file_id, in_flight, globals })
     }
 
+    fn lend(&mut self) -> InTree<'_> {
+        let Self { connection, session, tree, opens, file_id, in_flight, globals } = self;
+        InTree { connection, session, tree, opens, file_id: *file_id, in_flight, globals }
+    }
+
     fn counted(&self, _: &Header) -> trace::PartyId {
         self.tree.counted
+    }
+
+    fn storage(&mut self) -> Option<InStorage<'_>> {
+        let open = self.file_id.and_then(|file_id| self.opens.get(&file_id.volatile));
+        Some(InStorage::new(open, self.tree, self.globals))
     }
 
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
@@ -169,7 +248,12 @@ impl<'s> InTree<'s> {
     }
 }
 
+impl Shorten for InOpen<'_> {
+    type Shorter<'a> = InOpen<'a>;
+}
+
 impl<'s> Scope<'s> for InOpen<'s> {
+    #[inline(always)]
     fn resolve(
         server: &'s mut Server,
         incoming: &Incoming,
@@ -178,8 +262,17 @@ impl<'s> Scope<'s> for InOpen<'s> {
         InTree::resolve(server, incoming, file_id)?.into_open()
     }
 
+    fn lend(&mut self) -> InOpen<'_> {
+        let Self { connection, session, tree, open, globals } = self;
+        InOpen { connection, session, tree, open, globals }
+    }
+
     fn counted(&self, _: &Header) -> trace::PartyId {
         self.tree.counted
+    }
+
+    fn storage(&mut self) -> Option<InStorage<'_>> {
+        Some(InStorage::new(Some(self.open), self.tree, self.globals))
     }
 
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
@@ -207,6 +300,7 @@ fn counts_channels(connection: &Connection, globals: &Globals) -> bool {
 }
 
 /// Verifies the session: [MS-SMB2] 3.3.5.2.9.
+#[inline]
 fn verify_session(session: &Session, incoming: &Incoming) -> Result<(), Reject> {
     if session.channel(incoming.connection).is_none() {
         return Err(Reject::NoSuchSession);
@@ -226,6 +320,7 @@ fn verify_session(session: &Session, incoming: &Incoming) -> Result<(), Reject> 
 }
 
 /// Verifies the tree connect: [MS-SMB2] 3.3.5.2.11.
+#[inline]
 fn verify_tree_connect<'t>(
     session: &'t Session,
     incoming: &Incoming,
@@ -238,6 +333,7 @@ fn verify_tree_connect<'t>(
     Ok(tree)
 }
 
+#[inline]
 fn find_open(
     opens: &mut FxHashMap<u64, Open>,
     file_id: Option<FileId>,

@@ -79,7 +79,7 @@ impl Fsctl for TortureSleep {
 }
 
 /// Makes everything sent on the connection count as lost, so that each break sent on it fails, and
-/// the connection with it.
+/// the connection with it. For IOCTL only.
 ///
 /// The request has no session, so no scope of a command fits. Returns none for other requests, and
 /// if the hooks are off: then the code is unknown.
@@ -88,8 +88,7 @@ pub(crate) fn force_unacked_timeout(
     incoming: &Incoming,
 ) -> Option<Result<Response, Reject>> {
     let wanted = FsctlCode::SMBTORTURE_FORCE_UNACKED_TIMEOUT;
-    if incoming.header.command != wire::Command::IOCTL || !server.globals.settings.smbtorture_hooks
-    {
+    if !server.globals.settings.smbtorture_hooks {
         return None;
     }
     let request =

@@ -52,6 +52,12 @@ impl CommandSequenceWindow {
         if offset.checked_add(count).is_none_or(|end| end > u64::from(self.span)) {
             return Err(outside);
         }
+        if count == 1 && offset == 0 {
+            // The oldest id, as a rule: its bit is not set.
+            (self.first, self.span, self.unused) = (self.first + 1, self.span - 1, self.unused - 1);
+            self.slide();
+            return Ok(());
+        }
         if (message_id..message_id + count).any(|id| self.is_used(id)) {
             return Err(SequenceError::UsedTwice { message_id });
         }

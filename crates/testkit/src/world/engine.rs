@@ -4,8 +4,8 @@
 //! (`scripts/instructions.sh`), so they are never inlined.
 
 use bytes::BytesMut;
-use object::Piped;
-use proto::{ConnectionId, Effect, Now, Opened, Reply, RequestId, Server, Transmit};
+use object::{ObjectResult, Piped};
+use proto::{ConnectionId, Effect, Now, Opened, Reply, RequestId, Server, Storage, Transmit};
 
 /// Decrypts and verifies a frame, as a lane does.
 #[inline(never)]
@@ -26,8 +26,9 @@ pub(super) fn handle_frame(
     frame: BytesMut,
     piped: Option<Piped>,
     opened: Option<Opened>,
+    storage: &mut dyn Storage,
 ) {
-    server.handle_frame_with(connection, now, frame, piped, opened);
+    server.handle_frame_with(connection, now, frame, piped, opened, storage);
     return_here();
 }
 
@@ -48,6 +49,15 @@ pub(super) fn poll_transmit(server: &mut Server) -> Option<Transmit> {
     let mut transmit = server.poll_transmit()?;
     transmit.protect();
     Some(transmit)
+}
+
+/// Executes an operation of the store in the middle of a call into the engine. Callgrind does not
+/// count it: it counts by turns, from one function of this module to the next.
+#[inline(never)]
+pub(super) fn leave(perform: impl FnOnce() -> ObjectResult) -> ObjectResult {
+    let result = perform();
+    return_here();
+    result
 }
 
 /// Keeps the compiler from tail calls: callgrind would not see the function end, and would count

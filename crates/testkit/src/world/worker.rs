@@ -6,25 +6,42 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use arbitration::{FileKey, FileRecord};
-use dtyp::ServerId;
+use dtyp::{FileTime, ServerId};
 use object::{LocalOpen, ObjectOp, ObjectReply, ObjectResult};
-use proto::{Effect, RequestId};
+use proto::{Effect, Reply, RequestId};
 use tables::{FileTable, MemoryTable};
 
 use super::{Inner, Wire, World};
 use crate::accounts;
+use crate::store::MemoryStore;
 
 /// State of a worker besides its engine.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
-    /// Operations of the store that were not executed yet.
-    kept: VecDeque<(RequestId, Effect)>,
+    /// Operations of the store that were not executed yet, or not answered.
+    kept: VecDeque<(RequestId, Kept)>,
     /// Workers to notify of changed records.
     pub(super) tells: Vec<(ServerId, FileKey)>,
     /// Its descriptors, which are closed when it dies.
     descriptors: HashSet<LocalOpen>,
     /// Data of every WRITE, in the order of execution.
     writes: Vec<Vec<u8>>,
+}
+
+/// An operation of the store whose request waits.
+#[derive(Debug)]
+enum Kept {
+    /// It is not executed yet.
+    Operation(Effect),
+    /// It was executed, and this is the answer.
+    Answer(Reply),
+}
+
+impl Worker {
+    /// Keeps the answer to an operation that began while its request was served.
+    pub(super) fn keep_answer(&mut self, id: RequestId, reply: Reply) {
+        self.kept.push_back((id, Kept::Answer(reply)));
+    }
 }
 
 impl World {
@@ -113,21 +130,24 @@ impl World {
         inner.pump();
     }
 
-    /// Number of operations of the store that were not executed.
+    /// Number of operations of the store that were not executed, or not answered.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.inner().worker.as_ref().map_or(0, |worker| worker.kept.len())
     }
 
-    /// Executes one operation of the store: the oldest is 0.
+    /// Executes and answers one operation of the store: the oldest is 0.
     ///
     /// # Panics
     /// If there are fewer.
     pub fn release_one(&self, index: usize) {
         let mut inner = self.inner();
         let worker = inner.worker.as_mut().expect("one of several workers");
-        let (id, effect) = worker.kept.remove(index).expect("so much is kept");
-        let reply = inner.answer(effect).expect("a request waits for it");
+        let (id, kept) = worker.kept.remove(index).expect("so much is kept");
+        let reply = match kept {
+            Kept::Operation(effect) => inner.answer(effect).expect("a request waits for it"),
+            Kept::Answer(reply) => reply,
+        };
         let now = inner.clock.now();
         inner.server.handle_reply(now, id, reply);
         inner.pump();
@@ -168,7 +188,7 @@ impl Inner {
     ) -> Option<(Option<RequestId>, Effect)> {
         match (&mut self.worker, id, effect) {
             (Some(worker), Some(id), effect @ Effect::Object { .. }) => {
-                worker.kept.push_back((id, effect));
+                worker.kept.push_back((id, Kept::Operation(effect)));
                 None
             }
             (_, id, effect) => Some((id, effect)),
@@ -176,23 +196,33 @@ impl Inner {
     }
 
     pub(super) fn perform(&mut self, op: ObjectOp) -> ObjectResult {
-        if let Some(worker) = &mut self.worker {
-            match &op {
-                ObjectOp::Close { open, .. } | ObjectOp::CloseAndUnlinkFile { open } => {
-                    worker.descriptors.remove(open);
-                }
-                ObjectOp::Write { data, piped: None, .. } => worker.writes.push(data.to_vec()),
-                ObjectOp::Write { .. } => panic!("nothing is piped in a simulation"),
-                _ => {}
-            }
-        }
         let now = self.clock.now().wall;
-        let result = self.store.borrow_mut().perform(now, op);
-        if let (Some(worker), Ok(ObjectReply::Opened(opened))) = (&mut self.worker, &result) {
-            worker.descriptors.insert(opened.open);
-        }
-        result
+        perform(&self.store, self.worker.as_mut(), now, op)
     }
+}
+
+/// Executes an operation of the store, for a worker if there are several.
+pub(super) fn perform(
+    store: &RefCell<MemoryStore>,
+    mut worker: Option<&mut Worker>,
+    now: FileTime,
+    op: ObjectOp,
+) -> ObjectResult {
+    if let Some(worker) = &mut worker {
+        match &op {
+            ObjectOp::Close { open, .. } | ObjectOp::CloseAndUnlinkFile { open } => {
+                worker.descriptors.remove(open);
+            }
+            ObjectOp::Write { data, piped: None, .. } => worker.writes.push(data.to_vec()),
+            ObjectOp::Write { .. } => panic!("nothing is piped in a simulation"),
+            _ => {}
+        }
+    }
+    let result = store.borrow_mut().perform(now, op);
+    if let (Some(worker), Ok(ObjectReply::Opened(opened))) = (worker, &result) {
+        worker.descriptors.insert(opened.open);
+    }
+    result
 }
 
 /// Does the supervisor's periodic work, batch by batch. Returns the workers to notify, by file.

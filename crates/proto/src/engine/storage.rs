@@ -1,0 +1,95 @@
+//! The file store, as far as it begins operations while their requests are served.
+//!
+//! Most operations of a request are answered at once: data in the page cache, names in the
+//! directory cache. Then the request goes on where it was, with everything that was looked up for
+//! it. Any other operation becomes an [`Effect`](crate::Effect), or is answered later.
+
+use object::{ObjectOp, ObjectResult, UserId};
+use trace::Phase;
+use wire::Command;
+
+use crate::engine::effect::Effect;
+use crate::engine::pending_command::PendingCommand;
+use crate::engine::request::Incoming;
+use crate::engine::response::Step;
+use crate::engine::scope::InStorage;
+use crate::model::connection::ConnectionId;
+use crate::model::request_id::RequestId;
+
+/// A request, and the connection that its response is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Requester {
+    /// The request that the operation is for.
+    pub request: RequestId,
+    /// The connection on which it is answered.
+    pub connection: ConnectionId,
+}
+
+/// A file store that may answer at once.
+pub trait Storage {
+    /// Returns true if the operation of this effect may begin now. Otherwise the effect is polled.
+    fn takes(&mut self, effect: &Effect) -> bool;
+
+    /// Begins an operation. Without a result, it is answered by
+    /// [`Server::handle_reply`](crate::Server::handle_reply).
+    fn begin(&mut self, requester: Requester, user: UserId, op: ObjectOp) -> Option<ObjectResult>;
+}
+
+/// A file store that takes operations as effects only.
+#[derive(Clone, Copy, Debug)]
+pub struct EffectsOnly;
+
+impl Storage for EffectsOnly {
+    fn takes(&mut self, _: &Effect) -> bool {
+        false
+    }
+
+    fn begin(&mut self, _: Requester, _: UserId, op: ObjectOp) -> Option<ObjectResult> {
+        unreachable!("{op:?} was not taken")
+    }
+}
+
+/// How far an operation got: see [`InStorage::ask_at_once`].
+pub(crate) enum Asked {
+    /// The store has answered the operation.
+    Answered(ObjectResult, Box<dyn PendingCommand>),
+    /// The request has to wait.
+    Waits(Step),
+}
+
+impl InStorage<'_> {
+    /// Asks the store at once, if that changes nothing for anybody else: no effect waits before
+    /// this one, handlers have left nothing behind, and no class limits the request.
+    #[inline]
+    pub(crate) fn ask_at_once(
+        self,
+        incoming: &Incoming,
+        is_alone: bool,
+        effect: Effect,
+        pending: Box<dyn PendingCommand>,
+        storage: &mut dyn Storage,
+    ) -> Asked {
+        let Self { file, classes, globals } = self;
+        // A CLOSE is never throttled.
+        let is_free = classes.is_none() || incoming.header.command == Command::CLOSE;
+        let is_next = globals.outbox.effects.is_empty() && globals.is_quiet(is_alone);
+        let takes = is_free && is_next && storage.takes(&effect);
+        let (user, op) = match effect {
+            Effect::Object { user, op } if takes => (user, op),
+            effect => return Asked::Waits(Step::Wait(effect, pending)),
+        };
+        let changed = file.filter(|_| op.changes_contents()).or_else(|| pending.changes());
+        incoming.trace.wait(Phase::Storage);
+        let requester = Requester { request: incoming.id, connection: incoming.connection };
+        let Some(result) = storage.begin(requester, user, op) else {
+            return Asked::Waits(Step::Begun { pending, changed });
+        };
+        incoming.trace.resume();
+        if let Some((identity, volatile)) = changed {
+            // Whoever read it meanwhile, and may keep what it read, has read what was there before.
+            // A record that cannot be read has nobody who could be told.
+            let _ = globals.files.contents_changed(identity, volatile);
+        }
+        Asked::Answered(result, pending)
+    }
+}
