@@ -108,7 +108,7 @@ case ${1:-} in
         ;;
     --path)
         # Instructions for each operation below which a function is taken for an accessor.
-        accessor=200
+        accessor=100
         build_every_function
         run "${2:?which operation}" 20 >/dev/null
         functions >"$out/few"
