@@ -18,7 +18,7 @@ pub use config::Directories;
 use default_share::DefaultShare;
 
 /// The configuration file that is used when none is named.
-pub(crate) const CONFIG_FILE: &str = "/etc/choro/smb.conf";
+pub const CONFIG_FILE: &str = "/etc/choro/smb.conf";
 
 /// Source of a configuration: a file or the default.
 #[derive(Clone, Debug)]

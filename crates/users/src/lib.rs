@@ -36,7 +36,7 @@ pub use line::{check_name, fit_full_name};
 /// Users that a database may hold.
 ///
 /// The whole file is read at once; at 100 bytes a line this bounds it at a few MiB.
-pub(crate) const USERS_MAX: usize = 65_536;
+pub const USERS_MAX: usize = 65_536;
 
 /// The file's name inside `private dir`.
 pub const FILE_NAME: &str = "users";

@@ -1,6 +1,6 @@
 //! One client's process: the protocol engine between sockets, files, tables and messages.
 //!
-//! [`event_loop`] is the only place that waits. Everything else answers at once: a completion goes
+//! `event_loop` is the only place that waits. Everything else answers at once: a completion goes
 //! into the engine, the engine's questions go to the store, the tables and the messages, and its
 //! frames go out, all in one turn of the loop.
 

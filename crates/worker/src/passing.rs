@@ -252,7 +252,7 @@ impl Worker {
         self.receive(id);
     }
 
-    /// Handles all that is due: see [`Handover::next_timeout`].
+    /// Handles all that is due: see `Handover::next_timeout`.
     pub(super) fn serve_passing_timeouts(&mut self, now: Instant) {
         if self.passing.next_timeout().is_none_or(|at| at > now) {
             return;
