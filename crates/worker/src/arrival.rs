@@ -6,9 +6,9 @@ use trace::{Moment, Spent, Tracer};
 /// Time of arrival of the bytes in a connection's buffer.
 #[derive(Debug, Default)]
 pub(super) struct Arrival {
-    /// The first byte of the frame that comes next, if it is there.
+    /// Arrival of the next frame's first byte, if it has arrived.
     began: Option<Moment>,
-    /// The last byte that there is.
+    /// Arrival of the last received byte.
     last: Moment,
 }
 
@@ -24,8 +24,8 @@ impl Arrival {
         self.last = at;
     }
 
-    /// A whole frame is taken. If there is something behind it, that came with its end.
-    /// `opened` is how long a lane has opened it.
+    /// Reports the arrival of a whole frame. Bytes behind it arrived together with its end.
+    /// `opened` is the time that a lane took to verify or decrypt it.
     pub(super) fn take(&mut self, trace: &Tracer, id: ConnectionId, bytes: usize, opened: Spent) {
         let began = self.began.replace(self.last);
         trace.frame_came(id.0, bytes, (began, self.last), opened);

@@ -23,11 +23,12 @@ use pending::Asked;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Worker {
-    /// Asks the worker that has a session for it, and answers the request at once if there is none.
+    /// Asks the owner of a session for its key. Without another worker that has the session, the
+    /// request is answered at once.
     pub(super) fn ask_for_session(&mut self, session_id: u64, request: RequestId) {
         self.store.revert_to_server();
         let found = self.registry.find_session(session_id).ok().flatten();
-        // One of our own has ended just now.
+        // The table may still have a session of this worker that has just ended.
         let other = found.map(|it| it.server_id).filter(|it| *it != self.registry.server_id());
         let now = Instant::now();
         let data = FindSession { session_id }.encode();
@@ -88,7 +89,8 @@ impl Worker {
         }
     }
 
-    /// Answers requests for which no other worker did: see `AskedSessions::next_timeout`.
+    /// Answers requests whose other worker gave no answer in time: see
+    /// `AskedSessions::next_timeout`.
     pub(super) fn serve_asked_session_timeouts(&mut self, now: Instant) {
         while let Some(index) = self.asked_sessions.0.iter().position(|it| it.until <= now) {
             let asked = self.asked_sessions.0.swap_remove(index);

@@ -33,19 +33,20 @@ const RECEIVE_LEN: usize = 68 * 1024;
 /// writes nothing more keeps as much memory.
 const EXPECTED_LEN_MAX: usize = 1024 * 1024 + 4 * 1024;
 
-/// Frames that may wait to be sent on a connection: small ones take more memory than they have
-/// bytes.
+/// Highest number of unsent frames of a connection. Bytes alone are no bound: a small frame takes
+/// more memory than its length.
 const OUTGOING_FRAMES_MAX: usize = 1_024;
 
 /// Frames that may wait in buffers that are much too large for them, as a READ at the end of a file
 /// leaves them. Further ones are copied.
 const SPACIOUS_FRAMES_MAX: usize = 16;
 
-/// Highest number of unsent bytes to a client over all of its connections, except for the answers
-/// to one frame on each. A single connection may use as much as remains free, so one whose client
-/// does not read leaves room to the others, and one alone has half. Beyond the limit the worker
-/// neither receives from a connection nor serves its received requests, so a client that does not
-/// read stops itself: the requests of one receive alone could ask for gigabytes.
+/// Highest number of unsent bytes to a client over all of its connections. Only the answers to one
+/// frame of each connection may exceed it.
+///
+/// A connection may use as much as remains free: one alone has half, and a client that does not
+/// read from one leaves room to the others. Beyond that, the worker neither receives from the
+/// connection nor serves its received requests: those of one receive alone could request gigabytes.
 const OUTGOING_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Longest time to send the last answers after the engine has ended a connection. A client that
@@ -61,11 +62,12 @@ pub(super) struct Channel {
     socket: TcpStream,
     /// Received bytes before the end of a frame. Absent while a receive writes into them.
     received: Option<BytesMut>,
-    /// The frame whose end goes into a pipe: what comes next is that.
+    /// Frame whose end goes into a pipe. The next received bytes belong to it.
     filling: Option<Filling>,
-    /// Bytes to come from which on the data of a WRITE go into a pipe, if they may.
+    /// Fewest missing bytes of a WRITE that go into a pipe; `None` if no WRITE does.
     pipes_from: Option<usize>,
-    /// Number of times that pipes got twice as many pages, because theirs were nearly empty.
+    /// Number of times that the pages of pipes were doubled, because network pages were nearly
+    /// empty.
     pages_thinned: u32,
     /// Bytes of the last frame, if it was long: large files are written in pieces of one length.
     expected: usize,
@@ -74,25 +76,27 @@ pub(super) struct Channel {
     pub(super) arrival: Arrival,
     queued: VecDeque<Outgoing>,
     queued_bytes: usize,
-    /// The requests that the queued frames answer, for each of them.
+    /// Requests answered by the queued frames, one entry for each frame.
     answered: VecDeque<Answered>,
-    /// Frames that are being sent here or by the lane, likewise.
+    /// The same for frames in transmission, here or by the lane.
     sending: VecDeque<Answered>,
-    /// Frames that the kernel has not taken, wherever they wait.
+    /// Memory of all frames that the kernel has not taken: queued or in transmission.
     outgoing: Charge,
     /// Bytes that the store reads now and that will be queued here.
     promised: Charge,
     /// The memory of the frame that is here in part, if it is a long one.
     frame_memory: Option<Charge>,
-    /// Since when a frame is here in part, by the clock of [`proto::Now::monotonic`].
+    /// Start of the wait for the rest of a partly received frame, by the clock of
+    /// [`proto::Now::monotonic`].
     frame_since: Option<Duration>,
-    /// Bytes of them that the lane has.
+    /// Bytes of frames that the lane has and has not sent.
     lane_bytes: usize,
     lane: Option<LaneId>,
     last_bulk: Option<Instant>,
     last_bulk_received: Option<Instant>,
-    /// Bytes that were ever queued, and those of them that the kernel has taken.
+    /// All bytes that were queued since the connection began.
     queued_total: u64,
+    /// Bytes of `queued_total` that the kernel has taken.
     taken_total: u64,
     confirmations: Confirmations,
     /// Choice between memory and pipe for large reads and writes.
@@ -101,7 +105,7 @@ pub(super) struct Channel {
     is_sending: bool,
     /// The socket has not taken all of what it was given last.
     is_full: bool,
-    /// The engine has ended it: close when what is queued has left.
+    /// The engine has ended the connection: close it when the queued frames have left.
     pub(super) is_closing: bool,
     /// Deadline for the queued frames: the connection is closed then.
     drain_by: Option<Instant>,
@@ -197,7 +201,7 @@ impl Channel {
         }
         let mut wanted = wanted(self.received.as_ref()?, RECEIVE_LEN);
         if wanted > RECEIVE_LEN && !self.take_frame_memory() {
-            // That it comes no further is not the client's fault.
+            // The server receives nothing more for now, so the client has no deadline.
             self.frame_since = None;
             return None;
         }
@@ -241,18 +245,18 @@ impl Channel {
         self.opened.pop_front().unwrap_or_default()
     }
 
-    /// Whether much waits that is to be signed or sealed.
+    /// Whether the queue is long enough for a lane and has frames to sign or encrypt.
     pub(super) fn protects_much(&self) -> bool {
         let is_protected = |it: &Outgoing| it.protection.is_some();
         self.queued_bytes >= LANE_BYTES_MIN && self.queued.iter().any(is_protected)
     }
 
-    /// Much goes out that is signed or sealed.
+    /// Notes that many signed or encrypted bytes leave now.
     pub(super) fn sends_bulk_now(&mut self) {
         self.last_bulk = Some(Instant::now());
     }
 
-    /// Much comes in that is signed or sealed.
+    /// Notes that many signed or encrypted bytes have arrived now.
     pub(super) fn receives_bulk_now(&mut self) {
         self.last_bulk = Some(Instant::now());
         self.last_bulk_received = self.last_bulk;
@@ -282,8 +286,8 @@ impl Channel {
     /// Returns the job of a lane in place of [`Channel::receive`]: the next whole frames, none
     /// longer than `length_max`. `None` while frames that a lane has opened wait here.
     ///
-    /// A frame that is longer than expected is returned when its length is known: only then can its
-    /// memory be reserved.
+    /// A lane gives back a frame that is longer than expected once it has the length, because
+    /// memory must be reserved first.
     pub(super) fn lane_receive(&mut self, opener: Opener, length_max: usize) -> Option<Job> {
         if self.is_closing || self.is_lent || self.filling.is_some() || !self.opened.is_empty() {
             return None;
@@ -373,8 +377,8 @@ impl Channel {
         self.frame_memory.is_some()
     }
 
-    /// Notes since when a frame is here in part. The time in which nothing `is_received` does not
-    /// count.
+    /// Starts or ends the wait for the rest of a frame. Time in which the server receives nothing
+    /// (`is_received`) does not count.
     pub(super) fn time_frame(&mut self, now: Duration, is_received: bool) {
         let is_partial = match (&self.received, &self.filling) {
             (_, Some(_)) => true,
@@ -391,7 +395,7 @@ impl Channel {
         self.frame_since.filter(|_| !self.is_closing).map(|since| since + FRAME_TIMEOUT)
     }
 
-    /// The frame that is taken has so many bytes, with its length: the next one may have as many.
+    /// Notes the length of a taken frame, header included: the next one may be as long.
     fn frame_is_whole(&mut self, bytes: usize) {
         (self.frame_memory, self.frame_since) = (None, None);
         let is_long = (RECEIVE_LEN..=EXPECTED_LEN_MAX).contains(&bytes);
@@ -452,24 +456,24 @@ impl Channel {
             .unwrap_or_default()
     }
 
-    /// Bytes of this connection that the client's TCP has. Of a send that is under way nothing is
-    /// counted, so it is never too many.
+    /// Bytes of this connection that the client's TCP has acknowledged. A send in progress does not
+    /// count, so the figure is never too high.
     fn acknowledged(&self) -> u64 {
         let waiting = tcp::unacknowledged_bytes(self.socket.as_fd()).unwrap_or(u64::MAX);
         self.taken_total.saturating_sub(waiting)
     }
 
-    /// So many bytes are being read to be sent here.
+    /// Counts bytes that the store reads for this connection.
     pub(super) fn promise(&mut self, bytes: usize) {
         self.promised.add(bytes);
     }
 
-    /// They were read, or never will be.
+    /// Ends a promise: the bytes were read, or the READ has failed.
     pub(super) fn keep_promise(&mut self, bytes: usize) {
         self.promised.sub(bytes);
     }
 
-    /// Bytes that wait to be sent, wherever they do, and those that will.
+    /// Unsent bytes: frames that the kernel has not taken, and data that the store reads now.
     pub(super) fn outgoing_bytes(&self) -> usize {
         self.outgoing.bytes() + self.promised.bytes()
     }

@@ -13,8 +13,8 @@ use super::connection::{Channel, Filled};
 use super::event_loop::{RECEIVE, Worker};
 use super::lanes::{LANE_BYTES_MIN, OpenedFrame};
 
-/// Connections of a client with so many at most expect a long frame after a long one, and have
-/// memory for it before it comes.
+/// Highest number of connections of a client that reserve memory for a long frame in advance, after
+/// a long one. With more connections, none does.
 const EXPECTING_MAX: usize = 32;
 
 impl Worker {

@@ -1,4 +1,4 @@
-//! The tables of the server, as a worker has them.
+//! Tables of the server that a worker changes: the registry and the open files.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,7 +9,7 @@ use settings::Settings;
 use shares::server_settings::has_continuously_available_shares;
 use tables::{FileTable, Registry};
 
-/// The tables that a worker changes. It pays for persistent opens only where there may be some.
+/// Open tables of a worker. Persistent opens are among them only if a share permits such opens.
 #[derive(Debug)]
 pub struct Tables {
     pub(super) registry: Registry,
