@@ -86,7 +86,8 @@ impl Store {
         let status = system::status_of(fd.as_fd()).during(Operation::Query)?;
         let is_new = self.impersonation.can_have_made(&status, &parent.status);
         if !is_new && self.impersonation.effective().uid == 0 {
-            // The kernel would let root do anything to it, and it is nobody's to take back.
+            // It may be another object by now. As root, the kernel would permit everything on it;
+            // and it is not removed either.
             return Err(NtStatus::ACCESS_DENIED);
         }
         match self.furnish(root, request, parent, &place.name, (fd, is_new), &status) {
@@ -98,7 +99,8 @@ impl Store {
         }
     }
 
-    /// Gives a new object all that the request wants of it; `is_new` if the user can have made it.
+    /// Gives a new object its attributes, permissions and size; `is_new` if the user can have made
+    /// it.
     fn furnish(
         &mut self,
         root: &Root,
@@ -136,7 +138,7 @@ impl Store {
         };
         let subject = Subject { status: &status, ..subject };
         let maximal = access::maximal(&mut self.impersonation, root, subject, Some(parent))?;
-        // A client may do with what it creates as it asked for, whatever the mode becomes.
+        // The creator gets the requested rights, even if the final mode lacks them.
         let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
         let system = required & AccessMask::ACCESS_SYSTEM_SECURITY;
         let of_creator = if is_new { required } else { AccessMask::empty() };

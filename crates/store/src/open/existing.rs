@@ -307,8 +307,8 @@ fn open_data(
 ) -> Result<(OwnedFd, bool, AccessMask), NtStatus> {
     if kind == ObjectKind::Directory {
         // Everything but listing works with O_PATH, and a listing opens a descriptor of its own.
-        // Opened here all the same, so that listing cannot be refused later and FLUSH has what to
-        // flush.
+        // The directory is opened here nevertheless, so that no listing is refused later, and for
+        // FLUSH.
         if !granted.contains(AccessMask::READ_DATA) {
             return Ok((fd, true, granted));
         }

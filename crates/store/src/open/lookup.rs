@@ -33,11 +33,11 @@ use crate::sys::file_kind::is_file;
 use crate::sys::file_kind::is_link;
 use crate::sys::system;
 
-/// Absolute links that are followed on one way, as many as the kernel follows of any kind.
+/// Highest number of absolute links in one look-up, as the kernel's limit for links of any kind.
 const ABSOLUTE_LINKS_MAX: u32 = 40;
 
 impl Place {
-    /// Whether the link that it is leads to something.
+    /// True if the link at this place can be followed to an object.
     pub(crate) fn is_followed(&self, root: &Root) -> bool {
         self.parent.as_ref().is_some_and(|parent| {
             follow(root, parent.directory.fd.as_fd(), &self.name, &self.path(root)).is_ok()
@@ -52,8 +52,8 @@ impl Store {
         self.roots.get(index).cloned().flatten().ok_or(NtStatus::NETWORK_NAME_DELETED)
     }
 
-    /// Finds the directory and, if it is there, the object of a path. The link itself is
-    /// found if `link_itself`, otherwise what it leads to.
+    /// Finds the directory and, if it is there, the object of a path. With `link_itself` a symbolic
+    /// link is the result, otherwise its target.
     pub(crate) fn locate(
         &mut self,
         root: &Root,
@@ -63,10 +63,9 @@ impl Store {
         self.look_for(root, path, link_itself, false, None)
     }
 
-    /// As [`Store::locate`]. With `expects_new` an object is not looked for in a directory that is
-    /// known to have none of that name: whoever makes it finds out if there is one all the same.
-    /// What is to be opened for its `data` is so already when it is found, if it is an ordinary
-    /// file and may be.
+    /// As [`Store::locate`], for an open. With `expects_new`, a directory that is known to lack the
+    /// name is not searched: its creation shows if the name exists all the same. With `data`, an
+    /// ordinary file is opened with these flags at once, if that is permitted.
     pub(crate) fn look_for(
         &mut self,
         root: &Root,
@@ -103,7 +102,8 @@ impl Store {
                     name = stored;
                 }
                 None => {
-                    // In another share it may have stood for what is vetoed here.
+                    // A short name may be remembered from another share, where its long name is not
+                    // vetoed.
                     let remembered = self.names.remembered(directory, asked);
                     let remembered =
                         remembered.filter(|it| !short_name::is_vetoed(&root.settings, it));
@@ -119,7 +119,7 @@ impl Store {
             }
             Err(errno) => return Err(errno).during(Operation::Open),
         };
-        // To POSIX a link is a thing of its own; who wants to follow it does so.
+        // POSIX clients resolve links themselves.
         if is_link(&entry.status) && !link_itself && !exact {
             let path = parent.join(root, &name);
             (entry.fd, entry.status) =
@@ -129,9 +129,9 @@ impl Store {
         Ok(Place { parent: Some(parent), name, wanted, entry })
     }
 
-    /// Opens the directory at `path`: as it is written if possible, else component by component
-    /// without regard to case and by short names, unless it is `exact`. `path` is as on disk but
-    /// for that.
+    /// Opens the directory at `path`: first with exact names, then, unless `exact`, component by
+    /// component without regard to case and with short names. Characters of `path` are mapped to
+    /// those on disk already.
     pub(crate) fn parent(
         &mut self,
         root: &Root,
@@ -184,7 +184,7 @@ impl Store {
         Ok((self.directories.share(fd, &status), status))
     }
 
-    /// True if a user may enter a directory, and each one on the way to it; none if it is gone.
+    /// True if a user may enter a directory and each one above it; `None` for a missing directory.
     pub fn may_traverse(&mut self, user: UserId, root: RootId, path: &ObjectPath) -> Option<bool> {
         if self.impersonation.impersonate(user).is_err() {
             return Some(false);
@@ -260,7 +260,7 @@ fn open_followed(root: &Root, path: &OsStr, flags: OFlags) -> Result<OwnedFd, Er
     if root.settings.wide_links {
         return system::open_anywhere(fd, path, flags);
     }
-    // To the kernel every absolute link leads out.
+    // RESOLVE_BENEATH refuses every absolute link, even back into the share.
     let mut path = path.to_str().ok_or(Errno::XDEV)?.to_owned();
     for _ in 0..ABSOLUTE_LINKS_MAX {
         path = without_absolute_link(root, &path).ok_or(Errno::XDEV)?;
@@ -296,7 +296,7 @@ fn without_absolute_link(root: &Root, path: &str) -> Option<String> {
     None
 }
 
-/// Opens what has a name in a directory, a link itself; for its `data` if that is an ordinary file.
+/// Opens an entry of a directory, without following a link; an ordinary file with the flags `data`.
 fn open_entry(
     root: &Root,
     parent: &Parent,
@@ -325,18 +325,19 @@ fn open_entry(
     Ok(Entry { fd, data: None, named: Inode::of(&status), status })
 }
 
-/// Opens an ordinary file for its data. Nothing if there is none, or if that is not to be had.
+/// Opens an ordinary file for its data. `None` for other objects, and after a refusal.
 fn open_regular(directory: BorrowedFd<'_>, name: &OsStr, data: OFlags) -> Option<Entry> {
     let flags = data | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let fd = system::open_beneath(directory, name, flags, 0, true).ok()?;
     let status = system::status_of(fd.as_fd()).ok().filter(is_file)?;
-    // To io_uring this flag says that whoever would wait for a disk is refused.
+    // With O_NONBLOCK, io_uring would fail an operation instead of waiting for the disk.
     rustix::fs::fcntl_setfl(&fd, OFlags::empty()).ok()?;
     Some(Entry { fd, data: Some(data), named: Inode::of(&status), status })
 }
 
-/// Opens the target of a link. A link that goes up and down again within the share is followed from
-/// the root, by its whole path; that takes a path of names that clients see as they are stored.
+/// Opens the target of a link. From `directory` the kernel refuses a link with `..`, so the second
+/// attempt begins at the share's root, with the link's whole `path`. It succeeds only if mapping
+/// the names in `path` gives those on disk.
 pub(crate) fn follow(
     root: &Root,
     directory: BorrowedFd<'_>,

@@ -89,8 +89,9 @@ pub(crate) fn plain(
 
 /// All rights that a descriptor gives to the user who asks.
 ///
-/// Another server that kept this folder may have known the user by another SID. Its owner and group
-/// are those of the host, as long as the descriptor holds, and so are ours by whatever name.
+/// Another server may have stored the descriptor, with other SIDs for the same user and groups.
+/// While a descriptor is valid, its owner and group stand for those of the file on the host, so a
+/// user who is owner or member there gets the rights of these SIDs.
 fn granted(
     impersonation: &Impersonation,
     descriptor: &SecurityDescriptor,
@@ -127,8 +128,8 @@ fn aliases(
     ]
 }
 
-/// Whether the user who asks may add an entry to a directory, as far as a descriptor is there to
-/// say. Where there is none the kernel will.
+/// Verifies by the descriptor that the impersonated user may add an entry to a directory. Without a
+/// descriptor, the kernel decides.
 pub(crate) fn verify_may_add(
     impersonation: &mut Impersonation,
     root: &Root,
