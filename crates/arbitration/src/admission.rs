@@ -14,8 +14,8 @@ use crate::open::{
 use crate::share_mode::{ShareMode, conflict};
 use crate::standing::Standing;
 
-/// Fraction of the opens left by other clients that one client may have: one of so many parts,
-/// 1,024 opens of an otherwise unused file.
+/// Number of equal parts of the opens left by other clients; a client may have one part: 1,024
+/// opens of an otherwise unused file.
 const OPEN_PARTS: usize = 16;
 
 /// Request for an open of a file.
@@ -164,7 +164,7 @@ impl FileRecord {
         }
         let granted = self.enter(ask, durability);
         if granted.lease.is_some_and(|it| it.cache.notice.is_some()) {
-            // Until now no holder could be notified.
+            // Only from now on has the lease an open whose client can be notified.
             look.add(ask.id.server);
         }
         (Admission::Granted(granted), purged)

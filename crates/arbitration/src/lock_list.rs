@@ -18,13 +18,13 @@ pub const LOCKS_MAX: usize = 8_192;
 /// Highest number of locks of one open.
 pub const LOCKS_OF_OPEN_MAX: usize = 1_024;
 
-/// Fraction of the locks left by other clients that one client may hold: one of so many parts.
+/// Number of equal parts of the locks left by other clients; a client may hold one part.
 const LOCK_PARTS: usize = 4;
 
 /// The locks of one file.
 ///
-/// Exclusive locks never overlap each other, and any shared lock conflicts with an exclusive one.
-/// So in each kind by itself, in order, a conflict is found in a few steps.
+/// Exclusive locks never overlap each other. A shared lock may overlap other shared locks, and an
+/// exclusive one of the same open. Each kind is ordered, so a conflict is found in a few steps.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LockList {
     exclusive: OrderedLocks,
@@ -102,7 +102,7 @@ impl LockList {
         }
     }
 
-    /// Acquires all of the locks, which are of one client, or none: [MS-FSA] 2.1.5.8.
+    /// Acquires all locks of one request, or none of them: [MS-FSA] 2.1.5.8.
     ///
     /// # Errors
     /// One of them conflicts, is invalid, or exceeds a limit.

@@ -19,7 +19,7 @@ use crate::shared_memory::{Shared, SharedMemory};
 /// ordinary paths.
 const RECORDS_BYTES_MAX: u64 = 256 << 20;
 
-/// Divisor of the bytes that other clients have left: a client may have one such part.
+/// Number of equal parts of the bytes left by other clients; a client may have one part.
 const CLIENT_PARTS: usize = 8;
 
 /// Bytes of another open with an ordinary path.
@@ -112,8 +112,8 @@ impl Room {
         self.own.set(self.own.get().wrapping_add_unsigned(after).wrapping_sub_unsigned(before));
     }
 
-    /// Bytes of all records; zero for a negative sum, which killed processes may have left that
-    /// added a record without counting it.
+    /// Bytes of all records. A process that was killed between adding a record and counting it
+    /// leaves the sum too low; a negative one is taken as zero.
     pub(super) fn bytes(&self) -> u64 {
         let bytes = self.figures().bytes.load(Ordering::Relaxed);
         if i64::try_from(bytes).is_ok() { bytes } else { 0 }
