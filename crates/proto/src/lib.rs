@@ -10,6 +10,8 @@
 //! 4. [`Server::poll_close`]: end a connection;
 //! 5. [`Server::poll_timeout`]: call [`Server::handle_timeout`] at that time.
 //!
+//! Operations that a [`Storage`] answers within [`Server::handle_frame_with`] become no effect.
+//!
 //! Poll until each has nothing more, in this order, after every `handle_*`. Time and randomness are
 //! arguments, so a test runs hours in microseconds, and repeats exactly.
 

@@ -86,8 +86,8 @@ impl InStorage<'_> {
         };
         incoming.trace.resume();
         if let Some((identity, volatile)) = changed {
-            // Whoever read it meanwhile, and may keep what it read, has read what was there before.
-            // A record that cannot be read has nobody who could be told.
+            // Clients that have read the file meanwhile may cache its former contents. If the
+            // record cannot be read, nobody can be notified.
             let _ = globals.files.contents_changed(identity, volatile);
         }
         Asked::Answered(result, pending)
