@@ -64,7 +64,7 @@ fn count_open(strangers: &[Connection]) -> usize {
     strangers.iter().filter(|stranger| stranger.is_open()).count()
 }
 
-/// Waits until at most this many strangers are connected. A stranger that makes room for another one
+/// Waits until at most this many strangers are connected. A stranger that makes room for another
 /// may lose its connection a moment after that one is served.
 #[track_caller]
 fn wait_for_at_most(count: usize, strangers: &[Connection]) {
