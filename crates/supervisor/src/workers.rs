@@ -287,6 +287,9 @@ impl Workers {
     /// Tells a worker that serves a client to end.
     pub(super) fn end(&mut self, pid: u32) {
         if let Some(worker) = self.by_pid.get_mut(&pid) {
+            // With idle priority it may not end while others keep the processors busy, and only so
+            // many may be ending.
+            worker.set_priority(Priority::Normal);
             worker.state = WorkerState::Ending;
             self.ending += 1;
             tell(pid, worker, &ToWorker::Shutdown);
@@ -423,5 +426,32 @@ pub(super) fn kill(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("pids fit by definition");
     if let Err(error) = kill_process(pid, signal) {
         tracing::debug!("cannot signal worker {pid:?}: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use dtyp::ServerId;
+    use process::{Priority, control};
+
+    use super::{Worker, Workers};
+
+    #[test]
+    fn a_worker_that_makes_room_ends_with_normal_priority() {
+        let mut program = Command::new("sleep").arg("60").spawn().expect("it is installed");
+        let (supervisor_end, _worker_end) = control::pair().expect("descriptors are left");
+        let server_id = ServerId { pid: program.id(), unique_id: 1 };
+        let mut worker = Worker::new(server_id, Some(0), supervisor_end);
+        worker.set_priority(Priority::Idle);
+        let mut workers = Workers::new(true, true);
+        workers.by_pid.insert(program.id(), worker);
+        workers.end(program.id());
+        let priority = workers.get_mut(program.id()).map(|it| it.priority);
+        let ending = workers.ending_len();
+        program.kill().expect("it runs");
+        program.wait().expect("it was started here");
+        assert_eq!((priority, ending), (Some(Priority::Normal), 1));
     }
 }
