@@ -18,6 +18,6 @@ pub mod properties;
 
 pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
 pub use priority::{
-    Priority, is_idle_priority, is_normal_priority, nice_limit, set_process_priority,
-    set_thread_priority,
+    Priority, is_idle_priority, is_normal_priority, leave_idle_priority, nice_limit,
+    set_process_priority, set_thread_priority, with_normal_priority,
 };

@@ -76,11 +76,39 @@ pub fn set_thread_priority(thread_id: u32, priority: Priority) -> io::Result<()>
     }
 }
 
+/// Runs a step that holds a lock of a shared table, at normal priority.
+///
+/// The locks do not lend priority: a thread of idle priority that loses the processor while it
+/// holds one keeps all who wait for it as long as others are busy. If normal priority cannot be
+/// had, the step runs all the same.
+pub fn with_normal_priority<T>(step: impl FnOnce() -> T) -> T {
+    let is_raised = is_idle_priority() && set_thread_priority(0, Priority::Normal).is_ok();
+    let result = step();
+    if is_raised {
+        // Lowering takes no privilege.
+        let _ = set_thread_priority(0, Priority::Idle);
+    }
+    result
+}
+
+/// Gives this process normal priority for good, if it has idle priority. Without the right to do so
+/// it goes on as it is.
+pub fn leave_idle_priority() {
+    if is_idle_priority()
+        && let Err(error) = set_process_priority(std::process::id(), Priority::Normal)
+    {
+        tracing::debug!("cannot return to normal priority: {error}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::thread;
 
-    use super::{Priority, is_idle_priority, is_normal_priority, nice_limit, set_thread_priority};
+    use super::{
+        Priority, is_idle_priority, is_normal_priority, nice_limit, set_thread_priority,
+        with_normal_priority,
+    };
 
     #[test]
     fn a_thread_gives_up_its_priority_and_others_keep_theirs() {
@@ -91,6 +119,20 @@ mod tests {
         });
         assert_eq!(lowered.join().expect("it ends"), (true, false, true));
         assert!(!is_idle_priority());
+    }
+
+    #[test]
+    fn a_step_with_a_lock_leaves_the_priority_as_it_was() {
+        assert!(with_normal_priority(is_normal_priority));
+        assert!(is_normal_priority());
+        let lowered = thread::spawn(|| {
+            set_thread_priority(0, Priority::Idle).expect("less is always allowed");
+            // Without the right to return, it stays idle within, too.
+            let may_return = set_thread_priority(0, Priority::Normal).is_ok();
+            set_thread_priority(0, Priority::Idle).expect("less is always allowed");
+            (may_return == with_normal_priority(is_normal_priority), is_idle_priority())
+        });
+        assert_eq!(lowered.join().expect("it ends"), (true, true));
     }
 
     #[test]

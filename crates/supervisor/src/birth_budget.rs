@@ -1,15 +1,16 @@
 //! The rate at which workers start for clients that do not become users.
 //!
 //! A client that connects and proves nothing costs a fork, a start and the end of a process. So
-//! such clients have a budget: a token bucket for all of them, and one for each address. A client
-//! takes a token of both when it is given a worker, and its logon as a user gives them back. So
-//! users log on as fast as the machine can, strangers take a bounded share of it, and an address
-//! without strangers is served at any time.
+//! such clients have a budget: a token bucket for all of them, one for each address and one for
+//! each network. A client takes a token of each when it is given a worker, and its logon as a user
+//! gives them back. So users log on as fast as the machine can, strangers take a bounded share of
+//! it, and an address without strangers in a network with few is served at any time.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-use super::admission::Source;
+use super::admission::{Network, Source};
 
 /// Workers that clients without a user may have at once, before they are paced: twice the clients
 /// of an address (`max clients per address`).
@@ -26,7 +27,13 @@ const SOURCE_BURST: u32 = 2;
 /// Time in which an address has another one of them.
 const SOURCE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Counted addresses. Further ones are served like addresses without strangers.
+/// Workers that the addresses of a network may have at once when the budget of all is spent.
+const NETWORK_BURST: u32 = 16;
+
+/// Time in which a network has another one of them.
+const NETWORK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Counted addresses, and counted networks. Further ones are served like those without strangers.
 const SOURCES_MAX: usize = 4_096;
 
 /// Time between two searches for addresses that need not be counted any more, while there is no
@@ -49,9 +56,8 @@ pub(super) enum Pace {
 pub(super) struct BirthBudget {
     rate: Rate,
     all: Bucket,
-    of_source: HashMap<Source, Bucket>,
-    /// Time before which addresses are not searched again.
-    search_from: Instant,
+    of_source: Buckets<Source>,
+    of_network: Buckets<Network>,
 }
 
 impl BirthBudget {
@@ -61,14 +67,16 @@ impl BirthBudget {
         Self {
             rate: Rate { interval, burst: BIRTHS_BURST },
             all: Bucket { full_at: now },
-            of_source: HashMap::new(),
-            search_from: now,
+            of_source: Buckets::new(OF_SOURCE, now),
+            of_network: Buckets::new(OF_NETWORK, now),
         }
     }
 
     /// Returns the treatment of a client from this address.
     pub(super) fn pace(&self, now: Instant, source: Source) -> Pace {
-        let has_own = || self.of_source.get(&source).is_none_or(|it| it.has_token(now, OF_SOURCE));
+        let has_own = || {
+            self.of_source.has_token(now, &source) && self.of_network.has_token(now, &source.into())
+        };
         if !self.is_low(now) || has_own() {
             Pace::Normal
         } else if self.all.has_token(now, self.rate) {
@@ -81,20 +89,15 @@ impl BirthBudget {
     /// Takes the tokens of a client that was given a worker.
     pub(super) fn take(&mut self, now: Instant, source: Source) {
         self.all.take(now, self.rate);
-        if self.has_room(now) || self.of_source.contains_key(&source) {
-            self.of_source.entry(source).or_insert(Bucket { full_at: now }).take(now, OF_SOURCE);
-        }
+        self.of_source.take(now, source);
+        self.of_network.take(now, source.into());
     }
 
     /// Gives back the tokens of a client that has become a user.
     pub(super) fn refund(&mut self, now: Instant, source: Source) {
         self.all.refund(now, self.rate);
-        if let Some(bucket) = self.of_source.get_mut(&source) {
-            bucket.refund(now, OF_SOURCE);
-            if bucket.full_at <= now {
-                self.of_source.remove(&source);
-            }
-        }
+        self.of_source.refund(now, &source);
+        self.of_network.refund(now, &source.into());
     }
 
     /// True while half of all tokens or more are gone: more clients come than usually log on.
@@ -107,18 +110,13 @@ impl BirthBudget {
         let half = self.rate.interval * (self.rate.burst / 2);
         self.all.full_at.checked_sub(half).unwrap_or(self.all.full_at)
     }
-
-    fn has_room(&mut self, now: Instant) -> bool {
-        if self.of_source.len() >= SOURCES_MAX && self.search_from <= now {
-            self.search_from = now + SEARCH_INTERVAL;
-            self.of_source.retain(|_, bucket| bucket.full_at > now);
-        }
-        self.of_source.len() < SOURCES_MAX
-    }
 }
 
 /// The rate of each address.
 const OF_SOURCE: Rate = Rate { interval: SOURCE_INTERVAL, burst: SOURCE_BURST };
+
+/// The rate of each network.
+const OF_NETWORK: Rate = Rate { interval: NETWORK_INTERVAL, burst: NETWORK_BURST };
 
 /// The size of a bucket, and the time in which a token comes back.
 #[derive(Clone, Copy, Debug)]
@@ -149,18 +147,61 @@ impl Bucket {
     }
 }
 
+/// Buckets of one rate, up to [`SOURCES_MAX`]. A missing bucket is full.
+#[derive(Debug)]
+struct Buckets<K> {
+    rate: Rate,
+    by_key: HashMap<K, Bucket>,
+    /// Time before which full buckets are not searched again.
+    search_from: Instant,
+}
+
+impl<K: Eq + Hash> Buckets<K> {
+    fn new(rate: Rate, now: Instant) -> Self {
+        Self { rate, by_key: HashMap::new(), search_from: now }
+    }
+
+    fn has_token(&self, now: Instant, key: &K) -> bool {
+        self.by_key.get(key).is_none_or(|it| it.has_token(now, self.rate))
+    }
+
+    fn take(&mut self, now: Instant, key: K) {
+        if self.has_room(now) || self.by_key.contains_key(&key) {
+            self.by_key.entry(key).or_insert(Bucket { full_at: now }).take(now, self.rate);
+        }
+    }
+
+    fn refund(&mut self, now: Instant, key: &K) {
+        if let Some(bucket) = self.by_key.get_mut(key) {
+            bucket.refund(now, self.rate);
+            if bucket.full_at <= now {
+                self.by_key.remove(key);
+            }
+        }
+    }
+
+    fn has_room(&mut self, now: Instant) -> bool {
+        if self.by_key.len() >= SOURCES_MAX && self.search_from <= now {
+            self.search_from = now + SEARCH_INTERVAL;
+            self.by_key.retain(|_, bucket| bucket.full_at > now);
+        }
+        self.by_key.len() < SOURCES_MAX
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
     use std::time::{Duration, Instant};
 
     use super::{
-        BIRTHS_BURST, BIRTHS_PER_SECOND, BirthBudget, Pace, SOURCE_BURST, SOURCE_INTERVAL,
-        SOURCES_MAX, Source,
+        BIRTHS_BURST, BIRTHS_PER_SECOND, BirthBudget, NETWORK_BURST, Pace, SOURCE_BURST,
+        SOURCE_INTERVAL, SOURCES_MAX, Source,
     };
 
+    /// The only address of its network.
     fn source(number: u32) -> Source {
-        IpAddr::from(number.to_be_bytes()).into()
+        IpAddr::from((number << 8).to_be_bytes()).into()
     }
 
     fn start(processors: u32) -> (BirthBudget, Instant) {
@@ -207,7 +248,7 @@ mod tests {
             assert_eq!(connect(&mut budget, now, source(1)), Pace::Normal);
             budget.refund(now, source(1));
         }
-        assert!(budget.of_source.is_empty(), "an address without strangers is not counted");
+        assert!(budget.of_source.by_key.is_empty(), "an address without strangers is not counted");
         budget.refund(now, source(1));
         let served = (0..1_000).filter(|_| connect(&mut budget, now, source(1)) != Pace::Refused);
         let burst = usize::try_from(BIRTHS_BURST).expect("it is small");
@@ -230,6 +271,20 @@ mod tests {
     }
 
     #[test]
+    fn many_addresses_of_one_network_have_few_workers_in_a_flood() {
+        let (mut budget, now) = start(1);
+        while connect(&mut budget, now, source(1)) != Pace::Refused {}
+        let of_one = |number: u128| {
+            let subnet = 0x2001_0db8_0001_u128 << 80 | number << 64;
+            Source::from(IpAddr::from(subnet.to_be_bytes()))
+        };
+        let paces = (0..1_000).map(|number| connect(&mut budget, now, of_one(number)));
+        let served = paces.filter(|it| *it != Pace::Refused).count();
+        assert_eq!(u32::try_from(served), Ok(NETWORK_BURST));
+        assert_eq!(connect(&mut budget, now, source(2)), Pace::Normal, "another network");
+    }
+
+    #[test]
     fn a_flood_is_over_in_seconds_however_many_addresses_it_had() {
         let (mut budget, now) = start(1);
         (0..100_000).for_each(|number| budget.take(now, source(number)));
@@ -243,8 +298,10 @@ mod tests {
     fn addresses_are_counted_up_to_a_limit_and_forgotten_when_they_have_all_tokens() {
         let (mut budget, now) = start(1);
         (0..100_000).for_each(|number| budget.take(now, source(number)));
-        assert_eq!(budget.of_source.len(), SOURCES_MAX);
+        assert_eq!(budget.of_source.by_key.len(), SOURCES_MAX);
+        assert_eq!(budget.of_network.by_key.len(), SOURCES_MAX);
         budget.take(now + SOURCE_INTERVAL, source(1_000_000));
-        assert_eq!(budget.of_source.len(), 1);
+        assert_eq!(budget.of_source.by_key.len(), 1);
+        assert_eq!(budget.of_network.by_key.len(), 1);
     }
 }

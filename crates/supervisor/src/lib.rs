@@ -456,6 +456,10 @@ impl Supervisor {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let Ok(pid) = u32::try_from(pid.as_raw_nonzero().get()) else { continue };
             if self.notifyd.is(pid) {
+                // A worker that is starting may still have this process's end open.
+                if let Some(process) = self.notifyd.process() {
+                    self.events.remove(process.control());
+                }
                 if let Some(dead) = self.notifyd.bury(status, self.stop_deadline.is_some()) {
                     self.messaging.bury(dead);
                 }

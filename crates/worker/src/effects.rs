@@ -11,7 +11,7 @@ use proto::passages::Passage;
 use proto::{Effect, Reply, RequestId};
 use shares::shares::Shares;
 use store::{Started, Store};
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::event_loop::Worker;
 use super::messages::{tell_file_changed, tell_turn};
@@ -59,7 +59,8 @@ impl Worker {
             }),
             Effect::FindAccount { user, requested_user } => self.reply(request, |worker| {
                 // Before a thread of the name service starts, which would have the same.
-                take_normal_priority();
+                // The client has proven the password.
+                process::leave_idle_priority();
                 let account = worker.accounts.find(&mut worker.store, user, requested_user);
                 Reply::Account(account.map(Box::new))
             }),
@@ -160,16 +161,6 @@ impl Worker {
             self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
             self.server.handle_reply(now, request, reply);
         }
-    }
-}
-
-/// Ends the idle priority of a worker whose client came in a flood: it has proven the password.
-fn take_normal_priority() {
-    if process::is_idle_priority()
-        && let Err(error) =
-            process::set_process_priority(std::process::id(), process::Priority::Normal)
-    {
-        debug!("cannot return to normal priority: {error}");
     }
 }
 

@@ -43,6 +43,8 @@ impl Notices {
 
     /// Takes all clients out of the tables.
     pub(super) fn release_all(&mut self, registry: &Registry) {
+        // It holds locks of the tables, and ends for another client, who waits for its place.
+        process::leave_idle_priority();
         let clients = self.connections.drain().map(|(client_guid, _)| client_guid);
         let clients: HashSet<Guid> = clients.chain(self.claims.drain()).collect();
         for client_guid in clients {
@@ -80,7 +82,7 @@ impl Notices {
                 if *connections > 1 {
                     return Ok(()); // It is about the first.
                 }
-                registry.put_client(&ClientRecord {
+                let record = ClientRecord {
                     server_id: self.server_id,
                     client_guid,
                     is_claim: self.claims.contains(&client_guid),
@@ -91,7 +93,8 @@ impl Notices {
                     signing_algorithm: Some(signing_algorithm),
                     signing_required: false,
                     cipher: nonzero(cipher),
-                })
+                };
+                process::with_normal_priority(|| registry.put_client(&record))
             }
             Notice::ConnectionClosed { client_guid, .. } => {
                 let connections = self.connections.entry(client_guid).or_insert(1);
@@ -101,7 +104,8 @@ impl Notices {
                 }
                 self.connections.remove(&client_guid);
                 self.claims.remove(&client_guid);
-                registry.remove_client(client_guid).map(drop)
+                let remove = || registry.remove_client(client_guid);
+                process::with_normal_priority(remove).map(drop)
             }
             Notice::SessionOpened(session) => {
                 self.had_session = true;
