@@ -61,15 +61,31 @@ pub fn encode(text: &str, out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + 2 * text.len(), 0);
         let (units, _) = out[start..].as_chunks_mut::<2>();
-        // Whole units, which the processor widens sixteen at a time.
-        for (unit, byte) in units.iter_mut().zip(text.as_bytes()) {
-            *unit = u16::from(*byte).to_le_bytes();
-        }
+        widen(text.as_bytes(), units);
         return;
     }
     out.reserve(2 * text.len());
     for unit in text.encode_utf16() {
         out.extend_from_slice(&unit.to_le_bytes());
+    }
+}
+
+/// Writes ASCII as UTF-16LE in blocks that the processor widens at once. The last block overlaps
+/// the one before it, because names are short and a rest of single bytes takes the longest.
+fn widen(text: &[u8], units: &mut [[u8; 2]]) {
+    fn block<const LEN: usize>(text: &[u8; LEN], units: &mut [[u8; 2]; LEN]) {
+        *units = text.map(|byte| u16::from(byte).to_le_bytes());
+    }
+    if let Some(last) = text.last_chunk::<16>() {
+        let (blocks, _) = text.as_chunks::<16>();
+        let (places, _) = units.as_chunks_mut::<16>();
+        places.iter_mut().zip(blocks).for_each(|(place, text)| block(text, place));
+        block(last, units.last_chunk_mut::<16>().expect("as long as the text"));
+    } else if let (Some(first), Some(last)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) {
+        block(first, units.first_chunk_mut::<8>().expect("as long as the text"));
+        block(last, units.last_chunk_mut::<8>().expect("as long as the text"));
+    } else {
+        units.iter_mut().zip(text).for_each(|(unit, byte)| *unit = u16::from(*byte).to_le_bytes());
     }
 }
 

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 
 use super::FileInformationClass;
 use super::field::Field;
-use super::name::put_len;
 use crate::reader::Reader;
 use crate::{AccessMask, FileAttributes, FileTime, utf16};
 
@@ -102,6 +101,60 @@ const HEAD_LEN: usize = 60;
 /// Bytes of the ShortName field.
 const SHORT_NAME_LEN: usize = 24;
 
+/// Most bytes before FileName: those of [`FileInformationClass::ID_ALL_EXTD_BOTH_DIRECTORY`].
+const FIXED_LEN_MAX: usize = HEAD_LEN + 4 + 4 + 4 + 8 + 16 + 2 + SHORT_NAME_LEN;
+
+/// Fields before FileName, built in one piece because a directory has many entries.
+struct Fixed {
+    bytes: [u8; FIXED_LEN_MAX],
+    len: usize,
+}
+
+impl Fixed {
+    /// Begins with the fields before FileNameLength.
+    fn new(class: FileInformationClass, fields: &DirectoryEntryFields<'_>) -> Self {
+        let mut fixed = Self { bytes: [0; FIXED_LEN_MAX], len: 4 };
+        fixed.put(fields.file_index.to_le_bytes());
+        if class != FileInformationClass::NAMES {
+            fixed.put(fields.creation_time.0.to_le_bytes());
+            fixed.put(fields.last_access_time.0.to_le_bytes());
+            fixed.put(fields.last_write_time.0.to_le_bytes());
+            fixed.put(fields.change_time.0.to_le_bytes());
+            fixed.put(fields.end_of_file.to_le_bytes());
+            fixed.put(fields.allocation_size.to_le_bytes());
+            fixed.put(fields.file_attributes.bits().to_le_bytes());
+        }
+        fixed
+    }
+
+    #[inline]
+    fn put<const LEN: usize>(&mut self, value: [u8; LEN]) {
+        self.bytes[self.len..self.len + LEN].copy_from_slice(&value);
+        self.len += LEN;
+    }
+
+    /// Leaves `len` bytes of zeros.
+    #[inline]
+    fn skip(&mut self, len: usize) {
+        self.len += len;
+    }
+
+    /// Appends the length of the short name, and its field.
+    fn put_short_name(&mut self, name: &str) {
+        let start = self.len;
+        self.skip(2 + SHORT_NAME_LEN);
+        if name.is_empty() {
+            return;
+        }
+        let name = utf16::to_bytes(name);
+        // A longer name is not of 8.3 form; no short name is better than half of one.
+        if name.len() <= SHORT_NAME_LEN {
+            self.bytes[start] = u8::try_from(name.len()).expect("at most 24");
+            self.bytes[start + 2..][..name.len()].copy_from_slice(&name);
+        }
+    }
+}
+
 /// Appends one entry with a NextEntryOffset of zero, unpadded, for
 /// [`EntryListWriter::push`](super::EntryListWriter::push). `None`, and nothing appended, if
 /// `class` is not a directory class.
@@ -112,66 +165,40 @@ pub fn encode_directory_entry(
     out: &mut Vec<u8>,
 ) -> Option<()> {
     let parts = parts(class)?;
-    // Built in one piece, because a directory has many entries.
-    let mut head = [0; HEAD_LEN];
-    head[4..8].copy_from_slice(&fields.file_index.to_le_bytes());
-    let length = if class == FileInformationClass::NAMES { 8 } else { HEAD_LEN };
-    let (numbers, _) = head[8..].as_chunks_mut::<8>();
-    let times =
-        [fields.creation_time, fields.last_access_time, fields.last_write_time, fields.change_time];
-    let values =
-        times.map(|time| time.0).into_iter().chain([fields.end_of_file, fields.allocation_size]);
-    numbers.iter_mut().zip(values).for_each(|(number, value)| *number = value.to_le_bytes());
-    head[56..].copy_from_slice(&fields.file_attributes.bits().to_le_bytes());
-    out.extend_from_slice(&head[..length]);
-    put_len(utf16::encoded_len(&fields.file_name), out);
+    let mut fixed = Fixed::new(class, fields);
+    let name_len = out.len() + fixed.len;
+    fixed.skip(4);
     let is_reparse_point = fields.file_attributes.contains(FileAttributes::REPARSE_POINT);
     let tag = if is_reparse_point { fields.reparse_tag } else { 0 };
     let apple = fields.apple.filter(|_| class == FileInformationClass::ID_BOTH_DIRECTORY);
     for part in parts {
-        match (part, apple) {
-            (Part::EaSizeOrTag, Some(apple)) if !is_reparse_point => {
-                apple.maximal_access.bits().put(out);
-                continue;
+        match (part, &apple) {
+            (Part::EaSizeOrTag, _) if is_reparse_point => fixed.put(tag.to_le_bytes()),
+            (Part::EaSizeOrTag, Some(apple)) => {
+                fixed.put(apple.maximal_access.bits().to_le_bytes());
             }
             (Part::ShortName, Some(apple)) => {
                 // Clients expect the length of the field here, whatever its content.
-                out.extend_from_slice(&[24, 0]);
-                apple.resource_fork_size.put(out);
-                out.extend_from_slice(&apple.finder_info);
-                continue;
+                fixed.put([24, 0]);
+                fixed.put(apple.resource_fork_size.to_le_bytes());
+                fixed.put(apple.finder_info);
             }
-            (Part::Reserved2, Some(apple)) => {
-                apple.unix_mode.put(out);
-                continue;
-            }
-            _ => {}
-        }
-        match part {
-            Part::EaSizeOrTag if is_reparse_point => tag.put(out),
-            Part::EaSizeOrTag | Part::EaSize => fields.ea_size.put(out),
-            Part::Tag => tag.put(out),
-            Part::ShortName => put_short_name(&fields.short_name, out),
-            Part::Id64 => fields.file_id.put(out),
-            Part::Id128 => fields.file_id_128.put(out),
-            Part::Reserved2 => 0_u16.put(out),
-            Part::Reserved4 => 0_u32.put(out),
+            (Part::Reserved2, Some(apple)) => fixed.put(apple.unix_mode.to_le_bytes()),
+            (Part::EaSizeOrTag | Part::EaSize, _) => fixed.put(fields.ea_size.to_le_bytes()),
+            (Part::Tag, _) => fixed.put(tag.to_le_bytes()),
+            (Part::ShortName, None) => fixed.put_short_name(&fields.short_name),
+            (Part::Id64, _) => fixed.put(fields.file_id.to_le_bytes()),
+            (Part::Id128, _) => fixed.put(fields.file_id_128),
+            (Part::Reserved2, None) => fixed.skip(2),
+            (Part::Reserved4, _) => fixed.skip(4),
         }
     }
-    utf16::encode(&fields.file_name, out);
-    Some(())
-}
-
-fn put_short_name(name: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&fixed.bytes[..fixed.len]);
     let start = out.len();
-    out.extend_from_slice(&[0, 0]);
-    utf16::encode(name, out);
-    let len = out.len() - start - 2;
-    // A longer name is not of 8.3 form; no short name is better than half of one.
-    let len = if len > SHORT_NAME_LEN { 0 } else { len };
-    out.truncate(start + 2 + len);
-    out.resize(start + 2 + SHORT_NAME_LEN, 0);
-    out[start] = u8::try_from(len).expect("at most 24");
+    utf16::encode(&fields.file_name, out);
+    let len = u32::try_from(out.len() - start).expect("a name is far below 4 GiB");
+    out[name_len..name_len + 4].copy_from_slice(&len.to_le_bytes());
+    Some(())
 }
 
 /// Reads one entry from its beginning; the caller follows NextEntryOffset. `None` if the entry is

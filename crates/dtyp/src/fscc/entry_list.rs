@@ -19,6 +19,7 @@ impl<'a> EntryListWriter<'a> {
     /// (4 for extended attributes, 8 for all others) from the start of the list.
     #[must_use]
     pub fn new(out: &'a mut Vec<u8>, limit: usize, alignment: usize) -> Self {
+        debug_assert!(alignment.is_power_of_two(), "a mask rounds up to it");
         let start = out.len();
         Self { out, start, limit, alignment, last: None, entries: 0 }
     }
@@ -28,7 +29,8 @@ impl<'a> EntryListWriter<'a> {
     #[must_use]
     pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let before = self.out.len();
-        let at = self.start + (before - self.start).next_multiple_of(self.alignment);
+        let mask = self.alignment - 1;
+        let at = self.start + ((before - self.start + mask) & !mask);
         if at - self.start >= self.limit {
             return false;
         }
