@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use dtyp::FileTime;
+use dtyp::{FileTime, utf16};
 
 /// A path relative to a share's root, with the stream of the object at its end, and the snapshot to
 /// look in.
@@ -59,18 +59,13 @@ impl ObjectPath {
         if name.starts_with(SEPARATORS) {
             return Err(PathError::Escapes);
         }
-        if name.encode_utf16().count() > Self::PATH_UNITS_MAX {
+        if utf16::units(name) > Self::PATH_UNITS_MAX {
             return Err(PathError::TooLong);
         }
-        let (object, stream) = match name.rfind(SEPARATORS) {
-            Some(at) => match name[at..].find(':') {
-                Some(colon) => (&name[..at + colon], Some(&name[at + colon + 1..])),
-                None => (name, None),
-            },
-            None => match name.split_once(':') {
-                Some((object, stream)) => (object, Some(stream)),
-                None => (name, None),
-            },
+        let last = name.bytes().rposition(is_separator).unwrap_or(0);
+        let (object, stream) = match name.bytes().skip(last).position(|byte| byte == b':') {
+            Some(colon) => (&name[..last + colon], Some(&name[last + colon + 1..])),
+            None => (name, None),
         };
         let mut path = String::with_capacity(object.len());
         // Windows tools send one trailing separator for a directory.
@@ -110,7 +105,7 @@ impl ObjectPath {
         if name.starts_with(separator) {
             return Err(PathError::Escapes);
         }
-        if name.encode_utf16().count() > Self::PATH_UNITS_MAX {
+        if utf16::units(name) > Self::PATH_UNITS_MAX {
             return Err(PathError::TooLong);
         }
         let name = name.strip_suffix(separator).unwrap_or(name);
@@ -120,7 +115,7 @@ impl ObjectPath {
                 ".." => return Err(PathError::Escapes),
                 "" | "." => return Err(PathError::BadComponent),
                 other if other.contains('\0') => return Err(PathError::BadComponent),
-                other if other.encode_utf16().count() > Self::COMPONENT_UNITS_MAX => {
+                other if utf16::units(other) > Self::COMPONENT_UNITS_MAX => {
                     return Err(PathError::TooLong);
                 }
                 _ => {}
@@ -258,7 +253,10 @@ impl ObjectPath {
     /// The name in the form of clients: `\` between components, `:stream` at the end.
     #[must_use]
     pub fn to_windows(&self) -> String {
-        let mut name = self.path.replace('/', "\\");
+        let mut name = match self.path.contains('/') {
+            true => self.path.replace('/', "\\"),
+            false => self.path.clone(),
+        };
         if let Some(stream) = &self.stream {
             name.push(':');
             name.push_str(stream);
@@ -275,17 +273,22 @@ impl fmt::Display for ObjectPath {
 
 /// [MS-FSCC] 2.1.5.2: no control characters, none of `" * / : < > ? |`, not "." or "..".
 fn verify_component(component: &str) -> Result<(), PathError> {
-    if component.is_empty() || component == "." || component.contains(is_illegal) {
+    if component.is_empty() || component == "." || component.bytes().any(is_illegal) {
         return Err(PathError::BadComponent);
     }
-    if component.encode_utf16().count() > ObjectPath::COMPONENT_UNITS_MAX {
+    if utf16::units(component) > ObjectPath::COMPONENT_UNITS_MAX {
         return Err(PathError::TooLong);
     }
     Ok(())
 }
 
-fn is_illegal(c: char) -> bool {
-    c < ' ' || matches!(c, '"' | '*' | '/' | ':' | '<' | '>' | '?' | '|')
+/// True for a byte that stands for a forbidden character. In UTF-8 no other character has it.
+fn is_illegal(byte: u8) -> bool {
+    byte < b' ' || matches!(byte, b'"' | b'*' | b'/' | b':' | b'<' | b'>' | b'?' | b'|')
+}
+
+fn is_separator(byte: u8) -> bool {
+    matches!(byte, b'\\' | b'/')
 }
 
 /// [MS-FSCC] 2.1.5.3 and 2.1.5.4: `name`, `name:$DATA`, or `:$DATA` for the unnamed stream.
@@ -303,7 +306,7 @@ fn parse_stream(stream: &str) -> Result<Option<String>, PathError> {
     if name.contains(['\\', '/', '\0']) {
         return Err(PathError::BadStream);
     }
-    if name.encode_utf16().count() > ObjectPath::COMPONENT_UNITS_MAX {
+    if utf16::units(name) > ObjectPath::COMPONENT_UNITS_MAX {
         return Err(PathError::TooLong);
     }
     Ok(Some(name.to_owned()))
