@@ -124,10 +124,10 @@ impl FileRecord {
     /// Decides on an open and adds it, or begins the breaks that it needs.
     ///
     /// A conflicting disconnected open is removed at once: its client cannot answer. The second
-    /// part of the result has these opens.
+    /// part of the result has these opens. The facts of a granted open move into the record.
     pub fn admit(
         &mut self,
-        ask: &Ask,
+        ask: &mut Ask,
         durability: Option<Durability>,
         look: &mut Look,
     ) -> (Admission, Vec<OpenEntry>) {
@@ -320,7 +320,7 @@ impl FileRecord {
         }
     }
 
-    fn enter(&mut self, ask: &Ask, durability: Option<Durability>) -> Granted {
+    fn enter(&mut self, ask: &mut Ask, durability: Option<Durability>) -> Granted {
         let caching = self.grantable(ask);
         let (holding, granted) = match ask.wish {
             Wish::Nothing => (Holding::Nothing, Granted::default()),
@@ -354,7 +354,7 @@ impl FileRecord {
             delete_on_close: ask.delete_on_close,
             durability,
             evicted: false,
-            facts: ask.facts.clone(),
+            facts: std::mem::take(&mut ask.facts),
         });
         granted
     }

@@ -52,7 +52,8 @@ impl Disconnected {
 /// not by an effect; a change of a persistent open waits until it is on stable storage.
 pub trait FileRecords: Debug {
     /// Passes the record of a file to `decide`, an empty one if there is none, and stores the
-    /// result if `decide` returns true. The record is locked during the call.
+    /// result if `decide` returns true. The record is locked during the call, which happens once
+    /// at most.
     ///
     /// # Errors
     /// The record could not be read or stored; it is unchanged then.

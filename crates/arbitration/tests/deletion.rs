@@ -62,13 +62,13 @@ fn durability() -> Durability {
 /// Creates a record with one open that deletes the file on close.
 fn record(durability: Option<Durability>) -> FileRecord {
     let mut record = FileRecord::default();
-    let (admission, _) = record.admit(&ask(DEAD, 1, true), durability, &mut Look::default());
+    let (admission, _) = record.admit(&mut ask(DEAD, 1, true), durability, &mut Look::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
     record
 }
 
 fn admit(record: &mut FileRecord) -> Admission {
-    record.admit(&ask(OTHER, 9, false), None, &mut Look::default()).0
+    record.admit(&mut ask(OTHER, 9, false), None, &mut Look::default()).0
 }
 
 /// Asserts that `deletion_owner` is notified and deletes.
@@ -103,7 +103,7 @@ fn a_file_goes_with_an_open_that_gives_way() {
     let mut record = record(Some(durability()));
     let mut look = Look::default();
     assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut look));
-    let (admission, purged) = record.admit(&ask(OTHER, 2, false), None, &mut look);
+    let (admission, purged) = record.admit(&mut ask(OTHER, 2, false), None, &mut look);
     assert_eq!((admission, purged.len()), (Admission::Wait, 1));
     check_deleted_by(&mut record, look, OTHER);
 }
@@ -122,7 +122,7 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
     record.open_mut(OpenId { server: DEAD, number: 1 }).expect("it is open").holding =
         arbitration::Holding::Nothing;
     let other = OpenId { server: OTHER, number: 2 };
-    let (admission, _) = record.admit(&ask(OTHER, 2, false), None, &mut Look::default());
+    let (admission, _) = record.admit(&mut ask(OTHER, 2, false), None, &mut Look::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
     let mut look = Look::default();
     record.bury(DEAD, OWNER, Duration::ZERO, &mut look);
@@ -172,7 +172,7 @@ fn a_name_of_posix_is_left_whole_and_a_stream_leaves_the_name_of_its_file() {
         let mut record = FileRecord::default();
         let mut ask = Ask { stream, ..ask(DEAD, 1, false) };
         ask.facts = OpenFacts { path: path.to_owned(), is_posix, ..ask.facts };
-        let (admission, _) = record.admit(&ask, None, &mut Look::default());
+        let (admission, _) = record.admit(&mut ask, None, &mut Look::default());
         assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
         record.set_delete_pending(LINK, true);
         record.bury(DEAD, OWNER, Duration::ZERO, &mut Look::default());

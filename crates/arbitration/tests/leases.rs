@@ -86,8 +86,8 @@ impl File {
         let id = OpenId { number: self.opens, ..ask.id };
         let mut facts = ask.facts.clone();
         facts.persistent = self.opens;
-        let ask = Ask { id, now: self.now, deadline: self.now + TIMEOUT, facts, ..ask };
-        (self.record.admit(&ask, durability, &mut Look::default()).0, id)
+        let mut ask = Ask { id, now: self.now, deadline: self.now + TIMEOUT, facts, ..ask };
+        (self.record.admit(&mut ask, durability, &mut Look::default()).0, id)
     }
 
     fn admit(&mut self, ask: Ask) -> Admission {

@@ -37,7 +37,7 @@ fn ask(number: u64, link: u64) -> Ask {
 
 #[track_caller]
 fn open(record: &mut FileRecord, number: u64, link: u64) {
-    let (admission, _) = record.admit(&ask(number, link), None, &mut Look::default());
+    let (admission, _) = record.admit(&mut ask(number, link), None, &mut Look::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
 }
 
@@ -53,7 +53,7 @@ fn a_name_goes_although_the_file_is_open_by_another() {
     open(&mut record, 2, 200);
     assert_eq!(close(&mut record, 2, true), Some(200));
     assert!(record.is_delete_pending(0, 200) && !record.is_delete_pending(0, 100));
-    let (again, _) = record.admit(&ask(3, 200), None, &mut Look::default());
+    let (again, _) = record.admit(&mut ask(3, 200), None, &mut Look::default());
     assert_eq!(again, Admission::Refused(Refusal::DeletePending), "it is being deleted");
     open(&mut record, 4, 100);
     record.deleted(200, &mut Look::default());

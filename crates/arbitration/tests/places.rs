@@ -35,7 +35,7 @@ fn ask(client: u32, number: u64, standing: Standing) -> Ask {
 }
 
 fn admit(record: &mut FileRecord, ask: &Ask) -> Admission {
-    record.admit(ask, None, &mut Look::default()).0
+    record.admit(&mut ask.clone(), None, &mut Look::default()).0
 }
 
 /// Opens the file until it is refused, and returns the number of opens.
@@ -107,7 +107,8 @@ fn durable_opens_of_clients_that_are_away_give_way_when_a_file_is_full() {
             ask(u32::try_from(number).expect("small") + 10, number, Standing::User);
         record.opens.push(arbitration::OpenEntry { id, facts, ..entry.clone() });
     }
-    let (admission, purged) = record.admit(&ask(2, 0, Standing::User), None, &mut Look::default());
+    let (admission, purged) =
+        record.admit(&mut ask(2, 0, Standing::User), None, &mut Look::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
     assert_eq!((purged.len(), record.opens.len()), (FILE_OPENS_MAX - 1, 2));
 }

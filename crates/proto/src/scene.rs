@@ -237,7 +237,7 @@ impl Scene {
         let enter = |record: &mut arbitration::FileRecord, look: &mut arbitration::Look| {
             let unshared =
                 arbitration::ShareMode { granted_access: AccessMask::READ_ATTRIBUTES, ..ask.mode };
-            record.admit(&arbitration::Ask { mode: unshared, ..ask.clone() }, None, look);
+            record.admit(&mut arbitration::Ask { mode: unshared, ..ask.clone() }, None, look);
             let open = record.open_mut(ask.id).expect("an open for attributes disturbs nobody");
             open.mode = ask.mode;
             ((), true)

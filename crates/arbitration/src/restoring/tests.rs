@@ -17,7 +17,7 @@ fn lease_of(client: u8) -> LeaseId {
 fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKind) -> OpenId {
     let id = OpenId { server: SERVER, number: client.into() };
     let lease = lease_of(client);
-    let ask = Ask {
+    let mut ask = Ask {
         id,
         standing: Standing::User,
         stream: 0,
@@ -55,7 +55,7 @@ fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKi
         position: 0,
         lock_sequences: LockSequences::default(),
     };
-    record.admit(&ask, Some(durability), &mut Look::default());
+    record.admit(&mut ask, Some(durability), &mut Look::default());
     id
 }
 

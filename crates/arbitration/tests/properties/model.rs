@@ -183,7 +183,8 @@ impl Model {
         let before = self.record.clone();
         self.expire();
         let mut look = Look::default();
-        let (admission, purged) = self.record.admit(&ask, durability.clone(), &mut look);
+        let (admission, purged) =
+            self.record.admit(&mut ask.clone(), durability.clone(), &mut look);
         for gone in &purged {
             let known = self.opens.get(&gone.id).expect("what is purged was known");
             assert!(known.is_away, "only those who are away give way: {gone:?}");

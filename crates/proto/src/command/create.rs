@@ -477,7 +477,7 @@ fn admit(
         },
     };
     let durability = opening.durable.durability(share, scope.session, is_directory);
-    match files.admit(key(identity), &ask, durability.as_ref())? {
+    match files.admit(key(identity), ask, durability)? {
         Admission::Granted(granted) => {
             if let Some(lease) = granted.lease {
                 let name = lease_name(share, &opened.path);

@@ -71,11 +71,11 @@ fn lease(key: u8) -> Wish {
 fn full() -> FileRecord {
     let mut record = FileRecord::default();
     let mut look = Look::default();
-    record.admit(&ask(WORKER, 1, lease(3)), Some(durability()), &mut look);
+    record.admit(&mut ask(WORKER, 1, lease(3)), Some(durability()), &mut look);
     let mut writer = ask(OTHER, 2, Wish::Oplock(Caching::BATCH));
     writer.stream = 5;
-    record.admit(&writer, None, &mut look);
-    record.admit(&ask(OTHER, 3, Wish::Nothing), None, &mut look);
+    record.admit(&mut writer, None, &mut look);
+    record.admit(&mut ask(OTHER, 3, Wish::Nothing), None, &mut look);
     let range = ByteRange { offset: 1, length: u64::MAX };
     let open = OpenId { server: WORKER, number: 1 };
     let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
@@ -110,7 +110,7 @@ fn a_record_without_opens_is_gone() {
     let files = tables.handle();
     let open = OpenId { server: WORKER, number: 1 };
     let enter = &mut |record: &mut FileRecord| {
-        record.admit(&ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+        record.admit(&mut ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
         true
     };
     files.change(KEY, enter).expect("room");
@@ -186,8 +186,8 @@ fn a_dead_worker_leaves_what_is_durable_and_wakes_who_waited_for_it() {
 fn what_a_dead_worker_was_to_delete_is_not_forgotten_until_it_is_deleted() {
     let files = MemoryFiles::default().handle();
     let enter = &mut |record: &mut FileRecord| {
-        let ask = Ask { delete_on_close: true, ..ask(WORKER, 1, Wish::Nothing) };
-        record.admit(&ask, None, &mut Look::default());
+        let mut ask = Ask { delete_on_close: true, ..ask(WORKER, 1, Wish::Nothing) };
+        record.admit(&mut ask, None, &mut Look::default());
         true
     };
     files.change(KEY, enter).expect("room");
@@ -322,7 +322,7 @@ fn a_file_without_persistent_opens_leaves_stable_storage_alone() {
     let tables = MemoryFiles::default();
     let files = tables.handle();
     let enter = &mut |record: &mut FileRecord| {
-        record.admit(&ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+        record.admit(&mut ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
         true
     };
     files.change(KEY, enter).expect("room");
@@ -336,8 +336,8 @@ fn a_record_that_another_process_has_changed_is_read_anew() {
     let enter = |files: &FileTable<MemoryTable>, number| {
         files
             .change(KEY, &mut |record| {
-                let ask = ask(WORKER, number, Wish::Nothing);
-                record.admit(&ask, None, &mut Look::default());
+                let mut ask = ask(WORKER, number, Wish::Nothing);
+                record.admit(&mut ask, None, &mut Look::default());
                 true
             })
             .expect("room");

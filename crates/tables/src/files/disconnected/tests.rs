@@ -23,7 +23,7 @@ fn user(number: u64) -> String {
 fn enter(files: &FileTable<MemoryTable>, file: FileKey, owners: &[String]) {
     let enter = &mut |record: &mut FileRecord| {
         let id = ask(WORKER, 0, Wish::Nothing).id;
-        record.admit(&ask(WORKER, 0, Wish::Nothing), None, &mut Look::default());
+        record.admit(&mut ask(WORKER, 0, Wish::Nothing), None, &mut Look::default());
         // One client may not have that many opens, but several may.
         let one = record.opens.remove(0);
         for (number, owner) in (1..).zip(owners) {

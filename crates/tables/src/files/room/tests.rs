@@ -18,7 +18,7 @@ fn open_many<T: Table + std::fmt::Debug>(
     standing: Standing,
 ) -> u64 {
     let enter = &mut |record: &mut FileRecord| {
-        record.admit(&ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+        record.admit(&mut ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
         true
     };
     let mut opened = 0;
@@ -83,7 +83,7 @@ fn a_record_that_is_not_kept_takes_no_room_and_leaves_its_word() {
     let tables = MemoryFiles::default();
     let files = tables.handle();
     let open = &mut |record: &mut FileRecord| {
-        record.admit(&ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+        record.admit(&mut ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
         true
     };
     files.change(KEY, open).expect("room");
@@ -112,7 +112,7 @@ fn a_record_that_is_not_kept_takes_no_room_and_leaves_its_word() {
 /// A record with opens of one file by one long path.
 fn opens_by(path: &str, count: u64) -> FileRecord {
     let mut record = FileRecord::default();
-    record.admit(&ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+    record.admit(&mut ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
     let mut entry = record.opens.remove(0);
     entry.facts.path = path.to_owned();
     for number in 0..count {
