@@ -95,11 +95,40 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(&value.0);
     }
 
+    /// Appends a block, all of whose fields are there.
+    #[inline]
+    pub(crate) fn block<const LEN: usize>(&mut self, block: &Block<LEN>) {
+        debug_assert_eq!(block.len, LEN, "every byte of a record has a meaning");
+        self.out.extend_from_slice(&block.bytes);
+    }
+
     pub(crate) fn text(&mut self, value: &str) -> Result<(), RecordError> {
         let len = u16::try_from(value.len()).ok().filter(|len| usize::from(*len) <= TEXT_BYTES_MAX);
         self.u16(len.ok_or(RecordError::TextTooLong(value.len()))?);
         self.out.extend_from_slice(value.as_bytes());
         Ok(())
+    }
+}
+
+/// Fields of `LEN` bytes together, which a record receives in one step.
+#[derive(Debug)]
+pub(crate) struct Block<const LEN: usize> {
+    bytes: [u8; LEN],
+    len: usize,
+}
+
+impl<const LEN: usize> Default for Block<LEN> {
+    #[inline]
+    fn default() -> Self {
+        Self { bytes: [0; LEN], len: 0 }
+    }
+}
+
+impl<const LEN: usize> Block<LEN> {
+    #[inline]
+    pub(crate) fn put<const FIELD: usize>(&mut self, field: [u8; FIELD]) {
+        self.bytes[self.len..self.len + FIELD].copy_from_slice(&field);
+        self.len += FIELD;
     }
 }
 

@@ -60,7 +60,7 @@ pub struct FileTable<T = Tdb> {
     words: Words,
     room: Room,
     /// The last record that this process read or wrote.
-    last: RefCell<Option<Last>>,
+    last: RefCell<Option<Box<Last>>>,
     /// Files with expired disconnected opens that were not checked yet.
     due: RefCell<Due>,
 }
@@ -77,6 +77,10 @@ struct Last {
 impl Last {
     /// Highest number of bytes of a cached record: of a file with few opens.
     const BYTES_MAX: usize = 4_096;
+
+    fn new(key: FileKey) -> Box<Self> {
+        Box::new(Self { key, bytes: Vec::new(), record: FileRecord::default() })
+    }
 
     fn is(&self, key: FileKey, bytes: &[u8]) -> bool {
         self.key == key && self.bytes == bytes
@@ -350,29 +354,30 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     ) -> Result<Result<(), RecordsError>, TableError> {
         let kept = self.persistent.as_ref().filter(|_| persistence == Persistence::Update);
         let mut must_sync = false;
-        let last = self.last.take();
+        let mut last = self.last.take().unwrap_or_else(|| Last::new(key));
         let mut words = None;
         let mut lengths = None;
         let outcome = self.files.with_record(&codec::key_of(key), |found| {
-            let mut record = match (found, last) {
-                (None, _) => FileRecord::default(),
-                (Some(bytes), Some(last)) if last.is(key, bytes) => last.record,
-                (Some(bytes), _) => match codec::decode(bytes) {
-                    Ok(record) => record,
+            match found {
+                None => last.record = FileRecord::default(),
+                Some(bytes) if last.is(key, bytes) => {}
+                Some(bytes) => match codec::decode(bytes) {
+                    Ok(record) => last.record = record,
                     Err(_) => return (Change::Keep, Err(RecordsError::Damaged)),
                 },
-            };
+            }
+            let record = &mut last.record;
             let (before, opens) = (record.word(), record.opens.len());
-            let parts = kept.map(|_| persistent::parts(key, &record));
-            if !decide(&mut record) {
+            let parts = kept.map(|_| persistent::parts(key, record));
+            if !decide(record) {
                 return (Change::Keep, Ok(()));
             }
             let after = record.word();
-            let Some(change) = change_to(&record, opens) else {
+            let Some(change) = change_to(record, opens) else {
                 return (Change::Keep, Err(RecordsError::Full));
             };
             if let (Some(table), Some(parts)) = (kept, parts) {
-                match persistent::update(table, &parts, &persistent::parts(key, &record)) {
+                match persistent::update(table, &parts, &persistent::parts(key, record)) {
                     Ok(stored) => must_sync = stored,
                     Err(_) => return (Change::Keep, Err(RecordsError::Full)),
                 }
@@ -382,9 +387,13 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             self.words.change(key, before, after);
             words = Some((before, after));
             lengths = Some((found.map(<[u8]>::len), length_of(&change)));
-            if let Change::Store(bytes) = &change {
-                self.keep(Last { key, bytes: bytes.clone(), record });
+            last.key = key;
+            match &change {
+                Change::Store(bytes) => bytes.clone_into(&mut last.bytes),
+                // The bytes of no record. The memory serves the next one.
+                Change::Delete | Change::Keep => last.bytes.clear(),
             }
+            self.keep(last);
             (change, Ok(()))
         });
         match (outcome.is_ok(), words, lengths) {
@@ -403,7 +412,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
 }
 
 impl<T> FileTable<T> {
-    fn keep(&self, last: Last) {
+    fn keep(&self, last: Box<Last>) {
         if last.bytes.len() <= Last::BYTES_MAX {
             self.last.replace(Some(last));
         }
@@ -423,7 +432,8 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
         let last = self.last.take();
         let read = |bytes: &[u8]| match last {
             Some(last) if last.is(key, bytes) => Ok(last),
-            _ => codec::decode(bytes).map(|record| Last { key, bytes: bytes.to_vec(), record }),
+            _ => codec::decode(bytes)
+                .map(|record| Box::new(Last { key, bytes: bytes.to_vec(), record })),
         };
         match self.files.get(&codec::key_of(key), read).map_err(failure)? {
             None => see(&FileRecord::default()),

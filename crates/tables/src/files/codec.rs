@@ -10,7 +10,7 @@ use arbitration::{
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
-use crate::codec::{Reader, RecordError, Writer};
+use crate::codec::{Block, Reader, RecordError, Writer};
 
 /// Version of the form; it changes with every field.
 const VERSION: u8 = 5;
@@ -125,9 +125,6 @@ fn open(
     entry: &OpenEntry,
     before: Option<&OpenFacts>,
 ) -> Result<(), RecordError> {
-    open_id(writer, entry.id);
-    writer.u64(entry.stream);
-    writer.u32(entry.mode.granted_access.bits());
     let flags = [
         entry.mode.share_read,
         entry.mode.share_write,
@@ -135,7 +132,14 @@ fn open(
         entry.delete_on_close,
         entry.evicted,
     ];
-    writer.flags(&flags);
+    let mut head = Block::<33>::default();
+    head.put(entry.id.server.pid.to_le_bytes());
+    head.put(entry.id.server.unique_id.to_le_bytes());
+    head.put(entry.id.number.to_le_bytes());
+    head.put(entry.stream.to_le_bytes());
+    head.put(entry.mode.granted_access.bits().to_le_bytes());
+    head.put([flags_byte(&flags)]);
+    writer.block(&head);
     match &entry.holding {
         Holding::Nothing => writer.u8(0),
         Holding::Oplock(it) => {
@@ -166,17 +170,22 @@ fn open(
             writer.u8(*number);
         }
     }
-    writer.u64(entry.facts.link);
-    writer.guid(entry.facts.client);
-    writer.guid(entry.facts.app_instance_id);
-    writer.u64(entry.facts.session_id);
-    writer.u32(entry.facts.tree_id);
-    writer.u64(entry.facts.persistent);
-    place(writer, &entry.facts, before)?;
-    writer.bool(entry.facts.is_posix);
-    writer.u32(entry.facts.create_options);
-    writer.u32(entry.facts.create_action);
-    writer.u64(entry.facts.opened_at.0);
+    let facts = &entry.facts;
+    let mut ids = Block::<60>::default();
+    ids.put(facts.link.to_le_bytes());
+    ids.put(facts.client.0);
+    ids.put(facts.app_instance_id.0);
+    ids.put(facts.session_id.to_le_bytes());
+    ids.put(facts.tree_id.to_le_bytes());
+    ids.put(facts.persistent.to_le_bytes());
+    writer.block(&ids);
+    place(writer, facts, before)?;
+    let mut tail = Block::<17>::default();
+    tail.put([u8::from(facts.is_posix)]);
+    tail.put(facts.create_options.to_le_bytes());
+    tail.put(facts.create_action.to_le_bytes());
+    tail.put(facts.opened_at.0.to_le_bytes());
+    writer.block(&tail);
     Ok(())
 }
 
@@ -373,11 +382,11 @@ impl Writer<'_> {
             self.duration(it);
         }
     }
+}
 
-    /// Appends up to eight flags in one byte.
-    fn flags(&mut self, flags: &[bool]) {
-        self.u8(flags.iter().rev().fold(0, |byte, flag| byte << 1 | u8::from(*flag)));
-    }
+/// Returns up to eight flags in one byte.
+fn flags_byte(flags: &[bool]) -> u8 {
+    flags.iter().rev().fold(0, |byte, flag| byte << 1 | u8::from(*flag))
 }
 
 impl Reader<'_> {
