@@ -195,7 +195,12 @@ impl<'a> CreateContexts<'a> {
     /// # Errors
     ///
     /// If the context exists and its data is not a `T`.
+    #[inline]
     pub fn find<T: CreateContextData<'a>>(&self) -> Result<Option<T>, DecodeError> {
+        // A CREATE looks for a dozen contexts, and often there are none.
+        if self.is_empty() {
+            return Ok(None);
+        }
         self.get(T::NAME).map(T::decode).transpose()
     }
 

@@ -139,11 +139,12 @@ impl Server {
         while let Some((header, length)) =
             next.take().or_else(|| compound::first(&chain.messages).ok())
         {
-            if !self.connections.contains_key(&chain.connection) {
+            let is_first = std::mem::take(&mut chain.is_first);
+            // The connection of the first request was looked up for its message id.
+            if !is_first && !self.connections.contains_key(&chain.connection) {
                 return; // No request begins for a connection that is gone.
             }
             let (message, piped) = chain.take_message(length);
-            let is_first = std::mem::take(&mut chain.is_first);
             let trace = match is_first {
                 true => std::mem::take(&mut first),
                 false => self.globals.trace.begin(chain.came, Phase::Parsing),
