@@ -181,7 +181,10 @@ impl ObjectPath {
     /// The last component; empty for the root.
     #[must_use]
     pub fn file_name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
+        match self.path.bytes().rposition(|byte| byte == b'/') {
+            Some(last) => &self.path[last + 1..],
+            None => &self.path,
+        }
     }
 
     /// Parent directory of the object; `None` for the root. The stream is dropped.

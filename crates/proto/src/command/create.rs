@@ -116,7 +116,7 @@ pub struct Opening {
 /// An open whose file is being truncated.
 #[derive(Debug)]
 pub struct Overwriting {
-    opening: Opening,
+    opening: Box<Opening>,
     identity: FileIdentity,
     file_id: FileId,
     maximal_access: AccessMask,
@@ -180,7 +180,7 @@ impl Command for Create {
     ) -> Result<Step, Reject> {
         match pending {
             Pending::Opening(opening) => match reply.object()? {
-                ObjectReply::Opened(opened) => opened_by_store(scope, incoming, *opening, *opened),
+                ObjectReply::Opened(opened) => opened_by_store(scope, incoming, opening, opened),
                 ObjectReply::Stopped(link) => Ok(symbolic_link::stopped(scope.connection, &link)),
                 other => panic!("{other:?} does not answer an open"),
             },
@@ -301,8 +301,8 @@ fn begin(
 fn opened_by_store(
     mut scope: InTree<'_>,
     incoming: &Incoming,
-    opening: Opening,
-    opened: Opened,
+    opening: Box<Opening>,
+    opened: Box<Opened>,
 ) -> Result<Step, Reject> {
     let file_id = scope.globals.allocate_file_id();
     let link = file_key::link(opened.parent, &opened.path, opened.metadata.identity);
@@ -340,7 +340,7 @@ fn opened_by_store(
     let metadata = opened.metadata.clone();
     let created = opened.created;
     let action = create_action(&opening, created);
-    enter(&mut scope, &opening, opened, &granted, (file_id, link), action);
+    enter(&mut scope, &opening, *opened, &granted, (file_id, link), action);
     if !overwrites {
         let response = respond(&opening, file_id, maximal_access, &granted, action, &metadata);
         return Ok(Step::Done(response));
@@ -445,7 +445,7 @@ fn admit(
     if opening.wish.lease().is_some_and(|id| files.lease_has_other_files(id, key(identity))) {
         caching_max = Caching::empty();
     }
-    let ask = Ask {
+    let mut ask = Ask {
         id: files.open_id(file_id.volatile),
         standing: scope.session.standing(),
         stream: identity.stream,
@@ -477,7 +477,7 @@ fn admit(
         },
     };
     let durability = opening.durable.durability(share, scope.session, is_directory);
-    match files.admit(key(identity), ask, durability)? {
+    match files.admit(key(identity), &mut ask, durability)? {
         Admission::Granted(granted) => {
             if let Some(lease) = granted.lease {
                 let name = lease_name(share, &opened.path);

@@ -190,14 +190,14 @@ impl Files {
     pub fn admit(
         &mut self,
         file: FileKey,
-        mut ask: Ask,
+        ask: &mut Ask,
         mut durability: Option<Durability>,
     ) -> Result<Admission, Reject> {
         if !self.records.has_room(ask.standing) {
             return Err(Reject::Records(RecordsError::Full));
         }
         let (admission, purged, deadline) = self.change(file, |record, look| {
-            let (admission, purged) = record.admit(&mut ask, durability.take(), look);
+            let (admission, purged) = record.admit(ask, durability.take(), look);
             ((admission, purged, record.next_deadline()), true)
         })?;
         self.forget_disconnected(file, &purged);

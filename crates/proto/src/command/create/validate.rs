@@ -161,5 +161,6 @@ pub(crate) fn parse_posix_path(name: &str) -> Result<ObjectPath, Reject> {
 
 /// Returns whether `veto files` hides the path from clients.
 pub(crate) fn is_vetoed(share: &Share, path: &ObjectPath) -> bool {
-    path.components().any(|name| share.veto_files.iter().any(|vetoed| vetoed.matches(name)))
+    let is_hidden = |name| share.veto_files.iter().any(|vetoed| vetoed.matches(name));
+    !share.veto_files.is_empty() && path.components().any(is_hidden)
 }
