@@ -140,9 +140,8 @@ impl Server {
             next.take().or_else(|| compound::first(&chain.messages).ok())
         {
             let is_first = std::mem::take(&mut chain.is_first);
-            // The connection of the first request was looked up for its message id.
             if !is_first && !self.connections.contains_key(&chain.connection) {
-                return; // No request begins for a connection that is gone.
+                return; // It is gone; the first request's connection was looked up before.
             }
             let (message, piped) = chain.take_message(length);
             let trace = match is_first {
