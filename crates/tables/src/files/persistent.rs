@@ -37,11 +37,16 @@ pub struct Restored {
 pub(super) type Parts = Vec<(u64, Vec<u8>)>;
 
 /// Extracts the persistent part of a record.
+#[inline]
 pub(super) fn parts(key: FileKey, record: &FileRecord) -> Parts {
     // The early return for nearly all records.
     if !record.opens.iter().any(arbitration::OpenEntry::is_persistent) {
         return Parts::new();
     }
+    parts_of_persistent(key, record)
+}
+
+fn parts_of_persistent(key: FileKey, record: &FileRecord) -> Parts {
     let parts = record.persistent_parts().into_iter();
     let bytes = parts.filter_map(|(id, part)| Some((id, codec::encode(&part).ok()?)));
     bytes.map(|(id, part)| (id, [&codec::key_of(key)[..], &part].concat())).collect()
@@ -49,11 +54,15 @@ pub(super) fn parts(key: FileKey, record: &FileRecord) -> Parts {
 
 /// Stores new parts and deletes those that are gone. Returns whether the disk must be synced: a
 /// closed open that comes back is abandoned in time, so deletions need no sync.
+#[inline]
 pub(super) fn update<T: Table>(
     table: &T,
     before: &Parts,
     after: &Parts,
 ) -> Result<bool, TableError> {
+    if before.is_empty() && after.is_empty() {
+        return Ok(false);
+    }
     let mut stored = false;
     for part in after.iter().filter(|part| !before.contains(part)) {
         let (id, bytes) = part;
