@@ -2,7 +2,7 @@
 //!
 //! Most operations of a request are answered at once: data in the page cache, names in the
 //! directory cache. Then the request goes on where it was, with everything that was looked up for
-//! it. Any other operation becomes an [`Effect`](crate::Effect), or is answered later.
+//! it. Any other operation becomes an [`Effect`], or is answered later.
 
 use object::{ObjectOp, ObjectResult, UserId};
 use trace::Phase;
