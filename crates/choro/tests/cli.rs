@@ -178,6 +178,19 @@ fn check_of_a_file_that_cannot_be_served_fails() {
     assert!(error.starts_with("choro: ") && error.contains("section header"), "{error}");
 }
 
+/// Ignoring these settings would leave the domain's users outside, or a cluster's files in danger.
+#[test]
+fn settings_that_must_not_be_ignored_are_refused_with_a_remedy() {
+    let site = Site::new();
+    for (setting, remedy) in [("security = ads", "choro user add"), ("clustering = yes", "= no")] {
+        site.write_config(&format!("[global]\n{setting}\n"));
+        for command in ["check", "serve"] {
+            let error = site.run(&[command]).fails(1);
+            assert!(error.contains(setting) && error.contains(remedy), "{command}: {error}");
+        }
+    }
+}
+
 #[test]
 fn status_without_a_server_fails() {
     let site = Site::new();

@@ -1,8 +1,9 @@
 //! Parameters that Samba knows or knew and that have no effect here.
 //!
 //! They are accepted so that files written for Samba load without noise; each use is a note
-//! ([`crate::WarningKind::NoEffect`]). Values are kept as they are and not looked at. A parameter
-//! that comes to life here moves to `global.rs` or `share.rs`.
+//! ([`crate::WarningKind::NoEffect`]). Values are kept as they are; `promised.rs` refuses the few
+//! that must not be ignored. A parameter that comes to life here moves to `global.rs` or
+//! `share.rs`.
 
 use crate::kind::Kind;
 use crate::parameter::{Effect, Parameter, Scope, Synonym};

@@ -34,6 +34,7 @@ mod lines;
 mod list;
 mod load;
 mod parameter;
+mod promised;
 mod render;
 mod section;
 mod share;

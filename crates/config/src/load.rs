@@ -13,6 +13,7 @@ use crate::limits::{
 };
 use crate::lines::{Line, Statement, statements};
 use crate::parameter::{Effect, Parameter, Scope, find, nearest};
+use crate::promised::{self, Promise};
 use crate::section::{Section, option_key};
 use crate::source::Source;
 use crate::substitutions::Substitutions;
@@ -260,13 +261,32 @@ impl<'a> Loader<'a> {
             "include" => self.include(value, folder, place)?,
             "copy" => self.copy(value, place)?,
             "-valid" => self.drop_section(value),
-            _ if parameter.effect == Effect::Never => {
-                let text = format!("`{}` is accepted and has no effect", parameter.name);
-                self.warn(place, WarningKind::NoEffect, text);
-            }
+            _ if parameter.effect == Effect::Never => self.accept(parameter, value, place)?,
             _ => return self.assign_effective(parameter, inverse, value, place),
         }
         self.target(parameter.scope).set(parameter, value);
+        Ok(())
+    }
+
+    /// Notes a parameter without effect; refuses a value that this server must not ignore.
+    fn accept(
+        &mut self,
+        parameter: &'static Parameter,
+        value: &str,
+        place: &Place,
+    ) -> Result<(), LoadError> {
+        let name = parameter.name;
+        match promised::of(name, value) {
+            Some(Promise::Refused(reason)) => return Err(promised(name, value, reason, place)),
+            Some(Promise::Missing(reason)) => {
+                let text = format!("`{name} = {}`: {reason}", quoted(value));
+                self.warn(place, WarningKind::WeakerThanSamba, text);
+            }
+            None => {
+                let text = format!("`{name}` is accepted and has no effect");
+                self.warn(place, WarningKind::NoEffect, text);
+            }
+        }
         Ok(())
     }
 
@@ -330,13 +350,16 @@ impl<'a> Loader<'a> {
     /// Warns of values that are valid but work differently from Samba.
     fn remark(
         &mut self,
-        parameter: &Parameter,
+        parameter: &'static Parameter,
         text: &str,
         place: &Place,
     ) -> Result<(), LoadError> {
         match parameter.name {
             "vfs objects" => {
                 for module in crate::list::words(text) {
+                    if let Some(reason) = promised::of_module(&module) {
+                        return Err(promised(parameter.name, &module, reason, place));
+                    }
                     if !BUILT_IN.iter().any(|name| name.eq_ignore_ascii_case(&module)) {
                         let text = format!("vfs module `{}` is not built in", quoted(&module));
                         self.warn(place, WarningKind::NotBuiltIn, text);
@@ -425,6 +448,11 @@ fn bad_protection(
 ) -> LoadError {
     let (file, value) = (place.file.clone(), quoted(value));
     LoadError::BadProtection { file, line: place.line, parameter, value, reason }
+}
+
+fn promised(parameter: &'static str, value: &str, reason: &'static str, at: &Place) -> LoadError {
+    let (file, value) = (at.file.clone(), quoted(value));
+    LoadError::Promised { file, line: at.line, parameter, value, reason }
 }
 
 fn check(value: u64, max: u64, what: &'static str, place: &Place) -> Result<(), LoadError> {

@@ -50,6 +50,8 @@ pub enum WarningKind {
     TooMany,
     /// A parameter that neither this server nor Samba knows.
     UnknownParameter,
+    /// A protection that Samba has and this server does not.
+    WeakerThanSamba,
     /// A parameter of `[global]` in a share.
     WrongScope,
 }
@@ -76,6 +78,7 @@ impl WarningKind {
             Self::Syntax => "syntax",
             Self::TooMany => "too-many",
             Self::UnknownParameter => "unknown-parameter",
+            Self::WeakerThanSamba => "weaker-than-samba",
             Self::WrongScope => "wrong-scope",
         }
     }
@@ -151,6 +154,21 @@ pub enum LoadError {
         min: String,
         /// Word of the configured highest dialect.
         max: String,
+    },
+    /// A setting that Samba acts on and this server does not, although serving without its effect
+    /// would harm users.
+    #[error("{file}:{line}: `{parameter} = {value}` is not supported: {reason}")]
+    Promised {
+        /// File that has the setting.
+        file: String,
+        /// Line of the setting, from 1.
+        line: u32,
+        /// Canonical name of the parameter.
+        parameter: &'static str,
+        /// The value, shortened for the message.
+        value: String,
+        /// Harm of ignoring the setting, and a remedy.
+        reason: &'static str,
     },
     /// An included file cannot be read, or the main file is unreadable or missing.
     #[error("cannot read {}: {error}", path.display())]

@@ -46,7 +46,7 @@ fn includes() {
 /// server.
 #[test]
 fn office() {
-    check("office", &[]);
+    check("office", &[WarningKind::WeakerThanSamba]);
 }
 
 /// Files that we refuse to serve, Samba refuses as well.
