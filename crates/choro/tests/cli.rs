@@ -26,6 +26,48 @@ fn a_user_is_added_listed_and_removed() {
     assert_eq!(site.run(&["user", "list", "--json"]).succeeds().trim(), "[]");
 }
 
+#[test]
+fn adding_a_user_says_what_was_done_and_what_is_missing() {
+    let site = Site::new();
+    let add = |name: &str| {
+        site.run_with_input(&["user", "add", name, "--password-stdin"], "x\n").succeeds()
+    };
+    let told = add("no-such-person");
+    assert!(told.starts_with("Added no-such-person to ") && told.contains("can log on"), "{told}");
+    assert!(told.contains("no user no-such-person") && told.contains("useradd "), "{told}");
+    let told = add("daemon");
+    assert_eq!(told.lines().count(), 1, "every Linux has the user: {told}");
+}
+
+#[test]
+fn check_names_shares_whose_folder_is_missing() {
+    let site = Site::new();
+    let gone = text(&site.path("gone"));
+    site.write_config(&format!("[data]\npath = {gone}\n"));
+    let outcome = site.run(&["check"]);
+    let error = outcome.error();
+    outcome.succeeds();
+    let told = format!("Path: {gone} does not exist, so clients cannot connect to [data]\n");
+    assert!(error.contains(&told), "{error}");
+    let rows = site.run(&["check", "--json"]).succeeds();
+    assert!(rows.contains("\"kind\":\"path\"") || rows.contains("\"kind\": \"path\""), "{rows}");
+}
+
+#[test]
+fn one_parameter_places_all_directories_of_a_server() {
+    let site = Site::new();
+    let base = text(&site.path("base"));
+    site.write_config("");
+    let config = fs::read_to_string(site.path("smb.conf")).expect("it was written");
+    let rest: Vec<&str> = config.lines().filter(|line| !line.contains("dir")).collect();
+    let config = format!("{}\nbase directory = {base}\n", rest.join("\n"));
+    fs::write(site.path("smb.conf"), config).expect("it is ours");
+    let _server = site.serve();
+    for name in ["state", "private", "cache", "run"] {
+        assert!(site.path("base").join(name).is_dir(), "{name}");
+    }
+}
+
 /// The NT hash of "Password": [MS-NLMP] 4.2.2.1.2.
 #[test]
 fn the_stored_hash_is_the_published_one_and_the_password_is_nowhere() {
@@ -143,8 +185,9 @@ fn check_has_nothing_to_say_about_the_example() {
     let outcome = site.run(&["check", "--verbose"]);
     let error = outcome.error();
     outcome.succeeds();
-    let is_fact =
-        |line: &str| line.starts_with("Configuration: ") || line.starts_with("Messages: ");
+    let is_fact = |line: &str| {
+        ["Configuration: ", "Messages: ", "Path: "].iter().any(|it| line.starts_with(it))
+    };
     assert!(error.lines().all(is_fact), "{error}");
 }
 

@@ -11,7 +11,6 @@ use crate::section::Section;
 use crate::share::Share;
 use crate::source::{Disk, Nothing};
 use crate::substitutions::Substitutions;
-use crate::user_list::UserList;
 use crate::warning::{LoadError, Warning, WarningKind, quoted};
 
 /// Everything that an `smb.conf` sets.
@@ -48,19 +47,6 @@ pub struct Directories {
     pub cache: PathBuf,
 }
 
-/// Settings of a server that runs without a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EmbeddedDefault {
-    /// Folder to serve, as `share`.
-    pub share_path: PathBuf,
-    /// The only user who may connect; every known user when none.
-    pub user: Option<String>,
-    /// TCP port to listen on.
-    pub port: u16,
-    /// Folder below which the server keeps its own files.
-    pub base_dir: PathBuf,
-}
-
 impl Config {
     /// Reads a file and what it includes, with the server's own substitutions only: a per-client
     /// `include = smb.conf.%m` finds a file with an empty client name or none.
@@ -88,38 +74,6 @@ impl Config {
     /// As [`Config::load`].
     pub fn parse(text: &str, name: &str) -> Result<(Self, Vec<Warning>), LoadError> {
         Self::build(load::parse(text, name, &Nothing, &Substitutions::default())?)
-    }
-
-    /// The configuration of a server without a file: one share, no guests.
-    #[must_use]
-    pub fn embedded(default: &EmbeddedDefault) -> Self {
-        let mut global = Section::default();
-        let folder = |name: &str| escaped(&default.base_dir.join(name));
-        set(&mut global, "state directory", &folder("state"));
-        set(&mut global, "private dir", &folder("private"));
-        set(&mut global, "cache directory", &folder("cache"));
-        set(&mut global, "lock directory", &folder("run"));
-        set(&mut global, "pid directory", &folder("run"));
-        set(&mut global, "smb ports", &default.port.to_string());
-        let mut share = Section::default();
-        set(&mut share, "path", &escaped(&default.share_path));
-        set(&mut share, "read only", "No");
-        let users = default.user.as_ref().map(|user| UserList::of_user(user));
-        if let Some(users) = &users {
-            set(&mut share, "valid users", &crate::list::joined(&users.words(), " "));
-        }
-        let mut share = Share::new("share".to_owned(), share);
-        // Not by way of the text, where `@` and quotes would have a meaning.
-        share.valid_users = users.unwrap_or_default();
-        let defaults = Share::new("global".to_owned(), Section::default());
-        Self {
-            global: Global::new("global".to_owned(), global),
-            ipc: Share { name: "IPC$".to_owned(), ..defaults.clone() },
-            defaults,
-            shares: vec![share],
-            homes: None,
-            classes: Vec::new(),
-        }
     }
 
     /// The share of that name; case does not matter.
@@ -164,7 +118,8 @@ impl Config {
     }
 
     fn build(loaded: Loaded) -> Result<(Self, Vec<Warning>), LoadError> {
-        let Loaded { global, defaults, sections, mut classes, mut warnings } = loaded;
+        let Loaded { mut global, defaults, sections, mut classes, mut warnings } = loaded;
+        place_directories(&mut global);
         let global = Global::new("global".to_owned(), global);
         let (min, max) = global.dialects();
         if min > max {
@@ -238,13 +193,25 @@ impl Config {
     }
 }
 
-fn set(section: &mut Section, name: &str, text: &str) {
-    section.set(find(name).expect("a name of the table").0, text);
+/// Puts the directories that are not named below `base directory`, if that is.
+fn place_directories(global: &mut Section) {
+    let Some(base) = global.text("base directory").filter(|base| !base.is_empty()) else { return };
+    let base = base.trim_end_matches('/').to_owned();
+    for (parameter, name) in [
+        ("state directory", "state"),
+        ("private dir", "private"),
+        ("cache directory", "cache"),
+        ("lock directory", "run"),
+        ("pid directory", "run"),
+    ] {
+        if global.text(parameter).is_none() {
+            set(global, parameter, &format!("{base}/{name}"));
+        }
+    }
 }
 
-/// A path as a value that [`Substitutions::expand_path`] turns into the path again.
-fn escaped(path: &Path) -> String {
-    path.to_string_lossy().replace('%', "%%")
+fn set(section: &mut Section, name: &str, text: &str) {
+    section.set(find(name).expect("a name of the table").0, text);
 }
 
 /// Characters that separate or cannot occur in the share name of a UNC path.

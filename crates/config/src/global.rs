@@ -18,6 +18,9 @@ parameter_table! {
         /// Threads that do blocking file operations.
         aio_max_threads: u32 =
             "aio max threads", Kind::Integer { min: 1, max: 4_096 }, "100", NotYet;
+        /// Folder for the directories of the server that are not named: `state`, `private`,
+        /// `cache`, and `run` for the lock and pid directories. Empty: each has its own default.
+        base_directory: String = "base directory", Kind::Path, "";
         /// Listen on the addresses of `interfaces` only, and refuse clients that come in elsewhere.
         bind_interfaces_only: bool = "bind interfaces only", Kind::Bool, "No";
         /// Folder for files that may be lost without harm.

@@ -43,7 +43,7 @@ mod startups;
 mod warning;
 
 pub use class::ClassSection;
-pub use config::{Config, Directories, EmbeddedDefault};
+pub use config::{Config, Directories};
 pub use global::Global;
 pub use kind::{BadValue, Canonical, Kind};
 pub use parameter::{Effect, Parameter, Scope, Synonym, find, nearest, parameters};

@@ -35,12 +35,6 @@ impl UserList {
         Self { entries: words.iter().map(|word| entry(word)).collect() }
     }
 
-    /// The list of one user, whatever characters the name has.
-    #[must_use]
-    pub fn of_user(name: &str) -> Self {
-        Self { entries: vec![Entry { kinds: &[], prefix: "", name: name.replace('%', "%%") }] }
-    }
-
     /// True if the list has no word, which for `valid users` means everyone.
     #[must_use]
     pub fn is_empty(&self) -> bool {

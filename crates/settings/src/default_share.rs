@@ -104,15 +104,7 @@ impl DefaultShare {
         let mut text =
             format!("[global]\n\tsmb ports = {}\n\tserver signing = mandatory\n", self.port);
         if let Some(base) = &self.base {
-            for (parameter, name) in [
-                ("state directory", "state"),
-                ("private dir", "private"),
-                ("cache directory", "cache"),
-                ("lock directory", "run"),
-                ("pid directory", "run"),
-            ] {
-                text.push_str(&format!("\t{parameter} = {}\n", quote(&base.join(name))));
-            }
+            text.push_str(&format!("\tbase directory = {}\n", quote(base)));
         }
         text.push_str(&format!("[{SHARE_NAME}]\n\tpath = {}\n", quote(&self.path)));
         text.push_str(&format!("\tread only = No\n\tvalid users = {USER_NAME}\n"));

@@ -3,50 +3,20 @@ use std::fs;
 use super::*;
 use crate::{render_effective, render_for_processes};
 
-fn embedded() -> EmbeddedDefault {
-    EmbeddedDefault {
-        share_path: "/srv/50%U \"x\"".into(),
-        user: Some("bob %u".to_owned()),
-        port: 4450,
-        base_dir: "/tmp/choro".into(),
-    }
-}
-
 #[test]
-fn a_server_without_a_file_has_one_share_without_guests() {
-    let config = Config::embedded(&embedded());
-    assert_eq!(config.global.smb_ports, [4450]);
-    assert_eq!(config.shares.len(), 1);
-    let share = config.share("SHARE").expect("the only share");
-    assert!(!share.guest_ok && !share.read_only && share.available);
-    assert_eq!(config.directories().private, Path::new("/tmp/choro/private"));
-}
-
-/// A folder is what the command line says, whatever percent signs its name has.
-#[test]
-fn the_folder_and_user_of_the_command_line_are_not_patterns() {
-    let config = Config::embedded(&embedded());
-    let client = Substitutions {
-        requested_user: "eve".to_owned(),
-        user: "eve".to_owned(),
-        ..Substitutions::default()
-    };
-    assert_eq!(client.expand_path(&config.shares[0].path), "/srv/50%U \"x\"");
-    let users = config.shares[0].valid_users.expanded(&client);
-    assert!(users.contains("bob %u", |_, _| false));
-    assert!(!users.contains("eve", |_, _| false));
-}
-
-/// The only user is a user, and no user is not everyone.
-#[test]
-fn the_user_of_the_command_line_is_neither_a_group_nor_a_list() {
-    for name in ["@wheel", "", "\"", "a b", "a,b"] {
-        let default = EmbeddedDefault { user: Some(name.to_owned()), ..embedded() };
-        let share = &Config::embedded(&default).shares[0];
-        let users = share.valid_users.expanded(&Substitutions::default());
-        assert!(!users.is_empty() && !users.contains("eve", |_, _| true), "{name:?}");
-        assert_eq!(users.contains(name, |_, _| false), !name.is_empty(), "{name:?}");
-    }
+fn a_base_directory_places_the_directories_that_are_not_named() {
+    let text = "[global]\nbase directory = /srv/a 100%%/\nlock dir = /run/x\n";
+    let (config, warnings) = Config::parse(text, "smb.conf").expect("served");
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let directories = config.directories();
+    assert_eq!(directories.state, Path::new("/srv/a 100%/state"));
+    assert_eq!(directories.private, Path::new("/srv/a 100%/private"));
+    assert_eq!(directories.cache, Path::new("/srv/a 100%/cache"));
+    assert_eq!(directories.pid, Path::new("/srv/a 100%/run"));
+    assert_eq!(directories.lock, Path::new("/run/x"));
+    // A process that reads the configuration of its parent has the same.
+    let (again, _) = Config::parse(&render_effective(&config, false), "again").expect("served");
+    assert_eq!(again.directories(), directories);
 }
 
 #[test]
