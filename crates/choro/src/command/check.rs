@@ -1,6 +1,7 @@
 //! `choro check`, the command that validates a configuration.
 
 mod interfaces;
+mod paths;
 mod relay;
 
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ use settings::{Settings, Source};
 /// Check a configuration and show its effect.
 ///
 /// Prints the configuration in effect, as `testparm -s` does. Lines that are not understood are
-/// reported with the nearest known name.
+/// reported with the nearest known name, and shares whose folder is missing.
 ///
 /// Exits with 1 if the configuration cannot be served.
 #[derive(Args, Debug)]
@@ -58,6 +59,9 @@ impl Check {
         }
         if let Some(warning) = Multichannel::of(&settings.config.global).warning() {
             writeln!(errors, "choro: {warning}")?;
+        }
+        for (share, path, fault) in paths::missing(&settings.config) {
+            writeln!(errors, "Path: {path} {fault}, so clients cannot connect to [{share}]")?;
         }
         if let Some(warning) = relay::warning(&settings.config) {
             writeln!(errors, "Relay: {warning}")?;
@@ -105,6 +109,14 @@ impl Check {
             ("type", kind.name().into()),
             ("max_dgram_qlen", queue_len(kind).into()),
         ]);
+        for (share, path, fault) in paths::missing(&settings.config) {
+            rows.push(vec![
+                ("kind", "path".into()),
+                ("share", share.into()),
+                ("path", path.into()),
+                ("message", fault.into()),
+            ]);
+        }
         for share in relay::reachable(&settings.config) {
             let (share, remedy) = (share.into(), relay::REMEDY.into());
             rows.push(vec![("kind", "relay".into()), ("share", share), ("remedy", remedy)]);

@@ -81,8 +81,9 @@ impl User {
                 }
                 let nt_hash = password.read(&name)?;
                 let full_name = users::fit_full_name(&full_name);
-                let user = UserEntry { name, nt_hash, enabled: !disabled, full_name };
-                Ok(UserDatabase::update(&path, |database| database.add(user))?)
+                let user = UserEntry { name: name.clone(), nt_hash, enabled: !disabled, full_name };
+                UserDatabase::update(&path, |database| database.add(user))?;
+                report::print(&added(&name, disabled, &path))
             }
             Self::Passwd { name, password } => {
                 if UserDatabase::open(&path)?.find(&name)?.is_none() {
@@ -101,6 +102,25 @@ impl User {
             Self::Import { file, json } => import(&path, file.as_deref(), json),
         }
     }
+}
+
+/// Returns what was done, and what the user still lacks to reach files.
+fn added(name: &str, disabled: bool, database: &Path) -> String {
+    let database = database.display();
+    let mut text = if disabled {
+        format!("Added {name} to {database}; the account is disabled.\n")
+    } else {
+        format!("Added {name} to {database}; {name} can log on now.\n")
+    };
+    match nix::unistd::User::from_name(name) {
+        Ok(Some(_)) => {}
+        Ok(None) => text.push_str(&format!(
+            "This system has no user {name}, so {name} reaches only shares with `force user`. \
+             To make one: useradd --no-create-home --shell /usr/sbin/nologin {name}\n"
+        )),
+        Err(error) => text.push_str(&format!("The system's users cannot be looked up: {error}\n")),
+    }
+    text
 }
 
 impl PasswordSource {

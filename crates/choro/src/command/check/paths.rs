@@ -1,0 +1,58 @@
+//! Shares whose folder is missing.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use config::{Config, Share};
+
+/// Returns each served share whose folder cannot be served now, with the folder and the reason.
+/// Paths that depend on the client, such as `/srv/%U`, are left out.
+pub(super) fn missing(config: &Config) -> Vec<(&str, String, String)> {
+    let substitutions = config.substitutions();
+    let served = config.shares.iter().filter(|share| share.available && !depends_on_client(share));
+    served
+        .filter_map(|share| {
+            let path = substitutions.expand_path(&share.path);
+            let reason = fault(Path::new(&path))?;
+            Some((share.name.as_str(), path, reason))
+        })
+        .collect()
+}
+
+/// True if the path has a variable, other than `%%`.
+fn depends_on_client(share: &Share) -> bool {
+    share.path.replace("%%", "").contains('%')
+}
+
+/// Returns why a share of this path is refused, in words.
+fn fault(path: &Path) -> Option<String> {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => None,
+        Ok(_) => Some("is not a directory".to_owned()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Some("does not exist".to_owned()),
+        Err(error) => Some(format!("cannot be reached: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use config::Config;
+
+    use super::missing;
+
+    #[test]
+    fn folders_that_are_missing_are_named_with_the_reason() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let root = folder.path().display();
+        std::fs::write(folder.path().join("file"), b"").expect("it is ours");
+        let text = format!(
+            "[good]\npath = {root}\n[gone]\npath = {root}/no\n[file]\npath = {root}/file\n\
+             [off]\npath = {root}/no\navailable = no\n[each]\npath = {root}/%U\n"
+        );
+        let (config, _) = Config::parse(&text, "test").expect("it is well-formed");
+        let found = missing(&config);
+        let found: Vec<_> = found.iter().map(|(name, _, why)| (*name, why.as_str())).collect();
+        assert_eq!(found, [("gone", "does not exist"), ("file", "is not a directory")]);
+    }
+}
