@@ -33,6 +33,21 @@ fn directories_are_made_with_the_modes_they_need() {
     }
 }
 
+/// RFC 1002 4.3: a client that comes by way of NetBIOS sends names first.
+#[test]
+fn a_netbios_session_request_is_confirmed() {
+    let site = Site::new();
+    let server = site.serve();
+    let mut client = server.connect();
+    client.set_read_timeout(Some(PATIENCE)).expect("it is a socket");
+    let mut request = vec![0x81, 0, 0, 68];
+    request.resize(4 + 68, b'A');
+    client.write_all(&request).expect("it is read");
+    let mut response = [0; 4];
+    client.read_exact(&mut response).expect("it is answered");
+    assert_eq!(response, [0x82, 0, 0, 0]);
+}
+
 #[test]
 fn a_second_server_on_the_same_directories_is_refused() {
     let site = Site::new();

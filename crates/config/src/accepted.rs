@@ -372,7 +372,6 @@ const GLOBAL: &[&str] = &[
     "server schannel",
     "server schannel require seal",
     "server services",
-    "server smb transports",
     "server support krb5 netlogon",
     "set primary group script",
     "set quota command",

@@ -183,8 +183,9 @@ parameter_table! {
         smb3_directory_leases: Tri = "smb3 directory leases", Kind::Choice(Tri::WORDS), "Auto";
         /// Offer the POSIX extensions of SMB 3.1.1.
         smb3_unix_extensions: bool = "smb3 unix extensions", Kind::Bool, "No";
-        /// TCP ports to listen on.
-        smb_ports: Vec<u16> = "smb ports", Kind::Ports, "445";
+        /// TCP ports to listen on: numbers, or transports such as `tcp` (445), `nbt` (139) and
+        /// `tcp:PORT`. Every port also takes clients that begin with a NetBIOS session request.
+        smb_ports: Vec<u16> = "smb ports" / "server smb transports", Kind::Ports, "445";
         /// Options of the sockets, such as `TCP_NODELAY`.
         socket_options: Vec<String> = "socket options", Kind::List, "TCP_NODELAY", NotYet;
         /// Folder of databases that outlive the server.

@@ -292,13 +292,31 @@ fn mode(text: &str) -> Result<Canonical, BadValue> {
     }
 }
 
+/// Ports as numbers or as transports of Samba: `tcp` (445), `nbt` (139), `tcp:PORT`, `nbt:PORT`.
 fn ports(text: &str) -> Result<Canonical, BadValue> {
     let words = list::words(text);
-    let good = words.iter().all(|word| word.parse::<u16>().is_ok_and(|port| port != 0));
-    if words.is_empty() || words.len() > PORTS_MAX || !good {
-        return Err(expected("port numbers"));
+    let (quic, words): (Vec<&String>, _) = words.iter().partition(|word| is_quic(word));
+    let ports: Option<Vec<u16>> = words.into_iter().map(|word| port(word)).collect();
+    let ports = ports.filter(|ports| (1..=PORTS_MAX).contains(&ports.len()));
+    let ports = ports.ok_or_else(|| expected("port numbers, tcp, nbt, tcp:PORT or nbt:PORT"))?;
+    let remark = (!quic.is_empty()).then(|| "QUIC is not served".to_owned());
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    Ok(Canonical { text: ports.join(" "), remark })
+}
+
+fn port(word: &str) -> Option<u16> {
+    let word = word.to_ascii_lowercase();
+    match word.as_str() {
+        "tcp" => return Some(445),
+        "nbt" => return Some(139),
+        _ => {}
     }
-    Ok(plain(words.join(" ")))
+    let number = word.strip_prefix("tcp:").or_else(|| word.strip_prefix("nbt:")).unwrap_or(&word);
+    number.parse().ok().filter(|port| *port != 0)
+}
+
+fn is_quic(word: &str) -> bool {
+    word.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("quic"))
 }
 
 fn startups(text: &str) -> Result<Canonical, BadValue> {

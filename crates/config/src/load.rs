@@ -375,7 +375,10 @@ impl<'a> Loader<'a> {
                 );
                 self.warn(place, WarningKind::ActsAsRoot, text);
             }
-            "server min protocol" | "server max protocol" if text == "NT1" => {
+            "server max protocol" if text == "NT1" => {
+                return Err(promised(parameter.name, text, promised::NO_DIALECT, place));
+            }
+            "server min protocol" if text == "NT1" => {
                 let text = format!("`{}`: dialects before SMB 2 are not spoken", parameter.name);
                 self.warn(place, WarningKind::BadValue, text);
             }

@@ -67,6 +67,10 @@ const MEMBER: &str = "this server is no member of a domain, so none of the domai
                       log on; `security = user` serves users of its own (`choro user add`)";
 const MODULE: &str = "without this module clients could do what it forbids; remove it to serve the \
                       share without its protection";
+/// Of a highest dialect below SMB 2.
+pub(crate) const NO_DIALECT: &str =
+    "dialects before SMB 2 are not spoken, so no client could connect; leave the line out";
+
 const NTLM: &str = "NTLMv2 is the only way to log on, so nobody could";
 const ONLY_USER: &str = "it would not keep other users out; `valid users` does";
 const OTHER_FILE: &str = "another configuration is not read from here; name the file with \

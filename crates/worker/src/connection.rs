@@ -33,6 +33,9 @@ const RECEIVE_LEN: usize = 68 * 1024;
 /// writes nothing more keeps as much memory.
 const EXPECTED_LEN_MAX: usize = 1024 * 1024 + 4 * 1024;
 
+/// Longest request of a NetBIOS session that is read: two names with scopes (RFC 1002 4.3.2).
+const SESSION_REQUEST_LEN_MAX: usize = 512;
+
 /// Highest number of unsent frames of a connection. Bytes alone are no bound: a small frame takes
 /// more memory than its length.
 const OUTGOING_FRAMES_MAX: usize = 1_024;
@@ -118,7 +121,7 @@ pub(super) struct Channel {
 pub(super) enum FrameError {
     /// A frame is longer than this connection may send.
     TooLong { length: usize, max: usize },
-    /// Neither a message nor a keep-alive.
+    /// Neither a message nor a keep-alive, nor the first request of a NetBIOS session.
     UnknownType,
 }
 
@@ -361,9 +364,33 @@ impl Channel {
                 }
                 // RFC 1002 4.3.6: says nothing and is not answered.
                 FrameType::SESSION_KEEP_ALIVE if length == 0 => buffer.advance(frame::SIZE),
+                FrameType::SESSION_REQUEST => return self.begin_session(length, length_max),
                 _ => return Err(FrameError::UnknownType),
             }
         }
+    }
+
+    /// Answers the request of a NetBIOS session, the first frame on port 139: RFC 1002 4.3.2. Any
+    /// name is right, as NEGOTIATE does not ask for one either. Returns the frame behind it.
+    #[cold]
+    fn begin_session(
+        &mut self,
+        length: usize,
+        length_max: usize,
+    ) -> Result<Option<BytesMut>, FrameError> {
+        // A second one would let a client that reads nothing fill the queue.
+        if length > SESSION_REQUEST_LEN_MAX || self.queued_total > 0 {
+            return Err(FrameError::UnknownType);
+        }
+        let Some(buffer) = &mut self.received else { return Ok(None) };
+        if buffer.len() < frame::SIZE + length {
+            return Ok(None);
+        }
+        buffer.advance(frame::SIZE + length);
+        let response = [FrameType::POSITIVE_SESSION_RESPONSE.0, 0, 0, 0];
+        let frame = BytesMut::from(&response[..]);
+        self.queue_outgoing(Outgoing { frame, piped: None, protection: None }, Answered::default());
+        self.next_frame(length_max)
     }
 
     /// Takes memory for the frame that is here in part. Returns whether there is room for it.
@@ -408,7 +435,11 @@ impl Channel {
         if self.answered.len() >= SPACIOUS_FRAMES_MAX && frame.capacity() > 2 * frame.len() {
             frame = BytesMut::from(&frame[..]);
         }
-        let outgoing = Outgoing { frame, piped, protection };
+        self.queue_outgoing(Outgoing { frame, piped, protection }, answered);
+    }
+
+    #[inline(always)]
+    fn queue_outgoing(&mut self, outgoing: Outgoing, answered: Answered) {
         self.answered.push_back(answered);
         self.queued_bytes += outgoing.length();
         self.outgoing.add(outgoing.length());

@@ -102,11 +102,14 @@ fn lists_of_choices_replace_or_change_the_default() {
 }
 
 #[test]
-fn ports_are_numbers_of_16_bits() {
+fn ports_are_numbers_of_16_bits_or_transports() {
     reads(Kind::Startups, "64 : 30:512", "64:30:512");
     refuses(Kind::Startups, "64:30");
     reads(Kind::Ports, "445,139 \"8445\"", "445 139 8445");
-    for text in ["", "0", "65536", "smb", "-1"] {
+    reads(Kind::Ports, "TCP, nbt tcp:8445 NBT:1139", "445 139 8445 1139");
+    let read = Kind::Ports.canonical("tcp quic:443", "445").expect("a port is left");
+    assert_eq!((read.text.as_str(), read.remark.is_some()), ("445", true));
+    for text in ["", "0", "65536", "smb", "-1", "quic", "tcp:0", "tcp:"] {
         refuses(Kind::Ports, text);
     }
 }

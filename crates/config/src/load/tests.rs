@@ -272,7 +272,8 @@ fn protocols_that_leave_no_dialect_refuse_the_file() {
     assert!(matches!(Config::parse(text, "t"), Err(LoadError::NoDialect { .. })));
     let config = warns("server min protocol = SMB3_00\n", &[]);
     assert_eq!(config.global.dialects(), (0x0300, 0x0311));
-    let config = warns("max protocol = NT1\n", &[(1, WarningKind::BadValue)]);
+    assert!(matches!(Config::parse("max protocol = NT1\n", "t"), Err(LoadError::Promised { .. })));
+    let config = warns("min protocol = NT1\n", &[(1, WarningKind::BadValue)]);
     assert_eq!(config.global.dialects(), (0x0202, 0x0311));
 }
 

@@ -253,6 +253,27 @@ fn keep_alives_say_nothing() {
     assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [3]);
 }
 
+/// RFC 1002 4.3.2: clients on port 139 begin so, with the names of both sides.
+#[test]
+fn a_netbios_session_request_is_confirmed_once() {
+    let mut request = vec![0x81, 0, 0, 68];
+    request.resize(4 + 68, b'A');
+    let mut channel = channel_with(&request[..50]);
+    assert!(channel.next_frame(100).unwrap().is_none(), "it is here in part");
+    channel.received(
+        BytesMut::from(&[&request[..], &[0, 0, 0, 1, 7]].concat()[..]),
+        Moment::default(),
+    );
+    assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [7]);
+    let Job::Send { frames, .. } = channel.lane_send() else { panic!("it sends") };
+    assert_eq!(frames.len(), 1);
+    assert_eq!(frames[0].frame[..], [0x82, 0, 0, 0]);
+    channel.received(BytesMut::from(&request[..]), Moment::default());
+    assert_eq!(channel.next_frame(100), Err(FrameError::UnknownType));
+    let mut channel = channel_with(&[0x81, 0, 2, 1]);
+    assert_eq!(channel.next_frame(100), Err(FrameError::UnknownType), "513 bytes");
+}
+
 /// Returns the length of the next receive, and whether it waits for all of it.
 fn next_receive(channel: &mut Channel) -> (usize, bool) {
     let Some(Op::Receive { buffer, limit, whole, .. }) = channel.receive(true) else {
