@@ -50,7 +50,7 @@ build_every_function() {
 functions() {
     callgrind_annotate --auto=no --threshold=100 "$out/profile" | sed "s,$PWD/,," |
         sed -n 's,^ *\([0-9][0-9]*\(\,[0-9]*\)*\) ([^)]*)  crates/\([a-z]*/src/[a-z_/]*\.rs\):\([^[]*\).*,\3 \1 \4,p' |
-        grep -E '^(arbitration|proto|qos|wire)/' |
+        grep -E '^(arbitration|engine|model|proto|qos|wire)/' |
         awk '{ count = $2; gsub(",", "", count); name = $0; sub(/ *$/, "", name)
                sub(/::\{\{closure\}\}.*/, "", name); sub(/.*::/, "", name); sub(/.* /, "", name)
                sum[$1 " " name] += count }

@@ -6,6 +6,7 @@ pub const CRATES: &[&[&str]] = &[
     &["dtyp", "lint", "tdb", "trace", "uring"],
     &["arbitration", "auth", "object", "qos", "rpc", "wire"],
     &["crypto"],
+    &["model"],
     &["client", "config", "messaging", "proto", "store", "tables"],
     &["bench_messaging", "interfaces", "testkit", "users"],
     &["bench", "settings"],
@@ -31,8 +32,6 @@ pub const BUILDINGS: &[Building] = &[
     Building {
         name: "proto",
         floors: &[
-            // State of [MS-SMB2] 3.3.1.
-            &["model"],
             // Services for commands.
             &["engine"],
             &["command", "fsctl"],

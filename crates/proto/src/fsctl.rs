@@ -7,6 +7,11 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 
 use dtyp::NtStatus;
+use model::connection::{Connection, Negotiated};
+use model::open::{Open, Target};
+use model::pipe::Pipe;
+use model::reject::Reject;
+use model::session::Session;
 use wire::FileId;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
@@ -14,11 +19,6 @@ use crate::engine::effect::{Effect, Reply};
 use crate::engine::globals::Globals;
 use crate::engine::request::Incoming;
 use crate::engine::scope::{InOpen, InTree};
-use crate::model::connection::{Connection, Negotiated};
-use crate::model::open::{Open, Target};
-use crate::model::pipe::Pipe;
-use crate::model::reject::Reject;
-use crate::model::session::Session;
 
 mod dfs_get_referrals;
 mod query_network_interface_info;

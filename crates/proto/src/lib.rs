@@ -20,7 +20,6 @@
 pub mod command;
 pub mod engine;
 pub mod fsctl;
-pub mod model;
 
 #[cfg(test)]
 mod scene;

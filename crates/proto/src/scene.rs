@@ -6,6 +6,18 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use dtyp::{AccessMask, FileTime, Guid, NtStatus, Sid};
+use model::account::Account;
+use model::channel_sequence::ChannelSequence;
+use model::connection::{ConnectionId, Negotiated};
+use model::entropy::Entropy;
+use model::now::Now;
+use model::open::{OPEN_BYTES, Open, OpenFile, Target};
+use model::reject::Disconnect;
+use model::request_id::RequestId;
+use model::session::{Channel, Session, SessionState};
+use model::settings::{BreakRetry, CatalogueDebug, MapToGuest, Policy, ServerSettings};
+use model::share::Share;
+use model::tree_connect::TreeConnect;
 use object::{
     FileIdentity, LocalOpen, Metadata, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId,
     UserId,
@@ -19,18 +31,6 @@ use wire::{Command, Decode, Dialect, Encode, FileId, Header};
 
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::server::Server;
-use crate::model::account::Account;
-use crate::model::channel_sequence::ChannelSequence;
-use crate::model::connection::{ConnectionId, Negotiated};
-use crate::model::entropy::Entropy;
-use crate::model::now::Now;
-use crate::model::open::{OPEN_BYTES, Open, OpenFile, Target};
-use crate::model::reject::Disconnect;
-use crate::model::request_id::RequestId;
-use crate::model::session::{Channel, Session, SessionState};
-use crate::model::settings::{BreakRetry, CatalogueDebug, MapToGuest, Policy, ServerSettings};
-use crate::model::share::Share;
-use crate::model::tree_connect::TreeConnect;
 
 /// The client of a scene.
 #[derive(Debug)]
@@ -242,7 +242,7 @@ impl Scene {
             open.mode = ask.mode;
             ((), true)
         };
-        files.change(crate::model::file_key::key(identity), enter).expect("memory has room");
+        files.change(model::file_key::key(identity), enter).expect("memory has room");
         file_id
     }
 
@@ -505,7 +505,7 @@ fn settings() -> Arc<ServerSettings> {
         dialect_min: Dialect::SMB_2_0_2,
         dialect_max: Dialect::SMB_3_1_1,
         signing: Policy::Enabled,
-        logon_throttle: crate::model::logon_throttle::ThrottleSettings::default(),
+        logon_throttle: model::logon_throttle::ThrottleSettings::default(),
         encryption: Policy::Off,
         ciphers: Vec::new(),
         signing_algorithms: Vec::new(),

@@ -20,7 +20,7 @@ pub const RULE: Rule = Rule {
              value. A new crate gets its place in floors.rs.",
     example: (
         "proto/src/open.rs (model): use crate::command::change_notify::Watch;",
-        "proto/src/model/watch.rs: pub struct Watch; command/change_notify.rs imports it",
+        "model/src/watch.rs: pub struct Watch; command/change_notify.rs imports it",
     ),
     unit: "imports",
     goal: Goal::None,

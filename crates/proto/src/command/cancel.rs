@@ -1,13 +1,13 @@
 //! SMB2 CANCEL: [MS-SMB2] 3.3.5.16.
 
+use model::reject::Reject;
+use model::request_id::RequestId;
 use wire::Command;
 
 use crate::command::lock;
 use crate::engine::request::{InFlight, Incoming};
 use crate::engine::server::Server;
 use crate::engine::storage::EffectsOnly;
-use crate::model::reject::Reject;
-use crate::model::request_id::RequestId;
 
 /// Ends a request that waits for an event or is throttled. CANCEL itself has no response, even if
 /// it finds no request.

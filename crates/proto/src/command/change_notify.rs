@@ -10,6 +10,10 @@ mod tests;
 
 use arbitration::Standing;
 use dtyp::AccessMask;
+use model::open::Open;
+use model::reject::Reject;
+use model::session::Session;
+use model::watch::Watch;
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse};
 
 use crate::command::Command;
@@ -19,10 +23,6 @@ use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InOpen;
 use crate::engine::watches;
-use crate::model::open::Open;
-use crate::model::reject::Reject;
-use crate::model::session::Session;
-use crate::model::watch::Watch;
 
 /// Waits for a change in a directory.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct Pending {
 }
 
 /// Highest number of directories that a client may watch at once. Each watch keeps
-/// [`BYTES_MAX`](crate::model::watch::BYTES_MAX) at most.
+/// [`BYTES_MAX`](model::watch::BYTES_MAX) at most.
 const WATCHES_MAX: usize = 4_096;
 
 /// The same for guests and anonymous users. Anyone can be that.

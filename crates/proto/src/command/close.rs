@@ -5,6 +5,8 @@ mod tests;
 
 use arbitration::FileKey;
 use dtyp::NtStatus;
+use model::open::Target;
+use model::reject::Reject;
 use object::{Metadata, ObjectOp, ObjectReply};
 use wire::close::{CloseFlags, CloseRequest, CloseResponse};
 
@@ -15,8 +17,6 @@ use crate::engine::request::{InFlight, Incoming};
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InTree;
 use crate::engine::teardown::Retired;
-use crate::model::open::Target;
-use crate::model::reject::Reject;
 
 /// Closes an open, and deletes its file if that is pending.
 #[derive(Debug)]

@@ -27,6 +27,13 @@ use arbitration::{
     ShareMode, Wish,
 };
 use dtyp::{AccessMask, FileAttributes};
+use model::caching::lease_name;
+use model::channel_sequence::ChannelSequence;
+use model::file_key::{self, key};
+use model::open::{CreateName, OPEN_BYTES, OPENS_MAX, Open, OpenFile, Target};
+use model::posix;
+use model::reject::Reject;
+use model::settings::ServerSettings;
 use object::{
     Disposition, FileIdentity, KindWanted, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened,
 };
@@ -44,14 +51,6 @@ use crate::engine::pending_command::{Abandoned, PendingCommand};
 use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InTree;
-use crate::model::caching::lease_name;
-use crate::model::channel_sequence::ChannelSequence;
-use crate::model::file_key::{self, key};
-use crate::model::open::{CreateName, OPEN_BYTES, OPENS_MAX, Open, OpenFile, Target};
-use crate::model::posix;
-use crate::model::reject::Reject;
-use crate::model::settings::ServerSettings;
-
 use caching::Held;
 use contexts::Contexts;
 use replay::Replayed;

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use model::reject::Reject;
 use wire::echo::{EchoRequest, EchoResponse};
 
 use crate::command::Command;
@@ -9,7 +10,6 @@ use crate::engine::effect::Reply;
 use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InConnection;
-use crate::model::reject::Reject;
 
 /// Answers that the server is there.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
 //! SMB2 FLUSH: [MS-SMB2] 3.3.5.11.
 
 use dtyp::AccessMask;
+use model::open::Target;
+use model::reject::Reject;
 use object::ObjectOp;
 use wire::flush::{FlushRequest, FlushResponse};
 
@@ -10,8 +12,6 @@ use crate::engine::pending_command::PendingCommand;
 use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InOpen;
-use crate::model::open::Target;
-use crate::model::reject::Reject;
 
 /// Puts a file on stable storage.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 //! Each control code has a module of its own in [`crate::fsctl`]; this one frames requests and
 //! responses.
 
+use model::reject::Reject;
 use wire::Decode;
 use wire::ioctl::{IoctlFlags, IoctlRequest, IoctlResponse};
 
@@ -13,7 +14,6 @@ use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InTree;
 use crate::fsctl::{self, Output, Progress};
-use crate::model::reject::Reject;
 
 /// Executes a control code for a client.
 #[derive(Debug)]

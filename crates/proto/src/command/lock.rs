@@ -11,6 +11,10 @@ use arbitration::{
     Standing,
 };
 use dtyp::AccessMask;
+use model::file_key::key;
+use model::memory_account::Charge;
+use model::open::Open;
+use model::reject::Reject;
 use wire::Dialect;
 use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
 
@@ -21,10 +25,6 @@ use crate::engine::pending_command::{Abandoned, PendingCommand};
 use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InOpen;
-use crate::model::file_key::key;
-use crate::model::memory_account::Charge;
-use crate::model::open::Open;
-use crate::model::reject::Reject;
 
 /// Highest number of elements of one request. All are checked under the lock of the file's record,
 /// for which other workers wait; the Linux kernel's client sends as many as fit 4,096 bytes, which

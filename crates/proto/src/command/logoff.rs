@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use model::reject::Reject;
 use wire::logoff::{LogoffRequest, LogoffResponse};
 
 use crate::command::Command;
@@ -9,7 +10,6 @@ use crate::engine::effect::Reply;
 use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InSession;
-use crate::model::reject::Reject;
 
 /// Ends a session and its opens.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 //! A command decides and returns; it never sends. It checks in the order of its section of the
 //! specification, because that order decides the status of a request that breaks two rules at once.
 
+use model::reject::Reject;
 use wire::Decode;
 
 use crate::engine::effect::Reply;
@@ -10,7 +11,6 @@ use crate::engine::pending_command::PendingCommand;
 use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::Scope;
-use crate::model::reject::Reject;
 
 pub mod logoff;
 pub mod negotiate;

@@ -5,6 +5,10 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use crypto::{Cipher, SigningAlgorithm};
 use dtyp::Guid;
+use model::connection::{Connection, ConnectionId, Negotiated};
+use model::now::Now;
+use model::reject::{Disconnect, Reject};
+use model::settings::{Policy, ServerSettings};
 use wire::negotiate::{Capabilities, NegotiateRequest, NegotiateResponse, SecurityMode};
 use wire::negotiate_context::{
     EncryptionCapabilities, HashAlgorithmId, NegotiateContextList, NegotiateContextType,
@@ -22,10 +26,6 @@ use crate::engine::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InConnection;
 use crate::engine::server::Server;
-use crate::model::connection::{Connection, ConnectionId, Negotiated};
-use crate::model::now::Now;
-use crate::model::reject::{Disconnect, Reject};
-use crate::model::settings::{Policy, ServerSettings};
 
 /// Agrees on a dialect and on algorithms.
 #[derive(Debug)]

@@ -3,6 +3,9 @@
 use std::convert::Infallible;
 
 use arbitration::{AckError, Caching, FileKey, LeaseId};
+use model::caching::{caching, lease_state, oplock_level};
+use model::file_key::key;
+use model::reject::Reject;
 use wire::oplock_break::{BreakAcknowledgment, LeaseBreak, OplockBreak as OplockBreakBody};
 use wire::{FileId, OplockLevel};
 
@@ -12,9 +15,6 @@ use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InTree;
 use crate::engine::unconfirmed_breaks::Holder;
-use crate::model::caching::{caching, lease_state, oplock_level};
-use crate::model::file_key::key;
-use crate::model::reject::Reject;
 
 /// Acknowledges the break of an oplock or a lease.
 #[derive(Debug)]

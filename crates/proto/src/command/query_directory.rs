@@ -10,6 +10,9 @@ mod tests;
 
 use dtyp::fscc::FileInformationClass;
 use dtyp::{AccessMask, NtStatus};
+use model::enumeration::{Demand, Enumeration};
+use model::open::{Open, Target};
+use model::reject::Reject;
 use object::{EntryDetail, ObjectOp, ObjectReply};
 use wire::Encode;
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
@@ -20,9 +23,6 @@ use crate::engine::pending_command::PendingCommand;
 use crate::engine::request::Incoming;
 use crate::engine::response::{HEADROOM, Response, Step, buffer_from_vec};
 use crate::engine::scope::InOpen;
-use crate::model::enumeration::{Demand, Enumeration};
-use crate::model::open::{Open, Target};
-use crate::model::reject::Reject;
 
 /// Lists the entries of a directory.
 #[derive(Debug)]

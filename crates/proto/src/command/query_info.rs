@@ -10,6 +10,8 @@ mod tests;
 
 use dtyp::NtStatus;
 use dtyp::fscc::{FileInformationClass, FsInformationClass};
+use model::open::Target;
+use model::reject::Reject;
 use wire::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 
 use crate::command::Command;
@@ -18,8 +20,6 @@ use crate::engine::pending_command::PendingCommand;
 use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InOpen;
-use crate::model::open::Target;
-use crate::model::reject::Reject;
 
 /// Reports a file's metadata, its file system or its security.
 #[derive(Debug)]

@@ -6,6 +6,10 @@
 use arbitration::ByteRange;
 use bytes::BytesMut;
 use dtyp::{AccessMask, NtStatus};
+use model::open::{Open, Target};
+use model::pipe::Pipe;
+use model::reject::Reject;
+use model::session::Session;
 use object::{ObjectOp, ObjectReply};
 use wire::read::{ReadRequest, ReadResponseHead};
 
@@ -15,10 +19,6 @@ use crate::engine::pending_command::PendingCommand;
 use crate::engine::request::Incoming;
 use crate::engine::response::{HEADROOM, Response, Step};
 use crate::engine::scope::InOpen;
-use crate::model::open::{Open, Target};
-use crate::model::pipe::Pipe;
-use crate::model::reject::Reject;
-use crate::model::session::Session;
 
 /// Reads from a file or a pipe.
 #[derive(Debug)]

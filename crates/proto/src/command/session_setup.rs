@@ -8,6 +8,11 @@ use std::sync::Arc;
 use auth::{Acceptor, AcceptorSettings, AuthError, IdentityKind, Outcome};
 use crypto::{KeyMaterial, NonceCounter, Role, SessionKeys};
 use dtyp::NtStatus;
+use model::account::{Account, Credential};
+use model::connection::Connection;
+use model::reject::Reject;
+use model::session::{SESSION_BYTES, SETUP_BYTES, Sealing, Session, SessionState};
+use model::settings::{MapToGuest, Policy, ServerSettings};
 use rustc_hash::FxHashMap;
 use trace::LogonOutcome;
 use wire::negotiate::SecurityMode;
@@ -24,11 +29,6 @@ use crate::engine::pending_command::PendingCommand;
 use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InConnection;
-use crate::model::account::{Account, Credential};
-use crate::model::connection::Connection;
-use crate::model::reject::Reject;
-use crate::model::session::{SESSION_BYTES, SETUP_BYTES, Sealing, Session, SessionState};
-use crate::model::settings::{MapToGuest, Policy, ServerSettings};
 
 /// Highest number of sessions of users on a client, and as many of guests and anonymous users.
 /// Anybody can reach a client's worker by naming its ClientGuid, so sessions without a proof have a

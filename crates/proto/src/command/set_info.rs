@@ -14,6 +14,8 @@ use dtyp::AccessMask;
 use dtyp::fscc::{
     FileInformationClass, FileModeInformation, FilePositionInformation, FsInformationClass,
 };
+use model::open::{Open, Target};
+use model::reject::Reject;
 use object::ObjectOp;
 use wire::Decode;
 use wire::change_notify::CompletionFilter;
@@ -28,8 +30,6 @@ use crate::engine::pending_command::PendingCommand;
 use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InTree;
-use crate::model::open::{Open, Target};
-use crate::model::reject::Reject;
 
 /// Changes a file, its name or its security.
 #[derive(Debug)]

@@ -3,6 +3,11 @@
 use std::sync::Arc;
 
 use dtyp::AccessMask;
+use model::connection::Negotiated;
+use model::reject::{Disconnect, Reject};
+use model::settings::Policy;
+use model::share::Share;
+use model::tree_connect::TREE_CONNECT_BYTES;
 use wire::Dialect;
 use wire::tree_connect::{
     ShareCapabilities, ShareFlags, ShareType, TreeConnectRequest, TreeConnectResponse,
@@ -15,11 +20,6 @@ use crate::engine::pending_command::{Abandoned, PendingCommand};
 use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InSession;
-use crate::model::connection::Negotiated;
-use crate::model::reject::{Disconnect, Reject};
-use crate::model::settings::Policy;
-use crate::model::share::Share;
-use crate::model::tree_connect::TREE_CONNECT_BYTES;
 
 /// Connects a session to a share.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl Command for TreeConnect {
         let encrypt_data = cipher.is_some() && can_encrypt && share.encryption >= Policy::Desired;
         let response = describe(&share, connection.negotiated(), encrypt_data);
         let user = session.account.as_ref().map_or("", |account| account.user.as_str());
-        let tree = crate::model::tree_connect::TreeConnect {
+        let tree = model::tree_connect::TreeConnect {
             tree_id,
             maximal_access: share.access_max,
             encrypt_data,

@@ -1,6 +1,10 @@
 //! SMB2 WRITE: [MS-SMB2] 3.3.5.13.
 
 use dtyp::AccessMask;
+use model::connection::ConnectionId;
+use model::open::{Open, OpenFile, Target};
+use model::pipe::Pipe;
+use model::reject::Reject;
 use object::{LocalOpen, ObjectOp, ObjectReply};
 use wire::create::CreateOptions;
 use wire::write::{WriteFlags, WriteRequest, WriteResponse};
@@ -14,10 +18,6 @@ use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InOpen;
 use crate::engine::server::Server;
-use crate::model::connection::ConnectionId;
-use crate::model::open::{Open, OpenFile, Target};
-use crate::model::pipe::Pipe;
-use crate::model::reject::Reject;
 
 /// Writes to a file or a pipe.
 #[derive(Debug)]

@@ -14,6 +14,11 @@ use std::time::Duration;
 
 use arbitration::{BreakTold, Caching};
 use bytes::BytesMut;
+use model::caching::{lease_state, oplock_level};
+use model::connection::ConnectionId;
+use model::open::Open;
+use model::session::{Session, SessionState};
+use model::settings::BreakRetry;
 use wire::lease::LeaseKey;
 use wire::oplock_break::{LeaseBreakFlags, LeaseBreakNotification, OplockBreak as OplockBreakBody};
 use wire::{Command, Header, HeaderFlags};
@@ -21,11 +26,6 @@ use wire::{Command, Header, HeaderFlags};
 use crate::engine::response::Response;
 use crate::engine::server::Server;
 use crate::engine::unconfirmed_breaks::{Holder, Told};
-use crate::model::caching::{lease_state, oplock_level};
-use crate::model::connection::ConnectionId;
-use crate::model::open::Open;
-use crate::model::session::{Session, SessionState};
-use crate::model::settings::BreakRetry;
 
 impl Server {
     /// Sends the notification of a break: [MS-SMB2] 3.3.4.6, 3.3.4.7.

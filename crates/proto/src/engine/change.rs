@@ -1,9 +1,8 @@
 //! Changes of names and files by this client, for CHANGE_NOTIFY.
 
+use model::open::Open;
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath, RootId};
 use wire::change_notify::CompletionFilter;
-
-use crate::model::open::Open;
 
 /// One change, in a share.
 #[derive(Clone, Debug, Eq, PartialEq)]

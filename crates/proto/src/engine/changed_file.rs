@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use arbitration::{Deleter, FileKey};
+use model::caching::lease_name;
+use model::open::Open;
 use object::{ObjectOp, ObjectPath};
 
 use crate::engine::effect::{Effect, Removal};
 use crate::engine::server::Server;
-use crate::model::caching::lease_name;
-use crate::model::open::Open;
 
 impl Server {
     /// Handles a change of a file's record: sends breaks to clients, closes and deletes, and wakes

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use dtyp::FileTime;
+use model::connection::{ConnectionId, Negotiated};
 
 use crate::engine::server::Server;
-use crate::model::connection::{ConnectionId, Negotiated};
 
 /// A channel: a session's binding to a connection, with the state of both.
 #[derive(Clone, Debug)]

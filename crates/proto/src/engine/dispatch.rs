@@ -1,5 +1,6 @@
 //! The table of commands: a new one needs a module in `command` and a line here.
 
+use model::reject::Reject;
 use object::Piped;
 use trace::Phase;
 use wire::{Decode, FileId};
@@ -31,7 +32,6 @@ use crate::engine::scope::Scope;
 use crate::engine::server::Server;
 use crate::engine::storage::{Asked, Storage};
 use crate::fsctl::smbtorture;
-use crate::model::reject::Reject;
 
 macro_rules! commands {
     (

@@ -8,19 +8,18 @@ use arbitration::FileKey;
 use bytes::Bytes;
 use crypto::{Cipher, SigningKey};
 use dtyp::{Guid, NtStatus, ServerId};
+use model::account::{Account, Credential};
+use model::connection::ConnectionId;
+use model::file_key;
+use model::passages::Passage;
+use model::reject::Reject;
+use model::share::Share;
 use object::{
     ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId, SymbolicLink, UserId,
 };
 use trace::Phase;
 use wire::Dialect;
 use wire::ioctl::NetworkInterface;
-
-use crate::model::account::{Account, Credential};
-use crate::model::connection::ConnectionId;
-use crate::model::file_key;
-use crate::model::passages::Passage;
-use crate::model::reject::Reject;
-use crate::model::share::Share;
 
 /// A request to the worker. Each one with a request id gets exactly one [`Reply`].
 #[derive(Debug)]

@@ -6,6 +6,14 @@ use std::time::Duration;
 use arbitration::FileKey;
 use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
+use model::connection::{Connection, ConnectionId};
+use model::logon::Progress;
+use model::logon_throttle::{self, LogonThrottle};
+use model::now::Now;
+use model::passages::Passage;
+use model::reject::Disconnect;
+use model::request_id::RequestId;
+use model::tree_connect::TreeConnect;
 use object::{HostChange, HostChangeKind, Opened, Piped};
 
 use crate::command::negotiate;
@@ -15,14 +23,6 @@ use crate::engine::server::{Passed, Server};
 use crate::engine::storage::{EffectsOnly, Storage};
 use crate::engine::unconfirmed_breaks::ConfirmationId;
 use crate::engine::watches;
-use crate::model::connection::{Connection, ConnectionId};
-use crate::model::logon::Progress;
-use crate::model::logon_throttle::{self, LogonThrottle};
-use crate::model::now::Now;
-use crate::model::passages::Passage;
-use crate::model::reject::Disconnect;
-use crate::model::request_id::RequestId;
-use crate::model::tree_connect::TreeConnect;
 
 impl Server {
     /// Takes a new connection: [MS-SMB2] 3.3.5.1.
@@ -312,7 +312,8 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
-    use crate::model::now::Now;
+    use model::now::Now;
+
     use crate::scene::Scene;
 
     #[test]

@@ -13,14 +13,13 @@ use arbitration::{
     Holding, Lease, LeaseId, Look, OpenEntry, OpenId, RangeAccess, RecordsError, ShareMode,
 };
 use dtyp::ServerId;
+use model::file_key::key;
+use model::open::CreateName;
+use model::reject::Reject;
+use model::request_id::RequestId;
 use object::FileIdentity;
 use rustc_hash::FxHashMap;
 use trace::Tracer;
-
-use crate::model::file_key::key;
-use crate::model::open::CreateName;
-use crate::model::reject::Reject;
-use crate::model::request_id::RequestId;
 
 /// Longest time for a client to acknowledge a break: [MS-SMB2] 3.3.2.1, 3.3.2.5.
 pub const BREAK_TIMEOUT: Duration = Duration::from_secs(35);

@@ -6,6 +6,18 @@ use std::sync::Arc;
 
 use arbitration::FileRecords;
 use dtyp::ServerId;
+use model::buffer_pool::BufferPool;
+use model::connection::ConnectionId;
+use model::entropy::Entropy;
+use model::logon::Logon;
+use model::logon_throttle::LogonThrottle;
+use model::memory_account::MemoryAccount;
+use model::open::{CreateName, Open};
+use model::passages::Passages;
+use model::pipe::Pipes;
+use model::reject::Disconnect;
+use model::request_id::RequestId;
+use model::settings::ServerSettings;
 use object::{HostChange, ObjectPath, RootId};
 use trace::{LogonOutcome, Tracer};
 use wire::FileId;
@@ -16,18 +28,6 @@ use crate::engine::files::Files;
 use crate::engine::notice::Notice;
 use crate::engine::response::Transmit;
 use crate::engine::unconfirmed_breaks::BreakNotifications;
-use crate::model::buffer_pool::BufferPool;
-use crate::model::connection::ConnectionId;
-use crate::model::entropy::Entropy;
-use crate::model::logon::Logon;
-use crate::model::logon_throttle::LogonThrottle;
-use crate::model::memory_account::MemoryAccount;
-use crate::model::open::{CreateName, Open};
-use crate::model::passages::Passages;
-use crate::model::pipe::Pipes;
-use crate::model::reject::Disconnect;
-use crate::model::request_id::RequestId;
-use crate::model::settings::ServerSettings;
 
 /// State beyond connections, sessions and opens.
 #[derive(Debug)]

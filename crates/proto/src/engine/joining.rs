@@ -6,14 +6,15 @@
 
 use std::net::IpAddr;
 
+use model::connection::{Connection, ConnectionId};
+use model::logon::Logon;
+use model::now::Now;
+use model::reject::Disconnect;
+use model::session::CHANNELS_MAX;
+
 use crate::engine::notice::Notice;
 use crate::engine::request::Incoming;
 use crate::engine::server::Server;
-use crate::model::connection::{Connection, ConnectionId};
-use crate::model::logon::Logon;
-use crate::model::now::Now;
-use crate::model::reject::Disconnect;
-use crate::model::session::CHANNELS_MAX;
 
 /// Connections without a user that a worker takes beside its user's, from addresses where the user
 /// has none. Windows opens four at a time over another interface before it binds them as channels.

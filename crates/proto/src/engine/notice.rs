@@ -3,12 +3,11 @@
 use std::net::SocketAddr;
 
 use dtyp::Guid;
+use model::logon::Logon;
+use model::reject::Reject;
 use object::{FileIdentity, HostChange, ObjectPath};
 use trace::LogonOutcome;
 use wire::Dialect;
-
-use crate::model::logon::Logon;
-use crate::model::reject::Reject;
 
 /// One change. Fields have the names that `choro status` shows.
 #[derive(Clone, Debug)]

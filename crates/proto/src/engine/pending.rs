@@ -1,5 +1,10 @@
 //! Requests that wait: for the store, or suspended for an event that may never happen.
 
+use model::connection::ConnectionId;
+use model::memory_account::Charge;
+use model::now::Now;
+use model::reject::Reject;
+use model::request_id::RequestId;
 use object::FileIdentity;
 use trace::Phase;
 use wire::{Command, FileId};
@@ -10,11 +15,6 @@ use crate::engine::request::{Chain, InFlight, Incoming};
 use crate::engine::response::{Response, Step};
 use crate::engine::server::Server;
 use crate::engine::storage::EffectsOnly;
-use crate::model::connection::ConnectionId;
-use crate::model::memory_account::Charge;
-use crate::model::now::Now;
-use crate::model::reject::Reject;
-use crate::model::request_id::RequestId;
 
 /// Highest number of requests of a connection that wait for an event without an end.
 ///

@@ -5,10 +5,10 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 
 use arbitration::FileKey;
+use model::reject::Reject;
 use object::FileIdentity;
 
 use crate::engine::effect::{Effect, Reply};
-use crate::model::reject::Reject;
 
 /// Highest size of a command's state, in bytes, without memory on the heap.
 pub(crate) const PENDING_COMMAND_BYTES: usize = 128;

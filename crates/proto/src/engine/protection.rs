@@ -8,10 +8,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crypto::{BadSignature, Nonce, OpenError, SigningKey, TransformKey};
+use model::connection::ConnectionId;
+use model::session::Session;
 use wire::{Command, Header};
-
-use crate::model::connection::ConnectionId;
-use crate::model::session::Session;
 
 /// Length of the smallest frame whose protection is left to its sender, in bytes. Smaller frames
 /// take less time than handing them over.

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 use crypto::BadSignature;
+use model::connection::ConnectionId;
+use model::now::Now;
+use model::reject::{Disconnect, Reject};
 use object::Piped;
 use trace::{Came, Phase};
 use wire::compound;
@@ -18,9 +21,6 @@ use crate::engine::response::{Step, TRANSFORM};
 use crate::engine::scope;
 use crate::engine::server::Server;
 use crate::engine::storage::Storage;
-use crate::model::connection::ConnectionId;
-use crate::model::now::Now;
-use crate::model::reject::{Disconnect, Reject};
 
 impl Server {
     /// Splits a frame and serves its requests, as far as they can be served now.

@@ -4,6 +4,10 @@ use std::cell::RefCell;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::NtStatus;
+use model::connection::ConnectionId;
+use model::memory_account::Charge;
+use model::now::Now;
+use model::request_id::RequestId;
 use object::{ObjectOp, Piped};
 use trace::Came;
 use wire::create::CreateRequest;
@@ -14,10 +18,6 @@ use crate::engine::effect::Effect;
 use crate::engine::outgoing::Outgoing;
 use crate::engine::pending_command::{PENDING_COMMAND_BYTES, PendingCommand};
 use crate::engine::protection::Verified;
-use crate::model::connection::ConnectionId;
-use crate::model::memory_account::Charge;
-use crate::model::now::Now;
-use crate::model::request_id::RequestId;
 
 /// A request as its command gets it, beside the decoded body.
 #[derive(Debug)]

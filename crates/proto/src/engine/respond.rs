@@ -5,6 +5,9 @@ use std::sync::Arc;
 use bytes::{Buf, BytesMut};
 use crypto::SigningKey;
 use dtyp::NtStatus;
+use model::connection::{Connection, ConnectionId};
+use model::reject::{Disconnect, Reject};
+use model::session::Session;
 use object::Piped;
 use trace::Phase;
 use wire::{Command, Dialect, Header, HeaderFlags};
@@ -15,9 +18,6 @@ use crate::engine::request::{Chain, Incoming};
 use crate::engine::response::{Response, TRANSFORM, TRANSPORT, Transmit, error_body};
 use crate::engine::server::Server;
 use crate::engine::unconfirmed_breaks::ConfirmationId;
-use crate::model::connection::{Connection, ConnectionId};
-use crate::model::reject::{Disconnect, Reject};
-use crate::model::session::Session;
 
 impl Server {
     /// Refuses a request: counts the reason, and puts the status into its chain's frame.

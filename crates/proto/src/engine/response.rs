@@ -2,6 +2,8 @@
 
 use bytes::BytesMut;
 use dtyp::NtStatus;
+use model::connection::ConnectionId;
+use model::reject::Reject;
 use object::{FileIdentity, Piped};
 use wire::error_response::ErrorResponse;
 use wire::transform::TransformHeader;
@@ -11,8 +13,6 @@ use crate::engine::effect::Effect;
 use crate::engine::pending_command::PendingCommand;
 use crate::engine::protection::Protection;
 use crate::engine::unconfirmed_breaks::ConfirmationId;
-use crate::model::connection::ConnectionId;
-use crate::model::reject::Reject;
 
 /// Room in front of every body: 4 bytes of the transport's length, 52 of a transform header, 64 of
 /// the SMB2 header. So a response is laid out once, and signed and encrypted in place.

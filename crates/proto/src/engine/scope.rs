@@ -1,5 +1,11 @@
 //! Objects that a command may access, looked up once before it runs.
 
+use model::connection::Connection;
+use model::open::Open;
+use model::reject::Reject;
+use model::request_id::RequestId;
+use model::session::{Session, SessionState};
+use model::tree_connect::TreeConnect;
 use object::FileIdentity;
 use qos::Classes;
 use rustc_hash::FxHashMap;
@@ -8,12 +14,6 @@ use wire::{Command, FileId, Header};
 use crate::engine::globals::Globals;
 use crate::engine::request::{InFlight, Incoming};
 use crate::engine::server::Server;
-use crate::model::connection::Connection;
-use crate::model::open::Open;
-use crate::model::reject::Reject;
-use crate::model::request_id::RequestId;
-use crate::model::session::{Session, SessionState};
-use crate::model::tree_connect::TreeConnect;
 
 /// A type that exists for any time.
 pub trait Shorten: Sized {

@@ -7,6 +7,16 @@ use std::time::Duration;
 use arbitration::{FileKey, FileRecords};
 use bytes::BytesMut;
 use dtyp::ServerId;
+use model::connection::{Connection, ConnectionId, Negotiated};
+use model::entropy::Entropy;
+use model::file_key::key;
+use model::logon::Logon;
+use model::memory_account::MemoryAccount;
+use model::open::{Open, Target};
+use model::reject::Disconnect;
+use model::request_id::RequestId;
+use model::session::Session;
+use model::settings::ServerSettings;
 use rustc_hash::FxHashMap;
 use trace::Tracer;
 
@@ -16,16 +26,6 @@ use crate::engine::notice::Notice;
 use crate::engine::protection::Opener;
 use crate::engine::request::InFlight;
 use crate::engine::response::Transmit;
-use crate::model::connection::{Connection, ConnectionId, Negotiated};
-use crate::model::entropy::Entropy;
-use crate::model::file_key::key;
-use crate::model::logon::Logon;
-use crate::model::memory_account::MemoryAccount;
-use crate::model::open::{Open, Target};
-use crate::model::reject::Disconnect;
-use crate::model::request_id::RequestId;
-use crate::model::session::Session;
-use crate::model::settings::ServerSettings;
 
 /// Length of a frame beyond its payload in bytes: headers, transform, further requests of a
 /// compound.

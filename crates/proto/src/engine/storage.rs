@@ -4,6 +4,8 @@
 //! directory cache. Then the request goes on where it was, with everything that was looked up for
 //! it. Any other operation becomes an [`Effect`], or is answered later.
 
+use model::connection::ConnectionId;
+use model::request_id::RequestId;
 use object::{ObjectOp, ObjectResult, UserId};
 use trace::Phase;
 use wire::Command;
@@ -13,8 +15,6 @@ use crate::engine::pending_command::PendingCommand;
 use crate::engine::request::Incoming;
 use crate::engine::response::Step;
 use crate::engine::scope::InStorage;
-use crate::model::connection::ConnectionId;
-use crate::model::request_id::RequestId;
 
 /// A request, and the connection that its response is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

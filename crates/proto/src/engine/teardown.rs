@@ -1,6 +1,11 @@
 //! The end of connections, sessions, tree connects and opens, for any reason: [MS-SMB2] 3.3.7.1.
 
 use arbitration::FileKey;
+use model::connection::ConnectionId;
+use model::file_key::key;
+use model::open::{CreateName, Open, OpenFile, Target};
+use model::reject::Disconnect;
+use model::session::{Session, SessionState};
 use object::{ObjectOp, UserId};
 use rustc_hash::FxHashMap;
 
@@ -9,11 +14,6 @@ use crate::engine::effect::Effect;
 use crate::engine::globals::Globals;
 use crate::engine::notice::Notice;
 use crate::engine::server::Server;
-use crate::model::connection::ConnectionId;
-use crate::model::file_key::key;
-use crate::model::open::{CreateName, Open, OpenFile, Target};
-use crate::model::reject::Disconnect;
-use crate::model::session::{Session, SessionState};
 
 /// Work of the store for an open that is in no table any more.
 #[derive(Debug)]

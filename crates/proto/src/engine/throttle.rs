@@ -12,6 +12,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use dtyp::NtStatus;
+use model::account::Account;
+use model::now::Now;
+use model::request_id::RequestId;
+use model::session::Session;
 use object::{ObjectOp, Piped, RootId};
 use qos::class::InterimResponses;
 use qos::controller::ONE;
@@ -22,10 +26,6 @@ use wire::{Command, FileId};
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::request::{Chain, Charged, InFlight, Incoming};
 use crate::engine::server::Server;
-use crate::model::account::Account;
-use crate::model::now::Now;
-use crate::model::request_id::RequestId;
-use crate::model::session::Session;
 
 /// Converts to the time of the gate's slots, which is the same in all workers.
 fn nanoseconds(time: Duration) -> u64 {

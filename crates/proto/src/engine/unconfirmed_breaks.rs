@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use arbitration::LeaseId;
 use bytes::BytesMut;
-
-use crate::model::connection::ConnectionId;
+use model::connection::ConnectionId;
 
 /// Highest number of breaks kept for a repetition. Beyond it the oldest confirmed one is dropped,
 /// and if none is confirmed, the new one is sent only once.

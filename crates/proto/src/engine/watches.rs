@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use model::file_key;
+use model::open::{Open, Target};
+use model::passages::Passage;
 use object::{HostChange, HostChangeKind, ObjectPath};
 
 use crate::engine::effect::Effect;
 use crate::engine::notice::{Notice, WatchedDirectory};
 use crate::engine::server::Server;
-use crate::model::file_key;
-use crate::model::open::{Open, Target};
-use crate::model::passages::Passage;
 
 /// Makes the notice of an open's watch for other workers.
 pub(crate) fn announce(open: &Open) -> Option<Notice> {

@@ -4,6 +4,7 @@
 //! `msdfs:server\share`. Referrals to domains and domain controllers are not supported.
 
 use dtyp::utf16;
+use model::reject::Reject;
 use object::{ObjectPath, SymbolicLink};
 use wire::ioctl::{
     DfsReferralFlags, DfsReferralRequest, DfsReferralResponse, FsctlCode, IoctlRequest,
@@ -12,7 +13,6 @@ use wire::ioctl::{
 use super::{Fsctl, Output, Progress, WithoutOpen, invalid, output_max};
 use crate::engine::dfs::DfsPath;
 use crate::engine::effect::{ConnectShare, Effect, FindReferral, Referral, Reply};
-use crate::model::reject::Reject;
 
 /// Reports the target of a path.
 pub(crate) struct DfsGetReferrals;

@@ -7,6 +7,8 @@
 mod tests;
 
 use dtyp::AccessMask;
+use model::open::Open;
+use model::reject::Reject;
 use object::ObjectOp;
 use wire::FileId;
 use wire::ioctl::{DuplicateExtents, DuplicateExtentsEx, FsctlCode, IoctlRequest};
@@ -14,8 +16,6 @@ use wire::ioctl::{DuplicateExtents, DuplicateExtentsEx, FsctlCode, IoctlRequest}
 use super::{Fsctl, Output, Progress};
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InTree;
-use crate::model::open::Open;
-use crate::model::reject::Reject;
 
 /// Shares the storage of a range of another open with this one.
 pub(crate) struct DuplicateExtentsToFile;

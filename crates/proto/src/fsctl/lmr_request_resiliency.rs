@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use arbitration::{Durability, DurabilityKind};
 use dtyp::Guid;
+use model::file_key::key;
+use model::open::Held;
+use model::reject::Reject;
 use wire::Dialect;
 use wire::ioctl::{FsctlCode, IoctlRequest, NetworkResiliencyRequest};
 
 use super::{ImmediateFsctl, Output, invalid};
 use crate::engine::scope::InOpen;
-use crate::model::file_key::key;
-use crate::model::open::Held;
-use crate::model::reject::Reject;
 
 /// `MaxResiliencyTimeout`: longest time for which a client can have an open kept; the same as in
 /// Windows.

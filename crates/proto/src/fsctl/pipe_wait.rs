@@ -1,9 +1,9 @@
 //! FSCTL_PIPE_WAIT: [MS-SMB2] 3.3.5.15.13, [MS-FSCC] 2.3.49.
 
+use model::reject::Reject;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{ImmediateFsctl, Output, WithoutOpen, invalid};
-use crate::model::reject::Reject;
 
 /// Waits until a pipe can be opened. The supported pipes always can, so no request waits.
 pub(crate) struct PipeWait;

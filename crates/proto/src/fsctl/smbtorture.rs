@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use model::reject::Reject;
 use wire::Decode;
 use wire::ioctl::{FsctlCode, IoctlRequest, IoctlResponse};
 
@@ -14,7 +15,6 @@ use crate::engine::request::Incoming;
 use crate::engine::response::Response;
 use crate::engine::scope::InOpen;
 use crate::engine::server::Server;
-use crate::model::reject::Reject;
 
 /// Returns as many bytes of the value 8 as the client accepts, with padding before them.
 pub(crate) struct TortureIoctlPadding;

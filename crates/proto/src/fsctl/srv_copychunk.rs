@@ -6,6 +6,8 @@
 mod tests;
 
 use dtyp::AccessMask;
+use model::open::Open;
+use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
 use wire::FileId;
 use wire::ioctl::{
@@ -17,8 +19,6 @@ use super::{Fsctl, Output, Progress, invalid, verify_room};
 use crate::command::read::file_range;
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::scope::InTree;
-use crate::model::open::Open;
-use crate::model::reject::Reject;
 
 /// Copies ranges from another open to this one, which must be readable, too.
 pub(crate) struct SrvCopyChunk;

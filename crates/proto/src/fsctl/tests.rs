@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dtyp::{AccessMask, FileAttributes, FileTime, Guid, NtStatus};
+use model::now::Now;
+use model::reject::Disconnect;
+use model::settings::ServerSettings;
 use object::{Metadata, ObjectOp, ObjectReply};
 use testkit::Outcome;
 use trace::Reason;
@@ -17,9 +20,6 @@ use wire::read::{READ_DATA_OFFSET, ReadRequest, ReadResponse};
 use wire::{Codes, Command, Dialect, FileId};
 
 use crate::engine::effect::{Effect, Reply};
-use crate::model::now::Now;
-use crate::model::reject::Disconnect;
-use crate::model::settings::ServerSettings;
 use crate::scene::{Answer, CLIENT_GUID, FILES, PIPES, Scene, TRANSACT_MAX};
 
 pub(super) fn request(ctl_code: FsctlCode, file_id: FileId, input: &[u8]) -> IoctlRequest<'_> {

@@ -1,5 +1,6 @@
 //! FSCTL_VALIDATE_NEGOTIATE_INFO: [MS-SMB2] 3.3.5.15.12.
 
+use model::reject::{Disconnect, Reject};
 use wire::Dialect;
 use wire::ioctl::{
     FsctlCode, IoctlRequest, ValidateNegotiateInfoRequest, ValidateNegotiateInfoResponse,
@@ -7,7 +8,6 @@ use wire::ioctl::{
 
 use super::{ImmediateFsctl, Output, WithoutOpen, output_max};
 use crate::command::negotiate::choose_dialect;
-use crate::model::reject::{Disconnect, Reject};
 
 /// Repeats the negotiation under a signature. A mismatch ends the connection: a man in the middle
 /// made both sides agree on less than they support.

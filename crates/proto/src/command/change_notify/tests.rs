@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, NtStatus};
+use model::now::Now;
 use object::{HostChange, HostChangeKind, ObjectPath, ObjectReply, RootId};
 use trace::Reason;
 use wire::change_notify::{
@@ -19,7 +20,6 @@ use wire::{Command, FileId};
 use crate::engine::change::{Change, ChangeKind};
 use crate::engine::effect::Effect;
 use crate::engine::notice::{Notice, WatchedDirectory};
-use crate::model::now::Now;
 use crate::scene::{Answer, FOLDER, RECEIVE_BYTES, Scene, TRANSACT_MAX};
 
 const NAMES: CompletionFilter = CompletionFilter::FILE_NAME.union(CompletionFilter::DIR_NAME);
@@ -618,8 +618,7 @@ fn more_changes_than_the_first_request_has_room_for_are_forgotten() {
 fn a_watch_keeps_no_more_than_its_limit() {
     let mut scene = Scene::new();
     let file_id = scene.open_directory("");
-    let output_buffer_length =
-        u32::try_from(2 * crate::model::watch::BYTES_MAX).expect("it is small");
+    let output_buffer_length = u32::try_from(2 * model::watch::BYTES_MAX).expect("it is small");
     let large = ChangeNotifyRequest { output_buffer_length, ..request(file_id) };
     // Such a response needs two credits; one is not enough.
     assert_eq!(scene.ask(Command::CHANGE_NOTIFY, &large).outcome(), Reason::CreditChargeTooSmall);
@@ -627,7 +626,7 @@ fn a_watch_keeps_no_more_than_its_limit() {
     let mut watch = super::Watch::new(folder(), NAMES, false, output_buffer_length, memory)
         .expect("there is room");
     let change = added("1").seen_from_host(&folder());
-    let entry = crate::model::watch::BYTES_MAX / 16;
+    let entry = model::watch::BYTES_MAX / 16;
     for _ in 0..entry {
         watch.note(&change, &[]);
         watch.judge(|_| unreachable!("it is in the directory itself"));

@@ -1,6 +1,7 @@
 //! CLOSE, tested through requests and responses.
 
 use dtyp::NtStatus;
+use model::request_id::RequestId;
 use object::{ObjectOp, ObjectReply};
 use testkit::Outcome;
 use trace::Reason;
@@ -9,7 +10,6 @@ use wire::echo::EchoRequest;
 use wire::read::{ReadRequest, ReadResponse};
 use wire::{Command, FileId};
 
-use crate::model::request_id::RequestId;
 use crate::scene::{Answer, Scene};
 
 /// Closes a directory with FILE_DELETE_ON_CLOSE; the store refuses to remove it.

@@ -4,11 +4,10 @@
 //! A client sends it once, with the first file that it opens, and relies on the answer until it
 //! disconnects.
 
+use model::share::{AppleShare, Share};
 use wire::create_context::{
     AppleCapabilities, AppleQuery, AppleRequest, AppleResponse, AppleVolumeCapabilities,
 };
-
-use crate::model::share::{AppleShare, Share};
 
 /// Makes the answer to a client. READ_DIRECTORY_ATTRIBUTES in it changes the format of later
 /// directory listings.

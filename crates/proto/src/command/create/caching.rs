@@ -1,17 +1,17 @@
 //! Oplocks and leases in CREATE: [MS-SMB2] 3.3.5.9, 3.3.5.9.8, 3.3.5.9.11.
 
 use arbitration::{Caching, Granted, Holding, Lease, LeaseId, Wish};
+use model::caching::{caching, lease_state, oplock_level};
+use model::connection::Negotiated;
+use model::file_key::key;
+use model::open::Open;
+use model::reject::Reject;
 use wire::create::CreateRequest;
 use wire::create_context::{LeaseContext, LeaseV2};
 use wire::lease::{LeaseFlags, LeaseKey};
 use wire::{Dialect, OplockLevel};
 
 use crate::engine::files::Files;
-use crate::model::caching::{caching, lease_state, oplock_level};
-use crate::model::connection::Negotiated;
-use crate::model::file_key::key;
-use crate::model::open::Open;
-use crate::model::reject::Reject;
 
 /// Returns the rights to cache that the client requests.
 ///

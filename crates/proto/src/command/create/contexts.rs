@@ -3,6 +3,10 @@
 use bytes::Bytes;
 use dtyp::fscc::FullEaList;
 use dtyp::{AccessMask, FileTime, NtStatus};
+use model::connection::Negotiated;
+use model::posix;
+use model::reject::Reject;
+use model::share::Share;
 use object::{ExtendedAttribute, Metadata};
 use wire::create::CreateRequest;
 use wire::create_context::{
@@ -14,10 +18,6 @@ use wire::create_context::{
 
 use super::apple;
 use crate::engine::globals::Globals;
-use crate::model::connection::Negotiated;
-use crate::model::posix;
-use crate::model::reject::Reject;
-use crate::model::share::Share;
 
 /// Create contexts of a request. Unknown ones, and those of features that were not negotiated, are
 /// ignored, as [MS-SMB2] 3.3.5.9 demands.

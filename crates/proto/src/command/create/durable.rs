@@ -10,6 +10,14 @@ use arbitration::{
     Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, LockSequences, OpenEntry, Wish,
 };
 use dtyp::{AccessMask, FileAttributes, Guid};
+use model::caching::lease_name;
+use model::channel_sequence::ChannelSequence;
+use model::connection::Negotiated;
+use model::file_key::{self, key};
+use model::open::{CreateName, Held, OPEN_BYTES, Open, OpenFile, Target};
+use model::reject::Reject;
+use model::session::Session;
+use model::share::Share;
 use object::{Disposition, KindWanted, ObjectOp, ObjectReply, OpenRequest, Opened, UserId};
 use wire::FileId;
 use wire::create::{CreateAction, CreateOptions, CreateRequest, ShareAccess};
@@ -27,14 +35,6 @@ use crate::engine::effect::{Effect, Reply};
 use crate::engine::files::TakenUp;
 use crate::engine::response::Step;
 use crate::engine::scope::InTree;
-use crate::model::caching::lease_name;
-use crate::model::channel_sequence::ChannelSequence;
-use crate::model::connection::Negotiated;
-use crate::model::file_key::{self, key};
-use crate::model::open::{CreateName, Held, OPEN_BYTES, Open, OpenFile, Target};
-use crate::model::reject::Reject;
-use crate::model::session::Session;
-use crate::model::share::Share;
 
 /// Time for which a durable open of the first version is kept, as by Windows: its request has no
 /// timeout.

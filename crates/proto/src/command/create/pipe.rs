@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use dtyp::{AccessMask, FileAttributes};
+use model::channel_sequence::ChannelSequence;
+use model::open::{OPEN_BYTES, Open, Target};
+use model::reject::Reject;
 use wire::create::{CreateAction, CreateRequest, CreateResponse};
 
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InTree;
-use crate::model::channel_sequence::ChannelSequence;
-use crate::model::open::{OPEN_BYTES, Open, Target};
-use crate::model::reject::Reject;
 
 /// Opens the pipe that a request names.
 pub(super) fn open(scope: InTree<'_>, request: &CreateRequest<'_>) -> Result<Step, Reject> {

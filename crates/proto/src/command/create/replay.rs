@@ -5,6 +5,7 @@
 //! closed is a new one, as far as a server can know; its client has given up the channel.
 
 use arbitration::{Caching, Granted, Wish};
+use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
 use wire::HeaderFlags;
 use wire::create::CreateAction;
@@ -17,7 +18,6 @@ use crate::engine::effect::{Effect, Reply};
 use crate::engine::request::{InFlight, Incoming};
 use crate::engine::response::Step;
 use crate::engine::scope::InTree;
-use crate::model::reject::Reject;
 
 /// Earlier result of a request that is being replayed.
 #[derive(Clone, Copy, Debug)]

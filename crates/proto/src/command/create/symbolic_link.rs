@@ -1,6 +1,8 @@
 //! CREATE of a path with a symbolic link that the client must resolve: [MS-SMB2] 2.2.2.2.1.
 
 use dtyp::utf16;
+use model::connection::Connection;
+use model::reject::Reject;
 use object::SymbolicLink;
 use wire::Dialect;
 use wire::error_response::{
@@ -8,8 +10,6 @@ use wire::error_response::{
 };
 
 use crate::engine::response::{Response, Step};
-use crate::model::connection::Connection;
-use crate::model::reject::Reject;
 
 /// Makes the response STATUS_STOPPED_ON_SYMLINK with the link's target, in an error context for
 /// dialect 3.1.1.

@@ -2,14 +2,14 @@
 
 use arbitration::OpenFacts;
 use dtyp::AccessMask;
+use model::reject::Reject;
+use model::share::Share;
 use object::{Disposition, KindWanted, ObjectPath};
 use wire::create::{
     CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess,
 };
 
 use super::kind_wanted;
-use crate::model::reject::Reject;
-use crate::model::share::Share;
 
 /// The fields of a valid CREATE, parsed.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dtyp::{AccessMask, NtStatus};
+use model::settings::ServerSettings;
 use testkit::Outcome;
 use trace::Reason;
 use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
@@ -12,7 +13,6 @@ use wire::{Command, Dialect, FileId};
 
 use super::LOCK_ELEMENTS_MAX;
 use crate::engine::files::LOCK_BYTES;
-use crate::model::settings::ServerSettings;
 use crate::scene::{Answer, Scene};
 
 const SHARED: LockFlags = LockFlags::SHARED_LOCK;

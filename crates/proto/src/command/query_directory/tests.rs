@@ -4,13 +4,13 @@ use dtyp::fscc::directory::decode_directory_list;
 use dtyp::fscc::{DirectoryEntryFields, FileInformationClass};
 use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, FileAttributes, NtStatus, utf16};
+use model::request_id::RequestId;
 use object::{DirectoryEntry, EntryDetail, FileIdentity, Metadata, ObjectOp, ObjectReply};
 use testkit::Outcome;
 use trace::Reason;
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::{Command, FileId};
 
-use crate::model::request_id::RequestId;
 use crate::scene::{Answer, PIPES, Scene, TRANSACT_MAX};
 
 const NONE: QueryDirectoryFlags = QueryDirectoryFlags::empty();

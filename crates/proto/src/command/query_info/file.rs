@@ -9,6 +9,9 @@ use dtyp::fscc::{
     FileStandardInformation, StreamEntry, encode_stream_entry,
 };
 use dtyp::{AccessMask, NtStatus};
+use model::open::{Open, OpenFile};
+use model::posix;
+use model::reject::Reject;
 use object::{Metadata, ObjectOp, ObjectReply};
 use wire::Dialect;
 use wire::create::CreateOptions;
@@ -18,9 +21,6 @@ use super::{Pending, answer, file_minimum, respond, verify_limit};
 use crate::engine::effect::Effect;
 use crate::engine::globals::Globals;
 use crate::engine::response::Step;
-use crate::model::open::{Open, OpenFile};
-use crate::model::posix;
-use crate::model::reject::Reject;
 
 /// Parameters of a query of file information.
 #[derive(Debug)]

@@ -7,6 +7,10 @@ use dtyp::fscc::{
     FileFsFullSizeInformation, FileFsObjectIdInformation, FileFsSectorSizeInformation,
     FileFsSizeInformation, FileFsVolumeInformation, FsInformationClass,
 };
+use model::open::Open;
+use model::posix;
+use model::reject::Reject;
+use model::tree_connect::TreeConnect;
 use object::{ObjectOp, ObjectReply, Volume};
 use wire::query_info::QueryInfoRequest;
 
@@ -14,10 +18,6 @@ use super::{Pending, answer, file_system_minimum, verify_limit};
 use crate::engine::effect::Effect;
 use crate::engine::globals::Globals;
 use crate::engine::response::Step;
-use crate::model::open::Open;
-use crate::model::posix;
-use crate::model::reject::Reject;
-use crate::model::tree_connect::TreeConnect;
 
 /// Parameters of a query of file system information.
 #[derive(Debug)]

@@ -2,6 +2,8 @@
 
 use dtyp::AccessMask;
 use dtyp::security_information::SecurityInformation;
+use model::open::Open;
+use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
 use wire::Dialect;
 use wire::error_response::{ErrorContext, ErrorId, ErrorResponse};
@@ -10,8 +12,6 @@ use wire::query_info::QueryInfoRequest;
 use super::{Pending, answer};
 use crate::engine::effect::Effect;
 use crate::engine::response::{Response, Step};
-use crate::model::open::Open;
-use crate::model::reject::Reject;
 
 /// Parameters of a query of the security descriptor.
 #[derive(Debug)]

@@ -6,6 +6,9 @@
 use std::sync::Arc;
 
 use crypto::{Cipher, KeyMaterial, SessionKeys, SigningAlgorithm, SigningKey};
+use model::connection::Negotiated;
+use model::reject::Reject;
+use model::session::{CHANNELS_MAX, Channel, Session, SessionState};
 use wire::Dialect;
 use wire::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
 
@@ -14,9 +17,6 @@ use crate::engine::effect::LentSession;
 use crate::engine::request::Incoming;
 use crate::engine::response::Response;
 use crate::engine::scope::InConnection;
-use crate::model::connection::Negotiated;
-use crate::model::reject::Reject;
-use crate::model::session::{CHANNELS_MAX, Channel, Session, SessionState};
 
 /// Parameters in which the connection and the session must agree.
 struct Agreed {

@@ -7,6 +7,8 @@
 //! from its timing.
 
 use auth::AuthError;
+use model::logon_throttle::Admission;
+use model::reject::Reject;
 use trace::LogonOutcome;
 
 use super::{Pending, Proven, Wanted, fail};
@@ -15,8 +17,6 @@ use crate::engine::notice::{LogonRefused, Notice};
 use crate::engine::request::Incoming;
 use crate::engine::response::Step;
 use crate::engine::scope::InConnection;
-use crate::model::logon_throttle::Admission;
-use crate::model::reject::Reject;
 
 /// Delays the check of a proof for as long as the throttle demands.
 pub(super) fn wait_for_turn(

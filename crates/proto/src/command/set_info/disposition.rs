@@ -2,6 +2,8 @@
 
 use dtyp::fscc::{FileDispositionInformation, FileDispositionInformationEx};
 use dtyp::{AccessMask, FileAttributes};
+use model::file_key::key;
+use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
 use wire::create::CreateOptions;
 
@@ -9,8 +11,6 @@ use super::{Pending, decode, done};
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::response::Step;
 use crate::engine::scope::InTree;
-use crate::model::file_key::key;
-use crate::model::reject::Reject;
 
 /// Handles FileDispositionInformation of [MS-FSCC] 2.4.
 pub(super) fn start(scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {

@@ -2,13 +2,13 @@
 
 use dtyp::AccessMask;
 use dtyp::fscc::FullEaList;
+use model::open::Open;
+use model::reject::Reject;
 use object::{ExtendedAttribute, ObjectOp};
 use wire::change_notify::CompletionFilter;
 
 use super::change;
 use crate::engine::response::Step;
-use crate::model::open::Open;
-use crate::model::reject::Reject;
 
 /// Sets extended attributes; an empty value removes one.
 pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {

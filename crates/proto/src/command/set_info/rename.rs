@@ -5,6 +5,9 @@ use std::sync::Arc;
 use arbitration::{FileRecord, OpenEntry, ShareMode};
 use dtyp::fscc::FileRenameInformation;
 use dtyp::{AccessMask, NtStatus};
+use model::caching::lease_name;
+use model::file_key::{self, key};
+use model::reject::Reject;
 use object::{FileIdentity, ObjectOp, ObjectPath, ObjectReply};
 
 use super::{Pending, decode, done};
@@ -13,9 +16,6 @@ use crate::engine::change::{Change, ChangeKind};
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::response::Step;
 use crate::engine::scope::InTree;
-use crate::model::caching::lease_name;
-use crate::model::file_key::{self, key};
-use crate::model::reject::Reject;
 
 /// The requested new name of a file.
 #[derive(Debug)]

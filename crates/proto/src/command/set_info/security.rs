@@ -4,14 +4,14 @@ use bytes::Bytes;
 use dtyp::AccessMask;
 use dtyp::security_descriptor::SecurityDescriptor;
 use dtyp::security_information::SecurityInformation;
+use model::open::Open;
+use model::reject::Reject;
 use object::ObjectOp;
 use wire::change_notify::CompletionFilter;
 use wire::set_info::SetInfoRequest;
 
 use super::change;
 use crate::engine::response::Step;
-use crate::model::open::Open;
-use crate::model::reject::Reject;
 
 /// Replaces the parts that the request names.
 pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step, Reject> {

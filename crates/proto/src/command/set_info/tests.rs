@@ -233,7 +233,7 @@ mod size {
         let files = &mut scene.server.globals.files;
         let open = files.open_id(other.volatile);
         let lock = ByteRangeLock { open, stream: 0, range, exclusive: false };
-        let locked = files.change(crate::model::file_key::key(identity_of("file")), |record, _| {
+        let locked = files.change(model::file_key::key(identity_of("file")), |record, _| {
             (record.acquire_locks(&[lock], arbitration::Standing::User), true)
         });
         assert_eq!(locked, Ok(Ok(())));

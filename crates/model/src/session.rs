@@ -6,11 +6,11 @@ use arbitration::Standing;
 use crypto::{NonceCounter, SigningKey, TransformKey};
 use rustc_hash::FxHashMap;
 
-use crate::model::account::Account;
-use crate::model::connection::{ConnectionId, Negotiated};
-use crate::model::memory_account::Charge;
-use crate::model::reject::Reject;
-use crate::model::tree_connect::TreeConnect;
+use crate::account::Account;
+use crate::connection::{ConnectionId, Negotiated};
+use crate::memory_account::Charge;
+use crate::reject::Reject;
+use crate::tree_connect::TreeConnect;
 
 /// Highest number of channels of a session, including those being bound. Windows has the same
 /// limit, and more connections between two machines do not increase the throughput.
@@ -20,11 +20,11 @@ pub const CHANNELS_MAX: usize = 32;
 pub const TREE_CONNECTS_MAX: usize = 4_096;
 
 /// Memory of a session in bytes: itself, its account, keys and channels, and its entries in tables.
-pub(crate) const SESSION_BYTES: usize = 6 * 1024;
+pub const SESSION_BYTES: usize = 6 * 1024;
 
 /// Memory of a session in bytes until its user has authenticated: the messages of the client are
 /// kept until then, because the proof covers all of them.
-pub(crate) const SETUP_BYTES: usize = 24 * 1024;
+pub const SETUP_BYTES: usize = 24 * 1024;
 
 /// `Session.State`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

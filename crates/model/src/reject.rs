@@ -13,7 +13,7 @@ use wire::lock::LockFlags;
 use wire::query_info::InfoType;
 use wire::{DecodeError, OplockLevel};
 
-pub use crate::model::disconnect::Disconnect;
+pub use crate::disconnect::Disconnect;
 
 /// Reason for refusing a request: one variant for each rule.
 ///
@@ -93,9 +93,9 @@ pub enum Reject {
     /// 3.3.5.2.10.
     #[error("ChannelSequence {got} is behind {} of the open", .current.unwrap_or_default())]
     ChannelSequence {
-        /// ChannelSequence of the request.
+        /// ChannelSequence in the request's header.
         got: u16,
-        /// ChannelSequence of the open.
+        /// ChannelSequence that the open has reached.
         current: Option<u16>,
     },
     /// The requests of one frame ask for too many credits.
@@ -127,7 +127,7 @@ pub enum Reject {
     CreditChargeTooSmall {
         /// Number of credits that it needs.
         need: u32,
-        /// CreditCharge of the request.
+        /// CreditCharge in the request's header.
         got: u16,
     },
     /// DataOffset of a WRITE is too large: [MS-SMB2] 3.3.5.13.
@@ -226,7 +226,7 @@ pub enum Reject {
     FsctlOutputTooSmall {
         /// Number of bytes of the output.
         need: usize,
-        /// MaxOutputResponse of the request.
+        /// MaxOutputResponse of the request, in bytes.
         room: usize,
     },
     /// A user logs on in the session of a guest, which has no keys.
@@ -246,7 +246,7 @@ pub enum Reject {
     InformationBufferTooSmall {
         /// Number of bytes of the fixed part.
         need: usize,
-        /// OutputBufferLength of the request.
+        /// OutputBufferLength of the request, in bytes.
         room: usize,
     },
     /// SET_INFO without a buffer: [MS-SMB2] 3.3.5.21.
@@ -312,7 +312,7 @@ pub enum Reject {
     MinimumCountNotReached {
         /// Number of bytes that were read.
         read: u32,
-        /// MinimumCount of the request.
+        /// MinimumCount of the request, in bytes.
         minimum: u32,
     },
     /// Modes that cannot be set on an open: [MS-FSA] 2.1.5.15.9.
@@ -647,7 +647,8 @@ pub enum Reject {
     /// The client has its limit of watched directories.
     #[error("the client watches too many directories")]
     TooManyWatches,
-    /// The client has its limit of memory: see [`crate::MemoryAccount`].
+    /// The client has its limit of memory: see
+    /// [`MemoryAccount`](crate::memory_account::MemoryAccount).
     #[error("the client has used up its memory")]
     TooMuchMemory,
     /// The header names no command: [MS-SMB2] 2.2.1.2.

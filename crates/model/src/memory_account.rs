@@ -9,7 +9,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::model::reject::Reject;
+use crate::reject::Reject;
 
 /// The account of one client. Clones share one account.
 #[derive(Clone, Debug)]

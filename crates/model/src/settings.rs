@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dtyp::Guid;
 
-use crate::model::logon_throttle::ThrottleSettings;
+use crate::logon_throttle::ThrottleSettings;
 
 /// Breaks to repeat on another channel if one does not confirm them: [MS-SMB2] 3.3.4.6, 3.3.4.7.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -10,13 +10,13 @@ use wire::change_notify::{
     CompletionFilter, NotifyAction, NotifyInformation, NotifyInformationList,
 };
 
-use crate::model::memory_account::{Charge, MemoryAccount};
-use crate::model::passages::Verdict;
-use crate::model::reject::Reject;
+use crate::memory_account::{Charge, MemoryAccount};
+use crate::passages::Verdict;
+use crate::reject::Reject;
 
 /// Highest size of a watch in bytes, whatever its first request demands: the payload that one
 /// credit covers.
-pub(crate) const BYTES_MAX: usize = 65_536;
+pub const BYTES_MAX: usize = 65_536;
 
 /// Memory of a watch in bytes, without its directory's path and its changes: itself, and its
 /// entries in the tables of change reporters.
@@ -28,14 +28,14 @@ const WATCH_BYTES: usize = size_of::<Watch>() + 1_024;
 /// requests are ignored.
 #[derive(Debug)]
 pub struct Watch {
-    pub(crate) filter: CompletionFilter,
-    pub(crate) recursive: bool,
+    pub filter: CompletionFilter,
+    pub recursive: bool,
     /// The directory, from the root of the host's file system.
-    pub(crate) directory: ObjectPath,
+    pub directory: ObjectPath,
     /// True if the directory is gone or delete pending.
-    pub(crate) is_delete_pending: bool,
+    pub is_delete_pending: bool,
     /// Time from which other workers report changes; earlier changes are not reported.
-    pub(crate) begun_at: Option<Duration>,
+    pub begun_at: Option<Duration>,
     bytes_max: usize,
     /// Length of `events` in a response.
     bytes: usize,
@@ -52,11 +52,11 @@ pub struct Watch {
 
 /// Contents of a response to CHANGE_NOTIFY.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub struct Told {
     /// STATUS_NOTIFY_ENUM_DIR, without changes, where they do not fit.
-    pub(crate) status: NtStatus,
+    pub status: NtStatus,
     /// Changes in the order in which they happened.
-    pub(crate) changes: NotifyInformationList,
+    pub changes: NotifyInformationList,
 }
 
 /// One change, in the form that the client will get.
@@ -75,7 +75,7 @@ impl Watch {
     ///
     /// # Errors
     /// If the client has reached its memory limit.
-    pub(crate) fn new(
+    pub fn new(
         directory: ObjectPath,
         filter: CompletionFilter,
         recursive: bool,
@@ -101,13 +101,13 @@ impl Watch {
     }
 
     /// True if there are no changes to report.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         self.events.is_empty() && !self.overflowed
     }
 
     /// Queues a change that passes the client's filter, until [`Watch::judge`] permits it. Vetoed
     /// names are left out; a rename from or to one adds or removes the other name.
-    pub(crate) fn note(&mut self, change: &HostChange, vetoed: &[NameExpression]) {
+    pub fn note(&mut self, change: &HostChange, vetoed: &[NameExpression]) {
         let is_hidden = |path: &ObjectPath| self.is_vetoed(path, vetoed);
         let is_counted = change.kind != HostChangeKind::Uncounted;
         let is_old_hidden = is_counted && is_hidden(&change.path);
@@ -193,13 +193,13 @@ impl Watch {
     }
 
     /// True if changes are left for [`Watch::judge`].
-    pub(crate) fn is_unjudged(&self) -> bool {
+    pub fn is_unjudged(&self) -> bool {
         !self.unjudged.is_empty()
     }
 
     /// Permits or drops changes, up to the first one without a verdict. `enter` judges a directory,
     /// given relative to the watched one.
-    pub(crate) fn judge(&mut self, mut enter: impl FnMut(&str) -> Verdict) {
+    pub fn judge(&mut self, mut enter: impl FnMut(&str) -> Verdict) {
         while let Some(event) = self.unjudged.front() {
             let verdict = match event.directory.as_str() {
                 "" => Verdict::May,
@@ -261,7 +261,7 @@ impl Watch {
 
     /// Takes all changes, in at most `length` bytes: none if there are none, and NOTIFY_ENUM_DIR if
     /// they do not fit.
-    pub(crate) fn take(&mut self, length: u32) -> Option<Told> {
+    pub fn take(&mut self, length: u32) -> Option<Told> {
         if self.is_quiet() {
             return None;
         }

@@ -70,8 +70,9 @@ impl BufferPool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use bytes::Buf;
+
+    use super::*;
 
     #[test]
     fn a_buffer_comes_back_with_its_whole_capacity() {

@@ -7,8 +7,8 @@
 
 use wire::{Command, Header, HeaderFlags};
 
-use crate::model::reject::Reject;
-use crate::model::request_id::RequestId;
+use crate::reject::Reject;
+use crate::request_id::RequestId;
 
 /// Channel sequence number of an open, with its outstanding requests.
 ///

@@ -7,7 +7,7 @@ use dtyp::AccessMask;
 use dtyp::name_expression::NameExpression;
 use object::{ObjectPath, RootId, UserId};
 
-use crate::model::settings::Policy;
+use crate::settings::Policy;
 
 /// A share that a tree connect leads to.
 #[derive(Clone, Debug)]

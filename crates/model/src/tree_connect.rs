@@ -5,11 +5,11 @@ use std::sync::Arc;
 use dtyp::AccessMask;
 use qos::Membership;
 
-use crate::model::memory_account::Charge;
-use crate::model::share::Share;
+use crate::memory_account::Charge;
+use crate::share::Share;
 
 /// Memory of a tree connect in bytes: itself, its share's settings, and its entries in tables.
-pub(crate) const TREE_CONNECT_BYTES: usize = size_of::<TreeConnect>() + size_of::<Share>() + 1_024;
+pub const TREE_CONNECT_BYTES: usize = size_of::<TreeConnect>() + size_of::<Share>() + 1_024;
 
 /// `TreeConnect` of [MS-SMB2] 3.3.1.9.
 #[derive(Debug)]

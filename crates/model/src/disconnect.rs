@@ -3,7 +3,7 @@
 use crypto::OpenError;
 use wire::DecodeError;
 
-use crate::model::sequence_window::SequenceError;
+use crate::sequence_window::SequenceError;
 
 /// Why a connection must go: the client broke a rule after which no later message of it can be
 /// trusted, or it is of no use any more.
@@ -22,7 +22,7 @@ pub enum Disconnect {
     /// What the client says that it negotiated is not what arrived here: somebody changed it on
     /// the way ([MS-SMB2] 3.3.5.15.12).
     NegotiationChanged,
-    /// NEGOTIATE came twice.
+    /// NEGOTIATE came a second time.
     NegotiatedTwice,
     /// It is a guest's, and the worker serves a user whose connections come from elsewhere.
     GuestBesideUser,

@@ -9,9 +9,9 @@ use dtyp::{FileTime, Guid};
 use wire::Dialect;
 use wire::negotiate::{Capabilities, SecurityMode};
 
-use crate::model::logon::Progress;
-use crate::model::reject::Reject;
-use crate::model::sequence_window::CommandSequenceWindow;
+use crate::logon::Progress;
+use crate::reject::Reject;
+use crate::sequence_window::CommandSequenceWindow;
 
 /// Identifies a connection between the worker and the engine.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -8,20 +8,20 @@ use object::{FileIdentity, LocalOpen, ObjectPath, UserId};
 use wire::FileId;
 use wire::create::{CreateAction, CreateOptions, ShareAccess};
 
-use crate::model::channel_sequence::ChannelSequence;
-use crate::model::enumeration::Enumeration;
-use crate::model::memory_account::Charge;
-use crate::model::pipe::Pipe;
-use crate::model::reject::Reject;
-use crate::model::share::Share;
-use crate::model::watch::Watch;
+use crate::channel_sequence::ChannelSequence;
+use crate::enumeration::Enumeration;
+use crate::memory_account::Charge;
+use crate::pipe::Pipe;
+use crate::reject::Reject;
+use crate::share::Share;
+use crate::watch::Watch;
 
 /// Highest number of opens of a client.
 pub const OPENS_MAX: usize = 65_536;
 
 /// Memory of an open without its path, in bytes: both structures, its entries in tables, and the
 /// store's part.
-pub(crate) const OPEN_BYTES: usize = size_of::<Open>() + size_of::<OpenFile>() + 512;
+pub const OPEN_BYTES: usize = size_of::<Open>() + size_of::<OpenFile>() + 512;
 
 /// `Open` of [MS-SMB2] 3.3.1.10.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ impl Open {
 
     /// Ends `Open.IsReplayEligible`, unless the open is persistent. [MS-SMB2] demands that in the
     /// section of each command, as soon as a request has named the open.
-    pub(crate) fn end_replay(&mut self) {
+    pub fn end_replay(&mut self) {
         if let Target::File(file) = &mut self.target
             && file.replay.is_some()
             && !file.durable.as_ref().is_some_and(|it| it.is_persistent)

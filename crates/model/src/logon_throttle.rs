@@ -74,7 +74,7 @@ pub enum Admission {
 
 /// The counts of failed logons.
 #[derive(Debug)]
-pub(crate) struct LogonThrottle {
+pub struct LogonThrottle {
     slots: Box<dyn Slots>,
 }
 
@@ -134,12 +134,12 @@ const LINES_AT_ONCE: u32 = 40;
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 impl LogonThrottle {
-    pub(crate) fn new(slots: Box<dyn Slots>) -> Self {
+    pub fn new(slots: Box<dyn Slots>) -> Self {
         Self { slots }
     }
 
     /// Counts a logon with a proof as failed, before the check, and returns the time of the check.
-    pub(crate) fn begin(
+    pub fn begin(
         &self,
         settings: &ThrottleSettings,
         now: Duration,
@@ -167,13 +167,13 @@ impl LogonThrottle {
 
     /// Takes the count of a logon back because its proof was right, and makes the user familiar at
     /// this address.
-    pub(crate) fn succeed(&self, now: Duration, client: SocketAddr, user: &str) {
+    pub fn succeed(&self, now: Duration, client: SocketAddr, user: &str) {
         self.excuse(now, client, user);
         self.update(Kind::Familiar, Who::of(client, user).pair, now, |_| Some(FAMILIAR_FOR));
     }
 
     /// Takes the count of a logon back because it ended without a proof.
-    pub(crate) fn excuse(&self, now: Duration, client: SocketAddr, user: &str) {
+    pub fn excuse(&self, now: Duration, client: SocketAddr, user: &str) {
         let who = Who::of(client, user);
         let is_familiar = self.is_familiar(&who, now);
         self.take_back(Kind::Address, who.account(is_familiar), now);
@@ -184,13 +184,7 @@ impl LogonThrottle {
 
     /// Keeps the count of a logon because its proof was wrong. Refuses the address from now on, if
     /// the count has reached `failures_max`.
-    pub(crate) fn fail(
-        &self,
-        settings: &ThrottleSettings,
-        now: Duration,
-        client: SocketAddr,
-        user: &str,
-    ) {
+    pub fn fail(&self, settings: &ThrottleSettings, now: Duration, client: SocketAddr, user: &str) {
         let who = Who::of(client, user);
         let account = who.account(self.is_familiar(&who, now));
         let limit = settings.failures_limit();
@@ -200,25 +194,25 @@ impl LogonThrottle {
     }
 
     /// Counts the outcome of a logon.
-    pub(crate) fn count(&self, outcome: LogonOutcome) {
+    pub fn count(&self, outcome: LogonOutcome) {
         self.slots.count(outcome);
     }
 
     /// Returns whether one more line about this address may be written, and counts it.
-    pub(crate) fn may_log(&self, now: Duration, client: SocketAddr) -> bool {
+    pub fn may_log(&self, now: Duration, client: SocketAddr) -> bool {
         let address = Who::of(client, "").address;
         self.add(Kind::Line, address, now, LINE_EVERY, LINE_EVERY * LINES_AT_ONCE).is_some()
     }
 
     /// Counts a refused logon without a line in the log.
-    pub(crate) fn leave_untold(&self, client: SocketAddr) {
+    pub fn leave_untold(&self, client: SocketAddr) {
         let address = Who::of(client, "").address;
         self.exchange(Kind::Untold, address, |count| Some(count.saturating_add(1)));
     }
 
     /// Returns the number of refused logons from an address without a line, of all workers, and
     /// resets it.
-    pub(crate) fn take_untold(&self, client: SocketAddr) -> u64 {
+    pub fn take_untold(&self, client: SocketAddr) -> u64 {
         let address = Who::of(client, "").address;
         let mut untold = 0;
         self.exchange(Kind::Untold, address, |count| {
@@ -229,7 +223,7 @@ impl LogonThrottle {
     }
 
     /// Returns the number of [`Self::take_untold`], if a line about the address may be written.
-    pub(crate) fn untold_to_log(&self, now: Duration, client: SocketAddr) -> u64 {
+    pub fn untold_to_log(&self, now: Duration, client: SocketAddr) -> u64 {
         let address = Who::of(client, "").address;
         let mut is_any = false;
         self.exchange(Kind::Untold, address, |count| {

@@ -18,12 +18,12 @@ const NO_MODE: u32 = 0xFFFF;
 const TYPE: u32 = 0o170_000;
 
 /// Returns the permissions for a new file; none if the client leaves them to the server.
-pub(crate) fn created_mode(request: PosixRequest) -> Option<u32> {
+pub fn created_mode(request: PosixRequest) -> Option<u32> {
     (request.mode & NO_MODE != NO_MODE).then_some(request.mode & PERMISSIONS)
 }
 
 /// Returns FilePosixInformation for the metadata of a file.
-pub(crate) fn information(metadata: &Metadata) -> FilePosixInformation {
+pub fn information(metadata: &Metadata) -> FilePosixInformation {
     FilePosixInformation {
         creation_time: metadata.creation_time,
         last_access_time: metadata.last_access_time,
@@ -43,7 +43,7 @@ pub(crate) fn information(metadata: &Metadata) -> FilePosixInformation {
 }
 
 /// Returns the response to the create context.
-pub(crate) fn response(metadata: &Metadata) -> PosixResponse {
+pub fn response(metadata: &Metadata) -> PosixResponse {
     PosixResponse {
         hard_links: metadata.number_of_links,
         reparse_tag: metadata.reparse_tag,
@@ -54,7 +54,7 @@ pub(crate) fn response(metadata: &Metadata) -> PosixResponse {
 }
 
 /// Returns FileFsPosixInformation for the figures of a volume.
-pub(crate) fn file_system(volume: &Volume) -> FileFsPosixInformation {
+pub fn file_system(volume: &Volume) -> FileFsPosixInformation {
     let block = u64::from(volume.cluster_bytes.max(1));
     FileFsPosixInformation {
         block_bytes: volume.cluster_bytes.max(1),

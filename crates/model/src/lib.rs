@@ -2,7 +2,7 @@
 
 pub mod account;
 pub mod buffer_pool;
-pub(crate) mod caching;
+pub mod caching;
 pub mod channel_sequence;
 pub mod connection;
 pub mod disconnect;
@@ -16,7 +16,7 @@ pub mod now;
 pub mod open;
 pub mod passages;
 pub mod pipe;
-pub(crate) mod posix;
+pub mod posix;
 pub mod reject;
 pub mod request_id;
 pub mod sequence_window;

@@ -32,7 +32,7 @@ pub struct Passage {
 
 /// Answer to the question whether a user may enter a directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Names in the directory may be reported.
     May,
     /// No name in it may be reported, or the answer is lost with the directory.
@@ -58,7 +58,7 @@ pub struct Passages {
 
 impl Passages {
     /// Returns the answer for a directory; without one, notes a question for the store.
-    pub(crate) fn judge(&mut self, now: Duration, passage: &Passage) -> Verdict {
+    pub fn judge(&mut self, now: Duration, passage: &Passage) -> Verdict {
         match self.known.get(passage) {
             Some(known) if known.is_asked => return Verdict::Pending,
             Some(known) if now < known.until => match known.may {
@@ -74,21 +74,21 @@ impl Passages {
     }
 
     /// Takes the pending questions for the store.
-    pub(crate) fn take_questions(&mut self) -> Vec<Passage> {
+    pub fn take_questions(&mut self) -> Vec<Passage> {
         std::mem::take(&mut self.questions)
     }
 
     /// Takes an answer: none if the directory is gone. Then the last answer stays valid, so that
     /// the removal of a tree is reported completely; without a last answer, the directory counts as
     /// closed to the user.
-    pub(crate) fn answer(&mut self, now: Duration, passage: &Passage, may: Option<bool>) {
+    pub fn answer(&mut self, now: Duration, passage: &Passage, may: Option<bool>) {
         if let Some(known) = self.known.get_mut(passage) {
             *known = Known { may: may.or(known.may), until: now + BELIEVED, is_asked: false };
         }
     }
 
     /// Makes all answers expire, because a directory has changed.
-    pub(crate) fn doubt(&mut self) {
+    pub fn doubt(&mut self) {
         self.known.values_mut().for_each(|known| known.until = Duration::ZERO);
     }
 }

@@ -6,10 +6,10 @@ use object::ObjectPath;
 use wire::OplockLevel;
 use wire::lease::LeaseState;
 
-use crate::model::share::Share;
+use crate::share::Share;
 
 /// Returns the oplock level that grants `caching`.
-pub(crate) fn oplock_level(caching: Caching) -> OplockLevel {
+pub fn oplock_level(caching: Caching) -> OplockLevel {
     match caching {
         it if it == Caching::BATCH => OplockLevel::BATCH,
         it if it.contains(Caching::WRITE) => OplockLevel::EXCLUSIVE,
@@ -19,17 +19,17 @@ pub(crate) fn oplock_level(caching: Caching) -> OplockLevel {
 }
 
 /// Converts to the wire's type; both have the same bits.
-pub(crate) fn lease_state(caching: Caching) -> LeaseState {
+pub fn lease_state(caching: Caching) -> LeaseState {
     LeaseState::from_bits_retain(caching.bits().into())
 }
 
 /// Converts from the wire's type, without the bits that have no meaning, as Windows does.
-pub(crate) fn caching(state: LeaseState) -> Caching {
+pub fn caching(state: LeaseState) -> Caching {
     Caching::from_bits_truncate(u8::try_from(state.bits() & 0xff).expect("masked"))
 }
 
 /// Returns `Lease.Filename`, the name that a lease key is bound to.
-pub(crate) fn lease_name(share: &Share, path: &ObjectPath) -> String {
+pub fn lease_name(share: &Share, path: &ObjectPath) -> String {
     let fold = |name: &str| -> String {
         if share.case_sensitive { name.to_owned() } else { upcase::fold(name) }
     };

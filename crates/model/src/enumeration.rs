@@ -11,10 +11,10 @@ use dtyp::fscc::{
 use dtyp::name_expression::NameExpression;
 use object::{AppleMetadata, DirectoryEntry, EntryDetail, Metadata, ObjectKind};
 
-use crate::model::memory_account::{Charge, MemoryAccount};
-use crate::model::posix;
-use crate::model::reject::Reject;
-use crate::model::share::Share;
+use crate::memory_account::{Charge, MemoryAccount};
+use crate::posix;
+use crate::reject::Reject;
+use crate::share::Share;
 
 /// `Open.EnumerationLocation` and `Open.EnumerationSearchPattern`: [MS-SMB2] 3.3.1.10.
 #[derive(Debug)]
@@ -44,21 +44,21 @@ pub struct Enumeration {
 
 /// Demand of one request on a listing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Demand {
-    pub(crate) class: FileInformationClass,
+pub struct Demand {
+    pub class: FileInformationClass,
     /// SMB2_RETURN_SINGLE_ENTRY of [MS-SMB2] 2.2.33.
-    pub(crate) single: bool,
+    pub single: bool,
     /// Highest number of bytes in the response.
-    pub(crate) limit: usize,
+    pub limit: usize,
 }
 
 /// A batch to request from the store.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Batch {
-    pub(crate) restart: bool,
-    pub(crate) detail: EntryDetail,
-    pub(crate) entries_max: u32,
-    pub(crate) generation: u64,
+pub struct Batch {
+    pub restart: bool,
+    pub detail: EntryDetail,
+    pub entries_max: u32,
+    pub generation: u64,
 }
 
 /// Highest number of entries to request from the store at once.
@@ -88,7 +88,7 @@ impl Demand {
 
     /// Refuses a response that is too short even for an entry with an empty name: [MS-FSA]
     /// 2.1.5.6.3.
-    pub(crate) fn verify_limit(&self) -> Result<(), Reject> {
+    pub fn verify_limit(&self) -> Result<(), Reject> {
         let (need, room) = (self.fixed_bytes(), self.limit);
         if room < need {
             return Err(Reject::InformationBufferTooSmall { need, room });
@@ -102,7 +102,7 @@ impl Enumeration {
     ///
     /// # Errors
     /// If the client has reached its memory limit.
-    pub(crate) fn new(
+    pub fn new(
         pattern: &str,
         share: &Arc<Share>,
         detail: EntryDetail,
@@ -131,19 +131,19 @@ impl Enumeration {
     }
 
     /// Begins the listing again with the same pattern.
-    pub(crate) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.answered = 0;
         self.read_again();
     }
 
     /// Begins the listing again with the pattern of `new`.
-    pub(crate) fn reopen(&mut self, new: Self) {
+    pub fn reopen(&mut self, new: Self) {
         *self = Self { generation: self.generation + 1, ..new };
     }
 
     /// Raises the detail of the entries to the demand of a request. If entries with less detail are
     /// queued, the store begins again, and entries already sent are skipped.
-    pub(crate) fn provide(&mut self, detail: EntryDetail) {
+    pub fn provide(&mut self, detail: EntryDetail) {
         if self.entries.is_empty() {
             self.detail = detail;
         } else if detail > self.detail {
@@ -167,7 +167,7 @@ impl Enumeration {
     ///
     /// The batch is no larger than the response, where that can be predicted: queued entries are
     /// sent as they were, even if their files are gone by then.
-    pub(crate) fn next_batch(&mut self, demand: &Demand) -> Option<Batch> {
+    pub fn next_batch(&mut self, demand: &Demand) -> Option<Batch> {
         let fixed = demand.fixed_bytes();
         let waiting = self.entries.len() * fixed + self.names_bytes;
         let is_enough =
@@ -196,11 +196,7 @@ impl Enumeration {
     /// # Errors
     /// If the client has reached its memory limit. Entries that were not sent are read again for
     /// the next request.
-    pub(crate) fn take(
-        &mut self,
-        generation: u64,
-        batch: Vec<DirectoryEntry>,
-    ) -> Result<(), Reject> {
+    pub fn take(&mut self, generation: u64, batch: Vec<DirectoryEntry>) -> Result<(), Reject> {
         if generation != self.generation {
             return Ok(());
         }
@@ -246,7 +242,7 @@ impl Enumeration {
     ///
     /// # Errors
     /// If no entry is left, or the buffer is too small for the first one.
-    pub(crate) fn fill(&mut self, demand: &Demand, buffer: &mut Vec<u8>) -> Result<(), Reject> {
+    pub fn fill(&mut self, demand: &Demand, buffer: &mut Vec<u8>) -> Result<(), Reject> {
         if self.entries.is_empty() {
             let is_first = self.answered == 0;
             return Err(if is_first { Reject::NoMatchingEntry } else { Reject::NoMoreEntries });

@@ -4,8 +4,8 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::model::memory_account::{Charge, MemoryAccount};
-use crate::model::reject::Reject;
+use crate::memory_account::{Charge, MemoryAccount};
+use crate::reject::Reject;
 
 /// Highest number of pipes that a client may have open. Known clients have one for each service
 /// that they use.
