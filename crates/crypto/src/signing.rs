@@ -86,7 +86,8 @@ impl SigningKey {
         assert!(message.len() >= HEADER_LEN, "a message begins with its header");
         message[FLAGS] |= FLAG_SIGNED;
         message[SIGNATURE].fill(0);
-        let signature = self.compute(message);
+        let mut signature = [0; SIGNATURE_LEN];
+        self.compute(message, &mut signature);
         message[SIGNATURE].copy_from_slice(&signature);
     }
 
@@ -103,37 +104,43 @@ impl SigningKey {
         let mut received = [0; SIGNATURE_LEN];
         received.copy_from_slice(&message[SIGNATURE]);
         message[SIGNATURE].fill(0);
-        let mut computed = self.compute(message);
+        let equal = match &self.mac {
+            Mac::AesGmac(key) => {
+                let nonce = aead::Nonce::assume_unique_for_key(gmac_nonce(message));
+                key.open_separate_gather(nonce, Aad::from(&*message), &[], &received, &mut [])
+            }
+            Mac::HmacSha256(_) | Mac::AesCmac(_) => {
+                let mut computed = [0; SIGNATURE_LEN];
+                self.compute(message, &mut computed);
+                let equal = constant_time::verify_slices_are_equal(&computed, &received);
+                // The right signature of a forged message must not stay on the stack.
+                computed.zeroize();
+                equal
+            }
+        };
         message[SIGNATURE].copy_from_slice(&received);
-        let equal = constant_time::verify_slices_are_equal(&computed, &received);
-        // The right signature of a forged message must not stay on the stack.
-        computed.zeroize();
         equal.map_err(|_| BadSignature)
     }
 
-    fn compute(&self, message: &[u8]) -> [u8; SIGNATURE_LEN] {
-        let mut signature = [0; SIGNATURE_LEN];
+    fn compute(&self, message: &[u8], signature: &mut [u8; SIGNATURE_LEN]) {
         match &self.mac {
             Mac::HmacSha256(key) => {
                 signature.copy_from_slice(&hmac::sign(key, message).as_ref()[..SIGNATURE_LEN]);
             }
             Mac::AesCmac(key) => {
-                cmac::sign_to_buffer(key, message, &mut signature)
+                cmac::sign_to_buffer(key, message, signature)
                     .expect("the buffer has the length of the tag");
             }
-            Mac::AesGmac(key) => signature = gmac(key, gmac_nonce(message), message),
+            Mac::AesGmac(key) => gmac(key, gmac_nonce(message), message, signature),
         }
-        signature
     }
 }
 
 /// AES-GMAC is AES-GCM of an empty message, with all bytes as associated data: RFC 4543.
-fn gmac(key: &LessSafeKey, nonce: [u8; 12], message: &[u8]) -> [u8; SIGNATURE_LEN] {
+fn gmac(key: &LessSafeKey, nonce: [u8; 12], message: &[u8], signature: &mut [u8; SIGNATURE_LEN]) {
     let nonce = aead::Nonce::assume_unique_for_key(nonce);
-    let tag = key
-        .seal_in_place_separate_tag(nonce, Aad::from(message), &mut [])
+    key.seal_in_place_scatter(nonce, Aad::from(message), &mut [], &[], signature)
         .expect("a message is shorter than the 2^61 bytes GCM can authenticate");
-    tag.as_ref().try_into().expect("a GCM tag has 16 bytes")
 }
 
 /// MessageId, direction, and whether the message is a CANCEL (which reuses the MessageId of the
