@@ -11,8 +11,15 @@ use bytes::BytesMut;
 /// Capacity to keep, in bytes: sixteen pending responses of 1 MiB, and their headers.
 const POOL_BYTES_MAX: usize = 20 * 1024 * 1024;
 
-/// Capacity of the smallest buffer to keep. The allocator itself keeps smaller ones.
+/// Capacity of the smallest buffer of `buffers`.
 const BUFFER_BYTES_MIN: usize = 16 * 1024;
+
+/// Capacity of all buffers of `small`: for READs of 4 KiB, the most frequent length of small ones.
+/// The allocator has longer ways for these than for less.
+const SMALL_BYTES: usize = 8 * 1024;
+
+/// Highest number of small buffers to keep.
+const SMALL_COUNT_MAX: usize = 32;
 
 /// Time without use after which all buffers are freed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -22,6 +29,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct BufferPool {
     buffers: Vec<BytesMut>,
     bytes: usize,
+    small: Vec<BytesMut>,
     /// Time of the last call of `take` or `give`.
     idle_since: Duration,
 }
@@ -30,6 +38,9 @@ impl BufferPool {
     /// Returns an empty buffer of at least this capacity.
     pub fn take(&mut self, capacity: usize, now: Duration) -> BytesMut {
         self.idle_since = now;
+        if (SMALL_BYTES / 4..=SMALL_BYTES).contains(&capacity) {
+            return self.small.pop().unwrap_or_else(|| BytesMut::with_capacity(SMALL_BYTES));
+        }
         // The last buffer given is most likely still in the processor's cache.
         let fits = self.buffers.iter().rposition(|buffer| buffer.capacity() >= capacity);
         let Some(position) = fits else { return BytesMut::with_capacity(capacity) };
@@ -38,8 +49,8 @@ impl BufferPool {
         buffer
     }
 
-    /// Takes a buffer back and empties it. Frees a small buffer, and any buffer beyond
-    /// `POOL_BYTES_MAX`.
+    /// Takes a buffer back and empties it. Frees it if its capacity is none to keep, or beyond
+    /// `POOL_BYTES_MAX` or `SMALL_COUNT_MAX`.
     pub fn give(&mut self, mut buffer: BytesMut, now: Duration) {
         self.idle_since = now;
         buffer.clear();
@@ -47,7 +58,9 @@ impl BufferPool {
         // none.
         let _ = buffer.try_reclaim(buffer.capacity() + 1);
         let capacity = buffer.capacity();
-        if capacity >= BUFFER_BYTES_MIN && self.bytes + capacity <= POOL_BYTES_MAX {
+        if capacity == SMALL_BYTES && self.small.len() < SMALL_COUNT_MAX {
+            self.small.push(buffer);
+        } else if capacity >= BUFFER_BYTES_MIN && self.bytes + capacity <= POOL_BYTES_MAX {
             self.bytes += capacity;
             self.buffers.push(buffer);
         }
@@ -56,14 +69,14 @@ impl BufferPool {
     /// Returns the time for the next [`BufferPool::forget_idle`].
     #[must_use]
     pub fn next_timeout(&self) -> Option<Duration> {
-        (!self.buffers.is_empty()).then(|| self.idle_since + IDLE_TIMEOUT)
+        let is_empty = self.buffers.is_empty() && self.small.is_empty();
+        (!is_empty).then(|| self.idle_since + IDLE_TIMEOUT)
     }
 
     /// Frees all buffers after `IDLE_TIMEOUT` without use.
     pub fn forget_idle(&mut self, now: Duration) {
         if self.idle_since + IDLE_TIMEOUT <= now {
-            self.buffers = Vec::new();
-            self.bytes = 0;
+            *self = Self { idle_since: self.idle_since, ..Self::default() };
         }
     }
 }
@@ -87,8 +100,25 @@ mod tests {
     }
 
     #[test]
+    fn a_small_buffer_comes_back_to_reads_of_4_kib() {
+        let mut pool = BufferPool::default();
+        let mut buffer = pool.take(4_232, Duration::ZERO);
+        buffer.resize(4_232, 7);
+        buffer.advance(52);
+        let memory = buffer.as_ptr().addr() - 52;
+        pool.give(buffer, Duration::ZERO);
+        let buffer = pool.take(4_232, Duration::ZERO);
+        assert_eq!((buffer.len(), buffer.as_ptr().addr()), (0, memory));
+        assert_ne!(pool.take(4_232, Duration::ZERO).as_ptr().addr(), memory);
+    }
+
+    #[test]
     fn what_is_kept_is_bounded() {
         let mut pool = BufferPool::default();
+        for _ in 0..100 {
+            pool.give(BytesMut::with_capacity(SMALL_BYTES), Duration::ZERO);
+        }
+        assert!(pool.small.len() <= SMALL_COUNT_MAX && pool.buffers.is_empty());
         for _ in 0..100 {
             pool.give(BytesMut::with_capacity(1 << 20), Duration::ZERO);
         }

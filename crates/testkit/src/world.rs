@@ -48,6 +48,9 @@ const LOGON_SLOTS: usize = 1_024;
 /// Bytes of the transport's header before a frame.
 const LENGTH_BYTES: usize = wire::frame::SIZE;
 
+/// Bytes that a worker receives with one operation.
+const RECEIVED_BYTES: usize = 68 * 1024;
+
 /// A server with store, accounts and shares; all handles refer to the same one.
 ///
 /// It starts with the users of [`accounts`], and with the shares `data` (all access granted),
@@ -98,6 +101,8 @@ struct Inner {
     held: VecDeque<(RequestId, Reply)>,
     /// Set for one of several workers.
     worker: Option<Worker>,
+    /// Memory for received frames, which share it as in a worker.
+    received: BytesMut,
     frames: Vec<Vec<u8>>,
     plain: Vec<Plain>,
     /// Smallest size of a WRITE whose data go through a pipe.
@@ -170,6 +175,15 @@ impl Wire {
 }
 
 impl Inner {
+    /// Returns a frame in memory that was received.
+    fn receive(&mut self, frame: &[u8]) -> BytesMut {
+        if !self.received.try_reclaim(frame.len()) {
+            self.received = BytesMut::with_capacity(frame.len().max(RECEIVED_BYTES));
+        }
+        self.received.extend_from_slice(frame);
+        self.received.split()
+    }
+
     /// Moves the end of a frame that need not be in memory into a pipe.
     fn pipe_end(&mut self, connection: ConnectionId, frame: &mut BytesMut) -> Option<Piped> {
         let front = usize::from(WriteRequest::DATA_OFFSET) + self.pipes_from?;
@@ -219,6 +233,7 @@ impl Inner {
             begun: VecDeque::new(),
             held: VecDeque::new(),
             worker: None,
+            received: BytesMut::new(),
             frames: Vec::new(),
             plain: Vec::new(),
             pipes_from: None,
@@ -744,7 +759,7 @@ impl World {
             }
             inner.server.handle_disconnect(now, connection);
         } else {
-            let mut bytes = BytesMut::from(frame);
+            let mut bytes = inner.receive(frame);
             // Treats every second frame as decrypted by a lane.
             let over_lane = inner.has_lanes && inner.frames.len().is_multiple_of(2);
             let opened =
@@ -926,6 +941,10 @@ impl Inner {
                 continue;
             }
             wire.inbox.push_back(frame.to_vec());
+            if matches!(self.at_once, AtOnce::Always) {
+                let now = self.clock.now();
+                engine::handle_sent(&mut self.server, now, transmit.frame);
+            }
             #[cfg(feature = "recorder")]
             wire.reasons.extend(transmit.answered.refused());
             wire.unconfirmed.extend(transmit.confirmation);

@@ -43,6 +43,13 @@ pub(super) fn poll_effect(server: &mut Server) -> Option<(Option<RequestId>, Eff
     server.poll_effect()
 }
 
+/// Returns the buffer of a frame that was sent.
+#[inline(never)]
+pub(super) fn handle_sent(server: &mut Server, now: Now, frame: BytesMut) {
+    server.handle_sent(now, frame);
+    return_here();
+}
+
 /// Builds a frame as it is sent.
 #[inline(never)]
 pub(super) fn poll_transmit(server: &mut Server) -> Option<Transmit> {
