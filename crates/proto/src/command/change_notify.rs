@@ -61,7 +61,7 @@ impl Command for ChangeNotify {
         InOpen { connection, session, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: ChangeNotifyRequest,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let negotiated = connection.negotiated();
         let (length, max) = (request.output_buffer_length, negotiated.max_transact_size);
         if length > max {
@@ -98,7 +98,7 @@ impl Command for ChangeNotify {
         _: &Incoming,
         pending: Pending,
         _: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         if globals.files.is_delete_pending(open.file()?.identity, open.file()?.link) {
             return Err(Reject::DeletePending);
         }
@@ -114,7 +114,7 @@ fn watches_max(session: &Session) -> usize {
 }
 
 /// Takes the collected changes, or waits if there are none.
-fn answer(open: &mut Open, pending: Pending) -> Result<Step, Reject> {
+fn answer(open: &mut Open, pending: Pending) -> Result<Step<Pending>, Reject> {
     let watch = open.file_mut()?.watch.as_mut();
     let watch = watch.expect("the first request began it, and it ends with the open");
     if watch.is_delete_pending {
@@ -125,6 +125,6 @@ fn answer(open: &mut Open, pending: Pending) -> Result<Step, Reject> {
             let body = ChangeNotifyResponse { output_buffer: told.changes.as_bytes() };
             Step::Done(Response::with_status(told.status, &body))
         }
-        None => Step::suspend(pending),
+        None => Step::Suspend(pending),
     })
 }

@@ -54,7 +54,7 @@ impl Command for Close {
         mut scope: InTree<'_>,
         incoming: &Incoming,
         request: CloseRequest,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         // Records the path now: after the close it is unknown.
         if incoming.trace.wants_path()
             && let Ok(file) = scope.open().and_then(|open| open.file())
@@ -69,7 +69,7 @@ impl Command for Close {
         _: &Incoming,
         pending: Pending,
         reply: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         match pending {
             Pending::Waiting(flags) => begin(scope, flags),
             Pending::Querying => {
@@ -96,7 +96,7 @@ impl Command for Close {
     }
 }
 
-fn begin(mut scope: InTree<'_>, flags: CloseFlags) -> Result<Step, Reject> {
+fn begin(mut scope: InTree<'_>, flags: CloseFlags) -> Result<Step<Pending>, Reject> {
     let in_flight = scope.in_flight;
     let open = scope.open()?;
     let volatile = open.file_id.volatile;
@@ -110,23 +110,23 @@ fn begin(mut scope: InTree<'_>, flags: CloseFlags) -> Result<Step, Reject> {
     };
     if in_flight.values().any(is_under_way) {
         open.is_closing = true;
-        return Ok(Step::suspend(Pending::Waiting(flags)));
+        return Ok(Step::Suspend(Pending::Waiting(flags)));
     }
     match &open.target {
         Target::File(file) if flags.contains(CloseFlags::POSTQUERY_ATTRIB) => {
             let op = ObjectOp::QueryMetadata { open: file.local_open, with_ea_size: false };
-            Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::Querying))
+            Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Querying))
         }
         _ => close(scope, None),
     }
 }
 
-fn close(mut scope: InTree<'_>, last: Option<Box<Metadata>>) -> Result<Step, Reject> {
+fn close(mut scope: InTree<'_>, last: Option<Box<Metadata>>) -> Result<Step<Pending>, Reject> {
     let file_id = scope.open()?.file_id;
     let open = scope.opens.remove(&file_id.volatile).expect("looked up above");
     Ok(match scope.globals.retire(open) {
         Some(Retired { user, op, deleted }) => {
-            Step::wait(Effect::Object { user, op }, Pending::Closing(last, deleted))
+            Step::Wait(Effect::Object { user, op }, Pending::Closing(last, deleted))
         }
         None => Step::Done(respond(last.as_deref())),
     })

@@ -163,7 +163,7 @@ impl Command for Create {
         scope: InTree<'_>,
         incoming: &Incoming,
         request: CreateRequest<'_>,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         // A CREATE that fails leaves no open with a path.
         if incoming.trace.wants_path() {
             incoming.trace.set_path(dtyp::utf16::decode(request.name).unwrap_or_default());
@@ -176,7 +176,7 @@ impl Command for Create {
         incoming: &Incoming,
         pending: Pending,
         reply: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         match pending {
             Pending::Opening(opening) => match reply.object()? {
                 ObjectReply::Opened(opened) => opened_by_store(scope, incoming, opening, opened),
@@ -220,7 +220,7 @@ fn begin(
     incoming: &Incoming,
     request: &CreateRequest<'_>,
     attempt: Attempt,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     if scope.opens.len() >= OPENS_MAX {
         return Err(Reject::TooManyOpens);
     }
@@ -259,7 +259,7 @@ fn begin(
         // The lease may still be granted if this is a further name of its file.
         let op = ObjectOp::Lookup { root, path: wanted.path.into() };
         let waiting = Pending::OtherName(lease, attempt);
-        return Ok(Step::wait(Effect::Object { user, op }, waiting));
+        return Ok(Step::Wait(Effect::Object { user, op }, waiting));
     }
     let open = OpenRequest {
         root,
@@ -292,7 +292,7 @@ fn begin(
         deletions: scope.globals.files.deletions(),
     };
     let op = ObjectOp::Open(Box::new(open));
-    Ok(Step::wait(Effect::Object { user, op }, Pending::Opening(Box::new(opening))))
+    Ok(Step::Wait(Effect::Object { user, op }, Pending::Opening(Box::new(opening))))
 }
 
 /// Checks sharing once the store has opened the file, adds the open to the tables, and overwrites
@@ -302,7 +302,7 @@ fn opened_by_store(
     incoming: &Incoming,
     opening: Box<Opening>,
     opened: Box<Opened>,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let file_id = scope.globals.allocate_file_id();
     let link = file_key::link(opened.parent, &opened.path, opened.metadata.identity);
     let admitted = verify_overwrite(&opening, &opened)
@@ -316,7 +316,7 @@ fn opened_by_store(
             scope.globals.outbox.effects.push_back((None, close));
             let file = key(opened.metadata.identity);
             let waiting = Waiting { file, create_name: opening.durable.create_name() };
-            return other.map(|_| Step::suspend(Pending::Waiting(waiting)));
+            return other.map(|_| Step::Suspend(Pending::Waiting(waiting)));
         }
     };
     if !opened.created && scope.globals.files.deletions() != opening.deletions {
@@ -354,7 +354,7 @@ fn opened_by_store(
     let effect = Effect::Object { user: opening.user, op };
     let identity = metadata.identity;
     let overwriting = Overwriting { opening, identity, file_id, maximal_access };
-    Ok(Step::wait(effect, Pending::Overwriting(Box::new(overwriting))))
+    Ok(Step::Wait(effect, Pending::Overwriting(Box::new(overwriting))))
 }
 
 /// Refuses a name that leads to another file than the lease does. [MS-SMB2] 3.3.5.9.8 has a client
@@ -378,7 +378,7 @@ fn begin_again(
     opening: &Opening,
     opened: &Opened,
     file_id: FileId,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     if let Some(lease) = opening.wish.lease() {
         scope.globals.files.unuse_lease(lease, key(opened.metadata.identity));
     }
@@ -576,7 +576,11 @@ fn enter(
     scope.opens.insert(file_id.volatile, open);
 }
 
-fn overwritten(scope: InTree<'_>, overwriting: Overwriting, reply: Reply) -> Result<Step, Reject> {
+fn overwritten(
+    scope: InTree<'_>,
+    overwriting: Overwriting,
+    reply: Reply,
+) -> Result<Step<Pending>, Reject> {
     let Overwriting { opening, identity, file_id, maximal_access } = overwriting;
     let metadata = match reply.object() {
         Ok(ObjectReply::Metadata(metadata)) => metadata,

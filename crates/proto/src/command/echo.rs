@@ -20,7 +20,11 @@ impl Command for Echo {
     type Request<'a> = EchoRequest;
     type Pending = Infallible;
 
-    fn start(_: InConnection<'_>, _: &Incoming, EchoRequest: EchoRequest) -> Result<Step, Reject> {
+    fn start(
+        _: InConnection<'_>,
+        _: &Incoming,
+        EchoRequest: EchoRequest,
+    ) -> Result<Step<Infallible>, Reject> {
         Ok(Step::Done(Response::new(&EchoResponse)))
     }
 
@@ -29,7 +33,7 @@ impl Command for Echo {
         _: &Incoming,
         pending: Infallible,
         _: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Infallible>, Reject> {
         match pending {}
     }
 }

@@ -32,7 +32,7 @@ impl Command for Flush {
         InOpen { open, .. }: InOpen<'_>,
         _: &Incoming,
         _: FlushRequest,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let Target::File(file) = &open.target else {
             // Data written to a pipe was consumed at once.
             return Ok(Step::Done(Response::new(&FlushResponse)));
@@ -43,10 +43,15 @@ impl Command for Flush {
             open.verify_access(AccessMask::WRITE_DATA)?;
         }
         let op = ObjectOp::Flush { open: file.local_open };
-        Ok(Step::wait(Effect::Object { user: open.user, op }, Pending))
+        Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending))
     }
 
-    fn resume(_: InOpen<'_>, _: &Incoming, Pending: Pending, reply: Reply) -> Result<Step, Reject> {
+    fn resume(
+        _: InOpen<'_>,
+        _: &Incoming,
+        Pending: Pending,
+        reply: Reply,
+    ) -> Result<Step<Pending>, Reject> {
         reply.object()?;
         Ok(Step::Done(Response::new(&FlushResponse)))
     }

@@ -34,7 +34,7 @@ impl Command for Ioctl {
         scope: InTree<'_>,
         incoming: &Incoming,
         request: IoctlRequest<'_>,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         if request.flags != IoctlFlags::IS_FSCTL {
             return Err(Reject::IoctlNotFsctl(request.flags));
         }
@@ -49,7 +49,7 @@ impl Command for Ioctl {
         incoming: &Incoming,
         Pending(pending): Pending,
         reply: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let request = IoctlRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
         let file_id = scope.file_id;
         let progress = fsctl::resume(scope, pending, reply)?;
@@ -58,10 +58,13 @@ impl Command for Ioctl {
     }
 }
 
-fn step(request: &IoctlRequest<'_>, progress: Progress<fsctl::Pending>) -> Result<Step, Reject> {
+fn step(
+    request: &IoctlRequest<'_>,
+    progress: Progress<fsctl::Pending>,
+) -> Result<Step<Pending>, Reject> {
     let Output { status, reject, bytes, padding } = match progress {
         Progress::Done(output) => output,
-        Progress::Wait(effect, pending) => return Ok(Step::wait(effect, Pending(pending))),
+        Progress::Wait(effect, pending) => return Ok(Step::Wait(effect, Pending(pending))),
     };
     let (need, room) = (bytes.len(), fsctl::output_max(request));
     if need > room {

@@ -86,7 +86,7 @@ impl Command for Lock {
         InOpen { connection, session, open, globals, .. }: InOpen<'_>,
         _: &Incoming,
         request: LockRequest<'_>,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         if request.locks.len() > LOCK_ELEMENTS_MAX {
             return Err(Reject::TooManyLocks);
         }
@@ -115,7 +115,7 @@ impl Command for Lock {
         _: &Incoming,
         pending: Pending,
         _: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let waiting =
             Wanted { may_wait: true, sequence: pending.sequence, standing: session.standing() };
         let file = open.file_mut()?;
@@ -129,7 +129,7 @@ impl Command for Lock {
                 sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
                 Ok(done())
             }
-            Err(Reject::LockNotGranted) => Ok(Step::suspend(pending)),
+            Err(Reject::LockNotGranted) => Ok(Step::Suspend(pending)),
             Err(reject) => Err(reject),
         }
     }
@@ -148,7 +148,7 @@ fn begin(
     request: LockRequest<'_>,
     sequence: Option<LockSequence>,
     standing: Standing,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let first = request.locks.iter().next().ok_or(Reject::NoLocks)?;
     verify_open(open)?;
     let id = files.open_id(open.file_id.volatile);
@@ -169,13 +169,13 @@ fn begin(
             Ok(done())
         }
         Err(Reject::LockNotGranted) if may_wait => {
-            Ok(Step::suspend(Pending { file: record, lock: locks[0], sequence }))
+            Ok(Step::Suspend(Pending { file: record, lock: locks[0], sequence }))
         }
         Err(reject) => Err(reject),
     }
 }
 
-fn done() -> Step {
+fn done() -> Step<Pending> {
     Step::Done(Response::new(&LockResponse))
 }
 

@@ -24,7 +24,7 @@ impl Command for Logoff {
         InSession { session, opens, globals, .. }: InSession<'_>,
         _: &Incoming,
         LogoffRequest: LogoffRequest,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Infallible>, Reject> {
         globals.detach_durable(session.session_id, opens);
         globals.end_session(session, opens);
         // The session's key still signs this response.
@@ -37,7 +37,7 @@ impl Command for Logoff {
         _: &Incoming,
         pending: Infallible,
         _: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Infallible>, Reject> {
         match pending {}
     }
 }

@@ -52,7 +52,7 @@ pub trait Command {
         scope: Self::Scope<'_>,
         incoming: &Incoming,
         request: Self::Request<'_>,
-    ) -> Result<Step, Reject>;
+    ) -> Result<Step<Self::Pending>, Reject>;
 
     /// Resumes a request after a reply or a wake-up. The scope was looked up again.
     ///
@@ -63,7 +63,7 @@ pub trait Command {
         incoming: &Incoming,
         pending: Self::Pending,
         reply: Reply,
-    ) -> Result<Step, Reject>;
+    ) -> Result<Step<Self::Pending>, Reject>;
 
     /// Returns the response to a request whose session or tree connect ended while it was pending;
     /// without one, [`PendingCommand::abandon`] decides.

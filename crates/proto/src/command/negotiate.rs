@@ -72,7 +72,7 @@ impl Command for Negotiate {
         scope: InConnection<'_>,
         incoming: &Incoming,
         request: NegotiateRequest<'_>,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let InConnection { connection, globals, .. } = &scope;
         if request.dialects.is_empty() {
             return Err(Reject::NoDialectOffered);
@@ -89,7 +89,7 @@ impl Command for Negotiate {
             message: incoming.message.clone(),
             after_smb1: connection.awaits_smb2_negotiate,
         };
-        Ok(Step::wait(effect, Pending))
+        Ok(Step::Wait(effect, Pending))
     }
 
     fn resume(
@@ -97,7 +97,7 @@ impl Command for Negotiate {
         incoming: &Incoming,
         Pending: Pending,
         _: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let request = NegotiateRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
         // The settings may have changed meanwhile.
         let settings = &scope.globals.settings;
@@ -126,7 +126,7 @@ impl InConnection<'_> {
         incoming: &Incoming,
         dialect: Dialect,
         request: &NegotiateRequest<'_>,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let Self { connection, globals, .. } = self;
         let chosen = if dialect == Dialect::SMB_3_1_1 {
             let chosen = choose(globals, request.negotiate_contexts)?;

@@ -29,20 +29,28 @@ impl Command for OplockBreak {
         scope: InTree<'_>,
         _: &Incoming,
         request: BreakAcknowledgment,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Infallible>, Reject> {
         match request {
             BreakAcknowledgment::Lease(body) => acknowledge_lease(scope, body),
             BreakAcknowledgment::Oplock(body) => acknowledge_oplock(scope, body),
         }
     }
 
-    fn resume(_: InTree<'_>, _: &Incoming, pending: Infallible, _: Reply) -> Result<Step, Reject> {
+    fn resume(
+        _: InTree<'_>,
+        _: &Incoming,
+        pending: Infallible,
+        _: Reply,
+    ) -> Result<Step<Infallible>, Reject> {
         match pending {}
     }
 }
 
 /// Acknowledges the break of an oplock: [MS-SMB2] 3.3.5.22.1.
-fn acknowledge_oplock(mut scope: InTree<'_>, body: OplockBreakBody) -> Result<Step, Reject> {
+fn acknowledge_oplock(
+    mut scope: InTree<'_>,
+    body: OplockBreakBody,
+) -> Result<Step<Infallible>, Reject> {
     let open = scope.open()?;
     let file_id = open.file_id;
     let file = open.file()?;
@@ -91,7 +99,7 @@ fn settle_oplock(
 }
 
 /// Acknowledges the break of a lease: [MS-SMB2] 3.3.5.22.2.
-fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step, Reject> {
+fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step<Infallible>, Reject> {
     let client = scope.connection.negotiated().client_guid;
     let id = LeaseId { client, key: body.lease_key.0 };
     let files = &mut scope.globals.files;

@@ -54,7 +54,7 @@ impl Command for QueryDirectory {
         InOpen { connection, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: QueryDirectoryRequest<'_>,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let negotiated = connection.negotiated();
         let (length, max) = (request.output_buffer_length, negotiated.max_transact_size);
         verify_directory(open)?;
@@ -86,7 +86,7 @@ impl Command for QueryDirectory {
         _: &Incoming,
         pending: Pending,
         reply: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let ObjectReply::Entries(entries) = reply.object()? else {
             panic!("entries were asked for")
         };
@@ -173,7 +173,7 @@ fn begin_if_due(
 }
 
 /// Answers from the queued entries, or requests more from the store.
-fn go_on(open: &mut Open, demand: Demand) -> Result<Step, Reject> {
+fn go_on(open: &mut Open, demand: Demand) -> Result<Step<Pending>, Reject> {
     let user = open.user;
     let file = open.file_mut()?;
     let local_open = file.local_open;
@@ -186,7 +186,7 @@ fn go_on(open: &mut Open, demand: Demand) -> Result<Step, Reject> {
             entries_max: batch.entries_max,
         };
         let pending = Pending { demand, generation: batch.generation };
-        return Ok(Step::wait(Effect::Object { user, op }, pending));
+        return Ok(Step::Wait(Effect::Object { user, op }, pending));
     }
     // Laid out where the response is signed and sent, because a listing is large.
     let mut buffer = vec![0; HEADROOM];

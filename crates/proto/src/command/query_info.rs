@@ -49,7 +49,7 @@ impl Command for QueryInfo {
         InOpen { connection, open, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: QueryInfoRequest<'_>,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let negotiated = connection.negotiated();
         let input = u32::try_from(request.input_buffer.len()).expect("a frame is below 16 MiB");
         let (length, max) = (request.output_buffer_length.max(input), negotiated.max_transact_size);
@@ -81,7 +81,7 @@ impl Command for QueryInfo {
         _: &Incoming,
         pending: Pending,
         reply: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let reply = reply.object()?;
         match pending {
             Pending::File(question) => file::resume(open, globals, &question, reply),
@@ -99,7 +99,11 @@ impl Command for QueryInfo {
 /// A buffer below the fixed part is INFO_LENGTH_MISMATCH; a variable part that does not fit is
 /// truncated, with BUFFER_OVERFLOW: [MS-SMB2] 3.3.5.20.1. Lengths in the structure are those of the
 /// whole data, as in Windows.
-fn answer(mut bytes: Vec<u8>, minimum: usize, output_buffer_length: u32) -> Result<Step, Reject> {
+fn answer(
+    mut bytes: Vec<u8>,
+    minimum: usize,
+    output_buffer_length: u32,
+) -> Result<Step<Pending>, Reject> {
     let limit = usize::try_from(output_buffer_length).expect("32 bits fit memory");
     verify_limit(limit, minimum)?;
     let status = if bytes.len() > limit { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
@@ -114,7 +118,7 @@ fn verify_limit(room: usize, need: usize) -> Result<(), Reject> {
     Ok(())
 }
 
-fn respond(status: NtStatus, bytes: &[u8]) -> Step {
+fn respond(status: NtStatus, bytes: &[u8]) -> Step<Pending> {
     Step::Done(Response::with_status(status, &QueryInfoResponse { output_buffer: bytes }))
 }
 

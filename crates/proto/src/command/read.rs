@@ -47,7 +47,7 @@ impl Command for Read {
         InOpen { connection, session, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: ReadRequest<'_>,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let negotiated = connection.negotiated();
         let max = negotiated.max_read_size;
         if request.length > max {
@@ -83,7 +83,7 @@ impl Command for Read {
         // A READ of no bytes succeeds at the end of the file, unless its MinimumCount is larger
         // than its Length; any other must return at least one byte.
         let minimum_count = request.minimum_count.max(request.length.min(1));
-        Ok(Step::wait(
+        Ok(Step::Wait(
             Effect::Object { user: open.user, op },
             Pending { offset: request.offset, minimum_count, head_len },
         ))
@@ -94,7 +94,7 @@ impl Command for Read {
         _: &Incoming,
         pending: Pending,
         reply: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let reply = reply.object()?;
         let length = reply.bytes_read(HEADROOM + pending.head_len);
         let read = u32::try_from(length).expect("at most max_read_size");
@@ -142,7 +142,7 @@ fn read_pipe(
     request: &ReadRequest<'_>,
     mut buffer: BytesMut,
     head_len: usize,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let data = pipe.read(usize::try_from(request.length).expect("32 bits fit memory"));
     if data.is_empty() && request.length > 0 {
         return Err(Reject::PipeEmpty);

@@ -107,7 +107,7 @@ impl Command for SessionSetup {
         mut scope: InConnection<'_>,
         incoming: &Incoming,
         request: SessionSetupRequest<'_>,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let negotiated = scope.connection.negotiated();
         if scope.globals.settings.encryption == Policy::Required && negotiated.cipher.is_none() {
             return Err(Reject::NotEncrypted);
@@ -126,7 +126,7 @@ impl Command for SessionSetup {
         } else if !scope.sessions.contains_key(&pending.session_id) {
             let effect = Effect::FindSession { session_id: pending.session_id };
             pending.waits_for = Wanted::Session;
-            return Ok(Step::wait(effect, pending));
+            return Ok(Step::Wait(effect, pending));
         } else if scope.is_bound_to(pending.session_id, incoming) {
             reauthenticate(&mut scope, incoming, &request)?;
         } else {
@@ -149,7 +149,7 @@ impl Command for SessionSetup {
         incoming: &Incoming,
         mut pending: Pending,
         reply: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         if let (Wanted::Session, Reply::Session(lent)) = (&pending.waits_for, &reply) {
             let request =
                 SessionSetupRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
@@ -287,7 +287,7 @@ fn authenticate(
     mut pending: Pending,
     step: Result<auth::Step, AuthError>,
     credential: Option<Box<Credential>>,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let session_id = pending.session_id;
     match step {
         Ok(auth::Step::Continue(token)) => {
@@ -304,7 +304,7 @@ fn authenticate(
         Ok(auth::Step::Done(Outcome { token, identity, session_key, target_name })) => {
             if identity.kind == IdentityKind::Anonymous {
                 pending.waits_for = Wanted::Guest { token, is_anonymous: true };
-                return Ok(Step::wait(Effect::FindGuest, pending));
+                return Ok(Step::Wait(Effect::FindGuest, pending));
             }
             let credential = credential.expect("a user is proven with a credential");
             let proven = Proven { token, session_key, credential, target_name };
@@ -316,7 +316,7 @@ fn authenticate(
             }
             let token = scope.acceptor(session_id, incoming)?.guest_token();
             pending.waits_for = Wanted::Guest { token, is_anonymous: false };
-            Ok(Step::wait(Effect::FindGuest, pending))
+            Ok(Step::Wait(Effect::FindGuest, pending))
         }
         Err(error) => Err(fail(&mut scope, incoming, &pending, Reject::Authentication(error))),
     }
@@ -354,7 +354,7 @@ fn conclude(
     incoming: &Incoming,
     pending: Pending,
     done: Established,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     if pending.binds {
         return match binding::conclude(&mut scope, incoming, pending.session_id, &done) {
             Ok(response) => Ok(Step::Done(response)),
@@ -371,7 +371,7 @@ fn replace_previous(
     incoming: &Incoming,
     mut pending: Pending,
     done: Established,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let previous = pending.previous_session_id;
     if previous == 0 || previous == pending.session_id || done.session_key.is_none() {
         return establish(scope, incoming, &pending, done);
@@ -386,7 +386,7 @@ fn replace_previous(
     }
     let user = done.account.identity.clone();
     pending.waits_for = Wanted::PreviousSession(done.into());
-    Ok(Step::wait(Effect::ClosePreviousSession { session_id: previous, user }, pending))
+    Ok(Step::Wait(Effect::ClosePreviousSession { session_id: previous, user }, pending))
 }
 
 /// Returns whether one more session with keys, or without, stays within the limit.
@@ -432,7 +432,7 @@ fn establish(
     incoming: &Incoming,
     pending: &Pending,
     done: Established,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     if let Err(reject) = verify_establishment(&scope, incoming, pending, &done) {
         return Err(fail(&mut scope, incoming, pending, reject));
     }

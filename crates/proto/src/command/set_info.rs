@@ -77,7 +77,7 @@ impl Command for SetInfo {
         mut scope: InTree<'_>,
         incoming: &Incoming,
         request: SetInfoRequest<'_>,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         scope.open()?;
         let negotiated = scope.connection.negotiated();
         let length = u32::try_from(request.buffer.len()).expect("a frame is below 16 MiB");
@@ -103,7 +103,7 @@ impl Command for SetInfo {
         incoming: &Incoming,
         pending: Pending,
         reply: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         match pending {
             Pending::Changing(filter) => {
                 reply.object()?;
@@ -127,7 +127,7 @@ impl Command for SetInfo {
 }
 
 /// Sets a class of the tables in [MS-SMB2] 3.3.5.21.1. Each class checks its own rights.
-fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step, Reject> {
+fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
     let class = FileInformationClass(request.file_info_class);
     let buffer = request.buffer;
     let (length, minimum) = (buffer.len(), class.minimum_len().unwrap_or_default());
@@ -162,7 +162,7 @@ fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step,
 
 /// Refuses all changes of a file system: [MS-SMB2] 3.3.5.21.2. There are no quotas, and the
 /// administrator chooses its label and object id.
-fn set_file_system(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step, Reject> {
+fn set_file_system(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
     let class = FsInformationClass(request.file_info_class);
     match class {
         FsInformationClass::CONTROL | FsInformationClass::OBJECT_ID => {
@@ -175,7 +175,7 @@ fn set_file_system(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step, Re
 }
 
 /// Accepts the modes of a pipe without a change: a message pipe remains one.
-fn set_pipe(open: &Open, class: FileInformationClass) -> Result<Step, Reject> {
+fn set_pipe(open: &Open, class: FileInformationClass) -> Result<Step<Pending>, Reject> {
     match class {
         FileInformationClass::PIPE => {
             open.verify_access(AccessMask::WRITE_ATTRIBUTES)?;
@@ -186,7 +186,7 @@ fn set_pipe(open: &Open, class: FileInformationClass) -> Result<Step, Reject> {
 }
 
 /// Sets the modes that may change on an open file: [MS-FSA] 2.1.5.15.9.
-fn set_mode(open: &mut Open, buffer: &[u8]) -> Result<Step, Reject> {
+fn set_mode(open: &mut Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
     const SETTABLE: CreateOptions = CreateOptions::from_bits_retain(
         CreateOptions::WRITE_THROUGH.bits()
             | CreateOptions::SEQUENTIAL_ONLY.bits()
@@ -204,7 +204,7 @@ fn set_mode(open: &mut Open, buffer: &[u8]) -> Result<Step, Reject> {
 }
 
 /// Sets the position of the open: [MS-FSA] 2.1.5.15.10.
-fn set_position(open: &mut Open, buffer: &[u8]) -> Result<Step, Reject> {
+fn set_position(open: &mut Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
     let position = decode(FilePositionInformation::decode(buffer))?.current_byte_offset;
     let data = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
     if !open.granted_access.intersects(data) {
@@ -228,12 +228,12 @@ fn decode<T>(decoded: Option<T>) -> Result<T, Reject> {
     decoded.ok_or(Reject::InformationInvalid)
 }
 
-fn done() -> Result<Step, Reject> {
+fn done() -> Result<Step<Pending>, Reject> {
     Ok(Step::Done(Response::new(&SetInfoResponse)))
 }
 
-fn change(open: &Open, op: ObjectOp, filter: CompletionFilter) -> Step {
-    Step::wait(Effect::Object { user: open.user, op }, Pending::Changing(filter))
+fn change(open: &Open, op: ObjectOp, filter: CompletionFilter) -> Step<Pending> {
+    Step::Wait(Effect::Object { user: open.user, op }, Pending::Changing(filter))
 }
 
 /// Reports a change of the open's file to watches.

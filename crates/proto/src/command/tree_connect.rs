@@ -48,7 +48,7 @@ impl Command for TreeConnect {
         InSession { connection, session, globals, .. }: InSession<'_>,
         incoming: &Incoming,
         request: TreeConnectRequest<'_>,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let is_known = session.signing_key(incoming.connection).is_some();
         let is_authentic = incoming.sealed || incoming.header.is_signed();
         // [MS-SMB2] 3.3.5.7: a man in the middle could have downgraded the negotiation, and only a
@@ -66,7 +66,7 @@ impl Command for TreeConnect {
             encrypted: incoming.sealed,
             session_id: session.session_id,
         };
-        Ok(Step::wait(Effect::ConnectShare(Box::new(connect)), Pending))
+        Ok(Step::Wait(Effect::ConnectShare(Box::new(connect)), Pending))
     }
 
     fn resume(
@@ -74,7 +74,7 @@ impl Command for TreeConnect {
         incoming: &Incoming,
         Pending: Pending,
         reply: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let Reply::Share(result) = reply else { panic!("a share was asked for") };
         let share = result.map_err(reject)?;
         let cipher = connection.negotiated().cipher;

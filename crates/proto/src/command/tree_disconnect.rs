@@ -24,7 +24,7 @@ impl Command for TreeDisconnect {
         InSession { session, opens, globals, .. }: InSession<'_>,
         incoming: &Incoming,
         TreeDisconnectRequest: TreeDisconnectRequest,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Infallible>, Reject> {
         let tree_id = incoming.header.tree_id;
         let tree = session.tree_connects.get(&tree_id).ok_or(Reject::NoSuchTreeConnect)?;
         if tree.encrypt_data && !incoming.sealed {
@@ -39,7 +39,7 @@ impl Command for TreeDisconnect {
         _: &Incoming,
         pending: Infallible,
         _: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Infallible>, Reject> {
         match pending {}
     }
 }

@@ -41,7 +41,7 @@ impl Command for Write {
         InOpen { connection, tree, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: WriteRequest<'_>,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let negotiated = connection.negotiated();
         let (length, max) = (length(&request), negotiated.max_write_size);
         // As in READ: RDMA is not supported.
@@ -76,7 +76,7 @@ impl Command for Write {
             piped: incoming.piped.take(),
             write_through: through,
         };
-        Ok(Step::wait(Effect::Object { user, op }, Pending))
+        Ok(Step::Wait(Effect::Object { user, op }, Pending))
     }
 
     fn resume(
@@ -84,7 +84,7 @@ impl Command for Write {
         _: &Incoming,
         Pending: Pending,
         reply: Reply,
-    ) -> Result<Step, Reject> {
+    ) -> Result<Step<Pending>, Reject> {
         let ObjectReply::Written(count) = reply.object()? else {
             panic!("WRITE gets a count back")
         };
@@ -142,7 +142,7 @@ fn writes_through(file: &OpenFile, flags: WriteFlags) -> bool {
         || file.create_options.contains(CreateOptions::WRITE_THROUGH)
 }
 
-fn write_pipe(pipe: &mut Pipe, request: &WriteRequest<'_>) -> Result<Step, Reject> {
+fn write_pipe(pipe: &mut Pipe, request: &WriteRequest<'_>) -> Result<Step<Pending>, Reject> {
     // A WRITE to a pipe has all its data in the frame: `Server::file_to_pipe_to` returns no pipes.
     if request.behind > 0 {
         return Err(Reject::PipeDataMissing(request.behind));

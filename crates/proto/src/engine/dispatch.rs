@@ -137,16 +137,18 @@ fn start_one<C: Command>(
     scope.verify_channel_sequence(incoming)?;
     let mut step = C::start(scope.lend(), incoming, request)?;
     while let Step::Wait(effect, pending) = step {
-        let Some(in_storage) = scope.storage() else { return Ok(Step::Wait(effect, pending)) };
+        let Some(in_storage) = scope.storage() else {
+            return Ok(Step::Wait(effect, pending).boxed());
+        };
         match in_storage.ask_at_once(incoming, is_alone, effect, pending, storage) {
             Asked::Answered(result, pending) => {
                 let reply = Reply::Object(result);
-                step = C::resume(scope.lend(), incoming, pending.downcast(), reply)?;
+                step = C::resume(scope.lend(), incoming, pending, reply)?;
             }
-            Asked::Waits(waits) => return Ok(waits),
+            Asked::Waits(waits) => return Ok(waits.boxed()),
         }
     }
-    Ok(step)
+    Ok(step.boxed())
 }
 
 #[inline(never)]
@@ -157,7 +159,10 @@ fn resume_one<C: Command>(
     reply: Reply,
 ) -> Result<Step, Reject> {
     let reject = match C::Scope::resolve(server, incoming, file_id) {
-        Ok(scope) => return C::resume(scope, incoming, pending.downcast(), reply),
+        Ok(scope) => {
+            let step = C::resume(scope, incoming, pending.downcast(), reply)?;
+            return Ok(step.boxed());
+        }
         Err(reject) => reject,
     };
     // The request's session, tree connect or open is gone.

@@ -26,40 +26,41 @@ pub(crate) const TRANSFORM: usize = TransformHeader::SIZE;
 
 /// Result of a command's step.
 ///
-/// All commands share the type, so it is made at its destination and not copied on the way.
+/// The state `P` of the command is boxed only if the request has to wait: most operations of the
+/// store are answered at once.
 #[derive(Debug)]
-pub enum Step {
+pub enum Step<P = Box<dyn PendingCommand>> {
     /// The request has this response.
     Done(Response),
     /// The request is refused, with more in the response than the status.
     Refused(Reject, Response),
     /// Emit the effect, keep the state, and resume with the reply.
-    Wait(Effect, Box<dyn PendingCommand>),
+    Wait(Effect, P),
     /// As [`Step::Wait`], but the store has begun already: see
     /// [`Storage`](crate::engine::storage::Storage).
     Begun {
         /// State of the command while it waits.
-        pending: Box<dyn PendingCommand>,
+        pending: P,
         /// The file whose contents are being changed, and the open through which.
         changed: Option<(FileIdentity, u64)>,
     },
     /// Wait for something that happens in this server, for as long as it takes: an interim
     /// response goes out ([MS-SMB2] 3.3.4.2), and `resume` is called with `Reply::Woken` whenever
     /// it may have happened.
-    Suspend(Box<dyn PendingCommand>),
+    Suspend(P),
 }
 
-impl Step {
-    /// Makes a [`Step::Wait`] with the state of one command.
+impl<P: PendingCommand> Step<P> {
+    /// Keeps the state of the command for as long as the request waits.
     #[inline(always)]
-    pub(crate) fn wait(effect: Effect, pending: impl PendingCommand) -> Self {
-        Self::Wait(effect, Box::new(pending))
-    }
-
-    /// Makes a [`Step::Suspend`] with the state of one command.
-    #[inline(always)]
-    pub(crate) fn suspend(pending: impl PendingCommand) -> Self {
-        Self::Suspend(Box::new(pending))
+    pub(crate) fn boxed(self) -> Step {
+        match self {
+            Self::Done(response) => Step::Done(response),
+            Self::Refused(reject, response) => Step::Refused(reject, response),
+            Self::Wait(effect, pending) => Step::Wait(effect, Box::new(pending)),
+            Self::Begun { pending, changed } => Step::Begun { pending: Box::new(pending), changed },
+            Self::Suspend(pending) => Step::Suspend(Box::new(pending)),
+        }
     }
 }
 

@@ -50,25 +50,25 @@ impl Storage for EffectsOnly {
 }
 
 /// How far an operation got: see [`InStorage::ask_at_once`].
-pub(crate) enum Asked {
+pub(crate) enum Asked<P> {
     /// The store has answered the operation.
-    Answered(ObjectResult, Box<dyn PendingCommand>),
+    Answered(ObjectResult, P),
     /// The request has to wait.
-    Waits(Step),
+    Waits(Step<P>),
 }
 
 impl InStorage<'_> {
     /// Asks the store at once, if that changes nothing for anybody else: no effect waits before
     /// this one, handlers have left nothing behind, and no class limits the request.
     #[inline]
-    pub(crate) fn ask_at_once(
+    pub(crate) fn ask_at_once<P: PendingCommand>(
         self,
         incoming: &Incoming,
         is_alone: bool,
         effect: Effect,
-        pending: Box<dyn PendingCommand>,
+        pending: P,
         storage: &mut dyn Storage,
-    ) -> Asked {
+    ) -> Asked<P> {
         let Self { file, classes, globals } = self;
         // A CLOSE is never throttled.
         let is_free = classes.is_none() || incoming.header.command == Command::CLOSE;

@@ -247,7 +247,7 @@ pub(super) fn reconnect(
     request: &CreateRequest<'_>,
     reconnect: &Reconnect,
     wish: &Wish,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let persistent = match reconnect.create_guid {
         // [MS-SMB2] 3.3.5.9.12: a persistent open may be named by its CreateGuid alone.
         Some(create_guid) if reconnect.is_persistent => {
@@ -274,7 +274,7 @@ pub(super) fn take_up_again(
     contexts: Contexts,
     asked: Asked,
     wish: Wish,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let is_persistent = asked.wants_persistent();
     let create_guid = asked.create_name().map(|it| it.create_guid);
     let reconnect = Reconnect { persistent, create_guid, is_persistent };
@@ -287,7 +287,7 @@ fn reopen(
     reconnect: &Reconnect,
     wish: &Wish,
     replay: Option<Box<(Contexts, Asked)>>,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     let not_found = Reject::NoSuchDurableOpen;
     let persistent = reconnect.persistent;
@@ -326,7 +326,7 @@ fn reopen(
     let user = share.user;
     let op = ObjectOp::Open(Box::new(open));
     let reopening = Reopening { file, stream: entry.stream, persistent, user, replay };
-    Ok(Step::wait(Effect::Object { user, op }, Pending::Reopening(reopening)))
+    Ok(Step::Wait(Effect::Object { user, op }, Pending::Reopening(reopening)))
 }
 
 /// Checks a reconnect in the order of [MS-SMB2] 3.3.5.9.7 and 3.3.5.9.12.
@@ -386,7 +386,7 @@ pub(super) fn reopened(
     mut scope: InTree<'_>,
     reopening: Reopening,
     reply: Reply,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let opened = match reply.object() {
         Ok(ObjectReply::Opened(opened)) => *opened,
         Ok(other) => panic!("{other:?} does not answer an open"),

@@ -8,11 +8,15 @@ use model::open::{OPEN_BYTES, Open, Target};
 use model::reject::Reject;
 use wire::create::{CreateAction, CreateRequest, CreateResponse};
 
+use crate::command::create::Pending;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InTree;
 
 /// Opens the pipe that a request names.
-pub(super) fn open(scope: InTree<'_>, request: &CreateRequest<'_>) -> Result<Step, Reject> {
+pub(super) fn open(
+    scope: InTree<'_>,
+    request: &CreateRequest<'_>,
+) -> Result<Step<Pending>, Reject> {
     let name = dtyp::utf16::decode(request.name).map_err(|_| Reject::NoSuchPipe)?;
     let name = rpc::PipeName::from_name(&name).ok_or(Reject::NoSuchPipe)?;
     let catalogue: Arc<dyn rpc::Catalogue> = scope.globals.settings.catalogue.clone();

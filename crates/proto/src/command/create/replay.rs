@@ -80,13 +80,13 @@ pub(super) fn replay(
     contexts: Contexts,
     asked: Asked,
     wish: Wish,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let open = scope.opens.get(&volatile).ok_or(Reject::NoSuchOpen)?;
     let file = open.file()?;
     let op = ObjectOp::QueryMetadata { open: file.local_open, with_ea_size: false };
     let action = file.replay.unwrap_or(CreateAction::OPENED);
     let replaying = Replaying { volatile, contexts, asked, wish, action };
-    Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::Replaying(Box::new(replaying))))
+    Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Replaying(Box::new(replaying))))
 }
 
 /// A replayed CREATE, while the store reads its file's metadata.
@@ -104,7 +104,7 @@ pub(super) fn replayed(
     scope: InTree<'_>,
     replaying: &Replaying,
     reply: Reply,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Metadata(metadata) = reply.object()? else { panic!("it was asked for") };
     let open = scope.opens.get(&replaying.volatile).ok_or(Reject::NoSuchOpen)?;
     let held = Held::read(&scope.globals.files, open)?;

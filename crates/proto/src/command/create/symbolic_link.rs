@@ -9,11 +9,12 @@ use wire::error_response::{
     ErrorContext, ErrorId, ErrorResponse, SymbolicLinkError, SymbolicLinkFlags,
 };
 
+use crate::command::create::Pending;
 use crate::engine::response::{Response, Step};
 
 /// Makes the response STATUS_STOPPED_ON_SYMLINK with the link's target, in an error context for
 /// dialect 3.1.1.
-pub(super) fn stopped(connection: &Connection, link: &SymbolicLink) -> Step {
+pub(super) fn stopped(connection: &Connection, link: &SymbolicLink) -> Step<Pending> {
     let SymbolicLink { link, unparsed_path } = link;
     let substitute_name = utf16::to_bytes(&link.substitute_name);
     let print_name = utf16::to_bytes(&link.print_name);

@@ -33,7 +33,7 @@ enum Wanted {
 }
 
 /// Requests the attributes from the store.
-pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step, Reject> {
+pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
     open.verify_access(AccessMask::READ_EA)?;
     if !open.share.extended_attributes {
         return Err(Reject::ExtendedAttributesOff);
@@ -57,7 +57,7 @@ pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step,
     };
     let op = ObjectOp::ReadExtendedAttributes { open: open.file()?.local_open };
     let pending = Pending::ExtendedAttributes(question);
-    Ok(Step::wait(Effect::Object { user: open.user, op }, pending))
+    Ok(Step::Wait(Effect::Object { user: open.user, op }, pending))
 }
 
 /// Makes the response from the store's reply.
@@ -65,7 +65,7 @@ pub(super) fn resume(
     open: &mut Open,
     question: &Question,
     reply: ObjectReply,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let ObjectReply::ExtendedAttributes(found) = reply else { panic!("these were asked for") };
     let file = open.file_mut()?;
     let first = match &question.wanted {
@@ -95,7 +95,7 @@ pub(super) fn resume(
 fn list(
     attributes: impl Iterator<Item = FullEa>,
     question: &Question,
-) -> Result<(Step, usize), Reject> {
+) -> Result<(Step<Pending>, usize), Reject> {
     let limit = usize::try_from(question.output_buffer_length).expect("32 bits fit memory");
     let count_max = if question.single { 1 } else { usize::MAX };
     let mut out = Vec::new();

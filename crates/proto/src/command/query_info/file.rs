@@ -45,7 +45,7 @@ pub(super) fn start(
     dialect: Dialect,
     class: FileInformationClass,
     request: &QueryInfoRequest<'_>,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let is_posix = open.file()?.path.is_posix();
     if !(is_posix && class == FileInformationClass::POSIX) {
         verify_class(dialect, class)?;
@@ -63,7 +63,7 @@ pub(super) fn start(
         _ => ObjectOp::QueryMetadata { open: open_id, with_ea_size: tells_ea_size(class) },
     };
     let question = Question { class, output_buffer_length };
-    Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::File(question)))
+    Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::File(question)))
 }
 
 /// Refuses classes beyond the table of [MS-SMB2] 2.2.37, as far as it is about files.
@@ -118,7 +118,7 @@ pub(super) fn resume(
     globals: &Globals,
     question: &Question,
     reply: ObjectReply,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let length = question.output_buffer_length;
     match reply {
         ObjectReply::ShortName(name) => answer_short_name(name, length),
@@ -134,7 +134,7 @@ fn tell(
     class: FileInformationClass,
     metadata: &Metadata,
     length: u32,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let file = open.file()?;
     let mut out = Vec::with_capacity(128);
     match class {
@@ -195,7 +195,7 @@ fn all(open: &Open, file: &OpenFile, globals: &Globals, metadata: &Metadata) -> 
 }
 
 /// Makes the response with a short name: [MS-FSA] 2.1.5.12.4.
-fn answer_short_name(name: Option<String>, length: u32) -> Result<Step, Reject> {
+fn answer_short_name(name: Option<String>, length: u32) -> Result<Step<Pending>, Reject> {
     let file_name = name.ok_or(Reject::NoShortName)?;
     let mut out = Vec::new();
     FileNameInformation { file_name }.encode(&mut out);
@@ -260,7 +260,7 @@ fn standard(file: &OpenFile, globals: &Globals, metadata: &Metadata) -> FileStan
 }
 
 /// Makes a response of whole entries, with BUFFER_OVERFLOW if there are more: [MS-FSA] 2.1.5.12.29.
-fn answer_streams(streams: &[object::StreamEntry], length: u32) -> Step {
+fn answer_streams(streams: &[object::StreamEntry], length: u32) -> Step<Pending> {
     let limit = usize::try_from(length).expect("32 bits fit memory");
     let mut out = Vec::new();
     let mut writer = EntryListWriter::new(&mut out, limit, 8);

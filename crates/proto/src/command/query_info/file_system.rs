@@ -31,7 +31,7 @@ pub(super) fn start(
     open: &Open,
     class: FsInformationClass,
     request: &QueryInfoRequest<'_>,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let output_buffer_length = request.output_buffer_length;
     match class {
         FsInformationClass::ATTRIBUTE
@@ -49,7 +49,7 @@ pub(super) fn start(
     verify_limit(limit, file_system_minimum(class))?;
     let op = ObjectOp::QueryVolume { open: open.file()?.local_open };
     let question = Question { class, output_buffer_length };
-    Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::FileSystem(question)))
+    Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::FileSystem(question)))
 }
 
 /// Makes the response from the store's reply.
@@ -58,7 +58,7 @@ pub(super) fn resume(
     globals: &Globals,
     question: &Question,
     reply: ObjectReply,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Volume(volume) = reply else { panic!("the volume was asked for") };
     let mut out = Vec::with_capacity(64);
     match question.class {

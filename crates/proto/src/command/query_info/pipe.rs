@@ -9,7 +9,7 @@ use model::open::Open;
 use model::reject::Reject;
 use wire::query_info::{InfoType, QueryInfoRequest};
 
-use super::answer;
+use super::{Pending, answer};
 use crate::engine::response::Step;
 
 /// Size of both buffers of a pipe in bytes, as reported by Windows.
@@ -20,7 +20,7 @@ pub(super) fn query(
     pipe: &rpc::Pipe,
     open: &Open,
     request: &QueryInfoRequest<'_>,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     if request.info_type != InfoType::FILE {
         return Err(Reject::InfoTypeNotOffered(request.info_type));
     }

@@ -26,7 +26,7 @@ pub(super) fn start(
     open: &Open,
     dialect: Dialect,
     request: &QueryInfoRequest<'_>,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let information = SecurityInformation::from_bits_retain(request.additional_information);
     open.verify_access(wanted_access(information))?;
     let op =
@@ -35,7 +35,7 @@ pub(super) fn start(
         output_buffer_length: request.output_buffer_length,
         has_error_contexts: dialect >= Dialect::SMB_3_1_1,
     };
-    Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::Security(question)))
+    Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Security(question)))
 }
 
 fn wanted_access(information: SecurityInformation) -> AccessMask {
@@ -54,7 +54,7 @@ fn wanted_access(information: SecurityInformation) -> AccessMask {
 }
 
 /// Makes the response with the descriptor, or with the size that it needs.
-pub(super) fn resume(question: &Question, reply: ObjectReply) -> Result<Step, Reject> {
+pub(super) fn resume(question: &Question, reply: ObjectReply) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Security(descriptor) = reply else { panic!("it was asked for") };
     let needed = u32::try_from(descriptor.len()).expect("a descriptor is below 4 GiB");
     if needed > question.output_buffer_length {
@@ -65,7 +65,7 @@ pub(super) fn resume(question: &Question, reply: ObjectReply) -> Result<Step, Re
 
 /// Makes an error with the necessary size: [MS-SMB2] 2.2.2.2. A truncated descriptor would be
 /// useless.
-fn too_small(need: usize, question: &Question) -> Step {
+fn too_small(need: usize, question: &Question) -> Step<Pending> {
     let Question { output_buffer_length, has_error_contexts } = *question;
     let room = usize::try_from(output_buffer_length).expect("32 bits fit memory");
     let reject = Reject::OutputBufferTooSmall { need, room };

@@ -24,7 +24,7 @@ pub(super) fn wait_for_turn(
     incoming: &Incoming,
     mut pending: Pending,
     user: &str,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let throttle = &scope.globals.logon_throttle;
     let settings = &scope.globals.settings.logon_throttle;
     let (now, client) = (incoming.now.monotonic, scope.connection.client);
@@ -32,7 +32,7 @@ pub(super) fn wait_for_turn(
         Admission::Now => find_credential(scope, incoming, pending),
         Admission::After(time) => {
             pending.waits_for = Wanted::Turn;
-            Ok(Step::wait(Effect::Sleep(time), pending))
+            Ok(Step::Wait(Effect::Sleep(time), pending))
         }
         Admission::Refused => Err(fail(scope, incoming, &pending, Reject::TooManyFailedLogons)),
     }
@@ -43,12 +43,12 @@ pub(super) fn find_credential(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
     mut pending: Pending,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let claimed = scope.acceptor(pending.session_id, incoming)?.claimed();
     let claimed = claimed.expect("whoever sent a proof has named a user");
     let (user, domain) = (claimed.user.clone(), claimed.domain.clone());
     pending.waits_for = Wanted::Credential;
-    Ok(Step::wait(Effect::FindCredential { user, domain }, pending))
+    Ok(Step::Wait(Effect::FindCredential { user, domain }, pending))
 }
 
 /// Handles a right proof. If the client names its server, the name must be of this one, or a man in
@@ -60,7 +60,7 @@ pub(super) fn accept_proof(
     incoming: &Incoming,
     mut pending: Pending,
     mut proven: Proven,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     if let Some(user) = claimed_user(scope, incoming, pending.session_id) {
         let (now, client) = (incoming.now.monotonic, scope.connection.client);
         scope.globals.logon_throttle.succeed(now, client, &user);
@@ -75,7 +75,7 @@ pub(super) fn accept_proof(
     proven.target_name = Some(target_name.clone());
     pending.waits_for = Wanted::OwnName(Box::new(proven));
     let server = scope.connection.server;
-    Ok(Step::wait(Effect::IsOwnName { target_name, server }, pending))
+    Ok(Step::Wait(Effect::IsOwnName { target_name, server }, pending))
 }
 
 /// Requests the account of a user, if the client means this server.
@@ -85,7 +85,7 @@ pub(super) fn find_account(
     mut pending: Pending,
     proven: Proven,
     is_meant: bool,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     if !is_meant {
         pending.waits_for = Wanted::OwnName(Box::new(proven));
         return Err(fail(scope, incoming, &pending, Reject::MeantForAnotherServer));
@@ -93,7 +93,7 @@ pub(super) fn find_account(
     let user = proven.credential.user.clone();
     let requested_user = proven.credential.requested_user.clone();
     pending.waits_for = Wanted::Account(Box::new(proven));
-    Ok(Step::wait(Effect::FindAccount { user, requested_user }, pending))
+    Ok(Step::Wait(Effect::FindAccount { user, requested_user }, pending))
 }
 
 /// Takes the count of a failed logon back, because the logon needs no proof.

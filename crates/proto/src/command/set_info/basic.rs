@@ -7,11 +7,11 @@ use model::reject::Reject;
 use object::{BasicChange, ObjectOp};
 use wire::change_notify::CompletionFilter;
 
-use super::{change, decode, done};
+use super::{Pending, change, decode, done};
 use crate::engine::response::Step;
 
 /// Sets a file's times and attributes.
-pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {
+pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
     open.verify_access(AccessMask::WRITE_ATTRIBUTES)?;
     let basic = decode(FileBasicInformation::decode(buffer))?;
     let file = open.file()?;

@@ -13,14 +13,14 @@ use crate::engine::response::Step;
 use crate::engine::scope::InTree;
 
 /// Handles FileDispositionInformation of [MS-FSCC] 2.4.
-pub(super) fn start(scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
+pub(super) fn start(scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
     let wanted = decode(FileDispositionInformation::decode(buffer))?.delete_pending;
     mark(scope, wanted, false)
 }
 
 /// Handles FileDispositionInformationEx of [MS-FSCC] 2.4. Deletion with POSIX semantics, while
 /// other opens exist, is not supported.
-pub(super) fn start_ex(scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
+pub(super) fn start_ex(scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
     let flags = decode(FileDispositionInformationEx::decode(buffer))?.flags;
     if flags & FileDispositionInformationEx::POSIX_SEMANTICS != 0 {
         return Err(Reject::PosixDeletion);
@@ -34,7 +34,7 @@ pub(super) fn start_ex(scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject>
 }
 
 /// Changes FILE_DELETE_ON_CLOSE of an open, if its CREATE had that option.
-fn set_delete_on_close(mut scope: InTree<'_>, wanted: bool) -> Result<Step, Reject> {
+fn set_delete_on_close(mut scope: InTree<'_>, wanted: bool) -> Result<Step<Pending>, Reject> {
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
     let file = open.file_mut()?;
@@ -47,7 +47,11 @@ fn set_delete_on_close(mut scope: InTree<'_>, wanted: bool) -> Result<Step, Reje
 
 /// Sets or clears delete pending, a flag of the file. FILE_DELETE_ON_CLOSE is a flag of the open
 /// and stays: it sets delete pending again at the close.
-fn mark(mut scope: InTree<'_>, delete: bool, ignores_read_only: bool) -> Result<Step, Reject> {
+fn mark(
+    mut scope: InTree<'_>,
+    delete: bool,
+    ignores_read_only: bool,
+) -> Result<Step<Pending>, Reject> {
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
     let user = open.user;
@@ -64,7 +68,7 @@ fn mark(mut scope: InTree<'_>, delete: bool, ignores_read_only: bool) -> Result<
         return Err(Reject::RootCannotBeDeleted);
     }
     let op = ObjectOp::QueryMetadata { open: file.local_open, with_ea_size: false };
-    Ok(Step::wait(Effect::Object { user, op }, Pending::Deletability { ignores_read_only }))
+    Ok(Step::Wait(Effect::Object { user, op }, Pending::Deletability { ignores_read_only }))
 }
 
 /// Refuses to delete a read-only file, and checks whether a directory is empty.
@@ -72,7 +76,7 @@ pub(super) fn judge(
     mut scope: InTree<'_>,
     ignores_read_only: bool,
     reply: Reply,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Metadata(metadata) = reply.object()? else { panic!("it was asked for") };
     if !ignores_read_only && metadata.attributes.contains(FileAttributes::READONLY) {
         return Err(Reject::ReadOnlyDeletion);
@@ -83,11 +87,11 @@ pub(super) fn judge(
         return set_delete_pending(scope);
     }
     let op = ObjectOp::IsEmpty { open: file.local_open };
-    Ok(Step::wait(Effect::Object { user: open.user, op }, Pending::Emptiness))
+    Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Emptiness))
 }
 
 /// Refuses to delete a directory with entries.
-pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step, Reject> {
+pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step<Pending>, Reject> {
     match reply.object()? {
         ObjectReply::Empty(true) => set_delete_pending(scope),
         ObjectReply::Empty(false) => Err(Reject::DirectoryNotEmpty),
@@ -97,12 +101,12 @@ pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step, R
 
 /// Makes the file delete pending; its last close removes the name. Clients must release cached
 /// handles first, because those would delay the deletion.
-fn set_delete_pending(mut scope: InTree<'_>) -> Result<Step, Reject> {
+fn set_delete_pending(mut scope: InTree<'_>) -> Result<Step<Pending>, Reject> {
     let open = scope.open()?;
     let (identity, link, volatile) =
         (open.file()?.identity, open.file()?.link, open.file_id.volatile);
     if scope.globals.files.name_changes(identity, volatile)? {
-        return Ok(Step::suspend(Pending::Handles(key(identity))));
+        return Ok(Step::Suspend(Pending::Handles(key(identity))));
     }
     scope.globals.files.set_delete_pending(identity, link, true)?;
     done()

@@ -7,11 +7,11 @@ use model::reject::Reject;
 use object::{ExtendedAttribute, ObjectOp};
 use wire::change_notify::CompletionFilter;
 
-use super::change;
+use super::{Pending, change};
 use crate::engine::response::Step;
 
 /// Sets extended attributes; an empty value removes one.
-pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {
+pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
     open.verify_access(AccessMask::WRITE_EA)?;
     if !open.share.extended_attributes {
         return Err(Reject::ExtendedAttributesOff);

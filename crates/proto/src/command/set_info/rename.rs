@@ -28,21 +28,21 @@ pub struct Wanted {
 }
 
 /// Handles FileRenameInformation of [MS-FSCC] 2.4.
-pub(super) fn start(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
+pub(super) fn start(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
     let wanted = read(&mut scope, buffer, false)?;
     let open = scope.open()?;
     let (identity, volatile) = (open.file()?.identity, open.file_id.volatile);
     if scope.globals.files.name_changes(identity, volatile)? {
-        return Ok(Step::suspend(Pending::Handles(key(identity))));
+        return Ok(Step::Suspend(Pending::Handles(key(identity))));
     }
     verify_alone(&mut scope)?;
     find_directory(scope, wanted)
 }
 
 /// Handles FileLinkInformation of [MS-FSCC] 2.4.
-pub(super) fn start_link(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
+pub(super) fn start_link(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
     if scope.open()?.file()?.is_directory {
         return Err(Reject::LinkToDirectory);
     }
@@ -154,13 +154,13 @@ fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
 
 /// Looks up the directory of the new name. A rename opens it to add a name, without sharing its
 /// deletion: [MS-FSA] 2.1.5.15.12.
-fn find_directory(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step, Reject> {
+fn find_directory(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     let parent = wanted.target.parent().filter(|_| wanted.target.stream().is_none());
     let Some(path) = parent else { return find_target(scope, wanted) };
     let user = scope.open()?.user;
     let op = ObjectOp::Lookup { root, path: path.into() };
-    Ok(Step::wait(Effect::Object { user, op }, Pending::Directory(wanted.into())))
+    Ok(Step::Wait(Effect::Object { user, op }, Pending::Directory(wanted.into())))
 }
 
 /// Checks the directory of the new name. If it is missing, the store refuses the rename later.
@@ -168,7 +168,7 @@ pub(super) fn directory_found(
     mut scope: InTree<'_>,
     mut wanted: Wanted,
     reply: Reply,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let adding = ShareMode {
         granted_access: AccessMask::WRITE_DATA,
         share_read: true,
@@ -186,14 +186,14 @@ pub(super) fn directory_found(
 }
 
 /// Looks up the file to replace, which must not be open.
-fn find_target(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step, Reject> {
+fn find_target(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     if !wanted.replace || wanted.target.stream().is_some() {
         return set_name(scope, wanted);
     }
     let user = scope.open()?.user;
     let op = ObjectOp::Lookup { root, path: wanted.target.clone().into() };
-    Ok(Step::wait(Effect::Object { user, op }, Pending::Target(wanted.into())))
+    Ok(Step::Wait(Effect::Object { user, op }, Pending::Target(wanted.into())))
 }
 
 /// Checks the file that has the new name already, if any.
@@ -201,7 +201,7 @@ pub(super) fn target_found(
     mut scope: InTree<'_>,
     wanted: Wanted,
     reply: Reply,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     match reply.object() {
         Ok(ObjectReply::Metadata(metadata)) => {
             let itself = scope.open()?.file()?.identity == metadata.identity;
@@ -217,16 +217,16 @@ pub(super) fn target_found(
     set_name(scope, wanted)
 }
 
-fn set_name(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step, Reject> {
+fn set_name(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>, Reject> {
     let open = scope.open()?;
     let (user, local_open) = (open.user, open.file()?.local_open);
     let (target, replace) = (wanted.target.clone().into(), wanted.replace);
     if wanted.links {
         let op = ObjectOp::Link { open: local_open, target, replace };
-        return Ok(Step::wait(Effect::Object { user, op }, Pending::Linking(wanted.into())));
+        return Ok(Step::Wait(Effect::Object { user, op }, Pending::Linking(wanted.into())));
     }
     let op = ObjectOp::Rename { open: local_open, target, replace };
-    Ok(Step::wait(Effect::Object { user, op }, Pending::Renaming(wanted.into())))
+    Ok(Step::Wait(Effect::Object { user, op }, Pending::Renaming(wanted.into())))
 }
 
 /// Updates all opens of the file and those below it after a rename.
@@ -234,7 +234,7 @@ pub(super) fn renamed(
     mut scope: InTree<'_>,
     wanted: &Wanted,
     reply: Reply,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Renamed(path) = reply.object()? else { panic!("{wanted:?} was asked for") };
     let open = scope.open()?;
     let root = open.share.root;
@@ -298,7 +298,7 @@ pub(super) fn linked(
     scope: &mut InTree<'_>,
     wanted: &Wanted,
     reply: Reply,
-) -> Result<Step, Reject> {
+) -> Result<Step<Pending>, Reject> {
     reply.object()?;
     let root = scope.open()?.share.root;
     if let Some(root) = root {

@@ -10,11 +10,11 @@ use object::ObjectOp;
 use wire::change_notify::CompletionFilter;
 use wire::set_info::SetInfoRequest;
 
-use super::change;
+use super::{Pending, change};
 use crate::engine::response::Step;
 
 /// Replaces the parts that the request names.
-pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step, Reject> {
+pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
     let information = SecurityInformation::from_bits_retain(request.additional_information);
     open.verify_access(wanted_access(information))?;
     if SecurityDescriptor::decode(request.buffer).is_none() {

@@ -10,12 +10,15 @@ use model::reject::Reject;
 use object::ObjectOp;
 use wire::change_notify::CompletionFilter;
 
-use super::{change, decode, done, verify_size};
+use super::{Pending, change, decode, done, verify_size};
 use crate::engine::response::Step;
 use crate::engine::scope::InTree;
 
 /// Truncates or extends the file.
-pub(super) fn set_end_of_file(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
+pub(super) fn set_end_of_file(
+    mut scope: InTree<'_>,
+    buffer: &[u8],
+) -> Result<Step<Pending>, Reject> {
     let size = decode(FileEndOfFileInformation::decode(buffer))?.end_of_file;
     verify(&mut scope, size)?;
     let open = scope.open()?;
@@ -24,7 +27,10 @@ pub(super) fn set_end_of_file(mut scope: InTree<'_>, buffer: &[u8]) -> Result<St
 }
 
 /// Allocates space for the file, or truncates it.
-pub(super) fn set_allocation(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step, Reject> {
+pub(super) fn set_allocation(
+    mut scope: InTree<'_>,
+    buffer: &[u8],
+) -> Result<Step<Pending>, Reject> {
     let size = decode(FileAllocationInformation::decode(buffer))?.allocation_size;
     verify(&mut scope, size)?;
     let open = scope.open()?;
@@ -34,7 +40,7 @@ pub(super) fn set_allocation(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Ste
 
 /// Accepts a valid data length without a change: a POSIX file reads as zeros wherever nothing was
 /// written.
-pub(super) fn set_valid_data_length(open: &Open, buffer: &[u8]) -> Result<Step, Reject> {
+pub(super) fn set_valid_data_length(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
     open.verify_access(AccessMask::WRITE_DATA)?;
     let length = decode(FileValidDataLengthInformation::decode(buffer))?.valid_data_length;
     verify_size(length)?;
