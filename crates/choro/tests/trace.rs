@@ -146,6 +146,8 @@ fn the_text_has_the_lines_of_tsmbd() {
         "Time in WRITE disk IO:",
         "Number of events:",
         "Number of SMB2 requests:",
+        "File system ",
+        "System call",
         "SMB2_CREATE ",
         "SMB2_CREATE distribution (microseconds)",
         "Storage write distribution (microseconds)",
@@ -154,6 +156,72 @@ fn the_text_has_the_lines_of_tsmbd() {
         assert!(text.contains(line), "no '{line}' in:\n{text}");
     }
     server.stop();
+}
+
+/// True with a line of progress if the kernel counts no system calls, for a reason of the machine.
+fn is_uncounted(report: &Value) -> bool {
+    let reason = report["system_calls_refused"].as_str();
+    if let Some(reason) = reason {
+        progress(&format!("system calls are not compared: {reason}"));
+    }
+    reason.is_some()
+}
+
+#[test]
+fn system_calls_are_counted_by_name() {
+    let server = TestServer::start();
+    let mut client = connect(&server);
+    work(&mut client, 1);
+    let pid = server.worker_of(&client).to_string();
+    wait_for_closes(server.site(), &pid, 1);
+    let tracer = Tracing::begin(server.site(), &[&pid, "-s", "--json"]);
+    work(&mut client, 10);
+    // The worker's wait is a subject of this test.
+    thread::sleep(Duration::from_millis(50));
+    work(&mut client, 20);
+    wait_for_closes(server.site(), &pid, 31);
+    signal_process(tracer.child.id(), Signal::INT);
+    let (code, report, error) = tracer.end();
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let report = json(&report);
+    if is_uncounted(&report) {
+        return;
+    }
+    let calls = &report["system_calls"];
+    assert_eq!((number(&calls["lost_events"]), number(&calls["missed_threads"])), (0, 0));
+    for (name, operation, wanted) in [("pwrite64", "write", 30), ("preadv2", "read", 30)] {
+        let call = row(&calls["calls"], "name", name).unwrap_or_else(|| panic!("{report:#}"));
+        assert_eq!((number(&call["count"]), number(&call["failed"])), (wanted, 0), "{name}");
+        let operation = row(&report["storage"], "operation", operation).expect("it was done");
+        let [in_call, in_operation] = [call, operation].map(|it| number(&it["total_ns"]));
+        assert!((1..=in_operation).contains(&in_call), "{name}: {in_call} ns of {in_operation}");
+    }
+    // Waiting for the client is part of a call: without io_uring, of epoll_wait.
+    let longest = ["io_uring_enter", "epoll_wait", "epoll_pwait", "epoll_pwait2"]
+        .into_iter()
+        .filter_map(|name| row(&calls["calls"], "name", name))
+        .map(|it| number(&it["max_ns"]))
+        .max();
+    assert!(longest.is_some_and(|it| it >= 50_000_000), "{longest:?}: {report:#}");
+    server.stop();
+}
+
+#[test]
+fn whoever_may_not_count_system_calls_has_the_rest_of_the_report() {
+    if !runs_as_root() {
+        return progress("only root can be somebody else");
+    }
+    let mut site = Site::new();
+    site.run_as_somebody();
+    let server = site.serve();
+    wait_until(|| pages(&site) == 3, || "three idle workers".to_owned());
+    let arguments = ["trace", "all", "-s", "--seconds", "0"];
+    let text = site.run(&arguments).succeeds();
+    let want = "System calls are not shown: the kernel does not permit counting them; run this as \
+                root.\n";
+    assert!(text.contains(want), "{text}");
+    assert!(text.contains("Time sum:") && text.contains("\nFile system "), "{text}");
+    drop(server);
 }
 
 /// `choro trace` in the background, once it has begun to collect.

@@ -3,9 +3,12 @@
 mod distribution;
 mod interval;
 mod report;
+mod system_calls;
 mod target;
 mod watched;
 
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -17,6 +20,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::report as output;
 use report::Report;
+use system_calls::DRAIN_INTERVAL;
 use target::Target;
 use watched::Watched;
 
@@ -27,7 +31,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 ///
 /// TARGET is the pid of a worker, the address of a client, or `all`. Tracing ends at ^C, after
 /// --seconds, or when the traced workers have ended; then the report is printed. Workers count all
-/// the time, so tracing does not slow them down.
+/// the time, so tracing does not slow them down, except with --system-calls.
 ///
 /// Needs permission to read a worker's page: the user that the server runs as, or the group of the
 /// directory `trace` in the lock directory.
@@ -37,9 +41,12 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct Trace {
     #[arg(value_name = "TARGET", default_value = "all")]
     target: Target,
-    /// Show file system operations by kind.
-    #[arg(short, long)]
-    storage: bool,
+    /// Show system calls by name while tracing, and file system operations by kind.
+    ///
+    /// Times of system calls include waiting. Counting them takes root, and adds about a
+    /// microsecond to each. Otherwise a line gives the reason, and the rest of the report stands.
+    #[arg(short, long, alias = "storage")]
+    system_calls: bool,
     /// Show histograms of times, in powers of two.
     #[arg(short, long)]
     distributions: bool,
@@ -86,15 +93,18 @@ impl Trace {
         if self.since_start {
             watched.count_from_the_start();
         }
+        if self.system_calls {
+            watched.count_system_calls();
+        }
         let began = Instant::now();
         let end = self.wait(&mut watched)?;
-        let report = Report::of(&watched);
+        let report = Report::of(&mut watched);
         if self.json {
             if self.interval.is_none() {
                 output::print(&format!("{:#}\n", report.json()))?;
             }
         } else {
-            output::print(&report.text(self.storage, self.distributions))?;
+            output::print(&report.text(self.distributions))?;
         }
         if end == End::WorkersGone && self.seconds.is_some() {
             bail!(
@@ -108,8 +118,7 @@ impl Trace {
 
     /// Waits for the end of tracing; prints the lines of intervals meanwhile.
     fn wait(&self, watched: &mut Watched) -> anyhow::Result<End> {
-        let (mut stopped, stop) =
-            std::os::unix::net::UnixStream::pair().context("cannot create a socket pair")?;
+        let (mut stopped, stop) = UnixStream::pair().context("cannot create a socket pair")?;
         stopped.set_nonblocking(true).context("cannot create a socket pair")?;
         for signal in [SIGINT, SIGTERM] {
             let stop = stop.try_clone().context("cannot create a socket pair")?;
@@ -139,19 +148,28 @@ impl Trace {
             }
             let until = [self.seconds.map(|seconds| began + seconds), lines.map(|(at, _)| at)];
             let until = until.into_iter().flatten().min().unwrap_or(now + LOOK_INTERVAL);
-            let pause = until.saturating_duration_since(now).min(LOOK_INTERVAL);
-            let timeout = Timespec::try_from(pause).context("a short pause")?;
-            let mut fds = [PollFd::new(&stopped, PollFlags::IN)];
-            match poll(&mut fds, Some(&timeout)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => {
-                    use std::io::Read;
-                    let _ = stopped.read(&mut [0; 16]);
-                    watched.look();
-                    return Ok(End::Asked);
-                }
-                Err(error) => return Err(error).context("cannot wait for events"),
+            if pause(&mut stopped, watched, until.min(now + LOOK_INTERVAL))? {
+                watched.look();
+                return Ok(End::Asked);
             }
+        }
+    }
+}
+
+/// Waits until `until` for a signal. Takes the events of system calls meanwhile.
+fn pause(stopped: &mut UnixStream, watched: &mut Watched, until: Instant) -> anyhow::Result<bool> {
+    loop {
+        let rest = until.saturating_duration_since(Instant::now());
+        let rest = if watched.drain() { rest.min(DRAIN_INTERVAL) } else { rest };
+        let timeout = Timespec::try_from(rest).context("a short pause")?;
+        match poll(&mut [PollFd::new(stopped, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) if Instant::now() >= until => return Ok(false),
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => {
+                let _ = stopped.read(&mut [0; 16]);
+                return Ok(true);
+            }
+            Err(error) => return Err(error).context("cannot wait for events"),
         }
     }
 }

@@ -5,6 +5,7 @@ use trace::{Figures, Kind, Operation, PartyValue, Phase, SeriesValue, StoreOpera
 
 use super::distribution;
 use super::interval::percent;
+use super::system_calls;
 use super::watched::{Processor, Watched};
 use crate::report::table;
 
@@ -33,21 +34,23 @@ pub(super) struct Report {
     ended: Vec<u32>,
     figures: Figures,
     processor: Processor,
+    /// Of those who want them: system calls, or the reason why there are none.
+    system_calls: Option<Result<system_calls::Counts, String>>,
 }
 
 impl Report {
-    pub(super) fn of(watched: &Watched) -> Self {
+    pub(super) fn of(watched: &mut Watched) -> Self {
         Self {
             pids: watched.pids(),
             ended: watched.ended(),
             figures: watched.figures(),
             processor: watched.processor(),
+            system_calls: watched.system_calls(),
         }
     }
 
-    /// Returns the report as text. `storage` adds file system operations, `distributions` the
-    /// histograms.
-    pub(super) fn text(&self, storage: bool, distributions: bool) -> String {
+    /// Returns the report as text; `distributions` adds the histograms.
+    pub(super) fn text(&self, distributions: bool) -> String {
         let mut text = self.summary();
         let events = &self.figures.events;
         let operations = named::<Operation>(&events.request_end);
@@ -59,8 +62,12 @@ impl Report {
             text.push_str(&format!("\n{}", self.refusals()));
         }
         let stores = named::<StoreOperation>(&events.store_end);
-        if storage {
+        if let Some(calls) = &self.system_calls {
             text.push_str(&format!("\n{}", self.stores(&stores)));
+            match calls {
+                Ok(calls) => text.push_str(&format!("\n{}", calls.text())),
+                Err(reason) => text.push_str(&format!("\nSystem calls are not shown: {reason}.\n")),
+            }
         }
         for (title, parties) in [("Share", &self.figures.shares), ("User", &self.figures.users)] {
             if !parties.is_empty() {
@@ -107,6 +114,9 @@ impl Report {
             if ns != 0 {
                 text.push_str(&line(&format!("Time of other threads {name}:"), ms(ns), "ms"));
             }
+        }
+        if let Some(Ok(calls)) = &self.system_calls {
+            text.push_str(&line("Time in system calls:", ms(calls.total_ns()), "ms"));
         }
         text.push_str(&line("Processor time in the kernel:", self.processor.system_ms, "ms"));
         text.push_str(&line("Processor time outside of it:", self.processor.user_ms, "ms"));
@@ -196,9 +206,7 @@ impl Report {
         let mut titles = vec!["File system"];
         titles.extend(TIMING_TITLES);
         titles.push("Bytes");
-        let note = "(an operation takes several system calls; \
-                    tools/trace/syscalls.bt counts those)\n";
-        format!("{}{note}", table(&titles, &rows))
+        table(&titles, &rows)
     }
 
     /// Returns the report as JSON. Times are in nanoseconds.
@@ -248,6 +256,7 @@ impl Report {
             let it = all(series);
             json!({"count": it.count, "bytes": it.total})
         };
+        let calls = self.system_calls.as_ref();
         json!({
             "pids": self.pids,
             "ended_pids": self.ended,
@@ -264,6 +273,8 @@ impl Report {
             "request_phases": in_phases(&events.request_phase),
             "lanes": in_phases(&events.lane_end),
             "storage": stores,
+            "system_calls": calls.and_then(|it| it.as_ref().ok()).map(system_calls::Counts::json),
+            "system_calls_refused": calls.and_then(|it| it.as_ref().err()),
             "tables": timing_json("operation", "all", &all(&events.table_end)),
             "messages_sent": sum(&events.message_sent),
             "messages_received": sum(&events.message_received),

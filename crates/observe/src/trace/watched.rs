@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use trace::{Figures, PageError, Reader};
 
+use super::system_calls::{self, SystemCalls};
 use super::target::Target;
 use crate::observation::{first_workers, live_workers, no_such_worker};
 
@@ -22,6 +23,8 @@ pub(super) struct Watched {
     /// Workers whose refusal was reported already.
     refused: Vec<(u32, u64)>,
     from_start: bool,
+    /// System calls, or the reason why the kernel counts none; `None` if nobody wants them.
+    system_calls: Option<Result<SystemCalls, String>>,
 }
 
 /// A traced worker with its counts.
@@ -59,6 +62,7 @@ impl Watched {
             workers: Vec::new(),
             refused: Vec::new(),
             from_start: true,
+            system_calls: None,
         };
         if *target == Target::All {
             first_workers(lock_dir)?;
@@ -92,6 +96,24 @@ impl Watched {
             worker.first = Figures::default();
             worker.first_processor = Processor::default();
         }
+    }
+
+    /// Begins to count system calls, if the kernel permits it.
+    pub(super) fn count_system_calls(&mut self) {
+        self.system_calls = Some(SystemCalls::begin(&self.pids()));
+    }
+
+    /// Takes the events of system calls from the kernel. False if they are not counted.
+    pub(super) fn drain(&mut self) -> bool {
+        let Some(Ok(calls)) = &mut self.system_calls else { return false };
+        calls.drain();
+        true
+    }
+
+    /// Returns the system calls of all workers, or the reason why there are none.
+    pub(super) fn system_calls(&mut self) -> Option<Result<system_calls::Counts, String>> {
+        let calls = self.system_calls.as_mut()?.as_mut();
+        Some(calls.map(SystemCalls::counts).map_err(|reason| reason.clone()))
     }
 
     /// Returns the living workers that match the target.
@@ -137,9 +159,17 @@ impl Watched {
         for worker in &mut self.workers {
             worker.look();
         }
-        if matches!(self.target, Target::Pid(_)) {
-            return;
+        if !matches!(self.target, Target::Pid(_)) {
+            self.look_for_others();
         }
+        let pids = self.pids();
+        if let Some(Ok(calls)) = &mut self.system_calls {
+            calls.follow(&pids);
+        }
+    }
+
+    /// Adds new workers that match the target.
+    fn look_for_others(&mut self) {
         // A worker that starts and ends between two reads is missed, like those before the first.
         for (pid, unique_id) in self.find().unwrap_or_default() {
             let is_known = self.workers.iter().any(|it| (it.pid, it.unique_id) == (pid, unique_id))
