@@ -169,8 +169,8 @@ keep_frame_pointers() {
 # What it takes to run all tests.
 need_to_test() {
     need_to_build
-    need_packages acl=setfacl attr=setfattr chromium debootstrap e2fsprogs=mkfs.ext4 \
-        fail2ban=fail2ban-regex git iproute2=ip passwd=useradd procps=ps python3 samba=smbd samba-common-bin=testparm \
+    need_packages acl=setfacl attr=setfattr bpftrace chromium debootstrap e2fsprogs=mkfs.ext4 \
+        fail2ban=fail2ban-regex git iproute2=ip linux-perf=perf passwd=useradd procps=ps python3 samba=smbd samba-common-bin=testparm \
         samba-testsuite=smbtorture samba-vfs-modules=smbd smbclient strace systemd=systemd-analyze \
         tdb-tools=tdbdump util-linux=unshare valgrind
 }

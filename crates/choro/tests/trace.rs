@@ -377,22 +377,6 @@ fn whoever_may_not_read_a_page_is_told_so() {
 }
 
 #[test]
-fn a_profile_without_the_tools_for_it_is_refused_in_words() {
-    let site = Site::new();
-    let server = site.serve();
-    wait_until(|| pages(&site) == 3, || "three idle workers".to_owned());
-    for (option, tool) in [("--off-cpu", "bpftrace"), ("--frequency=99", "perf")] {
-        let picture = text(&site.path("flame.svg"));
-        let mut command = site.command(&["profile", "all", option, "-o", &picture]);
-        let done = command.env("PATH", "/nowhere").output().expect("it starts");
-        let error = String::from_utf8_lossy(&done.stderr);
-        assert_eq!(done.status.code(), Some(1), "{error}");
-        assert!(error.starts_with(&format!("choro: {tool} is not installed")), "{error}");
-    }
-    drop(server);
-}
-
-#[test]
 fn a_slow_request_is_logged_with_its_phases() {
     let site = Site::new();
     let share = format!("[data]\npath = {}\n", text(&site.path("data")));

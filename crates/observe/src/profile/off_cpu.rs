@@ -20,11 +20,14 @@ pub(super) fn watch(pids: &[u32], seconds: u32) -> anyhow::Result<Vec<u8>> {
     if pids.len() > WORKERS_MAX {
         bail!("more than {WORKERS_MAX} workers cannot be watched at once; name one");
     }
-    let done = Command::new("bpftrace")
-        .args(["-f", "json", "-e", &script(pids, seconds)])
-        .stdin(Stdio::null())
-        .output();
-    let done = done.map_err(|error| match error.kind() {
+    let mut bpftrace = Command::new("bpftrace");
+    bpftrace.args(["-f", "json", "-e", &script(pids, seconds)]).stdin(Stdio::null());
+    if pids.len() == 1 {
+        // Otherwise up to version 0.17 reads all symbols of the program for each function. Those
+        // of several processes would be taken for one another's.
+        bpftrace.env("BPFTRACE_CACHE_USER_SYMBOLS", "1");
+    }
+    let done = bpftrace.output().map_err(|error| match error.kind() {
         ErrorKind::NotFound => anyhow::anyhow!(
             "bpftrace is not installed, and --off-cpu needs it; \
              Debian has it in the package bpftrace"
