@@ -56,14 +56,8 @@ impl Bench {
         unreachable!("it is full some time");
     }
 
-    /// Polls until nothing is left to do.
     fn receive(&mut self) -> Vec<Frame> {
-        let mut frames = Vec::new();
-        for _ in 0..10 {
-            self.transport.poll_send(self.now);
-            frames.extend(std::iter::from_fn(|| self.transport.poll_receive(self.now)));
-        }
-        frames
+        receive(&mut self.transport, self.now)
     }
 
     /// Asserts that these bytes yield no frame, these counts, and the end of the connection.
@@ -80,6 +74,16 @@ impl Bench {
         assert!(has_ended, "the connection stays");
         assert!(self.transport.outgoing.carrier.links.is_empty());
     }
+}
+
+/// Polls until nothing is left to do.
+fn receive(transport: &mut Stream, now: Instant) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    for _ in 0..10 {
+        transport.poll_send(now);
+        frames.extend(std::iter::from_fn(|| transport.poll_receive(now)));
+    }
+    frames
 }
 
 /// Builds a packet with its length prefix.
@@ -141,6 +145,40 @@ fn what_a_process_has_sent_before_over_another_connection_comes_before() {
     }
     let frames: Vec<Vec<u8>> = bench.receive().into_iter().map(|frame| frame.bytes).collect();
     assert_eq!(frames, (0..5_usize).map(|number| number.to_le_bytes()).collect::<Vec<_>>());
+}
+
+/// Asserts that a process has one connection, and never had another.
+#[track_caller]
+fn check_one_connection(process: &Stream) {
+    let carrier = &process.outgoing.carrier;
+    assert_eq!((carrier.links.len(), carrier.next_token), (1, super::LISTENER + 2));
+}
+
+#[test]
+fn an_answer_goes_back_over_the_connection_of_its_question() {
+    let mut asker = Bench::new();
+    let mut other = asker.stopped();
+    let other_id = ServerId { unique_id: 78, ..asker.me };
+    for number in 0..3_u8 {
+        asker.transport.send(asker.now, other_id, &[number], &[]).expect("room");
+        asker.transport.poll_send(asker.now);
+        let questions = receive(&mut other, asker.now);
+        let questions: Vec<_> = questions.iter().map(|it| (it.sender, &it.bytes[..])).collect();
+        assert_eq!(questions, [(asker.me, &[number][..])]);
+        other.send(asker.now, asker.me, &[number, 7], &[]).expect("room");
+        other.poll_send(asker.now);
+        let answers = asker.receive();
+        let answers: Vec<_> = answers.iter().map(|it| (it.sender, &it.bytes[..])).collect();
+        assert_eq!(answers, [(other_id, &[number, 7][..])]);
+        check_one_connection(&asker.transport);
+        check_one_connection(&other);
+    }
+    // A question of the other process uses it as well.
+    other.send(asker.now, asker.me, b"and you?", &[]).expect("room");
+    other.poll_send(asker.now);
+    assert_eq!(asker.receive().len(), 1);
+    check_one_connection(&asker.transport);
+    check_one_connection(&other);
 }
 
 #[test]
