@@ -13,7 +13,7 @@
 #   make conformance ONLY=lease only those tests whose name contains the word
 
 .DEFAULT_GOAL := $(if $(MESSAGING),build,help)
-.PHONY: bench build conformance fuzz help install instructions limits lint mutations nightly run simulate test
+.PHONY: bench build conformance deb fuzz help install instructions limits lint mutations nightly run simulate test
 
 SHARE ?=
 CONFIG ?=
@@ -42,7 +42,7 @@ test: ## Run every test
 conformance: ## Run all of smbtorture, also what takes long
 	@scripts/conformance.sh '$(ONLY)'
 
-nightly: ## Run what takes long: all of conformance, and a flood of 20,000 connections
+nightly: ## Run what takes long: conformance, a flood of 20,000 connections, the Debian package
 	@scripts/nightly.sh
 
 mutations: ## Break the server on purpose and see that the tests notice
@@ -62,6 +62,9 @@ limits: ## Write the numbers of docs/limits.md anew, from the constants
 
 lint: ## Check form, lints, documentation and dependencies
 	@scripts/lint.sh $(if $(KEEP),--keep)
+
+deb: ## Make a Debian package
+	@scripts/deb.sh
 
 fuzz: ## Fuzz every decoder
 	@scripts/fuzz.sh '$(SECONDS)'

@@ -3,6 +3,7 @@
 #   need_packages NAME[=PROBE]...   Debian packages; elsewhere, the probes are looked for instead
 #   need_rust                       a Rust toolchain that is new enough
 #   need_room GIB                   disk for what is built
+#   debian_mirror                   prints the archive of this machine
 #
 # A probe is a command, or a file under /usr/include if it contains a dot.
 
@@ -84,6 +85,15 @@ install_quietly() {
             fi
             ;;
     esac
+}
+
+# The mirror that this machine uses, since it may be the only one within reach; nothing if it says
+# none, and debootstrap takes its own.
+debian_mirror() {
+    local uri
+    uri=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
+        grep -oE '^(URIs:|deb)[^#]*' | grep -oE '[a-z]+://[^ ]+/debian/?( |$)' | head -n 1) || true
+    printf '%s' "$uri"
 }
 
 need_rust() {

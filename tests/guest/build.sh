@@ -6,6 +6,7 @@
 #   $GUEST_DIR/root.ext4  the same as a disk, which every guest has read-only
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../../scripts/needs.sh"
 : "${GUEST_DIR:=${XDG_CACHE_HOME:-$HOME/.cache}/choro-guest}"
 
 # The guest's kernel runs in the guest's own tree, so that the machine's C library may be an older
@@ -18,15 +19,6 @@ root=$GUEST_DIR/root
 
 step() {
     printf 'guest: %s\n' "$*" >&2
-}
-
-# The mirror that this machine uses, since it may be the only one within reach; nothing if it says
-# none, and debootstrap takes its own.
-mirror() {
-    local uri
-    uri=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
-        grep -oE '^(URIs:|deb)[^#]*' | grep -oE '[a-z]+://[^ ]+/debian/?( |$)' | head -n 1) || true
-    printf '%s' "$uri"
 }
 
 in_root() {
@@ -49,7 +41,7 @@ if [ ! -e "$root.done" ]; then
     rm -rf --one-file-system "$root"
     step "1/4 a minimal Debian $RELEASE (a few minutes, the first time only)"
     # shellcheck disable=SC2046
-    debootstrap --variant=minbase "$RELEASE" "$root" $(mirror) >"$GUEST_DIR/debootstrap.log" 2>&1 || {
+    debootstrap --variant=minbase "$RELEASE" "$root" $(debian_mirror) >"$GUEST_DIR/debootstrap.log" 2>&1 || {
         tail -n 5 "$GUEST_DIR/debootstrap.log" >&2
         exit 1
     }
