@@ -32,11 +32,10 @@ pub const BUILDINGS: &[Building] = &[
     Building {
         name: "proto",
         floors: &[
-            // Services for commands.
+            // From a frame to its commands, and back.
             &["engine"],
             &["command", "fsctl"],
-            // The way of a frame to its command.
-            &["engine::dispatch", "engine::events", "engine::pending", "engine::receive"],
+            &["dispatch"],
         ],
     },
     Building {

@@ -130,6 +130,17 @@ impl Connection {
         if pays { header.credit_charge } else { 1 }
     }
 
+    /// Puts a connection that was handed over into the state after the answer to an SMB1 NEGOTIATE:
+    /// the SMB2 one is due.
+    ///
+    /// # Panics
+    /// If a message was received on it here.
+    pub fn follow_smb1(&mut self) {
+        self.awaits_smb2_negotiate = true;
+        self.command_sequence_window.consume(0, 1).expect("nothing else was received");
+        self.command_sequence_window.grant(1);
+    }
+
     /// Lowers the limit of credits, if this one is lower. Credits above it stay valid until used.
     pub fn limit_credits(&mut self, limit: Option<u32>) {
         let least = |before: u32| limit.map_or(before, |limit| before.min(limit));

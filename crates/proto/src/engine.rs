@@ -4,20 +4,22 @@
 //! `pending`, `events`) know commands.
 
 pub(crate) mod break_notification;
+pub(crate) mod cancel;
 pub mod change;
 pub(crate) mod changed_file;
 pub(crate) mod channel_list;
 pub(crate) mod dfs;
-pub mod dispatch;
 pub mod effect;
 pub(crate) mod events;
 pub mod files;
 pub mod globals;
+pub mod in_flight;
 pub(crate) mod joining;
 pub mod notice;
 pub(crate) mod outgoing;
 pub(crate) mod pending;
 pub mod pending_command;
+pub(crate) mod piped_write;
 pub mod protection;
 pub(crate) mod receive;
 pub mod request;

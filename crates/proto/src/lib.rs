@@ -18,11 +18,15 @@
 #![forbid(unsafe_code)]
 
 pub mod command;
+mod dispatch;
 pub mod engine;
 pub mod fsctl;
 
 #[cfg(test)]
 mod scene;
+
+/// The commands of SMB2, for [`Server::new`].
+pub const COMMANDS: &dyn server::Commands = &dispatch::Table;
 
 pub use engine::{effect, files, notice, protection, server};
 pub use model::{

@@ -105,7 +105,8 @@ impl Scene {
     pub(crate) fn with_dialect(dialect: Dialect) -> Self {
         let entropy = Entropy::new(|bytes: &mut [u8]| bytes.fill(3));
         let records = Box::new(tables::MemoryFiles::default().handle());
-        let mut server = Server::new(settings(), entropy, records, dtyp::ServerId::default());
+        let mut server =
+            Server::new(crate::COMMANDS, settings(), entropy, records, dtyp::ServerId::default());
         let address = "127.0.0.1:445".parse().expect("it is one");
         let connection = server.handle_connect(Now::default(), address, address);
         let state = server.connections.get_mut(&connection).expect("it was just made");

@@ -205,7 +205,13 @@ impl Inner {
         let settings = Arc::new(settings);
         let records = Box::new(files.handle());
         Self {
-            server: Server::new(Arc::clone(&settings), entropy, records, server_id),
+            server: Server::new(
+                proto::COMMANDS,
+                Arc::clone(&settings),
+                entropy,
+                records,
+                server_id,
+            ),
             settings,
             server_id,
             files,
@@ -860,7 +866,13 @@ impl Inner {
         self.server_id.unique_id += 1;
         let entropy = Random::new(self.server_id.unique_id).into_entropy();
         let records = Box::new(self.files.handle());
-        self.server = Server::new(Arc::clone(&self.settings), entropy, records, self.server_id);
+        self.server = Server::new(
+            proto::COMMANDS,
+            Arc::clone(&self.settings),
+            entropy,
+            records,
+            self.server_id,
+        );
         self.connections.values_mut().for_each(|wire| wire.gone = true);
         self.connected.clear();
         self.held.clear();

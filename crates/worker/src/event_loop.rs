@@ -128,7 +128,8 @@ impl Worker {
         let server_guid = server_guid::of(registry.supervisor().unique_id);
         let entropy = Entropy::new(fill_random);
         let engine_settings = server_settings(&settings, server_guid, keeps_persistent);
-        let mut server = Server::new(engine_settings, entropy, Box::new(files), server_id);
+        let mut server =
+            Server::new(proto::COMMANDS, engine_settings, entropy, Box::new(files), server_id);
         messaging.set_tracer(trace);
         server.set_tracer(trace);
         let open_page = || QosPage::join(lock_dir).context("cannot open the page of classes");

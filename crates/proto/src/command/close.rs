@@ -13,7 +13,7 @@ use wire::close::{CloseFlags, CloseRequest, CloseResponse};
 use crate::command::Command;
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::pending_command::{Abandoned, PendingCommand};
-use crate::engine::request::{InFlight, Incoming};
+use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InTree;
 use crate::engine::teardown::Retired;
@@ -100,15 +100,7 @@ fn begin(mut scope: InTree<'_>, flags: CloseFlags) -> Result<Step<Pending>, Reje
     let in_flight = scope.in_flight;
     let open = scope.open()?;
     let volatile = open.file_id.volatile;
-    // A suspended request may wait forever, and a throttled one has not begun: both resume once the
-    // open is gone.
-    let is_under_way = |it: &InFlight| {
-        !it.is_suspended
-            && it.held.is_none()
-            && it.incoming.header.command != wire::Command::CLOSE
-            && it.file_id.is_some_and(|file_id| file_id.volatile == volatile)
-    };
-    if in_flight.values().any(is_under_way) {
+    if in_flight.is_used(volatile) {
         open.is_closing = true;
         return Ok(Step::Suspend(Pending::Waiting(flags)));
     }

@@ -50,12 +50,6 @@ impl Pending {
     fn may_be_repeated(&self) -> bool {
         self.sequence.is_some()
     }
-
-    /// True if one of them repeats the other.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let is_of_open = (self.file, self.lock.open) == (other.file, other.lock.open);
-        is_of_open && self.may_be_repeated() && self.sequence == other.sequence
-    }
 }
 
 impl PendingCommand for Pending {
@@ -66,6 +60,13 @@ impl PendingCommand for Pending {
     /// Keeps a LOCK with a sequence number, because its repetition needs the result.
     fn ends_with_connection(&self, is_suspended: bool) -> bool {
         is_suspended && !self.may_be_repeated()
+    }
+
+    /// True if one of them repeats the other.
+    fn is_same(&self, other: &dyn PendingCommand) -> bool {
+        let Some(other) = other.downcast_ref::<Self>() else { return false };
+        let is_of_open = (self.file, self.lock.open) == (other.file, other.lock.open);
+        is_of_open && self.may_be_repeated() && self.sequence == other.sequence
     }
 
     /// Gives a waiting lock up; it holds nothing. A canceled waiter stays in its list, and is

@@ -25,7 +25,6 @@ pub mod lock;
 pub mod read;
 pub mod write;
 
-pub mod cancel;
 pub mod echo;
 pub mod ioctl;
 

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
 use crypto::{Cipher, SigningAlgorithm};
 use dtyp::Guid;
-use model::connection::{Connection, ConnectionId, Negotiated};
+use model::connection::{Connection, Negotiated};
 use model::now::Now;
 use model::reject::{Disconnect, Reject};
 use model::settings::{Policy, ServerSettings};
@@ -15,17 +14,16 @@ use wire::negotiate_context::{
     NegotiateContexts, PosixExtensions, PreauthIntegrityCapabilities, SigningCapabilities,
 };
 use wire::smb1_negotiate::{DIALECT_SMB_2_002, DIALECT_SMB_2_WILDCARD, Smb1Negotiate};
-use wire::{Codes, Command as CommandCode, Decode, Dialect, Header};
+use wire::{Codes, Decode, Dialect};
 
 use crate::command::Command;
 use crate::engine::effect::{Effect, Reply};
 use crate::engine::globals::Globals;
 use crate::engine::notice::Notice;
 use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming};
+use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InConnection;
-use crate::engine::server::Server;
 
 /// Agrees on a dialect and on algorithms.
 #[derive(Debug)]
@@ -315,14 +313,13 @@ fn remember(connection: &mut Connection, globals: &mut Globals, negotiated: Nego
 /// Answers an SMB1 NEGOTIATE that offers an SMB2 dialect: [MS-SMB2] 3.3.5.3. A client that offers
 /// "SMB 2.???" must negotiate again with SMB2; one that offers "SMB 2.002" alone gets that dialect.
 pub(crate) fn smb1(
-    server: &mut Server,
-    id: ConnectionId,
+    connection: &mut Connection,
+    globals: &mut Globals,
     frame: &[u8],
     now: Now,
-) -> Result<(), Disconnect> {
+) -> Result<Response, Disconnect> {
     let request = Smb1Negotiate::decode(frame).map_err(Disconnect::Malformed)?;
-    let settings = Arc::clone(&server.globals.settings);
-    let connection = server.connections.get_mut(&id).expect("looked up by the caller");
+    let settings = Arc::clone(&globals.settings);
     if connection.negotiated.is_some() || connection.awaits_smb2_negotiate {
         return Err(Disconnect::NegotiatedTwice);
     }
@@ -337,53 +334,11 @@ pub(crate) fn smb1(
     };
     let unsaid = NegotiateRequest { dialects: Codes::default(), ..NegotiateRequest::default() };
     let negotiated = decide(&settings, dialect, &unsaid, &Chosen::default());
-    let response = respond(&server.globals, &negotiated, &Chosen::default(), now);
+    let response = respond(globals, &negotiated, &Chosen::default(), now);
     if wildcard {
         connection.awaits_smb2_negotiate = true;
     } else {
-        remember(connection, &mut server.globals, negotiated);
+        remember(connection, globals, negotiated);
     }
-    send(server, id, response, now);
-    Ok(())
-}
-
-/// Puts a connection handed over after an SMB1 NEGOTIATE into the state in which [`smb1`] leaves
-/// it.
-pub(crate) fn follow_smb1(connection: &mut Connection) {
-    connection.awaits_smb2_negotiate = true;
-    connection.command_sequence_window.consume(0, 1).expect("nothing else was received");
-    connection.command_sequence_window.grant(1);
-}
-
-fn send(server: &mut Server, connection: ConnectionId, response: Response, now: Now) {
-    let header = Header { command: CommandCode::NEGOTIATE, credits: 1, ..Header::default() };
-    let id = server.next_request_id();
-    let message = Bytes::new();
-    let incoming = Incoming {
-        id,
-        connection,
-        header,
-        message,
-        piped: None.into(),
-        sealed: false,
-        now,
-        trace: trace::Request::default(),
-        is_admitted: true,
-        charged: None,
-    };
-    let mut chain = Chain {
-        connection,
-        sealed: None,
-        messages: BytesMut::new(),
-        piped: None,
-        carried: Carried::default(),
-        is_first: true,
-        credits_left: FRAME_CREDITS_MAX,
-        outgoing: crate::engine::outgoing::Outgoing::default(),
-        verified: None,
-        came: trace::Came::default(),
-        frame_bytes: 0,
-    };
-    server.respond(&mut chain, &incoming, None, response);
-    server.transmit(connection, None, chain.outgoing);
+    Ok(response)
 }

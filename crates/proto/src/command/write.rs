@@ -1,14 +1,12 @@
 //! SMB2 WRITE: [MS-SMB2] 3.3.5.13.
 
 use dtyp::AccessMask;
-use model::connection::ConnectionId;
 use model::open::{Open, OpenFile, Target};
 use model::pipe::Pipe;
 use model::reject::Reject;
-use object::{LocalOpen, ObjectOp, ObjectReply};
+use object::{ObjectOp, ObjectReply};
 use wire::create::CreateOptions;
 use wire::write::{WriteFlags, WriteRequest, WriteResponse};
-use wire::{Decode, Header};
 
 use super::read::file_range;
 use crate::command::Command;
@@ -17,7 +15,6 @@ use crate::engine::pending_command::PendingCommand;
 use crate::engine::request::Incoming;
 use crate::engine::response::{Response, Step};
 use crate::engine::scope::InOpen;
-use crate::engine::server::Server;
 
 /// Writes to a file or a pipe.
 #[derive(Debug)]
@@ -92,33 +89,6 @@ impl Command for Write {
         let count = u32::try_from(count).expect("at most max_write_size");
         let response = WriteResponse { count, ..WriteResponse::default() };
         Ok(Step::Done(Response::new(&response)))
-    }
-}
-
-impl Server {
-    /// Returns the file of a WRITE whose data may go through a pipe of the kernel, because it is
-    /// neither signed nor encrypted. `front` is the beginning of the frame, and `behind` the number
-    /// of bytes to come. The access is checked once the whole frame has arrived.
-    #[must_use]
-    pub fn file_to_pipe_to(
-        &self,
-        connection: ConnectionId,
-        front: &[u8],
-        behind: usize,
-    ) -> Option<LocalOpen> {
-        let header = Header::decode(front).ok()?;
-        let is_alone = header.next_command == 0 && !header.is_related();
-        if header.command != wire::Command::WRITE || !is_alone || header.is_signed() {
-            return None;
-        }
-        let session = self.sessions.get(&header.session_id)?;
-        session.channel(connection)?;
-        let request = WriteRequest::decode_front(front, behind).ok()?;
-        let open = self.opens.get(&request.file_id.volatile)?;
-        if open.session_id != header.session_id {
-            return None;
-        }
-        open.file().ok().filter(|it| !it.is_directory).map(|it| it.local_open)
     }
 }
 

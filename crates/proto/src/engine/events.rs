@@ -16,7 +16,6 @@ use model::request_id::RequestId;
 use model::tree_connect::TreeConnect;
 use object::{HostChange, HostChangeKind, Opened, Piped};
 
-use crate::command::negotiate;
 use crate::engine::effect::{Effect, Removal, Reply};
 use crate::engine::protection;
 use crate::engine::server::{Passed, Server};
@@ -51,7 +50,7 @@ impl Server {
         let connection = self.connections.get_mut(&id).expect("it was just made");
         connection.was_passed = true;
         if passed.after_smb1 {
-            negotiate::follow_smb1(connection);
+            connection.follow_smb1();
         }
         self.globals.trace.frame_passed();
         self.handle_frame(id, now, passed.message);
@@ -65,7 +64,7 @@ impl Server {
 
     /// Drops the connection of an [`Effect::ClaimClient`], which another worker owns now.
     pub fn handle_passed_on(&mut self, id: ConnectionId) {
-        self.in_flight.retain(|_, waiting| waiting.chain.connection != id);
+        self.in_flight.forget_connection(id);
         self.deadlines.remove(&id);
         self.connections.remove(&id);
     }
@@ -216,7 +215,7 @@ impl Server {
     /// [`Now::monotonic`] after they knew: the watch began then, see [`Server::handle_changes`].
     pub fn handle_watched(&mut self, now: Now, at: Duration, volatile: u64) {
         watches::begun(self, at, volatile);
-        let waiting = self.suspended_on(volatile);
+        let waiting = self.in_flight.suspended_on(volatile);
         self.globals.outbox.wakes.extend(waiting);
         self.quiesce(now);
     }
@@ -286,13 +285,13 @@ impl Server {
             let mut ended_count = 0;
             while let Some(&volatile) = self.globals.outbox.closed_opens.get(ended_count) {
                 ended_count += 1;
-                let on_open = self.suspended_on(volatile);
+                let on_open = self.in_flight.suspended_on(volatile);
                 self.globals.outbox.wakes.extend(on_open);
                 self.end_held_on(now, volatile);
             }
             self.globals.outbox.closed_opens.clear();
             if let Some(id) = self.globals.outbox.wakes.pop_front() {
-                if self.in_flight.get(&id).is_some_and(|it| it.is_suspended) {
+                if self.in_flight.get(id).is_some_and(|it| it.is_suspended) {
                     self.go_on(now, id, Reply::Woken);
                 }
                 continue;

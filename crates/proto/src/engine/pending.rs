@@ -9,8 +9,8 @@ use object::FileIdentity;
 use trace::Phase;
 use wire::{Command, FileId};
 
-use crate::engine::dispatch;
 use crate::engine::effect::{Effect, Reply};
+use crate::engine::pending_command::{Abandoned, PendingCommand};
 use crate::engine::request::{Chain, InFlight, Incoming};
 use crate::engine::response::{Response, Step};
 use crate::engine::server::Server;
@@ -83,9 +83,7 @@ impl Server {
                     (pending, true)
                 }
                 Err(reject) => {
-                    let abandoned = pending.abandon(None);
-                    let effect = abandoned.effect.map(|effect| (None, effect));
-                    self.globals.outbox.effects.extend(effect);
+                    self.abandon(pending, None);
                     self.refuse(&mut chain, &incoming, async_id, reject);
                     return Some(chain);
                 }
@@ -116,7 +114,7 @@ impl Server {
             _memory: memory,
             changed,
         };
-        self.in_flight.insert(id, waiting);
+        self.in_flight.insert(waiting);
         None
     }
 
@@ -177,7 +175,7 @@ impl Server {
 
     /// Resumes a request that was pending.
     pub(crate) fn go_on(&mut self, now: Now, id: RequestId, reply: Reply) {
-        let Some(waiting) = self.in_flight.remove(&id) else {
+        let Some(waiting) = self.in_flight.remove(id) else {
             return; // It was canceled, and only a wake-up can come for it.
         };
         let InFlight { mut incoming, pending, mut chain, file_id, async_id, changed, .. } = waiting;
@@ -192,7 +190,7 @@ impl Server {
             let _ = self.globals.files.contents_changed(identity, volatile);
         }
         self.find_another_channel(&mut incoming);
-        let rest = match dispatch::resume(self, &incoming, file_id, pending, reply) {
+        let rest = match self.commands.resume(self, &incoming, file_id, pending, reply) {
             Ok(step) => self.wait(chain, incoming, file_id, async_id, step),
             Err(Reject::Disconnect(reason)) => {
                 self.disconnect(chain.connection, reason);
@@ -204,7 +202,7 @@ impl Server {
                 Some(chain)
             }
         };
-        if !self.in_flight.contains_key(&id) {
+        if !self.in_flight.contains(id) {
             self.end_request(id, file_id);
         }
         if let Some(chain) = rest {
@@ -225,6 +223,18 @@ impl Server {
         }
     }
 
+    /// Releases the resources of a command that cannot be resumed. Returns the reason in its
+    /// response, if it has one of its own.
+    pub fn abandon(
+        &mut self,
+        pending: Box<dyn PendingCommand>,
+        reply: Option<Reply>,
+    ) -> Option<Reject> {
+        let Abandoned { effect, reject } = pending.abandon(reply);
+        self.globals.outbox.effects.extend(effect.map(|effect| (None, effect)));
+        reject
+    }
+
     /// Ends a pending request for the channel sequence: [MS-SMB2] 3.3.5.2.10.
     pub(crate) fn end_request(&mut self, id: RequestId, file_id: Option<FileId>) {
         if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
@@ -236,7 +246,7 @@ impl Server {
     }
 
     fn wake_suspended_on(&mut self, file_id: Option<FileId>) {
-        let waiting = file_id.map(|file_id| self.suspended_on(file_id.volatile));
+        let waiting = file_id.map(|file_id| self.in_flight.suspended_on(file_id.volatile));
         self.globals.outbox.wakes.extend(waiting.into_iter().flatten());
     }
 
@@ -244,15 +254,9 @@ impl Server {
     /// send anew over another channel: a result that the client does not know of would conflict
     /// with its own requests.
     pub(crate) fn forget_waits(&mut self, connection: ConnectionId) {
-        let waits = |it: &InFlight| {
-            it.chain.connection == connection && it.pending.ends_with_connection(it.is_suspended)
-        };
-        let ids: Vec<RequestId> =
-            self.in_flight.iter().filter(|(_, it)| waits(it)).map(|(id, _)| *id).collect();
-        for id in ids {
-            let waiting = self.in_flight.remove(&id).expect("listed above");
-            let abandoned = waiting.pending.abandon(None);
-            self.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
+        for id in self.in_flight.ending_with(connection) {
+            let waiting = self.in_flight.remove(id).expect("listed above");
+            self.abandon(waiting.pending, None);
             self.end_request(id, waiting.file_id);
         }
     }

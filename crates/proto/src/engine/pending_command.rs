@@ -32,6 +32,12 @@ pub trait PendingCommand: Any + Debug {
         false
     }
 
+    /// Returns whether another pending request is the same one to its client, which sent it twice.
+    fn is_same(&self, other: &dyn PendingCommand) -> bool {
+        _ = other;
+        false
+    }
+
     /// Releases the state's resources, because the request was canceled (no reply) or its scope was
     /// gone when the reply came.
     fn abandon(self: Box<Self>, reply: Option<Reply>) -> Abandoned {

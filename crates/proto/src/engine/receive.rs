@@ -13,8 +13,7 @@ use wire::compound;
 use wire::transform::{COMPRESSION_PROTOCOL_ID, SMB1_PROTOCOL_ID, TRANSFORM_PROTOCOL_ID};
 use wire::{Command, FileId, Header};
 
-use crate::command::{cancel, negotiate};
-use crate::engine::dispatch;
+use crate::engine::cancel;
 use crate::engine::protection::{Finding, Opened, Unsealed, Verified};
 use crate::engine::request::{Carried, Chain, Incoming};
 use crate::engine::response::{Step, TRANSFORM};
@@ -51,7 +50,7 @@ impl Server {
                 Some(session_id)
             }
             Some(&COMPRESSION_PROTOCOL_ID) => return Err(Disconnect::CompressionNotNegotiated),
-            Some(&SMB1_PROTOCOL_ID) => return negotiate::smb1(self, connection, &frame, now),
+            Some(&SMB1_PROTOCOL_ID) => return self.receive_smb1(connection, &frame, now),
             _ => None,
         };
         let (first_header, length) = compound::first(&frame).map_err(Disconnect::Malformed)?;
@@ -73,6 +72,19 @@ impl Server {
         let came = if is_compound { self.globals.trace.came() } else { Came::default() };
         let chain = Chain { sealed, verified, came, ..Chain::new(connection, frame, piped) };
         self.run(chain, Some((first_header, length)), first, now, storage);
+        Ok(())
+    }
+
+    /// Answers an SMB1 NEGOTIATE: [MS-SMB2] 3.3.5.3.
+    fn receive_smb1(&mut self, id: ConnectionId, frame: &[u8], now: Now) -> Result<(), Disconnect> {
+        let connection = self.connections.get_mut(&id).expect("looked up by the caller");
+        let response = self.commands.negotiate_smb1(connection, &mut self.globals, frame, now)?;
+        let header = Header { command: Command::NEGOTIATE, credits: 1, ..Header::default() };
+        let mut chain = Chain::new(id, BytesMut::new(), None);
+        let incoming = Incoming::new(self.next_request_id(), &chain);
+        let incoming = Incoming { header, now, is_admitted: true, ..incoming };
+        self.respond(&mut chain, &incoming, None, response);
+        self.transmit(id, None, chain.outgoing);
         Ok(())
     }
 
@@ -218,7 +230,7 @@ impl Server {
         if is_related {
             return self.start_related(chain, incoming, handed_down, storage);
         }
-        dispatch::start(self, incoming, None, &mut chain.carried.file_id, storage)
+        self.commands.start(self, incoming, None, &mut chain.carried.file_id, storage)
     }
 
     /// Begins a related request: [MS-SMB2] 3.3.5.2.7.2.
@@ -234,7 +246,7 @@ impl Server {
         if session_id == 0 {
             return Err(Reject::NoRelatedIds);
         }
-        let outcome = dispatch::start(self, incoming, Some(handed_down), named, storage);
+        let outcome = self.commands.start(self, incoming, Some(handed_down), named, storage);
         if status.is_error() && matches!(outcome, Err(Reject::NoRelatedFileId)) {
             // The previous request should have made an open, and failed: this one fails alike.
             return Err(Reject::Previous(status));

@@ -230,3 +230,17 @@ pub(crate) struct InFlight {
     /// The file whose contents change meanwhile, and the volatile id of the open.
     pub(crate) changed: Option<(object::FileIdentity, u64)>,
 }
+
+impl InFlight {
+    /// Returns whether it names this open.
+    pub(crate) fn is_on(&self, volatile: u64) -> bool {
+        self.file_id.is_some_and(|file_id| file_id.volatile == volatile)
+    }
+
+    /// Returns whether a CANCEL ends it: it waits for an event, or is throttled. A canceled CLOSE
+    /// would leave its open behind.
+    pub(crate) fn may_be_canceled(&self) -> bool {
+        let command = self.incoming.header.command;
+        (self.is_suspended && command != Command::CLOSE) || self.held.is_some()
+    }
+}

@@ -3,17 +3,16 @@
 use model::connection::Connection;
 use model::open::Open;
 use model::reject::Reject;
-use model::request_id::RequestId;
 use model::session::{Session, SessionState};
 use model::tree_connect::TreeConnect;
-use object::FileIdentity;
-use qos::Classes;
 use rustc_hash::FxHashMap;
 use wire::{Command, FileId, Header};
 
 use crate::engine::globals::Globals;
-use crate::engine::request::{InFlight, Incoming};
+use crate::engine::in_flight::RequestsInFlight;
+use crate::engine::request::Incoming;
 use crate::engine::server::Server;
+use crate::engine::storage::InStorage;
 
 /// A type that exists for any time.
 pub trait Shorten: Sized {
@@ -53,28 +52,6 @@ pub trait Scope<'s>: Shorten {
     }
 }
 
-/// What a request of the store needs from its scope.
-#[derive(Debug)]
-pub struct InStorage<'s> {
-    /// The file that is open, and the volatile id of the open.
-    pub file: Option<(FileIdentity, u64)>,
-    /// The classes whose limits the request has to keep.
-    pub classes: Option<&'s Classes>,
-    /// Everything that belongs to no connection or session.
-    pub globals: &'s mut Globals,
-}
-
-impl<'s> InStorage<'s> {
-    fn new(open: Option<&'s Open>, tree: &'s TreeConnect, globals: &'s mut Globals) -> Self {
-        let file = open.and_then(|open| {
-            let file = open.file().ok()?;
-            Some((file.identity, open.file_id.volatile))
-        });
-        let classes = open.map_or(&tree.classes.always, |open| &open.classes).as_ref();
-        Self { file, classes, globals }
-    }
-}
-
 /// No session is needed: NEGOTIATE, ECHO, SESSION_SETUP.
 #[derive(Debug)]
 pub struct InConnection<'s> {
@@ -92,8 +69,8 @@ pub struct InSession<'s> {
     pub session: &'s mut Session,
     /// All opens of the client.
     pub opens: &'s mut FxHashMap<u64, Open>,
-    /// The pending requests, by their ids.
-    pub(crate) in_flight: &'s FxHashMap<RequestId, InFlight>,
+    /// Requests of the worker that wait.
+    pub in_flight: &'s RequestsInFlight,
     /// State beyond connections, sessions and opens.
     pub globals: &'s mut Globals,
 }
@@ -108,8 +85,8 @@ pub struct InTree<'s> {
     pub opens: &'s mut FxHashMap<u64, Open>,
     /// The open that the request names, if any; not looked up yet.
     pub file_id: Option<FileId>,
-    /// The pending requests, by their ids.
-    pub(crate) in_flight: &'s FxHashMap<RequestId, InFlight>,
+    /// Requests of the worker that wait.
+    pub in_flight: &'s RequestsInFlight,
     /// State beyond connections, sessions and opens.
     pub globals: &'s mut Globals,
 }

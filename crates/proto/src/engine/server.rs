@@ -1,5 +1,6 @@
 //! The protocol state of one worker: [MS-SMB2] 3.3.1.
 
+use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +13,25 @@ use model::entropy::Entropy;
 use model::file_key::key;
 use model::logon::Logon;
 use model::memory_account::MemoryAccount;
+use model::now::Now;
 use model::open::{Open, Target};
-use model::reject::Disconnect;
+use model::reject::{Disconnect, Reject};
 use model::request_id::RequestId;
 use model::session::Session;
 use model::settings::ServerSettings;
 use rustc_hash::FxHashMap;
 use trace::Tracer;
+use wire::FileId;
 
-use crate::engine::effect::{Effect, LentSession};
+use crate::engine::effect::{Effect, LentSession, Reply};
 use crate::engine::globals::Globals;
+use crate::engine::in_flight::RequestsInFlight;
 use crate::engine::notice::Notice;
+use crate::engine::pending_command::PendingCommand;
 use crate::engine::protection::Opener;
-use crate::engine::request::InFlight;
-use crate::engine::response::Transmit;
+use crate::engine::request::Incoming;
+use crate::engine::response::{Response, Step, Transmit};
+use crate::engine::storage::Storage;
 
 /// Length of a frame beyond its payload in bytes: headers, transform, further requests of a
 /// compound.
@@ -34,6 +40,48 @@ const FRAME_OVERHEAD_MAX: u32 = 0x1_0000;
 /// Highest length of a frame before a session exists, in bytes. A NEGOTIATE or SESSION_SETUP is far
 /// smaller.
 const FRAME_BEFORE_SESSION_MAX: u32 = 0x2_0000;
+
+/// The commands of SMB2, by the code in a request's header. They stand above the engine.
+pub trait Commands: Debug + Sync {
+    /// Begins to serve a request, and puts the open that it names into `named`. `related` is set in
+    /// a related request: the FileId of the previous request of the compound.
+    ///
+    /// # Errors
+    /// The rule that the request breaks.
+    fn start(
+        &self,
+        server: &mut Server,
+        incoming: &Incoming,
+        related: Option<Option<FileId>>,
+        named: &mut Option<FileId>,
+        storage: &mut dyn Storage,
+    ) -> Result<Step, Reject>;
+
+    /// Resumes a request that was pending.
+    ///
+    /// # Errors
+    /// The rule that the request breaks, or the store's refusal.
+    fn resume(
+        &self,
+        server: &mut Server,
+        incoming: &Incoming,
+        file_id: Option<FileId>,
+        pending: Box<dyn PendingCommand>,
+        reply: Reply,
+    ) -> Result<Step, Reject>;
+
+    /// Serves an SMB1 NEGOTIATE. Its client is answered with SMB2.
+    ///
+    /// # Errors
+    /// If the connection must end.
+    fn negotiate_smb1(
+        &self,
+        connection: &mut Connection,
+        globals: &mut Globals,
+        frame: &[u8],
+        now: Now,
+    ) -> Result<Response, Disconnect>;
+}
 
 /// A connection handed over by another worker.
 #[derive(Debug)]
@@ -57,10 +105,13 @@ pub struct Server {
     pub(crate) sessions: FxHashMap<u64, Session>,
     /// `Server.GlobalOpenTable`, for the opens of this client; by volatile id.
     pub(crate) opens: FxHashMap<u64, Open>,
-    pub(crate) in_flight: FxHashMap<RequestId, InFlight>,
+    /// The requests that wait for a reply or a wake-up.
+    pub(crate) in_flight: RequestsInFlight,
     pub(crate) globals: Globals,
     /// Deadlines of connections without a user.
     pub(crate) deadlines: FxHashMap<ConnectionId, Duration>,
+    /// What serves a request once its scope is known.
+    pub(crate) commands: &'static dyn Commands,
     request_count: u64,
     connection_count: u32,
 }
@@ -69,6 +120,7 @@ impl Server {
     /// Returns a server without connections.
     #[must_use]
     pub fn new(
+        commands: &'static dyn Commands,
         settings: Arc<ServerSettings>,
         entropy: Entropy,
         records: Box<dyn FileRecords>,
@@ -78,9 +130,10 @@ impl Server {
             connections: FxHashMap::default(),
             sessions: FxHashMap::default(),
             opens: FxHashMap::default(),
-            in_flight: FxHashMap::default(),
+            in_flight: RequestsInFlight::default(),
             globals: Globals::new(settings, entropy, records, server),
             deadlines: FxHashMap::default(),
+            commands,
             request_count: 0,
             connection_count: 0,
         }
@@ -97,6 +150,19 @@ impl Server {
     pub fn handle_settings(&mut self, settings: Arc<ServerSettings>) {
         self.globals.settings = settings;
         self.limit_memory();
+    }
+
+    /// Returns the administrator's settings for the protocol.
+    #[must_use]
+    pub fn settings(&self) -> &ServerSettings {
+        &self.globals.settings
+    }
+
+    /// Returns whether no request waits.
+    #[inline]
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.in_flight.is_empty()
     }
 
     /// Returns the account of the client's memory in this worker.
@@ -168,7 +234,7 @@ impl Server {
     /// Returns the connection for the response to a pending request, if it is not lost.
     #[must_use]
     pub fn connection_of(&self, request: RequestId) -> Option<ConnectionId> {
-        self.in_flight.get(&request).map(|it| it.chain.connection)
+        self.in_flight.get(request).map(|it| it.chain.connection)
     }
 
     /// Returns the highest length of a frame of this connection in bytes, without the transport's
@@ -214,18 +280,5 @@ impl Server {
     pub(crate) fn next_request_id(&mut self) -> RequestId {
         self.request_count += 1;
         RequestId(self.request_count)
-    }
-
-    /// Returns the requests suspended on an open, in the order of their arrival.
-    pub(crate) fn suspended_on(&self, volatile: u64) -> Vec<RequestId> {
-        let mut ids: Vec<RequestId> = self
-            .in_flight
-            .iter()
-            .filter(|(_, it)| it.is_suspended)
-            .filter(|(_, it)| it.file_id.is_some_and(|id| id.volatile == volatile))
-            .map(|(id, _)| *id)
-            .collect();
-        ids.sort_unstable();
-        ids
     }
 }

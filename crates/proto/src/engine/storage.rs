@@ -5,16 +5,19 @@
 //! it. Any other operation becomes an [`Effect`], or is answered later.
 
 use model::connection::ConnectionId;
+use model::open::Open;
 use model::request_id::RequestId;
-use object::{ObjectOp, ObjectResult, UserId};
+use model::tree_connect::TreeConnect;
+use object::{FileIdentity, ObjectOp, ObjectResult, UserId};
+use qos::Classes;
 use trace::Phase;
 use wire::Command;
 
 use crate::engine::effect::Effect;
+use crate::engine::globals::Globals;
 use crate::engine::pending_command::PendingCommand;
 use crate::engine::request::Incoming;
 use crate::engine::response::Step;
-use crate::engine::scope::InStorage;
 
 /// A request, and the connection that its response is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,6 +49,32 @@ impl Storage for EffectsOnly {
 
     fn begin(&mut self, _: Requester, _: UserId, op: ObjectOp) -> Option<ObjectResult> {
         unreachable!("{op:?} was not taken")
+    }
+}
+
+/// What a request of the store needs from its scope.
+#[derive(Debug)]
+pub struct InStorage<'s> {
+    /// The file that is open, and the volatile id of the open.
+    pub file: Option<(FileIdentity, u64)>,
+    /// The classes whose limits the request has to keep.
+    pub classes: Option<&'s Classes>,
+    /// Everything that belongs to no connection or session.
+    pub globals: &'s mut Globals,
+}
+
+impl<'s> InStorage<'s> {
+    pub(crate) fn new(
+        open: Option<&'s Open>,
+        tree: &'s TreeConnect,
+        globals: &'s mut Globals,
+    ) -> Self {
+        let file = open.and_then(|open| {
+            let file = open.file().ok()?;
+            Some((file.identity, open.file_id.volatile))
+        });
+        let classes = open.map_or(&tree.classes.always, |open| &open.classes).as_ref();
+        Self { file, classes, globals }
     }
 }
 

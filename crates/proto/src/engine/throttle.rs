@@ -24,7 +24,7 @@ use trace::Phase;
 use wire::{Command, FileId};
 
 use crate::engine::effect::{Effect, Reply};
-use crate::engine::request::{Chain, Charged, InFlight, Incoming};
+use crate::engine::request::{Chain, Charged, Incoming};
 use crate::engine::server::Server;
 
 /// Converts to the time of the gate's slots, which is the same in all workers.
@@ -216,31 +216,30 @@ impl Server {
 
     /// Ends the delayed requests of a closed open at once.
     pub(crate) fn end_held_on(&mut self, now: Now, volatile: u64) {
-        self.end_held(now, |_, it| it.file_id.is_some_and(|id| id.volatile == volatile));
+        if !self.globals.gate.is_empty() {
+            self.end_held(now, self.in_flight.held_on(volatile));
+        }
     }
 
     /// Ends the delayed requests of ended tree connects, as [`Self::end_held_on`]. They must not
     /// reach the store: their root may belong to another share by then.
     pub(crate) fn end_held_without_tree(&mut self, now: Now) {
-        self.end_held(now, |server, it| {
-            let header = &it.incoming.header;
-            let session = server.sessions.get(&header.session_id);
-            !session.is_some_and(|it| it.tree_connects.contains_key(&header.tree_id))
-        });
-    }
-
-    /// Ends delayed requests as if the store had refused them.
-    fn end_held(&mut self, now: Now, is_meant: impl Fn(&Self, &InFlight) -> bool) {
         if self.globals.gate.is_empty() {
             return;
         }
-        let held = self.in_flight.iter().filter(|(_, it)| it.held.is_some());
-        let mut ids: Vec<RequestId> =
-            held.filter(|(_, it)| is_meant(self, it)).map(|(id, _)| *id).collect();
-        ids.sort_unstable();
+        let ids = self.in_flight.held(|it| {
+            let header = &it.incoming.header;
+            let session = self.sessions.get(&header.session_id);
+            !session.is_some_and(|it| it.tree_connects.contains_key(&header.tree_id))
+        });
+        self.end_held(now, ids);
+    }
+
+    /// Ends delayed requests as if the store had refused them.
+    fn end_held(&mut self, now: Now, ids: Vec<RequestId>) {
         for id in ids {
             self.forget_held(now, id);
-            let Some(waiting) = self.in_flight.get_mut(&id) else { continue };
+            let Some(waiting) = self.in_flight.get_mut(id) else { continue };
             // Nothing was changed, and the charge was returned.
             (waiting.held, waiting.changed, waiting.incoming.charged) = (None, None, None);
             self.go_on(now, id, Reply::Object(Err(NtStatus::FILE_CLOSED)));
@@ -265,7 +264,7 @@ impl Server {
     }
 
     fn begin_held(&mut self, now: Now, id: RequestId) {
-        let Some(waiting) = self.in_flight.get_mut(&id) else { return };
+        let Some(waiting) = self.in_flight.get_mut(id) else { return };
         let Some(mut effect) = waiting.held.take() else { return };
         waiting.incoming.trace.wait(effect.phase());
         if let Effect::Object { op: ObjectOp::Read { length, buffer, .. }, .. } = &mut *effect {

@@ -118,7 +118,7 @@ fn judge(server: &mut Server, volatile: u64) {
     if is_quiet && !is_delete_pending {
         return;
     }
-    let mut waiting = server.suspended_on(volatile);
+    let mut waiting = server.in_flight.suspended_on(volatile);
     if !is_delete_pending {
         waiting.truncate(1);
     }

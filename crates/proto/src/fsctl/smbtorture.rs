@@ -13,7 +13,7 @@ use crate::engine::effect::{Effect, Reply};
 use crate::engine::globals::Globals;
 use crate::engine::request::Incoming;
 use crate::engine::response::Response;
-use crate::engine::scope::InOpen;
+use crate::engine::scope::{InConnection, InOpen, Scope};
 use crate::engine::server::Server;
 
 /// Returns as many bytes of the value 8 as the client accepts, with padding before them.
@@ -88,12 +88,12 @@ pub(crate) fn force_unacked_timeout(
     incoming: &Incoming,
 ) -> Option<Result<Response, Reject>> {
     let wanted = FsctlCode::SMBTORTURE_FORCE_UNACKED_TIMEOUT;
-    if !server.globals.settings.smbtorture_hooks {
+    if !server.settings().smbtorture_hooks {
         return None;
     }
     let request =
         IoctlRequest::decode(&incoming.message).ok().filter(|it| it.ctl_code == wanted)?;
-    let connection = server.connections.get_mut(&incoming.connection)?;
+    let InConnection { connection, .. } = InConnection::resolve(server, incoming, None).ok()?;
     if !request.input.is_empty() {
         return Some(Err(invalid(request.input)));
     }

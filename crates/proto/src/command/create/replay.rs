@@ -15,7 +15,7 @@ use super::contexts::Contexts;
 use super::durable::Asked;
 use super::{Pending, caching};
 use crate::engine::effect::{Effect, Reply};
-use crate::engine::request::{InFlight, Incoming};
+use crate::engine::request::Incoming;
 use crate::engine::response::Step;
 use crate::engine::scope::InTree;
 
@@ -46,11 +46,8 @@ pub(super) fn find_replayed(
     let Some(name) = asked.create_name().filter(|_| detects) else { return Ok(None) };
     // The specification does not cover this case: two pending requests would make two opens. The
     // client sends the replay again.
-    let is_first = |it: &InFlight| {
-        let create = it.pending.downcast_ref::<Pending>();
-        create.is_some_and(|create| create.create_name() == Some(name))
-    };
-    if scope.in_flight.values().any(is_first) {
+    let is_first = |create: &Pending| create.create_name() == Some(name);
+    if scope.in_flight.pending().any(is_first) {
         return Err(Reject::FileNotAvailable);
     }
     let is_replay = incoming.header.flags.contains(HeaderFlags::REPLAY_OPERATION);

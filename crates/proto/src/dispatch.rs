@@ -1,6 +1,8 @@
 //! The table of commands: a new one needs a module in `command` and a line here.
 
-use model::reject::Reject;
+use model::connection::Connection;
+use model::now::Now;
+use model::reject::{Disconnect, Reject};
 use object::Piped;
 use trace::Phase;
 use wire::{Decode, FileId};
@@ -14,7 +16,7 @@ use crate::command::flush::Flush;
 use crate::command::ioctl::Ioctl;
 use crate::command::lock::Lock;
 use crate::command::logoff::Logoff;
-use crate::command::negotiate::Negotiate;
+use crate::command::negotiate::{self, Negotiate};
 use crate::command::oplock_break::OplockBreak;
 use crate::command::query_directory::QueryDirectory;
 use crate::command::query_info::QueryInfo;
@@ -25,11 +27,12 @@ use crate::command::tree_connect::TreeConnect;
 use crate::command::tree_disconnect::TreeDisconnect;
 use crate::command::write::Write;
 use crate::engine::effect::Reply;
+use crate::engine::globals::Globals;
 use crate::engine::pending_command::{PENDING_COMMAND_BYTES, PendingCommand};
 use crate::engine::request::Incoming;
-use crate::engine::response::Step;
+use crate::engine::response::{Response, Step};
 use crate::engine::scope::Scope;
-use crate::engine::server::Server;
+use crate::engine::server::{Commands, Server};
 use crate::engine::storage::{Asked, Storage};
 use crate::fsctl::smbtorture;
 
@@ -42,7 +45,7 @@ macro_rules! commands {
             assert!(size_of::<<$name as Command>::Pending>() <= PENDING_COMMAND_BYTES);)*
 
         /// Begins to serve a request, and puts the open that it names into `named`.
-        pub(crate) fn start(
+        fn start(
             server: &mut Server,
             incoming: &Incoming,
             related: Option<Option<FileId>>,
@@ -68,7 +71,7 @@ macro_rules! commands {
         }
 
         /// Resumes a request that was pending.
-        pub(crate) fn resume(
+        fn resume(
             server: &mut Server,
             incoming: &Incoming,
             file_id: Option<FileId>,
@@ -85,7 +88,45 @@ macro_rules! commands {
     };
 }
 
-// CANCEL has no response and no scope: `receive` serves it.
+/// The commands, as the engine calls them.
+#[derive(Debug)]
+pub(crate) struct Table;
+
+impl Commands for Table {
+    fn start(
+        &self,
+        server: &mut Server,
+        incoming: &Incoming,
+        related: Option<Option<FileId>>,
+        named: &mut Option<FileId>,
+        storage: &mut dyn Storage,
+    ) -> Result<Step, Reject> {
+        start(server, incoming, related, named, storage)
+    }
+
+    fn resume(
+        &self,
+        server: &mut Server,
+        incoming: &Incoming,
+        file_id: Option<FileId>,
+        pending: Box<dyn PendingCommand>,
+        reply: Reply,
+    ) -> Result<Step, Reject> {
+        resume(server, incoming, file_id, pending, reply)
+    }
+
+    fn negotiate_smb1(
+        &self,
+        connection: &mut Connection,
+        globals: &mut Globals,
+        frame: &[u8],
+        now: Now,
+    ) -> Result<Response, Disconnect> {
+        negotiate::smb1(connection, globals, frame, now)
+    }
+}
+
+// CANCEL has no response and no scope: `engine::cancel` serves it.
 commands! {
     wait {
         NEGOTIATE => Negotiate,
@@ -131,7 +172,7 @@ fn start_one<C: Command>(
         (Some(_), Some(handed_down)) => handed_down,
         (named, _) => named,
     };
-    let is_alone = server.in_flight.is_empty();
+    let is_alone = server.is_alone();
     let mut scope = C::Scope::resolve(server, incoming, *named)?;
     incoming.trace.belongs_to(scope.counted(&incoming.header));
     scope.verify_channel_sequence(incoming)?;
@@ -166,10 +207,9 @@ fn resume_one<C: Command>(
         Err(reject) => reject,
     };
     // The request's session, tree connect or open is gone.
-    let abandoned = pending.abandon(Some(reply));
-    server.globals.outbox.effects.extend(abandoned.effect.map(|effect| (None, effect)));
+    let reason = server.abandon(pending, Some(reply));
     if let Some(response) = C::outlived().filter(|_| reject != Reject::NoSuchOpen) {
         return Ok(Step::Done(response));
     }
-    Err(abandoned.reject.unwrap_or(reject))
+    Err(reason.unwrap_or(reject))
 }
