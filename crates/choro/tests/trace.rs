@@ -14,7 +14,7 @@ use bench::client::requests::{Purpose, close, open, push_read, push_write};
 use bench::client::{Client, Protection, Slot};
 use harness::choro::{Server, Site, built_executable, signal_process, text, wait_until};
 use harness::smbtorture::progress;
-use harness::{TestServer, USER, runs_as_root};
+use harness::{Setup, TestServer, USER, runs_as_root};
 use rustix::process::Signal;
 use serde_json::Value;
 use trace::Kind as _;
@@ -547,15 +547,23 @@ fn the_documentation_has_every_event_and_every_number() {
     }
 }
 
-/// `tsmbd.bt`, which watches a worker.
+/// bpftrace with a script that watches workers.
 struct Probes {
     bpftrace: Child,
     output: BufReader<ChildStdout>,
 }
 
+/// Returns a command that runs one of the scripts in `tools/trace`.
+fn script(name: &str, pids: &str) -> Command {
+    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/trace/run.sh");
+    let mut command = Command::new(run);
+    command.args([name, pids, &text(&built_executable())]);
+    command
+}
+
 impl Probes {
     /// Until it has attached. None where bpftrace is not installed, or may not.
-    fn attach(server: &TestServer, pid: u32) -> Option<Self> {
+    fn attach(server: &TestServer, mut command: Command) -> Option<Self> {
         let found = Command::new("bpftrace").arg("--version").output().is_ok();
         if !found || !runs_as_root() {
             progress("bpftrace is not here, or we are not root: probes are not held against it");
@@ -564,14 +572,8 @@ impl Probes {
         let said = server.site().path("bpftrace");
         // More than a pipe holds that nobody reads.
         let said_to = fs::File::create(&said).expect("there is space");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/trace/run.sh");
-        let started = Command::new(script)
-            .args(["tsmbd", &pid.to_string(), &text(&built_executable())])
-            .env("BPFTRACE_STRLEN", "64")
-            .stdout(Stdio::piped())
-            .stderr(said_to)
-            .spawn();
-        let mut bpftrace = started.expect("it starts");
+        command.env("BPFTRACE_STRLEN", "64").stdout(Stdio::piped()).stderr(said_to);
+        let mut bpftrace = command.spawn().expect("it starts");
         let mut output = BufReader::new(bpftrace.stdout.take().expect("it is piped"));
         let mut line = String::new();
         while !line.starts_with("Collecting") {
@@ -615,37 +617,20 @@ impl Probes {
     }
 }
 
-/// The values of a map that bpftrace printed: by key, or one alone with the key "".
-fn map(output: &str, name: &str) -> Vec<(String, u64)> {
-    let lines = output.lines().filter_map(|line| {
-        let (key, value) = line.strip_prefix(name)?.split_once(": ")?;
-        let key = key.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(key);
-        Some((key.to_owned(), value.trim().parse().ok()?))
-    });
-    lines.collect()
+/// Returns the value behind a name in a report of `tsmbd`; of times, in microseconds.
+#[track_caller]
+fn value(report: &str, name: &str) -> u64 {
+    let line = report.lines().find_map(|line| line.strip_prefix(name));
+    let line = line.unwrap_or_else(|| panic!("no '{name}' in:\n{report}"));
+    let digits: String = line.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or_else(|_| panic!("{name}: {line}"))
 }
 
-/// Rounds in which times are compared. On a machine that has other things to do, a worker may be
-/// taken off its processor between our look at the clock and bpftrace's, again and again.
-const ROUNDS: usize = 8;
-
-#[test]
-fn choro_trace_and_tsmbd_agree() {
-    let server = TestServer::start();
-    let mut client = connect(&server);
-    let pid = server.worker_of(&client);
-    let mut differences = Vec::new();
-    for round in 1..=ROUNDS {
-        let Some(compared) = compare(&server, &mut client, pid) else { return };
-        let worst = compared.iter().filter(|it| !it.agree()).map(|it| format!("{it:?}"));
-        differences = worst.collect();
-        if differences.is_empty() {
-            break;
-        }
-        progress(&format!("round {round}: {differences:?}"));
-    }
-    assert_eq!(differences, Vec::<String>::new(), "times differ in every round");
-    server.stop();
+/// Returns count, total, average, minimum and maximum in microseconds, and failures of a command.
+fn command_row(report: &str, name: &str) -> [u64; 6] {
+    let mut rows = report.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let row = rows.find(|row| row.len() == 7 && row[0] == format!("SMB2_{name}"));
+    row.map_or([0; 6], |row| [1, 2, 3, 4, 5, 6].map(|it| row[it].parse().expect("a number")))
 }
 
 #[test]
@@ -653,81 +638,192 @@ fn tsmbd_ends_with_its_worker() {
     let server = TestServer::start();
     let mut client = connect(&server);
     let pid = server.worker_of(&client);
-    let Some(probes) = Probes::attach(&server, pid) else { return };
+    let Some(probes) = Probes::attach(&server, script("tsmbd", &pid.to_string())) else { return };
     work(&mut client, 1);
     drop(client);
-    let closes = map(&probes.wait(), "@smb2_requests");
-    assert!(closes.contains(&("6".to_owned(), 1)), "{closes:?}");
+    let report = probes.wait();
+    assert_eq!(command_row(&report, "CLOSE")[0], 1, "{report}");
+    server.stop();
+}
+
+#[test]
+fn tsmbd_adds_up_several_workers() {
+    let server = TestServer::start();
+    let mut client = connect(&server);
+    let first = server.worker_of(&client);
+    let others = server.server().workers();
+    let other = others.into_iter().find(|it| *it != first).expect("some are idle");
+    let pids = format!("{first},{other}");
+    let Some(probes) = Probes::attach(&server, script("tsmbd", &pids)) else { return };
+    work(&mut client, 3);
+    wait_for_closes(server.site(), &first.to_string(), 3);
+    let report = probes.interrupt();
+    assert_eq!(command_row(&report, "CLOSE")[0], 3, "{report}");
+    server.stop();
+}
+
+#[test]
+fn slow_requests_and_storage_have_scripts_of_their_own() {
+    let server = Setup::new().share("data", "").global("choro:storage delay = 20000\n").start();
+    let mut client = connect(&server);
+    let pid = server.worker_of(&client).to_string();
+    let Some(slow) = Probes::attach(&server, script("slow", &pid)) else { return };
+    let storage = Probes::attach(&server, script("storage", &pid)).expect("the other one has");
+    work(&mut client, 2);
+    wait_for_closes(server.site(), &pid, 2);
+    let slow = slow.interrupt();
+    // READ and WRITE wait for the storage; the rest does not, unless the machine is busy.
+    for operation in ["operation 8, ", "operation 9, "] {
+        let lines: Vec<&str> = slow.lines().filter(|it| it.starts_with(operation)).collect();
+        assert_eq!(lines.len(), 2, "{slow}");
+        for line in lines {
+            assert!(line.contains("status 0, reason 0: "), "{line}");
+            let us = line.split_once(" us (receiving ").and_then(|(it, _)| it.rsplit_once(' '));
+            let us: u64 = us.and_then(|(_, it)| it.parse().ok()).expect("a time");
+            assert!(us >= 20_000, "{line}");
+        }
+    }
+    let storage = storage.interrupt();
+    for line in ["@bytes[3]:", "@bytes[4]:", "@us[3]:", "@us[4]:", "@failed[4]: 0"] {
+        assert!(storage.contains(line), "no '{line}' in:\n{storage}");
+    }
     server.stop();
 }
 
 /// Files that both see made: four frames each.
 const FILES: usize = 200;
 
-/// A time as both have it, in nanoseconds.
-#[derive(Debug)]
-struct Compared {
-    #[expect(dead_code, reason = "it is printed")]
-    what: &'static str,
-    ours: u64,
-    theirs: u64,
+/// Both report the same events. Times are the same but for rounding: the page adds up ticks of the
+/// processor's counter, and a probe has its own time in nanoseconds.
+#[test]
+fn choro_trace_and_tsmbd_agree() {
+    let server = TestServer::start();
+    let mut client = connect(&server);
+    let pid = server.worker_of(&client).to_string();
+    work(&mut client, 1);
+    wait_for_closes(server.site(), &pid, 1);
+    let Some(probes) = Probes::attach(&server, script("tsmbd", &pid)) else { return };
+    let before = settled(server.site(), &pid, 1);
+    work(&mut client, FILES);
+    // It fails.
+    open(&mut client, Purpose::Open, "absent").expect_err("there is none");
+    let after = settled(server.site(), &pid, 1 + FILES as u64);
+    compare(&before, &after, &probes.interrupt());
+    server.stop();
 }
 
-impl Compared {
-    /// Within 5 %, and a microsecond for each frame: the first probe after a wait takes longer than
-    /// others, because its code and data are not in the processor's cache.
-    fn agree(&self) -> bool {
-        let frames = u64::try_from(FILES * 4).expect("a few");
-        self.ours.abs_diff(self.theirs) <= self.ours / 20 + frames * 1_000
-    }
-}
-
-/// Has both watch the same work. Counts must be the same; times are given back.
-fn compare(server: &TestServer, client: &mut Client, pid: u32) -> Option<Vec<Compared>> {
-    let target = pid.to_string();
-    let closes = count(&so_far(server.site(), &target), "CLOSE") + 1;
-    work(client, 1);
-    wait_for_closes(server.site(), &target, closes);
-    let attached = Probes::attach(server, pid)?;
-    let before = so_far(server.site(), &target);
-    work(client, FILES);
-    let after = wait_for_closes(server.site(), &target, closes + FILES as u64);
-    let probes = attached.interrupt();
-    // Both looks may have their own idea of how long a tick is, if the worker is very young.
-    let difference = |of: &dyn Fn(&Value) -> u64| of(&after).saturating_sub(of(&before));
-    let by_code = |name: &str, code: usize| {
-        let found = map(&probes, name).into_iter().find(|(key, _)| *key == code.to_string());
-        found.map_or(0, |(_, value)| value)
+/// Counts of a worker after so many CLOSE, when it waits again.
+fn settled(site: &Site, target: &str, closes: u64) -> Value {
+    let mut report = wait_for_closes(site, target, closes);
+    let busy_ns = |report: &Value| {
+        let phases = report["phases"].as_array().expect("an array");
+        phases.iter().skip(1).map(|it| number(&it["ns"])).sum::<u64>()
     };
-    let mut compared = Vec::new();
-    for (code, what) in trace::Operation::NAMES.iter().copied().enumerate() {
-        let ours = difference(&|it| count(it, what));
-        assert_eq!(ours, by_code("@smb2_requests", code), "{what}\n{probes}");
-        let ours = difference(&|it| {
-            row(&it["requests"], "operation", what).map_or(0, |it| number(&it["total_ns"]))
-        });
-        compared.push(Compared { what, ours, theirs: by_code("@smb2_ns", code) });
-    }
-    let one = |name: &str| map(&probes, name).first().map_or(0, |(_, value)| *value);
-    assert_eq!(difference(&|it| number(&it["tables"]["count"])), one("@table_requests"));
-    assert_eq!(difference(&|it| number(&it["frames_received"]["bytes"])), one("@bytes_received"));
-    assert_eq!(difference(&|it| number(&it["frames_sent"]["bytes"])), one("@bytes_sent"));
-    for (code, name) in trace::StoreOperation::NAMES.iter().enumerate() {
-        let stored = |it: &Value| {
-            row(&it["storage"], "operation", name).map_or(0, |it| number(&it["count"]))
+    wait_until(
+        || {
+            let last = std::mem::replace(&mut report, so_far(site, target));
+            busy_ns(&last) == busy_ns(&report)
+        },
+        || "the worker never waits".to_owned(),
+    );
+    report
+}
+
+fn compare(before: &Value, after: &Value, probes: &str) {
+    let difference = |of: &dyn Fn(&Value) -> u64| of(after) - of(before);
+    let same = |ours: u64, theirs: u64, what: &str| assert_eq!(ours, theirs, "{what}\n{probes}");
+    // A time of each event is cut to nanoseconds, and the sum to microseconds.
+    let near = |ours_ns: u64, theirs_us: u64, events: u64, what: &str| {
+        let off_ns = ours_ns.abs_diff(theirs_us * 1_000);
+        assert!(off_ns <= events + 1_000, "{what}: {ours_ns} ns, {theirs_us} us\n{probes}");
+    };
+    let wakeups = difference(&|it| number(&it["wakeups"]));
+    for what in trace::Operation::NAMES.iter().copied() {
+        let of = |it: &Value, key: &str| {
+            row(&it["requests"], "operation", what).map_or(0, |row| number(&row[key]))
         };
-        assert_eq!(difference(&stored), by_code("@store_requests", code), "{name}\n{probes}");
+        let [count, total, average, min, max, failed] = command_row(probes, what);
+        same(difference(&|it| of(it, "count")), count, what);
+        same(difference(&|it| of(it, "failed")), failed, what);
+        near(difference(&|it| of(it, "total_ns")), total, count, what);
+        assert!(count == 0 || (min <= average && average <= max && max > 0), "{what}\n{probes}");
     }
-    for (code, what) in trace::Phase::NAMES.iter().copied().enumerate() {
+    assert_eq!(command_row(probes, "CREATE")[5], 1, "{probes}");
+    let count = |key: &str, part: &str| difference(&|it| number(&it[key][part]));
+    same(count("tables", "count"), value(probes, "Number of table requests:"), "tables");
+    same(count("frames_received", "bytes"), value(probes, "Bytes received:"), "received");
+    same(count("frames_sent", "bytes"), value(probes, "Bytes sent:"), "sent");
+    for (what, time, bytes) in [
+        ("read", "Time in READ disk IO:", "Bytes read from files:"),
+        ("write", "Time in WRITE disk IO:", "Bytes written to files:"),
+    ] {
+        let of = |it: &Value, key: &str| {
+            row(&it["storage"], "operation", what).map_or(0, |row| number(&row[key]))
+        };
+        same(difference(&|it| of(it, "bytes")), value(probes, bytes), what);
+        let total = difference(&|it| of(it, "total_ns"));
+        assert!(total > 0);
+        near(total, value(probes, time), FILES as u64, what);
+    }
+    let mut compared = 0;
+    for (what, line) in [
+        ("receiving", "receiving SMB2 packets"),
+        ("verifying", "verifying and decrypting"),
+        ("parsing", "parsing SMB2 packets"),
+        ("running", "running SMB2 requests"),
+        ("storage", "in the file system"),
+        ("tables", "in shared tables"),
+        ("signing", "signing and encrypting"),
+        ("sending", "sending SMB2 packets"),
+    ] {
         let ours =
             difference(&|it| row(&it["phases"], "phase", what).map_or(0, |it| number(&it["ns"])));
-        // The waiting time depends on the start of both.
-        if code != 0 {
-            compared.push(Compared { what, ours, theirs: by_code("@phase_ns", code) });
-        }
+        // A request is in each phase a few times.
+        near(ours, value(probes, &format!("Time {line}")), wakeups * 8, what);
+        compared += u64::from(ours > 0);
     }
-    // Short phases are mostly the probe itself. Their difference depends on the machine.
-    compared.retain(|it| it.ours > 5_000_000);
-    assert!(!compared.is_empty(), "{probes}");
-    Some(compared)
+    assert_eq!(compared, 8, "{probes}");
+}
+
+/// Waits of a worker that both clocks measure.
+const WAITS: u64 = 20;
+
+/// Times of the server come from the processor's counter. bpftrace has the kernel's clock. A worker
+/// may lose its processor between two looks at them, so a few waits may differ.
+#[test]
+fn times_of_probes_are_those_of_the_kernel() {
+    let server = TestServer::start();
+    let mut client = connect(&server);
+    let pid = server.worker_of(&client);
+    work(&mut client, 1);
+    let program = format!(
+        "BEGIN {{ printf(\"Collecting\\n\"); }}
+        usdt:{choro}:choro:phase /pid == {pid}/ {{
+            $ns = nsecs - @since;
+            if (@since && arg0 == 0 && $ns > 4000000) {{
+                @waits += 1;
+                $off = $ns > arg2 ? $ns - arg2 : arg2 - $ns;
+                if ($off < $ns / 100 + 50000) {{ @equal += 1; }}
+            }}
+            @since = nsecs;
+        }}
+        END {{ printf(\"equal %d of %d\\n\", @equal, @waits); }}",
+        choro = built_executable().display(),
+    );
+    let mut command = Command::new("bpftrace");
+    command.args(["-p", &pid.to_string(), "-e", &program]);
+    let Some(probes) = Probes::attach(&server, command) else { return };
+    for _ in 0..WAITS + 1 {
+        // The wait is the subject of this test.
+        thread::sleep(Duration::from_millis(5));
+        open(&mut client, Purpose::Open, "absent").expect_err("there is none");
+    }
+    let output = probes.interrupt();
+    let (equal, waits) = output
+        .lines()
+        .find_map(|line| line.strip_prefix("equal ")?.split_once(" of "))
+        .unwrap_or_else(|| panic!("{output}"));
+    let [equal, waits]: [u64; 2] = [equal, waits].map(|it| it.trim().parse().expect("a number"));
+    assert!(waits >= WAITS && equal >= waits * 3 / 4, "{equal} of {waits} waits are equal");
+    server.stop();
 }
