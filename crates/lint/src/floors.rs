@@ -7,6 +7,7 @@ pub const CRATES: &[&[&str]] = &[
     &["arbitration", "auth", "object", "qos", "rpc", "wire"],
     &["crypto"],
     &["model"],
+    &["engine"],
     &["client", "config", "messaging", "proto", "store", "tables"],
     &["bench_messaging", "interfaces", "testkit", "users"],
     &["bench", "settings"],
@@ -30,11 +31,36 @@ pub struct Building {
 /// The crates whose modules have floors.
 pub const BUILDINGS: &[Building] = &[
     Building {
+        name: "engine",
+        floors: &[
+            // Values: requests, responses, and what the worker gets.
+            &["change", "effect", "notice", "protection", "unconfirmed_breaks"],
+            &["pending_command", "outgoing", "request", "response"],
+            // Tables, and the objects in them that a command may access.
+            &["files", "globals", "in_flight", "scope", "server", "storage"],
+            // Services.
+            &[
+                "break_notification",
+                "changed_file",
+                "channel_list",
+                "inspection",
+                "joining",
+                "piped_write",
+                "respond",
+                "teardown",
+                "throttle",
+                "watches",
+            ],
+            // From an event to its command, and back.
+            &["cancel", "events", "pending", "receive"],
+        ],
+    },
+    Building {
         name: "proto",
         floors: &[
-            // From a frame to its commands, and back.
-            &["engine"],
+            &["dfs"],
             &["command", "fsctl"],
+            // The table of commands.
             &["dispatch"],
         ],
     },

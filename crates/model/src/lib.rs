@@ -1,5 +1,7 @@
 //! State that [MS-SMB2] 3.3.1 describes, and the rules that need nothing else.
 
+#![forbid(unsafe_code)]
+
 pub mod account;
 pub mod buffer_pool;
 pub mod caching;

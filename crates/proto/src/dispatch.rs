@@ -1,9 +1,16 @@
 //! The table of commands: a new one needs a module in `command` and a line here.
 
+use engine::effect::Reply;
+use engine::globals::Globals;
+use engine::pending_command::{PENDING_COMMAND_BYTES, PendingCommand};
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::Scope;
+use engine::server::{Commands, Server};
+use engine::storage::{Asked, Storage};
 use model::connection::Connection;
 use model::now::Now;
 use model::reject::{Disconnect, Reject};
-use object::Piped;
 use trace::Phase;
 use wire::{Decode, FileId};
 
@@ -26,14 +33,6 @@ use crate::command::set_info::SetInfo;
 use crate::command::tree_connect::TreeConnect;
 use crate::command::tree_disconnect::TreeDisconnect;
 use crate::command::write::Write;
-use crate::engine::effect::Reply;
-use crate::engine::globals::Globals;
-use crate::engine::pending_command::{PENDING_COMMAND_BYTES, PendingCommand};
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::Scope;
-use crate::engine::server::{Commands, Server};
-use crate::engine::storage::{Asked, Storage};
 use crate::fsctl::smbtorture;
 
 macro_rules! commands {
@@ -165,7 +164,7 @@ fn start_one<C: Command>(
     named: &mut Option<FileId>,
     storage: &mut dyn Storage,
 ) -> Result<Step, Reject> {
-    let behind = incoming.piped.borrow().as_ref().map_or(0, Piped::length);
+    let behind = incoming.bytes_behind();
     let request = C::Request::decode_front(&incoming.message, behind).map_err(Reject::Malformed)?;
     *named = match (request.file_id(), related) {
         (Some(_), Some(None)) => return Err(Reject::NoRelatedFileId),

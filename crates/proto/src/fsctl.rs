@@ -7,6 +7,10 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 
 use dtyp::NtStatus;
+use engine::effect::{Effect, Reply};
+use engine::globals::Globals;
+use engine::request::Incoming;
+use engine::scope::{InOpen, InTree};
 use model::connection::{Connection, Negotiated};
 use model::open::{Open, Target};
 use model::pipe::Pipe;
@@ -14,11 +18,6 @@ use model::reject::Reject;
 use model::session::Session;
 use wire::FileId;
 use wire::ioctl::{FsctlCode, IoctlRequest};
-
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::globals::Globals;
-use crate::engine::request::Incoming;
-use crate::engine::scope::{InOpen, InTree};
 
 mod dfs_get_referrals;
 mod query_network_interface_info;

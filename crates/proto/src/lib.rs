@@ -18,8 +18,8 @@
 #![forbid(unsafe_code)]
 
 pub mod command;
+mod dfs;
 mod dispatch;
-pub mod engine;
 pub mod fsctl;
 
 #[cfg(test)]

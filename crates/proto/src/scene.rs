@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use dtyp::{AccessMask, FileTime, Guid, NtStatus, Sid};
+use engine::effect::{Effect, Reply};
+use engine::inspection::Inspection;
+use engine::server::Server;
 use model::account::Account;
 use model::channel_sequence::ChannelSequence;
 use model::connection::{ConnectionId, Negotiated};
@@ -28,9 +31,6 @@ use trace::Reason;
 use wire::create::{CreateOptions, ShareAccess};
 use wire::negotiate::{Capabilities, SecurityMode};
 use wire::{Command, Decode, Dialect, Encode, FileId, Header};
-
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::server::Server;
 
 /// The client of a scene.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Scene {
             Server::new(crate::COMMANDS, settings(), entropy, records, dtyp::ServerId::default());
         let address = "127.0.0.1:445".parse().expect("it is one");
         let connection = server.handle_connect(Now::default(), address, address);
-        let state = server.connections.get_mut(&connection).expect("it was just made");
+        let state = server.inspect().connections.get_mut(&connection).expect("it was just made");
         state.negotiated = Some(Arc::new(negotiated(dialect)));
         let mut session = Session {
             session_id: SESSION,
@@ -131,7 +131,7 @@ impl Scene {
             tree_connects: FxHashMap::default(),
             next_tree_id: 1,
             counted: trace::PartyId::default(),
-            memory: server.globals.memory.keep_anyway(0),
+            memory: server.inspect().globals.memory.keep_anyway(0),
         };
         for (tree_id, root) in [(FILES, Some(ROOT)), (PIPES, None)] {
             let share = Arc::new(share(root));
@@ -143,12 +143,16 @@ impl Scene {
                 encrypt_data: false,
                 counted: trace::PartyId::default(),
                 classes: Arc::default(),
-                memory: server.globals.memory.keep_anyway(0),
+                memory: server.inspect().globals.memory.keep_anyway(0),
             };
             session.tree_connects.insert(tree_id, tree);
         }
-        server.globals.folders.insert(ROOT, ObjectPath::from_stored(FOLDER.to_owned(), None));
-        server.sessions.insert(SESSION, session);
+        server
+            .inspect()
+            .globals
+            .folders
+            .insert(ROOT, ObjectPath::from_stored(FOLDER.to_owned(), None));
+        server.inspect().sessions.insert(SESSION, session);
         Self { server, connection, next_message_id: 0, next_local_open: 0, kept: VecDeque::new() }
     }
 
@@ -202,7 +206,7 @@ impl Scene {
             attributes_listed: 0,
             watch: None,
             is_being_made: false,
-            locks: self.server.globals.memory.keep_anyway(0),
+            locks: self.server.inspect().globals.memory.keep_anyway(0),
             lock_sequences: arbitration::LockSequences::default(),
         };
         let file_id = self.enter(FILES, Target::File(Box::new(file)), granted_access);
@@ -212,7 +216,7 @@ impl Scene {
             share_write: share_access.contains(ShareAccess::WRITE),
             share_delete: share_access.contains(ShareAccess::DELETE),
         };
-        let files = &mut self.server.globals.files;
+        let files = &mut self.server.inspect().globals.files;
         let ask = arbitration::Ask {
             id: files.open_id(file_id.volatile),
             standing: arbitration::Standing::User,
@@ -249,29 +253,30 @@ impl Scene {
 
     /// Returns the file of an open.
     pub(crate) fn file(&mut self, file_id: FileId) -> &mut OpenFile {
-        let open = self.server.opens.get_mut(&file_id.volatile).expect("it is open");
+        let open = self.server.inspect().opens.get_mut(&file_id.volatile).expect("it is open");
         open.file_mut().expect("it is a file")
     }
 
     /// Changes the settings of the share, also for existing opens.
     pub(crate) fn change_share(&mut self, change: impl Fn(&mut Share)) {
-        let session = self.server.sessions.get_mut(&SESSION).expect("it is there");
+        let Inspection { sessions, opens, .. } = self.server.inspect();
+        let session = sessions.get_mut(&SESSION).expect("it is there");
         let trees = session.tree_connects.values_mut().map(|tree| &mut tree.share);
-        let opens = self.server.opens.values_mut().map(|open| &mut open.share);
+        let opens = opens.values_mut().map(|open| &mut open.share);
         for share in trees.chain(opens) {
             change(Arc::make_mut(share));
         }
     }
 
     pub(crate) fn change_account(&mut self, change: impl Fn(&mut Account)) {
-        let session = self.server.sessions.get_mut(&SESSION).expect("it is there");
+        let session = self.server.inspect().sessions.get_mut(&SESSION).expect("it is there");
         change(Arc::make_mut(session.account.as_mut().expect("it is valid")));
     }
 
     /// Opens a pipe with all rights.
     pub(crate) fn open_pipe(&mut self, name: &str) -> FileId {
         let name = rpc::PipeName::from_name(name).expect("there is such a pipe");
-        let globals = &self.server.globals;
+        let globals = &self.server.inspect().globals;
         let (pipes, memory) = (&globals.pipes, &globals.memory);
         let pipe = pipes.open(memory, name, Arc::new(Catalogue), rpc::Caller::default());
         let pipe = pipe.expect("there is room");
@@ -279,7 +284,7 @@ impl Scene {
     }
 
     fn enter(&mut self, tree_id: u32, target: Target, granted_access: AccessMask) -> FileId {
-        let file_id = self.server.globals.allocate_file_id();
+        let file_id = self.server.inspect().globals.allocate_file_id();
         let root = matches!(target, Target::File(_)).then_some(ROOT);
         let open = Open {
             file_id,
@@ -293,9 +298,9 @@ impl Scene {
             channel_sequence: ChannelSequence::default(),
             classes: None,
             is_closing: false,
-            memory: self.server.globals.memory.keep_anyway(OPEN_BYTES),
+            memory: self.server.inspect().globals.memory.keep_anyway(OPEN_BYTES),
         };
-        self.server.opens.insert(file_id.volatile, open);
+        self.server.inspect().opens.insert(file_id.volatile, open);
         file_id
     }
 

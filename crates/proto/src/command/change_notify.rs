@@ -10,6 +10,12 @@ mod tests;
 
 use arbitration::Standing;
 use dtyp::AccessMask;
+use engine::effect::Reply;
+use engine::pending_command::{Abandoned, PendingCommand};
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InOpen;
+use engine::watches;
 use model::open::Open;
 use model::reject::Reject;
 use model::session::Session;
@@ -17,12 +23,6 @@ use model::watch::Watch;
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse};
 
 use crate::command::Command;
-use crate::engine::effect::Reply;
-use crate::engine::pending_command::{Abandoned, PendingCommand};
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InOpen;
-use crate::engine::watches;
 
 /// Waits for a change in a directory.
 #[derive(Debug)]

@@ -5,18 +5,18 @@ mod tests;
 
 use arbitration::FileKey;
 use dtyp::NtStatus;
+use engine::effect::{Effect, Reply};
+use engine::pending_command::{Abandoned, PendingCommand};
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InTree;
+use engine::teardown::Retired;
 use model::open::Target;
 use model::reject::Reject;
 use object::{Metadata, ObjectOp, ObjectReply};
 use wire::close::{CloseFlags, CloseRequest, CloseResponse};
 
 use crate::command::Command;
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::pending_command::{Abandoned, PendingCommand};
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InTree;
-use crate::engine::teardown::Retired;
 
 /// Closes an open, and deletes its file if that is pending.
 #[derive(Debug)]

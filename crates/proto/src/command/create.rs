@@ -27,6 +27,12 @@ use arbitration::{
     ShareMode, Wish,
 };
 use dtyp::{AccessMask, FileAttributes};
+use engine::change::{Change, ChangeKind};
+use engine::effect::{Effect, Reply};
+use engine::pending_command::{Abandoned, PendingCommand};
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InTree;
 use model::caching::lease_name;
 use model::channel_sequence::ChannelSequence;
 use model::file_key::{self, key};
@@ -44,13 +50,7 @@ use wire::create_context::CreateContextList;
 use wire::{Decode, FileId};
 
 use crate::command::Command;
-use crate::engine::change::{Change, ChangeKind};
-use crate::engine::dfs;
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::pending_command::{Abandoned, PendingCommand};
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InTree;
+use crate::dfs;
 use caching::Held;
 use contexts::Contexts;
 use replay::Replayed;

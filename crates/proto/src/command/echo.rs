@@ -2,14 +2,14 @@
 
 use std::convert::Infallible;
 
+use engine::effect::Reply;
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InConnection;
 use model::reject::Reject;
 use wire::echo::{EchoRequest, EchoResponse};
 
 use crate::command::Command;
-use crate::engine::effect::Reply;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InConnection;
 
 /// Answers that the server is there.
 #[derive(Debug)]

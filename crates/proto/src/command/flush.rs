@@ -1,17 +1,17 @@
 //! SMB2 FLUSH: [MS-SMB2] 3.3.5.11.
 
 use dtyp::AccessMask;
+use engine::effect::{Effect, Reply};
+use engine::pending_command::PendingCommand;
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InOpen;
 use model::open::Target;
 use model::reject::Reject;
 use object::ObjectOp;
 use wire::flush::{FlushRequest, FlushResponse};
 
 use crate::command::Command;
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InOpen;
 
 /// Puts a file on stable storage.
 #[derive(Debug)]

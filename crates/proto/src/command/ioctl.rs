@@ -3,16 +3,16 @@
 //! Each control code has a module of its own in [`crate::fsctl`]; this one frames requests and
 //! responses.
 
+use engine::effect::Reply;
+use engine::pending_command::PendingCommand;
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InTree;
 use model::reject::Reject;
 use wire::Decode;
 use wire::ioctl::{IoctlFlags, IoctlRequest, IoctlResponse};
 
 use crate::command::Command;
-use crate::engine::effect::Reply;
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InTree;
 use crate::fsctl::{self, Output, Progress};
 
 /// Executes a control code for a client.

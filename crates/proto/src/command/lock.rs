@@ -11,6 +11,12 @@ use arbitration::{
     Standing,
 };
 use dtyp::AccessMask;
+use engine::effect::Reply;
+use engine::files::{Files, LOCK_BYTES, memory_of_locks};
+use engine::pending_command::{Abandoned, PendingCommand};
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InOpen;
 use model::file_key::key;
 use model::memory_account::Charge;
 use model::open::Open;
@@ -19,12 +25,6 @@ use wire::Dialect;
 use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
 
 use crate::command::Command;
-use crate::engine::effect::Reply;
-use crate::engine::files::{Files, LOCK_BYTES, memory_of_locks};
-use crate::engine::pending_command::{Abandoned, PendingCommand};
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InOpen;
 
 /// Highest number of elements of one request. All are checked under the lock of the file's record,
 /// for which other workers wait; the Linux kernel's client sends as many as fit 4,096 bytes, which

@@ -2,14 +2,14 @@
 
 use std::convert::Infallible;
 
+use engine::effect::Reply;
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InSession;
 use model::reject::Reject;
 use wire::logoff::{LogoffRequest, LogoffResponse};
 
 use crate::command::Command;
-use crate::engine::effect::Reply;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InSession;
 
 /// Ends a session and its opens.
 #[derive(Debug)]

@@ -3,14 +3,13 @@
 //! A command decides and returns; it never sends. It checks in the order of its section of the
 //! specification, because that order decides the status of a request that breaks two rules at once.
 
+use engine::effect::Reply;
+use engine::pending_command::PendingCommand;
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::Scope;
 use model::reject::Reject;
 use wire::Decode;
-
-use crate::engine::effect::Reply;
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::Scope;
 
 pub mod logoff;
 pub mod negotiate;

@@ -4,6 +4,13 @@ use std::sync::Arc;
 
 use crypto::{Cipher, SigningAlgorithm};
 use dtyp::Guid;
+use engine::effect::{Effect, Reply};
+use engine::globals::Globals;
+use engine::notice::Notice;
+use engine::pending_command::PendingCommand;
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InConnection;
 use model::connection::{Connection, Negotiated};
 use model::now::Now;
 use model::reject::{Disconnect, Reject};
@@ -17,13 +24,6 @@ use wire::smb1_negotiate::{DIALECT_SMB_2_002, DIALECT_SMB_2_WILDCARD, Smb1Negoti
 use wire::{Codes, Decode, Dialect};
 
 use crate::command::Command;
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::globals::Globals;
-use crate::engine::notice::Notice;
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InConnection;
 
 /// Agrees on a dialect and on algorithms.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Command for Negotiate {
             .ok_or(Reject::NoCommonDialect)?;
         // A connection that was handed over stays here, or it would be passed on forever.
         if connection.was_passed || !may_have_channels(&globals.settings, dialect, &request) {
-            return scope.agree(incoming, dialect, &request);
+            return agree(scope, incoming, dialect, &request);
         }
         let effect = Effect::ClaimClient {
             connection: incoming.connection,
@@ -101,7 +101,7 @@ impl Command for Negotiate {
         let settings = &scope.globals.settings;
         let dialect = choose_dialect(settings, |it| request.dialects.contains(it))
             .ok_or(Reject::NoCommonDialect)?;
-        scope.agree(incoming, dialect, &request)
+        agree(scope, incoming, dialect, &request)
     }
 }
 
@@ -118,27 +118,25 @@ fn may_have_channels(
         && request.client_guid != Guid::ZERO
 }
 
-impl InConnection<'_> {
-    fn agree(
-        self,
-        incoming: &Incoming,
-        dialect: Dialect,
-        request: &NegotiateRequest<'_>,
-    ) -> Result<Step<Pending>, Reject> {
-        let Self { connection, globals, .. } = self;
-        let chosen = if dialect == Dialect::SMB_3_1_1 {
-            let chosen = choose(globals, request.negotiate_contexts)?;
-            // Hashed this late, because a refused request is not part of the negotiation.
-            connection.preauth.update(&incoming.message);
-            chosen
-        } else {
-            Chosen::default()
-        };
-        let negotiated = decide(&globals.settings, dialect, request, &chosen);
-        let response = respond(globals, &negotiated, &chosen, incoming.now);
-        remember(connection, globals, negotiated);
-        Ok(Step::Done(response))
-    }
+fn agree(
+    scope: InConnection<'_>,
+    incoming: &Incoming,
+    dialect: Dialect,
+    request: &NegotiateRequest<'_>,
+) -> Result<Step<Pending>, Reject> {
+    let InConnection { connection, globals, .. } = scope;
+    let chosen = if dialect == Dialect::SMB_3_1_1 {
+        let chosen = choose(globals, request.negotiate_contexts)?;
+        // Hashed this late, because a refused request is not part of the negotiation.
+        connection.preauth.update(&incoming.message);
+        chosen
+    } else {
+        Chosen::default()
+    };
+    let negotiated = decide(&globals.settings, dialect, request, &chosen);
+    let response = respond(globals, &negotiated, &chosen, incoming.now);
+    remember(connection, globals, negotiated);
+    Ok(Step::Done(response))
 }
 
 pub(crate) fn choose_dialect(

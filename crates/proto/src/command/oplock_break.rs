@@ -3,6 +3,11 @@
 use std::convert::Infallible;
 
 use arbitration::{AckError, Caching, FileKey, LeaseId};
+use engine::effect::Reply;
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InTree;
+use engine::unconfirmed_breaks::Holder;
 use model::caching::{caching, lease_state, oplock_level};
 use model::file_key::key;
 use model::reject::Reject;
@@ -10,11 +15,6 @@ use wire::oplock_break::{BreakAcknowledgment, LeaseBreak, OplockBreak as OplockB
 use wire::{FileId, OplockLevel};
 
 use crate::command::Command;
-use crate::engine::effect::Reply;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InTree;
-use crate::engine::unconfirmed_breaks::Holder;
 
 /// Acknowledges the break of an oplock or a lease.
 #[derive(Debug)]

@@ -10,6 +10,11 @@ mod tests;
 
 use dtyp::fscc::FileInformationClass;
 use dtyp::{AccessMask, NtStatus};
+use engine::effect::{Effect, Reply};
+use engine::pending_command::PendingCommand;
+use engine::request::Incoming;
+use engine::response::{HEADROOM, Response, Step, buffer_from_vec};
+use engine::scope::InOpen;
 use model::enumeration::{Demand, Enumeration};
 use model::open::{Open, Target};
 use model::reject::Reject;
@@ -18,11 +23,6 @@ use wire::Encode;
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 
 use crate::command::Command;
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::Incoming;
-use crate::engine::response::{HEADROOM, Response, Step, buffer_from_vec};
-use crate::engine::scope::InOpen;
 
 /// Lists the entries of a directory.
 #[derive(Debug)]

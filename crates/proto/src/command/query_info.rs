@@ -10,16 +10,16 @@ mod tests;
 
 use dtyp::NtStatus;
 use dtyp::fscc::{FileInformationClass, FsInformationClass};
+use engine::effect::Reply;
+use engine::pending_command::PendingCommand;
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InOpen;
 use model::open::Target;
 use model::reject::Reject;
 use wire::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 
 use crate::command::Command;
-use crate::engine::effect::Reply;
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InOpen;
 
 /// Reports a file's metadata, its file system or its security.
 #[derive(Debug)]

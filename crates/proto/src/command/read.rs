@@ -6,6 +6,11 @@
 use arbitration::ByteRange;
 use bytes::BytesMut;
 use dtyp::{AccessMask, NtStatus};
+use engine::effect::{Effect, Reply};
+use engine::pending_command::PendingCommand;
+use engine::request::Incoming;
+use engine::response::{HEADROOM, Response, Step};
+use engine::scope::InOpen;
 use model::open::{Open, Target};
 use model::pipe::Pipe;
 use model::reject::Reject;
@@ -14,11 +19,6 @@ use object::{ObjectOp, ObjectReply};
 use wire::read::{ReadRequest, ReadResponseHead};
 
 use crate::command::Command;
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::Incoming;
-use crate::engine::response::{HEADROOM, Response, Step};
-use crate::engine::scope::InOpen;
 
 /// Reads from a file or a pipe.
 #[derive(Debug)]

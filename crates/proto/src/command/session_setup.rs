@@ -8,6 +8,13 @@ use std::sync::Arc;
 use auth::{Acceptor, AcceptorSettings, AuthError, IdentityKind, Outcome};
 use crypto::{KeyMaterial, NonceCounter, Role, SessionKeys};
 use dtyp::NtStatus;
+use engine::effect::{Effect, Reply};
+use engine::globals::Globals;
+use engine::notice::{Notice, SessionOpened};
+use engine::pending_command::PendingCommand;
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InConnection;
 use model::account::{Account, Credential};
 use model::connection::Connection;
 use model::reject::Reject;
@@ -22,13 +29,6 @@ use wire::session_setup::{
 use wire::{Decode, Dialect};
 
 use crate::command::Command;
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::globals::Globals;
-use crate::engine::notice::{Notice, SessionOpened};
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InConnection;
 
 /// Highest number of sessions of users on a client, and as many of guests and anonymous users.
 /// Anybody can reach a client's worker by naming its ClientGuid, so sessions without a proof have a
@@ -127,7 +127,7 @@ impl Command for SessionSetup {
             let effect = Effect::FindSession { session_id: pending.session_id };
             pending.waits_for = Wanted::Session;
             return Ok(Step::Wait(effect, pending));
-        } else if scope.is_bound_to(pending.session_id, incoming) {
+        } else if is_bound(&scope, pending.session_id, incoming) {
             reauthenticate(&mut scope, incoming, &request)?;
         } else {
             binding::begin(&mut scope, incoming, request.flags)?;
@@ -140,7 +140,7 @@ impl Command for SessionSetup {
         {
             hash.update(&incoming.message);
         }
-        let step = scope.acceptor(session_id, incoming)?.step(request.security_buffer);
+        let step = acceptor(&mut scope, session_id, incoming)?.step(request.security_buffer);
         authenticate(scope, incoming, pending, step, None)
     }
 
@@ -157,13 +157,13 @@ impl Command for SessionSetup {
         }
         let session_id = pending.session_id;
         // Another connection may have ended the session meanwhile.
-        scope.acceptor(session_id, incoming)?;
+        acceptor(&mut scope, session_id, incoming)?;
         let wanted = std::mem::replace(&mut pending.waits_for, Wanted::Credential);
         match (wanted, reply) {
             (Wanted::Turn, Reply::Woken) => logon::find_credential(&mut scope, incoming, pending),
             (Wanted::Credential, Reply::Credential(credential)) => {
                 let nt_hash = credential.as_ref().map(|it| it.nt_hash.clone());
-                let step = scope.acceptor(session_id, incoming)?.resume(nt_hash);
+                let step = acceptor(&mut scope, session_id, incoming)?.resume(nt_hash);
                 authenticate(scope, incoming, pending, step, credential)
             }
             (Wanted::OwnName(proven), Reply::OwnName(is_own)) => {
@@ -195,19 +195,21 @@ impl Command for SessionSetup {
     }
 }
 
-impl InConnection<'_> {
-    /// True if the request came over a channel of the session.
-    fn is_bound_to(&self, session_id: u64, incoming: &Incoming) -> bool {
-        let session = self.sessions.get(&session_id);
-        session.is_some_and(|session| session.channel(incoming.connection).is_some())
-    }
+/// Returns whether the request came over a channel of the session.
+fn is_bound(scope: &InConnection<'_>, session_id: u64, incoming: &Incoming) -> bool {
+    let session = scope.sessions.get(&session_id);
+    session.is_some_and(|session| session.channel(incoming.connection).is_some())
+}
 
-    /// Returns the unfinished authentication over this connection.
-    fn acceptor(&mut self, session_id: u64, incoming: &Incoming) -> Result<&mut Acceptor, Reject> {
-        let session = self.sessions.get_mut(&session_id).ok_or(Reject::NoSuchSession)?;
-        let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
-        channel.acceptor.as_deref_mut().ok_or(Reject::NoSuchSession)
-    }
+/// Returns the unfinished authentication over this connection.
+fn acceptor<'a>(
+    scope: &'a mut InConnection<'_>,
+    session_id: u64,
+    incoming: &Incoming,
+) -> Result<&'a mut Acceptor, Reject> {
+    let session = scope.sessions.get_mut(&session_id).ok_or(Reject::NoSuchSession)?;
+    let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
+    channel.acceptor.as_deref_mut().ok_or(Reject::NoSuchSession)
 }
 
 /// Returns the names of this server for NTLM.
@@ -220,7 +222,7 @@ fn acceptor_settings(settings: &ServerSettings) -> AcceptorSettings {
     }
 }
 
-fn acceptor(globals: &mut Globals, incoming: &Incoming) -> Box<Acceptor> {
+fn new_acceptor(globals: &mut Globals, incoming: &Incoming) -> Box<Acceptor> {
     let settings = acceptor_settings(&globals.settings);
     Box::new(Acceptor::new(&settings, globals.entropy.bytes(), incoming.now.wall))
 }
@@ -241,7 +243,7 @@ fn begin(scope: &mut InConnection<'_>, incoming: &Incoming) -> Result<u64, Rejec
             break id;
         }
     };
-    let acceptor = acceptor(scope.globals, incoming);
+    let acceptor = new_acceptor(scope.globals, incoming);
     let negotiated = Arc::clone(scope.connection.negotiated());
     let session = Session::new(session_id, incoming.connection, negotiated, acceptor, memory);
     scope.sessions.insert(session_id, session);
@@ -274,7 +276,7 @@ fn reauthenticate(
     }
     let channel = session.channel_mut(incoming.connection).expect("found by the caller");
     if channel.acceptor.is_none() {
-        channel.acceptor = Some(acceptor(scope.globals, incoming));
+        channel.acceptor = Some(new_acceptor(scope.globals, incoming));
     }
     Ok(())
 }
@@ -314,7 +316,7 @@ fn authenticate(
             if error == AuthError::NoSuchUser {
                 logon::excuse(&mut scope, incoming, session_id);
             }
-            let token = scope.acceptor(session_id, incoming)?.guest_token();
+            let token = acceptor(&mut scope, session_id, incoming)?.guest_token();
             pending.waits_for = Wanted::Guest { token, is_anonymous: false };
             Ok(Step::Wait(Effect::FindGuest, pending))
         }

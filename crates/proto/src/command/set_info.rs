@@ -14,6 +14,12 @@ use dtyp::AccessMask;
 use dtyp::fscc::{
     FileInformationClass, FileModeInformation, FilePositionInformation, FsInformationClass,
 };
+use engine::change::{Change, ChangeKind};
+use engine::effect::{Effect, Reply};
+use engine::pending_command::PendingCommand;
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InTree;
 use model::open::{Open, Target};
 use model::reject::Reject;
 use object::ObjectOp;
@@ -24,12 +30,6 @@ use wire::query_info::InfoType;
 use wire::set_info::{SetInfoRequest, SetInfoResponse};
 
 use crate::command::Command;
-use crate::engine::change::{Change, ChangeKind};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InTree;
 
 /// Changes a file, its name or its security.
 #[derive(Debug)]

@@ -3,6 +3,12 @@
 use std::sync::Arc;
 
 use dtyp::AccessMask;
+use engine::effect::{ConnectShare, Effect, Reply, ShareRefusal};
+use engine::notice::Notice;
+use engine::pending_command::{Abandoned, PendingCommand};
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InSession;
 use model::connection::Negotiated;
 use model::reject::{Disconnect, Reject};
 use model::settings::Policy;
@@ -14,12 +20,6 @@ use wire::tree_connect::{
 };
 
 use crate::command::Command;
-use crate::engine::effect::{ConnectShare, Effect, Reply, ShareRefusal};
-use crate::engine::notice::Notice;
-use crate::engine::pending_command::{Abandoned, PendingCommand};
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InSession;
 
 /// Connects a session to a share.
 #[derive(Debug)]

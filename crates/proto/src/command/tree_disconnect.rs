@@ -2,14 +2,14 @@
 
 use std::convert::Infallible;
 
+use engine::effect::Reply;
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InSession;
 use model::reject::Reject;
 use wire::tree_disconnect::{TreeDisconnectRequest, TreeDisconnectResponse};
 
 use crate::command::Command;
-use crate::engine::effect::Reply;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InSession;
 
 /// Ends a tree connect and its opens.
 #[derive(Debug)]
@@ -41,5 +41,26 @@ impl Command for TreeDisconnect {
         _: Reply,
     ) -> Result<Step<Infallible>, Reject> {
         match pending {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::now::Now;
+
+    use crate::scene::Scene;
+
+    #[test]
+    fn a_share_is_closed_by_its_name_in_any_case() {
+        for (asked, closed) in [("ÄPFEL", 1), ("äpfel", 1), ("apfel", 0)] {
+            let mut scene = Scene::new();
+            scene.open("file");
+            scene.change_share(|share| {
+                if share.root.is_some() {
+                    share.name = "Äpfel".to_owned();
+                }
+            });
+            assert_eq!(scene.server.handle_close_share(Now::default(), Some(asked)), closed);
+        }
     }
 }

@@ -1,6 +1,11 @@
 //! SMB2 WRITE: [MS-SMB2] 3.3.5.13.
 
 use dtyp::AccessMask;
+use engine::effect::{Effect, Reply};
+use engine::pending_command::PendingCommand;
+use engine::request::Incoming;
+use engine::response::{Response, Step};
+use engine::scope::InOpen;
 use model::open::{Open, OpenFile, Target};
 use model::pipe::Pipe;
 use model::reject::Reject;
@@ -10,11 +15,6 @@ use wire::write::{WriteFlags, WriteRequest, WriteResponse};
 
 use super::read::file_range;
 use crate::command::Command;
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InOpen;
 
 /// Writes to a file or a pipe.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Command for Write {
             open: file.local_open,
             offset: request.offset,
             data: incoming.message.slice(request.data_range),
-            piped: incoming.piped.take(),
+            piped: incoming.take_piped(),
             write_through: through,
         };
         Ok(Step::Wait(Effect::Object { user, op }, Pending))

@@ -5,13 +5,13 @@
 //! others.
 
 use dtyp::{AccessMask, FileAttributes};
+use engine::effect::{Effect, Reply};
+use engine::scope::InOpen;
 use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{Fsctl, Output, Progress, invalid, verify_room};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::scope::InOpen;
 
 /// Reports whether a file is compressed.
 pub(crate) struct GetCompression;

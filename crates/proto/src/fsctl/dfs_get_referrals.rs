@@ -4,6 +4,7 @@
 //! `msdfs:server\share`. Referrals to domains and domain controllers are not supported.
 
 use dtyp::utf16;
+use engine::effect::{ConnectShare, Effect, FindReferral, Referral, Reply};
 use model::reject::Reject;
 use object::{ObjectPath, SymbolicLink};
 use wire::ioctl::{
@@ -11,8 +12,7 @@ use wire::ioctl::{
 };
 
 use super::{Fsctl, Output, Progress, WithoutOpen, invalid, output_max};
-use crate::engine::dfs::DfsPath;
-use crate::engine::effect::{ConnectShare, Effect, FindReferral, Referral, Reply};
+use crate::dfs::DfsPath;
 
 /// Reports the target of a path.
 pub(crate) struct DfsGetReferrals;

@@ -7,6 +7,8 @@
 mod tests;
 
 use dtyp::AccessMask;
+use engine::effect::{Effect, Reply};
+use engine::scope::InTree;
 use model::open::Open;
 use model::reject::Reject;
 use object::ObjectOp;
@@ -14,8 +16,6 @@ use wire::FileId;
 use wire::ioctl::{DuplicateExtents, DuplicateExtentsEx, FsctlCode, IoctlRequest};
 
 use super::{Fsctl, Output, Progress};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::scope::InTree;
 
 /// Shares the storage of a range of another open with this one.
 pub(crate) struct DuplicateExtentsToFile;

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use arbitration::ByteRange;
 use dtyp::AccessMask;
+use engine::effect::{Effect, Reply};
+use engine::scope::InOpen;
 use model::reject::Reject;
 use object::ObjectOp;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{Fsctl, Output, Progress, end_of, invalid, output_max, two_offsets, verify_room};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::scope::InOpen;
 
 /// Frees the storage of ranges that a client does not need any more.
 pub(crate) struct FileLevelTrim;

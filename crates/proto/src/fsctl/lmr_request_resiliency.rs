@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use arbitration::{Durability, DurabilityKind};
 use dtyp::Guid;
+use engine::scope::InOpen;
 use model::file_key::key;
 use model::open::Held;
 use model::reject::Reject;
@@ -11,7 +12,6 @@ use wire::Dialect;
 use wire::ioctl::{FsctlCode, IoctlRequest, NetworkResiliencyRequest};
 
 use super::{ImmediateFsctl, Output, invalid};
-use crate::engine::scope::InOpen;
 
 /// `MaxResiliencyTimeout`: longest time for which a client can have an open kept; the same as in
 /// Windows.

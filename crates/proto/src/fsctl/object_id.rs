@@ -4,11 +4,11 @@
 //! Object ids cannot be set or deleted: device and inode of a file serve as its id, and nothing is
 //! stored.
 
+use engine::scope::InOpen;
 use model::reject::Reject;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{ImmediateFsctl, Output};
-use crate::engine::scope::InOpen;
 
 /// Reports an identifier of a file that survives renames. Every file has one, so none is created.
 pub(crate) struct CreateOrGetObjectId;

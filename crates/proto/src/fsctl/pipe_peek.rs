@@ -1,11 +1,11 @@
 //! FSCTL_PIPE_PEEK: [MS-SMB2] 3.3.5.15.4, [MS-FSCC] 2.3.45.
 
 use dtyp::NtStatus;
+use engine::scope::InOpen;
 use model::reject::Reject;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{ImmediateFsctl, Output, output_max, pipe};
-use crate::engine::scope::InOpen;
 
 /// Reports the data that a read of a pipe would return, and leaves it there.
 pub(crate) struct PipePeek;

@@ -1,11 +1,11 @@
 //! FSCTL_PIPE_TRANSCEIVE: [MS-SMB2] 3.3.5.15.10, [MS-FSCC] 2.3.51.
 
 use dtyp::NtStatus;
+use engine::scope::InOpen;
 use model::reject::Reject;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{ImmediateFsctl, Output, output_max, pipe};
-use crate::engine::scope::InOpen;
 
 /// Writes to a pipe and reads the response.
 pub(crate) struct PipeTransceive;

@@ -1,13 +1,13 @@
 //! FSCTL_QUERY_ALLOCATED_RANGES: [MS-FSCC] 2.3.52, [MS-FSA] 2.1.5.10.22.
 
 use dtyp::{AccessMask, NtStatus};
+use engine::effect::{Effect, Reply};
+use engine::scope::InOpen;
 use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{Fsctl, Output, Progress, end_of, output_max, two_offsets};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::scope::InOpen;
 
 /// Reports the ranges of a file that have storage.
 pub(crate) struct QueryAllocatedRanges;

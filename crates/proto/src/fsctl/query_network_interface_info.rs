@@ -1,11 +1,11 @@
 //! FSCTL_QUERY_NETWORK_INTERFACE_INFO: [MS-SMB2] 3.3.5.15.11.
 
+use engine::effect::{Effect, Reply};
 use model::reject::Reject;
 use wire::ioctl::{FsctlCode, IoctlRequest, NetworkInterfaceList};
 use wire::negotiate::Capabilities;
 
 use super::{Fsctl, Output, Progress, WithoutOpen};
-use crate::engine::effect::{Effect, Reply};
 
 /// Reports the server's other addresses to a client.
 ///

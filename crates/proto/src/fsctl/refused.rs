@@ -1,10 +1,10 @@
 //! Known FSCTLs that are always refused.
 
+use engine::scope::InOpen;
 use model::reject::Reject;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{ImmediateFsctl, Output};
-use crate::engine::scope::InOpen;
 
 macro_rules! refused {
     ($($(#[doc = $doc:literal])* $name:ident, $code:ident, $scope:ident;)*) => {$(

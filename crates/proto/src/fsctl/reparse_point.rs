@@ -7,14 +7,14 @@ mod tests;
 use bytes::Bytes;
 use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
 use dtyp::{AccessMask, NtStatus};
+use engine::effect::{Effect, Reply};
+use engine::scope::InOpen;
 use model::open::Open;
 use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{Fsctl, Output, Progress, output_max};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::scope::InOpen;
 
 /// Reports the data of a reparse point.
 pub(crate) struct GetReparsePoint;

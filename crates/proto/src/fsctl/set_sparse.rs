@@ -1,13 +1,13 @@
 //! FSCTL_SET_SPARSE: [MS-FSCC] 2.3.68, [MS-FSA] 2.1.5.10.36.
 
 use dtyp::AccessMask;
+use engine::effect::{Effect, Reply};
+use engine::scope::InOpen;
 use model::reject::Reject;
 use object::ObjectOp;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{Fsctl, Output, Progress};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::scope::InOpen;
 
 /// Sets or clears the sparse flag of a file.
 pub(crate) struct SetSparse;

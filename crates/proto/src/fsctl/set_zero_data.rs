@@ -2,13 +2,13 @@
 
 use arbitration::ByteRange;
 use dtyp::AccessMask;
+use engine::effect::{Effect, Reply};
+use engine::scope::InOpen;
 use model::reject::Reject;
 use object::ObjectOp;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
 use super::{Fsctl, Output, Progress, two_offsets};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::scope::InOpen;
 
 /// Makes a range read as zeros.
 pub(crate) struct SetZeroData;

@@ -4,17 +4,17 @@
 
 use std::time::Duration;
 
+use engine::effect::{Effect, Reply};
+use engine::globals::Globals;
+use engine::request::Incoming;
+use engine::response::Response;
+use engine::scope::{InConnection, InOpen, Scope};
+use engine::server::Server;
 use model::reject::Reject;
 use wire::Decode;
 use wire::ioctl::{FsctlCode, IoctlRequest, IoctlResponse};
 
 use super::{Fsctl, ImmediateFsctl, Output, Progress, WithoutOpen, invalid, output_max};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::globals::Globals;
-use crate::engine::request::Incoming;
-use crate::engine::response::Response;
-use crate::engine::scope::{InConnection, InOpen, Scope};
-use crate::engine::server::Server;
 
 /// Returns as many bytes of the value 8 as the client accepts, with padding before them.
 pub(crate) struct TortureIoctlPadding;

@@ -6,6 +6,8 @@
 mod tests;
 
 use dtyp::AccessMask;
+use engine::effect::{Effect, Reply};
+use engine::scope::InTree;
 use model::open::Open;
 use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
@@ -17,8 +19,6 @@ use wire::ioctl::{
 use super::srv_request_resume_key::file_id;
 use super::{Fsctl, Output, Progress, invalid, verify_room};
 use crate::command::read::file_range;
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::scope::InTree;
 
 /// Copies ranges from another open to this one, which must be readable, too.
 pub(crate) struct SrvCopyChunk;

@@ -1,12 +1,12 @@
 //! FSCTL_SRV_ENUMERATE_SNAPSHOTS: [MS-SMB2] 3.3.5.15.1.
 
+use engine::effect::{Effect, Reply};
+use engine::scope::InOpen;
 use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
 use wire::ioctl::{FsctlCode, IoctlRequest, SnapshotArray};
 
 use super::{Fsctl, Output, Progress, output_max, verify_room};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::scope::InOpen;
 
 /// Lists the snapshots in which a file exists.
 pub(crate) struct SrvEnumerateSnapshots;

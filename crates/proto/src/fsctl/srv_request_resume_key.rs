@@ -1,11 +1,11 @@
 //! FSCTL_SRV_REQUEST_RESUME_KEY: [MS-SMB2] 3.3.5.15.5.
 
+use engine::scope::InOpen;
 use model::reject::Reject;
 use wire::FileId;
 use wire::ioctl::{FsctlCode, IoctlRequest, RequestResumeKeyResponse, ResumeKey};
 
 use super::{ImmediateFsctl, Output, verify_room};
-use crate::engine::scope::InOpen;
 
 /// Returns a key by which a copy names this open as its source.
 pub(crate) struct SrvRequestResumeKey;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dtyp::{AccessMask, FileAttributes, FileTime, Guid, NtStatus};
+use engine::effect::{Effect, Reply};
 use model::now::Now;
 use model::reject::Disconnect;
 use model::settings::ServerSettings;
@@ -19,7 +20,6 @@ use wire::negotiate::{Capabilities, SecurityMode};
 use wire::read::{READ_DATA_OFFSET, ReadRequest, ReadResponse};
 use wire::{Codes, Command, Dialect, FileId};
 
-use crate::engine::effect::{Effect, Reply};
 use crate::scene::{Answer, CLIENT_GUID, FILES, PIPES, Scene, TRANSACT_MAX};
 
 pub(super) fn request(ctl_code: FsctlCode, file_id: FileId, input: &[u8]) -> IoctlRequest<'_> {
@@ -184,9 +184,9 @@ fn what_no_file_has_is_refused_for_any_file() {
 }
 
 /// Returns the parameters of the negotiation, as an honest client repeats them.
-fn repeated(scene: &Scene) -> ValidateNegotiateInfoRequest<'static> {
+fn repeated(scene: &mut Scene) -> ValidateNegotiateInfoRequest<'static> {
     const DIALECTS: [Dialect; 3] = [Dialect::SMB_2_0_2, Dialect::SMB_2_1, Dialect::SMB_3_0];
-    assert!(scene.server.connections.contains_key(&scene.connection));
+    assert!(scene.server.inspect().connections.contains_key(&scene.connection));
     ValidateNegotiateInfoRequest {
         capabilities: Capabilities::LARGE_MTU,
         guid: CLIENT_GUID,
@@ -206,7 +206,7 @@ fn validate(scene: &mut Scene, said: &ValidateNegotiateInfoRequest<'_>) -> Optio
 #[test]
 fn an_honest_negotiation_is_confirmed() {
     let mut scene = Scene::new();
-    let said = repeated(&scene);
+    let said = repeated(&mut scene);
     let answer = validate(&mut scene, &said).expect("answered");
     assert_eq!(answer.outcome(), NtStatus::SUCCESS);
     let confirmed = ValidateNegotiateInfoResponse::decode(output(&answer)).expect("it is whole");
@@ -223,7 +223,7 @@ fn an_honest_negotiation_is_confirmed() {
 fn a_changed_negotiation_ends_the_connection() {
     let more = [Dialect::SMB_3_0, Dialect::SMB_3_0_2];
     let none = [Dialect(0x0999)];
-    let honest = repeated(&Scene::new());
+    let honest = repeated(&mut Scene::new());
     for said in [
         ValidateNegotiateInfoRequest { capabilities: Capabilities::all(), ..honest },
         ValidateNegotiateInfoRequest { guid: Guid([6; 16]), ..honest },
@@ -241,7 +241,7 @@ fn a_changed_negotiation_ends_the_connection() {
 #[test]
 fn a_validation_that_is_cut_short_or_has_no_room_ends_the_connection() {
     let mut input = Vec::new();
-    repeated(&Scene::new()).encode(&mut input);
+    repeated(&mut Scene::new()).encode(&mut input);
     let whole = request(FsctlCode::VALIDATE_NEGOTIATE_INFO, FileId::ANY, &input);
     let cut = IoctlRequest { input: &input[..input.len() - 1], ..whole };
     let tight = IoctlRequest { max_output_response: 23, ..whole };
@@ -256,7 +256,7 @@ fn a_validation_that_is_cut_short_or_has_no_room_ends_the_connection() {
 #[test]
 fn a_3_1_1_client_that_validates_loses_its_connection() {
     let mut scene = Scene::with_dialect(Dialect::SMB_3_1_1);
-    let said = repeated(&scene);
+    let said = repeated(&mut scene);
     assert!(validate(&mut scene, &said).is_none());
     assert_eq!(scene.disconnected(), Some(Disconnect::ValidationNotWanted));
 }
@@ -649,9 +649,9 @@ fn hooks_for_tests_are_unknown_codes_until_they_are_allowed() {
         let answer = ask(&mut scene, &request(code, FileId::ANY, &[]));
         assert_eq!(answer.outcome(), Reason::UnknownFsctl);
     }
-    let mut settings = ServerSettings::clone(&scene.server.globals.settings);
+    let mut settings = ServerSettings::clone(&scene.server.inspect().globals.settings);
     settings.smbtorture_hooks = true;
-    scene.server.globals.settings = Arc::new(settings);
+    scene.server.inspect().globals.settings = Arc::new(settings);
     let answer = ask(&mut scene, &request(ioctl, FileId::ANY, &[]));
     assert_eq!(output(&answer), [8; 1_024]);
     let answer = ask(&mut scene, &request(read, FileId::ANY, &[1]));
@@ -679,9 +679,9 @@ fn a_test_may_have_an_open_busy_for_a_while() {
     let file_id = scene.open("f");
     let answer = ask(&mut scene, &request(sleep, file_id, &[200]));
     assert_eq!(answer.outcome(), Reason::UnknownFsctl, "hooks are off");
-    let mut settings = ServerSettings::clone(&scene.server.globals.settings);
+    let mut settings = ServerSettings::clone(&scene.server.inspect().globals.settings);
     settings.smbtorture_hooks = true;
-    scene.server.globals.settings = Arc::new(settings);
+    scene.server.inspect().globals.settings = Arc::new(settings);
     for input in [&[][..], &[1, 2]] {
         let answer = ask(&mut scene, &request(sleep, file_id, input));
         assert_eq!(answer.outcome(), Reason::FsctlInputInvalid);

@@ -25,7 +25,7 @@ pub(crate) fn patience(rto: Duration) -> Duration {
 }
 
 /// The frames of one connection of which the engine wants to know, in the order in which they were
-/// queued. There are no more than `proto::engine::unconfirmed_breaks::UNCONFIRMED_MAX`.
+/// queued. There are no more than `engine::unconfirmed_breaks::UNCONFIRMED_MAX`.
 #[derive(Debug, Default)]
 pub(crate) struct Confirmations {
     awaited: VecDeque<Awaited>,

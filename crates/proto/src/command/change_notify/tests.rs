@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, NtStatus};
+use engine::change::{Change, ChangeKind};
+use engine::effect::Effect;
+use engine::inspection::Inspection;
+use engine::notice::{Notice, WatchedDirectory};
 use model::now::Now;
 use object::{HostChange, HostChangeKind, ObjectPath, ObjectReply, RootId};
 use trace::Reason;
@@ -17,9 +21,6 @@ use wire::tree_disconnect::TreeDisconnectRequest;
 use wire::write::WriteRequest;
 use wire::{Command, FileId};
 
-use crate::engine::change::{Change, ChangeKind};
-use crate::engine::effect::Effect;
-use crate::engine::notice::{Notice, WatchedDirectory};
 use crate::scene::{Answer, FOLDER, RECEIVE_BYTES, Scene, TRANSACT_MAX};
 
 const NAMES: CompletionFilter = CompletionFilter::FILE_NAME.union(CompletionFilter::DIR_NAME);
@@ -69,7 +70,7 @@ fn happen(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
 
 fn happen_unjudged(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
     for change in changes {
-        scene.server.globals.report(|| change);
+        scene.server.inspect().globals.report(|| change);
     }
     scene.server.handle_timeout(Now::default());
 }
@@ -156,7 +157,7 @@ fn a_request_that_waits_lets_go_of_the_buffer_that_it_came_in() {
     let mut scene = Scene::new();
     let directory = scene.open_directory("dir");
     watch(&mut scene, request(directory));
-    let message = scene.server.in_flight.take_message().expect("it waits");
+    let message = scene.server.inspect().in_flight.take_message().expect("it waits");
     let kept = message.try_into_mut().expect("nobody else has it").capacity();
     assert!(kept < RECEIVE_BYTES / 2, "{kept} bytes");
 }
@@ -307,7 +308,7 @@ fn a_place_is_the_same_whatever_share_leads_to_it() {
     watch(&mut scene, request(file_id));
     for (root, place, name) in [(2, "", "a\\1"), (3, "a", "2"), (4, "a\\b", "3")] {
         let place = path(place).below(&folder());
-        scene.server.globals.folders.insert(RootId(root), place);
+        scene.server.inspect().globals.folders.insert(RootId(root), place);
         happen(&mut scene, [Change { root: RootId(root), ..added(name) }]);
     }
     assert_eq!(told(&scene.receive().expect("told")), expect(&[(NotifyAction::ADDED, "1")]));
@@ -338,7 +339,7 @@ fn a_directory_is_looked_at_again_once_others_know_of_the_watch() {
     scene.server.handle_watched(Now::default(), Duration::ZERO, file_id.volatile);
     assert!(scene.receive().is_none(), "nothing has happened");
     let identity = crate::scene::identity_of("d");
-    let files = &mut scene.server.globals.files;
+    let files = &mut scene.server.inspect().globals.files;
     files.set_delete_pending(identity, 0, true).expect("it is open");
     scene.server.handle_watched(Now::default(), Duration::ZERO, file_id.volatile);
     assert_eq!(scene.receive().map(|it| it.status()), Some(NtStatus::DELETE_PENDING));
@@ -449,7 +450,7 @@ fn a_directory_that_somebody_else_deletes_ends_all_requests() {
 #[test]
 fn without_change_notify_there_is_none() {
     let mut scene = Scene::new();
-    let mut settings = (*scene.server.globals.settings).clone();
+    let mut settings = (*scene.server.inspect().globals.settings).clone();
     settings.change_notify = false;
     scene.server.handle_settings(Arc::new(settings));
     let file_id = scene.open_directory("");
@@ -620,7 +621,7 @@ fn a_watch_keeps_no_more_than_its_limit() {
     let large = ChangeNotifyRequest { output_buffer_length, ..request(file_id) };
     // Such a response needs two credits; one is not enough.
     assert_eq!(scene.ask(Command::CHANGE_NOTIFY, &large).outcome(), Reason::CreditChargeTooSmall);
-    let memory = &scene.server.globals.memory;
+    let memory = &scene.server.inspect().globals.memory;
     let mut watch = super::Watch::new(folder(), NAMES, false, output_buffer_length, memory)
         .expect("there is room");
     let change = added("1").seen_from_host(&folder());
@@ -665,7 +666,7 @@ fn the_close_of_the_directory_cleans_up() {
         assert_eq!(answer.outcome(), Reason::NotifyCleanup);
         assert_eq!(answer.header.async_id, interim.header.async_id);
     }
-    assert!(scene.server.globals.watchers.is_empty());
+    assert!(scene.server.inspect().globals.watchers.is_empty());
 }
 
 #[test]
@@ -735,9 +736,10 @@ fn a_write_is_told() {
 fn nothing_is_noted_where_nobody_watches() {
     let mut scene = Scene::new();
     let file = scene.open("f");
-    scene.server.globals.report_written(&scene.server.opens[&file.volatile]);
-    scene.server.globals.report(|| unreachable!("nobody watches"));
-    assert!(scene.server.globals.outbox.changes.is_empty());
+    let Inspection { globals, opens, .. } = scene.server.inspect();
+    globals.report_written(&opens[&file.volatile]);
+    globals.report(|| unreachable!("nobody watches"));
+    assert!(globals.outbox.changes.is_empty());
 }
 
 #[test]
@@ -764,10 +766,10 @@ fn a_change_that_finds_no_memory_has_to_be_looked_up() {
 fn a_guest_watches_fewer_directories_than_a_user() {
     let mut scene = Scene::new();
     let last = scene.open_directory("");
-    scene.server.sessions.values_mut().for_each(|session| session.is_anonymous = true);
-    scene.server.globals.watchers = vec![0; super::GUEST_WATCHES_MAX];
+    scene.server.inspect().sessions.values_mut().for_each(|session| session.is_anonymous = true);
+    scene.server.inspect().globals.watchers = vec![0; super::GUEST_WATCHES_MAX];
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(last));
     assert_eq!(answer.outcome(), Reason::TooManyWatches);
-    scene.server.globals.watchers.pop();
+    scene.server.inspect().globals.watchers.pop();
     watch(&mut scene, request(last));
 }

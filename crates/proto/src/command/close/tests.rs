@@ -24,7 +24,7 @@ fn check(refusal: NtStatus, want: impl Into<Outcome>) {
     assert!(matches!(op, ObjectOp::Close { unlink: true, .. }), "{op:?}");
     scene.reply(id, Err(refusal));
     assert_eq!(scene.receive().expect("answered").outcome(), want);
-    assert!(scene.server.opens.is_empty());
+    assert!(scene.server.inspect().opens.is_empty());
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn finish_close(scene: &mut Scene) {
     assert!(matches!(op, ObjectOp::Close { .. }), "{op:?}");
     scene.reply(id, Ok(ObjectReply::Done));
     assert_eq!(scene.receive().expect("answered").outcome(), NtStatus::SUCCESS);
-    assert!(scene.server.opens.is_empty());
+    assert!(scene.server.inspect().opens.is_empty());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Oplocks and leases in CREATE: [MS-SMB2] 3.3.5.9, 3.3.5.9.8, 3.3.5.9.11.
 
 use arbitration::{Caching, Granted, Holding, Lease, LeaseId, Wish};
+use engine::files::Files;
 use model::caching::{caching, lease_state, oplock_level};
 use model::connection::Negotiated;
 use model::file_key::key;
@@ -10,8 +11,6 @@ use wire::create::CreateRequest;
 use wire::create_context::{LeaseContext, LeaseV2};
 use wire::lease::{LeaseFlags, LeaseKey};
 use wire::{Dialect, OplockLevel};
-
-use crate::engine::files::Files;
 
 /// Returns the rights to cache that the client requests.
 ///

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use dtyp::fscc::FullEaList;
 use dtyp::{AccessMask, FileTime, NtStatus};
+use engine::globals::Globals;
 use model::connection::Negotiated;
 use model::posix;
 use model::reject::Reject;
@@ -17,7 +18,6 @@ use wire::create_context::{
 };
 
 use super::apple;
-use crate::engine::globals::Globals;
 
 /// Create contexts of a request. Unknown ones, and those of features that were not negotiated, are
 /// ignored, as [MS-SMB2] 3.3.5.9 demands.

@@ -10,6 +10,10 @@ use arbitration::{
     Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, LockSequences, OpenEntry, Wish,
 };
 use dtyp::{AccessMask, FileAttributes, Guid};
+use engine::effect::{Effect, Reply};
+use engine::files::TakenUp;
+use engine::response::Step;
+use engine::scope::InTree;
 use model::caching::lease_name;
 use model::channel_sequence::ChannelSequence;
 use model::connection::Negotiated;
@@ -31,10 +35,6 @@ use wire::negotiate::Capabilities;
 use super::contexts::Contexts;
 use super::validate::{parse_name, parse_path, path_of};
 use super::{Pending, caching};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::files::TakenUp;
-use crate::engine::response::Step;
-use crate::engine::scope::InTree;
 
 /// Time for which a durable open of the first version is kept, as by Windows: its request has no
 /// timeout.

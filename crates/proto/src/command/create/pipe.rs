@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use dtyp::{AccessMask, FileAttributes};
+use engine::response::{Response, Step};
+use engine::scope::InTree;
 use model::channel_sequence::ChannelSequence;
 use model::open::{OPEN_BYTES, Open, Target};
 use model::reject::Reject;
 use wire::create::{CreateAction, CreateRequest, CreateResponse};
 
 use crate::command::create::Pending;
-use crate::engine::response::{Response, Step};
-use crate::engine::scope::InTree;
 
 /// Opens the pipe that a request names.
 pub(super) fn open(

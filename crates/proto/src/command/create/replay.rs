@@ -5,6 +5,10 @@
 //! closed is a new one, as far as a server can know; its client has given up the channel.
 
 use arbitration::{Caching, Granted, Wish};
+use engine::effect::{Effect, Reply};
+use engine::request::Incoming;
+use engine::response::Step;
+use engine::scope::InTree;
 use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
 use wire::HeaderFlags;
@@ -14,10 +18,6 @@ use super::caching::Held;
 use super::contexts::Contexts;
 use super::durable::Asked;
 use super::{Pending, caching};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::request::Incoming;
-use crate::engine::response::Step;
-use crate::engine::scope::InTree;
 
 /// Earlier result of a request that is being replayed.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 //! CREATE of a path with a symbolic link that the client must resolve: [MS-SMB2] 2.2.2.2.1.
 
 use dtyp::utf16;
+use engine::response::{Response, Step};
 use model::connection::Connection;
 use model::reject::Reject;
 use object::SymbolicLink;
@@ -10,7 +11,6 @@ use wire::error_response::{
 };
 
 use crate::command::create::Pending;
-use crate::engine::response::{Response, Step};
 
 /// Makes the response STATUS_STOPPED_ON_SYMLINK with the link's target, in an error context for
 /// dialect 3.1.1.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dtyp::{AccessMask, NtStatus};
+use engine::files::LOCK_BYTES;
 use model::settings::ServerSettings;
 use testkit::Outcome;
 use trace::Reason;
@@ -12,7 +13,6 @@ use wire::tree_disconnect::TreeDisconnectRequest;
 use wire::{Command, Dialect, FileId};
 
 use super::LOCK_ELEMENTS_MAX;
-use crate::engine::files::LOCK_BYTES;
 use crate::scene::{Answer, Scene};
 
 const SHARED: LockFlags = LockFlags::SHARED_LOCK;
@@ -176,7 +176,7 @@ fn an_open_that_neither_reads_nor_writes_locks_nothing() {
 fn a_repetition_is_another_request_if_sequences_are_not_checked() {
     for checks in [true, false] {
         let mut scene = Scene::new();
-        let mut settings = ServerSettings::clone(&scene.server.globals.settings);
+        let mut settings = ServerSettings::clone(&scene.server.inspect().globals.settings);
         settings.lock_sequence_checking = checks;
         scene.server.handle_settings(Arc::new(settings));
         let file_id = scene.open("file");
@@ -332,7 +332,7 @@ fn cancelled_waiters_do_not_pile_up() {
         scene.cancel(&interim);
         assert_finished(&mut scene, &interim, NtStatus::CANCELLED);
     }
-    assert_eq!(scene.server.globals.files.take_all_waiting(), []);
+    assert_eq!(scene.server.inspect().globals.files.take_all_waiting(), []);
 }
 
 /// Combines LockSequenceIndex and LockSequenceNumber of a request.
@@ -406,7 +406,7 @@ fn a_lock_that_had_to_wait_is_remembered_in_its_sequence() {
 #[test]
 fn locks_are_counted_among_the_memory_of_their_client() {
     let (mut scene, one, other) = two_opens();
-    let memory = scene.server.globals.memory.clone();
+    let memory = scene.server.inspect().globals.memory.clone();
     let before = memory.taken();
     memory.set_limit(2 * (before + 100 * LOCK_BYTES));
     let ranges = |from: u64, count: u64, flags: LockFlags| -> Vec<Element> {

@@ -313,7 +313,7 @@ fn a_batch_from_before_a_restart_is_not_listed() {
     listing.serve(second.0, &second.1);
     let mut listed = Vec::new();
     for _ in 0..2 {
-        while listing.scene.server.globals.outbox.transmits.is_empty() {
+        while listing.scene.server.inspect().globals.outbox.transmits.is_empty() {
             let (id, op) = listing.scene.op();
             listing.serve(id, &op);
         }

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use dtyp::fscc::{EntryListWriter, FullEa, GetEaList, encode_full_ea_entry};
 use dtyp::{AccessMask, NtStatus};
+use engine::effect::Effect;
+use engine::response::Step;
 use model::open::Open;
 use model::reject::Reject;
 use object::{ExtendedAttribute, ObjectOp, ObjectReply};
 use wire::query_info::{QueryInfoFlags, QueryInfoRequest};
 
 use super::{Pending, respond};
-use crate::engine::effect::Effect;
-use crate::engine::response::Step;
 
 /// Parameters of a query of extended attributes.
 #[derive(Debug)]

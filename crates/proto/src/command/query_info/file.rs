@@ -9,6 +9,9 @@ use dtyp::fscc::{
     FileStandardInformation, StreamEntry, encode_stream_entry,
 };
 use dtyp::{AccessMask, NtStatus};
+use engine::effect::Effect;
+use engine::globals::Globals;
+use engine::response::Step;
 use model::open::{Open, OpenFile};
 use model::posix;
 use model::reject::Reject;
@@ -18,9 +21,6 @@ use wire::create::CreateOptions;
 use wire::query_info::QueryInfoRequest;
 
 use super::{Pending, answer, file_minimum, respond, verify_limit};
-use crate::engine::effect::Effect;
-use crate::engine::globals::Globals;
-use crate::engine::response::Step;
 
 /// Parameters of a query of file information.
 #[derive(Debug)]

@@ -7,6 +7,9 @@ use dtyp::fscc::{
     FileFsFullSizeInformation, FileFsObjectIdInformation, FileFsSectorSizeInformation,
     FileFsSizeInformation, FileFsVolumeInformation, FsInformationClass,
 };
+use engine::effect::Effect;
+use engine::globals::Globals;
+use engine::response::Step;
 use model::open::Open;
 use model::posix;
 use model::reject::Reject;
@@ -15,9 +18,6 @@ use object::{ObjectOp, ObjectReply, Volume};
 use wire::query_info::QueryInfoRequest;
 
 use super::{Pending, answer, file_system_minimum, verify_limit};
-use crate::engine::effect::Effect;
-use crate::engine::globals::Globals;
-use crate::engine::response::Step;
 
 /// Parameters of a query of file system information.
 #[derive(Debug)]

@@ -5,12 +5,12 @@ use dtyp::fscc::{
     FileAccessInformation, FileInformationClass, FilePipeInformation, FilePipeLocalInformation,
     FilePipeRemoteInformation, FileStandardInformation, Reserved,
 };
+use engine::response::Step;
 use model::open::Open;
 use model::reject::Reject;
 use wire::query_info::{InfoType, QueryInfoRequest};
 
 use super::{Pending, answer};
-use crate::engine::response::Step;
 
 /// Size of both buffers of a pipe in bytes, as reported by Windows.
 const PIPE_BYTES: u32 = 4_096;

@@ -2,6 +2,8 @@
 
 use dtyp::AccessMask;
 use dtyp::security_information::SecurityInformation;
+use engine::effect::Effect;
+use engine::response::{Response, Step};
 use model::open::Open;
 use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
@@ -10,8 +12,6 @@ use wire::error_response::{ErrorContext, ErrorId, ErrorResponse};
 use wire::query_info::QueryInfoRequest;
 
 use super::{Pending, answer};
-use crate::engine::effect::Effect;
-use crate::engine::response::{Response, Step};
 
 /// Parameters of a query of the security descriptor.
 #[derive(Debug)]

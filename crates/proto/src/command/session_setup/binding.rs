@@ -6,17 +6,17 @@
 use std::sync::Arc;
 
 use crypto::{Cipher, KeyMaterial, SessionKeys, SigningAlgorithm, SigningKey};
+use engine::effect::LentSession;
+use engine::request::Incoming;
+use engine::response::Response;
+use engine::scope::InConnection;
 use model::connection::Negotiated;
 use model::reject::Reject;
 use model::session::{CHANNELS_MAX, Channel, Session, SessionState};
 use wire::Dialect;
 use wire::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
 
-use super::{Established, acceptor};
-use crate::engine::effect::LentSession;
-use crate::engine::request::Incoming;
-use crate::engine::response::Response;
-use crate::engine::scope::InConnection;
+use super::{Established, new_acceptor};
 
 /// Parameters in which the connection and the session must agree.
 struct Agreed {
@@ -56,13 +56,13 @@ pub(super) fn begin(
     verify_session(session)?;
     if let Some(channel) = session.channel_mut(incoming.connection) {
         // A further step. A failed authentication would have removed the channel.
-        channel.acceptor.get_or_insert_with(|| acceptor(globals, incoming));
+        channel.acceptor.get_or_insert_with(|| new_acceptor(globals, incoming));
         return Ok(());
     }
     if session.channels.len() >= CHANNELS_MAX {
         return Err(Reject::TooManyChannels);
     }
-    let acceptor = Some(acceptor(globals, incoming));
+    let acceptor = Some(new_acceptor(globals, incoming));
     let connection_id = incoming.connection;
     let channel =
         Channel { connection: connection_id, signing_key: None, acceptor, is_bound: false };

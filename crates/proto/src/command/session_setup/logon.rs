@@ -7,16 +7,16 @@
 //! from its timing.
 
 use auth::AuthError;
+use engine::effect::Effect;
+use engine::notice::{LogonRefused, Notice};
+use engine::request::Incoming;
+use engine::response::Step;
+use engine::scope::InConnection;
 use model::logon_throttle::Admission;
 use model::reject::Reject;
 use trace::LogonOutcome;
 
-use super::{Pending, Proven, Wanted, fail};
-use crate::engine::effect::Effect;
-use crate::engine::notice::{LogonRefused, Notice};
-use crate::engine::request::Incoming;
-use crate::engine::response::Step;
-use crate::engine::scope::InConnection;
+use super::{Pending, Proven, Wanted, acceptor, fail};
 
 /// Delays the check of a proof for as long as the throttle demands.
 pub(super) fn wait_for_turn(
@@ -44,7 +44,7 @@ pub(super) fn find_credential(
     incoming: &Incoming,
     mut pending: Pending,
 ) -> Result<Step<Pending>, Reject> {
-    let claimed = scope.acceptor(pending.session_id, incoming)?.claimed();
+    let claimed = acceptor(scope, pending.session_id, incoming)?.claimed();
     let claimed = claimed.expect("whoever sent a proof has named a user");
     let (user, domain) = (claimed.user.clone(), claimed.domain.clone());
     pending.waits_for = Wanted::Credential;
@@ -111,7 +111,7 @@ pub(super) fn refuse(
     pending: &Pending,
     reject: Reject,
 ) {
-    let acceptor = scope.acceptor(pending.session_id, incoming).ok();
+    let acceptor = acceptor(scope, pending.session_id, incoming).ok();
     let claimed = acceptor.and_then(|acceptor| acceptor.claimed().cloned());
     let (user, domain) = claimed.map(|it| (it.user, it.domain)).unwrap_or_default();
     let globals = &mut *scope.globals;
@@ -142,7 +142,7 @@ fn claimed_user(
     incoming: &Incoming,
     session_id: u64,
 ) -> Option<String> {
-    Some(scope.acceptor(session_id, incoming).ok()?.claimed()?.user.clone())
+    Some(acceptor(scope, session_id, incoming).ok()?.claimed()?.user.clone())
 }
 
 fn outcome(reject: Reject) -> LogonOutcome {

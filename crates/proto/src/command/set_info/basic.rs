@@ -2,13 +2,13 @@
 
 use dtyp::fscc::FileBasicInformation;
 use dtyp::{AccessMask, FileAttributes, FileTime};
+use engine::response::Step;
 use model::open::Open;
 use model::reject::Reject;
 use object::{BasicChange, ObjectOp};
 use wire::change_notify::CompletionFilter;
 
 use super::{Pending, change, decode, done};
-use crate::engine::response::Step;
 
 /// Sets a file's times and attributes.
 pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {

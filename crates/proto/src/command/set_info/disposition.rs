@@ -2,15 +2,15 @@
 
 use dtyp::fscc::{FileDispositionInformation, FileDispositionInformationEx};
 use dtyp::{AccessMask, FileAttributes};
+use engine::effect::{Effect, Reply};
+use engine::response::Step;
+use engine::scope::InTree;
 use model::file_key::key;
 use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
 use wire::create::CreateOptions;
 
 use super::{Pending, decode, done};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::response::Step;
-use crate::engine::scope::InTree;
 
 /// Handles FileDispositionInformation of [MS-FSCC] 2.4.
 pub(super) fn start(scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>, Reject> {

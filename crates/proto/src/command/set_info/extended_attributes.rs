@@ -2,13 +2,13 @@
 
 use dtyp::AccessMask;
 use dtyp::fscc::FullEaList;
+use engine::response::Step;
 use model::open::Open;
 use model::reject::Reject;
 use object::{ExtendedAttribute, ObjectOp};
 use wire::change_notify::CompletionFilter;
 
 use super::{Pending, change};
-use crate::engine::response::Step;
 
 /// Sets extended attributes; an empty value removes one.
 pub(super) fn start(open: &Open, buffer: &[u8]) -> Result<Step<Pending>, Reject> {

@@ -5,6 +5,10 @@ use std::sync::Arc;
 use arbitration::{FileRecord, OpenEntry, ShareMode};
 use dtyp::fscc::FileRenameInformation;
 use dtyp::{AccessMask, NtStatus};
+use engine::change::{Change, ChangeKind};
+use engine::effect::{Effect, Reply};
+use engine::response::Step;
+use engine::scope::InTree;
 use model::caching::lease_name;
 use model::file_key::{self, key};
 use model::reject::Reject;
@@ -12,10 +16,6 @@ use object::{FileIdentity, ObjectOp, ObjectPath, ObjectReply};
 
 use super::{Pending, decode, done};
 use crate::command::create::{is_vetoed, parse_path, parse_posix_path};
-use crate::engine::change::{Change, ChangeKind};
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::response::Step;
-use crate::engine::scope::InTree;
 
 /// The requested new name of a file.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use dtyp::AccessMask;
 use dtyp::security_descriptor::SecurityDescriptor;
 use dtyp::security_information::SecurityInformation;
+use engine::response::Step;
 use model::open::Open;
 use model::reject::Reject;
 use object::ObjectOp;
@@ -11,7 +12,6 @@ use wire::change_notify::CompletionFilter;
 use wire::set_info::SetInfoRequest;
 
 use super::{Pending, change};
-use crate::engine::response::Step;
 
 /// Replaces the parts that the request names.
 pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {

@@ -5,14 +5,14 @@ use dtyp::AccessMask;
 use dtyp::fscc::{
     FileAllocationInformation, FileEndOfFileInformation, FileValidDataLengthInformation,
 };
+use engine::response::Step;
+use engine::scope::InTree;
 use model::open::{Open, OpenFile};
 use model::reject::Reject;
 use object::ObjectOp;
 use wire::change_notify::CompletionFilter;
 
 use super::{Pending, change, decode, done, verify_size};
-use crate::engine::response::Step;
-use crate::engine::scope::InTree;
 
 /// Truncates or extends the file.
 pub(super) fn set_end_of_file(

@@ -9,6 +9,7 @@ use dtyp::fscc::{
 };
 use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus, SecurityDescriptor};
+use engine::effect::Effect;
 use object::{Metadata, ObjectOp, ObjectPath, ObjectReply, ObjectResult};
 use testkit::Outcome;
 use trace::Reason;
@@ -17,7 +18,6 @@ use wire::query_info::InfoType;
 use wire::set_info::{SetInfoRequest, SetInfoResponse};
 use wire::{Command, FileId};
 
-use crate::engine::effect::Effect;
 use crate::scene::{PIPES, Scene, TRANSACT_MAX, identity_of};
 
 const FILE_ALL: AccessMask = AccessMask::FILE_ALL;
@@ -230,7 +230,7 @@ mod size {
         let mut scene = Scene::new();
         let (file_id, other) = (scene.open("file"), scene.open("file"));
         let range = ByteRange { offset: 100, length: 10 };
-        let files = &mut scene.server.globals.files;
+        let files = &mut scene.server.inspect().globals.files;
         let open = files.open_id(other.volatile);
         let lock = ByteRangeLock { open, stream: 0, range, exclusive: false };
         let locked = files.change(model::file_key::key(identity_of("file")), |record, _| {
@@ -315,8 +315,8 @@ mod disposition {
         set(scene, file_id, FileInformationClass::DISPOSITION_EX, |out| information.encode(out));
     }
 
-    fn is_pending(scene: &Scene, path: &str) -> bool {
-        scene.server.globals.files.is_delete_pending(identity_of(path), 0)
+    fn is_pending(scene: &mut Scene, path: &str) -> bool {
+        scene.server.inspect().globals.files.is_delete_pending(identity_of(path), 0)
     }
 
     #[test]
@@ -326,10 +326,10 @@ mod disposition {
         send(&mut scene, file_id, true);
         store_says(&mut scene, Ok(metadata("file", FileAttributes::ARCHIVE)));
         assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
-        assert!(is_pending(&scene, "file"));
+        assert!(is_pending(&mut scene, "file"));
         send(&mut scene, file_id, false);
         assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
-        assert!(!is_pending(&scene, "file"));
+        assert!(!is_pending(&mut scene, "file"));
     }
 
     #[test]
@@ -340,11 +340,11 @@ mod disposition {
         send(&mut scene, file_id, true);
         store_says(&mut scene, read_only());
         assert_eq!(outcome(&mut scene), Reason::ReadOnlyDeletion);
-        assert!(!is_pending(&scene, "file"));
+        assert!(!is_pending(&mut scene, "file"));
         send_ex(&mut scene, file_id, 0x01 | 0x10);
         store_says(&mut scene, read_only());
         assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
-        assert!(is_pending(&scene, "file"));
+        assert!(is_pending(&mut scene, "file"));
     }
 
     #[test]
@@ -359,7 +359,7 @@ mod disposition {
             let op = store_says(&mut scene, Ok(ObjectReply::Empty(empty)));
             assert!(matches!(op, ObjectOp::IsEmpty { .. }));
             assert_eq!(outcome(&mut scene), want);
-            assert_eq!(is_pending(&scene, "directory"), empty);
+            assert_eq!(is_pending(&mut scene, "directory"), empty);
         }
     }
 
@@ -383,7 +383,7 @@ mod disposition {
     fn a_file_of_a_snapshot_stays() {
         let mut scene = Scene::new();
         let file_id = scene.open("file");
-        let open = scene.server.opens.get_mut(&file_id.volatile).expect("it is open");
+        let open = scene.server.inspect().opens.get_mut(&file_id.volatile).expect("it is open");
         let file = open.file_mut().expect("it is a file");
         file.path = file.path.clone().with_snapshot(Some(FileTime::from_unix(1, 0)));
         send(&mut scene, file_id, true);
@@ -424,7 +424,7 @@ mod rename {
 
     /// Replies that the directory of the new name exists, if the store has to look it up.
     fn find_directory(scene: &mut Scene) {
-        let asked = scene.server.globals.outbox.effects.front();
+        let asked = scene.server.inspect().globals.outbox.effects.front();
         let Some((_, Effect::Object { op: ObjectOp::Lookup { path, .. }, .. })) = asked else {
             return;
         };

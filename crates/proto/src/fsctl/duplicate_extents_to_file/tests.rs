@@ -75,7 +75,7 @@ fn a_source_that_is_not_open_in_this_tree_is_no_handle() {
     let (source, target) = (scene.open("source"), scene.open("target"));
     let other = FileId { volatile: source.volatile + 1_000, ..source };
     refused(&mut scene, target, &input(extents(other)), Reason::DuplicateSourceNotFound);
-    let open = scene.server.opens.get_mut(&source.volatile).expect("it is open");
+    let open = scene.server.inspect().opens.get_mut(&source.volatile).expect("it is open");
     open.tree_id += 1_000;
     refused(&mut scene, target, &input(extents(source)), Reason::DuplicateSourceNotFound);
 }

@@ -197,11 +197,11 @@ fn a_key_that_names_no_open_of_the_session_is_not_found() {
         let answer = refused(&mut scene, COPY, target, &input(key, &[chunk(0, 0, 1)]));
         assert_eq!(answer.outcome(), Reason::NoSuchCopySource);
     }
-    let open = scene.server.opens.get_mut(&source.volatile).expect("it is open");
+    let open = scene.server.inspect().opens.get_mut(&source.volatile).expect("it is open");
     open.session_id += 1;
     let answer = refused(&mut scene, COPY, target, &input(key, &[chunk(0, 0, 1)]));
     assert_eq!(answer.outcome(), Reason::NoSuchCopySource);
-    let open = scene.server.opens.get_mut(&source.volatile).expect("it is open");
+    let open = scene.server.inspect().opens.get_mut(&source.volatile).expect("it is open");
     open.session_id -= 1;
     // An open on another share of the same session is a valid source.
     open.tree_id += 1_000;
@@ -209,7 +209,7 @@ fn a_key_that_names_no_open_of_the_session_is_not_found() {
     assert_eq!(answer.outcome(), NtStatus::SUCCESS);
     send(&mut scene, COPY, target, &input(key, &[chunk(0, 0, 1)]));
     let (id, _) = scene.op();
-    scene.server.opens.remove(&source.volatile);
+    scene.server.inspect().opens.remove(&source.volatile);
     scene.reply(id, Ok(metadata_of(1)));
     let answer = scene.receive().expect("answered");
     assert_eq!(told(&answer), (Reason::NoSuchOpen.into(), written(0, 0, 0)));

@@ -13,13 +13,13 @@ use wire::compound;
 use wire::transform::{COMPRESSION_PROTOCOL_ID, SMB1_PROTOCOL_ID, TRANSFORM_PROTOCOL_ID};
 use wire::{Command, FileId, Header};
 
-use crate::engine::cancel;
-use crate::engine::protection::{Finding, Opened, Unsealed, Verified};
-use crate::engine::request::{Carried, Chain, Incoming};
-use crate::engine::response::{Step, TRANSFORM};
-use crate::engine::scope;
-use crate::engine::server::Server;
-use crate::engine::storage::Storage;
+use crate::cancel;
+use crate::protection::{Finding, Opened, Unsealed, Verified};
+use crate::request::{Carried, Chain, Incoming};
+use crate::response::{Step, TRANSFORM};
+use crate::scope;
+use crate::server::Server;
+use crate::storage::Storage;
 
 impl Server {
     /// Splits a frame and serves its requests, as far as they can be served now.

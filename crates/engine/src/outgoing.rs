@@ -5,7 +5,7 @@ use dtyp::NtStatus;
 use object::Piped;
 use wire::{Command, Header, header};
 
-use crate::engine::response::{HEADROOM, TRANSFORM, TRANSPORT};
+use crate::response::{HEADROOM, TRANSFORM, TRANSPORT};
 
 /// The responses to one frame, laid out one behind the other.
 #[derive(Debug, Default)]

@@ -19,7 +19,7 @@ pub struct ConfirmationId(pub u64);
 
 /// Holder of the oplock or lease that is broken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Holder {
+pub enum Holder {
     /// The lease, with all its opens.
     Lease(LeaseId),
     /// The oplock of the open with this volatile id.
@@ -73,7 +73,7 @@ impl BreakNotifications {
     }
 
     /// Drops the breaks that the client has acknowledged.
-    pub(crate) fn acknowledged(&mut self, holder: Holder) {
+    pub fn acknowledged(&mut self, holder: Holder) {
         self.told.retain(|it| it.holder != holder);
     }
 

@@ -9,12 +9,12 @@ use object::FileIdentity;
 use trace::Phase;
 use wire::{Command, FileId};
 
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::pending_command::{Abandoned, PendingCommand};
-use crate::engine::request::{Chain, InFlight, Incoming};
-use crate::engine::response::{Response, Step};
-use crate::engine::server::Server;
-use crate::engine::storage::EffectsOnly;
+use crate::effect::{Effect, Reply};
+use crate::pending_command::{Abandoned, PendingCommand};
+use crate::request::{Chain, InFlight, Incoming};
+use crate::response::{Response, Step};
+use crate::server::Server;
+use crate::storage::EffectsOnly;
 
 /// Highest number of requests of a connection that wait for an event without an end.
 ///

@@ -23,15 +23,15 @@ use rustc_hash::FxHashMap;
 use trace::Tracer;
 use wire::FileId;
 
-use crate::engine::effect::{Effect, LentSession, Reply};
-use crate::engine::globals::Globals;
-use crate::engine::in_flight::RequestsInFlight;
-use crate::engine::notice::Notice;
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::protection::Opener;
-use crate::engine::request::Incoming;
-use crate::engine::response::{Response, Step, Transmit};
-use crate::engine::storage::Storage;
+use crate::effect::{Effect, LentSession, Reply};
+use crate::globals::Globals;
+use crate::in_flight::RequestsInFlight;
+use crate::notice::Notice;
+use crate::pending_command::PendingCommand;
+use crate::protection::Opener;
+use crate::request::Incoming;
+use crate::response::{Response, Step, Transmit};
+use crate::storage::Storage;
 
 /// Length of a frame beyond its payload in bytes: headers, transform, further requests of a
 /// compound.

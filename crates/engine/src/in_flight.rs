@@ -5,8 +5,8 @@ use model::request_id::RequestId;
 use rustc_hash::FxHashMap;
 use wire::Command;
 
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::{InFlight, Incoming};
+use crate::pending_command::PendingCommand;
+use crate::request::{InFlight, Incoming};
 
 /// All requests of a worker that wait, by their ids.
 #[derive(Debug, Default)]
@@ -112,8 +112,8 @@ impl RequestsInFlight {
     }
 
     /// Takes the message of a request out of the engine, and drops the request.
-    #[cfg(test)]
-    pub(crate) fn take_message(&mut self) -> Option<bytes::Bytes> {
+    #[cfg(feature = "inspection")]
+    pub fn take_message(&mut self) -> Option<bytes::Bytes> {
         let (_, waiting) = self.by_id.drain().next()?;
         Some(waiting.incoming.message)
     }

@@ -7,12 +7,12 @@ use model::open::{Open, Target};
 use model::passages::Passage;
 use object::{HostChange, HostChangeKind, ObjectPath};
 
-use crate::engine::effect::Effect;
-use crate::engine::notice::{Notice, WatchedDirectory};
-use crate::engine::server::Server;
+use crate::effect::Effect;
+use crate::notice::{Notice, WatchedDirectory};
+use crate::server::Server;
 
 /// Makes the notice of an open's watch for other workers.
-pub(crate) fn announce(open: &Open) -> Option<Notice> {
+pub fn announce(open: &Open) -> Option<Notice> {
     let Target::File(file) = &open.target else { return None };
     let watch = file.watch.as_ref()?;
     Some(Notice::Watched(Box::new(WatchedDirectory {

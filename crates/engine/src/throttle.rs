@@ -23,9 +23,9 @@ use qos::{Admission, Classes, Cost, Gate, Kind, Membership, Slots, credits};
 use trace::Phase;
 use wire::{Command, FileId};
 
-use crate::engine::effect::{Effect, Reply};
-use crate::engine::request::{Chain, Charged, Incoming};
-use crate::engine::server::Server;
+use crate::effect::{Effect, Reply};
+use crate::request::{Chain, Charged, Incoming};
+use crate::server::Server;
 
 /// Converts to the time of the gate's slots, which is the same in all workers.
 fn nanoseconds(time: Duration) -> u64 {

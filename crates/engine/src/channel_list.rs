@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dtyp::FileTime;
 use model::connection::{ConnectionId, Negotiated};
 
-use crate::engine::server::Server;
+use crate::server::Server;
 
 /// A channel: a session's binding to a connection, with the state of both.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use model::caching::lease_name;
 use model::open::Open;
 use object::{ObjectOp, ObjectPath};
 
-use crate::engine::effect::{Effect, Removal};
-use crate::engine::server::Server;
+use crate::effect::{Effect, Removal};
+use crate::server::Server;
 
 impl Server {
     /// Handles a change of a file's record: sends breaks to clients, closes and deletes, and wakes

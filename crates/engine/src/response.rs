@@ -9,10 +9,10 @@ use wire::error_response::ErrorResponse;
 use wire::transform::TransformHeader;
 use wire::{Encode, FileId};
 
-use crate::engine::effect::Effect;
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::protection::Protection;
-use crate::engine::unconfirmed_breaks::ConfirmationId;
+use crate::effect::Effect;
+use crate::pending_command::PendingCommand;
+use crate::protection::Protection;
+use crate::unconfirmed_breaks::ConfirmationId;
 
 /// Room in front of every body: 4 bytes of the transport's length, 52 of a transform header, 64 of
 /// the SMB2 header. So a response is laid out once, and signed and encrypted in place.
@@ -37,7 +37,7 @@ pub enum Step<P = Box<dyn PendingCommand>> {
     /// Emit the effect, keep the state, and resume with the reply.
     Wait(Effect, P),
     /// As [`Step::Wait`], but the store has begun already: see
-    /// [`Storage`](crate::engine::storage::Storage).
+    /// [`Storage`](crate::storage::Storage).
     Begun {
         /// State of the command while it waits.
         pending: P,
@@ -53,7 +53,7 @@ pub enum Step<P = Box<dyn PendingCommand>> {
 impl<P: PendingCommand> Step<P> {
     /// Keeps the state of the command for as long as the request waits.
     #[inline(always)]
-    pub(crate) fn boxed(self) -> Step {
+    pub fn boxed(self) -> Step {
         match self {
             Self::Done(response) => Step::Done(response),
             Self::Refused(reject, response) => Step::Refused(reject, response),
@@ -107,7 +107,7 @@ impl Response {
 
     /// Adds the end of the body.
     #[must_use]
-    pub(crate) fn ending_in(mut self, piped: Option<Piped>) -> Self {
+    pub fn ending_in(mut self, piped: Option<Piped>) -> Self {
         self.piped = piped;
         self
     }
@@ -126,7 +126,7 @@ pub(crate) fn error_body(status: NtStatus) -> Response {
 }
 
 /// Converts a `Vec` to `BytesMut` without a copy.
-pub(crate) fn buffer_from_vec(mut buffer: Vec<u8>) -> BytesMut {
+pub fn buffer_from_vec(mut buffer: Vec<u8>) -> BytesMut {
     let length = buffer.len();
     // `Bytes` keeps the capacity of a vector that is not full in memory of its own.
     buffer.resize(buffer.capacity(), 0);

@@ -1,10 +1,9 @@
 //! Paths of a DFS namespace: [MS-DFSC] 3.2.4, 3.2.5.
 
 use dtyp::upcase::equal_ignoring_case;
+use engine::request::Incoming;
 use model::share::Share;
 use wire::header::HeaderFlags;
-
-use crate::engine::request::Incoming;
 
 /// A path of a namespace: `\server\share\path`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

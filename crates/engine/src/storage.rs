@@ -13,11 +13,11 @@ use qos::Classes;
 use trace::Phase;
 use wire::Command;
 
-use crate::engine::effect::Effect;
-use crate::engine::globals::Globals;
-use crate::engine::pending_command::PendingCommand;
-use crate::engine::request::Incoming;
-use crate::engine::response::Step;
+use crate::effect::Effect;
+use crate::globals::Globals;
+use crate::pending_command::PendingCommand;
+use crate::request::Incoming;
+use crate::response::Step;
 
 /// A request, and the connection that its response is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -79,7 +79,8 @@ impl<'s> InStorage<'s> {
 }
 
 /// How far an operation got: see [`InStorage::ask_at_once`].
-pub(crate) enum Asked<P> {
+#[derive(Debug)]
+pub enum Asked<P> {
     /// The store has answered the operation.
     Answered(ObjectResult, P),
     /// The request has to wait.
@@ -90,7 +91,7 @@ impl InStorage<'_> {
     /// Asks the store at once, if that changes nothing for anybody else: no effect waits before
     /// this one, handlers have left nothing behind, and no class limits the request.
     #[inline]
-    pub(crate) fn ask_at_once<P: PendingCommand>(
+    pub fn ask_at_once<P: PendingCommand>(
         self,
         incoming: &Incoming,
         is_alone: bool,

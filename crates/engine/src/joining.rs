@@ -12,9 +12,9 @@ use model::now::Now;
 use model::reject::Disconnect;
 use model::session::CHANNELS_MAX;
 
-use crate::engine::notice::Notice;
-use crate::engine::request::Incoming;
-use crate::engine::server::Server;
+use crate::notice::Notice;
+use crate::request::Incoming;
+use crate::server::Server;
 
 /// Connections without a user that a worker takes beside its user's, from addresses where the user
 /// has none. Windows opens four at a time over another interface before it binds them as channels.

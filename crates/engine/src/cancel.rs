@@ -3,9 +3,9 @@
 use model::reject::Reject;
 use model::request_id::RequestId;
 
-use crate::engine::request::Incoming;
-use crate::engine::server::Server;
-use crate::engine::storage::EffectsOnly;
+use crate::request::Incoming;
+use crate::server::Server;
+use crate::storage::EffectsOnly;
 
 /// Ends a request that waits for an event or is throttled. CANCEL itself has no response, even if
 /// it finds no request.

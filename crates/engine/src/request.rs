@@ -14,10 +14,10 @@ use wire::create::CreateRequest;
 use wire::create_context::DurableHandleRequestV2;
 use wire::{Command, Decode, FileId, Header};
 
-use crate::engine::effect::Effect;
-use crate::engine::outgoing::Outgoing;
-use crate::engine::pending_command::{PENDING_COMMAND_BYTES, PendingCommand};
-use crate::engine::protection::Verified;
+use crate::effect::Effect;
+use crate::outgoing::Outgoing;
+use crate::pending_command::{PENDING_COMMAND_BYTES, PendingCommand};
+use crate::protection::Verified;
 
 /// A request as its command gets it, beside the decoded body.
 #[derive(Debug)]
@@ -69,6 +69,19 @@ impl Incoming {
             is_admitted: false,
             charged: None,
         }
+    }
+
+    /// Returns the number of bytes of a WRITE's data that are not in the message.
+    #[inline]
+    #[must_use]
+    pub fn bytes_behind(&self) -> usize {
+        self.piped.borrow().as_ref().map_or(0, Piped::length)
+    }
+
+    /// Takes the data of a WRITE that are not in the message.
+    #[inline]
+    pub fn take_piped(&self) -> Option<Piped> {
+        self.piped.take()
     }
 
     /// Returns whether a client that has lost the response can send the request again, over another

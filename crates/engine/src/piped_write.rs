@@ -5,7 +5,7 @@ use object::LocalOpen;
 use wire::write::WriteRequest;
 use wire::{Decode, Header};
 
-use crate::engine::server::Server;
+use crate::server::Server;
 
 impl Server {
     /// Returns the file of a WRITE whose data may go through a pipe of the kernel, because it is

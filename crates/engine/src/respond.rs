@@ -12,12 +12,12 @@ use object::Piped;
 use trace::Phase;
 use wire::{Command, Dialect, Header, HeaderFlags};
 
-use crate::engine::outgoing::{Laid, Outgoing};
-use crate::engine::protection::{DEFERRED_LEN_MIN, Protection};
-use crate::engine::request::{Chain, Incoming};
-use crate::engine::response::{Response, TRANSFORM, TRANSPORT, Transmit, error_body};
-use crate::engine::server::Server;
-use crate::engine::unconfirmed_breaks::ConfirmationId;
+use crate::outgoing::{Laid, Outgoing};
+use crate::protection::{DEFERRED_LEN_MIN, Protection};
+use crate::request::{Chain, Incoming};
+use crate::response::{Response, TRANSFORM, TRANSPORT, Transmit, error_body};
+use crate::server::Server;
+use crate::unconfirmed_breaks::ConfirmationId;
 
 impl Server {
     /// Refuses a request: counts the reason, and puts the status into its chain's frame.

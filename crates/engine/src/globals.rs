@@ -22,12 +22,12 @@ use object::{HostChange, ObjectPath, RootId};
 use trace::{LogonOutcome, Tracer};
 use wire::FileId;
 
-use crate::engine::change::Change;
-use crate::engine::effect::Effect;
-use crate::engine::files::Files;
-use crate::engine::notice::Notice;
-use crate::engine::response::Transmit;
-use crate::engine::unconfirmed_breaks::BreakNotifications;
+use crate::change::Change;
+use crate::effect::Effect;
+use crate::files::Files;
+use crate::notice::Notice;
+use crate::response::Transmit;
+use crate::unconfirmed_breaks::BreakNotifications;
 
 /// State beyond connections, sessions and opens.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub struct Globals {
     /// Requests delayed by a limit of their classes, or until their turn at the storage.
     pub gate: qos::Gate<RequestId>,
     /// Counts of failed logons of all workers.
-    pub(crate) logon_throttle: LogonThrottle,
+    pub logon_throttle: LogonThrottle,
     /// Address of the last refused logon without a line in the log, because there were too many.
     pub refused_untold: Option<SocketAddr>,
     /// Source of unguessable bytes for keys, nonces and ids.
@@ -134,7 +134,7 @@ impl Globals {
     }
 
     /// Sets the memory limit of a client with a logged-on user, or without.
-    pub(crate) fn limit_memory(&self, has_user: bool) {
+    pub fn limit_memory(&self, has_user: bool) {
         let Self { settings, memory, .. } = self;
         let limit = if has_user { settings.client_memory_max } else { settings.guest_memory_max };
         memory.set_limit(limit);
@@ -142,13 +142,13 @@ impl Globals {
 
     /// Returns an id for a new open. Ids are never reused: a client that keeps an old one must not
     /// reach another file with it.
-    pub(crate) fn allocate_file_id(&mut self) -> FileId {
+    pub fn allocate_file_id(&mut self) -> FileId {
         self.open_count += 1;
         FileId { persistent: self.file_id_base | self.open_count, volatile: self.open_count }
     }
 
     /// Counts the outcome of a logon, for traces of this worker and for the server's metrics.
-    pub(crate) fn count_logon(&self, outcome: LogonOutcome) {
+    pub fn count_logon(&self, outcome: LogonOutcome) {
         self.trace.logon(outcome);
         self.logon_throttle.count(outcome);
     }
@@ -169,7 +169,7 @@ impl Globals {
     }
 
     /// Notes a change, if anybody watches.
-    pub(crate) fn report(&mut self, change: impl FnOnce() -> Change) {
+    pub fn report(&mut self, change: impl FnOnce() -> Change) {
         if self.is_watched() {
             self.note(change());
         }
@@ -177,7 +177,7 @@ impl Globals {
 
     /// Queues a change for a write to an open, if there is any watch.
     #[inline]
-    pub(crate) fn report_written(&mut self, open: &Open) {
+    pub fn report_written(&mut self, open: &Open) {
         if self.is_watched()
             && let Some(change) = Change::written(open)
         {

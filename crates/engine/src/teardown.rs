@@ -9,15 +9,15 @@ use model::session::{Session, SessionState};
 use object::{ObjectOp, UserId};
 use rustc_hash::FxHashMap;
 
-use crate::engine::change::{Change, ChangeKind};
-use crate::engine::effect::Effect;
-use crate::engine::globals::Globals;
-use crate::engine::notice::Notice;
-use crate::engine::server::Server;
+use crate::change::{Change, ChangeKind};
+use crate::effect::Effect;
+use crate::globals::Globals;
+use crate::notice::Notice;
+use crate::server::Server;
 
 /// Work of the store for an open that is in no table any more.
 #[derive(Debug)]
-pub(crate) struct Retired {
+pub struct Retired {
     /// User whose rights the kernel checks.
     pub user: UserId,
     /// Operation that closes the file.
@@ -76,7 +76,7 @@ impl Server {
 
 impl Globals {
     /// Ends a session's tree connects, and reports its end to the tables.
-    pub(crate) fn end_session(&mut self, session: &mut Session, opens: &mut FxHashMap<u64, Open>) {
+    pub fn end_session(&mut self, session: &mut Session, opens: &mut FxHashMap<u64, Open>) {
         let tree_ids: Vec<u32> = session.tree_connects.keys().copied().collect();
         for tree_id in tree_ids {
             self.end_tree_connect(session, tree_id, opens);
@@ -89,7 +89,7 @@ impl Globals {
     }
 
     /// Closes a tree connect's opens, and reports its end to the tables.
-    pub(crate) fn end_tree_connect(
+    pub fn end_tree_connect(
         &mut self,
         session: &mut Session,
         tree_id: u32,
@@ -114,7 +114,7 @@ impl Globals {
     }
 
     /// Removes an open from all tables of this server. Returns the work of the store.
-    pub(crate) fn retire(&mut self, open: Open) -> Option<Retired> {
+    pub fn retire(&mut self, open: Open) -> Option<Retired> {
         let volatile = open.file_id.volatile;
         self.outbox.closed_opens.push(volatile);
         let Target::File(file) = open.target else { return None };
@@ -162,7 +162,7 @@ impl Globals {
     }
 
     /// Closes an open for which no request waits.
-    pub(crate) fn retire_unasked(&mut self, open: Open) {
+    pub fn retire_unasked(&mut self, open: Open) {
         let Some(Retired { user, op, deleted }) = self.retire(open) else { return };
         self.outbox.effects.push_back((None, Effect::Object { user, op }));
         let deleted = deleted.map(|(file, stream)| Effect::FileDeleted { file, stream });
@@ -171,7 +171,7 @@ impl Globals {
 
     /// Removes the durable opens of a session from this worker: [MS-SMB2] 3.3.5.6, 3.3.7.1. Their
     /// state remains in the files' records.
-    pub(crate) fn detach_durable(&mut self, session_id: u64, opens: &mut FxHashMap<u64, Open>) {
+    pub fn detach_durable(&mut self, session_id: u64, opens: &mut FxHashMap<u64, Open>) {
         let is_durable = |open: &Open| {
             open.session_id == session_id && open.file().is_ok_and(|file| file.durable.is_some())
         };

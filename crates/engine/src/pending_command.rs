@@ -8,10 +8,10 @@ use arbitration::FileKey;
 use model::reject::Reject;
 use object::FileIdentity;
 
-use crate::engine::effect::{Effect, Reply};
+use crate::effect::{Effect, Reply};
 
 /// Highest size of a command's state, in bytes, without memory on the heap.
-pub(crate) const PENDING_COMMAND_BYTES: usize = 128;
+pub const PENDING_COMMAND_BYTES: usize = 128;
 
 /// State of a command while its request is pending. `dispatch` hands it back to the command.
 pub trait PendingCommand: Any + Debug {
@@ -51,7 +51,7 @@ impl PendingCommand for Infallible {}
 
 impl dyn PendingCommand {
     /// Returns the state, if it has this type.
-    pub(crate) fn downcast_ref<P: PendingCommand>(&self) -> Option<&P> {
+    pub fn downcast_ref<P: PendingCommand>(&self) -> Option<&P> {
         let any: &dyn Any = self;
         any.downcast_ref()
     }
@@ -61,7 +61,7 @@ impl dyn PendingCommand {
     /// # Panics
     /// If another command has made it: `dispatch` goes by the code in the request's header, which
     /// never changes.
-    pub(crate) fn downcast<P: PendingCommand>(self: Box<Self>) -> P {
+    pub fn downcast<P: PendingCommand>(self: Box<Self>) -> P {
         let any: Box<dyn Any> = self;
         *any.downcast().expect("a command is resumed with what it has kept")
     }

@@ -16,12 +16,12 @@ use model::request_id::RequestId;
 use model::tree_connect::TreeConnect;
 use object::{HostChange, HostChangeKind, Opened, Piped};
 
-use crate::engine::effect::{Effect, Removal, Reply};
-use crate::engine::protection;
-use crate::engine::server::{Passed, Server};
-use crate::engine::storage::{EffectsOnly, Storage};
-use crate::engine::unconfirmed_breaks::ConfirmationId;
-use crate::engine::watches;
+use crate::effect::{Effect, Removal, Reply};
+use crate::protection;
+use crate::server::{Passed, Server};
+use crate::storage::{EffectsOnly, Storage};
+use crate::unconfirmed_breaks::ConfirmationId;
+use crate::watches;
 
 impl Server {
     /// Takes a new connection: [MS-SMB2] 3.3.5.1.
@@ -74,8 +74,9 @@ impl Server {
         self.handle_frame_with(connection, now, frame, None, None, &mut EffectsOnly);
     }
 
-    /// Takes a frame whose end may be `piped` (see [`Server::file_to_pipe_to`]), or that may have been
-    /// opened already (see [`Server::opener`]). What `storage` answers at once becomes no effect.
+    /// Takes a frame whose end may be `piped` (see [`Server::file_to_pipe_to`]), or that may have
+    /// been opened already (see [`Server::opener`]). What `storage` answers at once becomes no
+    /// effect.
     pub fn handle_frame_with(
         &mut self,
         connection: ConnectionId,
@@ -255,7 +256,7 @@ impl Server {
         self.globals.buffers.give(frame, now.monotonic);
     }
 
-    /// Serves what handlers left behind, until nothing more comes of it. As a rule it is nothing.
+    /// Serves requests and files that handlers left behind, until none is left. Usually none is.
     #[inline]
     pub(crate) fn quiesce(&mut self, now: Now) {
         let is_alone = self.in_flight.is_empty();
@@ -305,27 +306,6 @@ impl Server {
             for session_id in ended {
                 self.end_session(session_id);
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use model::now::Now;
-
-    use crate::scene::Scene;
-
-    #[test]
-    fn a_share_is_closed_by_its_name_in_any_case() {
-        for (asked, closed) in [("ÄPFEL", 1), ("äpfel", 1), ("apfel", 0)] {
-            let mut scene = Scene::new();
-            scene.open("file");
-            scene.change_share(|share| {
-                if share.root.is_some() {
-                    share.name = "Äpfel".to_owned();
-                }
-            });
-            assert_eq!(scene.server.handle_close_share(Now::default(), Some(asked)), closed);
         }
     }
 }

@@ -8,11 +8,11 @@ use model::tree_connect::TreeConnect;
 use rustc_hash::FxHashMap;
 use wire::{Command, FileId, Header};
 
-use crate::engine::globals::Globals;
-use crate::engine::in_flight::RequestsInFlight;
-use crate::engine::request::Incoming;
-use crate::engine::server::Server;
-use crate::engine::storage::InStorage;
+use crate::globals::Globals;
+use crate::in_flight::RequestsInFlight;
+use crate::request::Incoming;
+use crate::server::Server;
+use crate::storage::InStorage;
 
 /// A type that exists for any time.
 pub trait Shorten: Sized {

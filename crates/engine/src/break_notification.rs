@@ -23,9 +23,9 @@ use wire::lease::LeaseKey;
 use wire::oplock_break::{LeaseBreakFlags, LeaseBreakNotification, OplockBreak as OplockBreakBody};
 use wire::{Command, Header, HeaderFlags};
 
-use crate::engine::response::Response;
-use crate::engine::server::Server;
-use crate::engine::unconfirmed_breaks::{Holder, Told};
+use crate::response::Response;
+use crate::server::Server;
+use crate::unconfirmed_breaks::{Holder, Told};
 
 impl Server {
     /// Sends the notification of a break: [MS-SMB2] 3.3.4.6, 3.3.4.7.
