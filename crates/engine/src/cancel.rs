@@ -21,7 +21,7 @@ pub(crate) fn cancel(server: &mut Server, incoming: &Incoming) {
 }
 
 fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
-    server.forget_held(incoming.now, id);
+    server.globals.throttle.forget(incoming.now, id);
     // A request that resumed when another one was canceled may have ended.
     let Some(waiting) = server.in_flight.remove(id) else { return };
     if let Some(file) = waiting.pending.waits_for() {

@@ -96,7 +96,7 @@ impl Server {
     /// Takes the reply to an effect with a request id.
     pub fn handle_reply(&mut self, now: Now, id: RequestId, reply: Reply) {
         self.globals.files.set_now(now.monotonic);
-        self.end_at_storage(now, id);
+        self.globals.throttle.end_at_storage(now, id);
         self.go_on(now, id, reply);
         self.quiesce(now);
     }

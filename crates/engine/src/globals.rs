@@ -27,6 +27,7 @@ use crate::effect::Effect;
 use crate::files::Files;
 use crate::notice::Notice;
 use crate::response::Transmit;
+use crate::throttle::Throttle;
 use crate::unconfirmed_breaks::BreakNotifications;
 
 /// State beyond connections, sessions and opens.
@@ -45,7 +46,7 @@ pub struct Globals {
     /// Buffers for responses to READ.
     pub buffers: BufferPool,
     /// Requests delayed by a limit of their classes, or until their turn at the storage.
-    pub gate: qos::Gate<RequestId>,
+    pub throttle: Throttle,
     /// Counts of failed logons of all workers.
     pub logon_throttle: LogonThrottle,
     /// Address of the last refused logon without a line in the log, because there were too many.
@@ -115,7 +116,7 @@ impl Globals {
             files: Files::new(records, server),
             breaks: BreakNotifications::default(),
             buffers: BufferPool::default(),
-            gate: qos::Gate::new(Box::new(Vec::new()), server),
+            throttle: Throttle::new(Box::new(Vec::new()), server),
             logon_throttle: LogonThrottle::new(Box::new(Vec::new())),
             refused_untold: None,
             entropy,
@@ -165,7 +166,7 @@ impl Globals {
             && outbox.changes.is_empty()
             && outbox.ended_sessions.is_empty()
             && !self.files.has_looks()
-            && self.gate.is_idle()
+            && self.throttle.is_idle()
     }
 
     /// Notes a change, if anybody watches.

@@ -34,7 +34,8 @@ pub mod scope;
 pub mod server;
 pub mod storage;
 pub mod teardown;
-pub(crate) mod throttle;
+pub mod throttle;
+pub(crate) mod throttled;
 pub mod unconfirmed_breaks;
 pub mod watches;
 

@@ -227,7 +227,7 @@ impl Server {
     pub fn poll_timeout(&self) -> Option<Duration> {
         let deadline = self.deadlines.values().min().copied();
         let breaks = self.globals.files.next_timeout();
-        let held = self.next_release();
+        let held = self.globals.throttle.next_release();
         [deadline, breaks, held, self.globals.buffers.next_timeout()].into_iter().flatten().min()
     }
 

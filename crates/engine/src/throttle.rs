@@ -1,183 +1,98 @@
-//! Throttling: delays of requests over a limit of their classes, or until their turn at the
+//! Decides which requests are delayed: over a limit of their classes, or until their turn at the
 //! storage.
-//!
-//! A request is delayed before its first operation of the store: it has passed all checks and has
-//! changed nothing yet. Its client may get an interim response, which returns the credits, so that
-//! other requests of the connection go on; within the budget of [`qos::gate`]. Requests that wait
-//! for their turn at a busy storage keep their credits, which slows their client down.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
-use dtyp::NtStatus;
-use model::account::Account;
+use dtyp::ServerId;
 use model::now::Now;
 use model::request_id::RequestId;
-use model::session::Session;
-use object::{ObjectOp, Piped, RootId};
+use model::settings::ServerSettings;
+use object::{ObjectOp, Piped};
 use qos::class::InterimResponses;
 use qos::controller::ONE;
-use qos::{Admission, Classes, Cost, Gate, Kind, Membership, Slots, credits};
-use trace::Phase;
-use wire::{Command, FileId};
+use qos::{Admission, Classes, Cost, Gate, Kind, Slots, credits};
 
 use crate::effect::{Effect, Reply};
-use crate::request::{Chain, Charged, Incoming};
-use crate::server::Server;
+use crate::request::Charged;
 
-/// Converts to the time of the gate's slots, which is the same in all workers.
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).expect("five centuries fit")
+/// The client's delayed requests, and its part of the limits that all workers keep.
+#[derive(Debug)]
+pub struct Throttle {
+    gate: Gate<RequestId>,
 }
 
-/// Returns the charge of a READ.
-fn charged(classes: &Classes, effect: &Effect) -> Option<Charged> {
-    let Effect::Object { op: ObjectOp::Read { length, buffer, .. }, .. } = effect else {
-        return None;
-    };
-    let is_counted = !classes.ids.is_empty();
-    is_counted.then(|| Charged { classes: classes.clone(), length: *length, room: buffer.len() })
-}
-
-impl Server {
-    /// Gives the server the slots in which all workers count the use of classes.
-    pub fn handle_slots(&mut self, slots: Box<dyn Slots>) {
-        self.globals.gate = Gate::new(slots, self.globals.files.server());
-    }
-
-    /// Determines the classes of each tree connect anew, by its user, the client's address, and the
-    /// share's name and root.
-    pub fn handle_classes(
-        &mut self,
-        mut of: impl FnMut(&Account, SocketAddr, &str, Option<RootId>) -> Membership,
-    ) {
-        for session in self.sessions.values_mut() {
-            let Session { session_id, account, channels, tree_connects, .. } = session;
-            let first = channels.first().map(|channel| channel.connection);
-            let Some(connection) = first.and_then(|id| self.connections.get(&id)) else { continue };
-            let Some(account) = account else { continue };
-            for tree in tree_connects.values_mut() {
-                let share = &tree.share;
-                let classes = of(account, connection.client, &share.name, share.root);
-                let classes = Arc::new(classes);
-                for open in self.opens.values_mut() {
-                    if (open.session_id, open.tree_id) == (*session_id, tree.tree_id) {
-                        let path = open.file().map(|file| file.path.as_str()).unwrap_or_default();
-                        open.classes = classes.of_file(path);
-                    }
-                }
-                tree.classes = classes;
-            }
-        }
-    }
-
-    /// True if so many of the client's requests wait that no more must be received.
+impl Throttle {
+    /// Makes the throttle of a worker, with the slots in which all workers count the use of
+    /// classes.
     #[must_use]
-    pub fn holds_too_much(&self) -> bool {
-        self.globals.gate.must_stop()
+    pub fn new(slots: Box<dyn Slots>, worker: ServerId) -> Self {
+        Self { gate: Gate::new(slots, worker) }
     }
 
-    /// True if any request is delayed.
+    /// Returns whether no request is delayed.
     #[must_use]
-    pub fn is_holding(&self) -> bool {
-        !self.globals.gate.is_empty()
+    pub fn is_empty(&self) -> bool {
+        self.gate.is_empty()
     }
 
-    /// Emits the effect of a request, or returns it if the request must be delayed.
-    pub(crate) fn ask(
+    /// Returns whether no request is delayed, and no worker must hear of its turn.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.gate.is_idle()
+    }
+
+    /// Returns whether so many requests are delayed that no more must be received.
+    pub(crate) fn must_stop(&self) -> bool {
+        self.gate.must_stop()
+    }
+
+    /// Admits a request, or delays it.
+    pub(crate) fn admit(
         &mut self,
-        chain: &mut Chain,
-        incoming: &mut Incoming,
-        async_id: &mut Option<u64>,
-        file_id: Option<FileId>,
-        mut effect: Effect,
-    ) -> Option<Box<Effect>> {
-        if !std::mem::replace(&mut incoming.is_admitted, true)
-            && let Some((classes, cost)) = self.cost_of(chain, incoming, file_id, &effect)
-        {
-            let now = nanoseconds(incoming.now.monotonic);
-            incoming.charged = charged(&classes, &effect);
-            let interim = self.wants_interim_response(incoming);
-            let admission = self.globals.gate.admit(now, &classes, cost, incoming.id);
-            if admission != Admission::Begins {
-                let interim = interim && admission == Admission::Waits;
-                if interim && async_id.is_none() && chain.messages.is_empty() {
-                    // Without an interim response it is delayed all the same, and keeps its
-                    // credits.
-                    *async_id = self.go_async(chain, incoming).ok();
-                }
-                incoming.trace.wait(Phase::Held);
-                chain.hold(incoming, &mut effect);
-                self.give_back_buffer(incoming.now, &mut effect);
-                return Some(Box::new(effect));
-            }
-        }
-        incoming.trace.wait(effect.phase());
-        self.globals.outbox.effects.push_back((Some(incoming.id), effect));
-        None
+        now: Now,
+        id: RequestId,
+        classes: &Classes,
+        cost: Cost,
+    ) -> Admission {
+        self.gate.admit(nanoseconds(now.monotonic), classes, cost, id)
     }
 
-    /// Returns the classes of a request, and its cost for their limits.
-    fn cost_of(
-        &self,
-        chain: &Chain,
-        incoming: &Incoming,
-        file_id: Option<FileId>,
-        effect: &Effect,
-    ) -> Option<(Classes, Cost)> {
-        let Effect::Object { op, .. } = effect else { return None };
-        // A CLOSE is never delayed, because it frees resources.
-        if incoming.header.command == Command::CLOSE {
-            return None;
+    /// Returns whether a delayed request of such classes gets an interim response, which returns
+    /// its credits.
+    pub(crate) fn wants_interim_response(&self, interim_responses: InterimResponses) -> bool {
+        match interim_responses {
+            InterimResponses::Auto => self.gate.has_much_room(),
+            InterimResponses::No => false,
+            InterimResponses::Yes => true,
         }
-        let open = file_id.and_then(|file_id| self.opens.get(&file_id.volatile));
-        let classes = match open {
-            Some(open) => open.classes.clone(),
-            None => {
-                let session = self.sessions.get(&incoming.header.session_id)?;
-                session.tree_connects.get(&incoming.header.tree_id)?.classes.always.clone()
-            }
-        }?;
-        let count = |length: usize| u64::try_from(length).expect("64 bits are enough");
-        let behind = match op {
-            ObjectOp::Write { piped, .. } => piped.as_ref().map_or(0, Piped::length),
-            _ => 0,
-        };
-        let (kind, bytes) = match op {
-            ObjectOp::Read { length, .. } => (Kind::Read, u64::from(*length)),
-            ObjectOp::Write { data, .. } => (Kind::Write, count(data.len() + behind)),
-            _ => (Kind::Metadata, 0),
-        };
-        let kept = count(incoming.message.len() + behind + chain.messages.len());
-        Some((classes, Cost { kind, bytes, kept }))
     }
 
-    /// Returns the part of a READ's charge that exceeds its data.
-    pub(crate) fn give_back_unread(&mut self, now: Now, charged: Charged, reply: &Reply) {
+    /// Returns the part of a READ's charge that exceeds its data. True if a delayed request may
+    /// begin for that.
+    pub(crate) fn give_back_unread(&mut self, now: Now, charged: Charged, reply: &Reply) -> bool {
         let Charged { classes, length, room } = charged;
         let read = match reply {
             Reply::Object(Ok(reply)) => reply.bytes_read(room),
             _ => 0,
         };
-        let read = u64::try_from(read).expect("64 bits are enough");
-        let unread = u64::from(length).saturating_sub(read);
-        let now_ns = nanoseconds(now.monotonic);
-        if unread > 0 && self.globals.gate.give_back(now_ns, &classes, unread) {
-            self.release(now);
-        }
+        let unread = u64::from(length).saturating_sub(count(read));
+        unread > 0 && self.gate.give_back(nanoseconds(now.monotonic), &classes, unread)
     }
 
     /// Returns the limit of a connection's credits beside its own maximum: no more while its client
     /// has too many requests waiting, and fewer while storage is saturated.
-    pub(crate) fn credits_limit(&self, now: Now) -> Option<u32> {
-        let gate = &self.globals.gate;
+    #[inline]
+    pub(crate) fn credits_limit(
+        &self,
+        now: Now,
+        settings: &ServerSettings,
+        connections: usize,
+    ) -> Option<u32> {
+        let gate = &self.gate;
         if gate.is_full() {
             return Some(0);
         }
-        let settings = &self.globals.settings;
-        let connections = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
+        let connections = u32::try_from(connections).unwrap_or(u32::MAX);
         let total = settings.credits_total;
         let part = (total > 0).then(|| credits::part(total, gate.clients(), connections));
         match gate.credits(nanoseconds(now.monotonic)) {
@@ -186,101 +101,147 @@ impl Server {
         }
     }
 
-    fn wants_interim_response(&self, incoming: &Incoming) -> bool {
-        let session = self.sessions.get(&incoming.header.session_id);
-        let tree = session.and_then(|it| it.tree_connects.get(&incoming.header.tree_id));
-        match tree.map(|tree| tree.classes.interim_responses).unwrap_or_default() {
-            InterimResponses::Auto => self.globals.gate.has_much_room(),
-            InterimResponses::No => false,
-            InterimResponses::Yes => true,
-        }
-    }
-
     /// Returns the time at which the next delayed request may begin.
     pub(crate) fn next_release(&self) -> Option<Duration> {
-        self.globals.gate.next_timeout().map(Duration::from_nanos)
+        self.gate.next_timeout().map(Duration::from_nanos)
     }
 
-    /// Begins the delayed requests that may.
-    pub(crate) fn release(&mut self, now: Now) {
-        while let Some(id) = self.globals.gate.release(nanoseconds(now.monotonic)) {
-            self.begin_held(now, id);
-        }
+    /// Takes a delayed request that may begin.
+    pub(crate) fn release(&mut self, now: Now) -> Option<RequestId> {
+        self.gate.release(nanoseconds(now.monotonic))
     }
 
-    /// Removes a delayed request that was canceled or lost its open. Returns whether it was
-    /// delayed.
-    pub(crate) fn forget_held(&mut self, now: Now, id: RequestId) -> bool {
-        self.globals.gate.forget(nanoseconds(now.monotonic), id)
-    }
-
-    /// Ends the delayed requests of a closed open at once.
-    pub(crate) fn end_held_on(&mut self, now: Now, volatile: u64) {
-        if !self.globals.gate.is_empty() {
-            self.end_held(now, self.in_flight.held_on(volatile));
-        }
-    }
-
-    /// Ends the delayed requests of ended tree connects, as [`Self::end_held_on`]. They must not
-    /// reach the store: their root may belong to another share by then.
-    pub(crate) fn end_held_without_tree(&mut self, now: Now) {
-        if self.globals.gate.is_empty() {
-            return;
-        }
-        let ids = self.in_flight.held(|it| {
-            let header = &it.incoming.header;
-            let session = self.sessions.get(&header.session_id);
-            !session.is_some_and(|it| it.tree_connects.contains_key(&header.tree_id))
-        });
-        self.end_held(now, ids);
-    }
-
-    /// Ends delayed requests as if the store had refused them.
-    fn end_held(&mut self, now: Now, ids: Vec<RequestId>) {
-        for id in ids {
-            self.forget_held(now, id);
-            let Some(waiting) = self.in_flight.get_mut(id) else { continue };
-            // Nothing was changed, and the charge was returned.
-            (waiting.held, waiting.changed, waiting.incoming.charged) = (None, None, None);
-            self.go_on(now, id, Reply::Object(Err(NtStatus::FILE_CLOSED)));
-        }
+    /// Removes a delayed request. Returns whether it was delayed.
+    pub(crate) fn forget(&mut self, now: Now, id: RequestId) -> bool {
+        self.gate.forget(nanoseconds(now.monotonic), id)
     }
 
     /// Gives a request's place at the storage to others, if it had one.
     pub(crate) fn end_at_storage(&mut self, now: Now, id: RequestId) {
-        self.globals.gate.end(nanoseconds(now.monotonic), id);
+        self.gate.end(nanoseconds(now.monotonic), id);
     }
 
-    /// Begins the requests whose turn it is, and tells other workers of the turns of theirs.
-    pub(crate) fn tell_turns(&mut self, now: Now) {
-        let own = self.globals.files.server();
-        while let Some(server) = self.globals.gate.poll_turn() {
-            if server == own {
-                self.release(now);
-            } else {
-                self.globals.outbox.effects.push_back((None, Effect::TellTurn { server }));
-            }
+    /// Takes a worker that must hear of its turn at the storage, possibly this one.
+    pub(crate) fn poll_turn(&mut self) -> Option<ServerId> {
+        self.gate.poll_turn()
+    }
+}
+
+/// Returns the cost of an operation for a request that keeps this much of its frame, in bytes.
+pub(crate) fn cost(op: &ObjectOp, frame_bytes: usize) -> Cost {
+    let behind = match op {
+        ObjectOp::Write { piped, .. } => piped.as_ref().map_or(0, Piped::length),
+        _ => 0,
+    };
+    let (kind, bytes) = match op {
+        ObjectOp::Read { length, .. } => (Kind::Read, u64::from(*length)),
+        ObjectOp::Write { data, .. } => (Kind::Write, count(data.len() + behind)),
+        _ => (Kind::Metadata, 0),
+    };
+    Cost { kind, bytes, kept: count(frame_bytes + behind) }
+}
+
+/// Returns the charge of a READ.
+pub(crate) fn charged(classes: &Classes, effect: &Effect) -> Option<Charged> {
+    let Effect::Object { op: ObjectOp::Read { length, buffer, .. }, .. } = effect else {
+        return None;
+    };
+    let is_counted = !classes.ids.is_empty();
+    is_counted.then(|| Charged { classes: classes.clone(), length: *length, room: buffer.len() })
+}
+
+/// Converts to the time of the gate's slots, which is the same in all workers.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).expect("five centuries fit")
+}
+
+fn count(bytes: usize) -> u64 {
+    u64::try_from(bytes).expect("64 bits are enough")
+}
+
+#[cfg(test)]
+mod tests {
+    use object::ObjectReply;
+    use qos::{Limits, Meter, Slot};
+
+    use super::*;
+
+    const MIB: u32 = 1 << 20;
+
+    /// A throttle whose class 0 has 1 MiB per second for READs.
+    fn throttle() -> Throttle {
+        let mut limits = Limits::default();
+        limits.numbers[Meter::ReadBandwidth as usize] = Some(u64::from(MIB));
+        let slot = Slot::default();
+        slot.configure(&limits);
+        Throttle::new(Box::new(vec![slot]), ServerId::default())
+    }
+
+    fn classes() -> Classes {
+        Classes { ids: [0].into(), device: None }
+    }
+
+    fn at(milliseconds: u64) -> Now {
+        Now { monotonic: Duration::from_millis(milliseconds), ..Now::default() }
+    }
+
+    fn admit(throttle: &mut Throttle, id: u64) -> Admission {
+        let cost = Cost { kind: Kind::Read, bytes: MIB.into(), kept: 0 };
+        throttle.admit(at(10_000), RequestId(id), &classes(), cost)
+    }
+
+    #[test]
+    fn a_request_over_the_limit_is_delayed_until_the_limit_permits() {
+        let mut throttle = throttle();
+        assert_eq!(admit(&mut throttle, 1), Admission::Begins);
+        assert_eq!(admit(&mut throttle, 2), Admission::Waits);
+        assert_eq!(throttle.release(at(10_000)), None);
+        assert_eq!(throttle.release(at(12_000)), Some(RequestId(2)));
+        assert!(throttle.is_empty() && throttle.next_release().is_none());
+    }
+
+    #[test]
+    fn a_forgotten_request_never_begins() {
+        let mut throttle = throttle();
+        admit(&mut throttle, 1);
+        admit(&mut throttle, 2);
+        assert!(throttle.forget(at(10_000), RequestId(2)));
+        assert!(!throttle.forget(at(10_000), RequestId(2)), "it is gone");
+        assert_eq!(throttle.release(at(12_000)), None);
+    }
+
+    #[test]
+    fn bytes_that_a_read_did_not_return_are_not_charged() {
+        let half = vec![0; 80 + 512 * 1024];
+        let whole = vec![0; 80 + 1024 * 1024];
+        for (bytes, begins) in [(half, Some(RequestId(2))), (whole, None)] {
+            let mut throttle = throttle();
+            admit(&mut throttle, 1);
+            admit(&mut throttle, 2);
+            let charged = Charged { classes: classes(), length: MIB, room: 80 };
+            let reply = Reply::Object(Ok(ObjectReply::Read(bytes[..].into())));
+            let is_earlier = throttle.give_back_unread(at(10_000), charged, &reply);
+            assert_eq!(is_earlier, begins.is_some());
+            assert_eq!(throttle.release(at(10_600)), begins);
         }
     }
 
-    fn begin_held(&mut self, now: Now, id: RequestId) {
-        let Some(waiting) = self.in_flight.get_mut(id) else { return };
-        let Some(mut effect) = waiting.held.take() else { return };
-        waiting.incoming.trace.wait(effect.phase());
-        if let Effect::Object { op: ObjectOp::Read { length, buffer, .. }, .. } = &mut *effect {
-            let length = usize::try_from(*length).expect("32 bits fit memory");
-            let head = buffer.split();
-            *buffer = self.globals.buffers.take(head.len() + length, now.monotonic);
-            buffer.extend_from_slice(&head);
-        }
-        self.globals.outbox.effects.push_back((Some(id), *effect));
+    #[test]
+    fn the_class_decides_about_interim_responses() {
+        let throttle = throttle();
+        assert!(throttle.wants_interim_response(InterimResponses::Yes));
+        assert!(!throttle.wants_interim_response(InterimResponses::No));
+        assert!(throttle.wants_interim_response(InterimResponses::Auto), "there is much room");
     }
 
-    /// Returns the buffer of a delayed READ, which needs it only when it begins.
-    fn give_back_buffer(&mut self, now: Now, effect: &mut Effect) {
-        if let Effect::Object { op: ObjectOp::Read { buffer, .. }, .. } = effect {
-            let head = BytesMut::from(&buffer[..]);
-            self.globals.buffers.give(std::mem::replace(buffer, head), now.monotonic);
-        }
+    #[test]
+    fn an_operation_costs_its_data() {
+        let open = object::LocalOpen { index: 0, generation: 0 };
+        let data = bytes::Bytes::from_static(b"seven b");
+        let write = ObjectOp::Write { open, offset: 0, data, piped: None, write_through: false };
+        let Cost { kind, bytes, kept } = cost(&write, 100);
+        assert_eq!((kind, bytes, kept), (Kind::Write, 7, 100));
+        let Cost { kind, bytes, .. } = cost(&ObjectOp::Close { open, unlink: false }, 100);
+        assert_eq!((kind, bytes), (Kind::Metadata, 0));
     }
 }

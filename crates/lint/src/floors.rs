@@ -37,7 +37,7 @@ pub const BUILDINGS: &[Building] = &[
             &["change", "effect", "notice", "protection", "unconfirmed_breaks"],
             &["pending_command", "outgoing", "request", "response"],
             // Tables, and the objects in them that a command may access.
-            &["files", "globals", "in_flight", "scope", "server", "storage"],
+            &["files", "globals", "in_flight", "scope", "server", "storage", "throttle"],
             // Services.
             &[
                 "break_notification",
@@ -48,7 +48,7 @@ pub const BUILDINGS: &[Building] = &[
                 "piped_write",
                 "respond",
                 "teardown",
-                "throttle",
+                "throttled",
                 "watches",
             ],
             // From an event to its command, and back.

@@ -1,0 +1,222 @@
+//! Requests that the [throttle](crate::throttle) delays, from their delay to their start or end.
+//!
+//! A request is delayed before its first operation of the store: it has passed all checks and has
+//! changed nothing yet. Its client may get an interim response, which returns the credits, so that
+//! other requests of the connection go on; within the budget of [`qos::gate`]. Requests that wait
+//! for their turn at a busy storage keep their credits, which slows their client down.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use dtyp::NtStatus;
+use model::account::Account;
+use model::now::Now;
+use model::request_id::RequestId;
+use model::session::Session;
+use object::{ObjectOp, RootId};
+use qos::{Admission, Classes, Cost, Membership, Slots};
+use trace::Phase;
+use wire::{Command, FileId};
+
+use crate::effect::{Effect, Reply};
+use crate::globals::Globals;
+use crate::request::{Chain, Charged, Incoming};
+use crate::server::Server;
+use crate::throttle::{Throttle, charged, cost};
+
+impl Server {
+    /// Gives the server the slots in which all workers count the use of classes.
+    pub fn handle_slots(&mut self, slots: Box<dyn Slots>) {
+        self.globals.throttle = Throttle::new(slots, self.globals.files.server());
+    }
+
+    /// Determines the classes of each tree connect anew, by its user, the client's address, and the
+    /// share's name and root.
+    pub fn handle_classes(
+        &mut self,
+        mut of: impl FnMut(&Account, SocketAddr, &str, Option<RootId>) -> Membership,
+    ) {
+        for session in self.sessions.values_mut() {
+            let Session { session_id, account, channels, tree_connects, .. } = session;
+            let first = channels.first().map(|channel| channel.connection);
+            let Some(connection) = first.and_then(|id| self.connections.get(&id)) else { continue };
+            let Some(account) = account else { continue };
+            for tree in tree_connects.values_mut() {
+                let share = &tree.share;
+                let classes = of(account, connection.client, &share.name, share.root);
+                let classes = Arc::new(classes);
+                for open in self.opens.values_mut() {
+                    if (open.session_id, open.tree_id) == (*session_id, tree.tree_id) {
+                        let path = open.file().map(|file| file.path.as_str()).unwrap_or_default();
+                        open.classes = classes.of_file(path);
+                    }
+                }
+                tree.classes = classes;
+            }
+        }
+    }
+
+    /// True if so many of the client's requests wait that no more must be received.
+    #[must_use]
+    pub fn holds_too_much(&self) -> bool {
+        self.globals.throttle.must_stop()
+    }
+
+    /// True if any request is delayed.
+    #[must_use]
+    pub fn is_holding(&self) -> bool {
+        !self.globals.throttle.is_empty()
+    }
+
+    /// Emits the effect of a request, or returns it if the request must be delayed.
+    pub(crate) fn ask(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &mut Incoming,
+        async_id: &mut Option<u64>,
+        file_id: Option<FileId>,
+        mut effect: Effect,
+    ) -> Option<Box<Effect>> {
+        if !std::mem::replace(&mut incoming.is_admitted, true)
+            && let Some((classes, cost)) = self.cost_of(chain, incoming, file_id, &effect)
+        {
+            incoming.charged = charged(&classes, &effect);
+            let interim = self.wants_interim_response(incoming);
+            let throttle = &mut self.globals.throttle;
+            let admission = throttle.admit(incoming.now, incoming.id, &classes, cost);
+            if admission != Admission::Begins {
+                let interim = interim && admission == Admission::Waits;
+                if interim && async_id.is_none() && chain.messages.is_empty() {
+                    // Without an interim response it is delayed all the same, and keeps its
+                    // credits.
+                    *async_id = self.go_async(chain, incoming).ok();
+                }
+                incoming.trace.wait(Phase::Held);
+                chain.hold(incoming, &mut effect);
+                self.give_back_buffer(incoming.now, &mut effect);
+                return Some(Box::new(effect));
+            }
+        }
+        incoming.trace.wait(effect.phase());
+        self.globals.outbox.effects.push_back((Some(incoming.id), effect));
+        None
+    }
+
+    /// Returns the classes of a request, and its cost for their limits.
+    fn cost_of(
+        &self,
+        chain: &Chain,
+        incoming: &Incoming,
+        file_id: Option<FileId>,
+        effect: &Effect,
+    ) -> Option<(Classes, Cost)> {
+        let Effect::Object { op, .. } = effect else { return None };
+        // A CLOSE is never delayed, because it frees resources.
+        if incoming.header.command == Command::CLOSE {
+            return None;
+        }
+        let open = file_id.and_then(|file_id| self.opens.get(&file_id.volatile));
+        let classes = match open {
+            Some(open) => open.classes.clone(),
+            None => {
+                let session = self.sessions.get(&incoming.header.session_id)?;
+                session.tree_connects.get(&incoming.header.tree_id)?.classes.always.clone()
+            }
+        }?;
+        Some((classes, cost(op, incoming.message.len() + chain.messages.len())))
+    }
+
+    /// Returns the part of a READ's charge that exceeds its data.
+    pub(crate) fn give_back_unread(&mut self, now: Now, charged: Charged, reply: &Reply) {
+        if self.globals.throttle.give_back_unread(now, charged, reply) {
+            self.release(now);
+        }
+    }
+
+    /// Returns the limit of a connection's credits beside its own maximum.
+    #[inline]
+    pub(crate) fn credits_limit(&self, now: Now) -> Option<u32> {
+        let Globals { throttle, settings, .. } = &self.globals;
+        throttle.credits_limit(now, settings, self.connections.len())
+    }
+
+    fn wants_interim_response(&self, incoming: &Incoming) -> bool {
+        let session = self.sessions.get(&incoming.header.session_id);
+        let tree = session.and_then(|it| it.tree_connects.get(&incoming.header.tree_id));
+        let interim_responses = tree.map(|tree| tree.classes.interim_responses).unwrap_or_default();
+        self.globals.throttle.wants_interim_response(interim_responses)
+    }
+
+    /// Begins the delayed requests that may.
+    pub(crate) fn release(&mut self, now: Now) {
+        while let Some(id) = self.globals.throttle.release(now) {
+            self.begin_held(now, id);
+        }
+    }
+
+    /// Ends the delayed requests of a closed open at once.
+    pub(crate) fn end_held_on(&mut self, now: Now, volatile: u64) {
+        if !self.globals.throttle.is_empty() {
+            self.end_held(now, self.in_flight.held_on(volatile));
+        }
+    }
+
+    /// Ends the delayed requests of ended tree connects, as [`Self::end_held_on`]. They must not
+    /// reach the store: their root may belong to another share by then.
+    pub(crate) fn end_held_without_tree(&mut self, now: Now) {
+        if self.globals.throttle.is_empty() {
+            return;
+        }
+        let ids = self.in_flight.held(|it| {
+            let header = &it.incoming.header;
+            let session = self.sessions.get(&header.session_id);
+            !session.is_some_and(|it| it.tree_connects.contains_key(&header.tree_id))
+        });
+        self.end_held(now, ids);
+    }
+
+    /// Ends delayed requests as if the store had refused them.
+    fn end_held(&mut self, now: Now, ids: Vec<RequestId>) {
+        for id in ids {
+            self.globals.throttle.forget(now, id);
+            let Some(waiting) = self.in_flight.get_mut(id) else { continue };
+            // Nothing was changed, and the charge was returned.
+            (waiting.held, waiting.changed, waiting.incoming.charged) = (None, None, None);
+            self.go_on(now, id, Reply::Object(Err(NtStatus::FILE_CLOSED)));
+        }
+    }
+
+    /// Begins the requests whose turn it is, and tells other workers of the turns of theirs.
+    pub(crate) fn tell_turns(&mut self, now: Now) {
+        let own = self.globals.files.server();
+        while let Some(server) = self.globals.throttle.poll_turn() {
+            if server == own {
+                self.release(now);
+            } else {
+                self.globals.outbox.effects.push_back((None, Effect::TellTurn { server }));
+            }
+        }
+    }
+
+    fn begin_held(&mut self, now: Now, id: RequestId) {
+        let Some(waiting) = self.in_flight.get_mut(id) else { return };
+        let Some(mut effect) = waiting.held.take() else { return };
+        waiting.incoming.trace.wait(effect.phase());
+        if let Effect::Object { op: ObjectOp::Read { length, buffer, .. }, .. } = &mut *effect {
+            let length = usize::try_from(*length).expect("32 bits fit memory");
+            let head = buffer.split();
+            *buffer = self.globals.buffers.take(head.len() + length, now.monotonic);
+            buffer.extend_from_slice(&head);
+        }
+        self.globals.outbox.effects.push_back((Some(id), *effect));
+    }
+
+    /// Returns the buffer of a delayed READ, which needs it only when it begins.
+    fn give_back_buffer(&mut self, now: Now, effect: &mut Effect) {
+        if let Effect::Object { op: ObjectOp::Read { buffer, .. }, .. } = effect {
+            let head = BytesMut::from(&buffer[..]);
+            self.globals.buffers.give(std::mem::replace(buffer, head), now.monotonic);
+        }
+    }
+}
