@@ -3,7 +3,7 @@
 /// Crates, the lowest first. A crate depends on lower floors only, tests apart, and one that is not
 /// listed stands on the highest.
 pub const CRATES: &[&[&str]] = &[
-    &["dtyp", "lint", "tdb", "trace", "uring"],
+    &["dtyp", "lint", "slow_fs", "tdb", "trace", "uring"],
     &["arbitration", "auth", "object", "qos", "rpc", "wire"],
     &["crypto"],
     &["model"],
