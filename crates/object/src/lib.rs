@@ -25,6 +25,29 @@ pub use path::{ObjectPath, PathError};
 pub use piped::{Pipe, Piped};
 pub use volume::Volume;
 
+/// Number of a store among those of one worker. Its opens and roots have it in their upper bits, so
+/// that each operation finds its store.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct StoreNumber(pub u8);
+
+/// Bits of an index below the number of its store.
+const INDEX_BITS: u32 = 24;
+
+impl StoreNumber {
+    /// First index that this store gives to opens and roots.
+    #[must_use]
+    pub const fn first_index(self) -> u32 {
+        (self.0 as u32) << INDEX_BITS
+    }
+
+    const fn of_index(index: u32) -> Self {
+        Self((index >> INDEX_BITS) as u8)
+    }
+}
+
+/// Highest number of opens, and of roots, of one store.
+pub const INDICES_MAX: u32 = 1 << INDEX_BITS;
+
 /// `Open.LocalOpen` of [MS-SMB2] 3.3.1.10: a slot of the store, and a generation that tells it from
 /// earlier users of the slot.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -34,9 +57,25 @@ pub struct LocalOpen {
     pub generation: u32,
 }
 
+impl LocalOpen {
+    /// The store that has given it out.
+    #[must_use]
+    pub const fn store(self) -> StoreNumber {
+        StoreNumber::of_index(self.index)
+    }
+}
+
 /// The root of a share that the store has opened.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct RootId(pub u32);
+
+impl RootId {
+    /// The store that has given it out.
+    #[must_use]
+    pub const fn store(self) -> StoreNumber {
+        StoreNumber::of_index(self.0)
+    }
+}
 
 /// The user whose rights the kernel checks, registered with the store beforehand.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -292,6 +331,49 @@ impl ObjectReply {
 }
 
 impl ObjectOp {
+    /// The store that carries the operation out.
+    #[must_use]
+    pub fn store(&self) -> StoreNumber {
+        match self {
+            Self::Open(request) => request.root.store(),
+            Self::FindReferral { root, .. } | Self::Lookup { root, .. } => root.store(),
+            Self::CopyRange { target: open, .. } | Self::DuplicateExtents { target: open, .. } => {
+                open.store()
+            }
+            Self::AllocatedRanges { open, .. }
+            | Self::Close { open, .. }
+            | Self::CloseAndUnlinkFile { open }
+            | Self::DeleteReparsePoint { open, .. }
+            | Self::Flush { open }
+            | Self::IsEmpty { open }
+            | Self::Link { open, .. }
+            | Self::ListSnapshots { open }
+            | Self::ListStreams { open }
+            | Self::Overwrite { open, .. }
+            | Self::QueryMetadata { open, .. }
+            | Self::QueryShortName { open }
+            | Self::QueryVolume { open }
+            | Self::Read { open, .. }
+            | Self::ReadDirectory { open, .. }
+            | Self::ReadExtendedAttributes { open }
+            | Self::ReadReparsePoint { open }
+            | Self::ReadSecurity { open, .. }
+            | Self::Relocate { open, .. }
+            | Self::Rename { open, .. }
+            | Self::SetAllocation { open, .. }
+            | Self::SetBasic { open, .. }
+            | Self::SetCompression { open, .. }
+            | Self::SetEndOfFile { open, .. }
+            | Self::SetSparse { open, .. }
+            | Self::Trim { open, .. }
+            | Self::Write { open, .. }
+            | Self::WriteExtendedAttributes { open, .. }
+            | Self::WriteReparsePoint { open, .. }
+            | Self::WriteSecurity { open, .. }
+            | Self::ZeroRange { open, .. } => open.store(),
+        }
+    }
+
     /// True if the operation changes the data of an open file.
     #[must_use]
     pub fn changes_contents(&self) -> bool {

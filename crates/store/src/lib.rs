@@ -26,7 +26,8 @@ use std::time::Instant;
 
 use dtyp::NtStatus;
 use object::{
-    LocalOpen, ObjectKind, ObjectOp, ObjectPath, ObjectReply, ObjectResult, Piped, RootId, UserId,
+    INDICES_MAX, LocalOpen, ObjectKind, ObjectOp, ObjectPath, ObjectReply, ObjectResult, Piped,
+    RootId, UserId,
 };
 use rustix::fs::{Mode, OFlags};
 
@@ -96,7 +97,7 @@ impl Store {
         Self {
             impersonation: Impersonation::new(settings.impersonate_users),
             roots: Vec::new(),
-            opens: Opens::new(settings.opens_max),
+            opens: Opens::new(settings.opens_max, settings.number),
             directories: Directories::default(),
             names: NameHashes::default(),
             names_left_out: 0,
@@ -106,6 +107,12 @@ impl Store {
             pipes: Pipes::default(),
             settings,
         }
+    }
+
+    /// The users that are known, by their ids. Another store that gets the same credentials in the
+    /// same order gives out the same ids.
+    pub fn users(&self) -> impl ExactSizeIterator<Item = &Credentials> {
+        self.impersonation.users()
     }
 
     /// Makes a user known. The same credentials always get the same id.
@@ -128,7 +135,7 @@ impl Store {
     pub fn open_root(&mut self, settings: RootSettings, user: UserId) -> Result<RootId, NtStatus> {
         let free = self.roots.iter().position(Option::is_none).unwrap_or(self.roots.len());
         let id = u32::try_from(free).unwrap_or(u32::MAX);
-        if id >= self.settings.roots_max {
+        if id >= self.settings.roots_max.min(INDICES_MAX) {
             return Err(NtStatus::INSUFF_SERVER_RESOURCES);
         }
         self.impersonation.impersonate(user)?;
@@ -146,13 +153,22 @@ impl Store {
         } else {
             self.roots[free] = root;
         }
-        Ok(RootId(id))
+        Ok(RootId(self.settings.number.first_index() + id))
+    }
+
+    fn root_place(&self, root: RootId) -> usize {
+        let index = root.0.wrapping_sub(self.settings.number.first_index());
+        usize::try_from(index).unwrap_or(usize::MAX)
+    }
+
+    fn root_at(&self, root: RootId) -> Option<&Rc<Root>> {
+        self.roots.get(self.root_place(root))?.as_ref()
     }
 
     /// Forgets a share. Opens in it stay usable until they are closed.
     pub fn close_root(&mut self, root: RootId) {
-        let index = usize::try_from(root.0).unwrap_or(usize::MAX);
-        if let Some(slot) = self.roots.get_mut(index) {
+        let place = self.root_place(root);
+        if let Some(slot) = self.roots.get_mut(place) {
             *slot = None;
         }
     }
@@ -160,16 +176,14 @@ impl Store {
     /// The kernel's number of the device that a share is on.
     #[must_use]
     pub fn device(&self, root: RootId) -> Option<u64> {
-        let index = usize::try_from(root.0).ok()?;
-        Some(self.roots.get(index)?.as_ref()?.directory.inode.device)
+        Some(self.root_at(root)?.directory.inode.device)
     }
 
     /// Returns the path of a share's directory from the root of the host's file system, with all
     /// symbolic links resolved, as the kernel names it.
     #[must_use]
     pub fn folder(&self, root: RootId) -> ObjectPath {
-        let index = usize::try_from(root.0).unwrap_or(usize::MAX);
-        let Some(Some(root)) = self.roots.get(index) else { return ObjectPath::root() };
+        let Some(root) = self.root_at(root) else { return ObjectPath::root() };
         let path = rustix::fs::readlink(system::magic_path(root.directory.fd.as_fd()), Vec::new());
         let path = path.unwrap_or_default().into_bytes();
         let path = String::from_utf8_lossy(&path);

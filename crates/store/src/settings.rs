@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::path::PathBuf;
 
 use dtyp::{NameExpression, Sid};
+use object::StoreNumber;
 
 use crate::names::character_mappings::CharacterMappings;
 
@@ -17,6 +18,8 @@ pub struct StoreSettings {
     /// Take the credentials of the user of each request. Needs root; without root every request
     /// runs as the server's own user, and this must be `false`.
     pub impersonate_users: bool,
+    /// Its number among the stores of the worker.
+    pub number: StoreNumber,
 }
 
 impl Default for StoreSettings {
@@ -26,6 +29,7 @@ impl Default for StoreSettings {
             opens_max: 16_384,
             roots_max: 1_024,
             impersonate_users: rustix::process::geteuid().is_root(),
+            number: StoreNumber::default(),
         }
     }
 }

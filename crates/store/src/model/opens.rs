@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use dtyp::{AccessMask, FileTime, NtStatus};
-use object::{LocalOpen, ObjectKind, ObjectPath, RootId};
+use object::{INDICES_MAX, LocalOpen, ObjectKind, ObjectPath, RootId, StoreNumber};
 
 use crate::cache::directories::{Directory, Inode};
 use crate::model::listing::Listing;
@@ -89,6 +89,8 @@ pub(crate) struct Opens {
     slots: Vec<Slot>,
     free: Vec<u32>,
     max: u32,
+    /// Index of the first slot, as others know it.
+    first: u32,
 }
 
 #[derive(Debug)]
@@ -98,8 +100,15 @@ struct Slot {
 }
 
 impl Opens {
-    pub(crate) fn new(max: u32) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), max }
+    /// An empty table of the store with this number.
+    pub(crate) fn new(max: u32, store: StoreNumber) -> Self {
+        let (max, first) = (max.min(INDICES_MAX), store.first_index());
+        Self { slots: Vec::new(), free: Vec::new(), max, first }
+    }
+
+    /// The place of an open in the table; past its end for an open of another store.
+    fn place(&self, open: LocalOpen) -> usize {
+        usize::try_from(open.index.wrapping_sub(self.first)).unwrap_or(usize::MAX)
     }
 
     /// Fails before anything is opened or created if there is no room.
@@ -115,30 +124,33 @@ impl Opens {
     pub(crate) fn insert(&mut self, open: Open) -> LocalOpen {
         let open = Some(Box::new(open));
         if let Some(index) = self.free.pop() {
-            let slot = &mut self.slots[as_index(index)];
+            let place = self.place(LocalOpen { index, generation: 0 });
+            let slot = &mut self.slots[place];
             slot.open = open;
             return LocalOpen { index, generation: slot.generation };
         }
-        let index = u32::try_from(self.slots.len()).expect("at most `max` slots");
+        let index = self.first + u32::try_from(self.slots.len()).expect("at most `max` slots");
         self.slots.push(Slot { generation: 0, open });
         LocalOpen { index, generation: 0 }
     }
 
     pub(crate) fn get(&self, open: LocalOpen) -> Result<&Open, NtStatus> {
-        let slot = self.slots.get(as_index(open.index));
+        let slot = self.slots.get(self.place(open));
         let slot = slot.filter(|slot| slot.generation == open.generation);
         slot.and_then(|slot| slot.open.as_deref()).ok_or(NtStatus::FILE_CLOSED)
     }
 
     pub(crate) fn get_mut(&mut self, open: LocalOpen) -> Result<&mut Open, NtStatus> {
-        let slot = self.slots.get_mut(as_index(open.index));
+        let place = self.place(open);
+        let slot = self.slots.get_mut(place);
         let slot = slot.filter(|slot| slot.generation == open.generation);
         slot.and_then(|slot| slot.open.as_deref_mut()).ok_or(NtStatus::FILE_CLOSED)
     }
 
     pub(crate) fn remove(&mut self, open: LocalOpen) -> Result<Box<Open>, NtStatus> {
         self.get(open)?;
-        let slot = &mut self.slots[as_index(open.index)];
+        let place = self.place(open);
+        let slot = &mut self.slots[place];
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(open.index);
         slot.open.take().ok_or(NtStatus::FILE_CLOSED)
@@ -151,8 +163,4 @@ impl Opens {
     pub(crate) fn count(&self) -> usize {
         self.slots.len() - self.free.len()
     }
-}
-
-fn as_index(index: u32) -> usize {
-    usize::try_from(index).unwrap_or(usize::MAX)
 }

@@ -48,8 +48,7 @@ impl Place {
 impl Store {
     /// Returns the share of an id.
     pub(crate) fn root(&self, root: RootId) -> Result<Rc<Root>, NtStatus> {
-        let index = usize::try_from(root.0).unwrap_or(usize::MAX);
-        self.roots.get(index).cloned().flatten().ok_or(NtStatus::NETWORK_NAME_DELETED)
+        self.root_at(root).cloned().ok_or(NtStatus::NETWORK_NAME_DELETED)
     }
 
     /// Finds the directory and, if it is there, the object of a path. With `link_itself` a symbolic

@@ -108,6 +108,11 @@ impl Impersonation {
         UserId(u32::try_from(index).expect("fewer users than 2^32"))
     }
 
+    /// The known users, in the order of their ids.
+    pub(crate) fn users(&self) -> impl ExactSizeIterator<Item = &Credentials> {
+        self.users.iter().map(|user| &user.credentials)
+    }
+
     /// Gives the thread the rights of `user`. Nothing may run for the user when this fails.
     pub(crate) fn impersonate(&mut self, user: UserId) -> Result<(), NtStatus> {
         let index = usize::try_from(user.0).unwrap_or(usize::MAX);
