@@ -2,6 +2,7 @@
 
 use crypto::{PreauthHash, Role, TransformKey};
 use dtyp::NtStatus;
+use wire::cancel::CancelRequest;
 use wire::header::HeaderFlags;
 use wire::transform::Protocol;
 use wire::{Command, Dialect, Encode, Header, compound, frame};
@@ -101,6 +102,19 @@ impl Connection {
         let room = self.room();
         self.frame.push(room, &header, body);
         header.message_id
+    }
+
+    /// Appends a CANCEL of a request; it has no id and no response of its own: [MS-SMB2] 3.2.4.24.
+    pub fn push_cancel(&mut self, message_id: u64, async_id: Option<u64>) {
+        let header = Header {
+            command: Command::CANCEL,
+            message_id,
+            async_id,
+            session_id: self.session_id,
+            ..Header::default()
+        };
+        let room = self.room();
+        self.frame.push(room, &header, &CancelRequest);
     }
 
     /// Returns the header of the next request; its message ids and credits are spent.

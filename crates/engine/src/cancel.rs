@@ -1,17 +1,20 @@
 //! SMB2 CANCEL: [MS-SMB2] 3.3.5.16.
 
+use bytes::BytesMut;
+use model::connection::ConnectionId;
 use model::reject::Reject;
 use model::request_id::RequestId;
+use wire::Command;
 
-use crate::request::Incoming;
+use crate::request::{Chain, InFlight, Incoming};
 use crate::server::Server;
 use crate::storage::EffectsOnly;
 
-/// Ends a request that waits for an event or is throttled. CANCEL itself has no response, even if
-/// it finds no request.
+/// Ends a request that waits for an event, is throttled, or waits long for the store. CANCEL itself
+/// has no response, even if it finds no request.
 ///
-/// A request that waits for the store or another process goes on: its reply is certain, and
-/// [MS-SMB2] lets a server finish it.
+/// A request that has just begun to wait for the store, or waits for another process, goes on: its
+/// reply is certain, and [MS-SMB2] lets a server finish it.
 pub(crate) fn cancel(server: &mut Server, incoming: &Incoming) {
     let Some(id) = server.in_flight.canceled_by(incoming) else { return };
     // A LOCK sent over a lost channel, and again over this one, is one request to its client.
@@ -27,10 +30,31 @@ fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
     if let Some(file) = waiting.pending.waits_for() {
         server.globals.files.forget_waiting(file, id);
     }
+    if waiting.is_slow() {
+        return answer_slow(server, incoming, waiting);
+    }
     server.abandon(waiting.pending, None);
     server.end_request(id, waiting.file_id);
     let mut chain = waiting.chain;
     server.refuse(&mut chain, &waiting.incoming, waiting.async_id, Reject::Cancelled);
     // Resumes the next requests of the compound.
     server.run(*chain, None, trace::Request::default(), incoming.now, &mut EffectsOnly);
+}
+
+/// Answers a request that the store works on. Its work goes on like that of a lost connection: what
+/// it changes is changed completely, and an open that no client knows of is closed again.
+fn answer_slow(server: &mut Server, incoming: &Incoming, mut waiting: InFlight) {
+    let nowhere = Chain::new(ConnectionId::NONE, BytesMut::new(), None);
+    let mut chain = std::mem::replace(&mut *waiting.chain, nowhere);
+    let async_id = waiting.async_id.take();
+    server.refuse(&mut chain, &waiting.incoming, async_id, Reject::Cancelled);
+    waiting.incoming.trace = trace::Request::default();
+    if waiting.incoming.header.command == Command::CREATE {
+        // Neither may it move to another channel.
+        waiting.incoming.connection = ConnectionId::NONE;
+        waiting.incoming.header.session_id = 0;
+    }
+    server.in_flight.insert(waiting);
+    // Resumes the next requests of the compound.
+    server.run(chain, None, trace::Request::default(), incoming.now, &mut EffectsOnly);
 }

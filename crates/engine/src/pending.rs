@@ -173,6 +173,24 @@ impl Server {
         Ok(async_id)
     }
 
+    /// Sends the interim response of a request that waits long for the store, so that its client
+    /// has its credits back and can cancel it: [MS-SMB2] 3.3.4.2. Without effect for a request that
+    /// had one, for commands that clients expect to be short, and within a compound.
+    pub fn handle_slow(&mut self, now: Now, id: RequestId) {
+        let is_due = |waiting: &InFlight| {
+            let is_waiting = !waiting.is_suspended && waiting.held.is_none();
+            is_waiting && waiting.async_id.is_none() && may_be_slow(waiting.incoming.header.command)
+        };
+        if !self.in_flight.get(id).is_some_and(is_due) {
+            return;
+        }
+        let mut waiting = self.in_flight.remove(id).expect("it was found");
+        waiting.incoming.now = now;
+        // Without an interim response it waits all the same, and keeps its credits.
+        waiting.async_id = self.go_async(&mut waiting.chain, &waiting.incoming).ok();
+        self.in_flight.insert(waiting);
+    }
+
     /// Resumes a request that was pending.
     pub(crate) fn go_on(&mut self, now: Now, id: RequestId, reply: Reply) {
         let Some(waiting) = self.in_flight.remove(id) else {
@@ -260,6 +278,19 @@ impl Server {
             self.end_request(id, waiting.file_id);
         }
     }
+}
+
+/// Returns true for commands whose work in the store may take long.
+fn may_be_slow(command: Command) -> bool {
+    matches!(
+        command,
+        Command::CREATE
+            | Command::FLUSH
+            | Command::QUERY_DIRECTORY
+            | Command::READ
+            | Command::SET_INFO
+            | Command::WRITE
+    )
 }
 
 /// Returns the phase of a suspended request.

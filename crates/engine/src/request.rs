@@ -250,10 +250,16 @@ impl InFlight {
         self.file_id.is_some_and(|file_id| file_id.volatile == volatile)
     }
 
-    /// Returns whether a CANCEL ends it: it waits for an event, or is throttled. A canceled CLOSE
-    /// would leave its open behind.
+    /// Returns whether a CANCEL ends it: it waits for an event, waits long for the store, or is
+    /// throttled. A canceled CLOSE would leave its open behind.
     pub(crate) fn may_be_canceled(&self) -> bool {
         let command = self.incoming.header.command;
-        (self.is_suspended && command != Command::CLOSE) || self.held.is_some()
+        (self.is_suspended && command != Command::CLOSE) || self.held.is_some() || self.is_slow()
+    }
+
+    /// Returns whether it waits for the store, and its client knows that.
+    pub(crate) fn is_slow(&self) -> bool {
+        let is_known = self.async_id.is_some() && self.incoming.header.command != Command::CLOSE;
+        is_known && !self.is_suspended && self.held.is_none()
     }
 }

@@ -17,6 +17,11 @@ use crate::sequence_window::CommandSequenceWindow;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ConnectionId(pub u32);
 
+impl ConnectionId {
+    /// No connection: responses to it are dropped.
+    pub const NONE: Self = Self(0);
+}
+
 /// `Connection` of [MS-SMB2] 3.3.1.7.
 #[derive(Debug)]
 pub struct Connection {
