@@ -9,11 +9,11 @@ use config::choice::{CscPolicy, Tri};
 use config::hosts_access;
 use config::{Config, Substitutions};
 use dtyp::{AccessMask, NtStatus};
-use object::{ObjectOp, ObjectPath, ObjectReply, RootId, UserId};
-use proto::effect::{ConnectShare, Referral};
+use object::{ObjectPath, RootId, UserId};
+use proto::effect::ConnectShare;
 use proto::share::AppleShare;
 use proto::{Account, Share, ShareRefusal};
-use store::{Credentials, RootSettings, Started, Store};
+use store::{Credentials, RootSettings, Store};
 use tables::{QosPage, Registry};
 use tracing::{info, warn};
 use wire::tree_connect::ShareFlags;
@@ -39,14 +39,101 @@ pub struct Shares<'a> {
     pub qos: &'a QosPage,
 }
 
+/// A tree connect whose directory is not open yet.
+#[derive(Debug)]
+pub struct Prepared {
+    share: Share,
+    /// Directory to open; IPC$ has none.
+    opening: Option<Opening>,
+    /// The user as the share knows it, and the client's address.
+    account: Option<Box<(Account, SocketAddr)>>,
+}
+
+/// The directory of a share, to be opened.
+#[derive(Debug)]
+pub struct Opening {
+    share: String,
+    pub settings: RootSettings,
+    pub user: UserId,
+    /// Way of storage operations, as configured.
+    pub storage: StorageWay,
+}
+
+/// The directory of a share, open.
+#[derive(Debug)]
+pub struct OpenedRoot {
+    pub root: RootId,
+    /// The kernel's number of its device.
+    pub device: Option<u64>,
+    folder: ObjectPath,
+}
+
+/// Threads that carry out the operations of a share ("choro:storage path").
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum StorageWay {
+    /// Threads of its own for a file system that may wait long, otherwise the worker's.
+    #[default]
+    Auto,
+    /// The worker's thread for any file system.
+    Inline,
+    /// Threads of its own for any file system.
+    Threads,
+}
+
+impl Prepared {
+    /// The directory to open, once.
+    pub fn take_opening(&mut self) -> Option<Opening> {
+        self.opening.take()
+    }
+
+    /// The directory of a DFS namespace, if the share is one.
+    pub fn take_namespace(&mut self) -> Option<Opening> {
+        self.opening.take_if(|_| self.share.is_dfs_root)
+    }
+}
+
+impl Opening {
+    /// Opens the directory.
+    ///
+    /// # Errors
+    /// As [`Store::open_root`].
+    pub fn carry_out(self, store: &mut Store) -> Result<OpenedRoot, NtStatus> {
+        let (share, path) = (self.share, self.settings.path.clone());
+        let opened = store.open_root(self.settings, self.user);
+        let root = opened.inspect_err(|status| {
+            warn!("share {share}: cannot open {}: {status}", path.display());
+        })?;
+        Ok(OpenedRoot { root, device: store.device(root), folder: store.folder(root) })
+    }
+}
+
+impl StorageWay {
+    fn of(share: &config::Share) -> Self {
+        let word = share.option("choro", "storage path").map(str::trim).unwrap_or_default();
+        match word.to_ascii_lowercase().as_str() {
+            "inline" => Self::Inline,
+            "threads" => Self::Threads,
+            "" | "auto" => Self::Auto,
+            other => {
+                warn!("share {}: `choro:storage path = {other}` is unknown", share.name);
+                Self::Auto
+            }
+        }
+    }
+}
+
 /// All rights on a file, and those that a read-only share leaves: [MS-SMB2] 2.2.13.1.
 const READ_ONLY: AccessMask = AccessMask::FILE_GENERIC_READ.union(AccessMask::FILE_GENERIC_EXECUTE);
 
 impl Shares<'_> {
-    /// Connects a share, or says why not.
-    pub fn connect(&mut self, request: &ConnectShare) -> Result<Share, ShareRefusal> {
+    /// Does all of a tree connect that needs no storage.
+    ///
+    /// # Errors
+    /// The user may not connect to the share.
+    pub fn prepare(&mut self, request: &ConnectShare) -> Result<Prepared, ShareRefusal> {
         if request.name.eq_ignore_ascii_case("IPC$") {
-            return self.connect_pipes(request);
+            let share = self.connect_pipes(request)?;
+            return Ok(Prepared { share, opening: None, account: None });
         }
         let share = self.find(request)?;
         let account = &*request.account;
@@ -77,25 +164,45 @@ impl Shares<'_> {
             Some(unix) => self.store.register_user(unix.credentials),
             None => account.unix,
         };
-        let name = share.name.clone();
-        let share = self.open(&share, user, read_only, &substitutions)?;
-        let device = share.root.and_then(|root| self.store.device(root));
-        let client = request.client;
-        let classes = membership(self.config, self.qos, &account, client, &name, device);
+        let (share, opening) = self.describe(&share, user, read_only, &substitutions)?;
         let requested_name = request.name.clone();
-        Ok(Share { requested_name, classes: Arc::new(classes), ..share })
+        let share = Share { requested_name, ..share };
+        let account = Some(Box::new((account, request.client)));
+        Ok(Prepared { share, opening: Some(opening), account })
     }
 
-    /// Opens the root of a share at its former path again, with the server's rights. Vetoed entries
-    /// in a directory prevent its removal: the user might not have been allowed to remove them.
+    /// Ends a tree connect once its directory is open.
     ///
     /// # Errors
-    /// There is no such share any more, or no such directory.
-    pub fn reopen(
-        &mut self,
-        name: &str,
-        folder: &ObjectPath,
-    ) -> Result<(RootId, UserId), NtStatus> {
+    /// It could not be opened.
+    pub fn finish(
+        &self,
+        prepared: Prepared,
+        opened: Option<Result<OpenedRoot, NtStatus>>,
+    ) -> Result<Share, ShareRefusal> {
+        let Prepared { share, account, .. } = prepared;
+        let Some(opened) = opened else { return Ok(share) };
+        let opened = opened.map_err(|_| ShareRefusal::BadNetworkName)?;
+        let OpenedRoot { root, device, folder } = opened;
+        let classes = account.map(|account| {
+            let (account, client) = &*account;
+            membership(self.config, self.qos, account, *client, &share.name, device)
+        });
+        Ok(Share {
+            root: Some(root),
+            folder,
+            classes: Arc::new(classes.unwrap_or_default()),
+            ..share
+        })
+    }
+
+    /// Returns the root of a share at its former path, to be opened with the server's rights.
+    /// Vetoed entries in a directory prevent its removal: the user might not have been allowed to
+    /// remove them.
+    ///
+    /// # Errors
+    /// There is no such share any more.
+    pub fn reopening(&mut self, name: &str, folder: &ObjectPath) -> Result<Opening, NtStatus> {
         let share = self.config.share(name).or(self.config.homes.as_ref());
         let share = share.ok_or(NtStatus::BAD_NETWORK_NAME)?;
         let user = self.store.register_user(unix::own_user().credentials);
@@ -105,7 +212,7 @@ impl Shares<'_> {
             remove_vetoed: false,
             ..self.root_settings(share, &path, false, &substitutions)
         };
-        Ok((self.store.open_root(settings, user)?, user))
+        Ok(Opening { share: name.to_owned(), settings, user, storage: StorageWay::of(share) })
     }
 
     /// Connects IPC$. Of `[IPC$]`, the lists of hosts and users and `available` apply; `restrict
@@ -231,41 +338,14 @@ impl Shares<'_> {
         Ok(user)
     }
 
-    /// Resolves a path of a DFS namespace, as far as this user may see it.
-    ///
-    /// # Errors
-    /// NOT_FOUND if the share is no root of a namespace, or not for this user, or the path has no
-    /// link.
-    pub fn find_referral(
-        &mut self,
-        connect: &ConnectShare,
-        path: &ObjectPath,
-    ) -> Result<Referral, NtStatus> {
-        let share = self.connect(connect).map_err(|_| NtStatus::NOT_FOUND)?;
-        let root = share.root.ok_or(NtStatus::NOT_FOUND)?;
-        let found = match (share.is_dfs_root, path.is_root()) {
-            (false, _) => Err(NtStatus::NOT_FOUND),
-            (true, true) => Ok(Referral::Root),
-            (true, false) => {
-                let op = ObjectOp::FindReferral { root, path: path.clone().into() };
-                match self.store.start(share.user, op) {
-                    Started::Done(Ok(ObjectReply::Stopped(link))) => Ok(Referral::Link(link)),
-                    Started::Done(Err(_)) => Err(NtStatus::NOT_FOUND),
-                    other => panic!("{other:?} does not answer a question for a referral"),
-                }
-            }
-        };
-        self.store.close_root(root);
-        found
-    }
-
-    fn open(
-        &mut self,
+    /// Returns what the engine is told of a share, and the directory to open for it.
+    fn describe(
+        &self,
         share: &config::Share,
         user: UserId,
         read_only: bool,
         substitutions: &Substitutions,
-    ) -> Result<Share, ShareRefusal> {
+    ) -> Result<(Share, Opening), ShareRefusal> {
         if substitutions.home.is_empty() && names_home(&share.path) {
             warn!("share {}: the home of {} is unknown", share.name, substitutions.user);
             return Err(ShareRefusal::BadNetworkName);
@@ -273,15 +353,13 @@ impl Shares<'_> {
         let path = substitutions.expand_path(&share.path);
         let settings = self.root_settings(share, &path, read_only, substitutions);
         let veto_files = settings.vetoed.clone();
-        let root = self.store.open_root(settings, user).map_err(|status| {
-            warn!("share {}: cannot open {path}: {status}", share.name);
-            ShareRefusal::BadNetworkName
-        })?;
-        Ok(Share {
+        let name = share.name.clone();
+        let opening = Opening { share: name, settings, user, storage: StorageWay::of(share) };
+        let share = Share {
             name: share.name.clone(),
             requested_name: share.name.clone(),
             comment: substitutions.expand(&share.comment),
-            root: Some(root),
+            root: None,
             user,
             access_max: if read_only { READ_ONLY } else { AccessMask::FILE_ALL },
             encryption: policy(share.smb_encrypt),
@@ -298,10 +376,11 @@ impl Shares<'_> {
             veto_files,
             sync_always: share.sync_always && share.strict_sync,
             apple: self.apple(share),
-            folder: self.store.folder(root),
+            folder: ObjectPath::root(),
             kernel_change_notify: share.kernel_change_notify,
             classes: Arc::default(),
-        })
+        };
+        Ok((share, opening))
     }
 }
 

@@ -3,14 +3,10 @@
 use std::time::Instant;
 
 use arbitration::FileKey;
-use dtyp::{NtStatus, ServerId};
+use dtyp::ServerId;
 use interfaces::Offer;
-use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, UserId};
-use proto::effect::{FindReferral, Removal};
-use proto::passages::Passage;
 use proto::{Effect, Reply, RequestId};
 use shares::shares::Shares;
-use store::{Started, Store};
 use tracing::warn;
 
 use super::event_loop::Worker;
@@ -32,9 +28,9 @@ impl Worker {
             Effect::FileDeleted { file, stream } => self.file_deleted(file, stream),
             Effect::TellFileChanged { server, file } => self.tell_file_changed(server, file),
             Effect::TellTurn { server } => self.tell_turn(server),
-            Effect::Remove(removal) => self.remove(&removal),
-            Effect::Traverse(passage) => self.traverse(&passage),
-            Effect::DisconnectShare(root) => self.store.close_root(root),
+            Effect::Remove(removal) => self.remove(*removal),
+            Effect::Traverse(passage) => self.traverse(*passage),
+            Effect::DisconnectShare(root) => self.close_root(root),
             Effect::ClaimClient { connection, client_guid, message: negotiate, after_smb1 } => {
                 let request = request.expect("NEGOTIATE waits for this");
                 let newcomer = Newcomer { connection, request, client_guid, negotiate, after_smb1 };
@@ -50,13 +46,8 @@ impl Worker {
                 let request = request.expect("SESSION_SETUP waits for this");
                 self.close_previous_session(request, session_id, &user);
             }
-            Effect::ConnectShare(connect) => self.reply(request, |worker| {
-                Reply::Share(worker.shares().connect(&connect).map(Box::new))
-            }),
-            Effect::FindReferral(question) => self.reply(request, |worker| {
-                let FindReferral { connect, path } = &*question;
-                Reply::Referral(worker.shares().find_referral(connect, path))
-            }),
+            Effect::ConnectShare(connect) => self.connect_share(request, &connect),
+            Effect::FindReferral(question) => self.find_referral(request, *question),
             Effect::FindAccount { user, requested_user } => self.reply(request, |worker| {
                 // Before a thread of the name service starts, which would have the same.
                 // The client has proven the password.
@@ -101,12 +92,6 @@ impl Worker {
         tell_turn(&mut self.messaging, server);
     }
 
-    fn traverse(&mut self, passage: &Passage) {
-        let may = self.store.may_traverse(passage.user, passage.root, &passage.directory);
-        let now = self.now();
-        self.server.handle_traversed(now, passage, may);
-    }
-
     fn close_previous_session(&mut self, request: RequestId, session_id: u64, user: &str) {
         self.store.revert_to_server();
         let Self { waiting, registry, messaging, .. } = self;
@@ -126,7 +111,7 @@ impl Worker {
 
     /// Returns the shares for the server itself: the thread still has the rights of the last served
     /// user.
-    fn shares(&mut self) -> Shares<'_> {
+    pub(super) fn shares(&mut self) -> Shares<'_> {
         self.store.revert_to_server();
         Shares {
             config: &self.settings.config,
@@ -137,24 +122,6 @@ impl Worker {
         }
     }
 
-    /// Removes what was to be deleted with an open that ended without its worker. Its client was
-    /// granted that; who the client was may not be known any more.
-    fn remove(&mut self, removal: &Removal) {
-        let Removal { share, folder, path, .. } = removal;
-        let removed = self.shares().reopen(share, folder).and_then(|(root, user)| {
-            let removed = remove_from(&mut self.store, root, user, removal);
-            self.store.close_root(root);
-            removed
-        });
-        if let Err(status) = &removed {
-            let path = path.to_windows();
-            warn!("share {share}: cannot delete {path:?} after its last close: {status}");
-        }
-        let now = self.now();
-        self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
-        self.server.handle_removed(now, removal, removed.ok().as_deref());
-    }
-
     pub(super) fn answer(&mut self, request: Option<RequestId>, reply: Reply) {
         if let Some(request) = request {
             let now = self.now();
@@ -162,25 +129,4 @@ impl Worker {
             self.server.handle_reply(now, request, reply);
         }
     }
-}
-
-/// Opens the target of a removal, checks its identity, and closes it for good.
-fn remove_from(
-    store: &mut Store,
-    root: RootId,
-    user: UserId,
-    removal: &Removal,
-) -> Result<Box<Opened>, NtStatus> {
-    let mut perform = |op| match store.start(user, op) {
-        Started::Done(result) => result,
-        Started::Submit(..) => unreachable!("names are opened and removed at once"),
-    };
-    let request = OpenRequest::to_remove(root, removal.path.clone());
-    let ObjectReply::Opened(opened) = perform(ObjectOp::Open(Box::new(request)))? else {
-        // A link that leads out of the share, in the place of a directory.
-        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
-    };
-    let unlink = removal.is_of(&opened);
-    perform(ObjectOp::Close { open: opened.open, unlink })?;
-    if unlink { Ok(opened) } else { Err(NtStatus::OBJECT_NAME_NOT_FOUND) }
 }

@@ -44,6 +44,7 @@ use super::own_names::OwnNames;
 use super::passing::queue::Passing;
 use super::server_guid;
 use super::slow_storage::SlowStorage;
+use super::storage_threads::StorageThreads;
 use super::store_request::StoreRequest;
 use super::tables::Tables;
 use super::watches::Watches;
@@ -55,6 +56,9 @@ pub(crate) struct Worker {
     pub(super) server: Server,
     pub(super) store: Store,
     pub(super) store_requests: Slab<StoreRequest>,
+    pub(super) storage_threads: StorageThreads<Self>,
+    /// Time of the next call of [`Self::tell_slow_storage`].
+    pub(super) next_slow: Option<Duration>,
     pub(super) accounts: Accounts,
     pub(super) own_names: OwnNames,
     pub(super) registry: Registry,
@@ -83,7 +87,7 @@ pub(crate) struct Worker {
     /// Longest wait for requests to end, once told to stop.
     pub(super) stop_at: Option<Instant>,
     /// Start of this turn: the clocks are read once a turn.
-    turn: Now,
+    pub(super) turn: Now,
 }
 
 /// Kinds of tokens: the upper half is the kind, the lower half an index.
@@ -93,6 +97,7 @@ pub(super) const RECEIVE: u64 = 3 << 32;
 pub(super) const SEND: u64 = 4 << 32;
 const STORE: u64 = 5 << 32;
 const LANES: u64 = 6 << 32;
+pub(super) const STORAGE_THREADS: u64 = 7 << 32;
 
 /// Threshold of slow requests, in nanoseconds.
 pub(super) fn slow_ns(global: &Global) -> u64 {
@@ -145,6 +150,8 @@ impl Worker {
             own_names: OwnNames::of(&settings.config),
             store: Store::new(store_settings),
             store_requests: Slab::new(),
+            storage_threads: StorageThreads::default(),
+            next_slow: None,
             server,
             registry,
             messaging,
@@ -242,14 +249,17 @@ impl Worker {
         if self.stop_at.is_some_and(|at| at <= Instant::now()) {
             return true;
         }
-        let is_idle =
-            self.server.is_idle() && self.store_requests.is_empty() && self.passing.is_idle();
+        let is_idle = self.server.is_idle()
+            && self.store_requests.is_empty()
+            && self.storage_threads.is_idle()
+            && self.passing.is_idle();
         self.had_client && self.channels.is_empty() && is_idle
     }
 
     /// The clock is looked at only if something is due at some time; mostly nothing is.
     fn timeout(&self) -> Option<Duration> {
-        let engine = self.server.poll_timeout().into_iter().chain(self.next_frame_deadline()).min();
+        let engine = self.server.poll_timeout().into_iter().chain(self.next_frame_deadline());
+        let engine = engine.chain(self.next_slow).min();
         let engine = engine.map(|at| at.saturating_sub(machine_clock()));
         let others = self.next_timeout().into_iter().chain(self.stop_at).min();
         let others = others.map(|at| at.saturating_duration_since(Instant::now()));
@@ -295,6 +305,7 @@ impl Worker {
             CONTROL => self.read_control(),
             MESSAGES => self.read_messages(),
             LANES => self.read_lanes(),
+            STORAGE_THREADS => self.read_storage_threads(),
             RECEIVE => self.received(id, completion),
             SEND => self.sent(id, completion),
             STORE => self.store_completed(usize::try_from(low).expect("32 bits"), completion),
@@ -468,6 +479,9 @@ impl Worker {
         }
         if self.next_frame_deadline().is_some_and(|at| at <= clocks.monotonic) {
             self.end_unfinished(clocks.monotonic);
+        }
+        if self.next_slow.is_some_and(|at| at <= clocks.monotonic) {
+            self.tell_slow_storage();
         }
         let Some(next) = self.next_timeout() else { return };
         let now = Instant::now();

@@ -15,8 +15,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::num::NonZero;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -24,12 +24,12 @@ use bytes::BytesMut;
 use object::Piped;
 use proto::protection::{Opened, Opener};
 use proto::{ConnectionId, Protection};
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use trace::{Spent, Watch};
 use uring::{Backend, Completion, Driver, Limits, Op, SendBuffer, Token};
 
 use super::framing::{FRAME_TIMEOUT, wanted_by_lane, whole_frames};
+use super::mailbox::Mailbox;
 use super::passing::queue::CONNECTIONS_MAX;
 
 /// Shortest frame, or sum of frames that leave together, that is worth the way to a lane, in bytes.
@@ -171,7 +171,7 @@ impl Lanes {
 
     /// Readable when something is done.
     pub(super) fn wake_source(&self) -> BorrowedFd<'_> {
-        self.done.wake.as_fd()
+        self.done.wake_source()
     }
 
     /// Returns a lane for a channel, one of `channels`; `None` if lanes do not pay. A thread
@@ -241,43 +241,6 @@ impl Lane {
     }
 }
 
-/// A queue that wakes who waits for it by a descriptor, so that a [`Driver`] can.
-#[derive(Debug)]
-struct Mailbox<T> {
-    queue: Mutex<VecDeque<T>>,
-    wake: OwnedFd,
-}
-
-impl<T> Mailbox<T> {
-    fn new() -> io::Result<Self> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { queue: Mutex::default(), wake })
-    }
-
-    fn put(&self, value: T) {
-        let mut queue = self.lock();
-        queue.push_back(value);
-        // Only the first value needs a wake-up: `take` empties the queue.
-        let is_first = queue.len() == 1;
-        drop(queue);
-        if is_first {
-            // It fails only when the counter is full, and then it is readable.
-            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-        }
-    }
-
-    fn take(&self) -> VecDeque<T> {
-        // It fails when somebody has taken what was put already.
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
-        std::mem::take(&mut self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
-        // Nothing panics with the lock held.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Kinds of tokens of a lane's driver: the upper half is the kind, the lower half the channel.
 const WAKE: u64 = 1 << 32;
 const RECEIVE: u64 = 2 << 32;
@@ -319,7 +282,7 @@ impl<'a> LaneLoop<'a> {
 
     fn run(&mut self, jobs: &Mailbox<Order>) -> io::Result<()> {
         let mut completions = Vec::new();
-        let fd = jobs.wake.as_raw_fd();
+        let fd = jobs.wake_source().as_raw_fd();
         self.submit(Token(WAKE), Op::PollReadable { fd });
         loop {
             let due = self.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));

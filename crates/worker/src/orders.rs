@@ -141,9 +141,11 @@ impl Worker {
                 if let Err(error) = log::follow(&settings) {
                     warn!("cannot change the log: {error:#}");
                 }
-                let (config, page, store) = (&settings.config, &self.qos, &self.store);
+                let (config, page) = (&settings.config, &self.qos);
+                let (store, threads) = (&self.store, &self.storage_threads);
                 self.server.handle_classes(|account, client, share, root| {
-                    let device = root.and_then(|root| store.device(root));
+                    let device =
+                        root.and_then(|root| store.device(root).or_else(|| threads.device(root)));
                     membership(config, page, account, client, share, device)
                 });
                 self.settings = settings;

@@ -1,19 +1,25 @@
 //! The store of a worker, with what its operations touch: a connection's data, the kernel, traces.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use object::{ObjectOp, ObjectResult, UserId};
+use dtyp::NtStatus;
+use object::{ObjectOp, ObjectResult, StoreNumber, UserId};
 use proto::{ConnectionId, Effect, RequestId, Requester};
 use rustc_hash::FxHashMap;
 use slab::Slab;
-use store::{Started, Store};
+use store::{Continuation, Started, Store};
 use trace::{Phase, Tracer};
 use uring::{Completion, Driver, Op, Token};
 
 use super::connection::Channel;
 use super::event_loop::{Worker, store_token, submit};
+use super::storage_threads::{Done, StorageThreads};
 use super::store_request::{StoreRequest, Work};
 use super::traced;
+
+/// Time of an operation after which its request gets an interim response. Disks answer sooner.
+const SLOW_TIME: Duration = Duration::from_millis(10);
 
 /// The store, while the rest of the worker does something else.
 #[derive(Debug)]
@@ -21,6 +27,10 @@ pub(super) struct Storage<'w> {
     pub(super) store: &'w mut Store,
     pub(super) channels: &'w mut FxHashMap<ConnectionId, Channel>,
     requests: &'w mut Slab<StoreRequest>,
+    threads: &'w mut StorageThreads<Worker>,
+    next_slow: &'w mut Option<Duration>,
+    /// Start of this turn of the loop.
+    now: Duration,
     driver: &'w mut Driver,
     refused: &'w mut VecDeque<(Token, Op)>,
     trace: Tracer,
@@ -47,6 +57,9 @@ impl Worker {
             store: &mut self.store,
             channels: &mut self.channels,
             requests: &mut self.store_requests,
+            threads: &mut self.storage_threads,
+            next_slow: &mut self.next_slow,
+            now: self.turn.monotonic,
             driver: &mut self.driver,
             refused: &mut self.refused,
             trace: self.trace,
@@ -65,15 +78,59 @@ impl Worker {
 
     /// The kernel has done something for the store.
     pub(super) fn store_completed(&mut self, slot: usize, completion: Completion) {
+        self.store_ended(slot, |store, continuation| {
+            let continuation = continuation.expect("the kernel had a part of an operation");
+            store.finish(continuation, completion.op, completion.result)
+        });
+    }
+
+    /// Goes on with what the storage threads have done.
+    pub(super) fn read_storage_threads(&mut self) {
+        for done in self.storage_threads.take_done() {
+            match done {
+                Done::Object(slot, result) => self.store_ended(slot, |_, _| Started::Done(result)),
+                Done::Call(completed) => completed(self),
+            }
+            self.serve_effects();
+        }
+        self.watch_storage_threads();
+    }
+
+    /// Tells the engine of requests that take long, so that their clients have their credits back.
+    pub(super) fn tell_slow_storage(&mut self) {
+        let now = self.now();
+        let is_due = |at: &mut Duration| *at <= now.monotonic;
+        let mut due = Vec::new();
+        for (_, it) in &mut self.store_requests {
+            if it.slow_at.take_if(is_due).is_some() {
+                due.extend(it.request);
+            }
+        }
+        for request in due {
+            self.server.handle_slow(now, request);
+        }
+        self.next_slow = self.store_requests.iter().filter_map(|(_, it)| it.slow_at).min();
+        self.serve_effects();
+    }
+
+    fn store_ended(
+        &mut self,
+        slot: usize,
+        finish: impl FnOnce(&mut Store, Option<Continuation>) -> Started,
+    ) {
         let (server, mut storage) = self.server_and_storage();
-        let StoreRequest { request, continuation, work, promised } = storage.requests.remove(slot);
+        let ended = storage.requests.remove(slot);
+        let StoreRequest { request, continuation, work, promised, .. } = ended;
+        if storage.requests.is_empty() {
+            *storage.next_slow = None;
+        }
         if let Some((connection, bytes)) = promised
             && let Some(channel) = storage.channels.get_mut(&connection)
         {
             channel.keep_promise(bytes);
         }
         storage.trace.enter(Phase::Storage);
-        let started = storage.store.finish(continuation, completion.op, completion.result);
+        let started = finish(storage.store, continuation);
         let connection = request.and_then(|request| server.connection_of(request));
         if let Some(result) = storage.go_on((request, connection), work, started) {
             self.answer(request, proto::Reply::Object(result));
@@ -89,13 +146,13 @@ impl Storage<'_> {
         user: UserId,
         mut op: ObjectOp,
     ) -> Option<ObjectResult> {
+        if !self.threads.is_empty() && op.store() != StoreNumber::default() {
+            return self.start_elsewhere((request, connection), user, op);
+        }
         let more_waits =
             !self.requests.is_empty() || self.channels.values().any(Channel::has_received);
         self.store.set_more_waits(more_waits);
-        let room = match &op {
-            ObjectOp::Read { buffer, .. } => buffer.len(),
-            _ => 0,
-        };
+        let room = room(&op);
         let work = self.trace.store_begins(traced::operation(&op), request.is_some());
         let work = Work { work, room };
         let probed = self.choose_way(connection, &mut op);
@@ -104,6 +161,32 @@ impl Storage<'_> {
             self.look_at_way(probed, &started);
         }
         self.go_on((request, connection), work, started)
+    }
+
+    /// Has a storage thread carry out an operation.
+    #[cold]
+    fn start_elsewhere(
+        &mut self,
+        (request, connection): (Option<RequestId>, Option<ConnectionId>),
+        user: UserId,
+        op: ObjectOp,
+    ) -> Option<ObjectResult> {
+        let work = self.trace.store_begins(traced::operation(&op), request.is_some());
+        let work = Work { work, room: room(&op) };
+        if spans_stores(&op) {
+            // Clients copy such data themselves.
+            let refused = Started::Done(Err(NtStatus::NOT_SUPPORTED));
+            return self.go_on((request, connection), work, refused);
+        }
+        self.trace.enter(Phase::Other);
+        let length = match &op {
+            ObjectOp::Read { length, .. } => usize::try_from(*length).ok(),
+            _ => None,
+        };
+        let promised = connection.zip(length).and_then(|(id, length)| self.promise(id, length));
+        let slot = self.keep(request, None, work, promised);
+        self.threads.submit(self.store, slot, user, op);
+        None
     }
 
     fn go_on(
@@ -120,20 +203,58 @@ impl Storage<'_> {
             }
             Started::Submit(op, continuation) => {
                 self.trace.enter(Phase::Other);
-                let promised = connection.and_then(|connection| self.promise(connection, &op));
-                let request = StoreRequest { request, continuation, work, promised };
-                let slot = self.requests.insert(request);
+                let length = match op {
+                    Op::ReadAt { length, .. } => Some(length),
+                    _ => None,
+                };
+                let promised =
+                    connection.zip(length).and_then(|(id, length)| self.promise(id, length));
+                let slot = self.keep(request, Some(continuation), work, promised);
                 submit(self.driver, self.refused, store_token(slot), op);
                 None
             }
         }
     }
 
+    /// Notes an operation that takes its time; returns its number.
+    fn keep(
+        &mut self,
+        request: Option<RequestId>,
+        continuation: Option<Continuation>,
+        work: Work,
+        promised: Option<(ConnectionId, usize)>,
+    ) -> usize {
+        let slow_at = self.now + SLOW_TIME;
+        self.next_slow.get_or_insert(slow_at);
+        let slow_at = Some(slow_at);
+        self.requests.insert(StoreRequest { request, continuation, work, slow_at, promised })
+    }
+
     /// Reserves room for a READ's data at the connection, so that a client cannot request more than
     /// may wait for it.
-    fn promise(&mut self, connection: ConnectionId, op: &Op) -> Option<(ConnectionId, usize)> {
-        let Op::ReadAt { length, .. } = *op else { return None };
+    fn promise(
+        &mut self,
+        connection: ConnectionId,
+        length: usize,
+    ) -> Option<(ConnectionId, usize)> {
         self.channels.get_mut(&connection)?.promise(length);
         Some((connection, length))
+    }
+}
+
+/// Bytes that the buffer of a READ has before it.
+fn room(op: &ObjectOp) -> usize {
+    match op {
+        ObjectOp::Read { buffer, .. } => buffer.len(),
+        _ => 0,
+    }
+}
+
+/// True for an operation between files of two stores.
+fn spans_stores(op: &ObjectOp) -> bool {
+    match op {
+        ObjectOp::CopyRange { source, target, .. }
+        | ObjectOp::DuplicateExtents { source, target, .. } => source.store() != target.store(),
+        _ => false,
     }
 }

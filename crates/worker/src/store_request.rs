@@ -1,14 +1,20 @@
-//! Operations of the store that the kernel works on.
+//! Operations of the store that the kernel or a storage thread works on.
+
+use std::time::Duration;
 
 use proto::{ConnectionId, RequestId};
 use store::Continuation;
 
-/// Something for the kernel to do, and what the store does with its answer.
+/// Something for the kernel or a storage thread to do, and what the store does with its answer.
 #[derive(Debug)]
 pub(super) struct StoreRequest {
     pub(super) request: Option<RequestId>,
-    pub(super) continuation: Continuation,
+    /// The store's part of it; none while a storage thread works on it.
+    pub(super) continuation: Option<Continuation>,
     pub(super) work: Work,
+    /// Time at which the engine is told that it takes long, by the clock of
+    /// [`proto::Now::monotonic`]; none if it was.
+    pub(super) slow_at: Option<Duration>,
     /// Connection that the answer will be queued on, and its bytes.
     pub(super) promised: Option<(ConnectionId, usize)>,
 }

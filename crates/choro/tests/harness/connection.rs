@@ -134,6 +134,12 @@ impl Connection {
         Ok(message_id)
     }
 
+    /// Cancels a request, by its AsyncId if it has one.
+    pub fn cancel(&mut self, message_id: u64, async_id: Option<u64>) -> io::Result<()> {
+        self.smb.push_cancel(message_id, async_id);
+        self.socket.write_all(self.smb.finish().map_err(io::Error::other)?)
+    }
+
     /// The next message, whatever it is. Its signature is right if the connection signs.
     pub fn receive(&mut self) -> io::Result<(Header, Vec<u8>)> {
         let (header, mut message) = read_message(&mut self.socket)?;

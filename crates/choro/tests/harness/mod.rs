@@ -42,7 +42,7 @@ const LOG_LINES_SHOWN: usize = 60;
 
 /// A user of every system without rights: a server that runs as root serves files as this one, so
 /// that the kernel checks what it would check for any user.
-const FORCED_USER: (&str, u32) = ("nobody", 65_534);
+pub const FORCED_USER: (&str, u32) = ("nobody", 65_534);
 
 /// A server that is yet to be started.
 #[derive(Debug)]

@@ -1,0 +1,373 @@
+//! A storage that waits stalls nobody: what a client does in other shares of the same connection.
+//!
+//! The slow share is a FUSE file system of the test. It holds one kind of operation shut until the
+//! test opens its gate, so that no result depends on the speed of the machine.
+
+mod harness;
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use dtyp::{AccessMask, FileInformationClass, FsInformationClass, Guid, NtStatus, utf16};
+use harness::choro::PATIENCE;
+use harness::connection::Connection;
+use harness::{FORCED_USER, Setup, TestServer, runs_as_root};
+use slow_fs::{Behavior, Operation, SlowFs};
+use wire::close::CloseRequest;
+use wire::create::{
+    CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel,
+    ShareAccess,
+};
+use wire::echo::EchoRequest;
+use wire::flush::FlushRequest;
+use wire::header::HeaderFlags;
+use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest};
+use wire::query_info::{InfoType, QueryInfoRequest};
+use wire::read::ReadRequest;
+use wire::set_info::SetInfoRequest;
+use wire::write::WriteRequest;
+use wire::{Command, Decode, FileId, Header};
+
+/// Parameters of a CREATE: path, access, disposition, options.
+type Wanted<'a> = (&'a str, AccessMask, CreateDisposition, CreateOptions);
+
+/// A request of the slow share.
+#[derive(Clone, Copy, Debug)]
+enum Request {
+    Change(FileInformationClass, &'static [u8]),
+    Close,
+    Create(Wanted<'static>),
+    Flush,
+    List,
+    Query(FileInformationClass),
+    QueryFileSystem,
+    Read,
+    Write,
+}
+
+const EVERYTHING: AccessMask = AccessMask::FILE_ALL;
+const FILE: Wanted<'static> =
+    ("file", EVERYTHING, CreateDisposition::OPEN, CreateOptions::NON_DIRECTORY_FILE);
+const FOLDER: Wanted<'static> =
+    ("folder", EVERYTHING, CreateDisposition::OPEN, CreateOptions::DIRECTORY_FILE);
+const NEW_FILE: Wanted<'static> =
+    ("new", EVERYTHING, CreateDisposition::CREATE, CreateOptions::NON_DIRECTORY_FILE);
+const NEW_FOLDER: Wanted<'static> =
+    ("new folder", EVERYTHING, CreateDisposition::CREATE, CreateOptions::DIRECTORY_FILE);
+
+/// FILE_RENAME_INFORMATION_TYPE_2 ([MS-FSCC] 2.4.43.2) with the name `moved`.
+const RENAMED: &[u8] = b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x0a\0\0\0m\0o\0v\0e\0d\0\0\0\0\0\0\0";
+
+/// The same with the name `file`.
+const RENAMED_BACK: &[u8] = b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x08\0\0\0f\0i\0l\0e\0\0\0\0\0\0\0";
+
+/// FILE_FULL_EA_INFORMATION ([MS-FSCC] 2.4.16) with the attribute `A` of one byte.
+const ATTRIBUTE: &[u8] = b"\0\0\0\0\0\x01\x01\0A\0x";
+
+/// Kind of operation of the file system, the open for the request, and the request.
+const CASES: &[(Operation, Option<Wanted<'static>>, Request)] = &[
+    (Operation::Lookup, None, Request::Create(FILE)),
+    (Operation::GetAttributes, Some(FILE), Request::Query(FileInformationClass::ALL)),
+    (Operation::Open, None, Request::Create(FILE)),
+    (Operation::Create, None, Request::Create(NEW_FILE)),
+    (Operation::MakeDirectory, None, Request::Create(NEW_FOLDER)),
+    (Operation::OpenDirectory, Some(FOLDER), Request::List),
+    (Operation::ReadDirectory, Some(FOLDER), Request::List),
+    (Operation::Read, Some(FILE), Request::Read),
+    (Operation::Write, Some(FILE), Request::Write),
+    (Operation::Sync, Some(FILE), Request::Flush),
+    (Operation::Rename, Some(FILE), Request::Change(FileInformationClass::RENAME, RENAMED)),
+    (
+        Operation::SetAttributes,
+        Some(FILE),
+        Request::Change(FileInformationClass::END_OF_FILE, &7u64.to_le_bytes()),
+    ),
+    (Operation::GetExtendedAttribute, None, Request::Create(FILE)),
+    (
+        Operation::SetExtendedAttribute,
+        Some(FILE),
+        Request::Change(FileInformationClass::FULL_EA, ATTRIBUTE),
+    ),
+    (Operation::ListExtendedAttributes, Some(FILE), Request::Query(FileInformationClass::FULL_EA)),
+    (Operation::FileSystemStatus, Some(FILE), Request::QueryFileSystem),
+    (Operation::Unlink, Some(FILE), Request::Close),
+];
+
+/// A server with a fast and a slow share, and a client in both.
+struct Scene {
+    // Dropped first: what hangs keeps the server from ending.
+    slow_fs: SlowFs,
+    server: TestServer,
+    client: Connection,
+    fast: u32,
+    slow: u32,
+}
+
+impl Scene {
+    /// Nothing on a machine without FUSE.
+    fn new(lines: &str) -> Option<Self> {
+        let lines = format!("{lines}\nea support = yes\nstore dos attributes = yes\n");
+        let setup = Setup::new().share("fast", "").share("slow", &lines);
+        let slow_fs = mount(&setup)?;
+        let server = setup.start();
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let to = server.site().address();
+        let mut client = Connection::connect(address, to, PATIENCE).expect("it listens");
+        client.negotiate(Guid([7; 16])).expect("it negotiates");
+        client.log_on().expect("the password is right");
+        assert_eq!(client.tree("fast").expect("it answers"), NtStatus::SUCCESS);
+        let fast = client.smb.tree_id;
+        assert_eq!(client.tree("slow").expect("it answers"), NtStatus::SUCCESS);
+        let slow = client.smb.tree_id;
+        let mut scene = Self { slow_fs, server, client, fast, slow };
+        for (tree, path) in [(fast, "file"), (slow, "file"), (slow, "folder\\")] {
+            let options = match path.strip_suffix('\\') {
+                Some(_) => CreateOptions::DIRECTORY_FILE,
+                None => CreateOptions::NON_DIRECTORY_FILE,
+            };
+            let path = path.trim_end_matches('\\');
+            let open = scene.open(tree, (path, EVERYTHING, CreateDisposition::OPEN_IF, options));
+            if options == CreateOptions::NON_DIRECTORY_FILE {
+                let request = WriteRequest::new(open, 0, b"some data");
+                scene.finish(Command::WRITE, &request);
+            }
+            scene.close(open);
+        }
+        Some(scene)
+    }
+
+    /// Ends the file system and the server.
+    fn stop(self) {
+        self.slow_fs.gate().open();
+        drop(self.client);
+        self.server.stop();
+    }
+
+    fn open(&mut self, tree: u32, wanted: Wanted<'_>) -> FileId {
+        self.client.smb.tree_id = tree;
+        let name = utf16::to_bytes(wanted.0);
+        let (_, answer) = self.finish(Command::CREATE, &create(&name, wanted));
+        CreateResponse::decode(&answer).expect("well-formed").file_id
+    }
+
+    fn close(&mut self, file_id: FileId) {
+        self.finish(Command::CLOSE, &CloseRequest { file_id, ..CloseRequest::default() });
+    }
+
+    /// Sends a request and waits for its final response, which is a success.
+    #[track_caller]
+    fn finish(&mut self, command: Command, body: &impl wire::Encode) -> (Header, Vec<u8>) {
+        let sent = self.begin(command, body);
+        self.receive(sent)
+    }
+
+    /// Sends a request; returns its message id.
+    #[track_caller]
+    fn begin(&mut self, command: Command, body: &impl wire::Encode) -> u64 {
+        self.client.send(command, HeaderFlags::empty(), body).expect("it is connected")
+    }
+
+    /// Waits for a success of the request; interim responses are passed over.
+    #[track_caller]
+    fn receive(&mut self, message_id: u64) -> (Header, Vec<u8>) {
+        let (header, answer) = self.receive_any(message_id);
+        assert!(!header.status.is_error(), "{:?}: {:?}", header.command, header.status);
+        (header, answer)
+    }
+
+    /// Waits for the final response to the request; no other one may come before it.
+    #[track_caller]
+    fn receive_any(&mut self, message_id: u64) -> (Header, Vec<u8>) {
+        loop {
+            let (header, answer) = self.client.receive().expect("the server answers");
+            if header.status == NtStatus::PENDING {
+                continue;
+            }
+            assert_eq!(header.message_id, message_id, "{header:?} came first");
+            return (header, answer);
+        }
+    }
+
+    fn send(&mut self, file_id: FileId, request: Request) -> u64 {
+        self.client.smb.tree_id = self.slow;
+        match request {
+            Request::Create(wanted) => {
+                let name = utf16::to_bytes(wanted.0);
+                self.begin(Command::CREATE, &create(&name, wanted))
+            }
+            Request::Close => {
+                let body = CloseRequest { file_id, ..CloseRequest::default() };
+                self.begin(Command::CLOSE, &body)
+            }
+            Request::Flush => {
+                let body = FlushRequest { file_id };
+                self.begin(Command::FLUSH, &body)
+            }
+            Request::Read => {
+                let body = ReadRequest { length: 9, file_id, ..ReadRequest::default() };
+                self.begin(Command::READ, &body)
+            }
+            Request::Write => {
+                let body = WriteRequest::new(file_id, 0, b"other data");
+                self.begin(Command::WRITE, &body)
+            }
+            Request::List => {
+                let body = QueryDirectoryRequest {
+                    file_information_class: FileInformationClass::ID_BOTH_DIRECTORY,
+                    flags: QueryDirectoryFlags::RESTART_SCANS,
+                    file_index: 0,
+                    file_id,
+                    output_buffer_length: 4096,
+                    file_name: b"*\0",
+                };
+                self.begin(Command::QUERY_DIRECTORY, &body)
+            }
+            Request::Query(class) => self.query(file_id, InfoType::FILE, class.0),
+            Request::QueryFileSystem => {
+                let class = FsInformationClass::FULL_SIZE.0;
+                self.query(file_id, InfoType::FILESYSTEM, class)
+            }
+            Request::Change(class, buffer) => {
+                let body = SetInfoRequest {
+                    info_type: InfoType::FILE,
+                    file_info_class: class.0,
+                    additional_information: 0,
+                    file_id,
+                    buffer,
+                };
+                self.begin(Command::SET_INFO, &body)
+            }
+        }
+    }
+
+    fn query(&mut self, file_id: FileId, info_type: InfoType, file_info_class: u8) -> u64 {
+        let body = QueryInfoRequest {
+            info_type,
+            file_info_class,
+            output_buffer_length: 4096,
+            file_id,
+            ..QueryInfoRequest::default()
+        };
+        self.begin(Command::QUERY_INFO, &body)
+    }
+
+    /// Works in the fast share, and echoes.
+    fn work_elsewhere(&mut self) {
+        let open = self.open(self.fast, FILE);
+        self.finish(Command::ECHO, &EchoRequest);
+        self.client.smb.tree_id = self.fast;
+        let read = ReadRequest { length: 9, file_id: open, ..ReadRequest::default() };
+        self.finish(Command::READ, &read);
+        self.finish(Command::WRITE, &WriteRequest::new(open, 0, b"fast data"));
+        self.close(open);
+    }
+}
+
+fn create<'a>(name: &'a [u8], wanted: Wanted<'_>) -> CreateRequest<'a> {
+    let (_, desired_access, create_disposition, create_options) = wanted;
+    CreateRequest {
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access,
+        share_access: ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE,
+        create_disposition,
+        create_options,
+        name,
+        ..CreateRequest::default()
+    }
+}
+
+/// Mounts a slow file system over the folder of the share `slow`.
+fn mount(setup: &Setup) -> Option<SlowFs> {
+    let owner = if runs_as_root() { FORCED_USER.1 } else { rustix::process::geteuid().as_raw() };
+    match SlowFs::mount(&setup.path("shares/slow"), owner, owner) {
+        Ok(slow_fs) => Some(slow_fs),
+        Err(error) => {
+            harness::smbtorture::progress(&format!("no slow file system: {error}"));
+            None
+        }
+    }
+}
+
+#[test]
+fn an_operation_that_hangs_stalls_no_other_share_and_no_echo() {
+    for &(operation, wanted, request) in CASES {
+        let Some(mut scene) = Scene::new("") else { return };
+        let open = wanted.map(|wanted| scene.open(scene.slow, wanted));
+        if let (Request::Close, Some(open)) = (request, open) {
+            let class = FileInformationClass::DISPOSITION;
+            let sent = scene.send(open, Request::Change(class, &[1]));
+            scene.receive(sent);
+        }
+        scene.slow_fs.gate().set(operation, Behavior::Hang);
+        let sent = scene.send(open.unwrap_or_default(), request);
+        let hangs = scene.slow_fs.gate().wait_until_hanging(operation, PATIENCE);
+        assert!(hangs, "{request:?} needs no {operation:?}");
+        scene.work_elsewhere();
+        scene.slow_fs.gate().open();
+        let (answer, _) = scene.receive_any(sent);
+        let is_fine = !answer.status.is_error() || answer.status == NtStatus::NO_EAS_ON_FILE;
+        assert!(is_fine, "{request:?}: {:?}", answer.status);
+        scene.stop();
+    }
+}
+
+#[test]
+fn a_tree_connect_that_hangs_stalls_no_other_share_and_no_echo() {
+    let Some(mut scene) = Scene::new("") else { return };
+    let operation = Operation::GetAttributes;
+    scene.slow_fs.gate().set(operation, Behavior::Hang);
+    let path = utf16::to_bytes(r"\\server\slow");
+    let request = wire::tree_connect::TreeConnectRequest { path: &path, ..Default::default() };
+    let sent = scene.begin(Command::TREE_CONNECT, &request);
+    assert!(scene.slow_fs.gate().wait_until_hanging(operation, PATIENCE));
+    scene.work_elsewhere();
+    scene.slow_fs.gate().open();
+    scene.receive(sent);
+    scene.stop();
+}
+
+/// Requests that get an interim response when the storage is slow.
+const SLOW_CASES: &[(Operation, Option<Wanted<'static>>, Request)] = &[
+    (Operation::Lookup, None, Request::Create(FILE)),
+    (Operation::Create, None, Request::Create(NEW_FILE)),
+    (Operation::ReadDirectory, Some(FOLDER), Request::List),
+    (Operation::Read, Some(FILE), Request::Read),
+    (Operation::Write, Some(FILE), Request::Write),
+    (Operation::Sync, Some(FILE), Request::Flush),
+    (Operation::Rename, Some(FILE), Request::Change(FileInformationClass::RENAME, RENAMED)),
+];
+
+#[test]
+fn a_request_that_waits_long_has_an_interim_response_and_can_be_canceled() {
+    let Some(mut scene) = Scene::new("") else { return };
+    for &(operation, wanted, request) in SLOW_CASES {
+        let open = wanted.map(|wanted| scene.open(scene.slow, wanted));
+        scene.slow_fs.gate().set(operation, Behavior::Hang);
+        let sent = scene.send(open.unwrap_or_default(), request);
+        let (interim, _) = scene.client.receive().expect("the server answers");
+        assert_eq!((interim.message_id, interim.status), (sent, NtStatus::PENDING), "{request:?}");
+        assert!(interim.async_id.is_some() && interim.credits > 0, "{interim:?}");
+        scene.client.cancel(sent, interim.async_id).expect("it is connected");
+        let (answer, _) = scene.receive_any(sent);
+        assert_eq!(answer.status, NtStatus::CANCELLED, "{request:?}");
+        assert_eq!((answer.async_id, answer.credits), (interim.async_id, 0));
+        scene.work_elsewhere();
+        scene.slow_fs.gate().open();
+        // The next one waits for it, as its work goes on; its result is not sent.
+        scene.client.smb.tree_id = scene.slow;
+        if let Some(open) = open {
+            scene.close(open);
+        }
+        if request_renames(request) {
+            let moved = scene.open(scene.slow, ("moved", FILE.1, FILE.2, FILE.3));
+            let class = FileInformationClass::RENAME;
+            let sent = scene.send(moved, Request::Change(class, RENAMED_BACK));
+            scene.receive(sent);
+            scene.close(moved);
+        }
+    }
+    scene.stop();
+}
+
+fn request_renames(request: Request) -> bool {
+    matches!(request, Request::Change(FileInformationClass::RENAME, _))
+}

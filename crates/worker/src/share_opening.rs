@@ -1,0 +1,210 @@
+//! Work on whole shares, in the store of each: connecting, closing, and what no request waits for.
+
+use std::path::Path;
+
+use dtyp::NtStatus;
+use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, StoreNumber, UserId};
+use proto::effect::{ConnectShare, FindReferral, Referral, Removal};
+use proto::passages::Passage;
+use proto::{Reply, RequestId};
+use shares::shares::{OpenedRoot, Opening, Prepared, StorageWay};
+use store::{Started, Store, StoreSettings};
+use tracing::warn;
+use uring::{Op, Token};
+
+use super::event_loop::{STORAGE_THREADS, Worker};
+use super::storage_threads::{Completed, mounts};
+
+impl Worker {
+    /// Connects a share; waits for its storage on a thread of its own, if it may wait long.
+    pub(super) fn connect_share(&mut self, request: Option<RequestId>, connect: &ConnectShare) {
+        let mut prepared = match self.shares().prepare(connect) {
+            Ok(prepared) => prepared,
+            Err(refusal) => return self.answer(request, Reply::Share(Err(refusal))),
+        };
+        let Some(opening) = prepared.take_opening() else {
+            return self.share_opened(request, prepared, None);
+        };
+        let store = self.store_of(opening.storage, &opening.settings.path);
+        self.run_in(store, move |store| {
+            let opened = store.and_then(|store| opening.carry_out(store));
+            Box::new(move |worker| worker.share_opened(request, prepared, Some(opened)))
+        });
+    }
+
+    fn share_opened(
+        &mut self,
+        request: Option<RequestId>,
+        prepared: Prepared,
+        opened: Option<Result<OpenedRoot, NtStatus>>,
+    ) {
+        if let Some(Ok(OpenedRoot { root, device, .. })) = &opened
+            && root.store() != StoreNumber::default()
+        {
+            self.storage_threads.root_opened(*root, *device);
+        }
+        let share = self.shares().finish(prepared, opened);
+        self.answer(request, Reply::Share(share.map(Box::new)));
+    }
+
+    /// Resolves a path of a DFS namespace, as far as this user may see it.
+    pub(super) fn find_referral(&mut self, request: Option<RequestId>, question: FindReferral) {
+        let FindReferral { connect, path } = question;
+        let opening = match self.shares().prepare(&connect) {
+            Ok(mut prepared) => prepared.take_namespace(),
+            Err(_) => None,
+        };
+        let Some(opening) = opening else {
+            return self.answer(request, Reply::Referral(Err(NtStatus::NOT_FOUND)));
+        };
+        let store = self.store_of(opening.storage, &opening.settings.path);
+        self.run_in(store, move |store| {
+            let found = store.and_then(|store| find_in(store, opening, path));
+            Box::new(move |worker| worker.answer(request, Reply::Referral(found)))
+        });
+    }
+
+    /// Forgets a share, once its earlier operations have ended.
+    pub(super) fn close_root(&mut self, root: RootId) {
+        self.storage_threads.root_closed(root);
+        self.run_in(Ok(root.store()), move |store| {
+            store.into_iter().for_each(|store| store.close_root(root));
+            Box::new(|_| ())
+        });
+    }
+
+    pub(super) fn traverse(&mut self, passage: Passage) {
+        self.run_in(Ok(passage.root.store()), move |store| {
+            let Passage { user, root, directory } = &passage;
+            let may = store.ok().and_then(|store| store.may_traverse(*user, *root, directory));
+            Box::new(move |worker| {
+                let now = worker.now();
+                worker.server.handle_traversed(now, &passage, may);
+            })
+        });
+    }
+
+    /// Removes what was to be deleted with an open that ended without its worker. Its client was
+    /// granted that; who the client was may not be known any more.
+    pub(super) fn remove(&mut self, removal: Removal) {
+        let opening = self.shares().reopening(&removal.share, &removal.folder);
+        let store = opening.as_ref().map_or(Err(NtStatus::BAD_NETWORK_NAME), |opening| {
+            self.store_of(opening.storage, &opening.settings.path)
+        });
+        self.run_in(store, move |store| {
+            let removed = store.and_then(|store| remove_in(store, opening?, &removal));
+            Box::new(move |worker| worker.removed(&removal, removed))
+        });
+    }
+
+    fn removed(&mut self, removal: &Removal, removed: Result<Box<Opened>, NtStatus>) {
+        if let Err(status) = &removed {
+            let Removal { share, path, .. } = removal;
+            let path = path.to_windows();
+            warn!("share {share}: cannot delete {path:?} after its last close: {status}");
+        }
+        let now = self.now();
+        self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
+        self.server.handle_removed(now, removal, removed.ok().as_deref());
+    }
+
+    /// The store that serves a directory, with its thread if that may wait long.
+    fn store_of(&mut self, way: StorageWay, path: &Path) -> Result<StoreNumber, NtStatus> {
+        let Some(mount) = mounts::choose(way, path) else { return Ok(StoreNumber::default()) };
+        if let Some(number) = self.storage_threads.find(&mount) {
+            return Ok(number);
+        }
+        if !self.store.revert_to_server() {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        let settings = StoreSettings {
+            opens_max: self.settings.config.global.max_open_files,
+            ..StoreSettings::default()
+        };
+        let is_first = self.storage_threads.is_empty();
+        let number = self.storage_threads.start(mount, settings).map_err(|error| {
+            warn!("cannot start a thread for {}: {error}", path.display());
+            NtStatus::INSUFF_SERVER_RESOURCES
+        })?;
+        if is_first {
+            self.watch_storage_threads();
+        }
+        Ok(number)
+    }
+
+    /// Runs work in a store: at once if it is the worker's, or if there is none.
+    fn run_in(
+        &mut self,
+        number: Result<StoreNumber, NtStatus>,
+        work: impl FnOnce(Result<&mut Store, NtStatus>) -> Completed<Self> + Send + 'static,
+    ) {
+        let completed = match number {
+            Err(status) => work(Err(status)),
+            Ok(number) if number == StoreNumber::default() => work(Ok(&mut self.store)),
+            Ok(number) => {
+                let call = Box::new(|store: &mut Store| work(Ok(store)));
+                return self.storage_threads.call(&self.store, number, call);
+            }
+        };
+        completed(self);
+    }
+
+    pub(super) fn watch_storage_threads(&mut self) {
+        if let Some(fd) = self.storage_threads.wake_source() {
+            self.submit(Token(STORAGE_THREADS), Op::PollReadable { fd });
+        }
+    }
+}
+
+/// Opens the target of a removal, checks its identity, and closes it for good.
+fn remove_in(
+    store: &mut Store,
+    opening: Opening,
+    removal: &Removal,
+) -> Result<Box<Opened>, NtStatus> {
+    let user = opening.user;
+    let OpenedRoot { root, .. } = opening.carry_out(store)?;
+    let removed = remove_from(store, root, user, removal);
+    store.close_root(root);
+    removed
+}
+
+fn remove_from(
+    store: &mut Store,
+    root: RootId,
+    user: UserId,
+    removal: &Removal,
+) -> Result<Box<Opened>, NtStatus> {
+    let mut perform = |op| match store.start(user, op) {
+        Started::Done(result) => result,
+        Started::Submit(..) => unreachable!("names are opened and removed at once"),
+    };
+    let request = OpenRequest::to_remove(root, removal.path.clone());
+    let ObjectReply::Opened(opened) = perform(ObjectOp::Open(Box::new(request)))? else {
+        // A link that leads out of the share, in the place of a directory.
+        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+    };
+    let unlink = removal.is_of(&opened);
+    perform(ObjectOp::Close { open: opened.open, unlink })?;
+    if unlink { Ok(opened) } else { Err(NtStatus::OBJECT_NAME_NOT_FOUND) }
+}
+
+/// Finds the link of a namespace in a path.
+fn find_in(
+    store: &mut Store,
+    opening: Opening,
+    path: object::ObjectPath,
+) -> Result<Referral, NtStatus> {
+    let user = opening.user;
+    let OpenedRoot { root, .. } = opening.carry_out(store).map_err(|_| NtStatus::NOT_FOUND)?;
+    let found = match path.is_root() {
+        true => Ok(Referral::Root),
+        false => match store.start(user, ObjectOp::FindReferral { root, path: path.into() }) {
+            Started::Done(Ok(ObjectReply::Stopped(link))) => Ok(Referral::Link(link)),
+            Started::Done(Err(_)) => Err(NtStatus::NOT_FOUND),
+            other => panic!("{other:?} does not answer a question for a referral"),
+        },
+    };
+    store.close_root(root);
+    found
+}

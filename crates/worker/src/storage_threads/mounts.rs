@@ -1,0 +1,236 @@
+//! File systems that may wait long, found without asking them anything.
+//!
+//! Every system call with a path on such a file system may hang, `statfs` too. The kernel's list of
+//! mounts tells the types, and the way to the directory of a share is followed link by link, up to
+//! the first mount point of such a file system.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
+
+use shares::shares::StorageWay;
+use tracing::warn;
+
+/// The kernel's list of the mounts of this process.
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// Types of file systems that wait for a network or another process. A type may have a subtype
+/// behind a dot.
+const WAITING: &[&str] = &[
+    "9p", "afs", "autofs", "beegfs", "ceph", "cifs", "coda", "fuse", "fuseblk", "gfs2", "gpfs",
+    "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "pvfs2", "smb3", "smbfs", "virtiofs",
+];
+
+/// Symbolic links on the way to a share, as many as the kernel follows.
+const LINKS_MAX: usize = 40;
+
+/// Mount points, the most recent ones last.
+#[derive(Debug, Default)]
+struct Mounts(Vec<Mount>);
+
+#[derive(Debug, Eq, PartialEq)]
+struct Mount {
+    point: PathBuf,
+    /// Whether its operations may wait long.
+    waits: bool,
+}
+
+/// Returns the mount point of the file system whose thread is to serve a directory; none if the
+/// worker's thread serves it.
+pub(crate) fn choose(way: StorageWay, path: &Path) -> Option<PathBuf> {
+    match way {
+        StorageWay::Inline => None,
+        StorageWay::Auto => waiting(path, &Mounts::now()),
+        StorageWay::Threads => {
+            let mounts = Mounts::now();
+            waiting(path, &mounts).or_else(|| Some(mounts.of(path)?.point.clone()))
+        }
+    }
+}
+
+/// Returns the mount point of a file system that may wait and that has the directory of a share, or
+/// is mounted below it.
+fn waiting(path: &Path, mounts: &Mounts) -> Option<PathBuf> {
+    let way = mounts.follow(path, |link| std::fs::read_link(link).ok());
+    match way {
+        Ok(mount) => Some(mount.to_owned()),
+        Err(folder) => {
+            let mut below = mounts.0.iter().filter(|it| it.waits && it.point.starts_with(&folder));
+            below.next().map(|mount| mount.point.clone())
+        }
+    }
+}
+
+impl Mounts {
+    /// The mounts of this process. Without the list no file system is known to wait.
+    fn now() -> Self {
+        match std::fs::read(MOUNTS) {
+            Ok(list) => Self::parse(&list),
+            Err(error) => {
+                warn!("cannot read {MOUNTS}: {error}");
+                Self::default()
+            }
+        }
+    }
+
+    /// Parses the kernel's list, as proc_pid_mountinfo(5) describes it.
+    fn parse(list: &[u8]) -> Self {
+        let mut mounts = Self::default();
+        for line in list.split(|byte| *byte == b'\n') {
+            let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+            let separator = fields.iter().position(|field| field == b"-");
+            let Some((point, end)) = fields.get(4).zip(separator) else { continue };
+            let Some(kind) = fields.get(end + 1) else { continue };
+            let options = fields.get(end + 3).copied().unwrap_or_default();
+            let waits = waits(kind) || kind == b"overlay" && mounts.lies_on_waiting(options);
+            mounts.0.push(Mount { point: PathBuf::from(unescaped(point)), waits });
+        }
+        mounts
+    }
+
+    /// True if a directory of an overlay is on a file system that waits.
+    fn lies_on_waiting(&self, options: &[u8]) -> bool {
+        let options = options.split(|byte| *byte == b',');
+        let directories = options.filter_map(|option| {
+            let mut parts = option.splitn(2, |byte| *byte == b'=');
+            let name = parts.next().unwrap_or_default();
+            parts.next().filter(|_| name.starts_with(b"lowerdir") || name == b"upperdir")
+        });
+        let mut paths = directories.flat_map(|list| list.split(|byte| *byte == b':'));
+        paths.any(|path| {
+            let path = PathBuf::from(unescaped(path));
+            self.of(&path).is_some_and(|mount| mount.waits)
+        })
+    }
+
+    /// The mount that a path without links is on.
+    fn of(&self, path: &Path) -> Option<&Mount> {
+        let on_the_way = self.0.iter().filter(|mount| path.starts_with(&mount.point));
+        on_the_way.max_by_key(|mount| mount.point.as_os_str().len())
+    }
+
+    /// Returns the first mount that waits on the way of a path, or the path without links.
+    fn follow(
+        &self,
+        path: &Path,
+        read_link: impl Fn(&Path) -> Option<PathBuf>,
+    ) -> Result<&Path, PathBuf> {
+        let (mut reached, mut links) = (PathBuf::from("/"), 0);
+        let mut rest: VecDeque<OsString> = names(path).collect();
+        while let Some(name) = rest.pop_front() {
+            if name == ".." {
+                reached.pop();
+                continue;
+            }
+            let next = reached.join(&name);
+            if let Some(mount) = self.of(&next).filter(|mount| mount.waits) {
+                return Ok(&mount.point);
+            }
+            match read_link(&next).filter(|_| links < LINKS_MAX) {
+                Some(target) => {
+                    links += 1;
+                    if target.is_absolute() {
+                        reached = PathBuf::from("/");
+                    }
+                    rest = names(&target).chain(rest).collect();
+                }
+                None => reached = next,
+            }
+        }
+        Err(reached)
+    }
+}
+
+/// Names of a path, and its "..".
+fn names(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    })
+}
+
+fn waits(kind: &[u8]) -> bool {
+    let main = kind.split(|byte| *byte == b'.').next().unwrap_or_default();
+    WAITING.iter().any(|name| name.as_bytes() == main)
+}
+
+/// Replaces the escapes of the list, such as `\040` for a space.
+fn unescaped(text: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, others)) = rest.split_first() {
+        let digits = others.first_chunk::<3>().filter(|_| *first == b'\\');
+        let code = digits.and_then(|digits| {
+            let digits = std::str::from_utf8(digits).ok()?;
+            u8::from_str_radix(digits, 8).ok()
+        });
+        match code {
+            Some(code) => {
+                bytes.push(code);
+                rest = &others[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = others;
+            }
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &[u8] = b"\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n\
+23 22 0:21 / /proc rw - proc proc rw\n\
+24 22 0:40 / /mnt/my\\040music rw shared:7 - fuse.sshfs host: rw,user_id=0\n\
+25 22 0:41 / /net rw - autofs /etc/auto.net rw\n\
+26 22 0:42 / /srv/nfs rw - nfs4 host:/ rw\n\
+27 26 8:2 / /srv/nfs/local rw - xfs /dev/sdb rw\n\
+28 22 0:43 / /merged rw - overlay overlay rw,lowerdir=/srv/nfs/lower:/usr,upperdir=/up\n\
+29 22 0:44 / /plain rw - overlay overlay rw,lowerdir=/usr,upperdir=/up,workdir=/work\n";
+
+    fn found(path: &str, links: &[(&str, &str)]) -> Option<PathBuf> {
+        let mounts = Mounts::parse(LIST);
+        let link = |path: &Path| {
+            let found = links.iter().find(|(from, _)| Path::new(from) == path);
+            found.map(|(_, to)| PathBuf::from(to))
+        };
+        mounts.follow(Path::new(path), link).ok().map(Path::to_owned)
+    }
+
+    #[test]
+    fn the_type_of_the_mount_on_the_way_decides() {
+        for (path, mount) in [
+            ("/srv/data", None),
+            ("/srv/nfs", Some("/srv/nfs")),
+            ("/srv/nfs/home/anna", Some("/srv/nfs")),
+            ("/srv/nfsdata", None),
+            ("/mnt/my music/a", Some("/mnt/my music")),
+            ("/net/host/export", Some("/net")),
+            ("/merged/a", Some("/merged")),
+            ("/plain/a", None),
+        ] {
+            assert_eq!(found(path, &[]), mount.map(PathBuf::from), "{path}");
+        }
+    }
+
+    #[test]
+    fn links_are_followed_up_to_a_mount_that_waits() {
+        let links = [("/home", "srv/nfs/home"), ("/a", "/b"), ("/b", "../mnt/../a")];
+        assert_eq!(found("/home/anna", &links), Some(PathBuf::from("/srv/nfs")));
+        // One that leads to itself ends.
+        assert_eq!(found("/a", &links), None);
+    }
+
+    #[test]
+    fn a_mount_below_the_share_counts() {
+        let mounts = Mounts::parse(LIST);
+        assert_eq!(waiting(Path::new("/srv"), &mounts), Some(PathBuf::from("/srv/nfs")));
+        assert_eq!(waiting(Path::new("/usr"), &mounts), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! The loop of a storage thread.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use object::ObjectResult;
+use slab::Slab;
+use store::{Continuation, Started, Store, StoreSettings};
+use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
+
+use super::{Done, Order};
+use crate::mailbox::Mailbox;
+
+/// Token of the wake-up for orders; an operation has its index.
+const ORDERS: Token = Token(u64::MAX);
+
+/// State of a storage thread.
+struct StorageLoop<W> {
+    store: Store,
+    driver: Driver,
+    /// Operations that the ring works on, with their numbers.
+    pending: Slab<(usize, Continuation)>,
+    /// Operations that the driver had no room for.
+    refused: VecDeque<(Token, Op)>,
+    done: Arc<Mailbox<Done<W>>>,
+}
+
+/// Starts a thread with a store of these settings.
+///
+/// # Errors
+/// There are no resources for it.
+pub(super) fn start<W: 'static>(
+    settings: StoreSettings,
+    orders: Arc<Mailbox<Order<W>>>,
+    done: Arc<Mailbox<Done<W>>>,
+) -> io::Result<()> {
+    let (tell, told) = mpsc::sync_channel(1);
+    // Nobody waits for its end: a file system that hangs would keep the worker from ending.
+    thread::Builder::new().name("storage".to_owned()).spawn(move || {
+        // A driver and a store belong to their thread.
+        let (driver, outcome) = match Driver::new(Backend::Auto, Limits::default()) {
+            Ok(driver) => (Some(driver), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        tell.send(outcome).expect("it is waited for below");
+        let Some(driver) = driver else { return };
+        let store = Store::new(settings);
+        let (pending, refused) = (Slab::new(), VecDeque::new());
+        let mut storage = StorageLoop { store, driver, pending, refused, done };
+        if let Err(error) = storage.run(&orders) {
+            // The requests are lost: a new process is better.
+            panic!("a storage thread cannot go on: {error}");
+        }
+    })?;
+    told.recv().expect("the thread tells before anything else")
+}
+
+impl<W> StorageLoop<W> {
+    fn run(&mut self, orders: &Mailbox<Order<W>>) -> io::Result<()> {
+        let mut completions = Vec::new();
+        let fd = orders.wake_source().as_raw_fd();
+        self.submit(ORDERS, Op::PollReadable { fd });
+        loop {
+            self.driver.wait(None, &mut completions)?;
+            for Completion { token, op, result } in completions.drain(..) {
+                if token != ORDERS {
+                    self.complete(token, op, result);
+                    continue;
+                }
+                for order in orders.take() {
+                    self.carry_out(order);
+                }
+                self.submit(ORDERS, Op::PollReadable { fd });
+            }
+            for _ in 0..self.refused.len() {
+                let Some((token, op)) = self.refused.pop_front() else { break };
+                self.submit(token, op);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: Order<W>) {
+        match order {
+            Order::Register(user) => {
+                self.store.register_user(user);
+            }
+            Order::Start { slot, user, op } => {
+                let started = self.store.start(user, op);
+                self.go_on(slot, started);
+            }
+            Order::Call(call) => {
+                let completed = call(&mut self.store);
+                self.done.put(Done::Call(completed));
+            }
+        }
+    }
+
+    fn complete(&mut self, Token(token): Token, op: Op, result: io::Result<usize>) {
+        let place = usize::try_from(token).expect("an index");
+        let (slot, continuation) = self.pending.remove(place);
+        let started = self.store.finish(continuation, op, result);
+        self.go_on(slot, started);
+    }
+
+    fn go_on(&mut self, slot: usize, started: Started) {
+        match started {
+            Started::Done(result) => self.tell(slot, result),
+            Started::Submit(op, continuation) => {
+                let place = self.pending.insert((slot, continuation));
+                self.submit(Token(u64::try_from(place).expect("an index")), op);
+            }
+        }
+    }
+
+    fn tell(&self, slot: usize, result: ObjectResult) {
+        self.done.put(Done::Object(slot, result));
+    }
+
+    fn submit(&mut self, token: Token, op: Op) {
+        match self.driver.submit(token, op) {
+            Ok(()) => {}
+            Err(Refused { op, reason: Reason::Full }) => self.refused.push_back((token, op)),
+            // Ranges were checked by the engine, and buffers have room.
+            Err(Refused { op, reason }) => panic!("{op:?} failed: {reason:?}"),
+        }
+    }
+}
