@@ -6,6 +6,7 @@
 mod harness;
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
 use dtyp::{AccessMask, FileInformationClass, FsInformationClass, Guid, NtStatus, utf16};
 use harness::choro::PATIENCE;
@@ -20,7 +21,7 @@ use wire::create::{
 use wire::echo::EchoRequest;
 use wire::flush::FlushRequest;
 use wire::header::HeaderFlags;
-use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest};
+use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::query_info::{InfoType, QueryInfoRequest};
 use wire::read::ReadRequest;
 use wire::set_info::SetInfoRequest;
@@ -370,4 +371,33 @@ fn a_request_that_waits_long_has_an_interim_response_and_can_be_canceled() {
 
 fn request_renames(request: Request) -> bool {
     matches!(request, Request::Change(FileInformationClass::RENAME, _))
+}
+
+#[test]
+fn a_listing_that_takes_long_lets_others_pass_between_its_parts() {
+    for way in ["inline", "threads"] {
+        let Some(mut scene) = Scene::new(&format!("choro:storage path = {way}")) else { return };
+        let names: Vec<String> = (0..20).map(|number| format!("folder\\{number}")).collect();
+        for name in &names {
+            let open = scene.open(scene.slow, (name, EVERYTHING, NEW_FILE.2, NEW_FILE.3));
+            scene.close(open);
+        }
+        let open = scene.open(scene.slow, FOLDER);
+        // Each entry is looked up.
+        scene.slow_fs.gate().set(Operation::Lookup, Behavior::Delay(Duration::from_millis(20)));
+        let listing = scene.send(open, Request::List);
+        let echo = scene.begin(Command::ECHO, &EchoRequest);
+        scene.receive(echo);
+        let (_, answer) = scene.receive(listing);
+        scene.slow_fs.gate().open();
+        let answer = QueryDirectoryResponse::decode(&answer).expect("well-formed");
+        for number in 0..20 {
+            let name = utf16::to_bytes(&format!("{number}"));
+            let at = |it: &[u8]| it == name.as_slice();
+            assert!(answer.output_buffer.windows(name.len()).any(at), "{way}: {number}");
+        }
+        scene.client.smb.tree_id = scene.slow;
+        scene.close(open);
+        scene.stop();
+    }
 }

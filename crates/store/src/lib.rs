@@ -62,6 +62,7 @@ pub struct Store {
     directories: Directories,
     names: NameHashes,
     names_left_out: u64,
+    listing_paused: bool,
     more_waits: bool,
     serves_frame: bool,
     seen: Option<Seen>,
@@ -101,6 +102,7 @@ impl Store {
             directories: Directories::default(),
             names: NameHashes::default(),
             names_left_out: 0,
+            listing_paused: false,
             more_waits: false,
             serves_frame: false,
             seen: None,
@@ -200,6 +202,12 @@ impl Store {
     #[must_use]
     pub fn names_left_out(&self) -> u64 {
         self.names_left_out
+    }
+
+    /// Returns whether the last listing paused for the time that it took, and forgets that. The
+    /// same operation without `restart` goes on with it.
+    pub fn take_paused_listing(&mut self) -> bool {
+        std::mem::take(&mut self.listing_paused)
     }
 
     /// Whether there is something to do beside the operation that is begun next. Then copying a

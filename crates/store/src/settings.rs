@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use dtyp::{NameExpression, Sid};
 use object::StoreNumber;
@@ -20,6 +21,8 @@ pub struct StoreSettings {
     pub impersonate_users: bool,
     /// Its number among the stores of the worker.
     pub number: StoreNumber,
+    /// Time after which a listing pauses, with the entries that it has.
+    pub listing_time: Duration,
 }
 
 impl Default for StoreSettings {
@@ -30,6 +33,7 @@ impl Default for StoreSettings {
             roots_max: 1_024,
             impersonate_users: rustix::process::geteuid().is_root(),
             number: StoreNumber::default(),
+            listing_time: Duration::from_millis(2),
         }
     }
 }

@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
-use store::MangledNames;
+use std::time::Duration;
+use store::{MangledNames, StoreSettings};
 use support::Share;
 
 #[test]
@@ -57,6 +58,31 @@ fn a_listing_goes_on_where_it_stopped_and_begins_again_when_told() {
     let other = share.open("");
     assert_eq!(share.entries(other, false, 1)[0].name, ".");
     assert!(share.entries(open, false, 1).is_empty());
+}
+
+#[test]
+fn a_listing_pauses_for_its_time_and_goes_on_without_a_gap() {
+    let settings = StoreSettings { listing_time: Duration::ZERO, ..StoreSettings::default() };
+    let mut share = Share::in_store(settings, |_| {});
+    for index in 0..20 {
+        share.local(&format!("f{index}"), "");
+    }
+    let open = share.open("");
+    let mut seen = HashSet::new();
+    let mut parts = 0;
+    loop {
+        let entries = share.entries(open, false, 100);
+        let is_paused = share.store.take_paused_listing();
+        assert!(!entries.is_empty(), "only the end is empty");
+        seen.extend(entries.into_iter().map(|entry| entry.name));
+        parts += 1;
+        if !is_paused {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 22);
+    assert!(parts > 2, "{parts}");
+    assert!(share.entries(open, false, 100).is_empty());
 }
 
 #[test]
@@ -177,6 +203,6 @@ fn a_large_directory_is_listed_whole() {
     }
     let created = begin.elapsed();
     // Reading the directory for each would take 200 times some tens of milliseconds.
-    assert!(created < listed * 20 + std::time::Duration::from_secs(2), "{created:?} {listed:?}");
+    assert!(created < listed * 20 + Duration::from_secs(2), "{created:?} {listed:?}");
     assert_eq!(share.status_of("d\\NEW7", |_| {}), NtStatus::SUCCESS);
 }

@@ -36,6 +36,7 @@ use super::asked_sessions::pending::AskedSessions;
 use super::clocks::read_clocks;
 use super::connection::Channel;
 use super::lanes::{Done, LaneId, Lanes};
+use super::listings::Listings;
 use super::logon_slot::LogonSlot;
 use super::logons::{self, SharedLogons};
 use super::messages::Waiting;
@@ -57,6 +58,7 @@ pub(crate) struct Worker {
     pub(super) store: Store,
     pub(super) store_requests: Slab<StoreRequest>,
     pub(super) storage_threads: StorageThreads<Self>,
+    pub(super) listings: Listings,
     /// Time of the next call of [`Self::tell_slow_storage`].
     pub(super) next_slow: Option<Duration>,
     pub(super) accounts: Accounts,
@@ -151,6 +153,7 @@ impl Worker {
             store: Store::new(store_settings),
             store_requests: Slab::new(),
             storage_threads: StorageThreads::default(),
+            listings: Listings::default(),
             next_slow: None,
             server,
             registry,
@@ -203,6 +206,7 @@ impl Worker {
                 self.serve_effects();
             }
             self.serve_timeouts();
+            self.go_on_listing();
             self.resubmit();
             self.tell_changes();
             self.flush_messages();
@@ -258,6 +262,9 @@ impl Worker {
 
     /// The clock is looked at only if something is due at some time; mostly nothing is.
     fn timeout(&self) -> Option<Duration> {
+        if !self.listings.is_empty() {
+            return Some(Duration::ZERO);
+        }
         let engine = self.server.poll_timeout().into_iter().chain(self.next_frame_deadline());
         let engine = engine.chain(self.next_slow).min();
         let engine = engine.map(|at| at.saturating_sub(machine_clock()));

@@ -17,6 +17,7 @@ mod event_loop;
 mod frames;
 mod framing;
 mod lanes;
+mod listings;
 mod logon_slot;
 mod logons;
 mod mailbox;

@@ -14,6 +14,7 @@ use uring::{Completion, Driver, Op, Token};
 
 use super::connection::Channel;
 use super::event_loop::{Worker, store_token, submit};
+use super::listings::{Listings, Part, Wanted};
 use super::storage_threads::{Done, StorageThreads};
 use super::store_request::{StoreRequest, Work};
 use super::traced;
@@ -28,6 +29,7 @@ pub(super) struct Storage<'w> {
     pub(super) channels: &'w mut FxHashMap<ConnectionId, Channel>,
     requests: &'w mut Slab<StoreRequest>,
     threads: &'w mut StorageThreads<Worker>,
+    listings: &'w mut Listings,
     next_slow: &'w mut Option<Duration>,
     /// Start of this turn of the loop.
     now: Duration,
@@ -58,6 +60,7 @@ impl Worker {
             channels: &mut self.channels,
             requests: &mut self.store_requests,
             threads: &mut self.storage_threads,
+            listings: &mut self.listings,
             next_slow: &mut self.next_slow,
             now: self.turn.monotonic,
             driver: &mut self.driver,
@@ -113,6 +116,20 @@ impl Worker {
         self.serve_effects();
     }
 
+    /// Carries out the next part of a listing that has paused.
+    pub(super) fn go_on_listing(&mut self) {
+        if self.listings.is_empty() {
+            return;
+        }
+        self.trace.enter(Phase::Storage);
+        let ended = self.listings.go_on(&mut self.store);
+        self.trace.enter(Phase::Other);
+        if let Some((slot, result)) = ended {
+            self.store_ended(slot, |_, _| Started::Done(result));
+            self.serve_effects();
+        }
+    }
+
     fn store_ended(
         &mut self,
         slot: usize,
@@ -155,6 +172,9 @@ impl Storage<'_> {
         let room = room(&op);
         let work = self.trace.store_begins(traced::operation(&op), request.is_some());
         let work = Work { work, room };
+        if let Some(wanted) = Wanted::of(user, &op) {
+            return self.list((request, connection), work, wanted);
+        }
         let probed = self.choose_way(connection, &mut op);
         let started = self.store.start(user, op);
         if let Some(probed) = probed {
@@ -186,6 +206,28 @@ impl Storage<'_> {
         let promised = connection.zip(length).and_then(|(id, length)| self.promise(id, length));
         let slot = self.keep(request, None, work, promised);
         self.threads.submit(self.store, slot, user, op);
+        None
+    }
+
+    /// Lists a directory, or a part of it if that takes long: the rest follows in later turns.
+    fn list(
+        &mut self,
+        (request, connection): (Option<RequestId>, Option<ConnectionId>),
+        work: Work,
+        wanted: Wanted,
+    ) -> Option<ObjectResult> {
+        let mut entries = Vec::new();
+        if !self.listings.delay(wanted) {
+            match wanted.list(self.store) {
+                Part::Paused(first) => entries = first,
+                Part::Ended(result) => {
+                    return self.go_on((request, connection), work, Started::Done(result));
+                }
+            }
+        }
+        self.trace.enter(Phase::Other);
+        let slot = self.keep(request, None, work, None);
+        self.listings.keep(slot, wanted, entries);
         None
     }
 

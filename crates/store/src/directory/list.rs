@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
 
 use dtyp::fscc::ReparseTag;
 use dtyp::{AccessMask, FileAttributes, NtStatus};
@@ -35,6 +36,27 @@ use crate::sys::file_kind::is_link;
 use crate::sys::file_kind::kind_of;
 use crate::sys::system;
 use crate::sys::xattr::Attributes;
+
+/// Entries between two looks at the clock, which cost as much as a twentieth of an entry.
+const CLOCK_INTERVAL: u32 = 4;
+
+/// Limits of one part of a listing.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    entries_max: u32,
+    /// Time after which it pauses.
+    time_max: Duration,
+}
+
+/// One part of a listing.
+#[derive(Debug)]
+struct Listed {
+    entries: Vec<DirectoryEntry>,
+    /// Number of names that no client can use.
+    left_out: u64,
+    /// Whether it ended for the time that it took.
+    is_paused: bool,
+}
 
 /// Reads the metadata of entries.
 struct Reader<'a> {
@@ -70,10 +92,12 @@ impl Store {
         }
         let hidden =
             Hidden { hide: opened.root.settings.hide, impersonation: &mut self.impersonation };
-        let (entries, left_out) = list(opened, &mut listing, detail, entries_max, (apple, hidden))?;
+        let limits = Limits { entries_max, time_max: self.settings.listing_time };
+        let listed = list(opened, &mut listing, detail, limits, (apple, hidden))?;
         opened.listing = Some(listing);
-        self.names_left_out = self.names_left_out.saturating_add(left_out);
-        Ok(entries)
+        self.names_left_out = self.names_left_out.saturating_add(listed.left_out);
+        self.listing_paused = listed.is_paused;
+        Ok(listed.entries)
     }
 
     /// The name of 8.3 form: [MS-FSCC] 2.4.5.
@@ -93,15 +117,26 @@ fn list(
     open: &Open,
     listing: &mut Listing,
     detail: EntryDetail,
-    entries_max: u32,
+    limits: Limits,
     (apple, mut hidden): (Option<AppleReader>, Hidden<'_>),
-) -> Result<(Vec<DirectoryEntry>, u64), NtStatus> {
-    let entries_max = usize::try_from(entries_max).unwrap_or(usize::MAX);
+) -> Result<Listed, NtStatus> {
+    let entries_max = usize::try_from(limits.entries_max).unwrap_or(usize::MAX);
     let mut entries = Vec::with_capacity(entries_max.min(1_024));
     let mut left_out = 0;
+    let (mut looked_at, began) = (0_u32, Instant::now());
+    let mut is_paused = false;
     let Listing { fd, next, entries: names } = listing;
     let reader = Reader { open, directory: fd.as_fd(), detail };
     while entries.len() < entries_max {
+        looked_at = looked_at.wrapping_add(1);
+        // An empty batch would be the end.
+        if looked_at.is_multiple_of(CLOCK_INTERVAL)
+            && !entries.is_empty()
+            && began.elapsed() >= limits.time_max
+        {
+            is_paused = true;
+            break;
+        }
         let entry = match *next {
             Next::Dot => {
                 *next = Next::DotDot;
@@ -144,7 +179,7 @@ fn list(
         };
         entries.extend(entry);
     }
-    Ok((entries, left_out))
+    Ok(Listed { entries, left_out, is_paused })
 }
 
 /// Filter of the entries that the share's settings hide from the requester ("hide unreadable" and

@@ -5,6 +5,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::{AccessMask, FileAttributes, NtStatus, SecurityDescriptor, SecurityInformation};
@@ -72,6 +73,13 @@ impl Share {
 
     /// A share with other settings than the default ones.
     pub fn with(change: impl FnOnce(&mut RootSettings)) -> Self {
+        // A busy machine pauses no listing.
+        let settings = StoreSettings { listing_time: Duration::MAX, ..StoreSettings::default() };
+        Self::in_store(settings, change)
+    }
+
+    /// The same in a store with settings of its own.
+    pub fn in_store(store: StoreSettings, change: impl FnOnce(&mut RootSettings)) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let shared = folder.path().join("share");
         std::fs::create_dir(&shared).expect("a directory");
@@ -81,7 +89,7 @@ impl Share {
         }
         let mut settings = RootSettings::new(shared);
         change(&mut settings);
-        let mut store = Store::new(StoreSettings::default());
+        let mut store = Store::new(store);
         let user = store.register_user(me());
         let root = store.open_root(settings, user).expect("the directory is there");
         Self { store, root, user, folder }
