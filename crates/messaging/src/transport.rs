@@ -371,7 +371,8 @@ fn take_census(members: &Members) -> Result<(Vec<ServerId>, Vec<ServerId>), Init
 /// Removes the socket of a dead process. Returns true if there was one. A socket that stays is
 /// harmless: it accepts no connections.
 fn remove_socket(members: &Members, dead: ServerId) -> bool {
-    !members.is_alive(dead) && members.remove(dead).unwrap_or(false)
+    // Mostly it has removed its socket itself.
+    members.has_socket(dead) && !members.is_alive(dead) && members.remove(dead).unwrap_or(false)
 }
 
 fn of_members(members: &Members, error: rustix::io::Errno) -> InitError {

@@ -59,8 +59,10 @@ fn bind_life_to(supervisor_pid: u32) -> anyhow::Result<()> {
 /// score needs no privilege.
 fn prefer_for_want_of_memory() -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).write(true).open("/proc/self/oom_score_adj")?;
-    let mut text = String::new();
-    file.read_to_string(&mut text)?;
+    // The kernel gives all of it at once: a sign and four digits at most, and the line's end.
+    let mut text = [0; 8];
+    let length = file.read(&mut text)?;
+    let text = str::from_utf8(&text[..length]).map_err(io::Error::other)?;
     let inherited: i32 = text.trim().parse().map_err(io::Error::other)?;
     let wanted = inherited.saturating_add(OOM_SCORE_MORE).min(OOM_SCORE_MAX);
     file.write_all_at(wanted.to_string().as_bytes(), 0)

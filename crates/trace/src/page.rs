@@ -142,9 +142,10 @@ impl Page {
             .mode(0o640)
             .custom_flags(flags)
             .open(&path)?;
-        let mapped = allocate(&file)
-            .and_then(|()| file.set_len(BYTES as u64))
-            .and_then(|()| Self::map(&file, libc::PROT_READ | libc::PROT_WRITE));
+        let mapped = file
+            .set_len(BYTES as u64)
+            .and_then(|()| Self::map(&file, libc::PROT_READ | libc::PROT_WRITE))
+            .and_then(|page| page.allocate(&file).map(|()| page));
         if mapped.is_err() {
             let _ = fs::remove_file(&path);
         }
@@ -193,6 +194,24 @@ impl Page {
         unsafe { page.layout.as_ref() }
     }
 
+    /// Allocates the part of a new page that is used from the start: a write to a mapped file
+    /// without memory kills the process. Old kernels need zeros to be written. After
+    /// posix_fallocate(3) a file system on a disk reads the page when it is first touched: 1 ms for
+    /// each worker on ext4.
+    fn allocate(&self, file: &File) -> io::Result<()> {
+        let begin = self.layout.as_ptr().cast::<u8>();
+        match populate_bytes(begin, BYTES_ALLOCATED) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                file.write_all_at(&[0; BYTES_ALLOCATED], 0)
+            }
+            // The file system has no room: a store would kill the process.
+            Err(error) if error.raw_os_error() == Some(libc::EFAULT) => {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            result => result,
+        }
+    }
+
     fn begin(&self, pid: u32, unique_id: u64) {
         let layout = self.layout();
         layout.version.store(VERSION, Ordering::Relaxed);
@@ -234,27 +253,28 @@ impl Drop for Page {
     }
 }
 
-/// Writes zeros to the part of a new page that is used from the start: a write to a mapped file
-/// without memory kills the process. After posix_fallocate(3) a file system on a disk reads the
-/// page when it is first touched: 1 ms for each worker on ext4.
-fn allocate(file: &File) -> io::Result<()> {
-    file.write_all_at(&[0; BYTES_ALLOCATED], 0)
-}
-
 /// Allocates memory for a part of a mapped page. Returns false if there is none. Kernels before
 /// Linux 5.14 cannot tell, and count as successful.
 pub(crate) fn populate<T>(part: &T) -> bool {
-    let page_bytes = page_bytes();
-    let address = std::ptr::from_ref(part).addr();
-    let begin = address - address % page_bytes;
-    let length = address + size_of::<T>() - begin;
-    // SAFETY: the mapping has these pages, because it has `part`; they are only made present.
+    let begin = std::ptr::from_ref(part).cast::<u8>().cast_mut();
+    match populate_bytes(begin, size_of::<T>()) {
+        Ok(()) => true,
+        Err(error) => error.raw_os_error() == Some(libc::EINVAL),
+    }
+}
+
+/// Allocates memory for bytes of a mapped page, and maps it.
+///
+/// # Errors
+/// `EINVAL` before Linux 5.14; else there is no memory.
+fn populate_bytes(begin: *mut u8, length: usize) -> io::Result<()> {
+    let before = begin.addr() % page_bytes();
+    // SAFETY: the mapping has these pages, because it has the bytes; they are only made present.
     let result = unsafe {
-        let begin =
-            std::ptr::from_ref(part).cast::<libc::c_void>().wrapping_byte_sub(address - begin);
-        libc::madvise(begin.cast_mut(), length, libc::MADV_POPULATE_WRITE)
+        let begin = begin.wrapping_byte_sub(before).cast::<libc::c_void>();
+        libc::madvise(begin, before + length, libc::MADV_POPULATE_WRITE)
     };
-    result == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL)
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Returns the size of a memory page in bytes. rustix uses the kernel's vDSO, which is missing

@@ -12,6 +12,7 @@
 //! channels (`OUTGOING_BYTES_MAX`) and by the bytes of a receive: a long frame or
 //! `LANE_RECEIVE_LEN`.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::num::NonZero;
@@ -133,7 +134,8 @@ pub(super) struct OpenedFrame {
 #[derive(Debug)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
-    lanes_max: usize,
+    /// As many as processors, which are counted at the first need: that reads files.
+    lanes_max: OnceCell<usize>,
     next: usize,
     watch: Watch,
     done: Arc<Mailbox<(ConnectionId, Done)>>,
@@ -162,11 +164,8 @@ impl Lanes {
     /// # Errors
     /// There is no descriptor left.
     pub(super) fn new(watch: Watch) -> io::Result<Self> {
-        let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        // On one processor nothing is won.
-        let lanes_max = if processors > 1 { processors } else { 0 };
         let done = Arc::new(Mailbox::new()?);
-        Ok(Self { lanes: Vec::new(), lanes_max, next: 0, watch, done })
+        Ok(Self { lanes: Vec::new(), lanes_max: OnceCell::new(), next: 0, watch, done })
     }
 
     /// Readable when something is done.
@@ -182,13 +181,13 @@ impl Lanes {
         channels: usize,
         revert_to_server: impl FnOnce(),
     ) -> Option<LaneId> {
-        if self.lanes.len() < self.lanes_max.min(channels) {
+        if self.lanes.len() < (*self.lanes_max.get_or_init(lanes_max)).min(channels) {
             revert_to_server();
             match Lane::start(&self.done, self.watch) {
                 Ok(lane) => self.lanes.push(lane),
                 Err(error) => {
                     tracing::warn!("cannot start a thread for a channel: {error}");
-                    self.lanes_max = self.lanes.len();
+                    self.lanes_max = self.lanes.len().into();
                 }
             }
         }
@@ -239,6 +238,12 @@ impl Lane {
         told.recv().expect("the thread tells before anything else")?;
         Ok(Self { jobs, thread: Some(thread) })
     }
+}
+
+/// Returns the number of lanes that pay on this machine: none on one processor.
+fn lanes_max() -> usize {
+    let processors = thread::available_parallelism().map_or(1, NonZero::get);
+    if processors > 1 { processors } else { 0 }
 }
 
 /// Kinds of tokens of a lane's driver: the upper half is the kind, the lower half the channel.
@@ -466,7 +471,7 @@ mod tests {
 
     fn lanes(lanes_max: usize) -> Lanes {
         let mut lanes = Lanes::new(Default::default()).expect("there are descriptors");
-        lanes.lanes_max = lanes_max;
+        lanes.lanes_max = lanes_max.into();
         lanes
     }
 

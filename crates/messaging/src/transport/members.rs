@@ -127,15 +127,19 @@ impl Members {
     }
 
     fn bind(&self, name: &str, kind: SocketType) -> Result<(OwnedFd, (u64, u64)), Errno> {
-        match rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error),
-        }
         let socket = socket(kind)?;
         if kind == SocketType::DGRAM {
             rustix::net::sockopt::set_socket_passcred(&socket, true)?;
         }
-        rustix::net::bind(&socket, &self.address(name)?)?;
+        let address = self.address(name)?;
+        match rustix::net::bind(&socket, &address) {
+            Err(Errno::ADDRINUSE) => {
+                // Of an earlier process: the name is this one's now.
+                rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?;
+                rustix::net::bind(&socket, &address)?;
+            }
+            bound => bound?,
+        }
         if kind == SocketType::STREAM {
             rustix::net::listen(&socket, LISTEN_BACKLOG)?;
         }
@@ -161,6 +165,12 @@ impl Members {
     /// True if a process lives.
     pub(super) fn is_alive(&self, process: ServerId) -> bool {
         self.has_life(&name_of(process))
+    }
+
+    /// True if a process has a socket here, whether it lives or not.
+    pub(super) fn has_socket(&self, process: ServerId) -> bool {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::statat(&self.descriptor, name_of(process), flags).is_ok()
     }
 
     /// True if the socket accepts connections. The attempt uses a datagram socket: it does not
