@@ -5,17 +5,19 @@
 //! [`log`], has a [`control`] socket to the supervisor and answers administrators
 //! ([`administration`]).
 //!
-//! Unsafe code is in `fork` and `priority` only, which no safe library offers.
+//! Unsafe code is in `exit`, `fork` and `priority` only: no safe library offers that.
 
 pub mod administration;
 pub mod arguments;
 pub mod clocks;
 pub mod control;
+mod exit;
 mod fork;
 pub mod log;
 mod priority;
 pub mod properties;
 
+pub use exit::exit_at_once;
 pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
 pub use priority::{
     Priority, is_idle_priority, is_normal_priority, leave_idle_priority, nice_limit,

@@ -13,7 +13,7 @@ use messaging::TransportKind;
 use process::{log, properties};
 use rustix::fs::{Mode, OFlags};
 use settings::Source;
-use worker::{LogonSlot, Tables, WorkerStart};
+use worker::{Inherited, LogonSlot, Pages, Tables, WorkerStart};
 
 use super::workers::Birth;
 use super::{Started, Supervisor};
@@ -28,11 +28,12 @@ impl Started {
         let Birth { server_id, control, slot } = birth;
         let Self { supervisor, signals, pid_file } = self;
         let Supervisor { mut settings, command, registry, files, messaging, .. } = supervisor;
-        let Supervisor { listeners, workers, clients, notifyd, qos, events, .. } = supervisor;
+        let Supervisor { listeners, workers, clients, notifyd, events, .. } = supervisor;
+        let Supervisor { qos, failed_logons, watches, prepared, .. } = supervisor;
         let supervisor_pid = registry.server_id().pid;
         // To close them one by one takes long where there are many, and some would take back what
         // the supervisor has given out.
-        forget((listeners, workers, notifyd, qos, events, signals, pid_file));
+        forget((listeners, workers, notifyd, events, signals, pid_file));
         match messaging.kind() {
             // A file of libtdb is opened once in a process.
             Some(TransportKind::Tdb) => drop(messaging),
@@ -54,7 +55,9 @@ impl Started {
         if let Some(log_level) = command.log_level {
             log::set_detail(log_level)?;
         }
-        let (clock, tables) = (command.clock, Some(tables));
-        Ok(WorkerStart { settings, server_id, clock, control, tables, logon_slot })
+        let pages = Pages { qos, failed_logons, watches };
+        let inherited = Some(Inherited { tables, pages, prepared });
+        let clock = command.clock;
+        Ok(WorkerStart { settings, server_id, clock, control, inherited, logon_slot })
     }
 }

@@ -51,7 +51,7 @@ use tables::{
     FailedLogonPage, FileTable, LogonPage, Mended, QosPage, Registry, Restored, TableError,
     WatchPage,
 };
-use worker::{self, tell_file_changed};
+use worker::{self, Prepared, tell_file_changed};
 
 use backoff::Backoff;
 use birth_budget::BirthBudget;
@@ -97,6 +97,10 @@ struct Supervisor {
     registry: Registry,
     files: FileTable,
     qos: QosPage,
+    // Used by its forks alone.
+    failed_logons: FailedLogonPage,
+    watches: WatchPage,
+    prepared: Prepared,
     pressure: Pressure,
     /// Tells workers which files to look at, and hears what an administrator wants.
     messaging: Messaging,
@@ -139,16 +143,17 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let registry =
         Registry::create(&lock).with_context(|| format!("tables in {}", lock.display()))?;
     // Nobody watches yet, whatever the last server left.
-    WatchPage::open(&lock)
-        .with_context(|| format!("page of watches in {}", lock.display()))?
-        .begin(ServerId::default());
+    let watches =
+        WatchPage::open(&lock).with_context(|| format!("page of watches in {}", lock.display()))?;
+    watches.begin(ServerId::default());
     trace::prepare(&lock).with_context(|| {
         format!("pages of workers in {}", lock.join(trace::DIRECTORY).display())
     })?;
     let logons = LogonPage::create(&lock)
         .with_context(|| format!("page of logons in {}", lock.display()))?;
     // Its times are those of the machine's clock, which begins anew with the machine.
-    FailedLogonPage::create(&lock).context("cannot create the page of failed logons")?;
+    let failed_logons =
+        FailedLogonPage::create(&lock).context("cannot create the page of failed logons")?;
     let qos = make_qos(&lock, &settings)?;
     let files = make_files(&lock, &settings.directories.state)?;
     let how = messaging_settings(&settings.config.global)?;
@@ -175,6 +180,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         events.add(wake, Event::Message).context("cannot poll messages")?;
     }
     let may_fork = may_fork(&settings)?;
+    let prepared = Prepared::of(&settings, registry.server_id().unique_id);
     let supervisor = Supervisor {
         settings,
         command,
@@ -189,6 +195,9 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         registry,
         files,
         qos,
+        failed_logons,
+        watches,
+        prepared,
         pressure: Pressure::default(),
         messaging,
         has_more_messages: false,
@@ -215,8 +224,8 @@ impl Started {
         &self.supervisor.settings
     }
 
-    /// Runs the server until it is told to stop. Returns in a worker as well, after its client has
-    /// left.
+    /// Runs the server until it is told to stop. A worker that becomes of it ends with its client,
+    /// and returns only errors.
     ///
     /// # Errors
     /// The kernel refuses to poll, or the worker cannot serve.
@@ -224,7 +233,7 @@ impl Started {
         service_manager::notify(&format!("READY=1\nMAINPID={}\n", std::process::id()));
         while !self.supervisor.is_finished() {
             if let Some(birth) = self.supervisor.refill() {
-                return worker::serve(self.become_worker(birth)?);
+                match worker::serve(self.become_worker(birth)?)? {}
             }
             for event in self.supervisor.wait()? {
                 self.supervisor.handle_event(event, &mut self.signals);

@@ -7,6 +7,7 @@ use process::control::ToWorker;
 use settings::default_share;
 use settings::messaging_settings::PARAMETERS;
 use settings::{Settings, Source};
+use worker::Prepared;
 
 use super::events::Event;
 use super::listeners::{self, Listener};
@@ -52,6 +53,7 @@ impl Supervisor {
         process::log::follow(&settings)?;
         effective::write(&self.command.config, &settings.config)?;
         self.qos.configure(settings.config.classes.iter().map(|section| &section.class));
+        self.prepared = Prepared::of(&settings, self.registry.server_id().unique_id);
         self.settings = settings;
         self.command.generation += 1;
         self.command.log_level = None;

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use qos::class::CLASSES_MAX;
@@ -15,10 +16,10 @@ use qos::{Class, ClassId, Device, DeviceId, Slot, Slots};
 
 use crate::shared_memory::{Shared, SharedMemory};
 
-/// Slots and devices, mapped into one process.
-#[derive(Debug)]
+/// Slots and devices, mapped into one process. A clone uses the same mapping.
+#[derive(Clone, Debug)]
 pub struct QosPage {
-    memory: SharedMemory<Memory>,
+    memory: Arc<SharedMemory<Memory>>,
 }
 
 /// Content of the file, in its order.
@@ -52,7 +53,7 @@ impl QosPage {
     pub fn create(lock_dir: &Path) -> io::Result<Self> {
         let memory: SharedMemory<Memory> = SharedMemory::create(&lock_dir.join(NAME))?;
         memory.version.store(VERSION, Ordering::Release);
-        Ok(Self { memory })
+        Ok(Self { memory: Arc::new(memory) })
     }
 
     /// Opens the supervisor's page, without a change to it.
@@ -71,7 +72,7 @@ impl QosPage {
                 _ => error,
             })?;
         match memory.version.load(Ordering::Acquire) {
-            VERSION => Ok(Self { memory }),
+            VERSION => Ok(Self { memory: Arc::new(memory) }),
             _ => Err(is_another()),
         }
     }
@@ -109,7 +110,8 @@ impl QosPage {
 
     /// Removes a dead worker: for the supervisor.
     pub fn bury(&self, unique_id: u64) {
-        self.devices().iter().for_each(|device| device.bury(unique_id));
+        let used = self.devices().iter().filter(|device| device.number().is_some());
+        used.for_each(|device| device.bury(unique_id));
     }
 
     /// Sets the number of workers with a client: for the supervisor.

@@ -23,10 +23,10 @@ use rustc_hash::FxHashMap;
 use settings::Settings;
 use settings::messaging_settings::messaging_settings;
 use shares::accounts::Accounts;
-use shares::server_settings::{has_continuously_available_shares, server_settings};
+use shares::server_settings::has_continuously_available_shares;
 use slab::Slab;
 use store::{Store, StoreSettings};
-use tables::{FailedLogonPage, QosPage, Registry, WatchPage};
+use tables::{QosPage, Registry};
 use trace::{Clock, Phase, Tracer};
 use tracing::{debug, warn};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
@@ -35,6 +35,7 @@ use super::WorkerStart;
 use super::asked_sessions::pending::AskedSessions;
 use super::clocks::read_clocks;
 use super::connection::Channel;
+use super::inherited::{Inherited, Prepared};
 use super::lanes::{Done, LaneId, Lanes};
 use super::listings::Listings;
 use super::logon_slot::LogonSlot;
@@ -43,7 +44,6 @@ use super::messages::Waiting;
 use super::notices::Notices;
 use super::own_names::OwnNames;
 use super::passing::queue::Passing;
-use super::server_guid;
 use super::slow_storage::SlowStorage;
 use super::storage_threads::StorageThreads;
 use super::store_request::StoreRequest;
@@ -121,10 +121,11 @@ pub fn ring_error() -> io::Result<Option<String>> {
 impl Worker {
     /// Makes the worker ready for its first connection.
     pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
-        let WorkerStart { settings, server_id, clock, control, tables, logon_slot } = start;
+        let WorkerStart { settings, server_id, clock, control, inherited, logon_slot } = start;
         let lock_dir = &settings.directories.lock;
-        let tables = tables.map_or_else(|| Tables::join(&settings, server_id), Ok)?;
-        let Tables { registry, files } = tables;
+        let inherited = inherited.map_or_else(|| Inherited::join(&settings, server_id), Ok)?;
+        let Inherited { tables: Tables { registry, files }, pages, prepared } = inherited;
+        let Prepared { server_guid, engine, own_names } = prepared;
         let keeps_persistent = has_continuously_available_shares(&settings.config);
         let how = messaging_settings(&settings.config.global)?;
         let trace = start_tracer(lock_dir, server_id, clock);
@@ -132,24 +133,19 @@ impl Worker {
         let mut messaging = Messaging::init(lock_dir, server_id, how)
             .context("cannot join the server's messages")?;
         let driver = new_driver().context("cannot create the event loop")?;
-        let server_guid = server_guid::of(registry.supervisor().unique_id);
         let entropy = Entropy::new(fill_random);
-        let engine_settings = server_settings(&settings, server_guid, keeps_persistent);
-        let mut server =
-            Server::new(proto::COMMANDS, engine_settings, entropy, Box::new(files), server_id);
+        let mut server = Server::new(proto::COMMANDS, engine, entropy, Box::new(files), server_id);
         messaging.set_tracer(trace);
         server.set_tracer(trace);
-        let open_page = || QosPage::join(lock_dir).context("cannot open the page of classes");
-        server.handle_slots(Box::new(open_page()?));
-        let logons = FailedLogonPage::open(lock_dir).context("cannot open the page of logons")?;
-        server.handle_logon_slots(Box::new(SharedLogons(logons)));
+        server.handle_slots(Box::new(pages.qos.clone()));
+        server.handle_logon_slots(Box::new(SharedLogons(pages.failed_logons)));
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
             ..StoreSettings::default()
         };
         let mut worker = Self {
             accounts: Accounts::open(&settings),
-            own_names: OwnNames::of(&settings.config),
+            own_names,
             store: Store::new(store_settings),
             store_requests: Slab::new(),
             storage_threads: StorageThreads::default(),
@@ -163,11 +159,9 @@ impl Worker {
             asked_sessions: AskedSessions::default(),
             notices: Notices::new(server_id),
             logon_slot,
-            watches: Watches::new(
-                WatchPage::open(lock_dir).context("cannot open the page of watches")?,
-            ),
+            watches: Watches::new(pages.watches),
             trace,
-            qos: open_page()?,
+            qos: pages.qos,
             slow_storage: SlowStorage::default(),
             control,
             driver,

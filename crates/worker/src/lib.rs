@@ -16,6 +16,7 @@ mod effects;
 mod event_loop;
 mod frames;
 mod framing;
+mod inherited;
 mod lanes;
 mod listings;
 mod logon_slot;
@@ -38,6 +39,8 @@ mod tables;
 mod traced;
 mod watches;
 
+use std::convert::Infallible;
+
 use dtyp::ServerId;
 use process::control::WorkerEnd;
 use settings::Settings;
@@ -45,19 +48,21 @@ use trace::Clock;
 
 use event_loop::Worker;
 pub use event_loop::ring_error;
+pub use inherited::{Inherited, Pages, Prepared};
 pub use logon_slot::LogonSlot;
 pub use messages::tell_file_changed;
 pub use tables::Tables;
 
-/// Serves one client.
+/// Serves one client, and ends this process.
 ///
 /// # Errors
 /// The server cannot be joined, or the supervisor is gone.
-pub fn serve(start: WorkerStart) -> anyhow::Result<()> {
+pub fn serve(start: WorkerStart) -> anyhow::Result<Infallible> {
     let mut worker = Worker::prepare(start)?;
     let result = worker.run();
     worker.end();
-    result
+    result?;
+    process::exit_at_once()
 }
 
 /// Values that a worker starts with.
@@ -71,8 +76,8 @@ pub struct WorkerStart {
     pub clock: Clock,
     /// Our end of the control socket.
     pub control: WorkerEnd,
-    /// The tables, if they are open already.
-    pub tables: Option<Tables>,
+    /// Values that the supervisor had, if this process is a fork of it.
+    pub inherited: Option<Inherited>,
     /// Its slot in the page of logons, if it serves clients.
     pub logon_slot: Option<LogonSlot>,
 }
@@ -86,6 +91,6 @@ impl WorkerStart {
         let process::arguments::Start { settings, server_id, clock, control, logon_slot } = start;
         let join = |slot| LogonSlot::join(&settings.directories.lock, slot);
         let logon_slot = logon_slot.map(join).transpose()?;
-        Ok(Self { settings, server_id, clock, control, tables: None, logon_slot })
+        Ok(Self { settings, server_id, clock, control, inherited: None, logon_slot })
     }
 }

@@ -23,6 +23,6 @@ impl WorkerArguments {
     /// # Errors
     /// The supervisor is gone, or the server cannot be joined.
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        worker::serve(WorkerStart::join(self.process.begin(properties::WORKER)?)?)
+        match worker::serve(WorkerStart::join(self.process.begin(properties::WORKER)?)?)? {}
     }
 }

@@ -1,0 +1,91 @@
+//! Values that a worker has from the supervisor, of which it is a fork.
+//!
+//! All workers would open the same pages and compute the same values. The supervisor does so once,
+//! and for each configuration: a twentieth of a short client's whole life.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use dtyp::{Guid, ServerId};
+use proto::ServerSettings;
+use settings::Settings;
+use shares::server_settings::{has_continuously_available_shares, server_settings};
+use tables::{FailedLogonPage, QosPage, WatchPage};
+
+use super::own_names::OwnNames;
+use super::server_guid;
+use super::tables::Tables;
+
+/// Everything that a forked worker has from the supervisor.
+#[derive(Debug)]
+pub struct Inherited {
+    /// Tables that were taken over.
+    pub tables: Tables,
+    /// Pages that the supervisor has mapped.
+    pub pages: Pages,
+    /// Values computed from the supervisor's settings.
+    pub prepared: Prepared,
+}
+
+impl Inherited {
+    /// Opens and computes all of it, in a process that is no fork.
+    ///
+    /// # Errors
+    /// The tables or pages cannot be opened.
+    pub(super) fn join(settings: &Settings, server_id: ServerId) -> anyhow::Result<Self> {
+        let tables = Tables::join(settings, server_id)?;
+        let supervisor = tables.registry.supervisor();
+        let prepared = Prepared::of(settings, supervisor.unique_id);
+        Ok(Self { tables, pages: Pages::join(&settings.directories.lock)?, prepared })
+    }
+}
+
+/// Pages that all processes of a server share.
+#[derive(Debug)]
+pub struct Pages {
+    /// Limits and use of the classes of service.
+    pub qos: QosPage,
+    /// Counters of failed logons by address and user.
+    pub failed_logons: FailedLogonPage,
+    /// Number of watches of all workers.
+    pub watches: WatchPage,
+}
+
+impl Pages {
+    /// Opens the pages of the running server.
+    ///
+    /// # Errors
+    /// They cannot be opened.
+    pub(super) fn join(lock_dir: &Path) -> anyhow::Result<Self> {
+        Ok(Self {
+            qos: QosPage::join(lock_dir).context("cannot open the page of classes")?,
+            failed_logons: FailedLogonPage::open(lock_dir)
+                .context("cannot open the page of logons")?,
+            watches: WatchPage::open(lock_dir).context("cannot open the page of watches")?,
+        })
+    }
+}
+
+/// Values that follow from the configuration, the host and the server's identity.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(super) server_guid: Guid,
+    pub(super) engine: Arc<ServerSettings>,
+    pub(super) own_names: OwnNames,
+}
+
+impl Prepared {
+    /// Computes them, for the server whose supervisor has this unique id, and prepares
+    /// cryptography.
+    pub fn of(settings: &Settings, supervisor_unique_id: u64) -> Self {
+        crypto::prepare();
+        let server_guid = server_guid::of(supervisor_unique_id);
+        let keeps_persistent = has_continuously_available_shares(&settings.config);
+        Self {
+            server_guid,
+            engine: server_settings(settings, server_guid, keeps_persistent),
+            own_names: OwnNames::of(&settings.config),
+        }
+    }
+}
