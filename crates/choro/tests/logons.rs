@@ -12,7 +12,10 @@ use std::time::{Duration, Instant};
 use dtyp::{Guid, NtStatus};
 use harness::choro::{signal_process, wait_until};
 use harness::connection::Connection;
-use harness::{Setup, TestServer, USER};
+use harness::namespace::Namespace;
+use harness::session::{EVERYTHING, Session};
+use harness::smbtorture::progress;
+use harness::{PASSWORD, Setup, TestServer, USER};
 use rustix::process::Signal;
 
 /// Returns the output of `choro metrics`.
@@ -148,6 +151,38 @@ fn failed_logons_are_counted_by_all_workers_together() {
 /// Lists a share by a name of the server that leads to this machine.
 fn list_by_name(server: &TestServer, name: &str) -> harness::smbclient::Outcome {
     server.client().argument("--ip-address=127.0.0.1").run_at(&format!("//{name}/data"), &["ls"])
+}
+
+/// Mounts of its own, of which the script makes none yet.
+const NO_MOUNT: &str = ":";
+
+#[test]
+fn a_first_logon_that_the_name_service_hangs_on_ends_its_worker_alone() {
+    let setup = Setup::new().share("data", "");
+    let namespace = match Namespace::of_mounts(NO_MOUNT, &[]) {
+        Ok(namespace) => namespace,
+        Err(reason) => return progress(&format!("no mounts of its own: {reason}")),
+    };
+    let fifo = setup.path("fifo");
+    // Who opens it waits for a writer, and none comes.
+    let made = Command::new("mkfifo").arg(&fifo).status().expect("coreutils are installed");
+    assert!(made.success());
+    let fifo = fifo.display().to_string();
+    let server = setup.launch_with(&namespace.launcher()).start();
+    let mut before = Session::new(server.site().address(), "data", USER, PASSWORD);
+    namespace.run(&["mount", "--bind", &fifo, "/etc/group"]).expect("we are root there");
+
+    let began = Instant::now();
+    server.client().run("data", &["ls"]).fails("NT_STATUS_CONNECTION");
+    assert!(began.elapsed() > Duration::from_secs(4), "it had its time");
+    let ended = "ended: no answer of the name service";
+    wait_until(|| server.log().contains(ended), || server.log());
+    assert_eq!(before.try_access("missing", EVERYTHING), NtStatus::OBJECT_NAME_NOT_FOUND);
+
+    namespace.run(&["umount", "/etc/group"]).expect("it was mounted");
+    server.client().run("data", &["ls"]).succeeds();
+    assert!(!server.log().contains("signal"), "it counts as no crash: {}", server.log());
+    server.stop();
 }
 
 #[test]

@@ -5,18 +5,20 @@
 //! [`log`], has a [`control`] socket to the supervisor and answers administrators
 //! ([`administration`]).
 //!
-//! Unsafe code is in `exit`, `fork` and `priority` only: no safe library offers that.
+//! Unsafe code is in `deadline`, `exit`, `fork` and `priority` only: no safe library offers that.
 
 pub mod administration;
 pub mod arguments;
 pub mod clocks;
 pub mod control;
+mod deadline;
 mod exit;
 mod fork;
 pub mod log;
 mod priority;
 pub mod properties;
 
+pub use deadline::{Deadline, deadline_signal};
 pub use exit::exit_at_once;
 pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
 pub use priority::{

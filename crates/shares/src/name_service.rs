@@ -5,6 +5,10 @@
 //! gets one question at a time; while it is stuck with one, all others fail at once. A late answer
 //! is kept for the next request.
 //!
+//! A thread costs a short-lived client a twentieth of its worker. So a worker that has nothing to
+//! lose may ask by itself ([`NameService::end_when_late`]): then the process ends in place of a
+//! late answer, as if the connection had been lost.
+//!
 //! A missing answer is an error, and never taken for "there is no such user".
 
 use std::collections::HashMap;
@@ -13,6 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
+use process::Deadline;
 
 use super::unix_user::UnixUser;
 
@@ -48,6 +53,7 @@ pub(super) struct NameService {
     deadline: Duration,
     believed: HashMap<Question, (Instant, Answer)>,
     asking: Option<Asking>,
+    ends_when_late: bool,
     spent: Spent,
 }
 
@@ -85,7 +91,20 @@ const SPENT_MAX: Duration = Duration::from_secs(5);
 
 impl NameService {
     pub(super) fn new(look_up: LookUp, deadline: Duration) -> Self {
-        Self { look_up, deadline, believed: HashMap::new(), asking: None, spent: Spent::default() }
+        Self {
+            look_up,
+            deadline,
+            believed: HashMap::new(),
+            asking: None,
+            ends_when_late: false,
+            spent: Spent::default(),
+        }
+    }
+
+    /// Asks without a thread from now on, unless there is one, and ends this process where the
+    /// thread's answer would be late; or no longer does so.
+    pub(super) fn end_when_late(&mut self, ends: bool) {
+        self.ends_when_late = ends;
     }
 
     /// Asks a question that the server itself needs answered.
@@ -129,6 +148,12 @@ impl NameService {
     }
 
     fn ask_now(&mut self, question: &Question) -> anyhow::Result<Answer> {
+        if self.asking.is_none()
+            && self.ends_when_late
+            && let Ok(_deadline) = Deadline::after(self.deadline)
+        {
+            return (self.look_up)(question);
+        }
         if self.asking.is_none() {
             self.asking = Some(Asking::begin(self.look_up)?);
         }
@@ -241,6 +266,28 @@ mod tests {
         }
         assert_eq!(id(names.ask(group("late"))), Some(7));
         assert_eq!(ASKED.load(Ordering::SeqCst), 1, "its answer came late, and was kept");
+    }
+
+    #[test]
+    fn the_thread_that_asks_is_the_own_one_only_while_a_late_answer_may_end_the_process() {
+        let mut names = NameService::new(
+            |_| Ok(Answer::Named(std::thread::current().name().map(|it| (it.to_owned(), 1)))),
+            super::DEADLINE,
+        );
+        let asked_by = |names: &mut NameService, number| match names
+            .ask(Question::UserName(number))
+            .expect("it is quick")
+        {
+            Answer::Named(named) => named.expect("threads here have names").0,
+            Answer::User(_) => panic!("a name was asked for"),
+        };
+        names.end_when_late(true);
+        let own = std::thread::current().name().map(str::to_owned);
+        assert_eq!(Some(asked_by(&mut names, 1)), own);
+        names.end_when_late(false);
+        assert_eq!(asked_by(&mut names, 2), "name service");
+        names.end_when_late(true);
+        assert_eq!(asked_by(&mut names, 3), "name service", "it may have a question still");
     }
 
     #[test]

@@ -483,7 +483,8 @@ impl Supervisor {
             // Its client may have become a user that nobody has looked for.
             self.look_at_logons();
             let source = worker.slot.and_then(|slot| self.clients.free_slot(slot));
-            if let Some(source) = source.filter(|_| status.exit_status() != Some(0)) {
+            let has_crashed = status.exit_status() != Some(0) && !has_missed_deadline(status);
+            if let Some(source) = source.filter(|_| has_crashed) {
                 self.crashes.record(source, Instant::now());
             }
             self.messaging.bury(worker.server_id);
@@ -491,8 +492,9 @@ impl Supervisor {
             self.remove_page(worker.server_id);
             dead.push((worker.server_id, status));
         }
-        // Every record of every table is looked at: once, however many have died.
-        if dead.iter().any(|(_, status)| status.signaled()) {
+        // Every record of every table is looked at: once, however many have died. A deadline passes
+        // while no table is being changed.
+        if dead.iter().any(|(_, status)| status.signaled() && !has_missed_deadline(*status)) {
             self.mend();
         }
         for (server, status) in dead {
@@ -578,6 +580,7 @@ impl Supervisor {
     /// the next start wait.
     fn bury(&mut self, pid: u32, status: WaitStatus, worker: &Worker) {
         let how = match (status.terminating_signal(), status.exit_status()) {
+            _ if has_missed_deadline(status) => "ended: no answer of the name service".to_owned(),
             (Some(signal), _) => format!("was killed by signal {signal}"),
             (None, Some(0)) => "finished".to_owned(),
             (None, status) => format!("failed with status {}", status.unwrap_or(-1)),
@@ -660,6 +663,11 @@ fn make_files(lock: &Path, state: &Path) -> anyhow::Result<FileTable> {
         Err(error) => tracing::error!("cannot restore persistent opens: {error}"),
     }
     Ok(files)
+}
+
+/// True if a worker has ended because the name service was late at its client's first logon.
+fn has_missed_deadline(status: WaitStatus) -> bool {
+    status.terminating_signal() == Some(process::deadline_signal())
 }
 
 /// Descriptors that a worker can need: one for each open that a client may have, and some.

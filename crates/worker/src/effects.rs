@@ -5,8 +5,11 @@ use std::time::Instant;
 use arbitration::FileKey;
 use dtyp::ServerId;
 use interfaces::Offer;
-use proto::{Effect, Reply, RequestId};
+use proto::{Account, Effect, Reply, RequestId};
+use shares::accounts::Accounts;
 use shares::shares::Shares;
+use shares::unix::end_when_late;
+use store::Store;
 use tracing::warn;
 
 use super::event_loop::Worker;
@@ -52,14 +55,15 @@ impl Worker {
                 // Before a thread of the name service starts, which would have the same.
                 // The client has proven the password.
                 process::leave_idle_priority();
-                let account = worker.accounts.find(&mut worker.store, user, requested_user);
+                let account = worker
+                    .ask_for_account(|accounts, store| accounts.find(store, user, requested_user));
                 Reply::Account(account.map(Box::new))
             }),
             Effect::FindCredential { user, .. } => self.reply(request, |worker| {
                 Reply::Credential(worker.accounts.credential(&user).map(Box::new))
             }),
             Effect::FindGuest => self.reply(request, |worker| {
-                Reply::Account(worker.accounts.guest(&mut worker.store).map(Box::new))
+                Reply::Account(worker.ask_for_account(Accounts::guest).map(Box::new))
             }),
             Effect::IsOwnName { target_name, server } => self.reply(request, |worker| {
                 Reply::OwnName(worker.own_names.include(&target_name, server))
@@ -75,6 +79,20 @@ impl Worker {
         self.store.revert_to_server();
         let reply = find(self);
         self.answer(request, reply);
+    }
+
+    /// Asks for an account. Before the first session of this worker there is nothing to lose but
+    /// connections without one: a name service that hangs may end the process.
+    fn ask_for_account(
+        &mut self,
+        find: impl FnOnce(&Accounts, &mut Store) -> Option<Account>,
+    ) -> Option<Account> {
+        let Self { accounts, store, notices, .. } = self;
+        if notices.had_session() {
+            find(accounts, store)
+        } else {
+            end_when_late(|| find(accounts, store))
+        }
     }
 
     fn file_deleted(&mut self, file: FileKey, stream: u64) {
