@@ -3,7 +3,7 @@
 //!
 //! [`Server`] is all the protocol state of one worker. Commands stand above this
 //! crate, and it calls them through [`Commands`](server::Commands): a command gets a
-//! [scope](scope), the objects that its request names, and returns a [`Step`](response::Step).
+//! [scope], the objects that its request names, and returns a [`Step`](response::Step).
 
 #![forbid(unsafe_code)]
 

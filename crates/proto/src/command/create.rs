@@ -51,6 +51,7 @@ use wire::{Decode, FileId};
 
 use crate::command::Command;
 use crate::dfs;
+
 use caching::Held;
 use contexts::Contexts;
 use replay::Replayed;
