@@ -125,3 +125,146 @@ impl RequestsInFlight {
         ids
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use model::memory_account::MemoryAccount;
+    use wire::{FileId, Header};
+
+    use super::*;
+    use crate::effect::{Effect, Reply};
+    use crate::pending_command::Abandoned;
+    use crate::request::Chain;
+
+    const CONNECTION: ConnectionId = ConnectionId(3);
+    const SESSION: u64 = 9;
+
+    /// State of a command whose requests are the same if their names are.
+    #[derive(Debug)]
+    struct Named(&'static str);
+
+    impl PendingCommand for Named {
+        fn ends_with_connection(&self, is_suspended: bool) -> bool {
+            is_suspended
+        }
+
+        fn is_same(&self, other: &dyn PendingCommand) -> bool {
+            other.downcast_ref::<Self>().is_some_and(|it| it.0 == self.0)
+        }
+
+        fn abandon(self: Box<Self>, _: Option<Reply>) -> Abandoned {
+            unreachable!("nothing here ends a request")
+        }
+    }
+
+    /// A LOCK on the open 5, which waits for the store. Its MessageId is ten times its id.
+    fn request(id: u64) -> InFlight {
+        let chain = Chain::new(CONNECTION, BytesMut::new(), None);
+        let header = Header {
+            command: Command::LOCK,
+            message_id: 10 * id,
+            session_id: SESSION,
+            ..Header::default()
+        };
+        let incoming = Incoming { header, ..Incoming::new(RequestId(id), &chain) };
+        InFlight {
+            incoming: Box::new(incoming),
+            pending: Box::new(Named("a")),
+            chain: Box::new(chain),
+            file_id: Some(FileId { persistent: 5, volatile: 5 }),
+            async_id: None,
+            is_suspended: false,
+            held: None,
+            _memory: MemoryAccount::new(0).pass(0),
+            changed: None,
+        }
+    }
+
+    fn suspended(id: u64) -> InFlight {
+        InFlight { is_suspended: true, async_id: Some(id), ..request(id) }
+    }
+
+    fn throttled(id: u64) -> InFlight {
+        let effect = Effect::Sleep(std::time::Duration::ZERO);
+        InFlight { held: Some(Box::new(effect)), ..request(id) }
+    }
+
+    fn of(command: Command, mut waiting: InFlight) -> InFlight {
+        waiting.incoming.header.command = command;
+        waiting
+    }
+
+    fn table(waiting: impl IntoIterator<Item = InFlight>) -> RequestsInFlight {
+        let mut requests = RequestsInFlight::default();
+        waiting.into_iter().for_each(|it| requests.insert(it));
+        requests
+    }
+
+    fn cancel(header: Header) -> Incoming {
+        let chain = Chain::new(CONNECTION, BytesMut::new(), None);
+        Incoming { header, ..Incoming::new(RequestId(99), &chain) }
+    }
+
+    #[test]
+    fn only_a_request_that_is_under_way_uses_its_open() {
+        assert!(table([request(1)]).is_used(5));
+        assert!(!table([request(1)]).is_used(6), "it names another open");
+        assert!(!table([suspended(1)]).is_used(5));
+        assert!(!table([throttled(1)]).is_used(5));
+        assert!(!table([of(Command::CLOSE, request(1))]).is_used(5));
+    }
+
+    #[test]
+    fn requests_of_an_open_come_in_the_order_of_their_arrival() {
+        let other = InFlight { file_id: None, ..suspended(9) };
+        let mut waiting = vec![other, request(8), throttled(7), throttled(6)];
+        waiting.extend([5, 1, 4, 2, 3].map(suspended));
+        let requests = table(waiting);
+        assert_eq!(requests.suspended_on(5), [1, 2, 3, 4, 5].map(RequestId));
+        assert_eq!(requests.held_on(5), [6, 7].map(RequestId));
+    }
+
+    #[test]
+    fn a_cancel_names_its_request_by_either_id() {
+        let requests = table([suspended(1), throttled(2), request(3)]);
+        let named = |header| requests.canceled_by(&cancel(header));
+        let header = Header { session_id: SESSION, ..Header::default() };
+        assert_eq!(named(Header { async_id: Some(1), ..header }), Some(RequestId(1)));
+        assert_eq!(named(Header { message_id: 10, ..header }), Some(RequestId(1)));
+        assert_eq!(named(Header { message_id: 20, ..header }), Some(RequestId(2)));
+        assert_eq!(named(Header { message_id: 30, ..header }), None, "the store has begun");
+        assert_eq!(named(Header { async_id: Some(2), ..header }), None);
+    }
+
+    #[test]
+    fn a_cancel_ends_requests_of_its_own_session_and_connection_only() {
+        let requests = table([suspended(1), of(Command::CLOSE, suspended(2))]);
+        let header = Header { session_id: SESSION, message_id: 10, ..Header::default() };
+        let session = cancel(Header { session_id: 8, ..header });
+        assert_eq!(requests.canceled_by(&session), None);
+        let connection = Incoming { connection: ConnectionId(4), ..cancel(header) };
+        assert_eq!(requests.canceled_by(&connection), None);
+        let close = cancel(Header { message_id: 20, ..header });
+        assert_eq!(requests.canceled_by(&close), None, "its open would stay behind");
+    }
+
+    #[test]
+    fn a_request_sent_twice_is_the_same_to_its_client() {
+        let other = InFlight { pending: Box::new(Named("b")), ..suspended(3) };
+        let requests = table([suspended(1), suspended(2), other]);
+        assert_eq!(requests.same_as(RequestId(1)), [RequestId(2)]);
+        assert_eq!(requests.same_as(RequestId(3)), []);
+        assert_eq!(requests.same_as(RequestId(4)), [], "there is none");
+        assert_eq!(requests.pending::<Named>().filter(|it| it.0 == "b").count(), 1);
+    }
+
+    #[test]
+    fn a_lost_connection_takes_only_what_waits_for_an_event() {
+        let mut requests = table([suspended(1), request(2)]);
+        assert_eq!(requests.ending_with(CONNECTION), [RequestId(1)]);
+        assert_eq!(requests.ending_with(ConnectionId(4)), []);
+        requests.forget_connection(CONNECTION);
+        assert!(requests.is_empty());
+    }
+}
