@@ -1,5 +1,6 @@
 //! Metrics in the text format of Prometheus.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use trace::{Kind, Operation, Phase, SeriesValue, StoreOperation, bucket_range};
@@ -78,11 +79,25 @@ fn requests(text: &mut Text, look: &Look) {
     for (label, value) in named::<Operation>("operation", &events.request_failed) {
         text.value(&label, value.count);
     }
+    refusals(text, look);
+}
+
+/// One value for each reason. With one for each command of it, clients could make some thousand
+/// series by breaking rules; `choro trace` has the commands.
+fn refusals(text: &mut Text, look: &Look) {
     text.counter("choro_request_refusals_total", "Requests refused, by reason (docs/refusals.md).");
+    let mut by_reason: BTreeMap<u64, (&str, u64)> = BTreeMap::new();
     for refused in &look.total.refusals {
-        let (reason, operation) = (refused.reason.name(), refused.operation.name());
-        let label = [("reason", reason), ("operation", operation)];
-        text.value(&label, refused.count);
+        let named =
+            by_reason.entry(refused.reason.number()).or_insert_with(|| (refused.reason.name(), 0));
+        named.1 += refused.count;
+    }
+    for (name, count) in by_reason.values() {
+        text.value(&[("reason", name)], count);
+    }
+    // A worker had no room for their reasons.
+    if look.total.other_refusals > 0 {
+        text.value(&[("reason", "others")], look.total.other_refusals);
     }
 }
 
@@ -250,7 +265,7 @@ fn escaped(label: &str) -> String {
 mod tests {
     use std::time::Instant;
 
-    use trace::{Answered, Came, Phase, Tracer};
+    use trace::{Answered, Came, Kind, Operation, Phase, Reason, Refused, Tracer};
 
     use super::{escaped, seconds, text};
     use crate::observation::Look;
@@ -309,6 +324,28 @@ mod tests {
         ] {
             assert!(text.lines().any(|it| it == line), "no {line} in:\n{text}");
         }
+    }
+
+    #[test]
+    fn refusals_have_a_line_for_each_reason_however_many_commands_were_refused() {
+        let mut look = look();
+        let refused = |reason, operation| Refused {
+            reason: Reason::from_number(reason),
+            operation: Operation::from_number(operation),
+            count: 1,
+        };
+        let operations = 0..u64::try_from(Operation::NAMES.len()).expect("they are few");
+        let reasons = 1..u64::try_from(Reason::NAMES.len()).expect("they are few");
+        let pairs = reasons.flat_map(|reason| operations.clone().map(move |it| (reason, it)));
+        look.total.refusals = pairs.map(|(reason, it)| refused(reason, it)).collect();
+        look.total.other_refusals = 7;
+        let text = text(&look, None);
+        let lines = text.lines().filter(|it| it.starts_with("choro_request_refusals_total{"));
+        let lines: Vec<&str> = lines.collect();
+        assert_eq!(lines.len(), Reason::NAMES.len(), "all reasons, and others");
+        let of_each = format!("\"}} {}", Operation::NAMES.len());
+        assert!(lines[0].ends_with(&of_each), "{}", lines[0]);
+        assert_eq!(lines.last(), Some(&"choro_request_refusals_total{reason=\"others\"} 7"));
     }
 
     #[test]
