@@ -4,10 +4,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 /// The file's name inside `pid directory`. Everybody may read it.
 const FILE_NAME: &str = "choro.pid";
@@ -15,6 +18,13 @@ const FILE_NAME: &str = "choro.pid";
 /// The lock's name inside `pid directory`. Only the server's user may open it: a lock on a file
 /// that others may read is one that they may hold, and so keep the server from starting.
 const LOCK_NAME: &str = "choro.pid.lock";
+
+/// Longest wait for starting workers of a killed server. They close what they had inherited before
+/// anything else, and end when they see that the supervisor is gone.
+const INHERITED_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Time between two attempts to take the lock.
+const INHERITED_INTERVAL: Duration = Duration::from_millis(10);
 
 /// `pid directory`/choro.pid, removed when this is dropped, and the lock that is held until then.
 ///
@@ -36,7 +46,7 @@ impl PidFile {
         let lock_path = directory.join(LOCK_NAME);
         let lock = open(&lock_path, 0o600)
             .with_context(|| format!("cannot open {}", lock_path.display()))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        match take_lock(&lock, &path) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let pid = fs::read_to_string(&path).unwrap_or_default();
@@ -64,6 +74,28 @@ impl Drop for PidFile {
     }
 }
 
+/// Takes the lock. A worker that was starting when its supervisor was killed holds it until it has
+/// closed what it had inherited. So if no process has the pid in the file at `path`, this waits. By
+/// then the worker has let go of the lock directory, too: of that first.
+fn take_lock(lock: &File, path: &Path) -> Result<(), Errno> {
+    let deadline = Instant::now() + INHERITED_TIMEOUT;
+    loop {
+        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if !names_a_process(path) && Instant::now() < deadline => {
+                thread::sleep(INHERITED_INTERVAL);
+            }
+            taken => return taken,
+        }
+    }
+}
+
+/// True if the pid in the file is that of a process, or the file has none.
+fn names_a_process(path: &Path) -> bool {
+    let pid = fs::read_to_string(path).ok().and_then(|it| it.trim().parse().ok());
+    let pid = pid.and_then(Pid::from_raw);
+    pid.is_none_or(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+}
+
 /// Opens a file of ours for writing. A symbolic link is refused, since it may lead to any file.
 fn open(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
@@ -87,7 +119,10 @@ mod tests {
     use std::fs::{self, File};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    use super::{FILE_NAME, FlockOperation, LOCK_NAME, PidFile, flock};
+    use std::process::Command;
+    use std::time::Instant;
+
+    use super::{FILE_NAME, FlockOperation, INHERITED_INTERVAL, LOCK_NAME, PidFile, flock, open};
 
     #[test]
     fn a_second_server_is_refused_until_the_first_has_gone() {
@@ -98,6 +133,24 @@ mod tests {
         drop(first);
         assert!(!directory.path().join("choro.pid").exists());
         PidFile::take(directory.path()).expect("it is free again");
+    }
+
+    #[test]
+    fn a_lock_that_a_dead_servers_worker_has_inherited_is_waited_for() {
+        let directory = tempfile::tempdir().expect("there is space");
+        let lock = open(&directory.path().join(LOCK_NAME), 0o600).expect("there is space");
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("nobody holds it");
+        let pid = directory.path().join(FILE_NAME);
+        fs::write(&pid, std::process::id().to_string()).expect("there is space");
+        let worker = Command::new("sleep").arg("0.3").stdin(lock).spawn();
+        PidFile::take(directory.path()).expect_err("the process in the file lives");
+        let mut server = Command::new("true").spawn().expect("it is installed");
+        server.wait().expect("it ends");
+        fs::write(&pid, server.id().to_string()).expect("it is ours");
+        let began = Instant::now();
+        let _second = PidFile::take(directory.path()).expect("the worker ends soon");
+        assert!(began.elapsed() >= INHERITED_INTERVAL, "it was held");
+        worker.and_then(|mut worker| worker.wait()).expect("it is installed");
     }
 
     #[test]
