@@ -165,10 +165,10 @@ fn assert_execed_worker_is_ready(launcher: &[String]) {
         .stdin(Stdio::from(theirs))
         .spawn()
         .expect("it starts");
-    let mut message = [0; 17];
+    let mut message = [0; 25];
     let (length, _) = rustix::net::recv(&ours, &mut message, rustix::net::RecvFlags::empty())
         .expect("it speaks or ends");
-    assert_eq!((length, &message[8..16]), (16, &0xaa_u64.to_le_bytes()[..]), "it is not ready");
+    assert_eq!((length, &message[8..24]), (24, &0xaa_u128.to_le_bytes()[..]), "it is not ready");
     drop(ours);
     assert!(worker.wait().expect("it is our child").success());
 }

@@ -58,7 +58,12 @@ impl Server {
         let session = self.sessions.get(&session_id);
         let is_user = session.is_some_and(|session| session.signing_key(id).is_some());
         let Some(connection) = self.connections.get_mut(&id) else { return };
+        let had_user = has_user(connection);
         connection.progress.logged_on(incoming.now.monotonic, is_user);
+        if is_user && !had_user && self.globals.logon == Logon::User {
+            let client = connection.client.ip();
+            self.globals.outbox.notices.push_back(Notice::FurtherUser { client });
+        }
         match connection.progress.deadline() {
             Some(deadline) => drop(self.deadlines.insert(id, deadline)),
             None => drop(self.deadlines.remove(&id)),

@@ -1,6 +1,6 @@
 //! Changes of this worker's state for the tables of the server.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use dtyp::Guid;
 use model::logon::Logon;
@@ -38,6 +38,12 @@ pub enum Notice {
     },
     /// The highest logon over the connections of this worker has changed.
     LogonChanged(Logon),
+    /// A user has logged on over a connection or bound it, and another connection of this worker
+    /// has a user already.
+    FurtherUser {
+        /// Address of the client over that connection.
+        client: IpAddr,
+    },
     /// A session was set up.
     SessionOpened(Box<SessionOpened>),
     /// A session that was set up has ended.

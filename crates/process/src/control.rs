@@ -1,13 +1,13 @@
 //! Protocol between the supervisor and its workers.
 //!
 //! One sequenced-packet socket pair for each worker; an exec'ed worker has its end as standard
-//! input, so that no descriptor number must be agreed on. A message is 16 bytes, little-endian:
+//! input, so that no descriptor number must be agreed on. A message is 24 bytes, little-endian:
 //!
 //! ```text
-//! 0  u16  version (1)
-//! 2  u16  kind
-//! 4  u32  zero
-//! 8  u64  value: depends on the kind, else zero
+//! 0  u16   version (2)
+//! 2  u16   kind
+//! 4  u32   zero
+//! 8  u128  value: depends on the kind, else zero
 //! ```
 //!
 //! and, for `Connection` alone, exactly one file descriptor. The peer's address is not sent: the
@@ -22,6 +22,7 @@ use std::fmt;
 use std::io;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -31,8 +32,8 @@ use rustix::net::{
 };
 
 /// Changes with every change of the form above.
-const VERSION: u16 = 1;
-const MESSAGE_BYTES: usize = 16;
+const VERSION: u16 = 2;
+const MESSAGE_BYTES: usize = 24;
 /// Descriptors there is room for. One more than is ever right, so that two are seen and refused.
 const DESCRIPTORS_MAX: usize = 2;
 
@@ -41,6 +42,7 @@ const KIND_RELOAD: u16 = 2;
 const KIND_SHUTDOWN: u16 = 3;
 const KIND_WATCH_AGAIN: u16 = 4;
 const KIND_READY: u16 = 0x101;
+const KIND_FURTHER_USER: u16 = 0x102;
 
 /// From the supervisor to a worker.
 #[derive(Debug)]
@@ -65,6 +67,12 @@ pub enum ToSupervisor {
     Ready {
         /// The worker's unique id, [`dtyp::ServerId::unique_id`].
         unique_id: u64,
+    },
+    /// A user has logged on over a connection that another worker has passed to this one, or bound
+    /// it as a channel, while it had a user already.
+    FurtherUser {
+        /// Address of the client over that connection.
+        address: IpAddr,
     },
 }
 
@@ -141,7 +149,9 @@ impl SupervisorEnd {
     pub fn send(&self, message: &ToWorker) -> Result<(), ControlError> {
         match message {
             ToWorker::Connection(socket) => send(&self.0, KIND_CONNECTION, 0, Some(socket.as_fd())),
-            ToWorker::Reload { generation } => send(&self.0, KIND_RELOAD, *generation, None),
+            ToWorker::Reload { generation } => {
+                send(&self.0, KIND_RELOAD, u128::from(*generation), None)
+            }
             ToWorker::Shutdown => send(&self.0, KIND_SHUTDOWN, 0, None),
             ToWorker::WatchAgain => send(&self.0, KIND_WATCH_AGAIN, 0, None),
         }
@@ -153,8 +163,12 @@ impl SupervisorEnd {
     /// [`ControlError::Malformed`], [`ControlError::Io`].
     pub fn receive(&self) -> Result<Received<ToSupervisor>, ControlError> {
         decode(receive(&self.0)?, |kind, value, descriptor| match (kind, descriptor) {
-            (KIND_READY, None) => Ok(ToSupervisor::Ready { unique_id: value }),
-            (KIND_READY, Some(_)) => Err("a descriptor with READY"),
+            (KIND_READY, None) => Ok(ToSupervisor::Ready { unique_id: to_u64(value)? }),
+            (KIND_FURTHER_USER, None) => {
+                let address = Ipv6Addr::from_bits(value).to_canonical();
+                Ok(ToSupervisor::FurtherUser { address })
+            }
+            (KIND_READY | KIND_FURTHER_USER, Some(_)) => Err("a descriptor of a worker"),
             _ => Err("a kind that no worker sends"),
         })
     }
@@ -189,8 +203,16 @@ impl WorkerEnd {
     /// # Errors
     /// [`ControlError::Full`], [`ControlError::Io`].
     pub fn send(&self, message: ToSupervisor) -> Result<(), ControlError> {
-        let ToSupervisor::Ready { unique_id } = message;
-        send(&self.0, KIND_READY, unique_id, None)
+        match message {
+            ToSupervisor::Ready { unique_id } => send(&self.0, KIND_READY, unique_id.into(), None),
+            ToSupervisor::FurtherUser { address } => {
+                let address = match address {
+                    IpAddr::V4(address) => address.to_ipv6_mapped(),
+                    IpAddr::V6(address) => address,
+                };
+                send(&self.0, KIND_FURTHER_USER, address.to_bits(), None)
+            }
+        }
     }
 
     /// Receives without blocking.
@@ -201,7 +223,7 @@ impl WorkerEnd {
         decode(receive(&self.0)?, |kind, value, descriptor| match (kind, descriptor) {
             (KIND_CONNECTION, Some(socket)) => Ok(ToWorker::Connection(socket)),
             (KIND_CONNECTION, None) => Err("a connection without its socket"),
-            (KIND_RELOAD, None) => Ok(ToWorker::Reload { generation: value }),
+            (KIND_RELOAD, None) => Ok(ToWorker::Reload { generation: to_u64(value)? }),
             (KIND_SHUTDOWN, None) => Ok(ToWorker::Shutdown),
             (KIND_WATCH_AGAIN, None) => Ok(ToWorker::WatchAgain),
             (KIND_RELOAD | KIND_SHUTDOWN | KIND_WATCH_AGAIN, Some(_)) => {
@@ -228,7 +250,7 @@ struct Packet {
 fn send(
     socket: &OwnedFd,
     kind: u16,
-    value: u64,
+    value: u128,
     descriptor: Option<BorrowedFd<'_>>,
 ) -> Result<(), ControlError> {
     let mut bytes = [0; MESSAGE_BYTES];
@@ -282,9 +304,13 @@ fn receive(socket: &OwnedFd) -> Result<Received<Packet>, ControlError> {
     Ok(Received::Message(Packet { bytes, bytes_len: message.bytes, descriptors }))
 }
 
+fn to_u64(value: u128) -> Result<u64, &'static str> {
+    value.try_into().map_err(|_| "a value that is too large")
+}
+
 fn decode<M>(
     received: Received<Packet>,
-    interpret: impl FnOnce(u16, u64, Option<OwnedFd>) -> Result<M, &'static str>,
+    interpret: impl FnOnce(u16, u128, Option<OwnedFd>) -> Result<M, &'static str>,
 ) -> Result<Received<M>, ControlError> {
     let packet = match received {
         Received::Closed => return Ok(Received::Closed),
@@ -292,7 +318,7 @@ fn decode<M>(
         Received::Message(packet) => packet,
     };
     if packet.bytes_len != MESSAGE_BYTES {
-        return Err(ControlError::Malformed("it does not have 16 bytes"));
+        return Err(ControlError::Malformed("it does not have 24 bytes"));
     }
     let [v0, v1, k0, k1, z0, z1, z2, z3, ref value @ .., _] = packet.bytes;
     if u16::from_le_bytes([v0, v1]) != VERSION {
@@ -307,7 +333,7 @@ fn decode<M>(
         return Err(ControlError::Malformed("more than one descriptor"));
     }
     let kind = u16::from_le_bytes([k0, k1]);
-    interpret(kind, u64::from_le_bytes(*value), descriptor)
+    interpret(kind, u128::from_le_bytes(*value), descriptor)
         .map(Received::Message)
         .map_err(ControlError::Malformed)
 }

@@ -140,6 +140,24 @@ fn the_server_says_who_has_logged_on() {
 }
 
 #[test]
+fn the_server_says_of_each_further_connection_of_a_user_once() {
+    let world = World::new();
+    let told = || {
+        let ledger = world.ledger();
+        let further = |it: &&Notice| matches!(it, Notice::FurtherUser { .. });
+        ledger.notices().iter().filter(further).count()
+    };
+    let mut first = Peer::ready(&world, Dialect::SMB_3_1_1);
+    assert_eq!(told(), 0, "it is the worker's own user");
+    let mut second = Peer::ready(&world, Dialect::SMB_3_1_1);
+    assert_eq!(told(), 1);
+    second.logoff().ok();
+    first.logoff().ok();
+    drop(guest(&world));
+    assert_eq!(told(), 1, "a guest is none");
+}
+
+#[test]
 fn a_guest_from_elsewhere_is_not_served_beside_a_user() {
     let world = World::new();
     let mut user = Peer::ready(&world, Dialect::SMB_3_1_1);

@@ -1,6 +1,6 @@
 //! From a connection that waits to a worker that serves it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -74,9 +74,9 @@ impl Supervisor {
 
     /// Gives an accepted client to a worker, unless it must not be served.
     fn admit(&mut self, socket: OwnedFd, peer: SocketAddr) {
-        let source = Source::from(peer.ip());
         self.look_at_logons();
         let now = Instant::now();
+        let source = self.familiar.source(peer.ip(), now);
         let pace = self.birth_budget.pace(now, source);
         match self.judge(peer, source, pace) {
             Verdict::Admit => {}
@@ -96,7 +96,7 @@ impl Supervisor {
         match self.workers.hand_over(socket, priority) {
             Ok((pid, slot)) => {
                 self.birth_budget.take(now, source);
-                self.clients.enter(slot, pid, source);
+                self.clients.enter(slot, pid, source, peer.ip());
                 tracing::debug!("{peer}: served by worker {pid}");
             }
             Err(socket) => self.turn_away(socket, peer, Refusal::NoWorker),
@@ -109,7 +109,7 @@ impl Supervisor {
         if !config::hosts_access::allows(&defaults.hosts_allow, &defaults.hosts_deny, ip) {
             return Verdict::Refuse(Refusal::Hosts);
         }
-        if self.crashes.is_blocked(source, Instant::now()) {
+        if self.crashes.is_blocked(source.as_stranger(), Instant::now()) {
             return Verdict::Refuse(Refusal::Crashes);
         }
         let limits = self.limits(pace);
@@ -132,9 +132,19 @@ impl Supervisor {
 
     /// Reads which clients have logged on. Users have cost nobody a worker.
     pub(super) fn look_at_logons(&mut self) {
-        for source in self.clients.look() {
-            self.birth_budget.refund(Instant::now(), source);
+        let now = Instant::now();
+        for (source, address) in self.clients.look() {
+            self.birth_budget.refund(now, source);
+            self.familiar.note(address, now);
         }
+    }
+
+    /// Notes that a user has bound a channel, or logged on over a further connection. It had cost a
+    /// worker, which has passed it on.
+    pub(super) fn further_connection_has_user(&mut self, address: IpAddr) {
+        let now = Instant::now();
+        self.birth_budget.refund(now, self.familiar.source(address, now));
+        self.familiar.note(address, now);
     }
 
     /// Ends a guest's worker. Its place is free at once, and the worker has some seconds to end.

@@ -13,39 +13,59 @@ use config::Startups;
 use tables::Logon;
 
 /// The address by which clients are counted: an IPv4 address, or an IPv6 network of 64 bits,
-/// because one machine has all of its addresses.
+/// because one machine has all of its addresses. An address from which a user has logged on is
+/// counted apart from its network.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) struct Source(IpAddr);
+pub(super) struct Source {
+    address: IpAddr,
+    is_familiar: bool,
+}
+
+impl Source {
+    /// Returns a source of its own for an address from which a user has logged on.
+    pub(super) fn familiar(address: IpAddr) -> Self {
+        Self { address: address.to_canonical(), is_familiar: true }
+    }
+
+    /// Returns the source of a stranger from the same address.
+    pub(super) fn as_stranger(self) -> Self {
+        self.address.into()
+    }
+}
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            IpAddr::V4(address) => write!(f, "{address}"),
-            IpAddr::V6(network) => write!(f, "{network}/64"),
+        match self {
+            Self { address: IpAddr::V6(network), is_familiar: false } => write!(f, "{network}/64"),
+            Self { address, .. } => write!(f, "{address}"),
         }
     }
 }
 
 impl From<IpAddr> for Source {
     fn from(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
+        let address = match address.to_canonical() {
             IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 64 << 64).into()),
             address => address,
-        })
+        };
+        Self { address, is_familiar: false }
     }
 }
 
 /// The network of a [`Source`] that one provider gives to one site: 24 bits of an IPv4 address, 48
-/// of an IPv6 one. So the 65,536 networks of 64 bits in it are not as many strangers.
+/// of an IPv6 one. So the 65,536 networks of 64 bits in it are not as many strangers. An address
+/// from which a user has logged on is its own network.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Network(IpAddr);
+pub(super) struct Network(Source);
 
 impl From<Source> for Network {
     fn from(source: Source) -> Self {
-        Self(match source.0 {
+        let address = match source.address {
+            address if source.is_familiar => address,
             IpAddr::V4(address) => IpAddr::V4((address.to_bits() >> 8 << 8).into()),
             IpAddr::V6(address) => IpAddr::V6((address.to_bits() >> 80 << 80).into()),
-        })
+        };
+        Self(Source { address, ..source })
     }
 }
 

@@ -285,6 +285,26 @@ mod tests {
     }
 
     #[test]
+    fn strangers_do_not_keep_users_of_their_own_network_out() {
+        let (mut budget, now) = start(1);
+        let address = |host: u128| IpAddr::from((0x2001_0db8_u128 << 96 | host).to_be_bytes());
+        while connect(&mut budget, now, address(1).into()) != Pace::Refused {}
+        assert_eq!(connect(&mut budget, now, address(2).into()), Pace::Refused, "a stranger");
+        let user = Source::familiar(address(2));
+        for _ in 0..1_000 {
+            assert_eq!(connect(&mut budget, now, user), Pace::Normal);
+            budget.refund(now, user);
+        }
+        let office = |host: u8| Source::familiar(IpAddr::from([192, 0, 2, host]));
+        for host in 0..=255 {
+            assert_eq!(connect(&mut budget, now, office(host)), Pace::Normal, "{host}");
+        }
+        let without_logon = (0..100).filter(|_| connect(&mut budget, now, user) == Pace::Normal);
+        let burst = usize::try_from(SOURCE_BURST).expect("it is small");
+        assert_eq!(without_logon.count(), burst, "it has one that strangers cannot use up");
+    }
+
+    #[test]
     fn a_flood_is_over_in_seconds_however_many_addresses_it_had() {
         let (mut budget, now) = start(1);
         (0..100_000).for_each(|number| budget.take(now, source(number)));

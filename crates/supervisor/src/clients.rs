@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::IpAddr;
 
 use tables::{LOGON_SLOTS, Logon, LogonPage};
 
@@ -16,6 +17,7 @@ const NETWORK_FREE: usize = 16;
 struct Client {
     pid: u32,
     source: Source,
+    address: IpAddr,
     logon: Logon,
     /// Position in the order of arrival.
     number: u64,
@@ -64,9 +66,10 @@ impl Clients {
     }
 
     /// Enters the client that was handed to the worker of `slot`.
-    pub(super) fn enter(&mut self, slot: usize, pid: u32, source: Source) {
+    pub(super) fn enter(&mut self, slot: usize, pid: u32, source: Source, address: IpAddr) {
         self.admitted += 1;
-        let client = Client { pid, source, logon: Logon::Nobody, number: self.admitted };
+        let (logon, number) = (Logon::Nobody, self.admitted);
+        let client = Client { pid, source, address, logon, number };
         self.by_slot.insert(slot, client);
         self.count_in(source, Logon::Nobody);
     }
@@ -86,18 +89,19 @@ impl Clients {
         source
     }
 
-    /// Reads the logons that workers have written since the last call. Returns the addresses of
-    /// clients that have become users.
-    pub(super) fn look(&mut self) -> Vec<Source> {
+    /// Reads the logons that workers have written since the last call. Returns the sources and
+    /// addresses of clients that have become users.
+    pub(super) fn look(&mut self) -> Vec<(Source, IpAddr)> {
         let changed: Vec<(usize, Logon)> = self.page.take_changed().collect();
         let mut of_users = Vec::new();
         for (slot, logon) in changed {
             let Some(client) = self.by_slot.get_mut(&slot) else { continue };
-            let (source, before) = (client.source, std::mem::replace(&mut client.logon, logon));
+            let Client { source, address, .. } = *client;
+            let before = std::mem::replace(&mut client.logon, logon);
             self.count_in(source, logon);
             self.count_out(source, before);
             if logon == Logon::User && before != Logon::User {
-                of_users.push(source);
+                of_users.push((source, address));
             }
         }
         of_users
@@ -203,8 +207,12 @@ mod tests {
 
     use super::{Clients, Count, Source};
 
+    fn address(number: u8) -> IpAddr {
+        [192, 0, 2, number].into()
+    }
+
     fn source(number: u8) -> Source {
-        IpAddr::from([192, 0, 2, number]).into()
+        address(number).into()
     }
 
     /// Returns clients, and the page from a worker's side.
@@ -216,7 +224,7 @@ mod tests {
 
     fn enter(clients: &mut Clients, pid: u32, from: u8) -> usize {
         let slot = clients.take_slot().expect("there are many");
-        clients.enter(slot, pid, source(from));
+        clients.enter(slot, pid, source(from), address(from));
         slot
     }
 
@@ -246,10 +254,10 @@ mod tests {
         let (first, second) = (enter(&mut clients, 1, 1), enter(&mut clients, 2, 2));
         page.set(first, Logon::Guest);
         page.set(second, Logon::User);
-        assert_eq!(clients.look(), [source(2)]);
+        assert_eq!(clients.look(), [(source(2), address(2))]);
         page.set(first, Logon::User);
         page.set(second, Logon::User);
-        assert_eq!(clients.look(), [source(1)]);
+        assert_eq!(clients.look(), [(source(1), address(1))]);
         assert_eq!(clients.look(), []);
     }
 
@@ -298,8 +306,8 @@ mod tests {
     fn enter_all(clients: &mut Clients, page: &LogonPage, logon: Logon, from: &[String]) {
         for address in from {
             let slot = clients.take_slot().expect("there are many");
-            let source = address.parse::<IpAddr>().expect("it is one").into();
-            clients.enter(slot, u32::try_from(slot).expect("it is low"), source);
+            let address = address.parse::<IpAddr>().expect("it is one");
+            clients.enter(slot, u32::try_from(slot).expect("it is low"), address.into(), address);
             page.set(slot, logon);
         }
         clients.look();

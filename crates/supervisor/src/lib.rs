@@ -17,6 +17,7 @@ mod crashes;
 mod directories;
 mod effective;
 mod events;
+mod familiar;
 mod helper;
 mod interfaces;
 mod listeners;
@@ -59,6 +60,7 @@ use clients::Clients;
 use crashes::CrashesBySource;
 pub use effective::path as effective_config;
 use events::{Event, Events};
+use familiar::FamiliarAddresses;
 use helper::Helper;
 use listeners::Listener;
 use pid_file::PidFile;
@@ -90,6 +92,7 @@ struct Supervisor {
     clients: Clients,
     crashes: CrashesBySource,
     birth_budget: BirthBudget,
+    familiar: FamiliarAddresses,
     /// Workers have idle priority until the budget is not low any more.
     has_yielding: bool,
     refusals: Refusals,
@@ -189,6 +192,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         clients: Clients::new(logons),
         crashes: CrashesBySource::default(),
         birth_budget: BirthBudget::new(Instant::now(), processors()),
+        familiar: FamiliarAddresses::default(),
         has_yielding: false,
         refusals: Refusals::default(),
         notifyd: Helper::new(NOTIFYD_COMMAND),
@@ -418,6 +422,9 @@ impl Supervisor {
                 // Clients may wait for it.
                 self.accept_from = self.accept_from.map(|_| Instant::now());
             }
+            Ok(Received::Message(ToSupervisor::FurtherUser { address })) => {
+                self.further_connection_has_user(address);
+            }
             Ok(Received::Nothing) => {}
             // It is dying: SIGCHLD follows. Until then its end must not wake us again and again.
             Ok(Received::Closed) => self.events.remove(worker.control()),
@@ -441,7 +448,8 @@ impl Supervisor {
                     workers::kill(pid, rustix::process::Signal::KILL);
                 }
             }
-            Ok(Received::Nothing) => {}
+            // It has no clients.
+            Ok(Received::Message(ToSupervisor::FurtherUser { .. }) | Received::Nothing) => {}
             Ok(Received::Closed) => self.events.remove(process.control()),
             Err(error) => {
                 tracing::error!("notifyd {pid}: {error}");
@@ -485,7 +493,7 @@ impl Supervisor {
             let source = worker.slot.and_then(|slot| self.clients.free_slot(slot));
             let has_crashed = status.exit_status() != Some(0) && !has_missed_deadline(status);
             if let Some(source) = source.filter(|_| has_crashed) {
-                self.crashes.record(source, Instant::now());
+                self.crashes.record(source.as_stranger(), Instant::now());
             }
             self.messaging.bury(worker.server_id);
             self.qos.bury(worker.server_id.unique_id);

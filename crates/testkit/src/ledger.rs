@@ -26,6 +26,7 @@ impl Ledger {
             Notice::ConnectionNegotiated { .. }
             | Notice::ConnectionClosed { .. }
             | Notice::LogonChanged(_)
+            | Notice::FurtherUser { .. }
             | Notice::LogonRefused(_) => {}
             Notice::SessionOpened(session) => {
                 assert!(self.sessions.insert(session.session_id), "{notice:?} for the second time");

@@ -422,6 +422,11 @@ impl Worker {
             Notice::LogonChanged(logon) => {
                 self.logon_slot.iter().for_each(|slot| slot.tell(logon));
             }
+            Notice::FurtherUser { client: address } => {
+                // If the supervisor does not read, the connection counts as a stranger's.
+                let told = self.control.send(ToSupervisor::FurtherUser { address });
+                told.unwrap_or_else(|error| debug!("cannot tell of a user: {error}"));
+            }
             Notice::Unwatched { volatile } => {
                 self.store.revert_to_server();
                 self.watches.end(&mut self.messaging, volatile);

@@ -127,6 +127,7 @@ impl Notices {
             }
             // Not for the tables: `notifyd` is told, the supervisor, or the log.
             Notice::LogonChanged(_)
+            | Notice::FurtherUser { .. }
             | Notice::LogonRefused(_)
             | Notice::Changed(_)
             | Notice::Unwatched { .. }

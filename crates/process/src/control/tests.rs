@@ -2,6 +2,7 @@
 
 use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
@@ -23,9 +24,10 @@ fn send_raw(end: &SupervisorEnd, bytes: &[u8], descriptors: usize) {
         .expect("the other end is open");
 }
 
-fn message(version: u8, kind: u16, reserved: u8) -> [u8; 16] {
+fn message(version: u8, kind: u16, reserved: u8) -> [u8; 24] {
     let [low, high] = kind.to_le_bytes();
-    [version, 0, low, high, reserved, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]
+    let head = [version, 0, low, high, reserved, 0, 0, 0, 7];
+    std::array::from_fn(|index| head.get(index).copied().unwrap_or_default())
 }
 
 #[track_caller]
@@ -70,6 +72,14 @@ fn messages_keep_their_order_and_values() {
         supervisor.receive(),
         Ok(Received::Message(ToSupervisor::Ready { unique_id: 5 }))
     ));
+    for address in ["192.0.2.1", "2001:db8::1"] {
+        let address: IpAddr = address.parse().expect("it is one");
+        worker.send(ToSupervisor::FurtherUser { address }).expect("there is room");
+        assert!(matches!(
+            supervisor.receive(),
+            Ok(Received::Message(ToSupervisor::FurtherUser { address: it })) if it == address
+        ));
+    }
 }
 
 #[test]
@@ -97,31 +107,31 @@ fn a_worker_that_does_not_read_is_full_and_does_not_block() {
 
 #[test]
 fn another_version_is_refused() {
-    check_malformed(&message(2, 3, 0), 0, "its version is not ours");
+    check_malformed(&message(1, 3, 0), 0, "its version is not ours");
 }
 
 #[test]
 fn reserved_bytes_must_be_zero() {
-    check_malformed(&message(1, 3, 1), 0, "reserved bytes are set");
+    check_malformed(&message(2, 3, 1), 0, "reserved bytes are set");
 }
 
 #[test]
 fn a_short_and_a_long_message_are_refused() {
-    check_malformed(&message(1, 3, 0)[..15], 0, "it does not have 16 bytes");
-    let mut long = message(1, 3, 0).to_vec();
+    check_malformed(&message(2, 3, 0)[..23], 0, "it does not have 24 bytes");
+    let mut long = message(2, 3, 0).to_vec();
     long.push(0);
-    check_malformed(&long, 0, "it does not have 16 bytes");
+    check_malformed(&long, 0, "it does not have 24 bytes");
 }
 
 #[test]
 fn a_worker_does_not_take_its_own_kind() {
-    check_malformed(&message(1, 0x101, 0), 0, "a kind that no supervisor sends");
+    check_malformed(&message(2, 0x101, 0), 0, "a kind that no supervisor sends");
 }
 
 #[test]
 fn descriptors_come_with_connections_only_and_one_at_a_time() {
-    check_malformed(&message(1, 1, 0), 0, "a connection without its socket");
-    check_malformed(&message(1, 3, 0), 1, "a descriptor that nobody asked for");
-    check_malformed(&message(1, 1, 0), 2, "more than one descriptor");
-    check_malformed(&message(1, 1, 0), 5, "more descriptors than there is room for");
+    check_malformed(&message(2, 1, 0), 0, "a connection without its socket");
+    check_malformed(&message(2, 3, 0), 1, "a descriptor that nobody asked for");
+    check_malformed(&message(2, 1, 0), 2, "more than one descriptor");
+    check_malformed(&message(2, 1, 0), 5, "more descriptors than there is room for");
 }
