@@ -13,10 +13,11 @@ mod operations;
 mod tree;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use nix::mount::{MntFlags, umount2};
 
 pub use gate::{Behavior, Gate, Operation};
 
@@ -30,6 +31,7 @@ const THREADS: usize = 16;
 #[derive(Debug)]
 pub struct SlowFs {
     gate: Arc<Gate>,
+    folder: PathBuf,
     // Ends before the gate is forgotten.
     session: Option<BackgroundSession>,
 }
@@ -51,7 +53,7 @@ impl SlowFs {
         config.acl = SessionACL::All;
         config.n_threads = Some(THREADS);
         let session = Some(fuser::spawn_mount(served, folder, &config)?);
-        Ok(Self { gate, session })
+        Ok(Self { gate, folder: folder.to_owned(), session })
     }
 
     /// Gate that decides on the operations.
@@ -65,6 +67,9 @@ impl Drop for SlowFs {
     fn drop(&mut self) {
         // Requests that hang would keep the session.
         self.gate.open();
+        // Also if a server uses it still, as after a failed test. Without the right to do so, the
+        // session unmounts it by fusermount3.
+        let _ = umount2(&self.folder, MntFlags::MNT_DETACH);
         drop(self.session.take());
     }
 }
