@@ -115,7 +115,13 @@ impl Messaging {
         content: &Content<'_>,
     ) -> Result<(), SendError> {
         self.encode(content)?;
-        self.send_encoded(now, to, content)
+        let descriptors = content.descriptors;
+        match self.transport.side_channel() {
+            Some(side) if !descriptors.is_empty() => side.send(now, to, &self.frame, descriptors),
+            _ => self.transport.send_buffer(now, to, &mut self.frame, descriptors),
+        }?;
+        self.trace.message_sent(content.kind.0, content.data.len());
+        Ok(())
     }
 
     /// Sends a message to each of `receivers`; returns those that could not be reached, with the

@@ -63,6 +63,20 @@ pub trait Transport: fmt::Debug {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError>;
 
+    /// Likewise; a frame that is queued may take the buffer, and leaves another in its place.
+    ///
+    /// # Errors
+    /// As of [`Transport::send`].
+    fn send_buffer(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        frame: &mut Vec<u8>,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), SendError> {
+        self.send(now, to, frame, descriptors)
+    }
+
     /// Sends queued frames as far as possible, and drops those that have waited too long. Frames
     /// that follow each other to the same process within a millisecond wait for this call, to leave
     /// together.

@@ -19,7 +19,7 @@ use rustix::net::SocketType;
 use super::clock::Clock;
 use super::inbox::Inbox;
 use super::members::{Member, Members};
-use super::outgoing::{Carrier, Lines, Outgoing};
+use super::outgoing::{Carrier, FrameBytes, Lines, Outgoing};
 use super::socket::{self, DESCRIPTORS_MAX, Receiver};
 use crate::counters::Counters;
 use crate::transport::{Frame, InitError, SendError, Transport};
@@ -129,7 +129,17 @@ impl Transport for Dgram {
         frame: &[u8],
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError> {
-        self.outgoing.send(now, to, frame, descriptors)
+        self.outgoing.send(now, to, FrameBytes::Borrowed(frame), descriptors)
+    }
+
+    fn send_buffer(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        frame: &mut Vec<u8>,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), SendError> {
+        self.outgoing.send(now, to, FrameBytes::Buffer(frame), descriptors)
     }
 
     fn poll_send(&mut self, now: Instant) {
@@ -163,16 +173,18 @@ impl Transport for Dgram {
         if self.receiver.is_none() && !socket::has_something(carrier.member.socket.as_fd()) {
             return None;
         }
-        let receiver = self
-            .receiver
-            .get_or_insert_with(|| Receiver::new(DATAGRAMS_AT_ONCE, Datagrams::PACKET_BYTES_MAX));
+        let receiver = self.receiver.get_or_insert_with(|| Receiver::new(DATAGRAMS_AT_ONCE));
         for _ in 0..RECEIVES_PER_POLL_MAX {
             let inbox = &mut self.inbox;
-            let take = |packet: &[u8], arrival| _ = inbox.take(now, packet, arrival, counters);
+            let take = |head: &[u8], body: &mut Vec<u8>, arrival| match head.first_chunk() {
+                Some(head) => _ = inbox.take_parts(now, (head, body), arrival, counters),
+                None => _ = inbox.take(now, head, arrival, counters),
+            };
+            let socket = carrier.member.socket.as_fd();
             // On any error, EAGAIN or not, nothing was received.
-            let count = receiver.receive(carrier.member.socket.as_fd(), take).ok()?;
+            let has_more = receiver.receive(socket, Datagrams::PACKET_BYTES_MAX, take).ok()?;
             if let Some(frame) = self.inbox.pop() {
-                self.is_drained = count < DATAGRAMS_AT_ONCE;
+                self.is_drained = !has_more;
                 return Some(frame);
             }
         }

@@ -1,12 +1,16 @@
 //! Incoming packets: checked, and split into frames.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use dtyp::ServerId;
 
 use super::clock::Clock;
-use super::packet::{Header, PacketError};
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
+use super::packet::HEAD_BYTES;
+use super::packet::{Entries, Entry, Header, PacketError};
 use super::reassembly::{Fragment, Outcome, Reassembly};
 use super::socket::{self, Arrival, Credentials};
 use crate::counters::Counters;
@@ -43,7 +47,51 @@ impl Inbox {
         arrival: Arrival,
         counters: &mut Counters,
     ) -> Option<ServerId> {
-        let (header, entries) = match Header::decode(packet) {
+        self.take_entries(now, Header::decode(packet), arrival, counters)
+    }
+
+    /// Likewise, of a packet whose head lies apart. If the rest of the packet is one large frame,
+    /// its buffer becomes the frame's, which saves a copy.
+    #[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
+    pub(super) fn take_parts(
+        &mut self,
+        now: Instant,
+        (head, body): (&[u8; HEAD_BYTES], &mut Vec<u8>),
+        arrival: Arrival,
+        counters: &mut Counters,
+    ) -> Option<ServerId> {
+        let decoded = Header::decode_parts(head, body);
+        let frame = match &decoded {
+            Ok((header, entries)) if body.len() >= BUFFER_FRAME_MIN => {
+                let first = entries.clone().next().and_then(Result::ok);
+                first
+                    .filter(|(entry, _)| entry.total as usize == body.len())
+                    .map(|it| (*header, it.0))
+            }
+            _ => None,
+        };
+        let Some((header, entry)) = frame else {
+            return self.take_entries(now, decoded, arrival, counters);
+        };
+        let mut descriptors = self.admit(&header, arrival, counters)?;
+        self.add(
+            now,
+            (&header, &mut descriptors),
+            entry,
+            Cow::Owned(std::mem::take(body)),
+            counters,
+        );
+        Some(header.sender)
+    }
+
+    fn take_entries(
+        &mut self,
+        now: Instant,
+        decoded: Result<(Header, Entries<'_>), PacketError>,
+        arrival: Arrival,
+        counters: &mut Counters,
+    ) -> Option<ServerId> {
+        let (header, entries) = match decoded {
             Ok(decoded) => decoded,
             // Longer than any packet, and cut by the kernel.
             Err(_) if arrival.truncated => {
@@ -58,6 +106,25 @@ impl Inbox {
                 return None;
             }
         };
+        let mut descriptors = self.admit(&header, arrival, counters)?;
+        for entry in entries {
+            let Ok((entry, bytes)) = entry else {
+                counters.malformed += 1;
+                break;
+            };
+            self.add(now, (&header, &mut descriptors), entry, Cow::Borrowed(bytes), counters);
+        }
+        Some(header.sender)
+    }
+
+    /// Checks sender, receiver and descriptors of a packet. Returns the descriptors, unless it is
+    /// refused.
+    fn admit(
+        &self,
+        header: &Header,
+        arrival: Arrival,
+        counters: &mut Counters,
+    ) -> Option<Vec<OwnedFd>> {
         let vouches =
             |it: Credentials| it.pid == header.sender.pid && socket::is_of_server(it.uid, self.uid);
         if !arrival.credentials.is_some_and(vouches) {
@@ -72,28 +139,32 @@ impl Inbox {
             counters.descriptors_lost += 1;
             return None;
         }
-        let mut descriptors = arrival.descriptors;
+        Some(arrival.descriptors)
+    }
+
+    /// Adds an entry. The descriptors belong to the first one.
+    fn add(
+        &mut self,
+        now: Instant,
+        (header, descriptors): (&Header, &mut Vec<OwnedFd>),
+        entry: Entry,
+        bytes: Cow<'_, [u8]>,
+        counters: &mut Counters,
+    ) {
         self.received_at = now;
-        let taken_at = self.clock.nanoseconds(now);
-        for entry in entries {
-            let Ok((entry, bytes)) = entry else {
-                counters.malformed += 1;
-                break;
-            };
-            let descriptors = std::mem::take(&mut descriptors);
-            let fragment = Fragment { sender: header.sender, entry, bytes, descriptors };
-            match self.reassembly.add(now, fragment, &mut counters.incomplete) {
-                Outcome::Whole(frame) => {
-                    counters.received += 1;
-                    counters.bytes_received += frame.bytes.len() as u64;
-                    counters.latency.add(taken_at.saturating_sub(entry.sent_at));
-                    self.ready.push_back(frame);
-                }
-                Outcome::More => {}
-                Outcome::Refused => counters.malformed += 1,
+        let descriptors = std::mem::take(descriptors);
+        let fragment = Fragment { sender: header.sender, entry, bytes, descriptors };
+        match self.reassembly.add(now, fragment, &mut counters.incomplete) {
+            Outcome::Whole(frame) => {
+                counters.received += 1;
+                counters.bytes_received += frame.bytes.len() as u64;
+                let taken_at = self.clock.nanoseconds(now);
+                counters.latency.add(taken_at.saturating_sub(entry.sent_at));
+                self.ready.push_back(frame);
             }
+            Outcome::More => {}
+            Outcome::Refused => counters.malformed += 1,
         }
-        Some(header.sender)
     }
 
     /// Takes the next complete frame.
@@ -118,3 +189,7 @@ impl Inbox {
         }
     }
 }
+
+/// Bytes of a frame that keeps its receive buffer, at least: half of the buffer.
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
+const BUFFER_FRAME_MIN: usize = 32 * 1024;

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
+use std::ops::Deref;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use rustix::io::Errno;
 
 use super::clock::Clock;
 use super::owner::Owner;
-use super::packet::{ENTRY_BYTES, Entry, HEADER_BYTES, Header};
+use super::packet::{ENTRY_BYTES, Entry, HEAD_BYTES, HEADER_BYTES, Header};
 use super::socket;
 use crate::counters::Counters;
 use crate::transport::{FRAME_BYTES_MAX, SendError};
@@ -68,6 +69,36 @@ pub(super) trait Carrier: fmt::Debug {
     fn disconnect(&mut self, line: Self::Line);
 }
 
+/// Bytes of a frame to send.
+#[derive(Debug)]
+pub(super) enum FrameBytes<'a> {
+    Borrowed(&'a [u8]),
+    /// Its buffer may be taken, in exchange for another.
+    Buffer(&'a mut Vec<u8>),
+}
+
+impl Deref for FrameBytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(frame) => frame,
+            Self::Buffer(frame) => frame,
+        }
+    }
+}
+
+impl FrameBytes<'_> {
+    /// Returns a buffer with the bytes: the own one in exchange for the empty `spare`, if possible.
+    fn into_buffer(self, mut spare: Vec<u8>) -> Vec<u8> {
+        match self {
+            Self::Borrowed(frame) => spare.extend_from_slice(frame),
+            Self::Buffer(frame) => std::mem::swap(frame, &mut spare),
+        }
+        spare
+    }
+}
+
 /// Bounds of the number and the age of idle lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lines {
@@ -95,8 +126,8 @@ pub(super) struct Outgoing<C: Carrier> {
     next_message_id: u64,
     /// Time of the next check for expired frames and idle lines; not later than the first of them.
     check_at: Option<Instant>,
-    /// Buffer of a packet that has left, to use again.
-    spare: Vec<u8>,
+    /// Buffers of parcels that have left, to use again.
+    spares: Vec<Vec<u8>>,
 }
 
 /// A receiver of frames, with its queue.
@@ -154,7 +185,7 @@ impl<C: Carrier> Outgoing<C> {
             held_since: None,
             next_message_id: 0,
             check_at: None,
-            spare: Vec::new(),
+            spares: Vec::new(),
         }
     }
 
@@ -163,18 +194,18 @@ impl<C: Carrier> Outgoing<C> {
         &mut self,
         now: Instant,
         to: ServerId,
-        frame: &[u8],
+        frame: FrameBytes<'_>,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError> {
-        let total = checked_total(frame)?;
+        let total = checked_total(&frame)?;
         checked_count(descriptors, C::DESCRIPTORS_MAX)?;
         self.connect(now, to)?;
         let message_id = self.next_message_id;
         self.next_message_id += 1;
         let sent_at = self.clock.nanoseconds(now);
         let mut entry = Entry { total, offset: 0, message_id, sent_at };
-        let is_small = descriptors.is_empty()
-            && HEADER_BYTES + ENTRY_BYTES + frame.len() <= C::PACKET_BYTES_MAX;
+        let is_small = descriptors.is_empty() && is_small(frame.len(), C::PACKET_BYTES_MAX);
+        let fits = descriptors.is_empty() && HEAD_BYTES + frame.len() <= C::PACKET_BYTES_MAX;
         let peer = self.peers.get_mut(&to).ok_or(SendError::NoSuchProcess)?;
         peer.last_used = now;
         let is_soon = peer.pushed_at.is_some_and(|at| now < at + HOLD);
@@ -185,8 +216,8 @@ impl<C: Carrier> Outgoing<C> {
         let has_room = self.has_room(to, frame.len());
         // A frame of several packets must fit in the queue, for the case that only its first part
         // leaves.
-        if !holds && (is_small || has_room) && self.is_clear(to) {
-            match self.push(now, to, &mut entry, frame, descriptors) {
+        if !holds && (fits || has_room) && self.is_clear(to) {
+            match self.push(now, to, &mut entry, &frame, descriptors) {
                 Ok(()) => return Ok(()),
                 Err(Errno::AGAIN) => self.counters.retries += 1,
                 Err(error) if is_end_of_line(error) => {
@@ -406,49 +437,49 @@ impl<C: Carrier> Outgoing<C> {
         now: Instant,
         to: ServerId,
         entry: Entry,
-        frame: &[u8],
+        frame: FrameBytes<'_>,
         descriptors: Vec<OwnedFd>,
     ) {
+        let frame_len = frame.len();
         let Some(peer) = self.peers.get_mut(&to) else { return };
         let deadline = now + QUEUE_TIMEOUT;
-        let len = ENTRY_BYTES + frame.len();
-        let is_small = descriptors.is_empty()
-            && entry.offset == 0
-            && HEADER_BYTES + len <= C::PACKET_BYTES_MAX;
+        let len = ENTRY_BYTES + frame_len;
+        let is_small =
+            descriptors.is_empty() && entry.offset == 0 && is_small(frame_len, C::PACKET_BYTES_MAX);
         let mut is_full = true;
         match peer.outbox.back_mut() {
             Some(Parcel { content: Content::Packet(packet), frames, frame_bytes, .. })
                 if is_small && packet.len() + len <= C::PACKET_BYTES_MAX =>
             {
                 packet.extend_from_slice(&entry.encode());
-                packet.extend_from_slice(frame);
+                packet.extend_from_slice(&frame);
                 *frames += 1;
-                *frame_bytes += frame.len();
+                *frame_bytes += frame_len;
                 is_full = packet.len() + len > C::PACKET_BYTES_MAX;
             }
             last => {
                 if let Some(Parcel { content: Content::Packet(packet), .. }) = last {
                     packet.shrink_to_fit();
                 }
+                let mut packet = self.spares.pop().unwrap_or_default();
+                packet.clear();
                 let content = if is_small {
-                    let mut packet = std::mem::take(&mut self.spare);
-                    packet.clear();
                     packet.extend_from_slice(&header(self.server_id, to, 0).encode());
                     packet.extend_from_slice(&entry.encode());
-                    packet.extend_from_slice(frame);
+                    packet.extend_from_slice(&frame);
                     is_full = packet.len() + len > C::PACKET_BYTES_MAX;
                     Content::Packet(packet)
                 } else {
-                    Content::Frame { entry, frame: frame.to_vec(), descriptors }
+                    Content::Frame { entry, frame: frame.into_buffer(packet), descriptors }
                 };
-                let frame_bytes = frame.len();
-                peer.outbox.push_back(Parcel { content, frames: 1, frame_bytes, deadline });
+                let parcel = Parcel { content, frames: 1, frame_bytes: frame_len, deadline };
+                peer.outbox.push_back(parcel);
             }
         }
         peer.frames += 1;
-        peer.frame_bytes += frame.len();
+        peer.frame_bytes += frame_len;
         self.counters.queued += 1;
-        self.counters.queued_bytes += frame.len() as u64;
+        self.counters.queued_bytes += frame_len as u64;
         self.check_by(deadline);
         if self.peers.get(&to).is_some_and(|peer| peer.waits) {
             return;
@@ -493,8 +524,9 @@ impl<C: Carrier> Outgoing<C> {
             self.counters.bytes_sent += sent.frame_bytes as u64;
             self.counters.queued -= sent.frames;
             self.counters.queued_bytes -= sent.frame_bytes as u64;
-            if let Content::Packet(packet) = sent.content {
-                self.spare = packet;
+            let (Content::Packet(buffer) | Content::Frame { frame: buffer, .. }) = sent.content;
+            if self.spares.len() < SPARES_MAX && buffer.capacity() <= SPARE_BYTES_MAX {
+                self.spares.push(buffer);
             }
         }
         if std::mem::take(&mut peer.waits) {
@@ -622,6 +654,12 @@ fn header(sender: ServerId, receiver: ServerId, descriptors: u16) -> Header {
     Header { descriptors, sender, receiver }
 }
 
+/// True for a frame that is packed with others: a packet has room for four of its size. Larger ones
+/// gain little by that, and would have to be copied into the packet.
+fn is_small(len: usize, packet_bytes_max: usize) -> bool {
+    HEADER_BYTES + 4 * (ENTRY_BYTES + len) <= packet_bytes_max
+}
+
 /// Returns the length of a frame, unless it exceeds the maximum.
 fn checked_total(frame: &[u8]) -> Result<u32, SendError> {
     let len = frame.len();
@@ -659,6 +697,12 @@ fn system(error: Errno) -> SendError {
 /// Time after a packet in which the next frame to the same process waits for others to leave with
 /// it. It adds no delay: such frames leave with the next flush, at the end of the caller's turn.
 const HOLD: Duration = Duration::from_millis(1);
+
+/// Highest number of spare buffers: as many large packets as a socket takes at once.
+const SPARES_MAX: usize = 4;
+
+/// Capacity in bytes up to which a spare buffer is kept: that of a packet, as vectors grow.
+const SPARE_BYTES_MAX: usize = 128 * 1024;
 
 /// Highest number of lines at once; each costs a descriptor or more.
 const PEERS_MAX: usize = 256;

@@ -14,6 +14,9 @@ pub(super) const HEADER_BYTES: usize = 28;
 /// Bytes of an entry before those of its frame.
 pub(super) const ENTRY_BYTES: usize = 24;
 
+/// Bytes of a packet up to those of its first frame.
+pub(super) const HEAD_BYTES: usize = HEADER_BYTES + ENTRY_BYTES;
+
 /// Version of the packet's form.
 ///
 /// 1: a frame or a part of one.
@@ -54,6 +57,8 @@ pub(super) enum PacketError {
 /// The entries of a packet. Ends after the first malformed one.
 #[derive(Clone, Debug)]
 pub(super) struct Entries<'a> {
+    /// Header of the first entry, where it does not lie before its bytes in `rest`.
+    first: Option<&'a [u8; ENTRY_BYTES]>,
     rest: &'a [u8],
 }
 
@@ -83,8 +88,18 @@ impl Header {
         };
         match rest.is_empty() {
             true => Err(PacketError::Length),
-            false => Ok((header, Entries { rest })),
+            false => Ok((header, Entries { first: None, rest })),
         }
+    }
+
+    /// Likewise, of a packet whose first [`HEAD_BYTES`] lie apart from the rest.
+    #[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb", test))]
+    pub(super) fn decode_parts<'a>(
+        head: &'a [u8; HEAD_BYTES],
+        body: &'a [u8],
+    ) -> Result<(Self, Entries<'a>), PacketError> {
+        let (header, entries) = Self::decode(head)?;
+        Ok((header, Entries { first: entries.rest.first_chunk(), rest: body }))
     }
 }
 
@@ -97,28 +112,32 @@ impl Entry {
         bytes[16..24].copy_from_slice(&self.sent_at.to_le_bytes());
         bytes
     }
+
+    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Self {
+        let &[t0, t1, t2, t3, o0, o1, o2, o3, ref numbers @ ..] = bytes;
+        let (&message_id, sent_at) = numbers.split_first_chunk().expect("sixteen bytes");
+        Self {
+            total: u32::from_le_bytes([t0, t1, t2, t3]),
+            offset: u32::from_le_bytes([o0, o1, o2, o3]),
+            message_id: u64::from_le_bytes(message_id),
+            sent_at: u64::from_le_bytes(*sent_at.first_chunk().expect("eight bytes")),
+        }
+    }
 }
 
 impl<'a> Iterator for Entries<'a> {
     type Item = Result<(Entry, &'a [u8]), PacketError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let rest = std::mem::take(&mut self.rest);
-        let Some((&[t0, t1, t2, t3, o0, o1, o2, o3, ref numbers @ ..], rest)) =
-            rest.split_first_chunk::<ENTRY_BYTES>()
-        else {
-            return Some(Err(PacketError::Length));
+        let (entry, rest) = match self.first.take() {
+            Some(first) => (first, std::mem::take(&mut self.rest)),
+            None if self.rest.is_empty() => return None,
+            None => match std::mem::take(&mut self.rest).split_first_chunk() {
+                Some(split) => split,
+                None => return Some(Err(PacketError::Length)),
+            },
         };
-        let (&message_id, sent_at) = numbers.split_first_chunk().expect("sixteen bytes");
-        let entry = Entry {
-            total: u32::from_le_bytes([t0, t1, t2, t3]),
-            offset: u32::from_le_bytes([o0, o1, o2, o3]),
-            message_id: u64::from_le_bytes(message_id),
-            sent_at: u64::from_le_bytes(*sent_at.first_chunk().expect("eight bytes")),
-        };
+        let entry = Entry::decode(entry);
         let missing = entry.total.checked_sub(entry.offset);
         let Some(missing) = missing.and_then(|missing| usize::try_from(missing).ok()) else {
             return Some(Err(PacketError::Length));
@@ -170,6 +189,23 @@ mod tests {
         let (header, entries) = Header::decode(&bytes).expect("whole");
         assert_eq!(header, HEADER);
         assert_eq!(entries.map(|entry| entry.expect("whole")).collect::<Vec<_>>(), all);
+    }
+
+    #[test]
+    fn a_packet_in_two_parts_has_the_same_entries() {
+        let all: [(Entry, &[u8]); 3] =
+            [(entry(5, 0), b"hello"), (entry(0, 0), b""), (entry(9, 3), b"lo")];
+        for count in 1..=all.len() {
+            let bytes = packet(&all[..count]);
+            let (head, body) = bytes.split_first_chunk().expect("longer");
+            let (header, entries) = Header::decode_parts(head, body).expect("whole");
+            assert_eq!(header, HEADER);
+            assert_eq!(entries.map(|it| it.expect("whole")).collect::<Vec<_>>(), all[..count]);
+        }
+        let cut = packet(&[(entry(5, 0), b"")]);
+        let (head, body) = cut.split_first_chunk().expect("as long");
+        let (_, mut entries) = Header::decode_parts(head, body).expect("a header");
+        assert_eq!(entries.next(), Some(Err(PacketError::Length)));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Reassembly of frames from several packets.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -36,7 +37,7 @@ struct Partial {
 pub(super) struct Fragment<'a> {
     pub(super) sender: ServerId,
     pub(super) entry: Entry,
-    pub(super) bytes: &'a [u8],
+    pub(super) bytes: Cow<'a, [u8]>,
     /// Descriptors that came with its packet.
     pub(super) descriptors: Vec<OwnedFd>,
 }
@@ -83,7 +84,7 @@ impl Reassembly {
         };
         if fragment.len() == total {
             let Partial { descriptors, .. } = partial;
-            let bytes = fragment.to_vec();
+            let bytes = fragment.into_owned();
             return Outcome::Whole(Frame { sender, bytes, descriptors });
         }
         let bytes = self.bytes + partial.bytes.len() + fragment.len();
@@ -98,7 +99,7 @@ impl Reassembly {
                 .bytes
                 .reserve_exact(missing.min(GROWTH * (partial.bytes.len() + fragment.len())));
         }
-        partial.bytes.extend_from_slice(fragment);
+        partial.bytes.extend_from_slice(&fragment);
         if partial.bytes.len() == total {
             let Partial { bytes, descriptors, .. } = partial;
             return Outcome::Whole(Frame { sender, bytes, descriptors });

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::clock::Clock;
 use super::inbox::Inbox;
-use super::outgoing::{Carrier, Lines, Outgoing};
+use super::outgoing::{Carrier, FrameBytes, Lines, Outgoing};
 use super::socket::{self, Arrival, Credentials};
 use crate::counters::Counters;
 use crate::transport::{Frame, InitError, SendError, Transport};
@@ -209,7 +209,17 @@ impl Transport for Simulated {
         frame: &[u8],
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError> {
-        self.outgoing.send(now, to, frame, descriptors)
+        self.outgoing.send(now, to, FrameBytes::Borrowed(frame), descriptors)
+    }
+
+    fn send_buffer(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        frame: &mut Vec<u8>,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), SendError> {
+        self.outgoing.send(now, to, FrameBytes::Buffer(frame), descriptors)
     }
 
     fn poll_send(&mut self, now: Instant) {

@@ -1,5 +1,6 @@
 //! Sending and receiving over sockets, with credentials and descriptors.
 
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
 use std::fmt;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -7,6 +8,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
+use super::packet::HEAD_BYTES;
 
 /// Highest number of descriptors of a packet: the kernel's limit, SCM_MAX_FD.
 pub(super) const DESCRIPTORS_MAX: usize = 253;
@@ -55,70 +59,137 @@ pub(super) fn send(
     }
 }
 
-/// Receives datagrams or parts of a stream, several per system call.
+/// Receives datagrams, several per system call.
 ///
 /// The buffers are used again; the kernel has not yet provided memory for parts never written.
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
 pub(super) struct Receiver {
-    /// Bytes of a slot in `bytes`.
-    slot_bytes: usize,
-    bytes: Box<[u8]>,
-    controls: Box<[Control]>,
+    slots: Box<[Slot]>,
+    /// Slots of the next system call. Large datagrams come one by one, so that their buffers are
+    /// used and freed in turn: several at once make the allocator return memory to the kernel and
+    /// ask for it again.
+    at_once: usize,
 }
 
+/// Buffers for one datagram and its control data.
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
+struct Slot {
+    head: [u8; HEAD_BYTES],
+    /// Rest of the datagram; empty after its receipt.
+    body: Vec<u8>,
+    control: Control,
+}
+
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
 impl Receiver {
-    /// Creates a receiver of up to `slots` arrivals at once, each of up to `slot_bytes`.
-    pub(super) fn new(slots: usize, slot_bytes: usize) -> Self {
-        let controls = (0..slots).map(|_| Control([0; CONTROL_WORDS])).collect();
-        Self { slot_bytes, bytes: vec![0; slots * slot_bytes].into(), controls }
+    /// Creates a receiver of up to `slots` datagrams at once.
+    pub(super) fn new(slots: usize) -> Self {
+        let slot = || Slot { head: [0; HEAD_BYTES], body: Vec::new(), control: Control::default() };
+        Self { slots: std::iter::repeat_with(slot).take(slots).collect(), at_once: slots }
     }
 
-    /// Receives arrivals, hands each to `take`, and returns their number. `EAGAIN` if there are
+    /// Receives datagrams of up to `bytes` each. Passes head and rest of each to `take`, which may
+    /// keep the rest with its buffer. Returns true if there may be more; `EAGAIN` if there are
     /// none.
     pub(super) fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
-        mut take: impl FnMut(&[u8], Arrival),
-    ) -> Result<usize, Errno> {
-        let slots = self.bytes.chunks_mut(self.slot_bytes).zip(&mut self.controls);
-        let (mut parts, controls): (Vec<libc::iovec>, Vec<&mut Control>) = slots
-            .map(|(bytes, control)| {
-                let iov_base = bytes.as_mut_ptr().cast();
-                (libc::iovec { iov_base, iov_len: bytes.len() }, control)
-            })
-            .unzip();
-        let mut messages: Vec<libc::mmsghdr> = parts
-            .iter_mut()
-            .zip(controls)
-            .map(|(part, control)| {
-                // SAFETY: an all-zero `mmsghdr` is a valid one: no address, no parts, no control
-                // data.
-                let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
-                message.msg_hdr.msg_iov = part;
-                message.msg_hdr.msg_iovlen = 1;
-                message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
-                message.msg_hdr.msg_controllen = size_of_val(&control.0);
-                message
-            })
-            .collect();
+        bytes: usize,
+        mut take: impl FnMut(&[u8], &mut Vec<u8>, Arrival),
+    ) -> Result<bool, Errno> {
+        let body_bytes = bytes - HEAD_BYTES;
+        let at_once = std::mem::replace(&mut self.at_once, self.slots.len());
+        let slots = &mut self.slots[..at_once];
+        let mut parts: Vec<[libc::iovec; 2]> = Vec::with_capacity(at_once);
+        let mut messages: Vec<libc::mmsghdr> = Vec::with_capacity(at_once);
+        for slot in &mut *slots {
+            slot.body.reserve_exact(body_bytes);
+            let body = &mut slot.body.spare_capacity_mut()[..body_bytes];
+            parts.push([
+                part(slot.head.as_mut_ptr(), HEAD_BYTES),
+                part(body.as_mut_ptr(), body_bytes),
+            ]);
+        }
+        for (slot, parts) in slots.iter_mut().zip(&mut parts) {
+            messages.push(message(parts, &mut slot.control));
+        }
         let count = receive_into(socket, &mut messages)?;
-        for (index, message) in messages[..count].iter().enumerate() {
-            let header = &message.msg_hdr;
-            let truncated = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
-            let mut arrival = Arrival { credentials: None, descriptors: Vec::new(), truncated };
+        for (slot, message) in slots.iter_mut().zip(&messages[..count]) {
+            let len = (message.msg_len as usize).min(bytes);
+            if len >= LARGE {
+                self.at_once = 1;
+            }
+            let head_bytes = len.min(HEAD_BYTES);
+            // SAFETY: the kernel has written `len` bytes, those behind the head to the start of the
+            // empty `body`, whose capacity is `body_bytes` or more.
+            unsafe { slot.body.set_len(len - head_bytes) };
             // SAFETY: the kernel has just filled in `message`, its control data is still there, and
             // no other code reads it.
-            unsafe { read_control(header, &mut arrival) };
-            let start = index * self.slot_bytes;
-            let len = self.slot_bytes.min(message.msg_len as usize);
-            take(&self.bytes[start..start + len], arrival);
+            let arrival = unsafe { arrival_of(&message.msg_hdr) };
+            take(&slot.head[..head_bytes], &mut slot.body, arrival);
+            slot.body.clear();
         }
-        Ok(count)
+        Ok(count == at_once)
     }
 }
 
+/// Receives a part of a stream of at most `bytes`, behind those in `received`. Returns its length,
+/// 0 at the end of the stream.
+#[cfg(feature = "messaging-stream")]
+pub(super) fn receive_part(
+    socket: BorrowedFd<'_>,
+    bytes: usize,
+    received: &mut Vec<u8>,
+) -> Result<(usize, Arrival), Errno> {
+    received.reserve(bytes);
+    let spare = &mut received.spare_capacity_mut()[..bytes];
+    let mut parts = [part(spare.as_mut_ptr(), bytes)];
+    let mut control = Control::default();
+    let mut messages = [message(&mut parts, &mut control)];
+    receive_into(socket, &mut messages)?;
+    let len = (messages[0].msg_len as usize).min(bytes);
+    // SAFETY: the kernel has written so many bytes behind the present ones, and `bytes` were
+    // reserved there.
+    unsafe { received.set_len(received.len() + len) };
+    // SAFETY: the kernel has just filled in the message, its control data is still there, and no
+    // other code reads it.
+    let arrival = unsafe { arrival_of(&messages[0].msg_hdr) };
+    Ok((len, arrival))
+}
+
+/// Describes memory for the kernel.
+fn part<T>(start: *mut T, len: usize) -> libc::iovec {
+    libc::iovec { iov_base: start.cast(), iov_len: len }
+}
+
+/// Describes room for an arrival.
+fn message(parts: &mut [libc::iovec], control: &mut Control) -> libc::mmsghdr {
+    // SAFETY: an all-zero `mmsghdr` is a valid one: no address, no parts, no control data.
+    let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
+    message.msg_hdr.msg_iov = parts.as_mut_ptr();
+    message.msg_hdr.msg_iovlen = parts.len();
+    message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_hdr.msg_controllen = size_of_val(&control.0);
+    message
+}
+
+/// Returns the control data of an arrival.
+///
+/// # Safety
+/// `header` is as the kernel left it, its control data is alive, and this is called once: the
+/// descriptors in it become ours.
+unsafe fn arrival_of(header: &libc::msghdr) -> Arrival {
+    let truncated = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
+    let mut arrival = Arrival { credentials: None, descriptors: Vec::new(), truncated };
+    // SAFETY: the caller's promise.
+    unsafe { read_control(header, &mut arrival) };
+    arrival
+}
+
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
 impl fmt::Debug for Receiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("slot_bytes", &self.slot_bytes).finish_non_exhaustive()
+        f.debug_struct("Receiver").field("slots", &self.slots.len()).finish()
     }
 }
 
@@ -137,7 +208,8 @@ fn receive_into(socket: BorrowedFd<'_>, messages: &mut [libc::mmsghdr]) -> Resul
     let len = libc::c_uint::try_from(messages.len()).expect("a few");
     loop {
         // SAFETY: there are `len` messages, and their pointers lead to memory that we may write and
-        // that is as long as they say: only `Receiver::receive` calls this, and made them so.
+        // that is as long as they say: `message` made them so for the only callers, which keep the
+        // memory borrowed.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -208,6 +280,16 @@ pub(super) fn borrow(descriptors: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
 /// Control data, aligned as its headers must be.
 #[repr(align(8))]
 struct Control([u64; CONTROL_WORDS]);
+
+/// Bytes of a datagram from which on the next one is received alone.
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
+const LARGE: usize = 32 * 1024;
+
+impl Default for Control {
+    fn default() -> Self {
+        Self([0; CONTROL_WORDS])
+    }
+}
 
 /// Words of control data: the credentials and the most descriptors, 32 and 16 + 4 × 253 bytes.
 const CONTROL_WORDS: usize = (32 + 16 + 4 * DESCRIPTORS_MAX).div_ceil(8) + 1;

@@ -28,8 +28,8 @@ use self::link::{Link, Token};
 use super::clock::Clock;
 use super::inbox::Inbox;
 use super::members::{Member, Members};
-use super::outgoing::{Carrier, Lines, Outgoing};
-use super::socket::{self, Arrival, DESCRIPTORS_MAX, Receiver};
+use super::outgoing::{Carrier, FrameBytes, Lines, Outgoing};
+use super::socket::{self, Arrival, DESCRIPTORS_MAX};
 use crate::counters::Counters;
 use crate::transport::{Frame, InitError, SendError, Settings, Transport};
 
@@ -38,7 +38,8 @@ use crate::transport::{Frame, InitError, SendError, Settings, Transport};
 pub(crate) struct Stream {
     outgoing: Outgoing<Streams>,
     inbox: Inbox,
-    receiver: Option<Receiver>,
+    /// Buffer for the connection that is read next.
+    spare: Vec<u8>,
     /// Connections that were read and may have packets not taken yet.
     filled: Vec<Token>,
     /// True after a receipt, until a caller has been told that there is no more.
@@ -91,7 +92,7 @@ impl Stream {
             Lines { idle_max: settings.stream_connections.max(1), idle: settings.stream_idle };
         let outgoing = Outgoing::new(carrier, server_id, clock, lines);
         let inbox = Inbox::new(server_id, clock);
-        Ok(Self { outgoing, inbox, receiver: None, filled: Vec::new(), is_drained: false })
+        Ok(Self { outgoing, inbox, spare: Vec::new(), filled: Vec::new(), is_drained: false })
     }
 
     /// Handles ready sockets. Receives nothing more while received frames wait to be taken.
@@ -150,12 +151,11 @@ impl Stream {
     /// Reads a connection into its buffer, with at most `reads` system calls.
     fn fill(&mut self, token: Token, reads: usize) {
         let Some(link) = self.outgoing.carrier.links.get_mut(&token) else { return };
-        let receiver = self.receiver.get_or_insert_with(|| Receiver::new(1, READ_BYTES));
         for _ in 0..reads {
             if link.is_read {
                 return;
             }
-            match link.receive(receiver) {
+            match link.receive(READ_BYTES, &mut self.spare) {
                 Err(Errno::AGAIN) => return,
                 // Nobody is left to read our answers.
                 Err(_) => (link.is_read, link.is_broken) = (true, true),
@@ -183,7 +183,7 @@ impl Stream {
                         break false;
                     }
                 }
-                Ok(None) => break link.settle(),
+                Ok(None) => break link.settle(&mut self.spare),
                 Err(_) => break false,
             }
         };
@@ -473,7 +473,17 @@ impl Transport for Stream {
         frame: &[u8],
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError> {
-        self.outgoing.send(now, to, frame, descriptors)
+        self.outgoing.send(now, to, FrameBytes::Borrowed(frame), descriptors)
+    }
+
+    fn send_buffer(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        frame: &mut Vec<u8>,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), SendError> {
+        self.outgoing.send(now, to, FrameBytes::Buffer(frame), descriptors)
     }
 
     fn poll_send(&mut self, now: Instant) {

@@ -32,7 +32,7 @@ use self::records::Records;
 use super::clock::Clock;
 use super::dgram::Dgram;
 use super::inbox::Inbox;
-use super::outgoing::{Lines, Outgoing};
+use super::outgoing::{FrameBytes, Lines, Outgoing};
 use super::packet::Header;
 use super::socket::{Arrival, Credentials};
 use crate::counters::Counters;
@@ -149,7 +149,17 @@ impl Transport for TdbMessages {
         frame: &[u8],
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError> {
-        self.outgoing.send(now, to, frame, descriptors)
+        self.outgoing.send(now, to, FrameBytes::Borrowed(frame), descriptors)
+    }
+
+    fn send_buffer(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        frame: &mut Vec<u8>,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), SendError> {
+        self.outgoing.send(now, to, FrameBytes::Buffer(frame), descriptors)
     }
 
     fn poll_send(&mut self, now: Instant) {

@@ -32,7 +32,7 @@ impl Bench {
         let Self { reassembly, incomplete, now } = self;
         let (sender, entry) = header;
         let descriptors = Vec::new();
-        let fragment = Fragment { sender, entry, bytes: fragment, descriptors };
+        let fragment = Fragment { sender, entry, bytes: fragment.into(), descriptors };
         reassembly.add(*now, fragment, incomplete)
     }
 

@@ -10,7 +10,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use crate::transport::packet::Header;
-use crate::transport::socket::{self, Credentials, Receiver};
+use crate::transport::socket::{self, Credentials};
 
 /// Id of a connection, never used again.
 pub(super) type Token = u64;
@@ -95,18 +95,19 @@ impl Link {
         interest
     }
 
-    /// Receives bytes and keeps them until their packets are complete. Returns their number, 0 if
-    /// the other half has ended.
-    pub(super) fn receive(&mut self, receiver: &mut Receiver) -> Result<usize, Errno> {
-        let Self { socket, received, descriptors, .. } = self;
-        let mut len = 0;
-        receiver.receive(socket.as_fd(), |bytes, arrival| {
-            len = bytes.len();
-            received.extend_from_slice(bytes);
-            if !arrival.descriptors.is_empty() || arrival.truncated {
-                descriptors.push_back((arrival.descriptors, arrival.truncated));
-            }
-        })?;
+    /// Receives up to `bytes` and keeps them until their packets are complete. Returns their
+    /// number, 0 if the other half has ended. Uses the buffer `spare` if there is nothing yet.
+    pub(super) fn receive(&mut self, bytes: usize, spare: &mut Vec<u8>) -> Result<usize, Errno> {
+        if self.received.capacity() < spare.capacity() && self.received.len() <= RECEIVED_BYTES_KEPT
+        {
+            let few = std::mem::replace(&mut self.received, std::mem::take(spare));
+            self.received.extend_from_slice(&few);
+        }
+        let received = socket::receive_part(self.socket.as_fd(), bytes, &mut self.received);
+        let (len, arrival) = received?;
+        if !arrival.descriptors.is_empty() || arrival.truncated {
+            self.descriptors.push_back((arrival.descriptors, arrival.truncated));
+        }
         Ok(len)
     }
 
@@ -148,12 +149,20 @@ impl Link {
     }
 
     /// Removes taken packets from the buffer, once no complete one is left. Returns false if more
-    /// descriptors are left than the incomplete packet can own.
-    pub(super) fn settle(&mut self) -> bool {
+    /// descriptors are left than the incomplete packet can own. The buffer becomes `spare` if the
+    /// connection needs none of its size.
+    pub(super) fn settle(&mut self, spare: &mut Vec<u8>) -> bool {
         self.received.drain(..self.taken);
         self.taken = 0;
-        if self.received.is_empty() && self.received.capacity() > RECEIVED_BYTES_KEPT {
-            self.received = Vec::new();
+        if self.received.len() <= RECEIVED_BYTES_KEPT
+            && self.received.capacity() > RECEIVED_BYTES_KEPT
+        {
+            let few = self.received.as_slice().into();
+            let buffer = std::mem::replace(&mut self.received, few);
+            if buffer.capacity() <= SPARE_BYTES_MAX {
+                *spare = buffer;
+                spare.clear();
+            }
         }
         self.descriptors.len() <= usize::from(!self.received.is_empty())
     }
@@ -190,3 +199,6 @@ pub(super) fn first_of(packet: &[u8]) -> Option<(ServerId, u64)> {
 
 /// Buffer capacity in bytes that an idle connection keeps.
 const RECEIVED_BYTES_KEPT: usize = 4_096;
+
+/// Capacity in bytes of a buffer that is kept for the next connection.
+const SPARE_BYTES_MAX: usize = 512 * 1024;
