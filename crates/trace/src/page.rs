@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
 use crate::names::{Kind as _, Phase};
-use crate::party::Parties;
+use crate::party::{self, Parties};
 use crate::refusals::Refusals;
 use crate::schema::{AllSeries, FINGERPRINT};
 
@@ -26,7 +26,7 @@ pub const DIRECTORY: &str = "trace";
 const MAGIC: u64 = u64::from_le_bytes(*b"CHOROTRC");
 
 /// Version of the layout; [`FINGERPRINT`] identifies the set of events.
-const VERSION: u64 = 8;
+const VERSION: u64 = 9;
 
 /// Highest number of pairs of share and user with their own counters; the rest share one.
 pub const PARTIES_MAX: usize = 64;
@@ -64,9 +64,10 @@ pub(crate) type PhaseTicks = [AtomicU64; Phase::NAMES.len()];
 
 const BYTES: usize = size_of::<Layout>();
 
-/// Bytes of a page that have memory from the start. The places of shares and users behind them are
-/// many times as long and mostly unused, so each gets memory when it is taken.
-const BYTES_ALLOCATED: usize = offset_of!(Layout, parties.places);
+/// Bytes of a page that have memory from the start. The rest is many times as long and mostly
+/// unused. So a place of share and user gets memory when it is taken, and so does each histogram of
+/// one when it is first used.
+const BYTES_ALLOCATED: usize = offset_of!(Layout, parties) + party::BYTES_ALLOCATED;
 
 impl Layout {
     /// Clock of the counters; `None` before counting has begun.

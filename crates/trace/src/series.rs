@@ -209,8 +209,10 @@ impl Histogram {
         }
     }
 
-    /// Adds any value. Returns true for the first one.
-    pub(crate) fn add_any(&self, ticks: u64, clock: &Clock) -> bool {
+    /// Adds any value, such as the first one.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn add_beyond(&self, ticks: u64, clock: &Clock) {
         // Negative: the counter of another processor was a little behind.
         let ticks = if ticks.cast_signed() < 0 { 0 } else { ticks };
         add(&self.total, ticks);
@@ -221,13 +223,6 @@ impl Histogram {
         self.min.store(min, Ordering::Relaxed);
         self.max.store(max, Ordering::Relaxed);
         self.width.store((max - min).saturating_add(1), Ordering::Relaxed);
-        is_first
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn add_beyond(&self, ticks: u64, clock: &Clock) {
-        self.add_any(ticks, clock);
     }
 }
 

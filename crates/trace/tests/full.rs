@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use trace::{Clock, Tracer};
+use trace::{Answered, Came, Clock, PartyId, Phase, Tracer};
 
 const PID: u32 = 7;
 
@@ -31,12 +31,29 @@ fn a_page_without_room_is_refused_and_one_that_is_there_counts_on_without_room_f
         assert_eq!(refused.kind(), ErrorKind::StorageFull);
         assert_eq!(trace::workers(path).expect("readable"), [(PID, 1)], "a part of one is left");
         assert_eq!(tracer.party("share", "first"), known);
+        let counted = count_all(tracer, known);
+        assert!(counted < u64::from(COMMANDS), "there is no room for the times of all: {counted}");
         assert_eq!(tracer.party("share", "second"), Default::default(), "counted with all others");
         fs::remove_file(path.join("filler")).expect("it is ours");
         assert_ne!(tracer.party("share", "second"), Default::default());
+        assert_eq!(count_all(tracer, known), counted + u64::from(COMMANDS), "there is room again");
         unmount(path).expect("it is mounted");
     });
     thread.join().expect("as above");
+}
+
+/// Number of commands of the protocol.
+const COMMANDS: u16 = 19;
+
+/// Answers a request of each command, and returns the number of requests that were counted so far.
+fn count_all(tracer: Tracer, party: PartyId) -> u64 {
+    for command in 0..COMMANDS {
+        let request = tracer.begin(Came::default(), Phase::Parsing);
+        request.identify(1, command);
+        request.belongs_to(party);
+        request.answer(0, None, &mut Answered::default());
+    }
+    tracer.figures().events.request_end.iter().map(|it| it.count).sum()
 }
 
 /// Fills the file system completely.
