@@ -5,6 +5,7 @@
 
 mod harness;
 
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use wire::flush::FlushRequest;
 use wire::header::HeaderFlags;
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::query_info::{InfoType, QueryInfoRequest};
-use wire::read::ReadRequest;
+use wire::read::{ReadRequest, ReadResponse};
 use wire::set_info::SetInfoRequest;
 use wire::write::WriteRequest;
 use wire::{Command, Decode, FileId, Header};
@@ -44,6 +45,10 @@ enum Request {
     Read,
     Write,
 }
+
+/// Bytes of a file that is larger than what may wait for a client.
+const BIG: u64 = 48 << 20;
+const BIG_SIZE: [u8; 8] = BIG.to_le_bytes();
 
 const EVERYTHING: AccessMask = AccessMask::FILE_ALL;
 const FILE: Wanted<'static> =
@@ -371,6 +376,40 @@ fn a_request_that_waits_long_has_an_interim_response_and_can_be_canceled() {
 
 fn request_renames(request: Request) -> bool {
     matches!(request, Request::Change(FileInformationClass::RENAME, _))
+}
+
+#[test]
+fn many_reads_that_hang_leave_room_for_others() {
+    const READ_BYTES: u32 = 1 << 20;
+    let Some(mut scene) = Scene::new("") else { return };
+    let open = scene.open(scene.slow, FILE);
+    let sent = scene.send(open, Request::Change(FileInformationClass::END_OF_FILE, &BIG_SIZE));
+    scene.receive(sent);
+    scene.slow_fs.gate().set(Operation::Read, Behavior::Hang);
+    // Together more than may wait for one client.
+    let mut sent = Vec::new();
+    for at in (0..BIG).step_by(1 << 20) {
+        scene.client.smb.tree_id = scene.slow;
+        let (length, payload) = (READ_BYTES, 1 << 20);
+        let read = ReadRequest { length, offset: at, file_id: open, ..ReadRequest::default() };
+        let flags = HeaderFlags::empty();
+        sent.push(scene.client.smb.push(Command::READ, payload, flags, &read));
+        let frame = scene.client.smb.finish().expect("the interim responses brought credits");
+        scene.client.socket.write_all(frame).expect("it is connected");
+        let (interim, _) = scene.client.receive().expect("the server answers");
+        assert_eq!((Some(&interim.message_id), interim.status), (sent.last(), NtStatus::PENDING));
+    }
+    scene.work_elsewhere();
+    scene.slow_fs.gate().open();
+    for _ in 0..sent.len() {
+        let (header, answer) = scene.client.receive().expect("the server answers");
+        assert!(sent.contains(&header.message_id), "{header:?}");
+        let answer = ReadResponse::decode(&answer).expect("well-formed");
+        assert_eq!(answer.data.len(), 1 << 20);
+    }
+    scene.client.smb.tree_id = scene.slow;
+    scene.close(open);
+    scene.stop();
 }
 
 #[test]

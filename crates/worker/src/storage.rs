@@ -15,7 +15,7 @@ use uring::{Completion, Driver, Op, Token};
 use super::connection::Channel;
 use super::event_loop::{Worker, store_token, submit};
 use super::listings::{Listings, Part, Wanted};
-use super::storage_threads::{Done, StorageThreads};
+use super::storage_threads::{Done, StorageThreads, WaitingRead};
 use super::store_request::{StoreRequest, Work};
 use super::traced;
 
@@ -137,7 +137,7 @@ impl Worker {
     ) {
         let (server, mut storage) = self.server_and_storage();
         let ended = storage.requests.remove(slot);
-        let StoreRequest { request, continuation, work, promised, .. } = ended;
+        let StoreRequest { request, continuation, work, promised, read, .. } = ended;
         if storage.requests.is_empty() {
             *storage.next_slow = None;
         }
@@ -145,6 +145,11 @@ impl Worker {
             && let Some(channel) = storage.channels.get_mut(&connection)
         {
             channel.keep_promise(bytes);
+        }
+        if let Some((store, length)) = read {
+            for read in storage.threads.read_ended(store, length) {
+                storage.begin_read(read);
+            }
         }
         storage.trace.enter(Phase::Storage);
         let started = finish(storage.store, continuation);
@@ -189,7 +194,7 @@ impl Storage<'_> {
         &mut self,
         (request, connection): (Option<RequestId>, Option<ConnectionId>),
         user: UserId,
-        op: ObjectOp,
+        mut op: ObjectOp,
     ) -> Option<ObjectResult> {
         let work = self.trace.store_begins(traced::operation(&op), request.is_some());
         let work = Work { work, room: room(&op) };
@@ -199,14 +204,27 @@ impl Storage<'_> {
             return self.go_on((request, connection), work, refused);
         }
         self.trace.enter(Phase::Other);
-        let length = match &op {
-            ObjectOp::Read { length, .. } => usize::try_from(*length).ok(),
-            _ => None,
+        let slot = self.keep(request, None, work, None);
+        let ObjectOp::Read { length, may_pipe, .. } = &mut op else {
+            self.threads.submit(self.store, slot, user, op);
+            return None;
         };
-        let promised = connection.zip(length).and_then(|(id, length)| self.promise(id, length));
-        let slot = self.keep(request, None, work, promised);
-        self.threads.submit(self.store, slot, user, op);
+        // Pipes belong to the worker's store.
+        *may_pipe = false;
+        let length = usize::try_from(*length).expect("32 bits fit memory");
+        if let Some(read) = self.threads.admit(WaitingRead { slot, user, op, length, connection }) {
+            self.begin_read(read);
+        }
         None
+    }
+
+    /// Has a storage thread begin a READ that it has room for.
+    fn begin_read(&mut self, read: WaitingRead) {
+        let WaitingRead { slot, user, op, length, connection } = read;
+        let promised = connection.and_then(|id| self.promise(id, length));
+        let request = &mut self.requests[slot];
+        (request.read, request.promised) = (Some((op.store(), length)), promised);
+        self.threads.submit(self.store, slot, user, op);
     }
 
     /// Lists a directory, or a part of it if that takes long: the rest follows in later turns.
@@ -269,7 +287,14 @@ impl Storage<'_> {
         let slow_at = self.now + SLOW_TIME;
         self.next_slow.get_or_insert(slow_at);
         let slow_at = Some(slow_at);
-        self.requests.insert(StoreRequest { request, continuation, work, slow_at, promised })
+        self.requests.insert(StoreRequest {
+            request,
+            continuation,
+            work,
+            slow_at,
+            read: None,
+            promised,
+        })
     }
 
     /// Reserves room for a READ's data at the connection, so that a client cannot request more than

@@ -7,6 +7,7 @@
 //! queue of a thread is bounded as requests are: by credits, and by the memory of a client.
 
 pub(super) mod mounts;
+mod reads;
 mod thread;
 
 use std::collections::VecDeque;
@@ -20,6 +21,8 @@ use rustc_hash::FxHashMap;
 use store::{Credentials, Store, StoreSettings};
 
 use super::mailbox::Mailbox;
+use reads::Reads;
+pub(super) use reads::WaitingRead;
 
 /// Highest number of file systems of one client that have threads. Each costs the stack of a
 /// thread and a ring.
@@ -68,6 +71,7 @@ struct StorageThread<W> {
     mount: PathBuf,
     orders: Arc<Mailbox<Order<W>>>,
     users_known: usize,
+    reads: Reads,
 }
 
 impl<W> Default for StorageThreads<W> {
@@ -127,7 +131,7 @@ impl<W: 'static> StorageThreads<W> {
         let orders = Arc::new(Mailbox::new()?);
         let settings = StoreSettings { number, ..settings };
         thread::start(settings, Arc::clone(&orders), done)?;
-        self.threads.push(StorageThread { mount, orders, users_known: 0 });
+        self.threads.push(StorageThread { mount, orders, users_known: 0, reads: Reads::default() });
         Ok(number)
     }
 
@@ -135,6 +139,23 @@ impl<W: 'static> StorageThreads<W> {
     pub(super) fn submit(&mut self, users: &Store, slot: usize, user: UserId, op: ObjectOp) {
         let number = op.store();
         self.order(users, number, Order::Start { slot, user, op });
+    }
+
+    /// Returns a READ that may begin, or keeps it until earlier ones have ended.
+    pub(super) fn admit(&mut self, read: WaitingRead) -> Option<WaitingRead> {
+        self.reads(read.op.store())?.admit(read)
+    }
+
+    /// Notes the end of a READ of this length; returns those that may begin now.
+    pub(super) fn read_ended(&mut self, number: StoreNumber, length: usize) -> Vec<WaitingRead> {
+        let Some(reads) = self.reads(number) else { return Vec::new() };
+        reads.end(length);
+        std::iter::from_fn(|| reads.next()).collect()
+    }
+
+    fn reads(&mut self, number: StoreNumber) -> Option<&mut Reads> {
+        let place = usize::from(number.0).checked_sub(1)?;
+        self.threads.get_mut(place).map(|thread| &mut thread.reads)
     }
 
     /// Has a thread work with its store.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use object::StoreNumber;
 use proto::{ConnectionId, RequestId};
 use store::Continuation;
 
@@ -15,6 +16,8 @@ pub(super) struct StoreRequest {
     /// Time at which the engine is told that it takes long, by the clock of
     /// [`proto::Now::monotonic`]; none if it was.
     pub(super) slow_at: Option<Duration>,
+    /// The store of a READ on a storage thread, and its length.
+    pub(super) read: Option<(StoreNumber, usize)>,
     /// Connection that the answer will be queued on, and its bytes.
     pub(super) promised: Option<(ConnectionId, usize)>,
 }
