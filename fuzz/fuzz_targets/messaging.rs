@@ -47,6 +47,7 @@ mod transport {
             for entry in entries {
                 let Ok((entry, bytes)) = entry else { break };
                 let (sender, descriptors) = (header.sender, Vec::new());
+                let bytes = bytes.into();
                 let fragment = reassembly::Fragment { sender, entry, bytes, descriptors };
                 let outcome = self.reassembly.add(now, fragment, &mut self.incomplete);
                 if let reassembly::Outcome::Whole(frame) = outcome {
