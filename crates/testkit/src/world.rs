@@ -24,7 +24,7 @@ use proto::{
     Server, ServerSettings, Share, ShareRefusal,
 };
 use tables::MemoryFiles;
-use trace::Reason;
+use trace::{Reason, Spent};
 use wire::ioctl::NetworkInterface;
 use wire::write::WriteRequest;
 
@@ -73,6 +73,8 @@ struct Inner {
     clock: VirtualClock,
     /// Clock of a tracer, in nanoseconds.
     traced_ns: Rc<Cell<u64>>,
+    /// Tracer of the server, to which a world that serves at once reports like a worker.
+    trace: trace::Tracer,
     store: Rc<RefCell<MemoryStore>>,
     users: Vec<User>,
     /// Service names that clients may use; all, if empty.
@@ -218,6 +220,7 @@ impl Inner {
             credits_max,
             clock: VirtualClock::default(),
             traced_ns: Rc::default(),
+            trace: trace::Tracer::default(),
             store,
             users: accounts::users(),
             own_names: Vec::new(),
@@ -605,7 +608,9 @@ impl World {
 
     /// Makes the server count its requests.
     pub fn set_tracer(&self, tracer: trace::Tracer) {
-        self.inner().server.set_tracer(tracer);
+        let mut inner = self.inner();
+        inner.trace = tracer;
+        inner.server.set_tracer(tracer);
     }
 
     /// Advances the time; timeouts fire at their time.
@@ -773,7 +778,14 @@ impl World {
             let opened = opened.flatten();
             let piped = inner.pipe_end(connection, &mut bytes);
             let inner = &mut *inner;
+            if matches!(inner.at_once, AtOnce::Always) {
+                inner.trace.wait_for_events();
+                inner.trace.woke(1);
+                let at = inner.trace.receives();
+                inner.trace.frame_came(connection.0, bytes.len(), (Some(at), at), Spent::default());
+            }
             let mut storage = StorageAtOnce {
+                trace: inner.trace,
                 store: &inner.store,
                 worker: inner.worker.as_mut(),
                 hold: inner.hold.as_ref(),
@@ -953,13 +965,14 @@ impl Inner {
                 continue;
             }
             wire.inbox.push_back(frame.to_vec());
-            if matches!(self.at_once, AtOnce::Always) {
-                let now = self.clock.now();
-                engine::handle_sent(&mut self.server, now, transmit.frame);
-            }
             #[cfg(feature = "recorder")]
             wire.reasons.extend(transmit.answered.refused());
             wire.unconfirmed.extend(transmit.confirmation);
+            if matches!(self.at_once, AtOnce::Always) {
+                let now = self.clock.now();
+                engine::handle_sent(&mut self.server, now, transmit.frame);
+                transmit.answered.end_with_waiting();
+            }
         }
         while let Some(notice) = self.server.poll_notice() {
             self.ledger.enter(notice);

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use dtyp::FileTime;
 use object::{ObjectOp, ObjectResult, UserId};
 use proto::{Effect, Reply, RequestId, Requester, Storage};
+use trace::{StoreOperation, Tracer};
 
 use super::worker::{self, Worker};
 use super::{Matches, engine};
@@ -35,6 +36,7 @@ pub(super) struct StorageAtOnce<'w> {
     pub(super) hold: Option<&'w Matches>,
     pub(super) now: FileTime,
     pub(super) at_once: &'w mut AtOnce,
+    pub(super) trace: Tracer,
     /// Answers to operations that began, for a later round.
     pub(super) begun: &'w mut VecDeque<(RequestId, Reply)>,
 }
@@ -51,8 +53,16 @@ impl Storage for StorageAtOnce<'_> {
     }
 
     fn begin(&mut self, from: Requester, _: UserId, op: ObjectOp) -> Option<ObjectResult> {
-        let Self { store, worker, now, at_once, begun, .. } = self;
-        let result = engine::leave(|| worker::perform(store, worker.as_deref_mut(), *now, op));
+        let Self { store, worker, now, at_once, begun, trace, .. } = self;
+        let result = engine::leave(|| {
+            if !matches!(at_once, AtOnce::Always) {
+                return worker::perform(store, worker.as_deref_mut(), *now, op);
+            }
+            let work = trace.store_begins(operation(&op), true);
+            let result = worker::perform(store, worker.as_deref_mut(), *now, op);
+            trace.store_ends(work, 0, result.as_ref().err().map_or(0, |status| status.0));
+            result
+        });
         let is_late = match at_once {
             AtOnce::Always => false,
             AtOnce::Sometimes(random) => random.below(2) == 0,
@@ -66,5 +76,17 @@ impl Storage for StorageAtOnce<'_> {
             None => begun.push_back((from.request, reply)),
         }
         None
+    }
+}
+
+/// Kind of an operation in traces, as far as instructions are counted for it.
+fn operation(op: &ObjectOp) -> StoreOperation {
+    match op {
+        ObjectOp::Open(_) => StoreOperation::Open,
+        ObjectOp::Close { .. } => StoreOperation::Close,
+        ObjectOp::Read { .. } => StoreOperation::Read,
+        ObjectOp::Write { .. } => StoreOperation::Write,
+        ObjectOp::ReadDirectory { .. } => StoreOperation::ReadDirectory,
+        _ => StoreOperation::Other,
     }
 }
