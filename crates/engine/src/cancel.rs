@@ -8,7 +8,6 @@ use wire::Command;
 
 use crate::request::{Chain, InFlight, Incoming};
 use crate::server::Server;
-use crate::storage::EffectsOnly;
 
 /// Ends a request that waits for an event, is throttled, or waits long for the store. CANCEL itself
 /// has no response, even if it finds no request.
@@ -38,7 +37,7 @@ fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
     let mut chain = waiting.chain;
     server.refuse(&mut chain, &waiting.incoming, waiting.async_id, Reject::Cancelled);
     // Resumes the next requests of the compound.
-    server.run(*chain, None, trace::Request::default(), incoming.now, &mut EffectsOnly);
+    server.run_rest(*chain, incoming.now);
 }
 
 /// Answers a request that the store works on. Its work goes on like that of a lost connection: what
@@ -56,5 +55,5 @@ fn answer_slow(server: &mut Server, incoming: &Incoming, mut waiting: InFlight) 
     }
     server.in_flight.insert(waiting);
     // Resumes the next requests of the compound.
-    server.run(chain, None, trace::Request::default(), incoming.now, &mut EffectsOnly);
+    server.run_rest(chain, incoming.now);
 }

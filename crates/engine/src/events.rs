@@ -257,7 +257,7 @@ impl Server {
     }
 
     /// Serves requests and files that handlers left behind, until none is left. Usually none is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn quiesce(&mut self, now: Now) {
         let is_alone = self.in_flight.is_empty();
         if is_alone {
@@ -268,6 +268,7 @@ impl Server {
         }
     }
 
+    #[cold]
     fn serve_left_behind(&mut self, now: Now) {
         loop {
             self.tell_turns(now);

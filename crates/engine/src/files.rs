@@ -10,7 +10,8 @@ use std::time::Duration;
 use arbitration::records::Disconnected;
 use arbitration::{
     Admission, Ask, ByteRangeLock, Cache, Closed, Durability, FileKey, FileRecord, FileRecords,
-    Holding, Lease, LeaseId, Look, OpenEntry, OpenId, RangeAccess, RecordsError, ShareMode,
+    FileWord, Holding, Lease, LeaseId, Look, OpenEntry, OpenId, RangeAccess, RecordsError,
+    ShareMode,
 };
 use dtyp::ServerId;
 use model::file_key::key;
@@ -282,6 +283,14 @@ impl Files {
         writes: bool,
     ) -> RangeAccess {
         RangeAccess { open: self.open_id(volatile), stream: identity.stream, range, writes }
+    }
+
+    /// Returns what a file's word says of its record. One look at it tells a READ or WRITE whether
+    /// locks or caching of others concern it.
+    #[must_use]
+    #[inline]
+    pub fn word(&self, identity: FileIdentity) -> FileWord {
+        self.records.word(key(identity))
     }
 
     /// Refuses a READ or WRITE that conflicts with another open's lock: [MS-FSA] 2.1.4.10. A file

@@ -1,6 +1,9 @@
 //! The frame of a chain's responses, before it is protected.
 
+use std::sync::Arc;
+
 use bytes::BytesMut;
+use crypto::SigningKey;
 use dtyp::NtStatus;
 use object::Piped;
 use wire::{Command, Header, header};
@@ -27,7 +30,8 @@ pub(crate) struct Laid {
     pub(crate) command: Command,
     pub(crate) status: NtStatus,
     pub(crate) session_id: u64,
-    pub(crate) wants_signature: bool,
+    /// The key that signs it, if it must be signed.
+    pub(crate) key: Option<Arc<SigningKey>>,
 }
 
 /// Offset of the first message in the frame.
@@ -35,7 +39,7 @@ const FIRST: usize = TRANSPORT + TRANSFORM;
 
 impl Outgoing {
     /// Appends a response to the frame: [MS-SMB2] 3.3.4.1.3.
-    pub(crate) fn push(&mut self, header: Header, body: BytesMut, wants_signature: bool) {
+    pub(crate) fn push(&mut self, header: Header, body: BytesMut, key: Option<Arc<SigningKey>>) {
         assert!(self.piped.is_none(), "what is piped ends a frame");
         debug_assert!(body.len() >= HEADROOM);
         let start = if self.is_empty() {
@@ -53,7 +57,7 @@ impl Outgoing {
             header::set_next_command(&mut self.frame[previous.start..], next_command);
         }
         let Header { command, status, session_id, .. } = header;
-        let laid = Laid { start, command, status, session_id, wants_signature };
+        let laid = Laid { start, command, status, session_id, key };
         if self.is_empty() {
             self.first = Some(laid);
         } else {

@@ -12,9 +12,8 @@ use wire::{Command, FileId};
 use crate::effect::{Effect, Reply};
 use crate::pending_command::{Abandoned, PendingCommand};
 use crate::request::{Chain, InFlight, Incoming};
-use crate::response::{Response, Step};
+use crate::response::Step;
 use crate::server::Server;
-use crate::storage::EffectsOnly;
 
 /// Highest number of requests of a connection that wait for an event without an end.
 ///
@@ -26,22 +25,6 @@ const ASYNC_COMMANDS_MAX: u32 = 512;
 const SUSPENDED_BYTES_MAX: usize = 256 * 1024;
 
 impl Server {
-    /// Answers a request that a command has completed.
-    #[inline]
-    pub(crate) fn conclude(
-        &mut self,
-        chain: &mut Chain,
-        incoming: &Incoming,
-        async_id: Option<u64>,
-        response: Response,
-    ) {
-        if incoming.header.command == Command::SESSION_SETUP && response.status.is_success() {
-            let session_id = response.session_id.unwrap_or(incoming.header.session_id);
-            self.logged_on(incoming, session_id);
-        }
-        self.respond(chain, incoming, async_id, response);
-    }
-
     /// Makes a request wait that cannot be answered yet. Gives the chain back if the request was
     /// refused instead, and the next one in it may go on.
     pub(crate) fn wait(
@@ -59,6 +42,7 @@ impl Server {
                 self.conclude(&mut chain, &incoming, async_id, response);
                 return Some(chain);
             }
+            Step::Ended => return Some(chain),
             Step::Refused(reject, response) => {
                 incoming.trace.refuse(reject.reason(), &reject);
                 self.respond(&mut chain, &incoming, async_id, response);
@@ -224,7 +208,7 @@ impl Server {
             self.end_request(id, file_id);
         }
         if let Some(chain) = rest {
-            self.run(*chain, None, trace::Request::default(), now, &mut EffectsOnly);
+            self.run_rest(*chain, now);
         }
     }
 

@@ -1,13 +1,16 @@
 //! From a frame to its requests: [MS-SMB2] 3.3.5.2, one function per check.
 
+use std::mem::take;
 use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
 use crypto::BadSignature;
-use model::connection::ConnectionId;
+use model::connection::{Connection, ConnectionId};
 use model::now::Now;
 use model::reject::{Disconnect, Reject};
+use model::session::Session;
 use object::Piped;
+use rustc_hash::FxHashMap;
 use trace::{Came, Phase};
 use wire::compound;
 use wire::transform::{COMPRESSION_PROTOCOL_ID, SMB1_PROTOCOL_ID, TRANSFORM_PROTOCOL_ID};
@@ -19,7 +22,7 @@ use crate::request::{Carried, Chain, Incoming};
 use crate::response::{Step, TRANSFORM};
 use crate::scope;
 use crate::server::Server;
-use crate::storage::Storage;
+use crate::storage::{EffectsOnly, Storage};
 
 impl Server {
     /// Splits a frame and serves its requests, as far as they can be served now.
@@ -32,9 +35,9 @@ impl Server {
         opened: Option<Opened>,
         storage: &mut dyn Storage,
     ) -> Result<(), Disconnect> {
-        if !self.connections.contains_key(&connection) {
+        let Some(receiver) = self.connections.get_mut(&connection) else {
             return Ok(()); // The connection was closed before the frame arrived.
-        }
+        };
         let (unsealed, verified) = match opened.map(|opened| opened.0) {
             Some(Finding::Unsealed(it)) => (Some(it), None),
             Some(Finding::Verified(it)) => (None, Some(it)),
@@ -45,7 +48,7 @@ impl Server {
         let first = self.globals.trace.begin_frame(phase);
         let sealed = match frame.first_chunk::<4>() {
             Some(&TRANSFORM_PROTOCOL_ID) => {
-                let session_id = self.unseal(connection, &mut frame, unsealed)?;
+                let session_id = unseal(&self.sessions, connection, &mut frame, unsealed)?;
                 first.enter(Phase::Parsing);
                 Some(session_id)
             }
@@ -53,25 +56,24 @@ impl Server {
             Some(&SMB1_PROTOCOL_ID) => return self.receive_smb1(connection, &frame, now),
             _ => None,
         };
-        let (first_header, length) = compound::first(&frame).map_err(Disconnect::Malformed)?;
-        self.admit(connection, &first_header)?;
-        let is_compound = length < frame.len();
-        let others = is_compound.then(|| compound::headers(&frame).skip(1));
-        for header in others.into_iter().flatten() {
-            let header = header.map_err(Disconnect::Malformed)?;
-            self.admit(connection, &header)?;
-            // A NEGOTIATE is admitted once, so the compound has another one.
-            if header.command == Command::NEGOTIATE {
-                return Err(Disconnect::NegotiatedTwice);
-            }
+        let header = Header::decode(&frame).map_err(Disconnect::Malformed)?;
+        let is_compound = header.next_command > 0;
+        let length = match is_compound {
+            true => compound::first(&frame).map_err(Disconnect::Malformed)?.1,
+            false => frame.len(),
+        };
+        admit(receiver, &header)?;
+        if is_compound {
+            admit_others(receiver, &frame)?;
         }
         if let Some(session_id) = sealed {
             verify_sealed_session(compound::headers(&frame).flatten(), session_id)?;
         }
+        let pays = receiver.pays();
         // The first request's time is measured already.
         let came = if is_compound { self.globals.trace.came() } else { Came::default() };
-        let chain = Chain { sealed, verified, came, ..Chain::new(connection, frame, piped) };
-        self.run(chain, Some((first_header, length)), first, now, storage);
+        let chain = Chain { sealed, verified, came, pays, ..Chain::new(connection, frame, piped) };
+        self.run(chain, (header, length), first, now, storage);
         Ok(())
     }
 
@@ -88,100 +90,54 @@ impl Server {
         Ok(())
     }
 
-    /// Decrypts a message ([MS-SMB2] 3.3.5.2.1.1), unless that was done with the key in `unsealed`.
-    /// Leaves the plaintext in `frame`.
-    fn unseal(
-        &mut self,
-        connection: ConnectionId,
-        frame: &mut BytesMut,
-        unsealed: Option<Unsealed>,
-    ) -> Result<u64, Disconnect> {
-        let unknown = Disconnect::SealedForAnotherSession;
-        let session_id = crypto::TransformKey::session_id(frame).ok_or(unknown)?;
-        let session = self.sessions.get(&session_id).ok_or(unknown)?;
-        session.channel(connection).ok_or(unknown)?;
-        let sealing = session.sealing.as_ref().ok_or(unknown)?;
-        match unsealed {
-            None => sealing.open.open(frame).map(|_| ()),
-            Some((key, result)) if Arc::ptr_eq(&key, &sealing.open) => result,
-            // The session of that key is gone, and another has its id.
-            Some(_) => return Err(unknown),
+    /// Goes on with the requests of a chain behind one that has waited.
+    pub(crate) fn run_rest(&mut self, chain: Chain, now: Now) {
+        match compound::first(&chain.messages) {
+            Ok(next) => self.run(chain, next, trace::Request::default(), now, &mut EffectsOnly),
+            Err(_) => self.transmit(chain.connection, chain.sealed, chain.outgoing),
         }
-        .map_err(Disconnect::Sealed)?;
-        frame.advance(TRANSFORM);
-        Ok(session_id)
-    }
-
-    /// Checks a header before any request of the frame is served: direction, NEGOTIATE first, and
-    /// [MS-SMB2] 3.3.5.2.3 Verifying the Sequence Number.
-    fn admit(&mut self, connection: ConnectionId, header: &Header) -> Result<(), Disconnect> {
-        let connection = self.connections.get_mut(&connection).expect("looked up by the caller");
-        if header.is_response() {
-            return Err(Disconnect::ResponseFromClient);
-        }
-        if connection.negotiated.is_none() && header.command != Command::NEGOTIATE {
-            return Err(Disconnect::NotNegotiated);
-        }
-        // [MS-SMB2] 3.3.5.4: a connection negotiates only once.
-        if connection.negotiated.is_some() && header.command == Command::NEGOTIATE {
-            return Err(Disconnect::NegotiatedTwice);
-        }
-        // [MS-SMB2] 3.3.5.16: CANCEL repeats the id of the request that it cancels.
-        if header.command == Command::CANCEL {
-            return Ok(());
-        }
-        let charge = connection.charge(header);
-        connection
-            .command_sequence_window
-            .consume(header.message_id, charge)
-            .map_err(Disconnect::Sequence)
     }
 
     /// Serves the requests of a chain in order, until one has to wait or none is left.
     /// `first` keeps the time of the first one of a frame; of those behind it nothing is kept yet.
-    /// `next` is the first header and the length of its message, if they are known.
-    pub(crate) fn run(
+    /// `next` is the first header, and the length of its message.
+    #[inline(always)]
+    fn run(
         &mut self,
         mut chain: Chain,
-        mut next: Option<(Header, usize)>,
+        mut next: (Header, usize),
         mut first: trace::Request,
         now: Now,
         storage: &mut dyn Storage,
     ) {
-        while let Some((header, length)) =
-            next.take().or_else(|| compound::first(&chain.messages).ok())
-        {
-            let is_first = std::mem::take(&mut chain.is_first);
+        loop {
+            let (header, length) = next;
+            let is_first = take(&mut chain.is_first);
             if !is_first && !self.connections.contains_key(&chain.connection) {
                 return; // It is gone; the first request's connection was looked up before.
             }
-            let (message, piped) = chain.take_message(length);
+            // The last message takes the whole buffer, without another reference to it.
+            let (message, piped) = match chain.messages.len() {
+                whole if whole == length => (take(&mut chain.messages), chain.piped.take()),
+                _ => (chain.messages.split_to(length), None),
+            };
             let trace = match is_first {
-                true => std::mem::take(&mut first),
+                true => take(&mut first),
                 false => self.globals.trace.begin(chain.came, Phase::Parsing),
             };
             trace.identify(header.message_id, header.command.0);
             let incoming = Incoming::new(self.next_request_id(), &chain);
             let mut incoming = Incoming { header, piped: piped.into(), now, trace, ..incoming };
-            let is_related = header.is_related();
-            if is_related && !is_first {
-                incoming.header.session_id = chain.carried.session_id;
-                incoming.header.tree_id = chain.carried.tree_id;
-            }
-            if incoming.header.command == Command::CANCEL {
-                if self.is_authentic_cancel(&mut chain, &incoming, message) {
-                    cancel::cancel(self, &incoming);
+            match self.begin(&mut chain, &mut incoming, message, is_first, storage) {
+                Ok(Step::Done(response)) => self.conclude(&mut chain, &incoming, None, response),
+                Ok(Step::Ended) => incoming.trace.end_without_response(),
+                Ok(step) => {
+                    let file_id = chain.carried.file_id;
+                    match self.wait(Box::new(chain), Box::new(incoming), file_id, None, step) {
+                        Some(rest) => chain = *rest,
+                        None => return,
+                    }
                 }
-                incoming.trace.end_without_response();
-                continue;
-            }
-            let place = (is_first, is_related);
-            let step = match self.begin(&mut chain, &mut incoming, message, place, storage) {
-                Ok(Step::Done(response)) => {
-                    self.conclude(&mut chain, &incoming, None, response);
-                    continue;
-                }
-                Ok(step) => step,
                 Err(Reject::Disconnect(reason)) => {
                     self.count_refused(&incoming);
                     return self.disconnect(chain.connection, reason);
@@ -189,14 +145,12 @@ impl Server {
                 Err(reject) => {
                     self.count_refused(&incoming);
                     self.refuse(&mut chain, &incoming, None, reject);
-                    continue;
                 }
-            };
-            let file_id = chain.carried.file_id;
-            match self.wait(Box::new(chain), Box::new(incoming), file_id, None, step) {
-                Some(rest) => chain = *rest,
-                None => return,
             }
+            if chain.messages.is_empty() {
+                break;
+            }
+            next = compound::first(&chain.messages).expect("each was decoded when it arrived");
         }
         self.transmit(chain.connection, chain.sealed, chain.outgoing);
     }
@@ -212,14 +166,24 @@ impl Server {
         chain: &mut Chain,
         incoming: &mut Incoming,
         mut message: BytesMut,
-        (is_first, is_related): (bool, bool),
+        is_first: bool,
         storage: &mut dyn Storage,
     ) -> Result<Step, Reject> {
+        let is_related = incoming.header.is_related();
+        if is_related && !is_first {
+            incoming.header.session_id = chain.carried.session_id;
+            incoming.header.tree_id = chain.carried.tree_id;
+        }
         let verified = chain.verified.take();
+        if incoming.header.command == Command::CANCEL {
+            if self.is_authentic_cancel(incoming, message, verified) {
+                cancel::cancel(self, incoming);
+            }
+            return Ok(Step::Ended);
+        }
         self.verify_signature(incoming, &mut message, verified)?;
         incoming.message = message.freeze();
-        let connection = self.connections.get(&chain.connection);
-        let charge = connection.map_or(1, |it| it.charge(&incoming.header).max(1));
+        let charge = if chain.pays { incoming.header.credit_charge.max(1) } else { 1 };
         chain.credits_left =
             chain.credits_left.checked_sub(charge.into()).ok_or(Reject::CompoundTooLarge)?;
         let handed_down = chain.carried.file_id.take();
@@ -256,21 +220,22 @@ impl Server {
 
     /// Returns whether a CANCEL is authentic, as far as its session demands. There is no response
     /// that could report an error.
+    #[cold]
     fn is_authentic_cancel(
         &self,
-        chain: &mut Chain,
         incoming: &Incoming,
         mut message: BytesMut,
+        verified: Option<Verified>,
     ) -> bool {
         let session = self.sessions.get(&incoming.header.session_id);
         let must_be_sealed = session.is_some_and(|session| session.encrypt_data);
-        let verified = chain.verified.take();
         (incoming.sealed || !must_be_sealed)
             && self.verify_signature(incoming, &mut message, verified).is_ok()
     }
 
     /// Verifies the signature ([MS-SMB2] 3.3.5.2.4), unless that was done with the key in
     /// `verified`.
+    #[inline(always)]
     fn verify_signature(
         &self,
         incoming: &Incoming,
@@ -306,6 +271,69 @@ impl Server {
             _ => Ok(()),
         }
     }
+}
+
+/// Decrypts a message ([MS-SMB2] 3.3.5.2.1.1), unless that was done with the key in `unsealed`.
+/// Leaves the plaintext in `frame`.
+fn unseal(
+    sessions: &FxHashMap<u64, Session>,
+    connection: ConnectionId,
+    frame: &mut BytesMut,
+    unsealed: Option<Unsealed>,
+) -> Result<u64, Disconnect> {
+    let unknown = Disconnect::SealedForAnotherSession;
+    let session_id = crypto::TransformKey::session_id(frame).ok_or(unknown)?;
+    let session = sessions.get(&session_id).ok_or(unknown)?;
+    session.channel(connection).ok_or(unknown)?;
+    let sealing = session.sealing.as_ref().ok_or(unknown)?;
+    match unsealed {
+        None => sealing.open.open(frame).map(|_| ()),
+        Some((key, result)) if Arc::ptr_eq(&key, &sealing.open) => result,
+        // The session of that key is gone, and another has its id.
+        Some(_) => return Err(unknown),
+    }
+    .map_err(Disconnect::Sealed)?;
+    frame.advance(TRANSFORM);
+    Ok(session_id)
+}
+
+/// Checks a header before any request of the frame is served: direction, NEGOTIATE first, and
+/// [MS-SMB2] 3.3.5.2.3 Verifying the Sequence Number.
+fn admit(connection: &mut Connection, header: &Header) -> Result<(), Disconnect> {
+    if header.is_response() {
+        return Err(Disconnect::ResponseFromClient);
+    }
+    if connection.negotiated.is_none() && header.command != Command::NEGOTIATE {
+        return Err(Disconnect::NotNegotiated);
+    }
+    // [MS-SMB2] 3.3.5.4: a connection negotiates only once.
+    if connection.negotiated.is_some() && header.command == Command::NEGOTIATE {
+        return Err(Disconnect::NegotiatedTwice);
+    }
+    // [MS-SMB2] 3.3.5.16: CANCEL repeats the id of the request that it cancels.
+    if header.command == Command::CANCEL {
+        return Ok(());
+    }
+    // One before dialect 2.1, whatever the header says: [MS-SMB2] 3.3.5.2.3.
+    let charge = if connection.pays() { header.credit_charge } else { 1 };
+    connection
+        .command_sequence_window
+        .consume(header.message_id, charge)
+        .map_err(Disconnect::Sequence)
+}
+
+/// Checks the headers of a compound behind the first one, as [`admit`].
+#[cold]
+fn admit_others(connection: &mut Connection, frame: &[u8]) -> Result<(), Disconnect> {
+    for header in compound::headers(frame).skip(1) {
+        let header = header.map_err(Disconnect::Malformed)?;
+        admit(connection, &header)?;
+        // A NEGOTIATE is admitted once, so the compound has another one.
+        if header.command == Command::NEGOTIATE {
+            return Err(Disconnect::NegotiatedTwice);
+        }
+    }
+    Ok(())
 }
 
 /// Checks that encrypted messages are of the session whose key encrypted them: [MS-SMB2]

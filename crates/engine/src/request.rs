@@ -129,6 +129,8 @@ pub(crate) struct Chain {
     pub(crate) carried: Carried,
     /// True until the first request of the frame is served.
     pub(crate) is_first: bool,
+    /// True if a request costs the credits that its header says, rather than one.
+    pub(crate) pays: bool,
     /// Number of credits that the rest of the frame may cost.
     pub(crate) credits_left: u32,
     /// Responses laid out so far.
@@ -169,20 +171,11 @@ impl Chain {
             piped,
             carried: Carried::default(),
             is_first: true,
+            pays: false,
             credits_left: FRAME_CREDITS_MAX,
             outgoing: Outgoing::default(),
             verified: None,
             came: Came::default(),
-        }
-    }
-
-    /// Takes the first message, of this length, and what follows the last one.
-    #[inline]
-    pub(crate) fn take_message(&mut self, length: usize) -> (BytesMut, Option<Piped>) {
-        match self.messages.len() {
-            // Takes the whole buffer, without another reference to it.
-            whole if whole == length => (std::mem::take(&mut self.messages), self.piped.take()),
-            _ => (self.messages.split_to(length), None),
         }
     }
 

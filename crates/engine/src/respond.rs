@@ -20,6 +20,22 @@ use crate::server::Server;
 use crate::unconfirmed_breaks::ConfirmationId;
 
 impl Server {
+    /// Answers a request that a command has completed.
+    #[inline(always)]
+    pub(crate) fn conclude(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &Incoming,
+        async_id: Option<u64>,
+        response: Response,
+    ) {
+        if incoming.header.command == Command::SESSION_SETUP && response.status.is_success() {
+            let session_id = response.session_id.unwrap_or(incoming.header.session_id);
+            self.logged_on(incoming, session_id);
+        }
+        self.respond(chain, incoming, async_id, response);
+    }
+
     /// Refuses a request: counts the reason, and puts the status into its chain's frame.
     #[cold]
     pub(crate) fn refuse(
@@ -41,19 +57,18 @@ impl Server {
         async_id: Option<u64>,
         response: Response,
     ) {
+        let mut response = response;
         let request = &incoming.header;
         let mut session = self.sessions.get(&request.session_id);
-        let response = if response.piped.is_some()
+        if response.piped.is_some()
             && (chain.sealed.is_some() || wants_signature(session, request, response.status))
         {
             // Piped data cannot be signed, and the session has begun to require signatures since.
             // The client succeeds with a repetition.
             let reject = Reject::ProtectedMeanwhile;
             incoming.trace.refuse(reject.reason(), &reject);
-            error_body(reject.status())
-        } else {
-            response
-        };
+            response = error_body(reject.status());
+        }
         let Response { status, buffer, piped, file_id, session_id, tree_id } = response;
         let session_id = session_id.unwrap_or(request.session_id);
         let tree_id = tree_id.unwrap_or(request.tree_id);
@@ -74,15 +89,20 @@ impl Server {
         if async_id.is_some() {
             connection.async_commands -= 1;
         }
-        let wants_signature = wants_signature(session, request, status)
-            && key_of(session, connection, chain.connection, request.command, session_id).is_some();
+        // Encryption authenticates the message.
+        let wants_key = chain.sealed.is_none() && wants_signature(session, request, status);
+        let key = match wants_key {
+            true => key_of(session, connection, chain.connection, request.command, session_id),
+            false => None,
+        }
+        .cloned();
         let header = response_header(request, status, credits, session_id, tree_id, async_id);
         if !chain.outgoing.has_room_for(&buffer, piped.as_ref().map_or(0, Piped::length)) {
             // [MS-SMB2] 3.3.4.1.3: responses to a compound need not be compounded.
             let full = std::mem::take(&mut chain.outgoing);
             self.transmit(chain.connection, chain.sealed, full);
         }
-        chain.outgoing.push(header, buffer, wants_signature);
+        chain.outgoing.push(header, buffer, key);
         chain.outgoing.piped = piped;
         let open = chain.carried.file_id.map(|file_id| file_id.volatile);
         incoming.trace.answer(status.0, open, &mut chain.outgoing.answered);
@@ -107,7 +127,7 @@ impl Server {
         let mut outgoing = Outgoing::default();
         // Never signed: the nonce of AES-GMAC is the MessageId, which the final response has, too.
         // Clients do not verify it ([MS-SMB2] 3.2.5.1.3).
-        outgoing.push(header, error_body(status).buffer, false);
+        outgoing.push(header, error_body(status).buffer, None);
         self.transmit(connection_id, sealed, outgoing);
     }
 
@@ -120,7 +140,7 @@ impl Server {
         buffer: BytesMut,
     ) {
         let mut outgoing = Outgoing::default();
-        outgoing.push(header, buffer, false);
+        outgoing.push(header, buffer, None);
         self.transmit_confirmed(connection, sealed, outgoing, confirmation);
     }
 
@@ -150,29 +170,27 @@ impl Server {
         let ends = others.iter().map(|laid| laid.start).chain([frame.len()]);
         let Some(connection) = self.connections.get_mut(&connection_id) else { return };
         let is_deferred = frame.len() >= DEFERRED_LEN_MIN;
-        let signs = sealed.is_some() || messages().any(|laid| laid.wants_signature);
+        let signs = sealed.is_some() || messages().any(|laid| laid.key.is_some());
         if signs && !is_deferred {
             answered.enter(Phase::Signing);
         }
         let mut signatures = Vec::new();
         for (laid, end) in messages().zip(ends) {
             let message = &mut frame[laid.start..end];
-            if laid.wants_signature && sealed.is_none() {
-                let Laid { session_id, command, .. } = *laid;
-                let session = self.sessions.get(&session_id);
-                match key_of(session, connection, connection_id, command, session_id) {
-                    // A response to SESSION_SETUP is hashed below, with its signature.
-                    Some(key) if is_deferred && command != Command::SESSION_SETUP => {
-                        let at = laid.start - TRANSFORM..end - TRANSFORM;
-                        signatures.push((at, Arc::clone(key)));
-                    }
-                    Some(key) => key.sign(message),
-                    None => {}
+            match &laid.key {
+                // A response to SESSION_SETUP is hashed below, with its signature.
+                Some(key) if is_deferred && laid.command != Command::SESSION_SETUP => {
+                    let at = laid.start - TRANSFORM..end - TRANSFORM;
+                    signatures.push((at, Arc::clone(key)));
                 }
+                Some(key) => key.sign(message),
+                None => {}
             }
             // Hashed as sent: with the signature that a response has while a connection is being
             // bound.
-            update_preauth(connection, laid, message);
+            if matches!(laid.command, Command::NEGOTIATE | Command::SESSION_SETUP) {
+                update_preauth(connection, laid, message);
+            }
         }
         let protection = match sealed {
             None => {
@@ -287,11 +305,8 @@ fn key_of<'a>(
 
 /// Hashes the negotiation into the keys: [MS-SMB2] 3.3.5.4 and 3.3.5.5. The response that ends an
 /// authentication is not part of it, because it is signed with the keys already.
-#[inline(always)]
+#[cold]
 fn update_preauth(connection: &mut Connection, laid: &Laid, message: &[u8]) {
-    if !matches!(laid.command, Command::NEGOTIATE | Command::SESSION_SETUP) {
-        return;
-    }
     let is_3_1_1 =
         connection.negotiated.as_ref().is_some_and(|it| it.dialect == Dialect::SMB_3_1_1);
     if !is_3_1_1 {

@@ -32,6 +32,8 @@ pub(crate) const TRANSFORM: usize = TransformHeader::SIZE;
 pub enum Step<P = Box<dyn PendingCommand>> {
     /// The request has this response.
     Done(Response),
+    /// The request has no response: CANCEL.
+    Ended,
     /// The request is refused, with more in the response than the status.
     Refused(Reject, Response),
     /// Emit the effect, keep the state, and resume with the reply.
@@ -56,6 +58,7 @@ impl<P: PendingCommand> Step<P> {
     pub fn boxed(self) -> Step {
         match self {
             Self::Done(response) => Step::Done(response),
+            Self::Ended => Step::Ended,
             Self::Refused(reject, response) => Step::Refused(reject, response),
             Self::Wait(effect, pending) => Step::Wait(effect, Box::new(pending)),
             Self::Begun { pending, changed } => Step::Begun { pending: Box::new(pending), changed },
@@ -93,6 +96,14 @@ impl Response {
         buffer.resize(HEADROOM, 0);
         body.encode(&mut buffer);
         Self::from_buffer(status, buffer_from_vec(buffer))
+    }
+
+    /// Makes a response with STATUS_SUCCESS from the bytes of its body.
+    pub fn of(body: &[u8]) -> Self {
+        let mut buffer = BytesMut::with_capacity(HEADROOM + body.len());
+        buffer.resize(HEADROOM, 0);
+        buffer.extend_from_slice(body);
+        Self::from_buffer(NtStatus::SUCCESS, buffer)
     }
 
     /// Makes a response from a body behind its headroom.

@@ -144,7 +144,21 @@ impl<'s> Scope<'s> for InSession<'s> {
     ) -> Result<Self, Reject> {
         let Server { connections, sessions, opens, in_flight, globals, .. } = server;
         let session = sessions.get_mut(&incoming.header.session_id).ok_or(Reject::NoSuchSession)?;
-        verify_session(session, incoming)?;
+        // [MS-SMB2] 3.3.5.2.9 Verifying the Session.
+        if session.channel(incoming.connection).is_none() {
+            return Err(Reject::NoSuchSession);
+        }
+        match (session.state, incoming.header.command) {
+            (SessionState::Valid, _)
+            | (SessionState::Expired, Command::LOGOFF | Command::CLOSE | Command::LOCK) => {}
+            (SessionState::Expired, _) => return Err(Reject::SessionExpired),
+            (SessionState::InProgress | SessionState::Ended, _) => {
+                return Err(Reject::NoSuchSession);
+            }
+        }
+        if session.encrypt_data && !incoming.sealed {
+            return Err(Reject::NotEncrypted);
+        }
         let connection = connections.get_mut(&incoming.connection).ok_or(Reject::NoSuchSession)?;
         Ok(Self { connection, session, opens, in_flight, globals })
     }
@@ -176,7 +190,12 @@ impl<'s> Scope<'s> for InTree<'s> {
     ) -> Result<Self, Reject> {
         let InSession { connection, session, opens, in_flight, globals } =
             InSession::resolve(server, incoming, file_id)?;
-        let tree = verify_tree_connect(session, incoming)?;
+        // [MS-SMB2] 3.3.5.2.11 Verifying the Tree Connect.
+        let tree_id = incoming.header.tree_id;
+        let tree = session.tree_connects.get(&tree_id).ok_or(Reject::NoSuchTreeConnect)?;
+        if tree.encrypt_data && !incoming.sealed {
+            return Err(Reject::NotEncrypted);
+        }
         Ok(Self { connection, session, tree, opens, file_id, in_flight, globals })
     }
 
@@ -218,6 +237,7 @@ impl<'s> InTree<'s> {
     ///
     /// # Errors
     /// If there is none of this session and tree connect.
+    #[inline(always)]
     pub fn into_open(self) -> Result<InOpen<'s>, Reject> {
         let Self { connection, session, tree, opens, file_id, globals, .. } = self;
         let open = find_open(opens, file_id, session.session_id, tree.tree_id)?;
@@ -253,10 +273,11 @@ impl<'s> Scope<'s> for InOpen<'s> {
     }
 
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
-        if !counts_channels(self.connection, self.globals) {
+        let sequence = &mut self.open.channel_sequence;
+        if sequence.continues(&incoming.header) || !counts_channels(self.connection, self.globals) {
             return Ok(());
         }
-        self.open.channel_sequence.verify(&incoming.header)
+        sequence.verify(&incoming.header)
     }
 }
 
@@ -274,40 +295,6 @@ pub(crate) fn counted(sessions: &FxHashMap<u64, Session>, header: &Header) -> tr
 /// status.
 fn counts_channels(connection: &Connection, globals: &Globals) -> bool {
     connection.negotiated().is_smb3() && globals.settings.replay_detection
-}
-
-/// Verifies the session: [MS-SMB2] 3.3.5.2.9.
-#[inline]
-fn verify_session(session: &Session, incoming: &Incoming) -> Result<(), Reject> {
-    if session.channel(incoming.connection).is_none() {
-        return Err(Reject::NoSuchSession);
-    }
-    match session.state {
-        SessionState::InProgress | SessionState::Ended => return Err(Reject::NoSuchSession),
-        SessionState::Expired => match incoming.header.command {
-            Command::LOGOFF | Command::CLOSE | Command::LOCK => {}
-            _ => return Err(Reject::SessionExpired),
-        },
-        SessionState::Valid => {}
-    }
-    if session.encrypt_data && !incoming.sealed {
-        return Err(Reject::NotEncrypted);
-    }
-    Ok(())
-}
-
-/// Verifies the tree connect: [MS-SMB2] 3.3.5.2.11.
-#[inline]
-fn verify_tree_connect<'t>(
-    session: &'t Session,
-    incoming: &Incoming,
-) -> Result<&'t TreeConnect, Reject> {
-    let tree =
-        session.tree_connects.get(&incoming.header.tree_id).ok_or(Reject::NoSuchTreeConnect)?;
-    if tree.encrypt_data && !incoming.sealed {
-        return Err(Reject::NotEncrypted);
-    }
-    Ok(tree)
 }
 
 #[inline]

@@ -115,7 +115,9 @@ impl InStorage<'_> {
             return Asked::Waits(Step::Begun { pending, changed });
         };
         incoming.trace.resume();
-        if let Some((identity, volatile)) = changed {
+        if let Some((identity, volatile)) = changed
+            && globals.files.word(identity).readers > 0
+        {
             // Clients that have read the file meanwhile may cache its former contents. If the
             // record cannot be read, nobody can be notified.
             let _ = globals.files.contents_changed(identity, volatile);

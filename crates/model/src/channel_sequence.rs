@@ -29,6 +29,14 @@ pub struct ChannelSequence {
 const FORWARD_MAX: u16 = 0x7FFF;
 
 impl ChannelSequence {
+    /// True if a request has the number of the one before it and is no replay, as nearly always.
+    /// There is nothing to verify then.
+    #[must_use]
+    #[inline]
+    pub fn continues(&self, header: &Header) -> bool {
+        self.current == Some(header.channel_sequence()) && !is_replay(header)
+    }
+
     /// Verifies a request's number before the request begins, and adopts a later number.
     ///
     /// # Errors

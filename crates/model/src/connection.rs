@@ -127,12 +127,10 @@ impl Connection {
         }
     }
 
-    /// Returns the number of message ids that a request consumes: one before dialect 2.1, whatever
-    /// its header says ([MS-SMB2] 3.3.5.2.3).
+    /// True if requests consume as many message ids as their headers say, rather than one each.
     #[must_use]
-    pub fn charge(&self, header: &wire::Header) -> u16 {
-        let pays = self.negotiated.as_ref().is_some_and(|it| it.supports_multi_credit);
-        if pays { header.credit_charge } else { 1 }
+    pub fn pays(&self) -> bool {
+        self.negotiated.as_ref().is_some_and(|it| it.supports_multi_credit)
     }
 
     /// Puts a connection that was handed over into the state after the answer to an SMB1 NEGOTIATE:

@@ -55,7 +55,9 @@ impl CommandSequenceWindow {
         if count == 1 && offset == 0 {
             // The oldest id, as a rule: its bit is not set.
             (self.first, self.span, self.unused) = (self.first + 1, self.span - 1, self.unused - 1);
-            self.slide();
+            if self.unused < self.span {
+                self.slide();
+            }
             return Ok(());
         }
         if (message_id..message_id + count).any(|id| self.is_used(id)) {

@@ -175,20 +175,19 @@ fn start_one<C: Command>(
     let mut scope = C::Scope::resolve(server, incoming, *named)?;
     incoming.trace.belongs_to(scope.counted(&incoming.header));
     scope.verify_channel_sequence(incoming)?;
-    let mut step = C::start(scope.lend(), incoming, request)?;
-    while let Step::Wait(effect, pending) = step {
+    let mut outcome = C::start(scope.lend(), incoming, request);
+    while let Ok(Step::Wait(effect, pending)) = outcome {
         let Some(in_storage) = scope.storage() else {
             return Ok(Step::Wait(effect, pending).boxed());
         };
         match in_storage.ask_at_once(incoming, is_alone, effect, pending, storage) {
             Asked::Answered(result, pending) => {
-                let reply = Reply::Object(result);
-                step = C::resume(scope.lend(), incoming, pending, reply)?;
+                outcome = C::resume(scope.lend(), incoming, pending, Reply::Object(result));
             }
             Asked::Waits(waits) => return Ok(waits.boxed()),
         }
     }
-    Ok(step.boxed())
+    outcome.map(Step::boxed)
 }
 
 #[inline(never)]

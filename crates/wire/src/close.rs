@@ -120,9 +120,15 @@ impl Decode<'_> for CloseResponse {
     }
 }
 
-impl Encode for CloseResponse {
-    fn encode(&self, out: &mut Vec<u8>) {
-        let layout = ResponseLayout {
+impl CloseResponse {
+    /// Length of the body in bytes.
+    pub const SIZE: usize = size_of::<ResponseLayout>();
+
+    /// Returns the bytes of the body.
+    #[must_use]
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        zerocopy::transmute!(ResponseLayout {
             structure_size: RESPONSE_SIZE.into(),
             flags: self.flags.bits().into(),
             reserved: U32::ZERO,
@@ -133,8 +139,13 @@ impl Encode for CloseResponse {
             allocation_size: self.allocation_size.into(),
             end_of_file: self.end_of_file.into(),
             file_attributes: self.file_attributes.bits().into(),
-        };
-        message::put(out, &layout);
+        })
+    }
+}
+
+impl Encode for CloseResponse {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_bytes());
     }
 }
 

@@ -194,17 +194,28 @@ impl Decode<'_> for WriteResponse {
     }
 }
 
-impl Encode for WriteResponse {
-    fn encode(&self, out: &mut Vec<u8>) {
-        let layout = ResponseLayout {
+impl WriteResponse {
+    /// Length of the body in bytes.
+    pub const SIZE: usize = size_of::<ResponseLayout>();
+
+    /// Returns the bytes of the body.
+    #[must_use]
+    #[inline]
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        zerocopy::transmute!(ResponseLayout {
             structure_size: RESPONSE_SIZE.into(),
             reserved: U16::ZERO,
             count: self.count.into(),
             remaining: self.remaining.into(),
             write_channel_info_offset: U16::ZERO,
             write_channel_info_length: U16::ZERO,
-        };
-        message::put(out, &layout);
+        })
+    }
+}
+
+impl Encode for WriteResponse {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_bytes());
     }
 }
 

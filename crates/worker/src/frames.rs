@@ -68,14 +68,6 @@ impl Worker {
         must_drain || self.server.holds_too_much() || self.server.memory().must_wait()
     }
 
-    /// Serves the whole frames that are there, as far as there is room for their answers. The rest
-    /// is taken when answers have left: see [`Self::flush`].
-    pub(super) fn take_frames(&mut self, id: ConnectionId) {
-        self.take_whole_frames(id);
-        let (now, must_wait) = (self.now().monotonic, self.must_wait(id));
-        self.channels.get_mut(&id).into_iter().for_each(|it| it.time_frame(now, !must_wait));
-    }
-
     /// Returns the earliest deadline of partly received frames.
     pub(super) fn next_frame_deadline(&self) -> Option<Duration> {
         self.channels.values().filter_map(Channel::frame_deadline).min()
@@ -99,23 +91,25 @@ impl Worker {
         self.lost(id, "a frame did not arrive in time");
     }
 
-    fn take_whole_frames(&mut self, id: ConnectionId) {
-        loop {
+    /// Serves the whole frames that are there, as far as there is room for their answers. The rest
+    /// is taken when answers have left: see [`Self::flush`].
+    pub(super) fn take_frames(&mut self, id: ConnectionId) {
+        let must_wait = loop {
             let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
             let must_wait = self.must_wait(id);
             let Some(channel) = self.channels.get_mut(&id) else { return };
             if channel.is_closing || channel.is_lent || must_wait {
-                break;
+                break must_wait;
             }
             if channel.is_filling() {
                 if !channel.can_fill() {
-                    break;
+                    break must_wait;
                 }
                 match channel.fill(self.trace.receives()) {
                     Ok(Filled::Whole(frame, piped)) => {
                         self.take_frame(id, frame, Some(piped), OpenedFrame::default());
                     }
-                    Ok(Filled::Part) => break,
+                    Ok(Filled::Part) => break must_wait,
                     Ok(Filled::NoRoom(piped)) => self.store.give_back(piped),
                     Err(error) => return self.lost(id, &error.to_string()),
                 }
@@ -127,10 +121,12 @@ impl Worker {
                     self.take_frame(id, frame, None, opened);
                 }
                 Ok(None) if self.begin_filling(id) => {}
-                Ok(None) => break,
+                Ok(None) => break must_wait,
                 Err(error) => return self.lost(id, &error.to_string()),
             }
-        }
+        };
+        let now = self.now().monotonic;
+        self.channels.get_mut(&id).into_iter().for_each(|it| it.time_frame(now, !must_wait));
     }
 
     fn take_frame(
@@ -143,7 +139,7 @@ impl Worker {
         let OpenedFrame { opened, spent } = opened;
         let now = self.now();
         let behind = piped.as_ref().map_or(0, Piped::length);
-        if opened.is_none() {
+        if opened.is_none() && self.may_pipe_writes(frame.len() + behind) {
             self.choose_way_of_writes(id, &frame, behind);
         }
         let is_bulk = self.channels.len() > 1 && frame.len() >= LANE_BYTES_MIN;

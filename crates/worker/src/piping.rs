@@ -11,7 +11,6 @@ use object::{ObjectOp, ObjectReply, RootId};
 use process::clocks::machine_clock;
 use proto::ConnectionId;
 use rustix::time::{ClockId, clock_gettime};
-use store::piped::PIPED_LEN_MIN;
 use store::{Piping, Started};
 use uring::Op;
 
@@ -27,7 +26,7 @@ pub(super) struct Probed {
 }
 
 impl Storage<'_> {
-    /// Decides whether a READ is to be piped, if it may be.
+    /// Decides whether a long READ is to be piped, if it may be.
     pub(super) fn choose_way(
         &mut self,
         connection: Option<ConnectionId>,
@@ -38,9 +37,6 @@ impl Storage<'_> {
         };
         *may_pipe = false;
         let bytes = usize::try_from(*length).unwrap_or(0);
-        if bytes < PIPED_LEN_MIN {
-            return None;
-        }
         let (root, piping) = self.store.piping(*open)?;
         let connection = connection?;
         let channel = self.channels.get_mut(&connection)?;

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use dtyp::NtStatus;
-use object::{ObjectOp, ObjectResult, StoreNumber, UserId};
+use object::{ObjectOp, ObjectReply, ObjectResult, StoreNumber, UserId};
 use proto::{ConnectionId, Effect, RequestId, Requester};
 use rustc_hash::FxHashMap;
 use slab::Slab;
+use store::piped::PIPED_LEN_MIN;
 use store::{Continuation, Started, Store};
 use trace::{Phase, Tracer};
 use uring::{Completion, Driver, Op, Token};
@@ -180,7 +181,14 @@ impl Storage<'_> {
         if let Some(wanted) = Wanted::of(user, &op) {
             return self.list((request, connection), work, wanted);
         }
-        let probed = self.choose_way(connection, &mut op);
+        let probed = match &op {
+            ObjectOp::Read { length, may_pipe: true, .. }
+                if usize::try_from(*length).is_ok_and(|it| it >= PIPED_LEN_MIN) =>
+            {
+                self.choose_way(connection, &mut op)
+            }
+            _ => None,
+        };
         let started = self.store.start(user, op);
         if let Some(probed) = probed {
             self.look_at_way(probed, &started);
@@ -257,7 +265,11 @@ impl Storage<'_> {
     ) -> Option<ObjectResult> {
         match started {
             Started::Done(result) => {
-                let (bytes, status) = traced::outcome(&result, work.room);
+                let (bytes, status) = match &result {
+                    Ok(ObjectReply::Written(bytes)) => (*bytes, 0),
+                    Ok(reply) => (u64::try_from(reply.bytes_read(work.room)).unwrap_or(0), 0),
+                    Err(status) => (0, status.0),
+                };
                 self.trace.store_ends(work.work, bytes, status);
                 Some(result)
             }

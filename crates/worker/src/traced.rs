@@ -1,6 +1,6 @@
 //! Data for tracing: operations of the store, and slow requests.
 
-use object::{ObjectOp, ObjectReply, ObjectResult};
+use object::ObjectOp;
 use trace::{SlowRequest, StoreOperation};
 use tracing::warn;
 
@@ -93,15 +93,5 @@ pub(super) fn operation(op: &ObjectOp) -> StoreOperation {
         | ObjectOp::ListSnapshots { .. }
         | ObjectOp::ReadReparsePoint { .. }
         | ObjectOp::WriteReparsePoint { .. } => StoreOperation::Other,
-    }
-}
-
-/// Returns the bytes of data that an operation moved, and its status. `room` is the length of a
-/// READ's buffer before it.
-pub(super) fn outcome(result: &ObjectResult, room: usize) -> (u64, u32) {
-    match result {
-        Ok(ObjectReply::Written(bytes)) => (*bytes, 0),
-        Ok(reply) => (u64::try_from(reply.bytes_read(room)).unwrap_or(u64::MAX), 0),
-        Err(status) => (0, status.0),
     }
 }

@@ -136,5 +136,5 @@ fn respond(last: Option<&Metadata>) -> Response {
         end_of_file: metadata.end_of_file,
         file_attributes: metadata.attributes,
     });
-    Response::new(&response)
+    Response::of(&response.to_bytes())
 }

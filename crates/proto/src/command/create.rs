@@ -40,6 +40,7 @@ use model::open::{CreateName, OPEN_BYTES, OPENS_MAX, Open, OpenFile, Target};
 use model::posix;
 use model::reject::Reject;
 use model::settings::ServerSettings;
+use model::tree_connect::TreeConnect;
 use object::{
     Disposition, FileIdentity, KindWanted, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened,
 };
@@ -228,21 +229,36 @@ fn begin(
     scope.globals.memory.verify_room(OPEN_BYTES)?;
     let Some(root) = scope.tree.share.root else { return pipe::open(scope, request) };
     let share = Arc::clone(&scope.tree.share);
-    let name = dfs::local_name(incoming, &share, request.name);
-    let request = &CreateRequest { name, ..*request };
-    let wish = caching::read_wish(request, scope.connection.negotiated())?;
-    let durable = durable::Asked::read(request, scope.connection.negotiated(), &share)?;
+    let mut request = *request;
+    if share.is_dfs_root {
+        request.name = dfs::local_name(incoming, &share, request.name);
+    }
+    let request = &request;
+    let negotiated = scope.connection.negotiated();
+    let wish = caching::read_wish(request, negotiated)?;
+    // Most requests have no contexts, and then nobody looks for one.
+    let has_contexts = !request.create_contexts.is_empty();
+    let durable = match has_contexts {
+        true => durable::Asked::read(request, negotiated, &share)?,
+        false => durable::Asked::nothing(negotiated),
+    };
     // [MS-SMB2] 3.3.5.9.7: the other fields of such a request are ignored.
     if let Some(reconnect) = durable.reconnect {
-        let lease = caching::read_lease(request, scope.connection.negotiated())?;
+        let lease = caching::read_lease(request, negotiated)?;
         return durable::reconnect(scope, request, &reconnect, &lease);
     }
-    let posix_request = contexts::read_posix(request, scope.connection.negotiated())?;
+    let posix_request = match has_contexts {
+        true => contexts::read_posix(request, negotiated)?,
+        false => None,
+    };
     let wanted = validate::validate(request, &share, posix_request.is_some())?;
-    let mut contexts = Contexts::read(request)?;
-    contexts.posix = posix_request;
-    contexts.answer_apple(&share, scope.globals);
-    if !attempt.has_waited {
+    let mut contexts = Contexts::default();
+    if has_contexts {
+        contexts = Contexts::read(request)?;
+        contexts.posix = posix_request;
+        contexts.answer_apple(&share, scope.globals);
+    }
+    if has_contexts && !attempt.has_waited {
         match replay::find_replayed(&durable, &scope, incoming, &wish)? {
             Some(Replayed::Open(volatile)) => {
                 return replay::replay(&scope, volatile, contexts, durable, wish);
@@ -262,23 +278,6 @@ fn begin(
         let waiting = Pending::OtherName(lease, attempt);
         return Ok(Step::Wait(Effect::Object { user, op }, waiting));
     }
-    let open = OpenRequest {
-        root,
-        path: wanted.path.with_snapshot(contexts.snapshot),
-        posix_mode: posix_request.and_then(posix::created_mode),
-        disposition: wanted.disposition,
-        kind: wanted.kind,
-        desired_access: wanted.desired_access,
-        share_access_max: scope.tree.maximal_access,
-        attributes: request.file_attributes,
-        allocation_size: contexts.allocation_size,
-        open_reparse_point: request.create_options.contains(CreateOptions::OPEN_REPARSE_POINT),
-        delete_on_close: request.create_options.contains(CreateOptions::DELETE_ON_CLOSE),
-        write_through: request.create_options.contains(CreateOptions::WRITE_THROUGH),
-        takes_up: false,
-        security: contexts.security.clone(),
-        extended_attributes: contexts.extended_attributes.clone(),
-    };
     let opening = Opening {
         root,
         user,
@@ -292,8 +291,35 @@ fn begin(
         has_waited: attempt.has_waited,
         deletions: scope.globals.files.deletions(),
     };
-    let op = ObjectOp::Open(Box::new(open));
-    Ok(Step::Wait(Effect::Object { user, op }, Pending::Opening(Box::new(opening))))
+    Ok(ask_store(scope.tree, request, wanted, opening))
+}
+
+/// Makes the operation of the store that opens or creates the file.
+fn ask_store(
+    tree: &TreeConnect,
+    request: &CreateRequest<'_>,
+    wanted: validate::Wanted,
+    opening: Opening,
+) -> Step<Pending> {
+    let open = OpenRequest {
+        root: opening.root,
+        path: wanted.path.with_snapshot(opening.contexts.snapshot),
+        posix_mode: opening.contexts.posix.and_then(posix::created_mode),
+        disposition: wanted.disposition,
+        kind: wanted.kind,
+        desired_access: wanted.desired_access,
+        share_access_max: tree.maximal_access,
+        attributes: request.file_attributes,
+        allocation_size: opening.contexts.allocation_size,
+        open_reparse_point: request.create_options.contains(CreateOptions::OPEN_REPARSE_POINT),
+        delete_on_close: request.create_options.contains(CreateOptions::DELETE_ON_CLOSE),
+        write_through: request.create_options.contains(CreateOptions::WRITE_THROUGH),
+        takes_up: false,
+        security: opening.contexts.security.clone(),
+        extended_attributes: opening.contexts.extended_attributes.clone(),
+    };
+    let (user, op) = (opening.user, ObjectOp::Open(Box::new(open)));
+    Step::Wait(Effect::Object { user, op }, Pending::Opening(Box::new(opening)))
 }
 
 /// Checks sharing once the store has opened the file, adds the open to the tables, and overwrites
@@ -307,7 +333,10 @@ fn opened_by_store(
     let file_id = scope.globals.allocate_file_id();
     let link = file_key::link(opened.parent, &opened.path, opened.metadata.identity);
     let admitted = verify_overwrite(&opening, &opened)
-        .and_then(|()| opening.durable.evict_predecessors(&mut scope, &opened))
+        .and_then(|()| match opening.durable.app_instance_id.is_zero() {
+            true => Ok(()),
+            false => opening.durable.evict_predecessors(&mut scope, &opened),
+        })
         .and_then(|()| admit(&mut scope, incoming, &opening, &opened, (file_id, link)));
     let granted = match admitted {
         Ok(Admitted::Granted(granted)) => granted,

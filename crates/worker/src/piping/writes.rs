@@ -37,14 +37,16 @@ impl Worker {
         true
     }
 
-    /// Decides which way the WRITE takes that comes after this frame, if this is one: clients write
-    /// large files in pieces of one length. `behind` bytes of the frame are in a pipe.
+    /// True if a frame is long enough for data that pipes take.
+    pub(crate) fn may_pipe_writes(&self, bytes: usize) -> bool {
+        bytes >= self.piped_from().unwrap_or(PIPED_WRITE_MIN)
+    }
+
+    /// Decides which way the WRITE takes that comes after this long frame, if this is one: clients
+    /// write large files in pieces of one length. `behind` bytes of the frame are in a pipe.
     pub(crate) fn choose_way_of_writes(&mut self, id: ConnectionId, frame: &[u8], behind: usize) {
         let (bytes, wished) = (frame.len() + behind, self.piped_from());
         let bytes_min = wished.unwrap_or(PIPED_WRITE_MIN);
-        if bytes < bytes_min {
-            return;
-        }
         let root = self.root_of_write(id, frame, behind);
         let Some(channel) = self.channels.get_mut(&id) else { return };
         let way = match root {

@@ -89,6 +89,11 @@ impl Reopening {
 }
 
 impl Asked {
+    /// Returns the value for a request without contexts.
+    pub(super) fn nothing(negotiated: &Negotiated) -> Self {
+        Self { client: negotiated.client_guid, ..Self::default() }
+    }
+
     /// Reads the contexts. Those of the second version need 3.x and are ignored in older dialects.
     pub(super) fn read(
         request: &CreateRequest<'_>,
@@ -217,7 +222,7 @@ impl Asked {
         opened: &Opened,
     ) -> Result<(), Reject> {
         let may_read = opened.maximal_access.contains(AccessMask::FILE_GENERIC_READ);
-        if self.app_instance_id.is_zero() || opened.created || !may_read {
+        if opened.created || !may_read {
             return Ok(());
         }
         let share = &scope.tree.share.name;
