@@ -9,14 +9,18 @@ mod harness;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use harness::choro::signal_process;
 use harness::namespace::Namespace;
 use harness::smbtorture::progress;
 use harness::{PASSWORD, Setup, TestServer, USER, runs_as_root};
+use rustix::process::Signal;
 
 /// Mount options of each variant.
 const VARIANTS: [&str; 10] = [
@@ -346,5 +350,124 @@ fn a_copy_over_two_links_outlives_the_loss_of_one() {
     let count = |what: &str| said.lines().filter(|line| line.starts_with(what)).count();
     assert_eq!((count("channels\t2"), count("lost\t")), (1, 1), "{said}");
     assert_copied(&server, &job.join("copied.sha256"));
+    server.stop();
+}
+
+/// Files of a folder, and folders, whose system calls are counted.
+const COUNTED: (u32, u32) = (100, 3);
+
+/// Seconds for counting, which takes twenty.
+const CALLS_LIMIT_SECONDS: u32 = 300;
+
+/// `choro trace` while the guest does one thing.
+struct Counting {
+    name: &'static str,
+    tracer: Child,
+}
+
+impl Counting {
+    fn begin(server: &TestServer, name: &'static str) -> Self {
+        let mut command = server.site().command(&["trace", "10.99.0.2", "-s", "--json"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut tracer = command.spawn().expect("it starts");
+        let mut said = String::new();
+        let mut errors = BufReader::new(tracer.stderr.as_mut().expect("it is piped"));
+        errors.read_line(&mut said).expect("it is text");
+        assert!(said.starts_with("Collecting"), "{said}");
+        Self { name, tracer }
+    }
+
+    /// Returns the calls by name, and the number of requests by command.
+    fn end(self) -> serde_json::Value {
+        signal_process(self.tracer.id(), Signal::INT);
+        let output = self.tracer.wait_with_output().expect("it is our child");
+        assert!(output.status.success());
+        serde_json::from_slice(&output.stdout).expect("an object")
+    }
+}
+
+/// Counts what the guest asks for.
+fn count_calls(
+    server: &TestServer,
+    job: &Path,
+    counting: &mut Option<Counting>,
+    reports: &mut BTreeMap<&'static str, serde_json::Value>,
+) {
+    for name in ["cp", "ls", "cat", "rm"] {
+        let has = |what: &str| job.join(format!("{what}-{name}")).exists();
+        let make = |what: &str| {
+            fs::write(job.join(format!("{what}-{name}")), "").expect("there is space");
+        };
+        if has("begin") && !has("counting") {
+            *counting = Some(Counting::begin(server, name));
+            make("counting");
+        }
+        if has("end") && !has("counted") {
+            let counted = counting.take().expect("it began");
+            assert_eq!(counted.name, name);
+            reports.insert(name, counted.end());
+            make("counted");
+        }
+    }
+}
+
+/// The figure of docs/system_calls.md for a command of the kernel's client.
+fn documented(name: &str) -> f64 {
+    let page = include_str!("../../../docs/system_calls.md");
+    let line = page.lines().find(|line| line.starts_with(&format!("| `{name}` |")));
+    let figure = line.and_then(|line| line.split('|').nth(2)).expect("the page has the row");
+    figure.trim().parse().expect("it is a number")
+}
+
+#[test]
+fn the_linux_kernel_takes_as_many_system_calls_as_the_page_says() {
+    if !has_guest() {
+        return;
+    }
+    if !uring::Backend::available().contains(&uring::Backend::Ring) {
+        return progress("NOT RUN: the page is about a server with io_uring");
+    }
+    let network = Network::new(1);
+    let server = Setup::new()
+        .launch_with(&network.namespace.launcher())
+        .global("interfaces = 10.99.0.1")
+        .port_too(445)
+        .share("data", "")
+        .start();
+    let (files, folders) = COUNTED;
+    let sizes = format!("FILES={files}\nFOLDERS={folders}");
+    let share = fs::File::open(server.share_path("data")).expect("it is there");
+    if !store::has_fine_times(share.as_fd()) {
+        return progress("NOT RUN: the page is about a later kernel, or another file system");
+    }
+    // A build for tests checks each descriptor that it closes.
+    let more = f64::from(u8::from(std::env::var_os("CHORO_BIN").is_none()));
+    let (mut counting, mut reports) = (None, BTreeMap::new());
+    let guest = Guest::boot(&server, &network, ("calls.sh", CALLS_LIMIT_SECONDS), &sizes);
+    guest.wait(|job| count_calls(&server, job, &mut counting, &mut reports));
+    assert_eq!(reports.len(), 4, "{reports:?}");
+    let mut differences = Vec::new();
+    for (name, report) in &reports {
+        if let Some(reason) = report["system_calls_refused"].as_str() {
+            return progress(&format!("NOT RUN: system calls are not counted: {reason}"));
+        }
+        let calls = report["system_calls"]["calls"].as_array().expect("an array");
+        let count = |rows: &[serde_json::Value], key: &str| -> Vec<(String, f64)> {
+            let per_file = |row: &serde_json::Value| {
+                let count = row["count"].as_f64().expect("a number");
+                (row[key].as_str().unwrap_or("?").to_owned(), count / f64::from(files * folders))
+            };
+            rows.iter().map(per_file).collect()
+        };
+        let calls = count(calls, "name");
+        let all: f64 = calls.iter().map(|(_, count)| count).sum();
+        let requests = count(report["requests"].as_array().expect("an array"), "operation");
+        progress(&format!("{name}: {all:.2} calls a file: {calls:.2?}; {requests:.2?}"));
+        let wanted = documented(name) - 0.5..=documented(name) + 0.5 + more;
+        if !wanted.contains(&all) {
+            differences.push(format!("{name}: {all:.2}, and the page says {}", documented(name)));
+        }
+    }
+    assert!(differences.is_empty(), "{differences:?}");
     server.stop();
 }
