@@ -463,7 +463,8 @@ fn the_linux_kernel_takes_as_many_system_calls_as_the_page_says() {
         let all: f64 = calls.iter().map(|(_, count)| count).sum();
         let requests = count(report["requests"].as_array().expect("an array"), "operation");
         progress(&format!("{name}: {all:.2} calls a file: {calls:.2?}; {requests:.2?}"));
-        let wanted = documented(name) - 0.5..=documented(name) + 0.5 + more;
+        // On a busy machine, requests come together and share the calls that talk to the client.
+        let wanted = documented(name) - 1.5..=documented(name) + 0.5 + more;
         if !wanted.contains(&all) {
             differences.push(format!("{name}: {all:.2}, and the page says {}", documented(name)));
         }
