@@ -7,9 +7,10 @@ use std::time::Duration;
 use dtyp::AccessMask;
 
 use crate::caching::{Cache, Caching, Started};
-use crate::file_record::{FILE_OPENS_MAX, FileRecord, Look, teller};
+use crate::file_record::{FILE_OPENS_MAX, FileRecord, WorkersToNotify, teller};
 use crate::open::{
-    Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId, Wish,
+    Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId,
+    RequestedCaching,
 };
 use crate::share_mode::{ShareMode, conflict};
 use crate::standing::Standing;
@@ -20,7 +21,7 @@ const OPEN_PARTS: usize = 16;
 
 /// Request for an open of a file.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct AdmissionRequest {
     /// Id that the open will have.
     pub id: OpenId,
     /// Standing of the requesting client.
@@ -38,7 +39,7 @@ pub struct Ask {
     /// True if its close marks the file for deletion.
     pub delete_on_close: bool,
     /// Caching that it requests: oplock or lease.
-    pub wish: Wish,
+    pub wish: RequestedCaching,
     /// Caching that the share allows at most.
     pub caching_max: Caching,
     /// True if several clients may cache reads of a file; otherwise only one with write caching.
@@ -113,7 +114,7 @@ fn is_stat_open_for_leases(mode: ShareMode) -> bool {
 
 /// True if the requested delete access conflicts with the open of a stream that does not share
 /// deletion: [MS-FSA] 2.1.5.1.2.2.
-fn takes_along(ask: &Ask, stream: &OpenEntry) -> bool {
+fn takes_along(ask: &AdmissionRequest, stream: &OpenEntry) -> bool {
     ask.stream == 0
         && ask.mode.granted_access.contains(AccessMask::DELETE)
         && stream.mode.counts()
@@ -127,9 +128,9 @@ impl FileRecord {
     /// part of the result has these opens. The facts of a granted open move into the record.
     pub fn admit(
         &mut self,
-        ask: &mut Ask,
+        ask: &mut AdmissionRequest,
         durability: Option<Durability>,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> (Admission, Vec<OpenEntry>) {
         self.expire(ask.now, look);
         if self.is_delete_pending(ask.stream, ask.facts.link) {
@@ -173,7 +174,7 @@ impl FileRecord {
     /// True if the client may have one more open of the file. Disconnected durable opens of other
     /// clients do not count: they are removed once the file is full. A client is identified by its
     /// worker, since anybody can send the ClientGuid of another client.
-    fn has_room(&self, ask: &Ask) -> bool {
+    fn has_room(&self, ask: &AdmissionRequest) -> bool {
         let is_own = |it: &OpenEntry| it.id.server == ask.id.server;
         let own = self.opens.iter().filter(|it| is_own(it)).count();
         let others = self.opens.iter().filter(|it| !is_own(it) && it.excludes()).count();
@@ -182,7 +183,7 @@ impl FileRecord {
 
     /// Waits for a delegated deletion instead of refusing: the file's last open is closed, and its
     /// deletion still pending.
-    fn await_deletion(&mut self, ask: &Ask) -> Admission {
+    fn await_deletion(&mut self, ask: &AdmissionRequest) -> Admission {
         if self.is_delegated(ask.stream, ask.facts.link) {
             self.wait(ask.id.server);
             return Admission::Wait;
@@ -191,7 +192,7 @@ impl FileRecord {
     }
 
     /// True if the request conflicts with the share mode of another open.
-    fn violates(&self, ask: &Ask) -> bool {
+    fn violates(&self, ask: &AdmissionRequest) -> bool {
         !is_stat_open(ask.mode)
             && self.opens.iter().filter(|it| it.excludes()).any(|it| {
                 if it.stream == ask.stream {
@@ -204,7 +205,7 @@ impl FileRecord {
 
     /// True if a disconnected persistent open of another client excludes this one: no break of its
     /// cached handle could make room, or its byte-range locks need the write caching it lacks.
-    fn is_held_for_another(&self, ask: &Ask) -> bool {
+    fn is_held_for_another(&self, ask: &AdmissionRequest) -> bool {
         let needed = match self.locks.is_locked(ask.stream) {
             true => Caching::HANDLE | Caching::WRITE,
             false => Caching::HANDLE,
@@ -220,7 +221,7 @@ impl FileRecord {
     }
 
     /// Removes conflicting disconnected opens, except resilient and persistent ones.
-    fn make_room(&mut self, ask: &Ask, look: &mut Look) -> Vec<OpenEntry> {
+    fn make_room(&mut self, ask: &AdmissionRequest, look: &mut WorkersToNotify) -> Vec<OpenEntry> {
         if is_stat_open(ask.mode) || !self.opens.iter().any(OpenEntry::is_disconnected) {
             return Vec::new();
         }
@@ -245,7 +246,13 @@ impl FileRecord {
     }
 
     /// True if an open loses rights by the request.
-    fn is_disturbed(&self, it: &OpenEntry, ask: &Ask, violates: bool, held: Caching) -> bool {
+    fn is_disturbed(
+        &self,
+        it: &OpenEntry,
+        ask: &AdmissionRequest,
+        violates: bool,
+        held: Caching,
+    ) -> bool {
         let to = what_is_left(held, ask, violates);
         let is_lease = matches!(it.holding, Holding::Lease(_));
         let spared =
@@ -254,7 +261,12 @@ impl FileRecord {
     }
 
     /// Begins all breaks that the open needs. Returns true if it has to wait for one of them.
-    fn break_others(&mut self, ask: &Ask, violates: bool, look: &mut Look) -> bool {
+    fn break_others(
+        &mut self,
+        ask: &AdmissionRequest,
+        violates: bool,
+        look: &mut WorkersToNotify,
+    ) -> bool {
         let mut must_wait = false;
         let mut awaited = if violates { Caching::HANDLE } else { Caching::WRITE };
         if ask.delete_on_close {
@@ -296,7 +308,7 @@ impl FileRecord {
         at: usize,
         to: Caching,
         deadline: Duration,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) {
         let id = self.opens[at].id;
         match &mut self.opens[at].holding {
@@ -320,16 +332,18 @@ impl FileRecord {
         }
     }
 
-    fn enter(&mut self, ask: &mut Ask, durability: Option<Durability>) -> Granted {
+    fn enter(&mut self, ask: &mut AdmissionRequest, durability: Option<Durability>) -> Granted {
         let caching = self.grantable(ask);
         let (holding, granted) = match ask.wish {
-            Wish::Nothing => (Holding::Nothing, Granted::default()),
-            Wish::Oplock(_) if caching.is_empty() => (Holding::Nothing, Granted::default()),
-            Wish::Oplock(_) => {
+            RequestedCaching::Nothing => (Holding::Nothing, Granted::default()),
+            RequestedCaching::Oplock(_) if caching.is_empty() => {
+                (Holding::Nothing, Granted::default())
+            }
+            RequestedCaching::Oplock(_) => {
                 let granted = Granted { caching, ..Granted::default() };
                 (Holding::Oplock(Cache::granted(caching)), granted)
             }
-            Wish::Lease { id, state, epoch, is_v2, parent } => {
+            RequestedCaching::Lease { id, state, epoch, is_v2, parent } => {
                 // Directories are not written, so write caching of them counts as granted.
                 let state = if ask.is_directory { state - Caching::WRITE } else { state };
                 let lease = self.grant_lease(ask.stream, id, caching, state, epoch, is_v2, parent);
@@ -360,15 +374,17 @@ impl FileRecord {
     }
 
     /// Caching that the open may have: [MS-FSA] 2.1.5.18, and Windows' behavior for mixtures.
-    fn grantable(&self, ask: &Ask) -> Caching {
+    fn grantable(&self, ask: &AdmissionRequest) -> Caching {
         let (mut caching, is_lease) = match ask.wish {
-            Wish::Nothing => return Caching::empty(),
+            RequestedCaching::Nothing => return Caching::empty(),
             // Oplocks are not granted for the attributes of an existing file, nor on directories.
-            Wish::Oplock(_) if ask.is_directory || (is_stat_open(ask.mode) && !ask.is_new) => {
+            RequestedCaching::Oplock(_)
+                if ask.is_directory || (is_stat_open(ask.mode) && !ask.is_new) =>
+            {
                 return Caching::empty();
             }
-            Wish::Oplock(wanted) => (wanted, false),
-            Wish::Lease { state, .. } => (state.sensible(), true),
+            RequestedCaching::Oplock(wanted) => (wanted, false),
+            RequestedCaching::Lease { state, .. } => (state.sensible(), true),
         };
         caching &= ask.caching_max;
         if ask.is_directory {
@@ -393,7 +409,7 @@ impl FileRecord {
         if others.handles { Caching::empty() } else { caching.as_oplock() }
     }
 
-    fn others(&self, ask: &Ask) -> Others {
+    fn others(&self, ask: &AdmissionRequest) -> Others {
         let mut others = Others::default();
         for it in self.opens.iter().filter(|it| it.stream == ask.stream) {
             if is_ours(it, ask.wish.lease()) {
@@ -459,7 +475,7 @@ impl FileRecord {
         changer: OpenId,
         stream: u64,
         deadline: Duration,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
         self.take_reading(changer, stream, false, deadline, look)
     }
@@ -471,7 +487,7 @@ impl FileRecord {
         changer: OpenId,
         stream: u64,
         deadline: Duration,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
         self.take_reading(changer, stream, true, deadline, look)
     }
@@ -482,7 +498,7 @@ impl FileRecord {
         stream: u64,
         spares_changer: bool,
         deadline: Duration,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
         let ours = self.open(changer).map(|it| it.holding);
         let ours_lease = match ours {
@@ -515,7 +531,7 @@ impl FileRecord {
     }
 
     /// Breaks all rights of a lease.
-    pub fn break_lease(&mut self, lease: LeaseId, deadline: Duration, look: &mut Look) {
+    pub fn break_lease(&mut self, lease: LeaseId, deadline: Duration, look: &mut WorkersToNotify) {
         let holds = |it: &OpenEntry| it.holding == Holding::Lease(lease);
         if let Some(at) = self.opens.iter().position(holds) {
             self.start_break(at, Caching::empty(), deadline, look);
@@ -524,7 +540,12 @@ impl FileRecord {
 
     /// Breaks others' caching of a directory's listing because of a change: [MS-SMB2] 3.3.4.7 for
     /// leases on directories. A client that names the lease as its parent knows of the change.
-    pub fn break_listing(&mut self, by: Option<LeaseId>, deadline: Duration, look: &mut Look) {
+    pub fn break_listing(
+        &mut self,
+        by: Option<LeaseId>,
+        deadline: Duration,
+        look: &mut WorkersToNotify,
+    ) {
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
             let is_lease = matches!(entry.holding, Holding::Lease(_));
@@ -542,7 +563,7 @@ impl FileRecord {
         changer: OpenId,
         deadline: Duration,
         now: Duration,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> (bool, Vec<OpenEntry>) {
         self.expire(now, look);
         let ours = match self.open(changer).map(|it| it.holding) {
@@ -579,7 +600,7 @@ impl FileRecord {
 }
 
 /// Returns the rights of `held` that can stay beside the open.
-fn what_is_left(held: Caching, ask: &Ask, violates: bool) -> Caching {
+fn what_is_left(held: Caching, ask: &AdmissionRequest, violates: bool) -> Caching {
     if violates {
         return held - Caching::HANDLE;
     }

@@ -3,7 +3,7 @@
 
 use dtyp::ServerId;
 
-use crate::file_record::{FileRecord, Look};
+use crate::file_record::{FileRecord, WorkersToNotify};
 use crate::open::{OpenEntry, OpenFacts};
 
 /// A worker that deletes a stream, or a name of the file.
@@ -80,7 +80,7 @@ impl FileRecord {
         &mut self,
         gone: &[OpenEntry],
         deletion_owner: ServerId,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) {
         for entry in gone.iter().filter(|it| it.delete_on_close) {
             self.set_delete_pending(entry.mark(), true);
@@ -118,7 +118,7 @@ impl FileRecord {
     }
 
     /// Ends a deletion, whether it succeeded or failed.
-    pub fn deleted(&mut self, mark: u64, look: &mut Look) {
+    pub fn deleted(&mut self, mark: u64, look: &mut WorkersToNotify) {
         self.delete_pending.retain(|it| *it != mark);
         self.deleters.retain(|it| it.mark != mark);
         // The file's streams are deleted with it.

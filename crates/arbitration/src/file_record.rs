@@ -21,7 +21,8 @@ pub const FILE_OPENS_MAX: usize = 16_384;
 /// per-file state of [MS-FSA] 2.1.1.3.
 ///
 /// A record is read, changed by the functions of this crate, and written back under one lock. A
-/// function whose change ends a wait, or needs a notification, adds the workers to [`Look`].
+/// function whose change ends a wait, or needs a notification, adds the workers to
+/// [`WorkersToNotify`].
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct FileRecord {
     /// Opens, in the order of their creation.
@@ -41,9 +42,9 @@ pub struct FileRecord {
 
 /// Workers that have to read a record again, because of a change that concerns them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Look(Vec<ServerId>);
+pub struct WorkersToNotify(Vec<ServerId>);
 
-impl Look {
+impl WorkersToNotify {
     pub(crate) fn add(&mut self, server: ServerId) {
         if !self.0.contains(&server) {
             self.0.push(server);
@@ -189,7 +190,7 @@ impl FileRecord {
     }
 
     /// Notifies all waiting workers, once each.
-    pub(crate) fn wake(&mut self, look: &mut Look) {
+    pub(crate) fn wake(&mut self, look: &mut WorkersToNotify) {
         self.waiters.drain(..).for_each(|server| look.add(server));
     }
 
@@ -197,7 +198,12 @@ impl FileRecord {
     ///
     /// After the last open of a stream marked for deletion, the mark stays until
     /// [`FileRecord::deleted`]: no open is possible until then.
-    pub fn close(&mut self, id: OpenId, delete_on_close: bool, look: &mut Look) -> Closed {
+    pub fn close(
+        &mut self,
+        id: OpenId,
+        delete_on_close: bool,
+        look: &mut WorkersToNotify,
+    ) -> Closed {
         let Some(at) = self.opens.iter().position(|it| it.id == id) else {
             return Closed::default();
         };
@@ -249,7 +255,7 @@ impl FileRecord {
         &mut self,
         open: OpenId,
         ranges: impl Iterator<Item = ByteRange>,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> Result<(), LockError> {
         let entry = self.open(open).ok_or(LockError::NotLocked)?;
         let result = self.locks.release(open, entry.stream, ranges);
@@ -272,7 +278,7 @@ impl FileRecord {
         server: ServerId,
         deletion_owner: ServerId,
         now: Duration,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) {
         let of_server = |it: &&OpenEntry| it.id.server == server && !it.is_disconnected();
         let ids: Vec<OpenId> = self.opens.iter().filter(of_server).map(|it| it.id).collect();
@@ -311,7 +317,7 @@ impl FileRecord {
     }
 
     /// Updates the path of opens by the old name of a renamed file.
-    pub fn renamed(&mut self, share: &str, old: &str, new: &str, look: &mut Look) {
+    pub fn renamed(&mut self, share: &str, old: &str, new: &str, look: &mut WorkersToNotify) {
         let by_old_name = |it: &&mut OpenEntry| it.facts.share == share && it.facts.path == old;
         for entry in self.opens.iter_mut().filter(by_old_name) {
             new.clone_into(&mut entry.facts.path);
@@ -333,7 +339,7 @@ impl FileRecord {
         id: OpenId,
         position: u64,
         now: Duration,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> bool {
         let Some(at) = self.opens.iter().position(|it| it.id == id) else { return false };
         let cache = self.cache_of(&self.opens[at]);
@@ -361,7 +367,7 @@ impl FileRecord {
         &mut self,
         persistent: u64,
         id: OpenId,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> Option<&mut OpenEntry> {
         let is_it = |it: &OpenEntry| it.facts.persistent == persistent && it.is_disconnected();
         let at = self.opens.iter().position(is_it)?;
@@ -398,7 +404,7 @@ impl FileRecord {
         &mut self,
         now: Duration,
         deletion_owner: ServerId,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
         for deleter in &mut self.deleters {
             if deleter.progress == DeletionProgress::Delegated {
@@ -416,7 +422,7 @@ impl FileRecord {
         &mut self,
         unwanted: impl Fn(&OpenEntry) -> bool,
         deletion_owner: ServerId,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
         let mut gone = Vec::new();
         self.opens.retain(|entry| {
@@ -441,7 +447,7 @@ impl FileRecord {
     pub(crate) fn silence(
         &mut self,
         disturbed: impl Fn(&Self, &OpenEntry) -> bool,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) {
         let is_silent = |it: &OpenEntry| {
             let is_away = it.is_disconnected() && it.is_kept() && !it.is_persistent();
@@ -482,7 +488,7 @@ impl FileRecord {
         &mut self,
         unwanted: &dyn Fn(&OpenEntry) -> bool,
         deletion_owner: ServerId,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
         let gone = self.purge(|it| it.is_disconnected() && unwanted(it), deletion_owner, look);
         for entry in self.opens.iter_mut().filter(|it| unwanted(it)) {
@@ -529,7 +535,7 @@ impl FileRecord {
         id: OpenId,
         kept: Caching,
         deadline: Duration,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> Result<(), AckError> {
         let entry = self.open_mut(id).ok_or(AckError::NotHeld)?;
         let Holding::Oplock(cache) = &mut entry.holding else { return Err(AckError::NotHeld) };
@@ -553,7 +559,7 @@ impl FileRecord {
         id: LeaseId,
         kept: Caching,
         deadline: Duration,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> Result<(), AckError> {
         let lease = self.lease_mut(id).ok_or(AckError::NotHeld)?;
         lease.cache.settle(kept, deadline)?;
@@ -567,7 +573,7 @@ impl FileRecord {
     }
 
     /// Ends breaks past their deadline, with the loss of all rights. Returns true if there was one.
-    pub fn expire(&mut self, now: Duration, look: &mut Look) -> bool {
+    pub fn expire(&mut self, now: Duration, look: &mut WorkersToNotify) -> bool {
         let mut expired = false;
         for entry in &mut self.opens {
             if let Holding::Oplock(cache) = &mut entry.holding {

@@ -198,7 +198,7 @@ impl OpenEntry {
 
 /// Caching that a CREATE requests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Wish {
+pub enum RequestedCaching {
     /// No caching is requested, neither oplock nor lease.
     Nothing,
     /// An oplock of this strength.
@@ -218,7 +218,7 @@ pub enum Wish {
     },
 }
 
-impl Wish {
+impl RequestedCaching {
     /// Id of the requested lease, if any.
     #[must_use]
     pub fn lease(&self) -> Option<LeaseId> {

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use arbitration::{
-    Admission, Ask, Caching, DeletionProgress, Durability, DurabilityKind, FileRecord,
-    LockSequences, Look, OpenFacts, OpenId, Refusal, ShareMode, Standing, Wish,
+    Admission, AdmissionRequest, Caching, DeletionProgress, Durability, DurabilityKind, FileRecord,
+    LockSequences, OpenFacts, OpenId, Refusal, RequestedCaching, ShareMode, Standing,
+    WorkersToNotify,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -15,9 +16,9 @@ const OTHER: ServerId = ServerId { pid: 3, unique_id: 3 };
 const KEPT: Duration = Duration::from_secs(60);
 const LINK: u64 = 100;
 
-fn ask(server: ServerId, number: u64, delete_on_close: bool) -> Ask {
+fn ask(server: ServerId, number: u64, delete_on_close: bool) -> AdmissionRequest {
     let all = AccessMask::READ_DATA | AccessMask::DELETE;
-    Ask {
+    AdmissionRequest {
         id: OpenId { server, number },
         standing: Standing::User,
         stream: 0,
@@ -31,7 +32,7 @@ fn ask(server: ServerId, number: u64, delete_on_close: bool) -> Ask {
         is_new: false,
         is_directory: false,
         delete_on_close,
-        wish: Wish::Oplock(Caching::BATCH),
+        wish: RequestedCaching::Oplock(Caching::BATCH),
         caching_max: Caching::all(),
         shared_reading: true,
         has_waited: false,
@@ -62,18 +63,19 @@ fn durability() -> Durability {
 /// Creates a record with one open that deletes the file on close.
 fn record(durability: Option<Durability>) -> FileRecord {
     let mut record = FileRecord::default();
-    let (admission, _) = record.admit(&mut ask(DEAD, 1, true), durability, &mut Look::default());
+    let (admission, _) =
+        record.admit(&mut ask(DEAD, 1, true), durability, &mut WorkersToNotify::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
     record
 }
 
 fn admit(record: &mut FileRecord) -> Admission {
-    record.admit(&mut ask(OTHER, 9, false), None, &mut Look::default()).0
+    record.admit(&mut ask(OTHER, 9, false), None, &mut WorkersToNotify::default()).0
 }
 
 /// Asserts that `deletion_owner` is notified and deletes.
 #[track_caller]
-fn check_deleted_by(record: &mut FileRecord, look: Look, deletion_owner: ServerId) {
+fn check_deleted_by(record: &mut FileRecord, look: WorkersToNotify, deletion_owner: ServerId) {
     assert!(look.into_servers().contains(&deletion_owner), "it has to look");
     assert_eq!(admit(record), Admission::Wait, "it is as good as gone");
     let [deleter] = &record.take_delegated(deletion_owner)[..] else { panic!("{record:?}") };
@@ -83,7 +85,7 @@ fn check_deleted_by(record: &mut FileRecord, look: Look, deletion_owner: ServerI
     assert_eq!(place, ("data", "srv/data", "folder\\file"));
     assert_eq!(record.take_delegated(deletion_owner), [], "it is done once");
     assert_eq!(admit(record), Admission::Wait, "it is not done yet");
-    let mut look = Look::default();
+    let mut look = WorkersToNotify::default();
     record.deleted(LINK, &mut look);
     assert_eq!(look.into_servers(), [OTHER], "who waits goes on");
     assert!(record.is_empty(), "{record:?}");
@@ -92,7 +94,7 @@ fn check_deleted_by(record: &mut FileRecord, look: Look, deletion_owner: ServerI
 #[test]
 fn a_file_goes_with_an_open_whose_time_is_up() {
     let mut record = record(Some(durability()));
-    let mut look = Look::default();
+    let mut look = WorkersToNotify::default();
     assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut look));
     assert_eq!(record.scavenge(KEPT, OWNER, &mut look).len(), 1);
     check_deleted_by(&mut record, look, OWNER);
@@ -101,7 +103,7 @@ fn a_file_goes_with_an_open_whose_time_is_up() {
 #[test]
 fn a_file_goes_with_an_open_that_gives_way() {
     let mut record = record(Some(durability()));
-    let mut look = Look::default();
+    let mut look = WorkersToNotify::default();
     assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut look));
     let (admission, purged) = record.admit(&mut ask(OTHER, 2, false), None, &mut look);
     assert_eq!((admission, purged.len()), (Admission::Wait, 1));
@@ -111,7 +113,7 @@ fn a_file_goes_with_an_open_that_gives_way() {
 #[test]
 fn a_file_goes_with_a_worker() {
     let mut record = record(None);
-    let mut look = Look::default();
+    let mut look = WorkersToNotify::default();
     record.bury(DEAD, OWNER, Duration::ZERO, &mut look);
     check_deleted_by(&mut record, look, OWNER);
 }
@@ -122,9 +124,10 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
     record.open_mut(OpenId { server: DEAD, number: 1 }).expect("it is open").holding =
         arbitration::Holding::Nothing;
     let other = OpenId { server: OTHER, number: 2 };
-    let (admission, _) = record.admit(&mut ask(OTHER, 2, false), None, &mut Look::default());
+    let (admission, _) =
+        record.admit(&mut ask(OTHER, 2, false), None, &mut WorkersToNotify::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
-    let mut look = Look::default();
+    let mut look = WorkersToNotify::default();
     record.bury(DEAD, OWNER, Duration::ZERO, &mut look);
     assert_eq!(record.take_delegated(OWNER), []);
     assert_eq!(admit(&mut record), Admission::Refused(Refusal::DeletePending));
@@ -139,17 +142,17 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
 fn what_an_heir_did_not_come_to_is_inherited_again() {
     for has_begun in [false, true] {
         let mut record = record(None);
-        record.bury(DEAD, OWNER, Duration::ZERO, &mut Look::default());
+        record.bury(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
         if has_begun {
             assert_eq!(record.take_delegated(OWNER).len(), 1);
         }
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         record.bury(OWNER, OTHER, Duration::ZERO, &mut look);
         check_deleted_by(&mut record, look, OTHER);
     }
     let mut record = record(None);
-    record.bury(DEAD, OWNER, Duration::ZERO, &mut Look::default());
-    let mut look = Look::default();
+    record.bury(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
+    let mut look = WorkersToNotify::default();
     record.scavenge(Duration::ZERO, OTHER, &mut look);
     check_deleted_by(&mut record, look, OTHER);
 }
@@ -158,8 +161,8 @@ fn what_an_heir_did_not_come_to_is_inherited_again() {
 fn what_a_worker_was_deleting_when_it_died_is_inherited() {
     let mut record = record(None);
     let id = OpenId { server: DEAD, number: 1 };
-    assert_eq!(record.close(id, true, &mut Look::default()).unlink, Some(LINK));
-    let mut look = Look::default();
+    assert_eq!(record.close(id, true, &mut WorkersToNotify::default()).unlink, Some(LINK));
+    let mut look = WorkersToNotify::default();
     record.bury(DEAD, OWNER, Duration::ZERO, &mut look);
     check_deleted_by(&mut record, look, OWNER);
 }
@@ -170,12 +173,12 @@ fn a_name_of_posix_is_left_whole_and_a_stream_leaves_the_name_of_its_file() {
         [(0, "d\\a:b", true, "d\\a:b"), (7, "d\\a:stream", false, "d\\a")]
     {
         let mut record = FileRecord::default();
-        let mut ask = Ask { stream, ..ask(DEAD, 1, false) };
+        let mut ask = AdmissionRequest { stream, ..ask(DEAD, 1, false) };
         ask.facts = OpenFacts { path: path.to_owned(), is_posix, ..ask.facts };
-        let (admission, _) = record.admit(&mut ask, None, &mut Look::default());
+        let (admission, _) = record.admit(&mut ask, None, &mut WorkersToNotify::default());
         assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
         record.set_delete_pending(LINK, true);
-        record.bury(DEAD, OWNER, Duration::ZERO, &mut Look::default());
+        record.bury(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
         let [deleter] = &record.take_delegated(OWNER)[..] else { panic!("{record:?}") };
         assert_eq!((&*deleter.path, deleter.is_posix), (want, is_posix));
     }

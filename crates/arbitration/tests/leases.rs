@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use arbitration::{
-    AckError, Admission, Ask, BreakTold, ByteRange, ByteRangeLock, Caching, Durability,
-    DurabilityKind, FileRecord, Granted, LeaseId, LockSequences, Look, OpenFacts, OpenId, Refusal,
-    ShareMode, Standing, Wish,
+    AckError, Admission, AdmissionRequest, BreakTold, ByteRange, ByteRangeLock, Caching,
+    Durability, DurabilityKind, FileRecord, Granted, LeaseId, LockSequences, OpenFacts, OpenId,
+    Refusal, RequestedCaching, ShareMode, Standing, WorkersToNotify,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -37,19 +37,19 @@ fn lease(server: u32, key: u8) -> LeaseId {
     LeaseId { client, key: [key; 16] }
 }
 
-fn lease_wish(server: u32, key: u8, state: Caching) -> Wish {
-    Wish::Lease { id: lease(server, key), state, epoch: 0, is_v2: true, parent: None }
+fn lease_wish(server: u32, key: u8, state: Caching) -> RequestedCaching {
+    RequestedCaching::Lease { id: lease(server, key), state, epoch: 0, is_v2: true, parent: None }
 }
 
 /// Requests an open of a worker that shares everything.
-fn ask(worker: u32, wish: Wish) -> Ask {
+fn ask(worker: u32, wish: RequestedCaching) -> AdmissionRequest {
     let mode = ShareMode {
         granted_access: READ_WRITE,
         share_read: true,
         share_write: true,
         share_delete: true,
     };
-    Ask {
+    AdmissionRequest {
         id: OpenId { server: server(worker), number: 0 },
         standing: Standing::User,
         stream: 0,
@@ -81,21 +81,26 @@ fn durability(kind: DurabilityKind) -> Durability {
 }
 
 impl File {
-    fn admit_with(&mut self, ask: Ask, durability: Option<Durability>) -> (Admission, OpenId) {
+    fn admit_with(
+        &mut self,
+        ask: AdmissionRequest,
+        durability: Option<Durability>,
+    ) -> (Admission, OpenId) {
         self.opens += 1;
         let id = OpenId { number: self.opens, ..ask.id };
         let mut facts = ask.facts.clone();
         facts.persistent = self.opens;
-        let mut ask = Ask { id, now: self.now, deadline: self.now + TIMEOUT, facts, ..ask };
-        (self.record.admit(&mut ask, durability, &mut Look::default()).0, id)
+        let mut ask =
+            AdmissionRequest { id, now: self.now, deadline: self.now + TIMEOUT, facts, ..ask };
+        (self.record.admit(&mut ask, durability, &mut WorkersToNotify::default()).0, id)
     }
 
-    fn admit(&mut self, ask: Ask) -> Admission {
+    fn admit(&mut self, ask: AdmissionRequest) -> Admission {
         self.admit_with(ask, None).0
     }
 
     #[track_caller]
-    fn granted(&mut self, ask: Ask) -> (Granted, OpenId) {
+    fn granted(&mut self, ask: AdmissionRequest) -> (Granted, OpenId) {
         match self.admit_with(ask, None) {
             (Admission::Granted(granted), id) => (granted, id),
             (other, _) => panic!("{other:?}"),
@@ -103,7 +108,7 @@ impl File {
     }
 
     #[track_caller]
-    fn durable(&mut self, ask: Ask, kind: DurabilityKind) -> OpenId {
+    fn durable(&mut self, ask: AdmissionRequest, kind: DurabilityKind) -> OpenId {
         let (admission, id) = self.admit_with(ask, Some(durability(kind)));
         let Admission::Granted(granted) = admission else { panic!("{admission:?}") };
         assert!(granted.is_durable);
@@ -121,7 +126,7 @@ impl File {
 
     fn acknowledge(&mut self, id: LeaseId, kept: Caching) -> Result<(), AckError> {
         let deadline = self.now + TIMEOUT;
-        self.record.acknowledge_lease(id, kept, deadline, &mut Look::default())
+        self.record.acknowledge_lease(id, kept, deadline, &mut WorkersToNotify::default())
     }
 
     #[track_caller]
@@ -170,7 +175,7 @@ fn another_client_waits_until_writes_are_given_back() {
 fn a_client_may_give_back_more_than_it_was_told() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RWH)));
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     assert_eq!(file.acknowledge(lease(1, 1), NONE), Ok(()));
     assert_eq!(file.state(lease(1, 1)), NONE);
 }
@@ -179,7 +184,7 @@ fn a_client_may_give_back_more_than_it_was_told() {
 fn a_client_may_not_keep_more_than_it_was_told() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RWH)));
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     assert_eq!(file.acknowledge(lease(1, 1), RWH), Err(AckError::TooMuch));
     assert_eq!(file.acknowledge(lease(1, 1), RW), Err(AckError::TooMuch));
     assert_eq!(file.acknowledge(lease(1, 1), RH), Ok(()));
@@ -192,18 +197,19 @@ fn whoever_is_excluded_waits_for_handles_only() {
     let mut alone = ask(1, lease_wish(1, 1, RWH));
     alone.mode.share_write = false;
     file.granted(alone);
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     assert_eq!(file.told(1), (RWH, RW, true));
     // The application really has the file open.
     assert_eq!(file.acknowledge(lease(1, 1), RW), Ok(()));
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Refused(Refusal::Sharing));
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Refused(Refusal::Sharing));
 }
 
 #[test]
 fn emptying_a_file_takes_everything() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RWH)));
-    let empties = Ask { overwrites: true, is_new: true, ..ask(2, Wish::Nothing) };
+    let empties =
+        AdmissionRequest { overwrites: true, is_new: true, ..ask(2, RequestedCaching::Nothing) };
     assert_eq!(file.admit(empties), Admission::Wait);
     assert_eq!(file.told(1), (RWH, NONE, true));
 }
@@ -212,7 +218,7 @@ fn emptying_a_file_takes_everything() {
 fn handles_stay_with_those_who_only_read_until_the_file_is_emptied() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RH)));
-    file.granted(ask(2, Wish::Nothing));
+    file.granted(ask(2, RequestedCaching::Nothing));
     assert_eq!(file.record.take_notices(server(1), |_| true), []);
 }
 
@@ -220,10 +226,10 @@ fn handles_stay_with_those_who_only_read_until_the_file_is_emptied() {
 fn a_break_that_gets_harder_is_told_in_steps() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RWH)));
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     let writer = OpenId { server: server(2), number: 99 };
     assert_eq!(file.told(1), (RWH, RH, true));
-    file.record.break_reading(writer, 0, TIMEOUT, &mut Look::default());
+    file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
     // One break at a time: the next follows its acknowledgment.
     assert_eq!(file.record.take_notices(server(1), |_| true), []);
     assert_eq!(file.acknowledge(lease(1, 1), RH), Ok(()));
@@ -238,8 +244,8 @@ fn a_break_that_gets_harder_is_told_in_steps() {
 fn reading_is_taken_without_an_answer() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, R)));
-    let (_, writer) = file.granted(ask(2, Wish::Nothing));
-    file.record.break_reading(writer, 0, TIMEOUT, &mut Look::default());
+    let (_, writer) = file.granted(ask(2, RequestedCaching::Nothing));
+    file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
     assert_eq!(file.told(1), (R, NONE, false));
     assert_eq!(file.acknowledge(lease(1, 1), NONE), Err(AckError::NotBreaking));
 }
@@ -260,7 +266,7 @@ fn a_lease_grows_if_all_that_is_asked_for_can_be_had() {
 fn a_lease_does_not_grow_by_a_part_of_what_is_asked_for() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, R)));
-    file.granted(ask(2, Wish::Nothing));
+    file.granted(ask(2, RequestedCaching::Nothing));
     let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(granted.caching, R);
 }
@@ -270,7 +276,7 @@ fn a_lease_does_not_grow_while_it_is_broken() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RH)));
     let writer = OpenId { server: server(2), number: 99 };
-    file.record.break_reading(writer, 0, TIMEOUT, &mut Look::default());
+    file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
     let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(granted.caching, RH);
     let lease = granted.lease.expect("a lease");
@@ -281,7 +287,13 @@ fn a_lease_does_not_grow_while_it_is_broken() {
 fn the_epoch_counts_grants_and_breaks() {
     let mut file = File::default();
     let epoch = |file: &File| file.record.lease(lease(1, 1)).expect("held").epoch;
-    let first = Wish::Lease { id: lease(1, 1), state: R, epoch: 0x4711, is_v2: true, parent: None };
+    let first = RequestedCaching::Lease {
+        id: lease(1, 1),
+        state: R,
+        epoch: 0x4711,
+        is_v2: true,
+        parent: None,
+    };
     file.granted(ask(1, first));
     assert_eq!(epoch(&file), 0x4712);
     file.granted(ask(1, lease_wish(1, 1, R)));
@@ -289,14 +301,20 @@ fn the_epoch_counts_grants_and_breaks() {
     file.granted(ask(1, lease_wish(1, 1, RH)));
     assert_eq!(epoch(&file), 0x4713);
     let writer = OpenId { server: server(2), number: 99 };
-    file.record.break_reading(writer, 0, TIMEOUT, &mut Look::default());
+    file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
     assert_eq!(epoch(&file), 0x4714);
 }
 
 #[test]
 fn the_first_version_of_leases_has_no_epoch() {
     let mut file = File::default();
-    let wish = Wish::Lease { id: lease(1, 1), state: RWH, epoch: 7, is_v2: false, parent: None };
+    let wish = RequestedCaching::Lease {
+        id: lease(1, 1),
+        state: RWH,
+        epoch: 7,
+        is_v2: false,
+        parent: None,
+    };
     let (granted, _) = file.granted(ask(1, wish));
     assert_eq!(granted.lease.map(|it| it.epoch), Some(0));
 }
@@ -304,7 +322,7 @@ fn the_first_version_of_leases_has_no_epoch() {
 #[test]
 fn beside_an_oplock_a_lease_keeps_no_handle() {
     let mut file = File::default();
-    let (granted, _) = file.granted(ask(1, Wish::Oplock(R)));
+    let (granted, _) = file.granted(ask(1, RequestedCaching::Oplock(R)));
     assert_eq!(granted.caching, R);
     let (granted, _) = file.granted(ask(2, lease_wish(2, 1, RWH)));
     assert_eq!(granted.caching, R);
@@ -314,7 +332,7 @@ fn beside_an_oplock_a_lease_keeps_no_handle() {
 fn beside_a_lease_that_keeps_handles_there_is_no_oplock() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RH)));
-    let (granted, _) = file.granted(ask(2, Wish::Oplock(RWH)));
+    let (granted, _) = file.granted(ask(2, RequestedCaching::Oplock(RWH)));
     assert_eq!(granted.caching, NONE);
 }
 
@@ -322,27 +340,27 @@ fn beside_a_lease_that_keeps_handles_there_is_no_oplock() {
 fn beside_a_lease_that_reads_an_oplock_reads_too() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, R)));
-    let (granted, _) = file.granted(ask(2, Wish::Oplock(RWH)));
+    let (granted, _) = file.granted(ask(2, RequestedCaching::Oplock(RWH)));
     assert_eq!(granted.caching, R);
 }
 
 #[test]
 fn a_batch_oplock_is_broken_to_level_ii() {
     let mut file = File::default();
-    let (_, id) = file.granted(ask(1, Wish::Oplock(RWH)));
-    assert_eq!(file.admit(ask(2, Wish::Oplock(RWH))), Admission::Wait);
+    let (_, id) = file.granted(ask(1, RequestedCaching::Oplock(RWH)));
+    assert_eq!(file.admit(ask(2, RequestedCaching::Oplock(RWH))), Admission::Wait);
     assert_eq!(file.told(1), (RWH, R, true));
-    let kept = file.record.acknowledge_oplock(id, R, TIMEOUT, &mut Look::default());
+    let kept = file.record.acknowledge_oplock(id, R, TIMEOUT, &mut WorkersToNotify::default());
     assert_eq!(kept, Ok(()));
-    let (granted, _) = file.granted(ask(2, Wish::Oplock(RWH)));
+    let (granted, _) = file.granted(ask(2, RequestedCaching::Oplock(RWH)));
     assert_eq!(granted.caching, R);
 }
 
 #[test]
 fn attributes_disturb_nobody() {
     let mut file = File::default();
-    file.granted(ask(1, Wish::Oplock(RWH)));
-    let mut looks = ask(2, Wish::Oplock(RWH));
+    file.granted(ask(1, RequestedCaching::Oplock(RWH)));
+    let mut looks = ask(2, RequestedCaching::Oplock(RWH));
     looks.mode.granted_access = AccessMask::READ_ATTRIBUTES | AccessMask::SYNCHRONIZE;
     let (granted, _) = file.granted(looks);
     assert_eq!(granted.caching, NONE);
@@ -351,20 +369,20 @@ fn attributes_disturb_nobody() {
 
 #[test]
 fn reading_the_descriptor_disturbs_an_oplock_and_no_lease() {
-    let mut looks = ask(2, Wish::Nothing);
+    let mut looks = ask(2, RequestedCaching::Nothing);
     looks.mode.granted_access = AccessMask::READ_ATTRIBUTES | AccessMask::READ_CONTROL;
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RWH)));
     file.granted(looks.clone());
     let mut file = File::default();
-    file.granted(ask(1, Wish::Oplock(RWH)));
+    file.granted(ask(1, RequestedCaching::Oplock(RWH)));
     assert_eq!(file.admit(looks), Admission::Wait);
 }
 
 #[test]
 fn nobody_keeps_writes_of_a_directory() {
     let mut file = File::default();
-    let directory = Ask { is_directory: true, ..ask(1, lease_wish(1, 1, RWH)) };
+    let directory = AdmissionRequest { is_directory: true, ..ask(1, lease_wish(1, 1, RWH)) };
     let (granted, _) = file.granted(directory);
     assert_eq!(granted.caching, RH);
 }
@@ -372,7 +390,8 @@ fn nobody_keeps_writes_of_a_directory() {
 #[test]
 fn a_directory_has_no_oplock() {
     let mut file = File::default();
-    let directory = Ask { is_directory: true, ..ask(1, Wish::Oplock(RWH)) };
+    let directory =
+        AdmissionRequest { is_directory: true, ..ask(1, RequestedCaching::Oplock(RWH)) };
     let (granted, _) = file.granted(directory);
     assert_eq!(granted.caching, NONE);
 }
@@ -382,9 +401,9 @@ fn a_changed_listing_is_news_to_all_but_the_one_who_changed_it() {
     let mut file = File::default();
     for worker in [1, 2] {
         let wish = lease_wish(worker, 1, RH);
-        file.granted(Ask { is_directory: true, ..ask(worker, wish) });
+        file.granted(AdmissionRequest { is_directory: true, ..ask(worker, wish) });
     }
-    file.record.break_listing(Some(lease(1, 1)), TIMEOUT, &mut Look::default());
+    file.record.break_listing(Some(lease(1, 1)), TIMEOUT, &mut WorkersToNotify::default());
     assert_eq!(file.record.take_notices(server(1), |_| true), []);
     assert_eq!(file.told(2), (RH, NONE, true));
 }
@@ -393,19 +412,19 @@ fn a_changed_listing_is_news_to_all_but_the_one_who_changed_it() {
 fn who_does_not_answer_has_nothing_and_nobody_waits_longer() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RWH)));
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     file.now = TIMEOUT;
-    let mut look = Look::default();
+    let mut look = WorkersToNotify::default();
     assert!(file.record.expire(file.now, &mut look));
     assert_eq!(look.into_servers(), [server(2)]);
     assert_eq!(file.state(lease(1, 1)), NONE);
-    file.granted(ask(2, Wish::Nothing));
+    file.granted(ask(2, RequestedCaching::Nothing));
 }
 
 #[test]
 fn a_locked_file_is_not_kept() {
     let mut file = File::default();
-    let (_, id) = file.granted(ask(1, Wish::Nothing));
+    let (_, id) = file.granted(ask(1, RequestedCaching::Nothing));
     let range = ByteRange { offset: 0, length: 1 };
     let lock = ByteRangeLock { open: id, stream: 0, range, exclusive: true };
     file.record.acquire_locks(&[lock], Standing::User).expect("nobody else has it");
@@ -416,21 +435,22 @@ fn a_locked_file_is_not_kept() {
 #[test]
 fn a_durable_open_whose_client_is_away_gives_way_at_once() {
     let mut file = File::default();
-    let id = file.durable(ask(1, Wish::Oplock(RWH)), DurabilityKind::DurableV2);
-    assert!(file.record.disconnect(id, 0, file.now, &mut Look::default()));
-    file.granted(ask(2, Wish::Nothing));
+    let id = file.durable(ask(1, RequestedCaching::Oplock(RWH)), DurabilityKind::DurableV2);
+    assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
+    file.granted(ask(2, RequestedCaching::Nothing));
     let back = OpenId { server: server(3), number: 1 };
-    assert_eq!(file.record.take_up(id.number, back, &mut Look::default()), None);
+    assert_eq!(file.record.take_up(id.number, back, &mut WorkersToNotify::default()), None);
 }
 
 #[test]
 fn a_durable_open_stays_beside_those_who_want_nothing_of_it() {
     let mut file = File::default();
     let id = file.durable(ask(1, lease_wish(1, 1, RH)), DurabilityKind::DurableV2);
-    assert!(file.record.disconnect(id, 0, file.now, &mut Look::default()));
-    file.granted(ask(2, Wish::Nothing));
+    assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
+    file.granted(ask(2, RequestedCaching::Nothing));
     let back = OpenId { server: server(3), number: 1 };
-    let taken = file.record.take_up(id.number, back, &mut Look::default()).map(|it| it.id);
+    let taken =
+        file.record.take_up(id.number, back, &mut WorkersToNotify::default()).map(|it| it.id);
     assert_eq!(taken, Some(back));
 }
 
@@ -440,85 +460,86 @@ fn a_persistent_open_excludes_others_while_its_client_is_away() {
     let mut alone = ask(1, lease_wish(1, 1, RH));
     alone.mode.share_write = false;
     let id = file.durable(alone, DurabilityKind::Persistent);
-    assert!(file.record.disconnect(id, 0, file.now, &mut Look::default()));
+    assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
     // The disconnected client has the same time to return as to answer.
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     file.now = TIMEOUT;
     let refused = Admission::Refused(Refusal::NotAvailable);
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), refused);
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), refused);
     let back = OpenId { server: server(3), number: 1 };
-    assert!(file.record.take_up(id.number, back, &mut Look::default()).is_some());
+    assert!(file.record.take_up(id.number, back, &mut WorkersToNotify::default()).is_some());
 }
 
 #[test]
 fn whoever_died_while_deleting_leaves_it_to_another() {
     let mut file = File::default();
-    let (_, id) = file.granted(ask(1, Wish::Nothing));
-    assert_eq!(file.record.close(id, true, &mut Look::default()).unlink, Some(0));
+    let (_, id) = file.granted(ask(1, RequestedCaching::Nothing));
+    assert_eq!(file.record.close(id, true, &mut WorkersToNotify::default()).unlink, Some(0));
     let pending = Admission::Refused(Refusal::DeletePending);
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), pending);
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), pending);
     assert!(file.record.concerns(server(1)), "or it would not be buried");
-    file.record.bury(server(1), server(3), file.now, &mut Look::default());
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    file.record.bury(server(1), server(3), file.now, &mut WorkersToNotify::default());
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     assert_eq!(file.record.take_delegated(server(3)).len(), 1);
-    file.record.deleted(0, &mut Look::default());
-    file.granted(ask(2, Wish::Nothing));
+    file.record.deleted(0, &mut WorkersToNotify::default());
+    file.granted(ask(2, RequestedCaching::Nothing));
 }
 
 #[test]
 fn whoever_died_while_deleting_a_stream_leaves_the_others() {
     let mut file = File::default();
-    file.granted(ask(2, Wish::Nothing));
-    let stream = Ask { stream: 7, ..ask(1, Wish::Nothing) };
+    file.granted(ask(2, RequestedCaching::Nothing));
+    let stream = AdmissionRequest { stream: 7, ..ask(1, RequestedCaching::Nothing) };
     let (_, id) = file.granted(stream);
-    assert_eq!(file.record.close(id, true, &mut Look::default()).unlink, Some(7));
-    file.record.bury(server(1), server(3), file.now, &mut Look::default());
+    assert_eq!(file.record.close(id, true, &mut WorkersToNotify::default()).unlink, Some(7));
+    file.record.bury(server(1), server(3), file.now, &mut WorkersToNotify::default());
     assert_eq!(file.record.take_delegated(server(3)).len(), 1);
-    file.record.deleted(7, &mut Look::default());
-    file.granted(Ask { stream: 7, ..ask(2, Wish::Nothing) });
+    file.record.deleted(7, &mut WorkersToNotify::default());
+    file.granted(AdmissionRequest { stream: 7, ..ask(2, RequestedCaching::Nothing) });
 }
 
 #[test]
 fn a_death_does_not_disturb_those_who_delete() {
     let mut file = File::default();
-    let (_, id) = file.granted(ask(1, Wish::Nothing));
-    assert_eq!(file.record.close(id, true, &mut Look::default()).unlink, Some(0));
-    file.record.bury(server(2), server(3), file.now, &mut Look::default());
+    let (_, id) = file.granted(ask(1, RequestedCaching::Nothing));
+    assert_eq!(file.record.close(id, true, &mut WorkersToNotify::default()).unlink, Some(0));
+    file.record.bury(server(2), server(3), file.now, &mut WorkersToNotify::default());
     let pending = Admission::Refused(Refusal::DeletePending);
-    assert_eq!(file.admit(ask(3, Wish::Nothing)), pending);
-    file.record.deleted(0, &mut Look::default());
+    assert_eq!(file.admit(ask(3, RequestedCaching::Nothing)), pending);
+    file.record.deleted(0, &mut WorkersToNotify::default());
     assert!(file.record.is_empty());
 }
 
 #[test]
 fn a_file_goes_with_the_last_open_of_any_of_its_streams() {
     let mut file = File::default();
-    let (_, id) = file.granted(ask(1, Wish::Nothing));
-    let (_, stream) = file.granted(Ask { stream: 7, ..ask(2, Wish::Nothing) });
-    assert_eq!(file.record.close(id, true, &mut Look::default()).unlink, None);
+    let (_, id) = file.granted(ask(1, RequestedCaching::Nothing));
+    let (_, stream) =
+        file.granted(AdmissionRequest { stream: 7, ..ask(2, RequestedCaching::Nothing) });
+    assert_eq!(file.record.close(id, true, &mut WorkersToNotify::default()).unlink, None);
     let pending = Admission::Refused(Refusal::DeletePending);
-    assert_eq!(file.admit(ask(3, Wish::Nothing)), pending);
-    assert_eq!(file.record.close(stream, false, &mut Look::default()).unlink, Some(0));
+    assert_eq!(file.admit(ask(3, RequestedCaching::Nothing)), pending);
+    assert_eq!(file.record.close(stream, false, &mut WorkersToNotify::default()).unlink, Some(0));
 }
 
 #[test]
 fn an_open_that_is_to_be_closed_does_not_outlive_its_connection() {
     let mut file = File::default();
-    let id = file.durable(ask(1, Wish::Oplock(RWH)), DurabilityKind::DurableV2);
-    file.record.evict(&|it| it.id == id, server(1), &mut Look::default());
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
-    file.record.bury(server(1), server(3), file.now, &mut Look::default());
-    file.granted(ask(2, Wish::Nothing));
+    let id = file.durable(ask(1, RequestedCaching::Oplock(RWH)), DurabilityKind::DurableV2);
+    file.record.evict(&|it| it.id == id, server(1), &mut WorkersToNotify::default());
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
+    file.record.bury(server(1), server(3), file.now, &mut WorkersToNotify::default());
+    file.granted(ask(2, RequestedCaching::Nothing));
 }
 
 #[test]
 fn who_was_away_is_told_of_a_break_when_it_comes_back() {
     let mut file = File::default();
-    let id = file.durable(ask(1, Wish::Oplock(RWH)), DurabilityKind::Persistent);
-    assert!(file.record.disconnect(id, 0, file.now, &mut Look::default()));
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    let id = file.durable(ask(1, RequestedCaching::Oplock(RWH)), DurabilityKind::Persistent);
+    assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     assert_eq!(file.record.take_notices(server(1), |_| true), []);
-    let mut look = Look::default();
+    let mut look = WorkersToNotify::default();
     let back = OpenId { server: server(3), number: 1 };
     assert!(file.record.take_up(id.number, back, &mut look).is_some());
     assert_eq!(look.into_servers(), [server(3)]);
@@ -530,7 +551,7 @@ fn a_lease_does_not_grow_before_its_client_knows_what_it_lost() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, R)));
     let writer = OpenId { server: server(2), number: 99 };
-    file.record.break_reading(writer, 0, TIMEOUT, &mut Look::default());
+    file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
     let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(granted.caching, NONE);
     assert_eq!(file.told(1), (R, NONE, false));
@@ -542,37 +563,38 @@ fn a_lease_does_not_grow_before_its_client_knows_what_it_lost() {
 fn who_is_told_too_late_is_told_that_all_is_gone() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RWH)));
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     file.now = TIMEOUT;
-    file.granted(ask(2, Wish::Nothing));
+    file.granted(ask(2, RequestedCaching::Nothing));
     assert_eq!(file.told(1), (RWH, NONE, false));
 }
 
 #[test]
 fn who_went_away_without_an_answer_is_asked_again() {
     let mut file = File::default();
-    let id = file.durable(ask(1, Wish::Oplock(RWH)), DurabilityKind::Persistent);
-    assert_eq!(file.admit(ask(2, Wish::Nothing)), Admission::Wait);
+    let id = file.durable(ask(1, RequestedCaching::Oplock(RWH)), DurabilityKind::Persistent);
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     assert_eq!(file.told(1), (RWH, R, true));
-    assert!(file.record.disconnect(id, 0, file.now, &mut Look::default()));
+    assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
     let back = OpenId { server: server(3), number: 1 };
-    assert!(file.record.take_up(id.number, back, &mut Look::default()).is_some());
+    assert!(file.record.take_up(id.number, back, &mut WorkersToNotify::default()).is_some());
     assert_eq!(file.told(3), (RWH, R, true));
 }
 
 /// As with the parameter `level2 oplocks = no`.
 #[test]
 fn where_reading_is_not_shared_only_one_keeps_anything() {
-    for wish in [|worker| lease_wish(worker, 1, RWH), |_| Wish::Oplock(RWH)] {
+    for wish in [|worker| lease_wish(worker, 1, RWH), |_| RequestedCaching::Oplock(RWH)] {
         let mut file = File::default();
-        let unshared = |worker| Ask { shared_reading: false, ..ask(worker, wish(worker)) };
+        let unshared =
+            |worker| AdmissionRequest { shared_reading: false, ..ask(worker, wish(worker)) };
         let (granted, holder) = file.granted(unshared(1));
         assert_eq!(granted.caching, RWH, "it has the file for itself");
         assert_eq!(file.admit(unshared(2)), Admission::Wait);
         let told = file.record.take_notices(server(1), |_| true);
         assert_eq!(told.iter().map(|it| it.notice.to).collect::<Vec<_>>(), [Caching::empty()]);
-        file.record.close(holder, false, &mut Look::default());
-        file.granted(ask(3, Wish::Nothing));
+        file.record.close(holder, false, &mut WorkersToNotify::default());
+        file.granted(ask(3, RequestedCaching::Nothing));
         let (granted, _) = file.granted(unshared(2));
         assert_eq!(granted.caching, Caching::empty(), "somebody else has it open");
     }

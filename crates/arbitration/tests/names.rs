@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use arbitration::{
-    Admission, Ask, Caching, FileRecord, Look, OpenFacts, OpenId, Refusal, ShareMode, Standing,
-    Wish,
+    Admission, AdmissionRequest, Caching, FileRecord, OpenFacts, OpenId, Refusal, RequestedCaching,
+    ShareMode, Standing, WorkersToNotify,
 };
 use dtyp::{AccessMask, ServerId};
 
 const WORKER: ServerId = ServerId { pid: 1, unique_id: 1 };
 
-fn ask(number: u64, link: u64) -> Ask {
-    Ask {
+fn ask(number: u64, link: u64) -> AdmissionRequest {
+    AdmissionRequest {
         id: OpenId { server: WORKER, number },
         standing: Standing::User,
         stream: 0,
@@ -25,7 +25,7 @@ fn ask(number: u64, link: u64) -> Ask {
         is_new: false,
         is_directory: false,
         delete_on_close: false,
-        wish: Wish::Nothing,
+        wish: RequestedCaching::Nothing,
         caching_max: Caching::empty(),
         shared_reading: true,
         has_waited: false,
@@ -37,13 +37,14 @@ fn ask(number: u64, link: u64) -> Ask {
 
 #[track_caller]
 fn open(record: &mut FileRecord, number: u64, link: u64) {
-    let (admission, _) = record.admit(&mut ask(number, link), None, &mut Look::default());
+    let (admission, _) =
+        record.admit(&mut ask(number, link), None, &mut WorkersToNotify::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
 }
 
 fn close(record: &mut FileRecord, number: u64, delete_on_close: bool) -> Option<u64> {
     let id = OpenId { server: WORKER, number };
-    record.close(id, delete_on_close, &mut Look::default()).unlink
+    record.close(id, delete_on_close, &mut WorkersToNotify::default()).unlink
 }
 
 #[test]
@@ -53,10 +54,10 @@ fn a_name_goes_although_the_file_is_open_by_another() {
     open(&mut record, 2, 200);
     assert_eq!(close(&mut record, 2, true), Some(200));
     assert!(record.is_delete_pending(0, 200) && !record.is_delete_pending(0, 100));
-    let (again, _) = record.admit(&mut ask(3, 200), None, &mut Look::default());
+    let (again, _) = record.admit(&mut ask(3, 200), None, &mut WorkersToNotify::default());
     assert_eq!(again, Admission::Refused(Refusal::DeletePending), "it is being deleted");
     open(&mut record, 4, 100);
-    record.deleted(200, &mut Look::default());
+    record.deleted(200, &mut WorkersToNotify::default());
     for number in [1, 4] {
         assert_eq!(close(&mut record, number, false), None, "its other name stays");
     }

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use arbitration::{
-    Admission, Ask, Caching, Durability, DurabilityKind, FILE_OPENS_MAX, FileRecord, LockSequences,
-    Look, OpenFacts, OpenId, Refusal, ShareMode, Standing, Wish,
+    Admission, AdmissionRequest, Caching, Durability, DurabilityKind, FILE_OPENS_MAX, FileRecord,
+    LockSequences, OpenFacts, OpenId, Refusal, RequestedCaching, ShareMode, Standing,
+    WorkersToNotify,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
-fn ask(client: u32, number: u64, standing: Standing) -> Ask {
+fn ask(client: u32, number: u64, standing: Standing) -> AdmissionRequest {
     let guid = Guid(u128::from(client).to_le_bytes());
-    Ask {
+    AdmissionRequest {
         id: OpenId { server: ServerId { pid: client, unique_id: 1 }, number },
         standing,
         stream: 0,
@@ -24,7 +25,7 @@ fn ask(client: u32, number: u64, standing: Standing) -> Ask {
         is_new: false,
         is_directory: true,
         delete_on_close: false,
-        wish: Wish::Nothing,
+        wish: RequestedCaching::Nothing,
         caching_max: Caching::all(),
         shared_reading: true,
         has_waited: false,
@@ -34,8 +35,8 @@ fn ask(client: u32, number: u64, standing: Standing) -> Ask {
     }
 }
 
-fn admit(record: &mut FileRecord, ask: &Ask) -> Admission {
-    record.admit(&mut ask.clone(), None, &mut Look::default()).0
+fn admit(record: &mut FileRecord, ask: &AdmissionRequest) -> Admission {
+    record.admit(&mut ask.clone(), None, &mut WorkersToNotify::default()).0
 }
 
 /// Opens the file until it is refused, and returns the number of opens.
@@ -79,7 +80,7 @@ fn there_is_room_for_one_more_beside_many_clients_that_took_all_they_may() {
     for client in 2..66 {
         let part = (FILE_OPENS_MAX - record.opens.len()) / 16;
         for number in 0..u64::try_from(part).expect("few") {
-            let Ask { id, facts, .. } = ask(client, number, Standing::User);
+            let AdmissionRequest { id, facts, .. } = ask(client, number, Standing::User);
             record.opens.push(arbitration::OpenEntry { id, facts, ..entry.clone() });
         }
         let more = ask(client, u64::MAX, Standing::User);
@@ -103,12 +104,12 @@ fn durable_opens_of_clients_that_are_away_give_way_when_a_file_is_full() {
         lock_sequences: LockSequences::default(),
     });
     for number in 1..u64::try_from(FILE_OPENS_MAX).expect("it is small") {
-        let Ask { id, facts, .. } =
+        let AdmissionRequest { id, facts, .. } =
             ask(u32::try_from(number).expect("small") + 10, number, Standing::User);
         record.opens.push(arbitration::OpenEntry { id, facts, ..entry.clone() });
     }
     let (admission, purged) =
-        record.admit(&mut ask(2, 0, Standing::User), None, &mut Look::default());
+        record.admit(&mut ask(2, 0, Standing::User), None, &mut WorkersToNotify::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
     assert_eq!((purged.len(), record.opens.len()), (FILE_OPENS_MAX - 1, 2));
 }

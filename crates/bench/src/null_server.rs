@@ -38,7 +38,7 @@ use wire::{Command, Decode};
 use self::data::{Content, Data, Payload};
 use self::splicing::Splicing;
 
-pub use self::data::Way;
+pub use self::data::DataPath;
 
 /// Bytes of the largest READ and WRITE.
 const PAYLOAD_BYTES_MAX: usize = 8 << 20;
@@ -70,7 +70,7 @@ pub const PASSWORD: &str = "bench-Passw0rd";
 /// # Errors
 ///
 /// The port is in use, or the folder missing.
-pub fn serve(port: u16, folder: Option<(&Path, Way)>) -> Result<()> {
+pub fn serve(port: u16, folder: Option<(&Path, DataPath)>) -> Result<()> {
     let content = match folder {
         Some((folder, way)) => Content::folder(folder, way)?,
         None => Content::memory(),

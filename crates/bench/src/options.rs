@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 
 use crate::load::fixture::Scale;
-use crate::null_server::Way;
+use crate::null_server::DataPath;
 use crate::row::{self, Row};
 use crate::server::Kind;
 
@@ -49,7 +49,7 @@ pub struct Options {
     /// opens, queries, writes and closes small files, with the fewest possible system calls, and
     /// signs and seals large reads and writes. Rows that it cannot serve are left out.
     #[arg(long, value_name = "WAY", conflicts_with_all = ["against", "against_null", "only"])]
-    pub against_raw: Option<Way>,
+    pub against_raw: Option<DataPath>,
     /// Compare with the same build without io_uring, as in most containers, instead of Samba.
     #[arg(long, conflicts_with_all = ["against", "against_null", "against_raw", "only"])]
     pub against_fallback: bool,

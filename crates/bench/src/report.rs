@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::machine::Machine;
 use crate::measure::Sample;
-use crate::null_server::Way;
+use crate::null_server::DataPath;
 use crate::ratio_chart;
 use crate::row::{Row, Unit};
 use crate::server::Kind;
@@ -103,8 +103,9 @@ impl RowReport {
         };
         let (choro, samba) = (of(Kind::Choro), of(Kind::Samba));
         let other = of(Kind::Other).or_else(|| of(Kind::Fallback));
-        let null =
-            [Kind::Null, Kind::Raw(Way::Pread), Kind::Raw(Way::Sendfile)].into_iter().find_map(of);
+        let null = [Kind::Null, Kind::Raw(DataPath::Pread), Kind::Raw(DataPath::Sendfile)]
+            .into_iter()
+            .find_map(of);
         let both = choro.as_ref().zip(other.as_ref().or(null.as_ref()).or(samba.as_ref()));
         let unit = row.unit();
         let ratio = both.and_then(|(choro, second)| {

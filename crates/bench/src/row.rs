@@ -15,7 +15,7 @@ use crate::load::lost_channel::Loss;
 use crate::load::metadata::{Metadata, Question};
 use crate::load::small_files::SmallFiles;
 use crate::load::stream::{Direction, Stream};
-use crate::null_server::Way;
+use crate::null_server::DataPath;
 use crate::server::Server;
 
 /// A measurement, as one row of the table.
@@ -215,8 +215,8 @@ impl Row {
     /// True if a bare server can serve it that moves bytes in this way: signed or sealed data pass
     /// through memory, as small requests do.
     #[must_use]
-    pub fn is_served_bare(&self, way: Way) -> bool {
-        let by_memory = way == Way::Pread;
+    pub fn is_served_bare(&self, way: DataPath) -> bool {
+        let by_memory = way == DataPath::Pread;
         let is_counted = matches!(self.quantity, Quantity::Throughput | Quantity::SystemCalls);
         is_counted
             && match self.work {

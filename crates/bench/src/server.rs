@@ -13,7 +13,7 @@ pub use bench_messaging::own_directories;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::{Client, Destination, Protection, Terms};
-use crate::null_server::Way;
+use crate::null_server::DataPath;
 
 mod choro;
 mod null;
@@ -50,7 +50,7 @@ pub enum Kind {
     Null,
     /// The same with the files of its share.
     #[value(skip)]
-    Raw(Way),
+    Raw(DataPath),
     /// Samba's smbd, as packaged by Debian.
     Samba,
 }
@@ -64,8 +64,8 @@ impl Kind {
             Self::Other => "Other",
             Self::Fallback => "Fallback",
             Self::Null => "Null",
-            Self::Raw(Way::Pread) => "pread",
-            Self::Raw(Way::Sendfile) => "sendfile",
+            Self::Raw(DataPath::Pread) => "pread",
+            Self::Raw(DataPath::Sendfile) => "sendfile",
             Self::Samba => "Samba",
         }
     }

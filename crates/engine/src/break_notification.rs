@@ -25,7 +25,7 @@ use wire::{Command, Header, HeaderFlags};
 
 use crate::response::Response;
 use crate::server::Server;
-use crate::unconfirmed_breaks::{Holder, Told};
+use crate::unconfirmed_breaks::{Holder, UnconfirmedBreak};
 
 impl Server {
     /// Sends the notification of a break: [MS-SMB2] 3.3.4.6, 3.3.4.7.
@@ -73,7 +73,7 @@ impl Server {
             let now = self.globals.files.now();
             let breaks = &mut self.globals.breaks;
             let id = breaks.next_id();
-            let told = Told { id, connection, holder, body, is_taken: false, until };
+            let told = UnconfirmedBreak { id, connection, holder, body, is_taken: false, until };
             confirmation = breaks.keep(told, now);
         }
         self.notify(channel, confirmation, header(), body);
@@ -82,7 +82,8 @@ impl Server {
     /// Sends the breaks again that were sent over a lost connection and not acknowledged.
     pub(crate) fn repeat_breaks(&mut self, lost: ConnectionId) {
         let now = self.globals.files.now();
-        for Told { holder, body, until, .. } in self.globals.breaks.take_lost(lost, now) {
+        for UnconfirmedBreak { holder, body, until, .. } in self.globals.breaks.take_lost(lost, now)
+        {
             let next = self.channel_for(holder).map(|(connection, _)| connection);
             if let Some(connection) = next.and_then(|next| self.connections.get_mut(&next)) {
                 connection.repeated_breaks = connection.repeated_breaks.saturating_add(1);

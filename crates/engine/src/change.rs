@@ -39,7 +39,7 @@ impl Change {
     pub fn seen_from_host(self, folder: &ObjectPath) -> HostChange {
         let kind = match self.kind {
             ChangeKind::Added => HostChangeKind::Added,
-            ChangeKind::Doomed(identity) => HostChangeKind::Doomed(identity),
+            ChangeKind::DeletePending(identity) => HostChangeKind::DeletePending(identity),
             ChangeKind::Modified(filter) => HostChangeKind::Modified(filter.bits()),
             ChangeKind::Removed => HostChangeKind::Removed,
             ChangeKind::Renamed { to } => HostChangeKind::Renamed { to: to.below(folder) },
@@ -54,7 +54,7 @@ pub enum ChangeKind {
     /// The name is a new one.
     Added,
     /// The directory is delete pending: its last open's close removes it.
-    Doomed(FileIdentity),
+    DeletePending(FileIdentity),
     /// The name was removed from its directory.
     Removed,
     /// The name was replaced by another.

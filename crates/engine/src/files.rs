@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use arbitration::records::Disconnected;
 use arbitration::{
-    Admission, Ask, ByteRangeLock, Cache, Closed, Durability, FileKey, FileRecord, FileRecords,
-    FileWord, Holding, Lease, LeaseId, Look, OpenEntry, OpenId, RangeAccess, RecordsError,
-    ShareMode,
+    Admission, AdmissionRequest, ByteRangeLock, Cache, Closed, Durability, FileKey, FileRecord,
+    FileRecords, FileWord, Holding, Lease, LeaseId, OpenEntry, OpenId, RangeAccess, RecordsError,
+    ShareMode, WorkersToNotify,
 };
 use dtyp::ServerId;
 use model::file_key::key;
@@ -80,7 +80,7 @@ pub fn memory_of_locks(record: &FileRecord, open: OpenId) -> usize {
 
 /// A durable open that was reconnected.
 #[derive(Clone, Debug)]
-pub struct TakenUp {
+pub struct ReconnectedOpen {
     /// The open's entry in the record.
     pub entry: OpenEntry,
     /// Rights to cache of the open.
@@ -148,14 +148,14 @@ impl Files {
     pub fn change<R>(
         &mut self,
         file: FileKey,
-        mut decide: impl FnMut(&mut FileRecord, &mut Look) -> (R, bool),
+        mut decide: impl FnMut(&mut FileRecord, &mut WorkersToNotify) -> (R, bool),
     ) -> Result<R, Reject> {
         let mut result = None;
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let visit = self.trace.visit_table();
         self.records
             .change(file, &mut |record| {
-                look = Look::default();
+                look = WorkersToNotify::default();
                 let (decided, changed) = decide(record, &mut look);
                 result = Some(decided);
                 changed
@@ -190,7 +190,7 @@ impl Files {
     pub fn admit(
         &mut self,
         file: FileKey,
-        ask: &mut Ask,
+        ask: &mut AdmissionRequest,
         mut durability: Option<Durability>,
     ) -> Result<Admission, Reject> {
         if !self.records.has_room(ask.standing) {
@@ -337,7 +337,7 @@ impl Files {
         &mut self,
         identity: FileIdentity,
         volatile: u64,
-        take: fn(&mut FileRecord, OpenId, u64, Duration, &mut Look) -> Vec<OpenEntry>,
+        take: fn(&mut FileRecord, OpenId, u64, Duration, &mut WorkersToNotify) -> Vec<OpenEntry>,
     ) -> Result<(), Reject> {
         let file = key(identity);
         if self.records.word(file).readers == 0 {
@@ -556,7 +556,7 @@ impl Files {
         volatile: u64,
         session_id: u64,
         tree_id: u32,
-    ) -> Result<TakenUp, Reject> {
+    ) -> Result<ReconnectedOpen, Reject> {
         let id = self.open_id(volatile);
         let taken = self.change(file, |record, look| {
             // The file may be a new one with the old one's number.
@@ -575,7 +575,7 @@ impl Files {
                 _ => None,
             };
             let lock_memory = memory_of_locks(record, id);
-            (Some(TakenUp { entry, cache, lease, lock_memory }), true)
+            (Some(ReconnectedOpen { entry, cache, lease, lock_memory }), true)
         })?;
         let taken = taken.ok_or(Reject::NoSuchDurableOpen)?;
         self.records.remove_disconnected(&Disconnected::of(&taken.entry, file));

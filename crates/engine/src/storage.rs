@@ -80,7 +80,7 @@ impl<'s> InStorage<'s> {
 
 /// How far an operation got: see [`InStorage::ask_at_once`].
 #[derive(Debug)]
-pub enum Asked<P> {
+pub enum StorageOutcome<P> {
     /// The store has answered the operation.
     Answered(ObjectResult, P),
     /// The request has to wait.
@@ -98,7 +98,7 @@ impl InStorage<'_> {
         effect: Effect,
         pending: P,
         storage: &mut dyn Storage,
-    ) -> Asked<P> {
+    ) -> StorageOutcome<P> {
         let Self { file, classes, globals } = self;
         // A CLOSE is never throttled.
         let is_free = classes.is_none() || incoming.header.command == Command::CLOSE;
@@ -106,13 +106,13 @@ impl InStorage<'_> {
         let takes = is_free && is_next && storage.takes(&effect);
         let (user, op) = match effect {
             Effect::Object { user, op } if takes => (user, op),
-            effect => return Asked::Waits(Step::Wait(effect, pending)),
+            effect => return StorageOutcome::Waits(Step::Wait(effect, pending)),
         };
         let changed = file.filter(|_| op.changes_contents()).or_else(|| pending.changes());
         incoming.trace.wait(Phase::Storage);
         let requester = Requester { request: incoming.id, connection: incoming.connection };
         let Some(result) = storage.begin(requester, user, op) else {
-            return Asked::Waits(Step::Begun { pending, changed });
+            return StorageOutcome::Waits(Step::Begun { pending, changed });
         };
         incoming.trace.resume();
         if let Some((identity, volatile)) = changed
@@ -122,6 +122,6 @@ impl InStorage<'_> {
             // record cannot be read, nobody can be notified.
             let _ = globals.files.contents_changed(identity, volatile);
         }
-        Asked::Answered(result, pending)
+        StorageOutcome::Answered(result, pending)
     }
 }

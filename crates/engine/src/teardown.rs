@@ -135,7 +135,7 @@ impl Globals {
                 root,
                 path: file.path.clone(),
                 is_directory: true,
-                kind: ChangeKind::Doomed(file.identity),
+                kind: ChangeKind::DeletePending(file.identity),
             });
         }
         if let (Some(_), Some(parent)) = (unlink, file.parent) {

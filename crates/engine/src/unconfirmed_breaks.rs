@@ -29,13 +29,13 @@ pub enum Holder {
 /// The breaks that may have to be sent again, the oldest first.
 #[derive(Debug, Default)]
 pub struct BreakNotifications {
-    told: Vec<Told>,
+    told: Vec<UnconfirmedBreak>,
     confirmation_count: u64,
 }
 
 /// A break that may be lost on its way.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct UnconfirmedBreak {
     pub(crate) id: ConfirmationId,
     pub(crate) connection: ConnectionId,
     pub(crate) holder: Holder,
@@ -55,7 +55,7 @@ impl BreakNotifications {
     }
 
     /// Keeps a break, if there is room.
-    pub(crate) fn keep(&mut self, told: Told, now: Duration) -> Option<ConfirmationId> {
+    pub(crate) fn keep(&mut self, told: UnconfirmedBreak, now: Duration) -> Option<ConfirmationId> {
         self.told.retain(|it| it.until > now);
         if self.told.len() >= UNCONFIRMED_MAX {
             let taken = self.told.iter().position(|it| it.is_taken)?;
@@ -78,7 +78,11 @@ impl BreakNotifications {
     }
 
     /// Takes the breaks that were sent over a connection and not acknowledged.
-    pub(crate) fn take_lost(&mut self, connection: ConnectionId, now: Duration) -> Vec<Told> {
+    pub(crate) fn take_lost(
+        &mut self,
+        connection: ConnectionId,
+        now: Duration,
+    ) -> Vec<UnconfirmedBreak> {
         self.told.retain(|it| it.until > now);
         self.told.extract_if(.., |it| it.connection == connection).collect()
     }

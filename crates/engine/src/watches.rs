@@ -72,7 +72,7 @@ pub(crate) fn tell(server: &mut Server, change: &HostChange, at: Option<Duration
         let is_younger = at.is_some_and(|at| watch.begun_at.is_some_and(|begun| at < begun));
         if !is_younger {
             watch.is_delete_pending |= match change.kind {
-                HostChangeKind::Doomed(identity) => {
+                HostChangeKind::DeletePending(identity) => {
                     file_key::key(identity) == file_key::key(file.identity)
                 }
                 HostChangeKind::Removed => change.path == watch.directory,

@@ -95,7 +95,7 @@ pub struct OpenFile {
     /// again.
     pub replay: Option<CreateAction>,
     /// State of a durable open; none for others.
-    pub durable: Option<Held>,
+    pub durable: Option<DurableState>,
     /// CurrentByteOffset: [MS-FSCC] 2.4.35.
     pub position: u64,
     /// Mode flags that SET_INFO changed: [MS-FSCC] 2.4.26.
@@ -114,7 +114,7 @@ pub struct OpenFile {
 
 /// Durability of an open; the rest of it is in the file's record.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct DurableState {
     /// `Open.IsPersistent`.
     pub is_persistent: bool,
 }

@@ -52,7 +52,7 @@ pub struct Watch {
 
 /// Contents of a response to CHANGE_NOTIFY.
 #[derive(Debug)]
-pub struct Told {
+pub struct ChangeList {
     /// STATUS_NOTIFY_ENUM_DIR, without changes, where they do not fit.
     pub status: NtStatus,
     /// Changes in the order in which they happened.
@@ -142,7 +142,7 @@ impl Watch {
         };
         match &change.kind {
             HostChangeKind::Added => self.push(added, path, name_filter),
-            HostChangeKind::Doomed(_) => {}
+            HostChangeKind::DeletePending(_) => {}
             HostChangeKind::Removed => self.push(removed, path, name_filter),
             HostChangeKind::Modified(filter) => {
                 let action =
@@ -261,7 +261,7 @@ impl Watch {
 
     /// Takes all changes, in at most `length` bytes: none if there are none, and NOTIFY_ENUM_DIR if
     /// they do not fit.
-    pub fn take(&mut self, length: u32) -> Option<Told> {
+    pub fn take(&mut self, length: u32) -> Option<ChangeList> {
         if self.is_quiet() {
             return None;
         }
@@ -274,10 +274,11 @@ impl Watch {
             });
         self.clear();
         Some(match fits {
-            true => Told { status: NtStatus::SUCCESS, changes: list },
-            false => {
-                Told { status: NtStatus::NOTIFY_ENUM_DIR, changes: NotifyInformationList::new() }
-            }
+            true => ChangeList { status: NtStatus::SUCCESS, changes: list },
+            false => ChangeList {
+                status: NtStatus::NOTIFY_ENUM_DIR,
+                changes: NotifyInformationList::new(),
+            },
         })
     }
 

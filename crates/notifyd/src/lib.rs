@@ -44,7 +44,7 @@ use tracing::{debug, warn};
 use outbox::Outbox;
 use recent::Recent;
 use siblings::Siblings;
-use watchers::{Source, Watched, Watchers, Wish};
+use watchers::{Source, WatchParameters, Watched, Watchers};
 
 /// Time until changes are sent again to a worker without room.
 const RETRY: Duration = Duration::from_millis(100);
@@ -72,7 +72,7 @@ pub struct Notifyd {
     outbox: Outbox,
     host: HostWatcher,
     /// Watches requested of the kernel, by path.
-    wishes: HashMap<String, Wish>,
+    wishes: HashMap<String, WatchParameters>,
     recent: Recent,
     siblings: Siblings,
 }

@@ -110,7 +110,7 @@ fn aspects(change: &HostChange) -> impl Iterator<Item = (String, Aspect)> {
             let appeared = (to.as_str().to_owned(), Aspect::Appeared);
             [Some((path, Aspect::Vanished)), Some(appeared)]
         }
-        HostChangeKind::Doomed(_) | HostChangeKind::Uncounted => [None, None],
+        HostChangeKind::DeletePending(_) | HostChangeKind::Uncounted => [None, None],
     };
     first.into_iter().chain(second)
 }

@@ -62,7 +62,7 @@ pub(super) enum Source {
 
 /// Parameters of the kernel's watch of a directory.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Wish {
+pub(super) struct WatchParameters {
     /// Directory that the path must lead to: that of the latest watch.
     pub(super) identity: FileIdentity,
     pub(super) recursive: bool,
@@ -144,9 +144,9 @@ impl Watchers {
     }
 
     /// Returns the parameters of the kernel's watch of a directory; none if no worker needs it.
-    pub(super) fn wish(&self, path: &str) -> Option<Wish> {
+    pub(super) fn wish(&self, path: &str) -> Option<WatchParameters> {
         let watchers = self.directories.get(path)?.iter().filter(|watcher| watcher.kernel);
-        let both = |wish: Wish, watcher: &Watcher| Wish {
+        let both = |wish: WatchParameters, watcher: &Watcher| WatchParameters {
             identity: watcher.identity,
             recursive: wish.recursive || watcher.recursive,
             filter: wish.filter | watcher.filter,

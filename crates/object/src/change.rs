@@ -22,7 +22,7 @@ pub enum HostChangeKind {
     Added,
     /// The directory is deleted when its last open is closed. Other processes may have it open
     /// under another path, so it is identified by its inode.
-    Doomed(FileIdentity),
+    DeletePending(FileIdentity),
     /// Data, attributes, times or the security descriptor changed, with the matching filters of
     /// [MS-SMB2] 2.2.35.
     Modified(u32),

@@ -20,7 +20,7 @@ use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 
 pub use change::{HostChange, HostChangeKind};
 pub use metadata::{FileIdentity, Metadata, ObjectKind};
-pub use open::{Disposition, ExtendedAttribute, KindWanted, OpenRequest, Opened};
+pub use open::{Disposition, ExtendedAttribute, OpenRequest, Opened, RequestedKind};
 pub use path::{ObjectPath, PathError};
 pub use piped::{Pipe, Piped};
 pub use volume::Volume;

@@ -38,7 +38,7 @@ impl Disposition {
 
 /// Kind of object that the client requires.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum KindWanted {
+pub enum RequestedKind {
     /// Either; a missing object is created as a file.
     Any,
     /// FILE_DIRECTORY_FILE: a file is refused with NOT_A_DIRECTORY.
@@ -64,7 +64,7 @@ pub struct OpenRequest {
     pub root: RootId,
     pub path: ObjectPath,
     pub disposition: Disposition,
-    pub kind: KindWanted,
+    pub kind: RequestedKind,
     /// Requested rights, with generic bits mapped; MAXIMUM_ALLOWED requests all rights of the user
     /// besides. The store opens the file so that the granted rights can be used, and refuses rights
     /// that the user lacks with ACCESS_DENIED.
@@ -101,7 +101,7 @@ impl OpenRequest {
             root,
             path,
             disposition: Disposition::Open,
-            kind: KindWanted::Any,
+            kind: RequestedKind::Any,
             desired_access: AccessMask::READ_ATTRIBUTES,
             share_access_max: AccessMask::FILE_ALL,
             attributes: FileAttributes::empty(),

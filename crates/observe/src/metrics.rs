@@ -25,7 +25,7 @@ use nix::unistd::User;
 use settings::Settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::observation::{Look, Observer};
+use crate::observation::{Observer, Snapshot};
 use crate::report;
 use exchange::Answer;
 use history::History;
@@ -73,7 +73,7 @@ struct Shared {
 #[derive(Debug)]
 struct Seen {
     /// The last sample, or the reason why there is none.
-    last: Result<Look, String>,
+    last: Result<Snapshot, String>,
     history: History,
 }
 

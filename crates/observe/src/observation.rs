@@ -40,10 +40,10 @@ struct Worker {
 
 /// All counts up to one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Snapshot {
     pub(crate) at: Instant,
     /// Workers that have a client, or had one and ended since the look before.
-    pub(crate) workers: Vec<WorkerLook>,
+    pub(crate) workers: Vec<WorkerSnapshot>,
     /// All workers since the first look, those that have ended included.
     pub(crate) total: Figures,
     pub(crate) classes: Vec<(String, ClassFigures)>,
@@ -59,7 +59,7 @@ pub(crate) struct Look {
 
 /// One worker at that moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct WorkerLook {
+pub(crate) struct WorkerSnapshot {
     pub(crate) pid: u32,
     pub(crate) unique_id: u64,
     /// The address of its client; empty before it has one.
@@ -92,7 +92,7 @@ impl Observer {
     ///
     /// # Errors
     /// No server has run, or its pages may not be read.
-    pub(crate) fn look(&mut self) -> anyhow::Result<Look> {
+    pub(crate) fn look(&mut self) -> anyhow::Result<Snapshot> {
         self.remark = None;
         self.find()?;
         let connected = self.connected();
@@ -120,7 +120,7 @@ impl Observer {
             {
                 worker.user.clone_from(&session.user);
             }
-            looks.push(WorkerLook {
+            looks.push(WorkerSnapshot {
                 pid: worker.pid,
                 unique_id: worker.unique_id,
                 client: worker.client.clone(),
@@ -143,7 +143,7 @@ impl Observer {
             self.remark(format!("classes of service are unknown: {why}"));
             Vec::new()
         });
-        Ok(Look {
+        Ok(Snapshot {
             at: Instant::now(),
             clients: is_known.then(|| clients.iter().filter(|it| it.dialect != 0).count()),
             sessions: is_known.then_some(sessions.len()),

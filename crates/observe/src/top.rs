@@ -15,7 +15,7 @@ use crossterm::{cursor, event, execute, terminal};
 use settings::Settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::observation::{Interval, Look, Observer};
+use crate::observation::{Interval, Observer, Snapshot};
 use crate::report;
 use screen::{Order, Screen, View};
 
@@ -99,7 +99,7 @@ impl Top {
 
     fn show(&self, observer: &mut Observer, stop: &AtomicBool) -> anyhow::Result<()> {
         let mut screen = Screen { view: self.by, order: self.sort, interval: Interval::default() };
-        let mut before: Look = observer.look()?;
+        let mut before: Snapshot = observer.look()?;
         let mut looks = 0;
         draw(&screen)?;
         while !stop.load(Ordering::Relaxed) {

@@ -12,7 +12,7 @@ use crate::log;
 
 /// A request that the receiving process must handle itself.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Asked {
+pub enum AdministrativeRequest {
     /// The log has this detail now.
     LogLevel(u32),
     /// Nothing is left to do.
@@ -20,7 +20,7 @@ pub enum Asked {
 }
 
 /// Does what every process does alike. Kinds that are not of an administrator are passed by.
-pub fn read(messaging: &mut Messaging, message: &Message) -> Asked {
+pub fn read(messaging: &mut Messaging, message: &Message) -> AdministrativeRequest {
     let Message { kind, sender, .. } = *message;
     match kind {
         MessageKind::PING => send(messaging, sender, MessageKind::PONG, &message.data),
@@ -47,12 +47,12 @@ pub fn read(messaging: &mut Messaging, message: &Message) -> Asked {
             tell_done(messaging, sender, kind, outcome);
             if let (true, Some(log_level)) = (is_set, log_level) {
                 tracing::info!("log level is {log_level} until the next reload");
-                return Asked::LogLevel(log_level);
+                return AdministrativeRequest::LogLevel(log_level);
             }
         }
         _ => {}
     }
-    Asked::Nothing
+    AdministrativeRequest::Nothing
 }
 
 /// Answers an administrator with the result.

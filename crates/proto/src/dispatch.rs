@@ -7,7 +7,7 @@ use engine::request::Incoming;
 use engine::response::{Response, Step};
 use engine::scope::Scope;
 use engine::server::{Commands, Server};
-use engine::storage::{Asked, Storage};
+use engine::storage::{Storage, StorageOutcome};
 use model::connection::Connection;
 use model::now::Now;
 use model::reject::{Disconnect, Reject};
@@ -181,10 +181,10 @@ fn start_one<C: Command>(
             return Ok(Step::Wait(effect, pending).boxed());
         };
         match in_storage.ask_at_once(incoming, is_alone, effect, pending, storage) {
-            Asked::Answered(result, pending) => {
+            StorageOutcome::Answered(result, pending) => {
                 outcome = C::resume(scope.lend(), incoming, pending, Reply::Object(result));
             }
-            Asked::Waits(waits) => return Ok(waits.boxed()),
+            StorageOutcome::Waits(waits) => return Ok(waits.boxed()),
         }
     }
     outcome.map(Step::boxed)

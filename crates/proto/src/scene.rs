@@ -217,7 +217,7 @@ impl Scene {
             share_delete: share_access.contains(ShareAccess::DELETE),
         };
         let files = &mut self.server.inspect().globals.files;
-        let ask = arbitration::Ask {
+        let ask = arbitration::AdmissionRequest {
             id: files.open_id(file_id.volatile),
             standing: arbitration::Standing::User,
             stream: identity.stream,
@@ -226,7 +226,7 @@ impl Scene {
             is_new: false,
             is_directory,
             delete_on_close: false,
-            wish: arbitration::Wish::Nothing,
+            wish: arbitration::RequestedCaching::Nothing,
             caching_max: arbitration::Caching::all(),
             shared_reading: true,
             has_waited: false,
@@ -239,10 +239,15 @@ impl Scene {
             },
         };
         // Sharing is not checked, so that a test can set up any combination.
-        let enter = |record: &mut arbitration::FileRecord, look: &mut arbitration::Look| {
+        let enter = |record: &mut arbitration::FileRecord,
+                     look: &mut arbitration::WorkersToNotify| {
             let unshared =
                 arbitration::ShareMode { granted_access: AccessMask::READ_ATTRIBUTES, ..ask.mode };
-            record.admit(&mut arbitration::Ask { mode: unshared, ..ask.clone() }, None, look);
+            record.admit(
+                &mut arbitration::AdmissionRequest { mode: unshared, ..ask.clone() },
+                None,
+                look,
+            );
             let open = record.open_mut(ask.id).expect("an open for attributes disturbs nobody");
             open.mode = ask.mode;
             ((), true)

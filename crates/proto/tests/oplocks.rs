@@ -309,7 +309,7 @@ fn a_listing_that_is_kept_is_given_up_when_somebody_adds_a_name() {
 /// Another worker releases the lock, and its message is lost.
 #[test]
 fn a_lock_that_waits_is_granted_although_nobody_tells_that_it_can_be() {
-    use arbitration::{ByteRange, FileRecords as _, Look, OpenId};
+    use arbitration::{ByteRange, FileRecords as _, OpenId, WorkersToNotify};
     use wire::lock::{LockElement, LockFlags, LockRequest, LockResponse, Locks};
     let world = World::new();
     world.add_file("data", "file", &[1; 100]);
@@ -330,7 +330,8 @@ fn a_lock_that_waits_is_granted_although_nobody_tells_that_it_can_be() {
     let open = OpenId { number: holder.volatile, ..record.opens[0].id };
     let range = ByteRange { offset: 10, length: 10 };
     let release = &mut |record: &mut arbitration::FileRecord| {
-        let released = record.release_locks(open, [range].into_iter(), &mut Look::default());
+        let released =
+            record.release_locks(open, [range].into_iter(), &mut WorkersToNotify::default());
         released.expect("it is held");
         true
     };

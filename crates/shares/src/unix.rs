@@ -21,7 +21,7 @@ thread_local! {
 }
 
 /// Either [`NameService::ask`] or [`NameService::ask_for_client`], by requester.
-type Ask = fn(&mut NameService, Question) -> anyhow::Result<Answer>;
+type LookUp = fn(&mut NameService, Question) -> anyhow::Result<Answer>;
 
 /// Length of the longest name to look up, in bytes. Systems have shorter ones, and the cache must
 /// not take more memory than a client's names are worth.
@@ -48,7 +48,7 @@ pub(super) fn find_user_for_client(name: &str) -> anyhow::Result<Option<UnixUser
     user_by(name, NameService::ask_for_client)
 }
 
-fn user_by(name: &str, ask: Ask) -> anyhow::Result<Option<UnixUser>> {
+fn user_by(name: &str, ask: LookUp) -> anyhow::Result<Option<UnixUser>> {
     if !may_exist(name) {
         return Ok(None);
     }
@@ -74,7 +74,7 @@ pub(super) fn find_group_for_client(name: &str) -> anyhow::Result<Option<u32>> {
     group_by(name, NameService::ask_for_client)
 }
 
-fn group_by(name: &str, ask: Ask) -> anyhow::Result<Option<u32>> {
+fn group_by(name: &str, ask: LookUp) -> anyhow::Result<Option<u32>> {
     if !may_exist(name) {
         return Ok(None);
     }

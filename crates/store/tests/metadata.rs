@@ -354,7 +354,7 @@ fn directories_have_streams_but_no_unnamed_one() {
     let open = share.create("d:s");
     let names: Vec<_> = share.streams(open).into_iter().map(|stream| stream.name).collect();
     assert_eq!(names, ["s"]);
-    let directory = share.status_of("d:s", |r| r.kind = object::KindWanted::Directory);
+    let directory = share.status_of("d:s", |r| r.kind = object::RequestedKind::Directory);
     assert_eq!(directory, NtStatus::NOT_A_DIRECTORY);
 }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use dtyp::{AccessMask, NtStatus};
-use object::{Disposition, KindWanted, ObjectKind};
+use object::{Disposition, ObjectKind, RequestedKind};
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{DELETE, READ, Share, WRITE};
@@ -243,7 +243,7 @@ fn directories_are_made_once() {
     share.create_directory("D");
     let again = share.try_open("d", |request| {
         request.disposition = Disposition::OpenIf;
-        request.kind = KindWanted::Directory;
+        request.kind = RequestedKind::Directory;
     });
     let again = again.expect("opened");
     assert!(!again.created);

@@ -8,7 +8,7 @@ use dtyp::security_descriptor::Control;
 use dtyp::{
     AccessMask, Ace, AceFlags, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid,
 };
-use object::{Disposition, EntryDetail, KindWanted, LocalOpen, ObjectOp, ObjectReply};
+use object::{Disposition, EntryDetail, LocalOpen, ObjectOp, ObjectReply, RequestedKind};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use store::{DefaultStyle, Hide, InheritOwner, NtAclSettings, RootSettings};
 use support::{DELETE, READ, Share, WRITE, is_root};
@@ -85,7 +85,7 @@ fn aces(share: &mut Share, path: &str) -> Vec<Ace> {
 
 /// Makes `path` with this list.
 #[track_caller]
-fn make(share: &mut Share, path: &str, kind: KindWanted, aces: Vec<Ace>) {
+fn make(share: &mut Share, path: &str, kind: RequestedKind, aces: Vec<Ace>) {
     let created = share.try_open(path, |request| {
         request.disposition = Disposition::Create;
         request.kind = kind;
@@ -116,7 +116,7 @@ fn a_descriptor_reads_as_it_was_written() {
         Ace::allow(me(), ALL, AceFlags::INHERITED),
         allow(domain, AccessMask::READ_EA | AccessMask::SYNCHRONIZE),
     ];
-    make(&mut share, "f", KindWanted::File, entries.clone());
+    make(&mut share, "f", RequestedKind::File, entries.clone());
     assert_eq!(aces(&mut share, "f"), entries);
     let open = share.open_for("f", CONTROL);
     assert_eq!(get(&mut share, open).owner, Some(me()));
@@ -126,7 +126,7 @@ fn a_descriptor_reads_as_it_was_written() {
 fn each_right_is_granted_by_itself() {
     let mut share = share();
     let granted = AccessMask::WRITE_DATA | AccessMask::READ_EA;
-    make(&mut share, "f", KindWanted::File, vec![allow(me(), granted)]);
+    make(&mut share, "f", RequestedKind::File, vec![allow(me(), granted)]);
     // The owner's in any case, or anyone's who reaches the file; and DELETE by the directory.
     let implied = CONTROL | AccessMask::READ_ATTRIBUTES | DELETE;
     for bit in ALL.iter() {
@@ -145,8 +145,8 @@ fn each_right_is_granted_by_itself() {
 fn the_first_entry_that_names_a_right_decides() {
     let mut share = share();
     let deny = || Ace::deny(Sid::everyone(), AccessMask::WRITE_DATA, NONE);
-    make(&mut share, "denied", KindWanted::File, vec![deny(), allow(me(), READ | WRITE)]);
-    make(&mut share, "granted", KindWanted::File, vec![allow(me(), READ | WRITE), deny()]);
+    make(&mut share, "denied", RequestedKind::File, vec![deny(), allow(me(), READ | WRITE)]);
+    make(&mut share, "granted", RequestedKind::File, vec![allow(me(), READ | WRITE), deny()]);
     check(&mut share, "denied", AccessMask::WRITE_DATA, NtStatus::ACCESS_DENIED);
     check(&mut share, "denied", AccessMask::READ_DATA, NtStatus::SUCCESS);
     check(&mut share, "granted", AccessMask::WRITE_DATA, NtStatus::SUCCESS);
@@ -155,7 +155,7 @@ fn the_first_entry_that_names_a_right_decides() {
 #[test]
 fn the_null_list_grants_everything_and_the_empty_one_nothing() {
     let mut share = share();
-    make(&mut share, "f", KindWanted::File, Vec::new());
+    make(&mut share, "f", RequestedKind::File, Vec::new());
     check(&mut share, "f", AccessMask::READ_DATA, NtStatus::ACCESS_DENIED);
     let open = share.open_for("f", CONTROL);
     let null =
@@ -178,7 +178,7 @@ fn what_is_granted_to_another_user_the_kernel_grants_too() {
         allow(Sid::unix_user(23_456), READ),
         allow(Sid::unix_group(23_456), AccessMask::WRITE_DATA),
     ];
-    make(&mut share, "f", KindWanted::File, entries);
+    make(&mut share, "f", RequestedKind::File, entries);
     share.user = other;
     check(&mut share, "f", AccessMask::READ_DATA, NtStatus::SUCCESS);
     check(&mut share, "f", AccessMask::WRITE_DATA, NtStatus::SUCCESS);
@@ -190,7 +190,7 @@ fn what_is_granted_to_another_user_the_kernel_grants_too() {
 #[test]
 fn a_local_change_of_the_mode_outweighs_what_is_stored() {
     let mut share = share();
-    make(&mut share, "f", KindWanted::File, vec![allow(me(), READ | WRITE)]);
+    make(&mut share, "f", RequestedKind::File, vec![allow(me(), READ | WRITE)]);
     assert_eq!(mode(&mut share, "f") & 0o700, 0o600);
     share.mode("f", 0o400);
     check(&mut share, "f", AccessMask::WRITE_DATA, NtStatus::ACCESS_DENIED);
@@ -204,7 +204,7 @@ fn a_local_change_of_the_mode_outweighs_what_is_stored() {
 #[test]
 fn a_damaged_value_leaves_it_to_the_mode() {
     let mut share = share();
-    make(&mut share, "f", KindWanted::File, Vec::new());
+    make(&mut share, "f", RequestedKind::File, Vec::new());
     share.mode("f", 0o600);
     share.store.revert_to_server();
     let name = settings().attribute;
@@ -218,9 +218,9 @@ fn a_damaged_value_leaves_it_to_the_mode() {
 fn deleting_takes_the_files_right_or_the_directorys() {
     let mut share = share();
     let list = AccessMask::READ_DATA | AccessMask::EXECUTE | AccessMask::WRITE_DATA;
-    make(&mut share, "d", KindWanted::Directory, vec![allow(me(), list | CONTROL)]);
-    make(&mut share, "d\\kept", KindWanted::File, vec![allow(me(), READ)]);
-    make(&mut share, "d\\own", KindWanted::File, vec![allow(me(), DELETE)]);
+    make(&mut share, "d", RequestedKind::Directory, vec![allow(me(), list | CONTROL)]);
+    make(&mut share, "d\\kept", RequestedKind::File, vec![allow(me(), READ)]);
+    make(&mut share, "d\\own", RequestedKind::File, vec![allow(me(), DELETE)]);
     check(&mut share, "d\\kept", DELETE, NtStatus::ACCESS_DENIED);
     let own = share.open_for("d\\own", DELETE);
     share.unlink(own).expect("granted by itself");
@@ -235,7 +235,12 @@ fn deleting_takes_the_files_right_or_the_directorys() {
 fn creating_takes_the_right_to_add_it() {
     let mut share = share();
     let list = AccessMask::READ_DATA | AccessMask::EXECUTE;
-    make(&mut share, "d", KindWanted::Directory, vec![allow(me(), list | AccessMask::APPEND_DATA)]);
+    make(
+        &mut share,
+        "d",
+        RequestedKind::Directory,
+        vec![allow(me(), list | AccessMask::APPEND_DATA)],
+    );
     let file = share.status_of("d\\f", |request| request.disposition = Disposition::Create);
     assert_eq!(file, NtStatus::ACCESS_DENIED);
     share.create_directory("d\\sub");
@@ -249,7 +254,7 @@ fn new_objects_inherit_and_without_anything_to_inherit_the_mode_decides() {
         Ace::allow(Sid::creator_owner(), READ | WRITE, flags | AceFlags::INHERIT_ONLY),
         allow(me(), ALL),
     ];
-    make(&mut share, "d", KindWanted::Directory, entries);
+    make(&mut share, "d", RequestedKind::Directory, entries);
     let open = share.create("d\\f");
     share.close(open);
     assert_eq!(aces(&mut share, "d\\f"), [allow(me(), READ | WRITE)]);
@@ -266,7 +271,7 @@ fn a_descriptor_that_comes_with_the_request_outweighs_the_directorys() {
     let mut share = share();
     let flags = AceFlags::OBJECT_INHERIT;
     let entries = vec![Ace::allow(Sid::everyone(), READ, flags), allow(me(), ALL)];
-    make(&mut share, "d", KindWanted::Directory, entries);
+    make(&mut share, "d", RequestedKind::Directory, entries);
     let given = dacl(vec![allow(me(), AccessMask::GENERIC_READ)]);
     let created = share.try_open("d\\f", |request| {
         request.disposition = Disposition::Create;
@@ -284,7 +289,7 @@ fn a_descriptor_that_comes_with_the_request_outweighs_the_directorys() {
 #[test]
 fn inherited_counts_only_if_it_was_asked_for() {
     let mut share = share();
-    make(&mut share, "f", KindWanted::File, vec![allow(me(), ALL)]);
+    make(&mut share, "f", RequestedKind::File, vec![allow(me(), ALL)]);
     let open = share.open_for("f", CONTROL);
     let mut given = dacl(vec![allow(me(), ALL)]);
     let bits = Control::DACL_AUTO_INHERITED | Control::DACL_PROTECTED;
@@ -308,7 +313,7 @@ fn ownership_is_taken_and_not_given() {
     let credentials = store::Credentials { uid: 23_456, gid: 23_456, ..Default::default() };
     let other = share.store.register_user(credentials);
     let entries = vec![allow(me(), ALL), allow(Sid::everyone(), AccessMask::WRITE_OWNER)];
-    make(&mut share, "f", KindWanted::File, entries);
+    make(&mut share, "f", RequestedKind::File, entries);
     let owner = SecurityInformation::OWNER;
     let to = |uid| SecurityDescriptor {
         owner: Some(Sid::unix_user(uid)),
@@ -332,7 +337,7 @@ fn ownership_is_taken_and_not_given() {
 fn the_owner_by_another_name_is_still_the_owner() {
     // A domain's SID for the user, as another server stores it: the kernel's owner is its owner.
     let mut share = share();
-    make(&mut share, "f", KindWanted::File, vec![allow(Sid::everyone(), AccessMask::READ_EA)]);
+    make(&mut share, "f", RequestedKind::File, vec![allow(Sid::everyone(), AccessMask::READ_EA)]);
     let open = share.open_for("f", CONTROL | AccessMask::READ_EA);
     let everyone =
         SecurityDescriptor { owner: Some(Sid::everyone()), ..SecurityDescriptor::default() };
@@ -382,7 +387,7 @@ fn where_the_systems_lists_are_ignored_descriptors_alone_decide() {
         let open = share.create("f");
         assert_eq!(get(&mut share, open).dacl.expect("a list").aces.len(), entries, "{style:?}");
         let before = mode(&mut share, "f");
-        make(&mut share, "g", KindWanted::File, vec![allow(me(), READ)]);
+        make(&mut share, "g", RequestedKind::File, vec![allow(me(), READ)]);
         assert_eq!(mode(&mut share, "g"), before, "{style:?}");
         check(&mut share, "g", AccessMask::WRITE_DATA, NtStatus::ACCESS_DENIED);
         share.mode("g", 0o644);
@@ -422,9 +427,9 @@ fn listings_leave_out_what_the_user_may_not_read() {
     let mut share = share_with(|root| {
         root.hide = Hide { unreadable: true, ..Hide::default() };
     });
-    make(&mut share, "seen", KindWanted::File, vec![allow(me(), READ)]);
+    make(&mut share, "seen", RequestedKind::File, vec![allow(me(), READ)]);
     let partly = READ.difference(AccessMask::READ_EA);
-    make(&mut share, "unseen", KindWanted::File, vec![allow(me(), partly)]);
+    make(&mut share, "unseen", RequestedKind::File, vec![allow(me(), partly)]);
     let open = share.open("");
     let op = ObjectOp::ReadDirectory {
         open,
@@ -443,7 +448,7 @@ fn the_attribute_is_nobodys_extended_attribute() {
         let attribute = "user.hackme".to_owned();
         root.nt_acls = Some(NtAclSettings { attribute, ..settings() });
     });
-    make(&mut share, "f", KindWanted::File, vec![allow(me(), ALL)]);
+    make(&mut share, "f", RequestedKind::File, vec![allow(me(), ALL)]);
     let open = share.open_for("f", ALL);
     match share.run(ObjectOp::ReadExtendedAttributes { open }) {
         Ok(ObjectReply::ExtendedAttributes(found)) => assert!(found.is_empty(), "{found:?}"),

@@ -6,7 +6,9 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 
 use dtyp::{AccessMask, FileAttributes, NtStatus};
-use object::{BasicChange, Disposition, KindWanted, ObjectKind, ObjectOp, ObjectPath, ObjectReply};
+use object::{
+    BasicChange, Disposition, ObjectKind, ObjectOp, ObjectPath, ObjectReply, RequestedKind,
+};
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -63,17 +65,17 @@ fn the_kind_that_the_client_insists_on_is_verified() {
     let mut share = Share::new();
     share.local("file", "");
     share.local_directory("directory");
-    let kind = |kind: KindWanted, disposition: Disposition| {
+    let kind = |kind: RequestedKind, disposition: Disposition| {
         move |request: &mut object::OpenRequest| {
             request.kind = kind;
             request.disposition = disposition;
         }
     };
-    let file = kind(KindWanted::File, Disposition::Open);
-    let directory = kind(KindWanted::Directory, Disposition::Open);
+    let file = kind(RequestedKind::File, Disposition::Open);
+    let directory = kind(RequestedKind::Directory, Disposition::Open);
     assert_eq!(share.status_of("directory", file), NtStatus::FILE_IS_A_DIRECTORY);
     assert_eq!(share.status_of("file", directory), NtStatus::NOT_A_DIRECTORY);
-    let create = kind(KindWanted::Directory, Disposition::Create);
+    let create = kind(RequestedKind::Directory, Disposition::Create);
     assert_eq!(share.status_of("file", create), NtStatus::OBJECT_NAME_COLLISION);
     assert_eq!(share.status_of("directory", create), NtStatus::OBJECT_NAME_COLLISION);
     assert_eq!(share.status_of("new", create), NtStatus::SUCCESS);

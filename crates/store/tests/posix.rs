@@ -5,7 +5,9 @@ mod support;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use dtyp::{AccessMask, FileAttributes, NtStatus};
-use object::{Disposition, KindWanted, ObjectKind, ObjectOp, ObjectPath, ObjectReply, OpenRequest};
+use object::{
+    Disposition, ObjectKind, ObjectOp, ObjectPath, ObjectReply, OpenRequest, RequestedKind,
+};
 use support::{DELETE, READ, Share, WRITE};
 
 fn posix(path: &str) -> ObjectPath {
@@ -74,7 +76,7 @@ fn the_mode_is_the_clients_whatever_the_masks_say() {
     }
     let made = open(&mut share, "directory", |request| {
         request.disposition = Disposition::Create;
-        request.kind = KindWanted::Directory;
+        request.kind = RequestedKind::Directory;
         request.posix_mode = Some(0o1777);
     });
     assert_eq!(made.expect("made").metadata.mode & 0o7777, 0o1777);
@@ -87,7 +89,7 @@ fn what_nobody_may_write_has_its_attributes_too() {
     if let Some(stranger) = share.stranger() {
         share.user = stranger;
     }
-    for (name, kind) in [("file", KindWanted::File), ("directory", KindWanted::Directory)] {
+    for (name, kind) in [("file", RequestedKind::File), ("directory", RequestedKind::Directory)] {
         let made = open(&mut share, name, |request| {
             request.disposition = Disposition::Create;
             request.kind = kind;
@@ -107,9 +109,9 @@ fn a_directory_passes_its_group_on_whatever_the_mode() {
     let setgid = std::fs::Permissions::from_mode(0o2777);
     std::fs::set_permissions(share.host("parent"), setgid).expect("ours");
     for (mode, kind, want) in [
-        (0o755, KindWanted::Directory, 0o2755),
-        (0o555, KindWanted::Directory, 0o2555),
-        (0o555, KindWanted::File, 0o555),
+        (0o755, RequestedKind::Directory, 0o2755),
+        (0o555, RequestedKind::Directory, 0o2555),
+        (0o555, RequestedKind::File, 0o555),
     ] {
         let made = open(&mut share, &format!("parent/{mode:o} {kind:?}"), |request| {
             request.disposition = Disposition::Create;

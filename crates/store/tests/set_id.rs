@@ -7,7 +7,7 @@ mod support;
 use bytes::Bytes;
 use dtyp::security_descriptor::Control;
 use dtyp::{AccessMask, Ace, AceFlags, Acl, SecurityDescriptor, SecurityInformation, Sid};
-use object::{Disposition, KindWanted, LocalOpen, ObjectPath, OpenRequest};
+use object::{Disposition, LocalOpen, ObjectPath, OpenRequest, RequestedKind};
 use rustix::thread::CapabilitySet;
 use std::os::unix::fs::{MetadataExt, chown};
 use store::{Credentials, NtAclSettings, RootSettings};
@@ -104,7 +104,7 @@ fn a_list_in_a_create_makes_none() {
             }
         };
         let Some(mut share) = share_of(OWNER, settings) else { return };
-        for (path, kind) in [("f", KindWanted::File), ("d", KindWanted::Directory)] {
+        for (path, kind) in [("f", RequestedKind::File), ("d", RequestedKind::Directory)] {
             make(&mut share, |request| {
                 request.path = posix(path);
                 request.kind = kind;
@@ -118,7 +118,7 @@ fn a_list_in_a_create_makes_none() {
 #[test]
 fn the_posix_context_of_a_create_makes_none() {
     let Some(mut share) = share_of(OWNER, |_| {}) else { return };
-    let kinds = [("f", KindWanted::File, 0), ("d", KindWanted::Directory, 0o1000)];
+    let kinds = [("f", RequestedKind::File, 0), ("d", RequestedKind::Directory, 0o1000)];
     for (name, kind, sticky) in kinds {
         // A mode without the owner's write bit is set last.
         for (said, want) in [(0o7755, 0o755), (0o7555, 0o555)] {
@@ -157,7 +157,7 @@ fn the_masks_hold_for_given_modes_where_files_are_somebody_elses() {
         (it.directory_mask, it.force_directory_mode) = (0o1770, 0o001);
     };
     let Some(mut share) = share_of(OWNER, settings) else { return };
-    let kinds = [("f", KindWanted::File, 0o754), ("d", KindWanted::Directory, 0o1771)];
+    let kinds = [("f", RequestedKind::File, 0o754), ("d", RequestedKind::Directory, 0o1771)];
     for (name, kind, want) in kinds {
         make(&mut share, |request| {
             (request.path, request.kind) = (posix(name), kind);
@@ -389,7 +389,7 @@ fn what_is_made_in_a_setgid_directory_has_its_group_and_directories_are_setgid_t
         team_directory(&mut share, 0);
         share.user = share.store.register_user(user.clone());
         for (path, kind, bit) in
-            [("team/f", KindWanted::File, 0), ("team/d", KindWanted::Directory, 0o2000)]
+            [("team/f", RequestedKind::File, 0), ("team/d", RequestedKind::Directory, 0o2000)]
         {
             make(&mut share, |request| {
                 (request.path, request.kind) = (posix(path), kind);

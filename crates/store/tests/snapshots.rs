@@ -5,7 +5,8 @@ mod support;
 use bytes::Bytes;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{
-    BasicChange, Disposition, KindWanted, LocalOpen, ObjectOp, ObjectPath, ObjectReply, OpenRequest,
+    BasicChange, Disposition, LocalOpen, ObjectOp, ObjectPath, ObjectReply, OpenRequest,
+    RequestedKind,
 };
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -178,8 +179,8 @@ fn nothing_is_made_or_emptied_in_a_snapshot() {
         ("new", Disposition::Supersede, protected),
         ("f:new", Disposition::OpenIf, protected),
     ] {
-        for kind in [KindWanted::Any, KindWanted::Directory] {
-            if kind == KindWanted::Directory && path != "new" {
+        for kind in [RequestedKind::Any, RequestedKind::Directory] {
+            if kind == RequestedKind::Directory && path != "new" {
                 continue;
             }
             let status = share.status_of("x", |request| {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use dtyp::security_descriptor::Control;
 use dtyp::{AccessMask, Ace, AceFlags, Acl, NtStatus, SecurityDescriptor, Sid};
-use object::{Disposition, KindWanted};
+use object::{Disposition, RequestedKind};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::thread::{Uid, set_thread_groups, set_thread_res_uid};
 use store::{InheritOwner, NtAclSettings, RootSettings};
@@ -36,7 +36,7 @@ fn make(share: &mut Share, path: &str) -> Result<(), NtStatus> {
     };
     let made = share.try_open(path, |request| {
         request.disposition = Disposition::Create;
-        request.kind = KindWanted::Directory;
+        request.kind = RequestedKind::Directory;
         request.desired_access = READ | AccessMask::WRITE_DAC | AccessMask::WRITE_OWNER;
         request.security = Some(Bytes::from(descriptor.to_bytes()));
     })?;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use dtyp::ServerId;
 use messaging::{Content, Message, MessageKind, PROCESSES_MAX, Process, ProcessRole, Processes};
-use process::administration::{self, Asked};
+use process::administration::{self, AdministrativeRequest};
 
 use super::Supervisor;
 use super::workers::WorkerState;
@@ -30,8 +30,10 @@ impl Supervisor {
             }
             _ => match administration::read(&mut self.messaging, message) {
                 // Processes that are started from now on use the same level.
-                Asked::LogLevel(log_level) => self.command.log_level = Some(log_level),
-                Asked::Nothing => {}
+                AdministrativeRequest::LogLevel(log_level) => {
+                    self.command.log_level = Some(log_level)
+                }
+                AdministrativeRequest::Nothing => {}
             },
         }
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use arbitration::records::Disconnected;
 use arbitration::{
-    FileKey, FileRecord, FileRecords, FileWord, Look, OpenEntry, RecordsError, Standing,
+    FileKey, FileRecord, FileRecords, FileWord, OpenEntry, RecordsError, Standing, WorkersToNotify,
 };
 use dtyp::{Guid, ServerId};
 use tdb::{Change, Tdb};
@@ -290,11 +290,11 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         })?;
         let mut looks = Vec::new();
         for key in concerned {
-            let mut look = Look::default();
+            let mut look = WorkersToNotify::default();
             let mut left_behind = Vec::new();
             let mut has_delegated = false;
             let buried = self.change(key, &mut |record| {
-                look = Look::default();
+                look = WorkersToNotify::default();
                 record.bury(server, deletion_owner, now, &mut look);
                 left_behind = disconnected_of(record, server);
                 has_delegated = record.has_delegated();
@@ -321,7 +321,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         file: FileKey,
         left_behind: &[OpenEntry],
         deletion_owner: ServerId,
-        look: &mut Look,
+        look: &mut WorkersToNotify,
     ) -> Result<(), TableError> {
         let is_noted = |entry: &&OpenEntry| {
             let Some(until) = entry.disconnected_until() else { return true };

@@ -36,7 +36,7 @@ pub struct Clock {
 
 /// Both clocks, read at the same time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Look {
+struct ClockReading {
     ticks: u64,
     ns: u64,
 }
@@ -117,7 +117,7 @@ impl FromStr for Clock {
     }
 }
 
-impl Look {
+impl ClockReading {
     /// Nanoseconds per tick since this reading, times 2^32.
     fn factor(self, later: Self) -> u64 {
         let passed = later.ns.saturating_sub(self.ns);
@@ -130,11 +130,11 @@ impl Look {
 /// Reads both clocks.
 ///
 /// Takes the best of a few attempts: the one with the least time between the two.
-fn look() -> Look {
+fn look() -> ClockReading {
     let looks = (0..5).map(|_| {
         let (before, ns, after) = (ticks(), kernel_ns(), ticks());
         let width = after.saturating_sub(before);
-        (width, Look { ticks: before + width / 2, ns })
+        (width, ClockReading { ticks: before + width / 2, ns })
     });
     looks.min_by_key(|(width, _)| *width).map(|(_, look)| look).expect("five attempts were made")
 }
@@ -178,7 +178,7 @@ pub(crate) fn kernel_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, Look, MEASURED, ONE, kernel_ns, look};
+    use super::{Clock, ClockReading, MEASURED, ONE, kernel_ns, look};
 
     #[test]
     fn ticks_are_turned_into_the_time_of_the_kernel() {
@@ -213,8 +213,10 @@ mod tests {
 
     #[test]
     fn a_counter_that_stands_still_or_runs_backwards_makes_no_centuries() {
-        let now = Look { ticks: 1_000, ns: 1_000 };
-        for later in [now, Look { ticks: 10, ns: 2_000 }, Look { ticks: 2_000, ns: 10 }] {
+        let now = ClockReading { ticks: 1_000, ns: 1_000 };
+        for later in
+            [now, ClockReading { ticks: 10, ns: 2_000 }, ClockReading { ticks: 2_000, ns: 10 }]
+        {
             assert_eq!(now.factor(later), ONE);
         }
     }

@@ -17,7 +17,7 @@ use wire::Dialect;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::event_loop::Worker;
-use pending::Asked;
+use pending::SessionQuestion;
 
 /// Time for another worker to answer. After it the session counts as gone.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -36,7 +36,7 @@ impl Worker {
         match other.map(|of| (of, self.messaging.send(now, of, &content))) {
             Some((of, Ok(()))) => {
                 let until = now + ANSWER_TIMEOUT;
-                self.asked_sessions.0.push(Asked { session_id, of, request, until });
+                self.asked_sessions.0.push(SessionQuestion { session_id, of, request, until });
             }
             Some((_, Err(error))) => {
                 debug!("session {session_id:#x} has lost its worker: {error}");
@@ -81,7 +81,7 @@ impl Worker {
     }
 
     fn take_lent_session(&mut self, of: ServerId, session_id: u64, found: Option<FoundSession>) {
-        let waits = |it: &Asked| it.session_id == session_id && it.of == of;
+        let waits = |it: &SessionQuestion| it.session_id == session_id && it.of == of;
         let lent = found.and_then(lent_session);
         while let Some(index) = self.asked_sessions.0.iter().position(waits) {
             let asked = self.asked_sessions.0.swap_remove(index);

@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::event_loop::Worker;
 use super::messages::{tell_file_changed, tell_turn};
-use super::passing::queue::Newcomer;
+use super::passing::queue::UnplacedConnection;
 
 impl Worker {
     /// Does one thing that the engine asks for. What cannot be answered at once is answered by a
@@ -36,7 +36,8 @@ impl Worker {
             Effect::DisconnectShare(root) => self.close_root(root),
             Effect::ClaimClient { connection, client_guid, message: negotiate, after_smb1 } => {
                 let request = request.expect("NEGOTIATE waits for this");
-                let newcomer = Newcomer { connection, request, client_guid, negotiate, after_smb1 };
+                let newcomer =
+                    UnplacedConnection { connection, request, client_guid, negotiate, after_smb1 };
                 self.claim_client(newcomer);
             }
             Effect::FindSession { session_id } => {

@@ -7,7 +7,7 @@ use store::{Started, Store};
 
 /// A listing as the store is asked for it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct PendingListing {
     user: UserId,
     open: LocalOpen,
     restart: bool,
@@ -20,7 +20,7 @@ pub(super) struct Wanted {
 struct Listing {
     /// Number of the operation for the worker.
     slot: usize,
-    wanted: Wanted,
+    wanted: PendingListing,
     /// Entries that earlier parts have found.
     entries: Vec<DirectoryEntry>,
 }
@@ -40,7 +40,7 @@ pub(super) enum Part {
     Paused(Vec<DirectoryEntry>),
 }
 
-impl Wanted {
+impl PendingListing {
     /// The listing that an operation is; none for other operations.
     #[inline]
     pub(super) fn of(user: UserId, op: &ObjectOp) -> Option<Self> {
@@ -77,12 +77,17 @@ impl Listings {
     }
 
     /// True if a listing has to wait for an earlier one of its open.
-    pub(super) fn delay(&self, wanted: Wanted) -> bool {
+    pub(super) fn delay(&self, wanted: PendingListing) -> bool {
         self.waiting.iter().any(|listing| listing.wanted.open == wanted.open)
     }
 
     /// Keeps a listing for later; `entries` are those of its first part.
-    pub(super) fn keep(&mut self, slot: usize, wanted: Wanted, entries: Vec<DirectoryEntry>) {
+    pub(super) fn keep(
+        &mut self,
+        slot: usize,
+        wanted: PendingListing,
+        entries: Vec<DirectoryEntry>,
+    ) {
         let wanted = wanted.behind(&entries);
         self.waiting.push_back(Listing { slot, wanted, entries });
     }

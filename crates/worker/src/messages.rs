@@ -27,7 +27,7 @@ pub(super) struct Waiting {
 
 /// Request of a message to this worker.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum MessageRequest {
     /// Tell an administrator which channels the client has.
     ListChannels { sender: ServerId },
     /// Close a session if it is this user's, and tell its successor.
@@ -91,43 +91,49 @@ impl Waiting {
     }
 
     /// Interprets a message of another process.
-    pub(super) fn read(&mut self, messaging: &mut Messaging, message: &Message) -> Asked {
+    pub(super) fn read(&mut self, messaging: &mut Messaging, message: &Message) -> MessageRequest {
         match message.kind {
             MessageKind::CLOSE_SHARE => match CloseShare::decode(&message.data) {
-                Some(CloseShare { share }) => Asked::CloseShare { share, sender: message.sender },
+                Some(CloseShare { share }) => {
+                    MessageRequest::CloseShare { share, sender: message.sender }
+                }
                 None => {
                     let outcome = administration::unreadable();
                     administration::tell_done(messaging, message.sender, message.kind, outcome);
-                    Asked::Nothing
+                    MessageRequest::Nothing
                 }
             },
-            MessageKind::LIST_CHANNELS => Asked::ListChannels { sender: message.sender },
+            MessageKind::LIST_CHANNELS => MessageRequest::ListChannels { sender: message.sender },
             MessageKind::CLOSE_PREVIOUS_SESSION => {
                 match ClosePreviousSession::decode(&message.data) {
                     Some(ClosePreviousSession { session_id, user }) => {
-                        Asked::CloseSession { session_id, user, sender: message.sender }
+                        MessageRequest::CloseSession { session_id, user, sender: message.sender }
                     }
-                    None => Asked::Nothing,
+                    None => MessageRequest::Nothing,
                 }
             }
             MessageKind::PREVIOUS_SESSION_CLOSED => {
                 let closed = PreviousSessionClosed::decode(&message.data);
-                closed.and_then(|it| self.take(it.session_id)).map_or(Asked::Nothing, Asked::GoOn)
+                closed
+                    .and_then(|it| self.take(it.session_id))
+                    .map_or(MessageRequest::Nothing, MessageRequest::GoOn)
             }
             MessageKind::NOTIFY => match Changes::decode(&message.data) {
-                Some(changes) => Asked::Changed(changes),
-                None => Asked::Nothing,
+                Some(changes) => MessageRequest::Changed(changes),
+                None => MessageRequest::Nothing,
             },
             MessageKind::FILE_CHANGED => match FileChanged::decode(&message.data) {
-                Some(FileChanged { device, inode }) => Asked::LookAtFile(FileKey { device, inode }),
-                None => Asked::Nothing,
+                Some(FileChanged { device, inode }) => {
+                    MessageRequest::LookAtFile(FileKey { device, inode })
+                }
+                None => MessageRequest::Nothing,
             },
-            MessageKind::TURN => Asked::TakeTurn,
-            MessageKind::SHUTDOWN => Asked::Shutdown,
-            MessageKind::RELOAD_CONFIG => Asked::Reload,
+            MessageKind::TURN => MessageRequest::TakeTurn,
+            MessageKind::SHUTDOWN => MessageRequest::Shutdown,
+            MessageKind::RELOAD_CONFIG => MessageRequest::Reload,
             _ => {
                 administration::read(messaging, message);
-                Asked::Nothing
+                MessageRequest::Nothing
             }
         }
     }

@@ -18,7 +18,7 @@ use tracing::{debug, info, warn};
 use uring::{Op, Token};
 
 use super::event_loop::{CONTROL, MESSAGES, Worker, slow_ns};
-use super::messages::{Asked, Waiting};
+use super::messages::{MessageRequest, Waiting};
 use super::own_names::OwnNames;
 
 /// Longest wait for requests to end once the worker was told to stop.
@@ -71,33 +71,33 @@ impl Worker {
                 continue;
             };
             match self.waiting.read(&mut self.messaging, &message) {
-                Asked::CloseSession { session_id, user, sender } => {
+                MessageRequest::CloseSession { session_id, user, sender } => {
                     let now = self.now();
                     self.server.handle_close_session_of(now, session_id, &user);
                     self.serve_effects();
                     self.store.revert_to_server();
                     Waiting::tell_closed(&mut self.messaging, sender, session_id);
                 }
-                Asked::ListChannels { sender } => self.tell_channels(sender),
-                Asked::CloseShare { share, sender } => self.close_share(&share, sender),
-                Asked::Changed(changes) => {
+                MessageRequest::ListChannels { sender } => self.tell_channels(sender),
+                MessageRequest::CloseShare { share, sender } => self.close_share(&share, sender),
+                MessageRequest::Changed(changes) => {
                     let now = self.now();
                     self.server.handle_changes(now, changes.at, &changes.changes);
                 }
-                Asked::LookAtFile(file) => {
+                MessageRequest::LookAtFile(file) => {
                     let now = self.now();
                     self.server.handle_file_changed(now, file);
                 }
-                Asked::TakeTurn => {
+                MessageRequest::TakeTurn => {
                     let now = self.now();
                     self.server.handle_turn(now);
                 }
-                Asked::GoOn(request) => {
+                MessageRequest::GoOn(request) => {
                     self.answer(Some(request), proto::Reply::PreviousSessionClosed);
                 }
-                Asked::Shutdown => self.stop("requested"),
-                Asked::Reload => self.reload(),
-                Asked::Nothing => {}
+                MessageRequest::Shutdown => self.stop("requested"),
+                MessageRequest::Reload => self.reload(),
+                MessageRequest::Nothing => {}
             }
             self.serve_effects();
         }

@@ -26,19 +26,24 @@ use tracing::{debug, warn};
 use super::connection::Channel;
 use super::event_loop::Worker;
 use handover::{Answered, Offered};
-use queue::{CONNECTIONS_MAX, Newcomer, Received};
+use queue::{CONNECTIONS_MAX, Received, UnplacedConnection};
 
 /// Highest number of workers to offer a connection to, one after the other.
 const OFFERS_MAX: u32 = 3;
 
 impl Worker {
     /// Serves a client's connection here, or hands it over to the worker that serves the client.
-    pub(super) fn claim_client(&mut self, newcomer: Newcomer) {
+    pub(super) fn claim_client(&mut self, newcomer: UnplacedConnection) {
         self.find_worker(newcomer, OFFERS_MAX, None);
     }
 
     /// Claims the client, or offers the connection to the worker that has claimed it.
-    fn find_worker(&mut self, newcomer: Newcomer, offers_left: u32, gone: Option<ServerId>) {
+    fn find_worker(
+        &mut self,
+        newcomer: UnplacedConnection,
+        offers_left: u32,
+        gone: Option<ServerId>,
+    ) {
         self.store.revert_to_server();
         let mut gone = gone;
         for left in (0..=offers_left).rev() {
@@ -71,7 +76,7 @@ impl Worker {
     }
 
     /// Serves the connection here, and resumes its NEGOTIATE.
-    fn keep(&mut self, newcomer: Newcomer) {
+    fn keep(&mut self, newcomer: UnplacedConnection) {
         if let Some(channel) = self.channels.get_mut(&newcomer.connection) {
             channel.is_lent = false;
         }
@@ -102,7 +107,7 @@ impl Worker {
 
     fn offer(
         &mut self,
-        newcomer: &Newcomer,
+        newcomer: &UnplacedConnection,
         to: ServerId,
         offers_left: u32,
     ) -> Result<(), SendError> {

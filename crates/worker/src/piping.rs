@@ -15,14 +15,14 @@ use store::{Piping, Started};
 use uring::Op;
 
 use super::storage::Storage;
-use probe::Way;
+use probe::DataPath;
 
 /// A READ whose way a probe has chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probed {
     connection: ConnectionId,
     root: RootId,
-    way: Way,
+    way: DataPath,
 }
 
 impl Storage<'_> {
@@ -50,7 +50,7 @@ impl Storage<'_> {
         }
         let waiting = channel.outgoing_bytes();
         let way = channel.probes.of(root).next(machine_clock(), bytes, waiting, processor_time);
-        *may_pipe = way == Way::Piped;
+        *may_pipe = way == DataPath::Piped;
         Some(Probed { connection, root, way })
     }
 
@@ -59,9 +59,9 @@ impl Storage<'_> {
     pub(super) fn look_at_way(&mut self, probed: Probed, started: &Started) {
         let Probed { connection, root, way } = probed;
         let is_as_chosen = match started {
-            Started::Done(Ok(ObjectReply::Piped(..))) => way == Way::Piped,
+            Started::Done(Ok(ObjectReply::Piped(..))) => way == DataPath::Piped,
             Started::Done(Ok(ObjectReply::Read(_)))
-            | Started::Submit(Op::ReadAt { in_thread: true, .. }, _) => way == Way::Copied,
+            | Started::Submit(Op::ReadAt { in_thread: true, .. }, _) => way == DataPath::Copied,
             _ => false,
         };
         if !is_as_chosen && let Some(channel) = self.channels.get_mut(&connection) {

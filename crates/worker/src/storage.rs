@@ -15,7 +15,7 @@ use uring::{Completion, Driver, Op, Token};
 
 use super::connection::Channel;
 use super::event_loop::{Worker, store_token, submit};
-use super::listings::{Listings, Part, Wanted};
+use super::listings::{Listings, Part, PendingListing};
 use super::storage_threads::{Done, StorageThreads, WaitingRead};
 use super::store_request::{StoreRequest, Work};
 use super::traced;
@@ -178,7 +178,7 @@ impl Storage<'_> {
         let room = room(&op);
         let work = self.trace.store_begins(traced::operation(&op), request.is_some());
         let work = Work { work, room };
-        if let Some(wanted) = Wanted::of(user, &op) {
+        if let Some(wanted) = PendingListing::of(user, &op) {
             return self.list((request, connection), work, wanted);
         }
         let probed = match &op {
@@ -240,7 +240,7 @@ impl Storage<'_> {
         &mut self,
         (request, connection): (Option<RequestId>, Option<ConnectionId>),
         work: Work,
-        wanted: Wanted,
+        wanted: PendingListing,
     ) -> Option<ObjectResult> {
         let mut entries = Vec::new();
         if !self.listings.delay(wanted) {

@@ -2,8 +2,8 @@ use dtyp::{AccessMask, FileTime, Guid};
 
 use super::*;
 use crate::{
-    Ask, ByteRange, ByteRangeLock, Durability, DurabilityKind, LeaseId, LockSequences, Look,
-    OpenFacts, ShareMode, Standing, Wish,
+    AdmissionRequest, ByteRange, ByteRangeLock, Durability, DurabilityKind, LeaseId, LockSequences,
+    OpenFacts, RequestedCaching, ShareMode, Standing, WorkersToNotify,
 };
 
 const SERVER: ServerId = ServerId { pid: 1, unique_id: 2 };
@@ -17,7 +17,7 @@ fn lease_of(client: u8) -> LeaseId {
 fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKind) -> OpenId {
     let id = OpenId { server: SERVER, number: client.into() };
     let lease = lease_of(client);
-    let mut ask = Ask {
+    let mut ask = AdmissionRequest {
         id,
         standing: Standing::User,
         stream: 0,
@@ -31,7 +31,7 @@ fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKi
         is_new: false,
         is_directory: false,
         delete_on_close: false,
-        wish: Wish::Lease { id: lease, state, epoch: 1, is_v2: true, parent: None },
+        wish: RequestedCaching::Lease { id: lease, state, epoch: 1, is_v2: true, parent: None },
         caching_max: Caching::all(),
         shared_reading: true,
         has_waited: false,
@@ -55,7 +55,7 @@ fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKi
         position: 0,
         lock_sequences: LockSequences::default(),
     };
-    record.admit(&mut ask, Some(durability), &mut Look::default());
+    record.admit(&mut ask, Some(durability), &mut WorkersToNotify::default());
     id
 }
 
@@ -110,7 +110,7 @@ fn what_is_kept_is_the_same_for_every_owner_and_however_often_it_comes_back() {
     after.restore(parts[0].1.clone(), NOW);
     assert_eq!(after.opens.len(), 1);
     let id = OpenId { server: ServerId { pid: 9, unique_id: 9 }, number: 1 };
-    after.take_up(3 << 32, id, &mut Look::default()).expect("it waits");
+    after.take_up(3 << 32, id, &mut WorkersToNotify::default()).expect("it waits");
     assert_eq!(after.persistent_parts(), parts);
 }
 

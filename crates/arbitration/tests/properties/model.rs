@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use arbitration::{
-    AckError, Admission, Ask, BreakTold, ByteRange, ByteRangeLock, Caching, Deleter, Durability,
-    DurabilityKind, FileRecord, Granted, LeaseId, LockList, LockSequences, Look, OpenFacts, OpenId,
-    Refusal, ShareMode, Standing, Wish,
+    AckError, Admission, AdmissionRequest, BreakTold, ByteRange, ByteRangeLock, Caching, Deleter,
+    Durability, DurabilityKind, FileRecord, Granted, LeaseId, LockList, LockSequences, OpenFacts,
+    OpenId, Refusal, RequestedCaching, ShareMode, Standing, WorkersToNotify,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -74,7 +74,7 @@ pub(crate) struct Model {
     told: BTreeMap<Holder, Caching>,
     locks: Vec<ByteRangeLock>,
     /// CREATE requests that wait for others.
-    waiting: Vec<(Ask, Option<Durability>)>,
+    waiting: Vec<(AdmissionRequest, Option<Durability>)>,
     /// Workers that were notified and have not read the record.
     looks: BTreeSet<ServerId>,
     /// Streams with a deletion in progress.
@@ -97,7 +97,7 @@ impl Model {
             Step::Lock { pick, offset, length, exclusive } => {
                 self.lock(pick, ByteRange { offset, length }, exclusive);
             }
-            Step::Look { pick } => self.look(pick),
+            Step::WorkersToNotify { pick } => self.look(pick),
             Step::Open(wanted) => self.open(wanted),
             Step::Pass { seconds } => self.now += Duration::from_secs(seconds),
             Step::Rename { pick } => self.rename(pick),
@@ -138,11 +138,11 @@ impl Model {
         let key = [wanted.wish * 16 + u8::try_from(wanted.stream).expect("a few"); 16];
         let id = LeaseId { client, key };
         let wish = match wanted.wish {
-            0 => Wish::Nothing,
-            1 => Wish::Oplock(state.as_oplock()),
-            _ => Wish::Lease { id, state, epoch: 0, is_v2: true, parent: None },
+            0 => RequestedCaching::Nothing,
+            1 => RequestedCaching::Oplock(state.as_oplock()),
+            _ => RequestedCaching::Lease { id, state, epoch: 0, is_v2: true, parent: None },
         };
-        let ask = Ask {
+        let ask = AdmissionRequest {
             id: OpenId { server, number: self.count },
             standing: Standing::User,
             stream: wanted.stream,
@@ -178,11 +178,11 @@ impl Model {
         self.admit(ask, durability);
     }
 
-    fn admit(&mut self, ask: Ask, durability: Option<Durability>) {
-        let ask = Ask { now: self.now, deadline: self.now + BREAK_TIMEOUT, ..ask };
+    fn admit(&mut self, ask: AdmissionRequest, durability: Option<Durability>) {
+        let ask = AdmissionRequest { now: self.now, deadline: self.now + BREAK_TIMEOUT, ..ask };
         let before = self.record.clone();
         self.expire();
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let (admission, purged) =
             self.record.admit(&mut ask.clone(), durability.clone(), &mut look);
         for gone in &purged {
@@ -196,7 +196,7 @@ impl Model {
         match &admission {
             Admission::Granted(granted) => self.granted(&ask, durability, granted),
             Admission::Wait => {
-                self.waiting.push((Ask { has_waited: true, ..ask }, durability));
+                self.waiting.push((AdmissionRequest { has_waited: true, ..ask }, durability));
             }
             Admission::Refused(Refusal::Sharing) => {
                 assert!(self.is_excluded(&ask), "nobody excludes {ask:?}: {before:?}");
@@ -217,7 +217,7 @@ impl Model {
     }
 
     /// True if a connected open, or one that is kept, excludes this request.
-    fn is_excluded(&self, ask: &Ask) -> bool {
+    fn is_excluded(&self, ask: &AdmissionRequest) -> bool {
         let mut others = self.opens.values().filter(|it| !it.is_away || it.is_kept());
         others.any(|it| {
             if it.stream == ask.stream {
@@ -229,19 +229,24 @@ impl Model {
         })
     }
 
-    fn granted(&mut self, ask: &Ask, durability: Option<Durability>, granted: &Granted) {
+    fn granted(
+        &mut self,
+        ask: &AdmissionRequest,
+        durability: Option<Durability>,
+        granted: &Granted,
+    ) {
         assert!(!self.is_excluded(ask), "{ask:?} stands beside those that exclude it");
         let others = self.opens.values().any(|it| it.stream == ask.stream);
         let is_locked = self.locks.iter().any(|it| it.stream == ask.stream);
         let (holder, wanted) = match ask.wish {
-            Wish::Nothing => (None, Caching::empty()),
-            Wish::Oplock(wanted) => (Some(Holder::Oplock(ask.id)), wanted),
-            Wish::Lease { id, state, .. } => (Some(Holder::Lease(id)), state),
+            RequestedCaching::Nothing => (None, Caching::empty()),
+            RequestedCaching::Oplock(wanted) => (Some(Holder::Oplock(ask.id)), wanted),
+            RequestedCaching::Lease { id, state, .. } => (Some(Holder::Lease(id)), state),
         };
         let had = holder.and_then(|it| self.beliefs.get(&it)).copied().unwrap_or_default();
         let caching = granted.caching;
         assert!((wanted | had).contains(caching), "more than was asked for: {granted:?}");
-        let is_mere_look = matches!(ask.wish, Wish::Oplock(_)) && is_stat(ask.mode);
+        let is_mere_look = matches!(ask.wish, RequestedCaching::Oplock(_)) && is_stat(ask.mode);
         if !others && !is_locked && (!is_mere_look || ask.is_new) {
             assert_eq!(caching, wanted.sensible(), "nobody is in the way of {ask:?}");
         }
@@ -280,7 +285,7 @@ impl Model {
         };
         let kept = Caching::from_bits_truncate(kept).sensible();
         let deadline = self.now + BREAK_TIMEOUT;
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let answer = match holder {
             Holder::Lease(id) => self.record.acknowledge_lease(id, kept, deadline, &mut look),
             Holder::Oplock(id) => self.record.acknowledge_oplock(id, kept, deadline, &mut look),
@@ -357,7 +362,7 @@ impl Model {
         }
         let leases = self.record.leases.iter().filter(|it| is_late(it.cache.breaking));
         late.extend(leases.map(|it| Holder::Lease(it.id)));
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let expired = self.record.expire(self.now, &mut look);
         assert_eq!(expired, !late.is_empty());
         for holder in late {
@@ -375,7 +380,7 @@ impl Model {
 
     fn close_one(&mut self, id: OpenId) {
         let Some(known) = self.opens.get(&id).cloned() else { return };
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let closed = self.record.close(id, known.delete_on_close, &mut look);
         self.forget(id);
         if let Some(stream) = closed.unlink {
@@ -391,7 +396,7 @@ impl Model {
             return;
         }
         let (stream, _) = self.deleting.remove(pick % self.deleting.len());
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         self.record.deleted(stream, &mut look);
         assert!(!self.record.delete_pending.contains(&stream));
         self.hear(look);
@@ -400,7 +405,7 @@ impl Model {
     /// The client of an open loses its connection.
     fn disconnect(&mut self, pick: usize) {
         let Some(id) = self.pick(pick) else { return };
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let stays = self.record.disconnect(id, 0, self.now, &mut look);
         self.hear(look);
         if stays {
@@ -427,7 +432,7 @@ impl Model {
             _ => worker,
         };
         let id = OpenId { server: self.server(worker), number: self.count };
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let taken = self.record.take_up(persistent, id, &mut look);
         assert_eq!(taken.map(|it| it.id), Some(id), "what is kept can be taken up");
         self.forget_told(self.opens[&old].holder);
@@ -475,7 +480,7 @@ impl Model {
     fn bury(&mut self, worker: usize) {
         let dead = self.server(worker);
         self.deaths[worker] += 1;
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let deletion_owner = self.server((worker + 1) % self.deaths.len());
         self.record.bury(dead, deletion_owner, self.now, &mut look);
         self.waiting.retain(|(ask, _)| ask.id.server != dead);
@@ -512,7 +517,7 @@ impl Model {
     fn evict(&mut self, pick: usize) {
         let ids: Vec<OpenId> = self.opens.keys().copied().collect();
         let Some(at) = pick.checked_rem(ids.len()) else { return };
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         for gone in self.record.evict(&|it| it.id == ids[at], self.server(0), &mut look) {
             self.forget(gone.id);
         }
@@ -540,7 +545,7 @@ impl Model {
         let exclusive = self.locks.iter().position(|it| is_it(it) && it.exclusive);
         let first = exclusive.or_else(|| self.locks.iter().position(is_it));
         let lock = self.locks.remove(first.expect("it is one of them"));
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let released = self.record.release_locks(lock.open, [lock.range].into_iter(), &mut look);
         assert_eq!(released, Ok(()), "{lock:?} was taken");
         self.hear(look);
@@ -549,7 +554,7 @@ impl Model {
     fn rename(&mut self, pick: usize) {
         let Some(id) = self.pick(pick) else { return };
         self.expire();
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let (waits, purged) =
             self.record.break_handles(id, self.now + BREAK_TIMEOUT, self.now, &mut look);
         purged.iter().for_each(|it| self.forget(it.id));
@@ -567,7 +572,7 @@ impl Model {
     }
 
     fn scavenge(&mut self) {
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let gone = self.record.scavenge(self.now, self.server(0), &mut look);
         gone.iter().for_each(|it| self.forget(it.id));
         self.hear(look);
@@ -577,7 +582,7 @@ impl Model {
         let Some(id) = self.pick(pick) else { return };
         let known = self.opens[&id].clone();
         let deadline = self.now + BREAK_TIMEOUT;
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let purged = self.record.break_reading(id, known.stream, deadline, &mut look);
         purged.iter().for_each(|it| self.forget(it.id));
         self.hear(look);
@@ -602,7 +607,7 @@ impl Model {
     }
 
     /// Notifies workers. Dead ones do not receive it.
-    fn hear(&mut self, look: Look) {
+    fn hear(&mut self, look: WorkersToNotify) {
         let living: Vec<ServerId> = (0..3).map(|worker| self.server(worker)).collect();
         self.looks.extend(look.into_servers().into_iter().filter(|it| living.contains(it)));
     }

@@ -54,7 +54,7 @@ pub(crate) enum Step {
         exclusive: bool,
     },
     /// A worker receives a notification to read the record.
-    Look {
+    WorkersToNotify {
         pick: usize,
     },
     Open(Wanted),
@@ -82,7 +82,7 @@ impl Step {
         let pick = 0..64usize;
         prop_oneof![
             8 => wanted().prop_map(Self::Open),
-            6 => pick.clone().prop_map(|pick| Self::Look { pick }),
+            6 => pick.clone().prop_map(|pick| Self::WorkersToNotify { pick }),
             4 => (pick.clone(), 0..8u8).prop_map(|(pick, kept)| Self::Acknowledge { pick, kept }),
             3 => pick.clone().prop_map(|pick| Self::Close { pick }),
             2 => pick.clone().prop_map(|pick| Self::Disconnect { pick }),

@@ -64,7 +64,7 @@ impl Load for Metadata {
         let operations = pipeline::run(client, *depth, || {
             let name = &names[*next % names.len()];
             *next += 1;
-            limit.take().then_some(Ask { question, name, answers: 0 })
+            limit.take().then_some(NameQuery { question, name, answers: 0 })
         })?;
         Ok(Done { operations, bytes: 0 })
     }
@@ -74,13 +74,13 @@ impl Load for Metadata {
     }
 }
 
-struct Ask<'a> {
+struct NameQuery<'a> {
     question: Question,
     name: &'a [u8],
     answers: u32,
 }
 
-impl Job for Ask<'_> {
+impl Job for NameQuery<'_> {
     fn start(&mut self, client: &mut Client, slot: Slot) -> Result<()> {
         match self.question {
             Question::Echo => client.push(Command::ECHO, 0, &wire::echo::EchoRequest),

@@ -19,7 +19,7 @@ use super::{HEAD_BYTES_MAX, PAYLOAD_BYTES_MAX};
 /// System calls that move bytes between a file and a socket.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum DataPath {
     /// Through memory of the process: `pread` and `send`, `recv` and `pwrite`.
     Pread,
     /// Within the kernel: `sendfile`, and `splice` twice.
@@ -32,7 +32,7 @@ pub(super) enum Content {
     /// Every name is a file with these bytes.
     Memory(Arc<[u8]>),
     /// The files of a folder.
-    Folder(Arc<OwnedFd>, Way),
+    Folder(Arc<OwnedFd>, DataPath),
 }
 
 impl Content {
@@ -40,7 +40,7 @@ impl Content {
         Self::Memory(vec![0x5A; PAYLOAD_BYTES_MAX].into())
     }
 
-    pub(super) fn folder(path: &Path, way: Way) -> Result<Self> {
+    pub(super) fn folder(path: &Path, way: DataPath) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(path, flags, Mode::empty());
         Ok(Self::Folder(folder.with_context(|| path.display().to_string())?.into(), way))
@@ -62,7 +62,7 @@ pub(super) enum Data {
     Memory(Arc<[u8]>),
     Folder {
         opens: Opens,
-        way: Way,
+        way: DataPath,
         /// Buffer for the head of a response, and data behind it.
         buffer: Vec<u8>,
     },
@@ -81,7 +81,7 @@ impl Data {
 
     /// The end of a long WRITE goes from the socket into the file without coming into memory.
     pub(super) const fn is_spliced(&self) -> bool {
-        matches!(self, Self::Folder { way: Way::Sendfile, .. })
+        matches!(self, Self::Folder { way: DataPath::Sendfile, .. })
     }
 
     pub(super) const fn begin_frame(&mut self) {
@@ -139,7 +139,7 @@ impl Data {
         }
         match self {
             Self::Memory(_) => Ok(Payload { bytes, ..Payload::default() }),
-            Self::Folder { opens, way: Way::Sendfile, .. } if !is_protected => {
+            Self::Folder { opens, way: DataPath::Sendfile, .. } if !is_protected => {
                 opens.file(request.file_id)?;
                 let unread = Some((request.file_id, request.offset));
                 Ok(Payload { bytes, unread, ..Payload::default() })

@@ -12,7 +12,7 @@ use wire::query_info::QueryInfoResponse;
 use wire::read::ReadResponse;
 use wire::{Command, Decode, Dialect, FileId};
 
-use super::{Content, PASSWORD, PAYLOAD_BYTES_MAX, Way, serve_on};
+use super::{Content, DataPath, PASSWORD, PAYLOAD_BYTES_MAX, serve_on};
 use crate::client::requests::{
     Purpose, close, created, open, push_create, push_query_info, push_read, push_set_basic,
     push_stat, push_write, verify_read,
@@ -31,7 +31,7 @@ fn client(content: Content, protection: Protection) -> Client {
 }
 
 fn client_of(folder: &Path) -> Client {
-    client(Content::folder(folder, Way::Pread).expect("it is there"), Protection::Plain)
+    client(Content::folder(folder, DataPath::Pread).expect("it is there"), Protection::Plain)
 }
 
 fn answer(client: &mut Client) -> Reply {
@@ -81,7 +81,8 @@ fn it_answers_all_that_the_loads_ask_and_reads_frames_of_any_length() {
 #[test]
 fn large_reads_and_writes_are_of_the_file_in_every_way() {
     let (plain, signed, sealed) = (Protection::Plain, Protection::Signed, Protection::Sealed);
-    let ways = [Way::Pread, Way::Sendfile].map(|way| [plain, signed, sealed].map(|it| (way, it)));
+    let ways = [DataPath::Pread, DataPath::Sendfile]
+        .map(|way| [plain, signed, sealed].map(|it| (way, it)));
     for (way, protection) in ways.into_iter().flatten() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(fixture::STREAM);

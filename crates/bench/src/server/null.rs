@@ -5,12 +5,12 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::{Kind, Setup, Site};
-use crate::null_server::Way;
+use crate::null_server::DataPath;
 
 /// Only user that can log on.
 const USER: &str = "bench";
 
-pub(super) fn set_up(site: &Site<'_>, way: Option<Way>) -> Result<Setup> {
+pub(super) fn set_up(site: &Site<'_>, way: Option<DataPath>) -> Result<Setup> {
     let program = std::env::current_exe().context("where is this executable")?;
     let mut command = Command::new(program);
     command.arg("--serve-nothing").arg(site.port.to_string());

@@ -122,7 +122,7 @@ impl Changes {
 fn put_change(data: &mut Vec<u8>, change: &HostChange) {
     let kind = match change.kind {
         HostChangeKind::Added => ADDED,
-        HostChangeKind::Doomed(_) => DOOMED,
+        HostChangeKind::DeletePending(_) => DELETE_PENDING,
         HostChangeKind::Modified(_) => MODIFIED,
         HostChangeKind::Removed => REMOVED,
         HostChangeKind::Renamed { .. } => RENAMED,
@@ -131,7 +131,7 @@ fn put_change(data: &mut Vec<u8>, change: &HostChange) {
     data.extend_from_slice(&[kind, u8::from(change.is_directory)]);
     put_path(data, &change.path);
     match &change.kind {
-        HostChangeKind::Doomed(FileIdentity { device, inode, .. }) => {
+        HostChangeKind::DeletePending(FileIdentity { device, inode, .. }) => {
             data.extend_from_slice(&device.to_le_bytes());
             data.extend_from_slice(&inode.to_le_bytes());
         }
@@ -146,10 +146,10 @@ fn take_change(data: &mut &[u8]) -> Option<HostChange> {
     let path = take_path(data)?;
     let kind = match kind {
         ADDED => HostChangeKind::Added,
-        DOOMED => {
+        DELETE_PENDING => {
             let device = u64::from_le_bytes(take(data)?);
             let inode = u64::from_le_bytes(take(data)?);
-            HostChangeKind::Doomed(FileIdentity { device, inode, ..FileIdentity::default() })
+            HostChangeKind::DeletePending(FileIdentity { device, inode, ..FileIdentity::default() })
         }
         MODIFIED => HostChangeKind::Modified(u32::from_le_bytes(take(data)?)),
         REMOVED => HostChangeKind::Removed,
@@ -207,7 +207,7 @@ const NO_STREAM: u32 = u32::MAX;
 const PATH_BYTES_MAX: usize = 4_096 + 3 * ObjectPath::PATH_UNITS_MAX;
 
 const ADDED: u8 = 1;
-const DOOMED: u8 = 2;
+const DELETE_PENDING: u8 = 2;
 const MODIFIED: u8 = 3;
 const REMOVED: u8 = 4;
 const RENAMED: u8 = 5;
@@ -256,7 +256,11 @@ mod tests {
     fn changes_round_trip_and_cut_ones_are_refused() {
         let kinds = [
             HostChangeKind::Added,
-            HostChangeKind::Doomed(FileIdentity { device: 1, inode: 2, ..FileIdentity::default() }),
+            HostChangeKind::DeletePending(FileIdentity {
+                device: 1,
+                inode: 2,
+                ..FileIdentity::default()
+            }),
             HostChangeKind::Modified(0x18),
             HostChangeKind::Removed,
             HostChangeKind::Renamed { to: path("b", Some("")) },

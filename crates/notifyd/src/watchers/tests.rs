@@ -3,7 +3,7 @@ use messaging::Watch;
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
 use wire::change_notify::CompletionFilter;
 
-use super::{Source, Watched, Watchers, Wish};
+use super::{Source, WatchParameters, Watched, Watchers};
 
 const ALICE: ServerId = ServerId { pid: 1, unique_id: 11 };
 const BOB: ServerId = ServerId { pid: 2, unique_id: 12 };
@@ -97,7 +97,7 @@ fn a_watch_ends_with_its_open_or_its_worker() {
     assert_eq!(watchers.wish("a"), None);
     let wish = |recursive| {
         let identity = watch(1, "b", recursive).identity;
-        Some(Wish { identity, recursive, filter: NAMES })
+        Some(WatchParameters { identity, recursive, filter: NAMES })
     };
     assert_eq!(watchers.wish("b"), wish(true));
     assert_eq!(watchers.unwatch(BOB, 1).as_deref(), Some("b"));

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::observation::{Interval, Look};
+use crate::observation::{Interval, Snapshot};
 
 /// Points of one second each: five minutes.
 const POINTS_MAX: usize = 300;
@@ -22,12 +22,12 @@ const ROWS_MAX: usize = 32;
 pub(super) struct History {
     points: VecDeque<Value>,
     /// The last samples: one more than there are intervals.
-    looks: VecDeque<Look>,
+    looks: VecDeque<Snapshot>,
 }
 
 impl History {
     /// Adds the activity between two samples; the oldest point is dropped at the limit.
-    pub(super) fn add(&mut self, before: &Look, now: &Look) {
+    pub(super) fn add(&mut self, before: &Snapshot, now: &Snapshot) {
         let mut point = busiest(Interval::between(before, now));
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         point["unix_s"] = time.as_secs_f64().into();
@@ -71,11 +71,11 @@ mod tests {
     use std::time::Instant;
 
     use super::{History, POINTS_MAX, RECENT, ROWS_MAX, busiest};
-    use crate::observation::{Interval, Look, Row};
+    use crate::observation::{Interval, Row, Snapshot};
 
     #[test]
     fn the_oldest_points_make_room() {
-        let look = Look {
+        let look = Snapshot {
             at: Instant::now(),
             workers: Vec::new(),
             total: trace::Figures::default(),

@@ -5,13 +5,13 @@ use std::fmt::Display;
 
 use trace::{Kind, Operation, Phase, SeriesValue, StoreOperation, bucket_range};
 
-use crate::observation::Look;
+use crate::observation::Snapshot;
 
 /// Bucket bounds of times, as powers of two of nanoseconds: 1 µs to 69 s.
 const POWERS: std::ops::RangeInclusive<u32> = 10..=36;
 
 /// Returns all metrics. `channels` counts connections of sessions, if workers reported them.
-pub(super) fn text(look: &Look, channels: Option<usize>) -> String {
+pub(super) fn text(look: &Snapshot, channels: Option<usize>) -> String {
     let mut text = Text::default();
     let events = &look.total.events;
     requests(&mut text, look);
@@ -68,7 +68,7 @@ pub(super) fn text(look: &Look, channels: Option<usize>) -> String {
     text.text
 }
 
-fn requests(text: &mut Text, look: &Look) {
+fn requests(text: &mut Text, look: &Snapshot) {
     let events = &look.total.events;
     text.histogram(
         "choro_request_duration_seconds",
@@ -84,7 +84,7 @@ fn requests(text: &mut Text, look: &Look) {
 
 /// One value for each reason. With one for each command of it, clients could make some thousand
 /// series by breaking rules; `choro trace` has the commands.
-fn refusals(text: &mut Text, look: &Look) {
+fn refusals(text: &mut Text, look: &Snapshot) {
     text.counter("choro_request_refusals_total", "Requests refused, by reason (docs/refusals.md).");
     let mut by_reason: BTreeMap<u64, (&str, u64)> = BTreeMap::new();
     for refused in &look.total.refusals {
@@ -101,7 +101,7 @@ fn refusals(text: &mut Text, look: &Look) {
     }
 }
 
-fn storage(text: &mut Text, look: &Look) {
+fn storage(text: &mut Text, look: &Snapshot) {
     let events = &look.total.events;
     text.histogram(
         "choro_storage_duration_seconds",
@@ -114,7 +114,7 @@ fn storage(text: &mut Text, look: &Look) {
     }
 }
 
-fn shares(text: &mut Text, look: &Look) {
+fn shares(text: &mut Text, look: &Snapshot) {
     let shares = &look.total.shares;
     let labelled = |name: &str| if name.is_empty() { "(others)" } else { name }.to_owned();
     let labels: Vec<(String, Vec<(&str, &SeriesValue)>)> = shares
@@ -148,7 +148,7 @@ fn shares(text: &mut Text, look: &Look) {
     }
 }
 
-fn phases(text: &mut Text, look: &Look) {
+fn phases(text: &mut Text, look: &Snapshot) {
     let events = &look.total.events;
     for (name, help, series) in [
         ("choro_request_phase_seconds_total", "Time of requests by phase.", &events.request_phase),
@@ -161,7 +161,7 @@ fn phases(text: &mut Text, look: &Look) {
     }
 }
 
-fn classes(text: &mut Text, look: &Look) {
+fn classes(text: &mut Text, look: &Snapshot) {
     text.counter("choro_class_bytes_total", "Bytes transferred by a class of service.");
     for (name, it) in &look.classes {
         text.value(&[("class", name), ("direction", "read")], it.read_bytes);
@@ -268,9 +268,9 @@ mod tests {
     use trace::{Answered, Came, Kind, Operation, Phase, Reason, Refused, Tracer};
 
     use super::{escaped, seconds, text};
-    use crate::observation::Look;
+    use crate::observation::Snapshot;
 
-    fn look() -> Look {
+    fn look() -> Snapshot {
         let tracer = Tracer::private(trace::Clock::of_kernel()).expect("there is memory");
         for _ in 0..3 {
             let request = tracer.begin(Came::default(), Phase::Parsing);
@@ -278,7 +278,7 @@ mod tests {
             request.belongs_to(tracer.party("a \"b\"", "somebody"));
             request.answer(0xC000_0022, None, &mut Answered::default());
         }
-        Look {
+        Snapshot {
             at: Instant::now(),
             workers: Vec::new(),
             total: tracer.figures(),

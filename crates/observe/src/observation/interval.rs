@@ -7,7 +7,7 @@ use qos::slot::Figures as ClassFigures;
 use serde_json::{Map, Value, json};
 use trace::{Figures, Kind as _, Operation, PartyValue, Phase, SeriesValue, StoreOperation, all};
 
-use super::Look;
+use super::Snapshot;
 
 /// Activity between two samples of the server.
 #[derive(Clone, Debug, Default)]
@@ -60,9 +60,9 @@ pub(crate) struct Class {
 
 impl Interval {
     /// Subtracts the counts of two samples.
-    pub(crate) fn between(before: &Look, after: &Look) -> Self {
+    pub(crate) fn between(before: &Snapshot, after: &Snapshot) -> Self {
         let total = after.total.since(&before.total);
-        let id = |worker: &super::WorkerLook| (worker.pid, worker.unique_id);
+        let id = |worker: &super::WorkerSnapshot| (worker.pid, worker.unique_id);
         let earlier: HashMap<_, _> =
             before.workers.iter().map(|it| (id(it), &it.figures)).collect();
         let clients = after.workers.iter().filter(|it| !it.client.is_empty()).map(|worker| {
@@ -280,11 +280,11 @@ mod tests {
     use trace::{Came, Phase, StoreOperation, Tracer};
 
     use super::{Interval, Row};
-    use crate::observation::{Look, WorkerLook};
+    use crate::observation::{Snapshot, WorkerSnapshot};
 
-    fn look(at: Instant, tracer: &Tracer) -> Look {
+    fn look(at: Instant, tracer: &Tracer) -> Snapshot {
         let figures = tracer.figures();
-        let worker = WorkerLook {
+        let worker = WorkerSnapshot {
             pid: 7,
             unique_id: 9,
             client: "192.0.2.1:50000".to_owned(),
@@ -292,9 +292,9 @@ mod tests {
             figures: figures.clone(),
             memory: 0,
         };
-        let idle = WorkerLook { pid: 8, ..WorkerLook::default() };
+        let idle = WorkerSnapshot { pid: 8, ..WorkerSnapshot::default() };
         let workers = vec![worker, idle];
-        Look {
+        Snapshot {
             at,
             workers,
             total: figures,

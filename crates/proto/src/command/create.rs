@@ -23,8 +23,8 @@ mod validate;
 use std::sync::Arc;
 
 use arbitration::{
-    Admission, Ask, Caching, FileKey, Granted, LeaseId, LockSequences, OpenFacts, Refusal,
-    ShareMode, Wish,
+    Admission, AdmissionRequest, Caching, FileKey, Granted, LeaseId, LockSequences, OpenFacts,
+    Refusal, RequestedCaching, ShareMode,
 };
 use dtyp::{AccessMask, FileAttributes};
 use engine::change::{Change, ChangeKind};
@@ -42,7 +42,7 @@ use model::reject::Reject;
 use model::settings::ServerSettings;
 use model::tree_connect::TreeConnect;
 use object::{
-    Disposition, FileIdentity, KindWanted, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened,
+    Disposition, FileIdentity, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened, RequestedKind,
 };
 use wire::create::{
     CreateAction, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags, ShareAccess,
@@ -53,7 +53,7 @@ use wire::{Decode, FileId};
 use crate::command::Command;
 use crate::dfs;
 
-use caching::Held;
+use caching::HeldCaching;
 use contexts::Contexts;
 use replay::Replayed;
 
@@ -106,8 +106,8 @@ pub struct Opening {
     share_access: ShareAccess,
     create_options: CreateOptions,
     contexts: Contexts,
-    wish: Wish,
-    durable: durable::Asked,
+    wish: RequestedCaching,
+    durable: durable::DurabilityContexts,
     /// True if the request has waited before.
     has_waited: bool,
     /// Number of deletions in the file tables before the file was opened.
@@ -239,8 +239,8 @@ fn begin(
     // Most requests have no contexts, and then nobody looks for one.
     let has_contexts = !request.create_contexts.is_empty();
     let durable = match has_contexts {
-        true => durable::Asked::read(request, negotiated, &share)?,
-        false => durable::Asked::nothing(negotiated),
+        true => durable::DurabilityContexts::read(request, negotiated, &share)?,
+        false => durable::DurabilityContexts::nothing(negotiated),
     };
     // [MS-SMB2] 3.3.5.9.7: the other fields of such a request are ignored.
     if let Some(reconnect) = durable.reconnect {
@@ -298,7 +298,7 @@ fn begin(
 fn ask_store(
     tree: &TreeConnect,
     request: &CreateRequest<'_>,
-    wanted: validate::Wanted,
+    wanted: validate::ValidCreate,
     opening: Opening,
 ) -> Step<Pending> {
     let open = OpenRequest {
@@ -474,7 +474,7 @@ fn admit(
     if opening.wish.lease().is_some_and(|id| files.lease_has_other_files(id, key(identity))) {
         caching_max = Caching::empty();
     }
-    let mut ask = Ask {
+    let mut ask = AdmissionRequest {
         id: files.open_id(file_id.volatile),
         standing: scope.session.standing(),
         stream: identity.stream,
@@ -523,19 +523,21 @@ fn admit(
 }
 
 /// Returns the lease on the parent directory that the client names as its own.
-fn parent_lease(wish: &Wish) -> Option<LeaseId> {
+fn parent_lease(wish: &RequestedCaching) -> Option<LeaseId> {
     match wish {
-        Wish::Lease { id, parent: Some(key), .. } => Some(LeaseId { client: id.client, key: *key }),
+        RequestedCaching::Lease { id, parent: Some(key), .. } => {
+            Some(LeaseId { client: id.client, key: *key })
+        }
         _ => None,
     }
 }
 
 /// Returns the rights to cache that `smb2 leases` and `smb3 directory leases` permit. They do not
 /// limit oplocks.
-fn permitted(settings: &ServerSettings, is_directory: bool, wish: &Wish) -> Caching {
+fn permitted(settings: &ServerSettings, is_directory: bool, wish: &RequestedCaching) -> Caching {
     let leases = settings.leases && (settings.directory_leases || !is_directory);
     match wish {
-        Wish::Lease { .. } if !leases => Caching::empty(),
+        RequestedCaching::Lease { .. } if !leases => Caching::empty(),
         _ => Caching::all(),
     }
 }
@@ -633,7 +635,7 @@ fn overwritten(
     let action = create_action(&opening, false);
     // A break may have reduced the caching meanwhile, or another open of the lease acknowledged
     // one.
-    let Held { granted, is_unheard } = Held::read(&scope.globals.files, open)?;
+    let HeldCaching { granted, is_unheard } = HeldCaching::read(&scope.globals.files, open)?;
     if is_unheard {
         scope.globals.files.look_again(key(identity));
     }
@@ -688,12 +690,12 @@ fn layout(
 }
 
 /// Returns the kind of object that the options demand.
-fn kind_wanted(options: CreateOptions) -> KindWanted {
+fn kind_wanted(options: CreateOptions) -> RequestedKind {
     if options.contains(CreateOptions::DIRECTORY_FILE) {
-        KindWanted::Directory
+        RequestedKind::Directory
     } else if options.contains(CreateOptions::NON_DIRECTORY_FILE) {
-        KindWanted::File
+        RequestedKind::File
     } else {
-        KindWanted::Any
+        RequestedKind::Any
     }
 }

@@ -117,8 +117,11 @@ impl Command for Lock {
         pending: Pending,
         _: Reply,
     ) -> Result<Step<Pending>, Reject> {
-        let waiting =
-            Wanted { may_wait: true, sequence: pending.sequence, standing: session.standing() };
+        let waiting = LockConditions {
+            may_wait: true,
+            sequence: pending.sequence,
+            standing: session.standing(),
+        };
         let file = open.file_mut()?;
         let Pending { lock, sequence, .. } = pending;
         // A repetition was granted while this request waited, or the other way round.
@@ -163,7 +166,7 @@ fn begin(
     let may_wait = verify_lock_elements(request.locks)?;
     let locks: Vec<_> =
         request.locks.iter().map(|element| byte_range_lock(id, stream, element)).collect();
-    let wanted = Wanted { may_wait, sequence, standing };
+    let wanted = LockConditions { may_wait, sequence, standing };
     match lock_all(files, record, &locks, &mut file.locks, wanted) {
         Ok(()) => {
             sequence.into_iter().for_each(|it| file.lock_sequences.remember(it));
@@ -259,7 +262,7 @@ fn verify_lock_elements(locks: Locks<'_>) -> Result<bool, Reject> {
 
 /// Conditions of a lock request.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct LockConditions {
     may_wait: bool,
     sequence: Option<LockSequence>,
     standing: Standing,
@@ -272,7 +275,7 @@ fn lock_all(
     file: FileKey,
     locks: &[ByteRangeLock],
     memory: &mut Charge,
-    Wanted { may_wait, sequence, standing }: Wanted,
+    LockConditions { may_wait, sequence, standing }: LockConditions,
 ) -> Result<(), Reject> {
     memory.account().verify_room(locks.len() * LOCK_BYTES)?;
     let (server, deadline) = (files.server(), files.break_deadline());

@@ -51,12 +51,12 @@ pub struct Pending {
     client_requires_signing: bool,
     /// True if the connection is being bound to an existing session.
     binds: bool,
-    waits_for: Wanted,
+    waits_for: LogonStep,
 }
 
 /// Event or reply that a SESSION_SETUP waits for.
 #[derive(Debug)]
-enum Wanted {
+enum LogonStep {
     /// End of the delay that earlier failed logons cause.
     Turn,
     /// Secret of the user that the client named, to check the proof.
@@ -94,7 +94,7 @@ struct Established {
 impl PendingCommand for Pending {
     /// Ends a delayed logon with its connection. It still counts as failed.
     fn ends_with_connection(&self, _: bool) -> bool {
-        matches!(self.waits_for, Wanted::Turn)
+        matches!(self.waits_for, LogonStep::Turn)
     }
 }
 
@@ -119,13 +119,13 @@ impl Command for SessionSetup {
             previous_session_id: request.previous_session_id,
             client_requires_signing: request.security_mode.contains(SecurityMode::SIGNING_REQUIRED),
             binds: false,
-            waits_for: Wanted::Credential,
+            waits_for: LogonStep::Credential,
         };
         if pending.session_id == 0 {
             pending.session_id = begin(&mut scope, incoming)?;
         } else if !scope.sessions.contains_key(&pending.session_id) {
             let effect = Effect::FindSession { session_id: pending.session_id };
-            pending.waits_for = Wanted::Session;
+            pending.waits_for = LogonStep::Session;
             return Ok(Step::Wait(effect, pending));
         } else if is_bound(&scope, pending.session_id, incoming) {
             reauthenticate(&mut scope, incoming, &request)?;
@@ -150,7 +150,7 @@ impl Command for SessionSetup {
         mut pending: Pending,
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
-        if let (Wanted::Session, Reply::Session(lent)) = (&pending.waits_for, &reply) {
+        if let (LogonStep::Session, Reply::Session(lent)) = (&pending.waits_for, &reply) {
             let request =
                 SessionSetupRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
             return Err(binding::refuse_elsewhere(&mut scope, incoming, request.flags, lent));
@@ -158,18 +158,20 @@ impl Command for SessionSetup {
         let session_id = pending.session_id;
         // Another connection may have ended the session meanwhile.
         acceptor(&mut scope, session_id, incoming)?;
-        let wanted = std::mem::replace(&mut pending.waits_for, Wanted::Credential);
+        let wanted = std::mem::replace(&mut pending.waits_for, LogonStep::Credential);
         match (wanted, reply) {
-            (Wanted::Turn, Reply::Woken) => logon::find_credential(&mut scope, incoming, pending),
-            (Wanted::Credential, Reply::Credential(credential)) => {
+            (LogonStep::Turn, Reply::Woken) => {
+                logon::find_credential(&mut scope, incoming, pending)
+            }
+            (LogonStep::Credential, Reply::Credential(credential)) => {
                 let nt_hash = credential.as_ref().map(|it| it.nt_hash.clone());
                 let step = acceptor(&mut scope, session_id, incoming)?.resume(nt_hash);
                 authenticate(scope, incoming, pending, step, credential)
             }
-            (Wanted::OwnName(proven), Reply::OwnName(is_own)) => {
+            (LogonStep::OwnName(proven), Reply::OwnName(is_own)) => {
                 logon::find_account(&mut scope, incoming, pending, *proven, is_own)
             }
-            (Wanted::Account(proven), Reply::Account(account)) => {
+            (LogonStep::Account(proven), Reply::Account(account)) => {
                 let Some(account) = account else {
                     return Err(fail(&mut scope, incoming, &pending, Reject::AccountUnavailable));
                 };
@@ -178,7 +180,7 @@ impl Command for SessionSetup {
                 let done = Established { token, account, is_anonymous: false, session_key };
                 conclude(scope, incoming, pending, done)
             }
-            (Wanted::Guest { token, is_anonymous }, Reply::Account(account)) => {
+            (LogonStep::Guest { token, is_anonymous }, Reply::Account(account)) => {
                 let Some(account) = account else {
                     return Err(fail(&mut scope, incoming, &pending, Reject::LogonFailure));
                 };
@@ -187,7 +189,7 @@ impl Command for SessionSetup {
                 let done = Established { token, account, is_anonymous, session_key };
                 conclude(scope, incoming, pending, done)
             }
-            (Wanted::PreviousSession(done), Reply::PreviousSessionClosed) => {
+            (LogonStep::PreviousSession(done), Reply::PreviousSessionClosed) => {
                 establish(scope, incoming, &pending, *done)
             }
             (wanted, reply) => panic!("{reply:?} does not answer {wanted:?}"),
@@ -305,7 +307,7 @@ fn authenticate(
         }
         Ok(auth::Step::Done(Outcome { token, identity, session_key, target_name })) => {
             if identity.kind == IdentityKind::Anonymous {
-                pending.waits_for = Wanted::Guest { token, is_anonymous: true };
+                pending.waits_for = LogonStep::Guest { token, is_anonymous: true };
                 return Ok(Step::Wait(Effect::FindGuest, pending));
             }
             let credential = credential.expect("a user is proven with a credential");
@@ -317,7 +319,7 @@ fn authenticate(
                 logon::excuse(&mut scope, incoming, session_id);
             }
             let token = acceptor(&mut scope, session_id, incoming)?.guest_token();
-            pending.waits_for = Wanted::Guest { token, is_anonymous: false };
+            pending.waits_for = LogonStep::Guest { token, is_anonymous: false };
             Ok(Step::Wait(Effect::FindGuest, pending))
         }
         Err(error) => Err(fail(&mut scope, incoming, &pending, Reject::Authentication(error))),
@@ -387,7 +389,7 @@ fn replace_previous(
         return establish(scope, incoming, &pending, done);
     }
     let user = done.account.identity.clone();
-    pending.waits_for = Wanted::PreviousSession(done.into());
+    pending.waits_for = LogonStep::PreviousSession(done.into());
     Ok(Step::Wait(Effect::ClosePreviousSession { session_id: previous, user }, pending))
 }
 

@@ -48,13 +48,13 @@ pub enum Pending {
         ignores_read_only: bool,
     },
     /// The store looks up the directory of a new name.
-    Directory(Box<rename::Wanted>),
+    Directory(Box<rename::NewName>),
     /// The store looks up the target of a rename.
-    Target(Box<rename::Wanted>),
+    Target(Box<rename::NewName>),
     /// The store renames the file.
-    Renaming(Box<rename::Wanted>),
+    Renaming(Box<rename::NewName>),
     /// The store makes a hard link.
-    Linking(Box<rename::Wanted>),
+    Linking(Box<rename::NewName>),
     /// Clients must release cached handles of the file first; then the request begins anew.
     Handles(FileKey),
 }

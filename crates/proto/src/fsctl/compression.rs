@@ -21,7 +21,7 @@ pub(crate) struct SetCompression;
 
 /// The store reads or sets the compression.
 #[derive(Debug)]
-pub(crate) struct Asked;
+pub(crate) struct PendingCompression;
 
 const NONE: u16 = 0;
 
@@ -32,16 +32,23 @@ const LZNT1: u16 = 2;
 impl Fsctl for GetCompression {
     const CODE: FsctlCode = FsctlCode::GET_COMPRESSION;
     type Scope<'s> = InOpen<'s>;
-    type Pending = Asked;
+    type Pending = PendingCompression;
 
-    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Asked>, Reject> {
+    fn start(
+        scope: InOpen<'_>,
+        request: &IoctlRequest<'_>,
+    ) -> Result<Progress<PendingCompression>, Reject> {
         let open = scope.open.file()?.local_open;
         verify_room(request, size_of::<u16>())?;
         let op = ObjectOp::QueryMetadata { open, with_ea_size: false };
-        Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, Asked))
+        Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, PendingCompression))
     }
 
-    fn resume(_: InOpen<'_>, Asked: Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
+    fn resume(
+        _: InOpen<'_>,
+        PendingCompression: PendingCompression,
+        reply: Reply,
+    ) -> Result<Progress<PendingCompression>, Reject> {
         let ObjectReply::Metadata(metadata) = reply.object()? else {
             panic!("metadata were asked for");
         };
@@ -54,9 +61,12 @@ impl Fsctl for GetCompression {
 impl Fsctl for SetCompression {
     const CODE: FsctlCode = FsctlCode::SET_COMPRESSION;
     type Scope<'s> = InOpen<'s>;
-    type Pending = Asked;
+    type Pending = PendingCompression;
 
-    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Asked>, Reject> {
+    fn start(
+        scope: InOpen<'_>,
+        request: &IoctlRequest<'_>,
+    ) -> Result<Progress<PendingCompression>, Reject> {
         let open = scope.open.file()?.local_open;
         scope.open.verify_access(AccessMask::WRITE_DATA)?;
         let input = request.input;
@@ -67,10 +77,14 @@ impl Fsctl for SetCompression {
             unknown => return Err(Reject::CompressionFormatUnknown(unknown)),
         };
         let op = ObjectOp::SetCompression { open, compressed };
-        Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, Asked))
+        Ok(Progress::Wait(Effect::Object { user: scope.open.user, op }, PendingCompression))
     }
 
-    fn resume(_: InOpen<'_>, Asked: Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
+    fn resume(
+        _: InOpen<'_>,
+        PendingCompression: PendingCompression,
+        reply: Reply,
+    ) -> Result<Progress<PendingCompression>, Reject> {
         reply.object()?;
         Ok(Progress::Done(Output::none()))
     }

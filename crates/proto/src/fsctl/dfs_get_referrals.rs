@@ -22,7 +22,7 @@ pub(crate) struct DfsGetReferralsEx;
 
 /// A request while the worker looks up the path.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PendingReferral {
     request: DfsReferralRequest,
     room: usize,
 }
@@ -37,17 +37,21 @@ const VERSIONS: std::ops::RangeInclusive<u16> = 2..=4;
 impl Fsctl for DfsGetReferrals {
     const CODE: FsctlCode = FsctlCode::DFS_GET_REFERRALS;
     type Scope<'s> = WithoutOpen<'s>;
-    type Pending = Asked;
+    type Pending = PendingReferral;
 
     fn start(
         scope: WithoutOpen<'_>,
         request: &IoctlRequest<'_>,
-    ) -> Result<Progress<Asked>, Reject> {
+    ) -> Result<Progress<PendingReferral>, Reject> {
         let decoded = DfsReferralRequest::decode(request.input);
         ask(&scope, decoded.map_err(|_| invalid(request.input)), output_max(request))
     }
 
-    fn resume(_: WithoutOpen<'_>, pending: Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
+    fn resume(
+        _: WithoutOpen<'_>,
+        pending: PendingReferral,
+        reply: Reply,
+    ) -> Result<Progress<PendingReferral>, Reject> {
         answer(&pending, reply)
     }
 }
@@ -55,17 +59,21 @@ impl Fsctl for DfsGetReferrals {
 impl Fsctl for DfsGetReferralsEx {
     const CODE: FsctlCode = FsctlCode::DFS_GET_REFERRALS_EX;
     type Scope<'s> = WithoutOpen<'s>;
-    type Pending = Asked;
+    type Pending = PendingReferral;
 
     fn start(
         scope: WithoutOpen<'_>,
         request: &IoctlRequest<'_>,
-    ) -> Result<Progress<Asked>, Reject> {
+    ) -> Result<Progress<PendingReferral>, Reject> {
         let decoded = DfsReferralRequest::decode_extended(request.input);
         ask(&scope, decoded.map_err(|_| invalid(request.input)), output_max(request))
     }
 
-    fn resume(_: WithoutOpen<'_>, pending: Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
+    fn resume(
+        _: WithoutOpen<'_>,
+        pending: PendingReferral,
+        reply: Reply,
+    ) -> Result<Progress<PendingReferral>, Reject> {
         answer(&pending, reply)
     }
 }
@@ -74,7 +82,7 @@ fn ask(
     scope: &WithoutOpen<'_>,
     request: Result<DfsReferralRequest, Reject>,
     room: usize,
-) -> Result<Progress<Asked>, Reject> {
+) -> Result<Progress<PendingReferral>, Reject> {
     if !scope.globals.settings.dfs {
         return Err(Reject::DfsOff);
     }
@@ -98,14 +106,14 @@ fn ask(
         session_id: scope.session.session_id,
     };
     let effect = Effect::FindReferral(Box::new(FindReferral { connect, path }));
-    Ok(Progress::Wait(effect, Asked { request, room }))
+    Ok(Progress::Wait(effect, PendingReferral { request, room }))
 }
 
-fn answer(asked: &Asked, reply: Reply) -> Result<Progress<Asked>, Reject> {
+fn answer(asked: &PendingReferral, reply: Reply) -> Result<Progress<PendingReferral>, Reject> {
     let Reply::Referral(referral) = reply else {
         panic!("a referral was asked for, and {reply:?} came back")
     };
-    let Asked { request, room } = asked;
+    let PendingReferral { request, room } = asked;
     let path = &request.request_file_name;
     let response = match referral.map_err(Reject::Object)? {
         Referral::Root => DfsReferralResponse {

@@ -6,7 +6,7 @@ use arbitration::{Durability, DurabilityKind};
 use dtyp::Guid;
 use engine::scope::InOpen;
 use model::file_key::key;
-use model::open::Held;
+use model::open::DurableState;
 use model::reject::Reject;
 use wire::Dialect;
 use wire::ioctl::{FsctlCode, IoctlRequest, NetworkResiliencyRequest};
@@ -70,7 +70,7 @@ impl ImmediateFsctl for LmrRequestResiliency {
             });
             (Ok(()), true)
         })??;
-        file.durable.get_or_insert(Held { is_persistent: false });
+        file.durable.get_or_insert(DurableState { is_persistent: false });
         Ok(Output::none())
     }
 }

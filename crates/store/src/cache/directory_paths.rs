@@ -29,14 +29,14 @@ const BELIEVED: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct DirectoryPaths {
     /// The most recently used path comes first.
-    known: Vec<Way>,
+    known: Vec<CachedDirectory>,
     /// The kernel's number of the mount that the root is in, once it was asked for; `None` from a
     /// kernel before 5.8, and then no way is kept.
     mount: OnceCell<Option<u64>>,
 }
 
 #[derive(Debug)]
-struct Way {
+struct CachedDirectory {
     /// The path as on disk, from the root.
     path: String,
     directory: Rc<Directory>,
@@ -85,7 +85,11 @@ impl DirectoryPaths {
             return;
         }
         self.known.truncate(WAYS_MAX - 1);
-        let way = Way { path: path.to_owned(), directory: directory.clone(), resolved_at: now };
+        let way = CachedDirectory {
+            path: path.to_owned(),
+            directory: directory.clone(),
+            resolved_at: now,
+        };
         self.known.insert(0, way);
     }
 }

@@ -62,7 +62,7 @@ struct Known {
 }
 
 /// A name to find in a directory.
-struct Wanted<'a> {
+struct SoughtName<'a> {
     /// The name in upper case.
     folded: &'a str,
     /// It may be a short name.
@@ -70,7 +70,7 @@ struct Wanted<'a> {
     settings: &'a RootSettings,
 }
 
-impl Wanted<'_> {
+impl SoughtName<'_> {
     fn is_short_name_of(&self, stored: &CStr) -> bool {
         let stored = OsStr::from_bytes(stored.to_bytes());
         self.short
@@ -109,7 +109,7 @@ impl NameHashes {
             return Ok(None);
         }
         self.forget(directory);
-        let wanted = Wanted { folded: &folded, short, settings };
+        let wanted = SoughtName { folded: &folded, short, settings };
         match self.read(directory, Modified::of(status), &wanted) {
             Err(Errno::ACCESS) => Ok(None),
             result => result,
@@ -171,7 +171,7 @@ impl NameHashes {
         &mut self,
         directory: &Directory,
         modified: Modified,
-        wanted: &Wanted<'_>,
+        wanted: &SoughtName<'_>,
     ) -> Result<Option<OsString>, Errno> {
         let read_at = Instant::now();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 
 use dtyp::{AccessMask, FileAttributes, NtStatus};
-use object::{KindWanted, OpenRequest};
+use object::{OpenRequest, RequestedKind};
 use rustix::fs::{AtFlags, Mode, OFlags, Statx};
 use rustix::io::Errno;
 
@@ -67,7 +67,7 @@ impl Store {
         {
             return Err(NtStatus::PRIVILEGE_NOT_HELD);
         }
-        let directory = request.kind == KindWanted::Directory;
+        let directory = request.kind == RequestedKind::Directory;
         access::verify_may_add(&mut self.impersonation, root, parent, directory)?;
         let verified = self.names.holds(&parent.directory, &parent.status);
         let made = if directory {
@@ -176,7 +176,7 @@ fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
     if request.delete_on_close && request.attributes.contains(FileAttributes::READONLY) {
         return Err(NtStatus::CANNOT_DELETE);
     }
-    let directory = request.kind == KindWanted::Directory;
+    let directory = request.kind == RequestedKind::Directory;
     if directory && request.attributes.contains(FileAttributes::TEMPORARY) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
@@ -188,7 +188,7 @@ fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
 
 /// The mode that a POSIX client gives.
 fn given_mode(root: &Root, request: &OpenRequest) -> Option<u32> {
-    let directory = request.kind == KindWanted::Directory;
+    let directory = request.kind == RequestedKind::Directory;
     request.posix_mode.map(|mode| given_mode::of_new(&root.settings, mode, directory))
 }
 

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use dtyp::{AccessMask, FileAttributes, NtStatus};
-use object::{Disposition, KindWanted, Metadata, ObjectKind, ObjectPath, OpenRequest, Opened};
+use object::{Disposition, Metadata, ObjectKind, ObjectPath, OpenRequest, Opened, RequestedKind};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -53,7 +53,7 @@ impl Store {
             if !root.settings.streams {
                 return Err(NtStatus::OBJECT_NAME_INVALID);
             }
-            if request.kind == KindWanted::Directory {
+            if request.kind == RequestedKind::Directory {
                 return Err(NtStatus::NOT_A_DIRECTORY);
             }
         }
@@ -210,8 +210,8 @@ fn verify_kind(request: &OpenRequest, entry: &Entry) -> Result<(), NtStatus> {
         return if may { Ok(()) } else { Err(NtStatus::OBJECT_NAME_NOT_FOUND) };
     }
     match (request.kind, entry.is_directory()) {
-        (KindWanted::Directory, false) => Err(NtStatus::NOT_A_DIRECTORY),
-        (KindWanted::File, true) => Err(NtStatus::FILE_IS_A_DIRECTORY),
+        (RequestedKind::Directory, false) => Err(NtStatus::NOT_A_DIRECTORY),
+        (RequestedKind::File, true) => Err(NtStatus::FILE_IS_A_DIRECTORY),
         (_, true) if request.disposition.overwrites() => Err(NtStatus::INVALID_PARAMETER),
         _ => Ok(()),
     }
@@ -289,7 +289,7 @@ fn data_wanted(root: &Root, request: &OpenRequest) -> Option<OFlags> {
     let is_refused = !request.share_access_max.contains(access & DATA)
         || writes && root.settings.read_only
         || request.disposition == Disposition::Create
-        || request.kind == KindWanted::Directory;
+        || request.kind == RequestedKind::Directory;
     let is_other = access.contains(AccessMask::MAXIMUM_ALLOWED)
         || request.path.stream().is_some()
         || root.snapshot.is_some();

@@ -9,7 +9,7 @@ use dtyp::{
     AccessMask, Ace, AceFlags, Acl, FileAttributes, FileTime, NtStatus, SecurityDescriptor,
     SecurityInformation, Sid,
 };
-use object::{BasicChange, Disposition, KindWanted, LocalOpen, ObjectOp, ObjectPath, UserId};
+use object::{BasicChange, Disposition, LocalOpen, ObjectOp, ObjectPath, RequestedKind, UserId};
 use proptest::prelude::*;
 use store::{Credentials, InheritOwner, NtAclSettings, RootSettings};
 
@@ -310,7 +310,7 @@ impl Folder {
         let created = self.share.try_open("", |request| {
             request.path = path;
             request.disposition = Disposition::Create;
-            request.kind = if directory { KindWanted::Directory } else { KindWanted::File };
+            request.kind = if directory { RequestedKind::Directory } else { RequestedKind::File };
             request.posix_mode = mode.filter(|_| posix);
             request.security = given.map(|given| Bytes::from(descriptor(given).1.to_bytes()));
         });

@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use dtyp::{AccessMask, FileAttributes, NtStatus, SecurityDescriptor, SecurityInformation};
 use object::{
-    BasicChange, DirectoryEntry, Disposition, EntryDetail, KindWanted, LocalOpen, Metadata,
-    ObjectOp, ObjectPath, ObjectReply, ObjectResult, OpenRequest, Opened, RootId, StreamEntry,
+    BasicChange, DirectoryEntry, Disposition, EntryDetail, LocalOpen, Metadata, ObjectOp,
+    ObjectPath, ObjectReply, ObjectResult, OpenRequest, Opened, RequestedKind, RootId, StreamEntry,
     UserId,
 };
 use rustix::thread::{Gid, Uid};
@@ -37,7 +37,7 @@ pub fn request(root: RootId, path: &str) -> OpenRequest {
         root,
         path: ObjectPath::parse(path).expect("a path"),
         disposition: Disposition::Open,
-        kind: KindWanted::Any,
+        kind: RequestedKind::Any,
         desired_access: READ,
         share_access_max: AccessMask::FILE_ALL,
         attributes: FileAttributes::empty(),
@@ -233,7 +233,7 @@ impl Share {
     pub fn create_directory(&mut self, path: &str) -> LocalOpen {
         let created = self.try_open(path, |request| {
             request.disposition = Disposition::Create;
-            request.kind = KindWanted::Directory;
+            request.kind = RequestedKind::Directory;
             request.desired_access = READ | WRITE | DELETE;
         });
         created.expect("it can be created").open

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use arbitration::records::Disconnected;
-use arbitration::{FileKey, FileRecord, FileRecords, Look, OpenEntry, RecordsError};
+use arbitration::{FileKey, FileRecord, FileRecords, OpenEntry, RecordsError, WorkersToNotify};
 use dtyp::{Guid, ServerId};
 use tdb::Change;
 
@@ -160,11 +160,11 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         deletion_owner: ServerId,
         now: Duration,
     ) -> Result<Vec<ServerId>, TableError> {
-        let mut look = Look::default();
+        let mut look = WorkersToNotify::default();
         let mut kept = BTreeMap::new();
         let mut has_delegated = false;
         let changed = self.change(file, &mut |record| {
-            look = Look::default();
+            look = WorkersToNotify::default();
             let gone = record.scavenge(now, deletion_owner, &mut look);
             kept = deadlines(record);
             has_delegated = record.has_delegated();

@@ -3,9 +3,10 @@ use std::time::Duration;
 
 use arbitration::records::Disconnected;
 use arbitration::{
-    Ask, ByteRange, ByteRangeLock, Caching, Deleter, DeletionProgress, Durability, DurabilityKind,
-    FileKey, FileRecord, FileRecords, FileWord, LeaseId, LockSequence, LockSequences, Look,
-    OpenFacts, OpenId, RecordsError, ShareMode, Standing, Wish,
+    AdmissionRequest, ByteRange, ByteRangeLock, Caching, Deleter, DeletionProgress, Durability,
+    DurabilityKind, FileKey, FileRecord, FileRecords, FileWord, LeaseId, LockSequence,
+    LockSequences, OpenFacts, OpenId, RecordsError, RequestedCaching, ShareMode, Standing,
+    WorkersToNotify,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 use tdb::Tdb;
@@ -19,8 +20,8 @@ pub(super) const WORKER: ServerId = ServerId { pid: 10, unique_id: 11 };
 pub(super) const OTHER: ServerId = ServerId { pid: 20, unique_id: 21 };
 const THIRD: ServerId = ServerId { pid: 30, unique_id: 31 };
 
-pub(super) fn ask(server: ServerId, number: u64, wish: Wish) -> Ask {
-    Ask {
+pub(super) fn ask(server: ServerId, number: u64, wish: RequestedCaching) -> AdmissionRequest {
+    AdmissionRequest {
         id: OpenId { server, number },
         standing: Standing::User,
         stream: 0,
@@ -62,20 +63,26 @@ pub(super) fn durability() -> Durability {
     }
 }
 
-fn lease(key: u8) -> Wish {
+fn lease(key: u8) -> RequestedCaching {
     let id = LeaseId { client: Guid([2; 16]), key: [key; 16] };
-    Wish::Lease { id, state: Caching::all(), epoch: 7, is_v2: true, parent: Some([9; 16]) }
+    RequestedCaching::Lease {
+        id,
+        state: Caching::all(),
+        epoch: 7,
+        is_v2: true,
+        parent: Some([9; 16]),
+    }
 }
 
 /// A record with content in every field.
 fn full() -> FileRecord {
     let mut record = FileRecord::default();
-    let mut look = Look::default();
+    let mut look = WorkersToNotify::default();
     record.admit(&mut ask(WORKER, 1, lease(3)), Some(durability()), &mut look);
-    let mut writer = ask(OTHER, 2, Wish::Oplock(Caching::BATCH));
+    let mut writer = ask(OTHER, 2, RequestedCaching::Oplock(Caching::BATCH));
     writer.stream = 5;
     record.admit(&mut writer, None, &mut look);
-    record.admit(&mut ask(OTHER, 3, Wish::Nothing), None, &mut look);
+    record.admit(&mut ask(OTHER, 3, RequestedCaching::Nothing), None, &mut look);
     let range = ByteRange { offset: 1, length: u64::MAX };
     let open = OpenId { server: WORKER, number: 1 };
     let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
@@ -110,7 +117,11 @@ fn a_record_without_opens_is_gone() {
     let files = tables.handle();
     let open = OpenId { server: WORKER, number: 1 };
     let enter = &mut |record: &mut FileRecord| {
-        record.admit(&mut ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+        record.admit(
+            &mut ask(WORKER, 1, RequestedCaching::Nothing),
+            None,
+            &mut WorkersToNotify::default(),
+        );
         true
     };
     files.change(KEY, enter).expect("room");
@@ -119,7 +130,7 @@ fn a_record_without_opens_is_gone() {
     assert_eq!(seen, [(KEY, 1)]);
     files
         .change(KEY, &mut |record| {
-            record.close(open, false, &mut Look::default());
+            record.close(open, false, &mut WorkersToNotify::default());
             true
         })
         .expect("room");
@@ -174,7 +185,7 @@ fn a_dead_worker_leaves_what_is_durable_and_wakes_who_waited_for_it() {
     // The deletion owner carries out its pending deletions.
     let delete = &mut |record: &mut FileRecord| {
         for deleter in record.take_delegated(OTHER) {
-            record.deleted(deleter.mark, &mut Look::default());
+            record.deleted(deleter.mark, &mut WorkersToNotify::default());
         }
         true
     };
@@ -186,8 +197,9 @@ fn a_dead_worker_leaves_what_is_durable_and_wakes_who_waited_for_it() {
 fn what_a_dead_worker_was_to_delete_is_not_forgotten_until_it_is_deleted() {
     let files = MemoryFiles::default().handle();
     let enter = &mut |record: &mut FileRecord| {
-        let mut ask = Ask { delete_on_close: true, ..ask(WORKER, 1, Wish::Nothing) };
-        record.admit(&mut ask, None, &mut Look::default());
+        let mut ask =
+            AdmissionRequest { delete_on_close: true, ..ask(WORKER, 1, RequestedCaching::Nothing) };
+        record.admit(&mut ask, None, &mut WorkersToNotify::default());
         true
     };
     files.change(KEY, enter).expect("room");
@@ -200,7 +212,7 @@ fn what_a_dead_worker_was_to_delete_is_not_forgotten_until_it_is_deleted() {
     }
     let delete = &mut |record: &mut FileRecord| {
         let [deleter] = &record.take_delegated(OTHER)[..] else { panic!("{record:?}") };
-        record.deleted(deleter.mark, &mut Look::default());
+        record.deleted(deleter.mark, &mut WorkersToNotify::default());
         true
     };
     files.change(KEY, delete).expect("room");
@@ -322,7 +334,11 @@ fn a_file_without_persistent_opens_leaves_stable_storage_alone() {
     let tables = MemoryFiles::default();
     let files = tables.handle();
     let enter = &mut |record: &mut FileRecord| {
-        record.admit(&mut ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+        record.admit(
+            &mut ask(WORKER, 1, RequestedCaching::Nothing),
+            None,
+            &mut WorkersToNotify::default(),
+        );
         true
     };
     files.change(KEY, enter).expect("room");
@@ -336,8 +352,8 @@ fn a_record_that_another_process_has_changed_is_read_anew() {
     let enter = |files: &FileTable<MemoryTable>, number| {
         files
             .change(KEY, &mut |record| {
-                let mut ask = ask(WORKER, number, Wish::Nothing);
-                record.admit(&mut ask, None, &mut Look::default());
+                let mut ask = ask(WORKER, number, RequestedCaching::Nothing);
+                record.admit(&mut ask, None, &mut WorkersToNotify::default());
                 true
             })
             .expect("room");

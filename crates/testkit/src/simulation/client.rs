@@ -58,7 +58,7 @@ pub(super) struct Client {
     breaks: Vec<Break>,
     /// Breaks of caching that the client does not know yet.
     early: Vec<Break>,
-    asked: HashMap<u64, Asked>,
+    asked: HashMap<u64, PendingRequest>,
     /// Leases whose files may still be changed by requests from before a connection was lost. The
     /// server attributes those to the lease itself, so the client caches nothing under them.
     haunted: HashSet<[u8; 16]>,
@@ -123,7 +123,7 @@ struct Break {
 
 /// Requests that wait for responses.
 #[derive(Clone, Debug)]
-enum Asked {
+enum PendingRequest {
     Acknowledge(Holder),
     Close(FileId),
     Create { handle: Handle, oplock: bool },
@@ -192,8 +192,8 @@ impl Client {
         self.say(|| "is cut off".to_owned());
         for asked in std::mem::take(&mut self.asked).into_values() {
             match asked {
-                Asked::Create { handle: Handle { lease: Some(key), .. }, .. }
-                | Asked::Write { holder: Holder::Lease(key), .. } => {
+                PendingRequest::Create { handle: Handle { lease: Some(key), .. }, .. }
+                | PendingRequest::Write { holder: Holder::Lease(key), .. } => {
                     self.haunted.insert(key);
                 }
                 _ => {}
@@ -309,7 +309,7 @@ impl Client {
         self.say(|| format!("asks for {handle:?}, {disposition:?}"));
         let oplock = !matches!(oplock, OplockLevel::NONE | OplockLevel::LEASE);
         self.forget_cached(lease);
-        self.asked.insert(id, Asked::Create { handle, oplock });
+        self.asked.insert(id, PendingRequest::Create { handle, oplock });
     }
 
     /// Drops cached data: another open of the same lease may truncate the file without a break.
@@ -338,7 +338,7 @@ impl Client {
         }
         let request = self.peer().request(Command::CREATE, &create);
         let id = self.peer().send(request);
-        self.asked.insert(id, Asked::Reconnect(handle.file_id));
+        self.asked.insert(id, PendingRequest::Reconnect(handle.file_id));
     }
 
     /// Picks a usable open with this access.
@@ -360,7 +360,7 @@ impl Client {
         let length = u32::try_from(PLACES).expect("a few") * 8;
         let request = self.peer().read_request(handle.file_id, 0, length);
         let id = self.peer().send(request);
-        self.asked.insert(id, Asked::Read { holder, generation });
+        self.asked.insert(id, PendingRequest::Read { holder, generation });
     }
 
     fn write(&mut self, random: &mut Random) {
@@ -373,7 +373,7 @@ impl Client {
         let token = random.next_u64().to_le_bytes().to_vec();
         let request = self.peer().write_request(handle.file_id, place, &token);
         let id = self.peer().send(request);
-        self.asked.insert(id, Asked::Write { holder, token });
+        self.asked.insert(id, PendingRequest::Write { holder, token });
     }
 
     fn lock(&mut self, random: &mut Random) {
@@ -393,8 +393,8 @@ impl Client {
         let request = self.peer().request(Command::LOCK, &lock);
         let id = self.peer().send(request);
         let asked = match place {
-            Some(_) => Asked::Unlock,
-            None => Asked::Lock { file_id, place: offset, async_id: None },
+            Some(_) => PendingRequest::Unlock,
+            None => PendingRequest::Lock { file_id, place: offset, async_id: None },
         };
         self.asked.insert(id, asked);
         if let Some(it) = self.handles.iter_mut().find(|it| it.file_id == file_id) {
@@ -424,7 +424,7 @@ impl Client {
         };
         let request = self.peer().request(Command::SET_INFO, &set);
         let id = self.peer().send(request);
-        self.asked.insert(id, Asked::Name);
+        self.asked.insert(id, PendingRequest::Name);
     }
 
     fn close(&mut self, random: &mut Random) {
@@ -441,7 +441,7 @@ impl Client {
         self.leave(&handle);
         let request = self.peer().close_request(handle.file_id);
         let id = self.peer().send(request);
-        self.asked.insert(id, Asked::Close(handle.file_id));
+        self.asked.insert(id, PendingRequest::Close(handle.file_id));
     }
 
     /// Forgets an open, and with the last one of a lease its caching.
@@ -497,7 +497,7 @@ impl Client {
         };
         self.say(|| format!("keeps {kept:?} after {told:?}"));
         let id = self.peer().send(request);
-        self.asked.insert(id, Asked::Acknowledge(told.holder));
+        self.asked.insert(id, PendingRequest::Acknowledge(told.holder));
     }
 
     /// Handles all responses that have arrived.
@@ -513,7 +513,7 @@ impl Client {
                 self.told(&response);
             } else if response.is_interim() {
                 let asked = self.asked.get_mut(&response.header.message_id);
-                if let Some(Asked::Lock { async_id, .. }) = asked {
+                if let Some(PendingRequest::Lock { async_id, .. }) = asked {
                     *async_id = response.header.async_id;
                 }
             } else {
@@ -527,11 +527,11 @@ impl Client {
         }
     }
 
-    fn answered(&mut self, asked: Asked, response: &Response, writes: &Writes) {
+    fn answered(&mut self, asked: PendingRequest, response: &Response, writes: &Writes) {
         let is_done = response.status().is_success();
         self.say(|| format!("has {} for {asked:?}", response.status()));
         match asked {
-            Asked::Acknowledge(holder) => {
+            PendingRequest::Acknowledge(holder) => {
                 // Too late: the break had expired.
                 let is_lost = !is_done && response.status() != NtStatus::REQUEST_NOT_ACCEPTED;
                 if let Some(belief) = self.holders.get_mut(&holder).filter(|_| is_lost) {
@@ -539,20 +539,20 @@ impl Client {
                     belief.limit(Caching::empty());
                 }
             }
-            Asked::Close(file_id) => self.handles.retain(|it| it.file_id != file_id),
-            Asked::Create { handle, oplock } => {
+            PendingRequest::Close(file_id) => self.handles.retain(|it| it.file_id != file_id),
+            PendingRequest::Create { handle, oplock } => {
                 self.forget_cached(handle.lease);
                 if is_done {
                     self.opened(handle, oplock, response);
                 }
             }
-            Asked::Lock { file_id, place, .. } if is_done => {
+            PendingRequest::Lock { file_id, place, .. } if is_done => {
                 let mut handles = self.handles.iter_mut();
                 if let Some(handle) = handles.find(|it| it.file_id == file_id) {
                     handle.locks.push(place);
                 }
             }
-            Asked::Read { holder, generation } if is_done => {
+            PendingRequest::Read { holder, generation } if is_done => {
                 let data = response.body::<ReadResponse<'_>>().data.to_vec();
                 let is_haunted =
                     matches!(holder, Holder::Lease(key) if self.haunted.contains(&key));
@@ -566,8 +566,8 @@ impl Client {
                     belief.cached = Some(data);
                 }
             }
-            Asked::Reconnect(file_id) => self.taken_up(file_id, response),
-            Asked::Write { holder, token } => {
+            PendingRequest::Reconnect(file_id) => self.taken_up(file_id, response),
+            PendingRequest::Write { holder, token } => {
                 writes.answer(&token, is_done);
                 // A concurrent READ may have been before or after it.
                 if let Some(belief) = self.holders.get_mut(&holder) {
@@ -688,7 +688,9 @@ impl Client {
         self.say(|| format!("gives way: {told:?}, thinks {:?}", self.holders.get(&told.holder)));
         let Some(belief) = self.holders.get_mut(&told.holder) else {
             // The response to the CREATE has not arrived, or the open is being closed.
-            let creates = |it: &Asked| matches!(it, Asked::Create { .. } | Asked::Reconnect(_));
+            let creates = |it: &PendingRequest| {
+                matches!(it, PendingRequest::Create { .. } | PendingRequest::Reconnect(_))
+            };
             if self.asked.values().any(creates) {
                 self.early.push(told);
             }
@@ -729,7 +731,7 @@ impl Client {
             let lock = LockRequest { lock_sequence: 0, file_id, locks: Locks::new(&locks) };
             let request = self.peer().request(Command::LOCK, &lock);
             let id = self.peer().send(request);
-            self.asked.insert(id, Asked::Unlock);
+            self.asked.insert(id, PendingRequest::Unlock);
         }
     }
 

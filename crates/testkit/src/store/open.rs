@@ -6,8 +6,8 @@ use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
 use dtyp::upcase::fold;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{
-    Disposition, ExtendedAttribute, FileIdentity, KindWanted, LocalOpen, Metadata, ObjectPath,
-    ObjectReply, ObjectResult, OpenRequest, Opened, RootId, SymbolicLink,
+    Disposition, ExtendedAttribute, FileIdentity, LocalOpen, Metadata, ObjectPath, ObjectReply,
+    ObjectResult, OpenRequest, Opened, RequestedKind, RootId, SymbolicLink,
 };
 
 use super::MemoryStore;
@@ -65,7 +65,7 @@ impl MemoryStore {
     }
 
     pub(super) fn open(&mut self, request: &OpenRequest) -> Result<Opened, NtStatus> {
-        if request.path.stream().is_some() && request.kind == KindWanted::Directory {
+        if request.path.stream().is_some() && request.kind == RequestedKind::Directory {
             return Err(NtStatus::NOT_A_DIRECTORY);
         }
         if request.path.snapshot().is_some() {
@@ -148,7 +148,7 @@ impl MemoryStore {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
         let adds = match request.kind {
-            KindWanted::Directory => AccessMask::APPEND_DATA,
+            RequestedKind::Directory => AccessMask::APPEND_DATA,
             _ => AccessMask::WRITE_DATA,
         };
         let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED) | adds;
@@ -159,7 +159,7 @@ impl MemoryStore {
             return Err(NtStatus::CANNOT_DELETE);
         }
         let body = match request.kind {
-            KindWanted::Directory => Body::Directory(BTreeMap::new()),
+            RequestedKind::Directory => Body::Directory(BTreeMap::new()),
             _ => Body::File(SparseBytes::default()),
         };
         let mut node = Node::new(body, request.attributes, self.now);
@@ -273,8 +273,8 @@ fn verify_existing(request: &OpenRequest, node: &Node) -> Result<(), NtStatus> {
         return Err(NtStatus::OBJECT_NAME_COLLISION);
     }
     match (request.kind, node.is_directory()) {
-        (KindWanted::Directory, false) => Err(NtStatus::NOT_A_DIRECTORY),
-        (KindWanted::File, true) => Err(NtStatus::FILE_IS_A_DIRECTORY),
+        (RequestedKind::Directory, false) => Err(NtStatus::NOT_A_DIRECTORY),
+        (RequestedKind::File, true) => Err(NtStatus::FILE_IS_A_DIRECTORY),
         (_, true) if request.disposition.overwrites() => Err(NtStatus::INVALID_PARAMETER),
         _ => Ok(()),
     }?;

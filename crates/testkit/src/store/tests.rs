@@ -3,8 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::{
-    Disposition, EntryDetail, KindWanted, LocalOpen, ObjectOp, ObjectPath, ObjectReply,
-    OpenRequest, RootId,
+    Disposition, EntryDetail, LocalOpen, ObjectOp, ObjectPath, ObjectReply, OpenRequest,
+    RequestedKind, RootId,
 };
 
 use super::{MemoryStore, OpKind};
@@ -16,7 +16,7 @@ fn request(path: &str, disposition: Disposition) -> OpenRequest {
         root: RootId(0),
         path: ObjectPath::parse(path).expect("a good path"),
         disposition,
-        kind: KindWanted::Any,
+        kind: RequestedKind::Any,
         desired_access: AccessMask::FILE_ALL,
         share_access_max: AccessMask::FILE_ALL,
         attributes: FileAttributes::empty(),

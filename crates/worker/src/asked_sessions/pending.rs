@@ -7,10 +7,10 @@ use proto::RequestId;
 
 /// Requests that wait for the answer of another worker.
 #[derive(Debug, Default)]
-pub(crate) struct AskedSessions(pub(super) Vec<Asked>);
+pub(crate) struct AskedSessions(pub(super) Vec<SessionQuestion>);
 
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct SessionQuestion {
     pub(super) session_id: u64,
     pub(super) of: ServerId,
     pub(super) request: RequestId,

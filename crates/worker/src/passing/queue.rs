@@ -15,11 +15,11 @@ use super::handover::Handover;
 pub(crate) const CONNECTIONS_MAX: usize = 256;
 
 /// Connections being handed over from here to other workers, and from others to here.
-pub(crate) type Passing = Handover<Newcomer, Received>;
+pub(crate) type Passing = Handover<UnplacedConnection, Received>;
 
 /// A connection of a client whose worker is not known yet.
 #[derive(Clone, Debug)]
-pub(crate) struct Newcomer {
+pub(crate) struct UnplacedConnection {
     pub(crate) connection: ConnectionId,
     /// Its pending NEGOTIATE, to be answered here.
     pub(crate) request: RequestId,

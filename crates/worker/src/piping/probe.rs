@@ -25,7 +25,7 @@ const FAILURES_MAX: u32 = 16;
 
 /// Path of data from a file to a socket, or back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Way {
+pub(super) enum DataPath {
     /// Through memory of the process.
     Copied,
     /// The pages that they are in, through a pipe.
@@ -41,13 +41,13 @@ pub(super) struct Probe {
 #[derive(Debug)]
 enum State {
     Trying(Trial),
-    Settled { way: Way, until: Duration, bytes: u64 },
+    Settled { way: DataPath, until: Duration, bytes: u64 },
 }
 
 /// The two ways, one window after the other.
 #[derive(Debug)]
 struct Trial {
-    way: Way,
+    way: DataPath,
     window: Window,
     /// Windows that are over, of both ways.
     windows: u32,
@@ -88,7 +88,7 @@ impl Probe {
         length: usize,
         waiting: usize,
         spent: impl FnOnce() -> Duration,
-    ) -> Way {
+    ) -> DataPath {
         match &mut self.state {
             State::Settled { way, until, bytes } => {
                 let way = *way;
@@ -112,7 +112,7 @@ impl Probe {
     }
 
     /// The way that was chosen last.
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn way(&self) -> DataPath {
         match &self.state {
             State::Settled { way, .. } => *way,
             State::Trying(trial) => trial.way,
@@ -125,7 +125,7 @@ impl Probe {
         trial.window = Window::Before { bytes: 0 };
         trial.failures += 1;
         if trial.failures == FAILURES_MAX {
-            let (way, until, bytes) = (Way::Copied, now + HOLDS_FOR, HOLDS_BYTES_MIN);
+            let (way, until, bytes) = (DataPath::Copied, now + HOLDS_FOR, HOLDS_BYTES_MIN);
             self.state = State::Settled { way, until, bytes };
         }
     }
@@ -134,7 +134,7 @@ impl Probe {
 impl Trial {
     fn new() -> Self {
         Self {
-            way: Way::Piped,
+            way: DataPath::Piped,
             window: Window::Before { bytes: 0 },
             windows: 0,
             failures: 0,
@@ -153,8 +153,8 @@ impl Trial {
             Window::Within { bytes, since } => {
                 let time = per_window(spent().saturating_sub(*since), *bytes);
                 let (least, other) = match self.way {
-                    Way::Copied => (&mut self.copied, Way::Piped),
-                    Way::Piped => (&mut self.piped, Way::Copied),
+                    DataPath::Copied => (&mut self.copied, DataPath::Piped),
+                    DataPath::Piped => (&mut self.piped, DataPath::Copied),
                 };
                 *least = time.min(*least);
                 self.windows += 1;
@@ -166,8 +166,8 @@ impl Trial {
         }
     }
 
-    fn cheaper(&self) -> Way {
-        if self.piped <= self.copied { Way::Piped } else { Way::Copied }
+    fn cheaper(&self) -> DataPath {
+        if self.piped <= self.copied { DataPath::Piped } else { DataPath::Copied }
     }
 }
 
@@ -199,19 +199,19 @@ mod tests {
             Self { probe: Probe::default(), now, spent, copied, piped }
         }
 
-        fn read(&mut self) -> Way {
+        fn read(&mut self) -> DataPath {
             let spent = self.spent;
             let way = self.probe.next(self.now, READ, 0, || spent);
             let time = match way {
-                Way::Copied => self.copied,
-                Way::Piped => self.piped,
+                DataPath::Copied => self.copied,
+                DataPath::Piped => self.piped,
             };
             self.spent += time;
             self.now += time;
             way
         }
 
-        fn read_many(&mut self, reads: usize) -> Vec<Way> {
+        fn read_many(&mut self, reads: usize) -> Vec<DataPath> {
             (0..reads).map(|_| self.read()).collect()
         }
 
@@ -219,7 +219,7 @@ mod tests {
             matches!(self.probe.state, State::Settled { .. })
         }
 
-        fn settle(&mut self) -> Way {
+        fn settle(&mut self) -> DataPath {
             (0..1_000).find(|_| {
                 self.read();
                 self.is_settled()
@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn the_cheaper_way_is_kept() {
-        assert_eq!(Machine::new(300, 100).settle(), Way::Piped);
-        assert_eq!(Machine::new(100, 300).settle(), Way::Copied);
+        assert_eq!(Machine::new(300, 100).settle(), DataPath::Piped);
+        assert_eq!(Machine::new(100, 300).settle(), DataPath::Copied);
     }
 
     #[test]
@@ -253,13 +253,13 @@ mod tests {
         let mut machine = Machine::new(100, 300);
         machine.settle();
         let enough = usize::try_from(HOLDS_BYTES_MIN).unwrap() / READ;
-        assert!(machine.read_many(2 * enough).iter().all(|way| *way == Way::Copied));
+        assert!(machine.read_many(2 * enough).iter().all(|way| *way == DataPath::Copied));
         assert!(machine.is_settled(), "it is too soon");
         machine.now += HOLDS_FOR;
         (machine.copied, machine.piped) = (machine.piped, machine.copied);
         machine.read();
         assert!(!machine.is_settled());
-        assert_eq!(machine.settle(), Way::Piped, "the network is another now");
+        assert_eq!(machine.settle(), DataPath::Piped, "the network is another now");
         machine.now += HOLDS_FOR;
         machine.read_many(enough / 2);
         assert!(machine.is_settled(), "it is not worth while yet");
@@ -270,17 +270,17 @@ mod tests {
         let mut machine = Machine::new(200, 100);
         machine.read_many(WINDOW_BYTES / READ / 2);
         machine.spent += Duration::from_secs(1);
-        assert_eq!(machine.settle(), Way::Piped);
+        assert_eq!(machine.settle(), DataPath::Piped);
     }
 
     #[test]
     fn answers_of_the_other_way_that_wait_are_not_counted() {
         let mut machine = Machine::new(100, 200);
-        while machine.read() == Way::Piped {}
+        while machine.read() == DataPath::Piped {}
         // Half of what is piped is only paid for when it is sent, after the way has changed.
         let spent = machine.spent;
         for _ in 0..7 {
-            assert_eq!(machine.probe.next(machine.now, READ, 8 * READ, || spent), Way::Copied);
+            assert_eq!(machine.probe.next(machine.now, READ, 8 * READ, || spent), DataPath::Copied);
         }
         let State::Trying(trial) = &machine.probe.state else { panic!("it has just begun") };
         assert!(matches!(trial.window, Window::Before { .. }), "{trial:?}");
@@ -290,21 +290,22 @@ mod tests {
     fn what_was_on_the_way_when_the_way_changed_is_not_counted() {
         let settled = |waiting: usize| {
             let mut machine = Machine::new(100, 150);
-            let (mut before, mut since_change) = (Way::Piped, 0);
+            let (mut before, mut since_change) = (DataPath::Piped, 0);
             while !machine.is_settled() {
                 let spent = machine.spent;
                 let way = machine.probe.next(machine.now, READ, waiting, || spent);
                 since_change = if way == before { since_change + READ } else { 0 };
                 before = way;
                 // WRITEs that were sent before the change cost more to copy.
-                let is_late = way == Way::Copied && since_change < 8 * READ;
-                let micros = if way == Way::Piped { 150 } else { 100 + 200 * u64::from(is_late) };
+                let is_late = way == DataPath::Copied && since_change < 8 * READ;
+                let micros =
+                    if way == DataPath::Piped { 150 } else { 100 + 200 * u64::from(is_late) };
                 machine.spent += Duration::from_micros(micros);
             }
             machine.probe.way()
         };
-        assert_eq!(settled(0), Way::Piped);
-        assert_eq!(settled(8 * READ), Way::Copied);
+        assert_eq!(settled(0), DataPath::Piped);
+        assert_eq!(settled(8 * READ), DataPath::Copied);
     }
 
     #[test]
@@ -312,20 +313,20 @@ mod tests {
         let mut machine = Machine::new(100, 200);
         machine.read_many(WINDOW_BYTES / READ - 1);
         machine.probe.begin_window_again(machine.now);
-        assert!(machine.read_many(WINDOW_BYTES / READ).iter().all(|way| *way == Way::Piped));
-        assert_eq!(machine.settle(), Way::Copied);
+        assert!(machine.read_many(WINDOW_BYTES / READ).iter().all(|way| *way == DataPath::Piped));
+        assert_eq!(machine.settle(), DataPath::Copied);
     }
 
     #[test]
     fn what_never_goes_as_chosen_is_copied_for_a_while() {
         let mut machine = Machine::new(200, 100);
         for _ in 0..FAILURES_MAX {
-            assert_eq!(machine.read(), Way::Piped);
+            assert_eq!(machine.read(), DataPath::Piped);
             machine.probe.begin_window_again(machine.now);
         }
-        assert!(machine.read_many(100).iter().all(|way| *way == Way::Copied));
+        assert!(machine.read_many(100).iter().all(|way| *way == DataPath::Copied));
         machine.now += HOLDS_FOR;
         machine.read();
-        assert_eq!(machine.settle(), Way::Piped, "by now it does");
+        assert_eq!(machine.settle(), DataPath::Piped, "by now it does");
     }
 }

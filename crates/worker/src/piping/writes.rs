@@ -6,7 +6,7 @@ use process::clocks::machine_clock;
 use proto::ConnectionId;
 
 use super::super::event_loop::Worker;
-use super::probe::Way;
+use super::probe::DataPath;
 use super::processor_time;
 
 /// Shortest WRITE that is worth a pipe, in bytes: a shorter one arrives whole with the first
@@ -25,12 +25,12 @@ impl Worker {
         let Some((front, behind)) = channel.front() else { return false };
         let open = self.server.file_to_pipe_to(id, front, behind);
         let Some(root) = open.and_then(|it| self.store.takes_pipes(it)) else { return false };
-        let way = if is_wished { Way::Piped } else { channel.write_probes.of(root).way() };
+        let way = if is_wished { DataPath::Piped } else { channel.write_probes.of(root).way() };
         let room = channel.room_for(behind);
-        if way == Way::Piped && !channel.take_frame_memory() {
+        if way == DataPath::Piped && !channel.take_frame_memory() {
             return false;
         }
-        match (way == Way::Piped).then(|| self.store.lend_pipe(room)).flatten() {
+        match (way == DataPath::Piped).then(|| self.store.lend_pipe(room)).flatten() {
             Some(piped) => channel.begin_filling(piped),
             None => return false,
         }
@@ -50,18 +50,18 @@ impl Worker {
         let root = self.root_of_write(id, frame, behind);
         let Some(channel) = self.channels.get_mut(&id) else { return };
         let way = match root {
-            None => Way::Copied,
-            Some(_) if wished.is_some() => Way::Piped,
+            None => DataPath::Copied,
+            Some(_) if wished.is_some() => DataPath::Piped,
             Some(root) => {
                 let (now, probe) = (machine_clock(), channel.write_probes.of(root));
-                let came = if behind > 0 { Way::Piped } else { Way::Copied };
+                let came = if behind > 0 { DataPath::Piped } else { DataPath::Copied };
                 if came != probe.way() {
                     probe.begin_window_again(now);
                 }
                 probe.next(now, bytes, ON_THE_WAY, processor_time)
             }
         };
-        channel.pipe_writes_from((way == Way::Piped).then_some(bytes_min));
+        channel.pipe_writes_from((way == DataPath::Piped).then_some(bytes_min));
     }
 
     /// The share that a frame writes to, if its data may go into a pipe.

@@ -432,7 +432,7 @@ fn what_nobody_counted_sends_those_around_it_to_look() {
 #[test]
 fn a_directory_that_somebody_else_deletes_ends_all_requests() {
     let identity = crate::scene::identity_of("d");
-    for kind in [HostChangeKind::Removed, HostChangeKind::Doomed(identity)] {
+    for kind in [HostChangeKind::Removed, HostChangeKind::DeletePending(identity)] {
         let mut scene = Scene::new();
         let file_id = scene.open_directory("d");
         let interims = [(); 2].map(|()| watch(&mut scene, request(file_id)));

@@ -1,6 +1,6 @@
 //! Oplocks and leases in CREATE: [MS-SMB2] 3.3.5.9, 3.3.5.9.8, 3.3.5.9.11.
 
-use arbitration::{Caching, Granted, Holding, Lease, LeaseId, Wish};
+use arbitration::{Caching, Granted, Holding, Lease, LeaseId, RequestedCaching};
 use engine::files::Files;
 use model::caching::{caching, lease_state, oplock_level};
 use model::connection::Negotiated;
@@ -19,16 +19,16 @@ use wire::{Dialect, OplockLevel};
 pub(super) fn read_wish(
     request: &CreateRequest<'_>,
     negotiated: &Negotiated,
-) -> Result<Wish, Reject> {
+) -> Result<RequestedCaching, Reject> {
     let level = request.requested_oplock_level;
     if level == OplockLevel::LEASE {
         return read_lease(request, negotiated);
     }
     Ok(match level {
-        OplockLevel::II => Wish::Oplock(Caching::READ),
-        OplockLevel::EXCLUSIVE => Wish::Oplock(Caching::EXCLUSIVE),
-        OplockLevel::BATCH => Wish::Oplock(Caching::BATCH),
-        _ => Wish::Nothing,
+        OplockLevel::II => RequestedCaching::Oplock(Caching::READ),
+        OplockLevel::EXCLUSIVE => RequestedCaching::Oplock(Caching::EXCLUSIVE),
+        OplockLevel::BATCH => RequestedCaching::Oplock(Caching::BATCH),
+        _ => RequestedCaching::Nothing,
     })
 }
 
@@ -36,20 +36,20 @@ pub(super) fn read_wish(
 pub(super) fn read_lease(
     request: &CreateRequest<'_>,
     negotiated: &Negotiated,
-) -> Result<Wish, Reject> {
+) -> Result<RequestedCaching, Reject> {
     let context = request.create_contexts.find::<LeaseContext>().map_err(Reject::Malformed)?;
     let spoken = |it: &LeaseContext| match it.v2 {
         None => negotiated.dialect >= Dialect::SMB_2_1,
         Some(_) => negotiated.is_smb3(),
     };
-    Ok(context.filter(spoken).map_or(Wish::Nothing, |it| lease_wish(it, negotiated)))
+    Ok(context.filter(spoken).map_or(RequestedCaching::Nothing, |it| lease_wish(it, negotiated)))
 }
 
-fn lease_wish(context: LeaseContext, negotiated: &Negotiated) -> Wish {
+fn lease_wish(context: LeaseContext, negotiated: &Negotiated) -> RequestedCaching {
     let id = LeaseId { client: negotiated.client_guid, key: context.lease_key.0 };
     let names_parent = context.lease_flags.contains(LeaseFlags::PARENT_LEASE_KEY_SET);
     let parent = context.v2.filter(|_| names_parent).map(|it| it.parent_lease_key.0);
-    Wish::Lease {
+    RequestedCaching::Lease {
         id,
         state: caching(context.lease_state),
         epoch: context.v2.map_or(0, |it| it.epoch),
@@ -60,13 +60,13 @@ fn lease_wish(context: LeaseContext, negotiated: &Negotiated) -> Wish {
 
 /// State of an open's caching and durability in its file's record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct HeldCaching {
     pub(super) granted: Granted,
     /// True if a break is outstanding that the client was not notified of.
     pub(super) is_unheard: bool,
 }
 
-impl Held {
+impl HeldCaching {
     /// Reads the state from the record of the open's file.
     ///
     /// # Errors

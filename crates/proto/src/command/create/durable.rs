@@ -7,22 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::{
-    Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, LockSequences, OpenEntry, Wish,
+    Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, LockSequences, OpenEntry,
+    RequestedCaching,
 };
 use dtyp::{AccessMask, FileAttributes, Guid};
 use engine::effect::{Effect, Reply};
-use engine::files::TakenUp;
+use engine::files::ReconnectedOpen;
 use engine::response::Step;
 use engine::scope::InTree;
 use model::caching::lease_name;
 use model::channel_sequence::ChannelSequence;
 use model::connection::Negotiated;
 use model::file_key::{self, key};
-use model::open::{CreateName, Held, OPEN_BYTES, Open, OpenFile, Target};
+use model::open::{CreateName, DurableState, OPEN_BYTES, Open, OpenFile, Target};
 use model::reject::Reject;
 use model::session::Session;
 use model::share::Share;
-use object::{Disposition, KindWanted, ObjectOp, ObjectReply, OpenRequest, Opened, UserId};
+use object::{Disposition, ObjectOp, ObjectReply, OpenRequest, Opened, RequestedKind, UserId};
 use wire::FileId;
 use wire::create::{CreateAction, CreateOptions, CreateRequest, ShareAccess};
 use wire::create_context::{
@@ -48,7 +49,7 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(300);
 
 /// Contexts of a request on durability.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct DurabilityContexts {
     client: Guid,
     request: Option<Request>,
     pub(super) reconnect: Option<Reconnect>,
@@ -78,7 +79,7 @@ pub struct Reopening {
     persistent: u64,
     pub(super) user: UserId,
     /// Contexts to answer, if the request is a replay of the CREATE that made the open.
-    replay: Option<Box<(Contexts, Asked)>>,
+    replay: Option<Box<(Contexts, DurabilityContexts)>>,
 }
 
 impl Reopening {
@@ -88,7 +89,7 @@ impl Reopening {
     }
 }
 
-impl Asked {
+impl DurabilityContexts {
     /// Returns the value for a request without contexts.
     pub(super) fn nothing(negotiated: &Negotiated) -> Self {
         Self { client: negotiated.client_guid, ..Self::default() }
@@ -182,8 +183,8 @@ impl Asked {
     }
 
     /// Returns the durability to keep in the open.
-    pub(super) fn as_held(&self) -> Held {
-        Held { is_persistent: self.wants_persistent() }
+    pub(super) fn as_held(&self) -> DurableState {
+        DurableState { is_persistent: self.wants_persistent() }
     }
 
     /// Adds the context of the response to a request that was granted.
@@ -251,7 +252,7 @@ pub(super) fn reconnect(
     scope: InTree<'_>,
     request: &CreateRequest<'_>,
     reconnect: &Reconnect,
-    wish: &Wish,
+    wish: &RequestedCaching,
 ) -> Result<Step<Pending>, Reject> {
     let persistent = match reconnect.create_guid {
         // [MS-SMB2] 3.3.5.9.12: a persistent open may be named by its CreateGuid alone.
@@ -277,8 +278,8 @@ pub(super) fn take_up_again(
     request: &CreateRequest<'_>,
     persistent: u64,
     contexts: Contexts,
-    asked: Asked,
-    wish: Wish,
+    asked: DurabilityContexts,
+    wish: RequestedCaching,
 ) -> Result<Step<Pending>, Reject> {
     let is_persistent = asked.wants_persistent();
     let create_guid = asked.create_name().map(|it| it.create_guid);
@@ -290,8 +291,8 @@ fn reopen(
     scope: InTree<'_>,
     request: &CreateRequest<'_>,
     reconnect: &Reconnect,
-    wish: &Wish,
-    replay: Option<Box<(Contexts, Asked)>>,
+    wish: &RequestedCaching,
+    replay: Option<Box<(Contexts, DurabilityContexts)>>,
 ) -> Result<Step<Pending>, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     let not_found = Reject::NoSuchDurableOpen;
@@ -314,7 +315,7 @@ fn reopen(
         path: path_of(&entry.facts)?,
         posix_mode: None,
         disposition: Disposition::Open,
-        kind: KindWanted::Any,
+        kind: RequestedKind::Any,
         desired_access: entry.mode.granted_access,
         share_access_max: scope.tree.maximal_access,
         attributes: FileAttributes::empty(),
@@ -341,7 +342,7 @@ fn verify(
     lease_is_v2: Option<bool>,
     request: &CreateRequest<'_>,
     reconnect: &Reconnect,
-    wish: &Wish,
+    wish: &RequestedCaching,
 ) -> Result<(), Reject> {
     let not_found = Err(Reject::NoSuchDurableOpen);
     let Some(durability) = &entry.durability else { return not_found };
@@ -379,9 +380,9 @@ fn verify(
     Ok(())
 }
 
-fn asked_version(wish: &Wish) -> Option<bool> {
+fn asked_version(wish: &RequestedCaching) -> Option<bool> {
     match wish {
-        Wish::Lease { is_v2, .. } => Some(*is_v2),
+        RequestedCaching::Lease { is_v2, .. } => Some(*is_v2),
         _ => None,
     }
 }
@@ -432,7 +433,7 @@ fn take_up(
     reopening: &Reopening,
     opened: &Opened,
     volatile: u64,
-) -> Result<TakenUp, Reject> {
+) -> Result<ReconnectedOpen, Reject> {
     let Reopening { file, stream, persistent, .. } = *reopening;
     let identity = opened.metadata.identity;
     if key(identity) != file || identity.stream != stream {
@@ -453,7 +454,7 @@ fn enter(
     scope: &mut InTree<'_>,
     reopening: &Reopening,
     opened: Opened,
-    TakenUp { entry, lease, lock_memory, .. }: &TakenUp,
+    ReconnectedOpen { entry, lease, lock_memory, .. }: &ReconnectedOpen,
     file_id: FileId,
 ) {
     let create_name = create_name(entry);
@@ -514,8 +515,8 @@ fn create_name(entry: &OpenEntry) -> Option<CreateName> {
     (!create_guid.is_zero()).then_some(CreateName { client, create_guid })
 }
 
-fn held(durability: &Durability) -> Held {
-    Held { is_persistent: durability.kind == DurabilityKind::Persistent }
+fn held(durability: &Durability) -> DurableState {
+    DurableState { is_persistent: durability.kind == DurabilityKind::Persistent }
 }
 
 fn share_access(entry: &OpenEntry) -> ShareAccess {

@@ -4,7 +4,7 @@
 //! The name ends with the open. A request that arrives after its replay was answered and the open
 //! closed is a new one, as far as a server can know; its client has given up the channel.
 
-use arbitration::{Caching, Granted, Wish};
+use arbitration::{Caching, Granted, RequestedCaching};
 use engine::effect::{Effect, Reply};
 use engine::request::Incoming;
 use engine::response::Step;
@@ -14,9 +14,9 @@ use object::{ObjectOp, ObjectReply};
 use wire::HeaderFlags;
 use wire::create::CreateAction;
 
-use super::caching::Held;
+use super::caching::HeldCaching;
 use super::contexts::Contexts;
-use super::durable::Asked;
+use super::durable::DurabilityContexts;
 use super::{Pending, caching};
 
 /// Earlier result of a request that is being replayed.
@@ -37,10 +37,10 @@ pub(super) enum Replayed {
 /// If the request is not marked as a replay, belongs to another session or another lease, or
 /// repeats one that is still pending.
 pub(super) fn find_replayed(
-    asked: &Asked,
+    asked: &DurabilityContexts,
     scope: &InTree<'_>,
     incoming: &Incoming,
-    wish: &Wish,
+    wish: &RequestedCaching,
 ) -> Result<Option<Replayed>, Reject> {
     let detects = scope.globals.settings.replay_detection;
     let Some(name) = asked.create_name().filter(|_| detects) else { return Ok(None) };
@@ -75,8 +75,8 @@ pub(super) fn replay(
     scope: &InTree<'_>,
     volatile: u64,
     contexts: Contexts,
-    asked: Asked,
-    wish: Wish,
+    asked: DurabilityContexts,
+    wish: RequestedCaching,
 ) -> Result<Step<Pending>, Reject> {
     let open = scope.opens.get(&volatile).ok_or(Reject::NoSuchOpen)?;
     let file = open.file()?;
@@ -91,8 +91,8 @@ pub(super) fn replay(
 pub struct Replaying {
     volatile: u64,
     contexts: Contexts,
-    asked: Asked,
-    wish: Wish,
+    asked: DurabilityContexts,
+    wish: RequestedCaching,
     action: CreateAction,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn replayed(
 ) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Metadata(metadata) = reply.object()? else { panic!("it was asked for") };
     let open = scope.opens.get(&replaying.volatile).ok_or(Reject::NoSuchOpen)?;
-    let held = Held::read(&scope.globals.files, open)?;
+    let held = HeldCaching::read(&scope.globals.files, open)?;
     let granted = as_asked_again(held.granted, replaying);
     let file_id = open.file_id;
     let mut list = replaying.contexts.answer(&metadata, open.maximal_access);
@@ -121,7 +121,7 @@ pub(super) fn replayed(
 /// no stronger than requested this time, as by Windows. Without a right to cache handles, the
 /// response reports no durability.
 fn as_asked_again(granted: Granted, replaying: &Replaying) -> Granted {
-    let Wish::Oplock(wanted) = replaying.wish else {
+    let RequestedCaching::Oplock(wanted) = replaying.wish else {
         let is_lease = granted.lease.is_some();
         let caching = if is_lease { granted.caching } else { Caching::empty() };
         let is_durable = granted.is_durable && (is_lease || replaying.asked.wants_persistent());

@@ -4,7 +4,7 @@ use arbitration::OpenFacts;
 use dtyp::AccessMask;
 use model::reject::Reject;
 use model::share::Share;
-use object::{Disposition, KindWanted, ObjectPath};
+use object::{Disposition, ObjectPath, RequestedKind};
 use wire::create::{
     CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess,
 };
@@ -13,10 +13,10 @@ use super::kind_wanted;
 
 /// The fields of a valid CREATE, parsed.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct ValidCreate {
     pub(super) path: ObjectPath,
     pub(super) disposition: Disposition,
-    pub(super) kind: KindWanted,
+    pub(super) kind: RequestedKind,
     pub(super) desired_access: AccessMask,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn validate(
     request: &CreateRequest<'_>,
     share: &Share,
     posix: bool,
-) -> Result<Wanted, Reject> {
+) -> Result<ValidCreate, Reject> {
     if request.impersonation_level > ImpersonationLevel::DELEGATE {
         return Err(Reject::ImpersonationLevelUnknown(request.impersonation_level));
     }
@@ -55,15 +55,15 @@ pub(super) fn validate(
     }
     let mut kind = kind_wanted(request.create_options);
     if names_data || path.stream().is_some() {
-        if kind == KindWanted::Directory {
+        if kind == RequestedKind::Directory {
             return Err(Reject::StreamIsDirectory);
         }
         if names_data {
             // Directories have no unnamed stream.
-            kind = KindWanted::File;
+            kind = RequestedKind::File;
         }
     }
-    Ok(Wanted { path, disposition, kind, desired_access })
+    Ok(ValidCreate { path, disposition, kind, desired_access })
 }
 
 fn verify_access(desired: AccessMask) -> Result<AccessMask, Reject> {

@@ -16,14 +16,14 @@ use super::{Pending, respond};
 /// Parameters of a query of extended attributes.
 #[derive(Debug)]
 pub struct Question {
-    wanted: Wanted,
+    wanted: Selection,
     single: bool,
     output_buffer_length: u32,
 }
 
 /// Selection of the extended attributes.
 #[derive(Debug)]
-enum Wanted {
+enum Selection {
     /// Attributes behind those that the previous query listed.
     Next,
     /// Attributes from this index on, counted from zero.
@@ -40,15 +40,15 @@ pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step<
     }
     let wanted = if !request.input_buffer.is_empty() {
         let names: Result<Vec<String>, _> = GetEaList(request.input_buffer).iter().collect();
-        Wanted::Named(names?)
+        Selection::Named(names?)
     } else if request.flags.contains(QueryInfoFlags::INDEX_SPECIFIED) {
         // The first attribute has the index 1.
         let index = usize::try_from(request.additional_information).expect("32 bits fit memory");
-        Wanted::From(index.saturating_sub(1))
+        Selection::From(index.saturating_sub(1))
     } else if request.flags.contains(QueryInfoFlags::RESTART_SCAN) {
-        Wanted::From(0)
+        Selection::From(0)
     } else {
-        Wanted::Next
+        Selection::Next
     };
     let question = Question {
         wanted,
@@ -69,16 +69,16 @@ pub(super) fn resume(
     let ObjectReply::ExtendedAttributes(found) = reply else { panic!("these were asked for") };
     let file = open.file_mut()?;
     let first = match &question.wanted {
-        Wanted::Named(names) => {
+        Selection::Named(names) => {
             let (step, _) = list(named(&found, names), question)?;
             return Ok(step);
         }
         _ if found.is_empty() => return Err(Reject::NoExtendedAttributes),
-        Wanted::Next => file.attributes_listed,
-        Wanted::From(first) => *first,
+        Selection::Next => file.attributes_listed,
+        Selection::From(first) => *first,
     };
     if first >= found.len() {
-        let is_behind_the_last = first == found.len() || matches!(question.wanted, Wanted::Next);
+        let is_behind_the_last = first == found.len() || matches!(question.wanted, Selection::Next);
         return Err(if is_behind_the_last {
             Reject::NoMoreExtendedAttributes
         } else {

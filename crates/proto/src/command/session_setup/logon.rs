@@ -16,7 +16,7 @@ use model::logon_throttle::Admission;
 use model::reject::Reject;
 use trace::LogonOutcome;
 
-use super::{Pending, Proven, Wanted, acceptor, fail};
+use super::{LogonStep, Pending, Proven, acceptor, fail};
 
 /// Delays the check of a proof for as long as the throttle demands.
 pub(super) fn wait_for_turn(
@@ -31,7 +31,7 @@ pub(super) fn wait_for_turn(
     match throttle.begin(settings, now, client, user) {
         Admission::Now => find_credential(scope, incoming, pending),
         Admission::After(time) => {
-            pending.waits_for = Wanted::Turn;
+            pending.waits_for = LogonStep::Turn;
             Ok(Step::Wait(Effect::Sleep(time), pending))
         }
         Admission::Refused => Err(fail(scope, incoming, &pending, Reject::TooManyFailedLogons)),
@@ -47,7 +47,7 @@ pub(super) fn find_credential(
     let claimed = acceptor(scope, pending.session_id, incoming)?.claimed();
     let claimed = claimed.expect("whoever sent a proof has named a user");
     let (user, domain) = (claimed.user.clone(), claimed.domain.clone());
-    pending.waits_for = Wanted::Credential;
+    pending.waits_for = LogonStep::Credential;
     Ok(Step::Wait(Effect::FindCredential { user, domain }, pending))
 }
 
@@ -73,7 +73,7 @@ pub(super) fn accept_proof(
         return find_account(scope, incoming, pending, proven, true);
     };
     proven.target_name = Some(target_name.clone());
-    pending.waits_for = Wanted::OwnName(Box::new(proven));
+    pending.waits_for = LogonStep::OwnName(Box::new(proven));
     let server = scope.connection.server;
     Ok(Step::Wait(Effect::IsOwnName { target_name, server }, pending))
 }
@@ -87,12 +87,12 @@ pub(super) fn find_account(
     is_meant: bool,
 ) -> Result<Step<Pending>, Reject> {
     if !is_meant {
-        pending.waits_for = Wanted::OwnName(Box::new(proven));
+        pending.waits_for = LogonStep::OwnName(Box::new(proven));
         return Err(fail(scope, incoming, &pending, Reject::MeantForAnotherServer));
     }
     let user = proven.credential.user.clone();
     let requested_user = proven.credential.requested_user.clone();
-    pending.waits_for = Wanted::Account(Box::new(proven));
+    pending.waits_for = LogonStep::Account(Box::new(proven));
     Ok(Step::Wait(Effect::FindAccount { user, requested_user }, pending))
 }
 
@@ -129,7 +129,7 @@ pub(super) fn refuse(
         return;
     }
     let target_name = match &pending.waits_for {
-        Wanted::OwnName(proven) => proven.target_name.clone(),
+        LogonStep::OwnName(proven) => proven.target_name.clone(),
         _ => None,
     };
     let untold = globals.logon_throttle.take_untold(client);

@@ -19,7 +19,7 @@ use crate::command::create::{is_vetoed, parse_path, parse_posix_path};
 
 /// The requested new name of a file.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct NewName {
     target: ObjectPath,
     replace: bool,
     links: bool,
@@ -52,7 +52,7 @@ pub(super) fn start_link(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pe
 
 /// Parses a request: [MS-SMB2] 2.2.39. Names are relative to the share's root, and RootDirectory is
 /// zero. A name that begins with a colon is a stream of the same file.
-fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Reject> {
+fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<NewName, Reject> {
     let information = decode(FileRenameInformation::decode(buffer))?;
     if information.root_directory != 0 {
         return Err(Reject::RootDirectoryNotZero(information.root_directory));
@@ -75,7 +75,7 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<Wanted, Re
         let parsed = parse_path(&format!("x{name}"))?;
         // Data cannot move between a stream and the file itself, since they are stored apart.
         let stream = parsed.stream().ok_or(Reject::StreamToFile)?.to_owned();
-        return Ok(Wanted {
+        return Ok(NewName {
             target: path.with_stream(Some(stream)),
             replace,
             links,
@@ -97,14 +97,14 @@ fn accept(
     target: ObjectPath,
     replace: bool,
     links: bool,
-) -> Result<Wanted, Reject> {
+) -> Result<NewName, Reject> {
     if target.is_root() {
         return Err(Reject::RootCannotBeTarget);
     }
     if is_vetoed(&scope.tree.share, &target) {
         return Err(Reject::NameVetoed);
     }
-    Ok(Wanted { target, replace, links, directory: None })
+    Ok(NewName { target, replace, links, directory: None })
 }
 
 /// Checks that all opens of the file share its deletion, and that nothing is open below a
@@ -154,7 +154,7 @@ fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
 
 /// Looks up the directory of the new name. A rename opens it to add a name, without sharing its
 /// deletion: [MS-FSA] 2.1.5.15.12.
-fn find_directory(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>, Reject> {
+fn find_directory(mut scope: InTree<'_>, wanted: NewName) -> Result<Step<Pending>, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     let parent = wanted.target.parent().filter(|_| wanted.target.stream().is_none());
     let Some(path) = parent else { return find_target(scope, wanted) };
@@ -166,7 +166,7 @@ fn find_directory(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>
 /// Checks the directory of the new name. If it is missing, the store refuses the rename later.
 pub(super) fn directory_found(
     mut scope: InTree<'_>,
-    mut wanted: Wanted,
+    mut wanted: NewName,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
     let adding = ShareMode {
@@ -186,7 +186,7 @@ pub(super) fn directory_found(
 }
 
 /// Looks up the file to replace, which must not be open.
-fn find_target(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>, Reject> {
+fn find_target(mut scope: InTree<'_>, wanted: NewName) -> Result<Step<Pending>, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     if !wanted.replace || wanted.target.stream().is_some() {
         return set_name(scope, wanted);
@@ -199,7 +199,7 @@ fn find_target(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>, R
 /// Checks the file that has the new name already, if any.
 pub(super) fn target_found(
     mut scope: InTree<'_>,
-    wanted: Wanted,
+    wanted: NewName,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
     match reply.object() {
@@ -217,7 +217,7 @@ pub(super) fn target_found(
     set_name(scope, wanted)
 }
 
-fn set_name(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>, Reject> {
+fn set_name(mut scope: InTree<'_>, wanted: NewName) -> Result<Step<Pending>, Reject> {
     let open = scope.open()?;
     let (user, local_open) = (open.user, open.file()?.local_open);
     let (target, replace) = (wanted.target.clone().into(), wanted.replace);
@@ -232,7 +232,7 @@ fn set_name(mut scope: InTree<'_>, wanted: Wanted) -> Result<Step<Pending>, Reje
 /// Updates all opens of the file and those below it after a rename.
 pub(super) fn renamed(
     mut scope: InTree<'_>,
-    wanted: &Wanted,
+    wanted: &NewName,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Renamed(path) = reply.object()? else { panic!("{wanted:?} was asked for") };
@@ -296,7 +296,7 @@ fn move_path(path: &mut ObjectPath, old: &ObjectPath, new: &ObjectPath) {
 /// Reports the new link of the file.
 pub(super) fn linked(
     scope: &mut InTree<'_>,
-    wanted: &Wanted,
+    wanted: &NewName,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
     reply.object()?;

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use arbitration::records::Disconnected;
 use arbitration::{
-    Durability, DurabilityKind, FileKey, FileRecord, FileRecords, Look, OpenEntry, OpenId,
-    RecordsError, Wish,
+    Durability, DurabilityKind, FileKey, FileRecord, FileRecords, OpenEntry, OpenId, RecordsError,
+    RequestedCaching, WorkersToNotify,
 };
 
 use super::super::tests::{KEY, OTHER, WORKER, ask, durability};
@@ -22,8 +22,12 @@ fn user(number: u64) -> String {
 /// Adds opens to a file, connected to their worker.
 fn enter(files: &FileTable<MemoryTable>, file: FileKey, owners: &[String]) {
     let enter = &mut |record: &mut FileRecord| {
-        let id = ask(WORKER, 0, Wish::Nothing).id;
-        record.admit(&mut ask(WORKER, 0, Wish::Nothing), None, &mut Look::default());
+        let id = ask(WORKER, 0, RequestedCaching::Nothing).id;
+        record.admit(
+            &mut ask(WORKER, 0, RequestedCaching::Nothing),
+            None,
+            &mut WorkersToNotify::default(),
+        );
         // One client may not have that many opens, but several may.
         let one = record.opens.remove(0);
         for (number, owner) in (1..).zip(owners) {

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use arbitration::{
-    ByteRange, ByteRangeLock, Deleter, DeletionProgress, FileKey, FileRecord, FileRecords, Look,
-    OpenId, Standing, Wish,
+    ByteRange, ByteRangeLock, Deleter, DeletionProgress, FileKey, FileRecord, FileRecords, OpenId,
+    RequestedCaching, Standing, WorkersToNotify,
 };
 
 use super::super::tests::{KEY, OTHER, WORKER, ask, durability};
@@ -18,7 +18,11 @@ fn open_many<T: Table + std::fmt::Debug>(
     standing: Standing,
 ) -> u64 {
     let enter = &mut |record: &mut FileRecord| {
-        record.admit(&mut ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+        record.admit(
+            &mut ask(WORKER, 1, RequestedCaching::Nothing),
+            None,
+            &mut WorkersToNotify::default(),
+        );
         true
     };
     let mut opened = 0;
@@ -33,7 +37,7 @@ fn close_all(files: &FileTable<MemoryTable>) {
     let mut keys = Vec::new();
     files.for_each(&mut |key, _| keys.push(key)).expect("readable");
     let close = &mut |record: &mut FileRecord| {
-        record.close(OpenId { server: WORKER, number: 1 }, false, &mut Look::default());
+        record.close(OpenId { server: WORKER, number: 1 }, false, &mut WorkersToNotify::default());
         true
     };
     keys.into_iter().for_each(|key| files.change(key, close).expect("room"));
@@ -83,7 +87,11 @@ fn a_record_that_is_not_kept_takes_no_room_and_leaves_its_word() {
     let tables = MemoryFiles::default();
     let files = tables.handle();
     let open = &mut |record: &mut FileRecord| {
-        record.admit(&mut ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+        record.admit(
+            &mut ask(WORKER, 1, RequestedCaching::Nothing),
+            None,
+            &mut WorkersToNotify::default(),
+        );
         true
     };
     files.change(KEY, open).expect("room");
@@ -112,7 +120,11 @@ fn a_record_that_is_not_kept_takes_no_room_and_leaves_its_word() {
 /// A record with opens of one file by one long path.
 fn opens_by(path: &str, count: u64) -> FileRecord {
     let mut record = FileRecord::default();
-    record.admit(&mut ask(WORKER, 1, Wish::Nothing), None, &mut Look::default());
+    record.admit(
+        &mut ask(WORKER, 1, RequestedCaching::Nothing),
+        None,
+        &mut WorkersToNotify::default(),
+    );
     let mut entry = record.opens.remove(0);
     entry.facts.path = path.to_owned();
     for number in 0..count {
