@@ -235,7 +235,10 @@ impl Server {
 fn grant(connection: &mut Connection, part: Option<u32>, credit_request: u16) -> u16 {
     let window = &mut connection.command_sequence_window;
     let mut figures = window.figures();
-    for limit in connection.credits_limit.into_iter().chain(part) {
+    if let Some(limit) = connection.credits_limit {
+        figures = figures.limited_to(limit);
+    }
+    if let Some(limit) = part {
         figures = figures.limited_to(limit);
     }
     let credits = qos::grant(qos::Demand { credit_request }, figures);

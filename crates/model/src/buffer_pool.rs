@@ -53,14 +53,16 @@ impl BufferPool {
         buffer
     }
 
-    /// Takes a buffer back and empties it. Frees it if its capacity is none to keep, or beyond
+    /// Takes a buffer back and empties it, of which nothing but headers may be missing at the front
+    /// ([`BytesMut::try_reclaim`]). Frees it if its capacity is none to keep, or beyond
     /// `POOL_BYTES_MAX` or `SMALL_COUNT_MAX`.
     pub fn give(&mut self, mut buffer: BytesMut, now: Duration) {
         self.idle_since = now;
         buffer.clear();
-        if buffer.capacity() <= SMALL_BYTES {
-            let is_kept = buffer.capacity() >= SMALL_BYTES / 4;
-            if is_kept && self.small.len() < SMALL_COUNT_MAX {
+        // `take` makes room at the front again, if it needs that. A large buffer has lost no more
+        // than its headers there.
+        if (SMALL_BYTES / 4..=SMALL_BYTES).contains(&buffer.capacity()) {
+            if self.small.len() < SMALL_COUNT_MAX {
                 self.small.push(buffer);
             }
             return;
@@ -106,6 +108,20 @@ mod tests {
         pool.give(buffer, Duration::ZERO);
         let buffer = pool.take(100_000, Duration::ZERO);
         assert_eq!((buffer.len(), buffer.as_ptr().addr()), (0, memory));
+    }
+
+    #[test]
+    fn a_large_buffer_comes_back_however_much_of_it_was_sent() {
+        for sent in [0, 52, 65_536] {
+            let mut pool = BufferPool::default();
+            let mut buffer = pool.take(65_536, Duration::ZERO);
+            buffer.resize(65_536, 7);
+            let memory = buffer.as_ptr().addr();
+            buffer.advance(sent);
+            pool.give(buffer, Duration::ZERO);
+            let buffer = pool.take(65_536, Duration::ZERO);
+            assert_eq!((buffer.len(), buffer.as_ptr().addr()), (0, memory), "{sent}");
+        }
     }
 
     #[test]

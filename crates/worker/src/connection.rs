@@ -106,6 +106,8 @@ pub(super) struct Channel {
     pub(super) probes: Probes,
     pub(super) write_probes: Probes,
     is_sending: bool,
+    /// A part of the first queued frame has left.
+    is_front_begun: bool,
     /// The socket has not taken all of what it was given last.
     is_full: bool,
     /// The engine has ended the connection: close it when the queued frames have left.
@@ -163,6 +165,7 @@ impl Channel {
             probes: Probes::default(),
             write_probes: Probes::default(),
             is_sending: false,
+            is_front_begun: false,
             is_full: false,
             is_closing: false,
             drain_by: None,

@@ -153,12 +153,20 @@ impl Channel {
     fn forget_sent(&mut self, mut sent: usize, done: &mut impl FnMut(BytesMut, Option<Piped>)) {
         while let Some(first) = self.queued.front_mut() {
             let of_frame = sent.min(first.frame.len());
-            first.frame.advance(of_frame);
             sent -= of_frame;
-            if first.length() > 0 {
+            let has_piped = first.piped.as_ref().is_some_and(|piped| piped.length() > 0);
+            if of_frame < first.frame.len() || has_piped {
+                first.frame.advance(of_frame);
+                self.is_front_begun |= of_frame > 0;
                 return;
             }
-            let Outgoing { frame, piped, .. } = self.queued.pop_front().expect("it was just there");
+            let Outgoing { mut frame, piped, .. } =
+                self.queued.pop_front().expect("it was just there");
+            // A buffer is kept by its capacity, which must not lack what left before the rest.
+            if std::mem::take(&mut self.is_front_begun) {
+                frame.clear();
+                let _ = frame.try_reclaim(frame.capacity() + 1);
+            }
             done(frame, piped);
             self.answered.pop_front();
         }
