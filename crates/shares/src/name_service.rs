@@ -6,7 +6,7 @@
 //! is kept for the next request.
 //!
 //! A thread costs a short-lived client a twentieth of its worker. So a worker that has nothing to
-//! lose may ask by itself ([`NameService::end_when_late`]): then the process ends in place of a
+//! lose may ask by itself (`NameService::end_when_late`): then the process ends in place of a
 //! late answer, as if the connection had been lost.
 //!
 //! A missing answer is an error, and never taken for "there is no such user".
