@@ -158,6 +158,9 @@ const NO_MOUNT: &str = ":";
 
 #[test]
 fn a_first_logon_that_the_name_service_hangs_on_ends_its_worker_alone() {
+    if std::env::var_os("CHORO_LAUNCHER").is_some() {
+        return progress("a server under a unit does not see what is mounted after its start");
+    }
     let setup = Setup::new().share("data", "");
     let namespace = match Namespace::of_mounts(NO_MOUNT, &[]) {
         Ok(namespace) => namespace,
