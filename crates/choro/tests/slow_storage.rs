@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use dtyp::{AccessMask, FileInformationClass, FsInformationClass, Guid, NtStatus, utf16};
-use harness::choro::PATIENCE;
+use harness::choro::{PATIENCE, wait_until};
 use harness::connection::Connection;
 use harness::{FORCED_USER, Setup, TestServer, runs_as_root};
 use slow_fs::{Behavior, Operation, SlowFs};
@@ -328,6 +328,40 @@ fn a_tree_connect_that_hangs_stalls_no_other_share_and_no_echo() {
     scene.work_elsewhere();
     scene.slow_fs.gate().open();
     scene.receive(sent);
+    scene.stop();
+}
+
+/// A tree connect ends without waiting for its files to be closed. Other clients must not open one
+/// that is about to go.
+#[test]
+fn a_file_is_delete_pending_until_storage_that_hangs_has_deleted_it() {
+    let Some(mut scene) = Scene::new("") else { return };
+    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let to = scene.server.site().address();
+    let mut other = Connection::connect(address, to, PATIENCE).expect("it listens");
+    other.negotiate(Guid([8; 16])).expect("it negotiates");
+    other.log_on().expect("the password is right");
+    assert_eq!(other.tree("slow").expect("it answers"), NtStatus::SUCCESS);
+    let open = scene.open(scene.slow, FILE);
+    let sent = scene.send(open, Request::Change(FileInformationClass::DISPOSITION, &[1]));
+    scene.receive(sent);
+
+    scene.slow_fs.gate().set(Operation::Unlink, Behavior::Hang);
+    scene.finish(Command::TREE_DISCONNECT, &wire::tree_disconnect::TreeDisconnectRequest);
+    assert!(scene.slow_fs.gate().wait_until_hanging(Operation::Unlink, PATIENCE));
+    std::mem::swap(&mut scene.client, &mut other);
+    let name = utf16::to_bytes(FILE.0);
+    let try_to_open = |scene: &mut Scene| {
+        let sent = scene.begin(Command::CREATE, &create(&name, FILE));
+        scene.receive_any(sent).0.status
+    };
+    assert_eq!(try_to_open(&mut scene), NtStatus::DELETE_PENDING);
+    scene.slow_fs.gate().open();
+    wait_until(
+        || try_to_open(&mut scene) == NtStatus::OBJECT_NAME_NOT_FOUND,
+        || "the file is still there".to_owned(),
+    );
+    drop(other);
     scene.stop();
 }
 

@@ -15,7 +15,8 @@ use model::passages::Passage;
 use model::reject::Reject;
 use model::share::Share;
 use object::{
-    ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId, SymbolicLink, UserId,
+    ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId, StoreNumber, SymbolicLink,
+    UserId,
 };
 use trace::Phase;
 use wire::Dialect;
@@ -65,14 +66,9 @@ pub enum Effect {
     },
     /// Looks up the account of guests and anonymous users. Reply: `Account`.
     FindGuest,
-    /// Reports that a file was deleted, once the effects before this one are done: calls
+    /// Reports that a file was deleted, once the earlier operations of its store are done: calls
     /// [`Server::handle_deleted`](crate::Server::handle_deleted). No reply.
-    FileDeleted {
-        /// Key of the file's record.
-        file: FileKey,
-        /// Mark of the file in its record: [`arbitration::mark`].
-        stream: u64,
-    },
+    FileDeleted(Deletion),
     /// Removes a file, with the server's rights, if the worker of the open to delete it is dead or
     /// its client did not come back: calls
     /// [`Server::handle_removed`](crate::Server::handle_removed) afterwards. No reply.
@@ -119,6 +115,17 @@ pub enum Effect {
     },
 }
 
+/// A file that an operation of the store deletes.
+#[derive(Clone, Copy, Debug)]
+pub struct Deletion {
+    /// Key of the file's record.
+    pub file: FileKey,
+    /// Mark of the file in its record: [`arbitration::mark`].
+    pub stream: u64,
+    /// Store that deletes it, perhaps on a thread.
+    pub store: StoreNumber,
+}
+
 impl Effect {
     /// Returns the phase of a request that waits for this.
     #[must_use]
@@ -131,7 +138,7 @@ impl Effect {
             | Self::TellTurn { .. } => Phase::Peer,
             Self::ConnectShare(_)
             | Self::DisconnectShare(_)
-            | Self::FileDeleted { .. }
+            | Self::FileDeleted(_)
             | Self::FindReferral(_)
             | Self::Object { .. }
             | Self::Remove(_)

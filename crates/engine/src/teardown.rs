@@ -1,6 +1,5 @@
 //! The end of connections, sessions, tree connects and opens, for any reason: [MS-SMB2] 3.3.7.1.
 
-use arbitration::FileKey;
 use model::connection::ConnectionId;
 use model::file_key::key;
 use model::open::{CreateName, Open, OpenFile, Target};
@@ -10,7 +9,7 @@ use object::{ObjectOp, UserId};
 use rustc_hash::FxHashMap;
 
 use crate::change::{Change, ChangeKind};
-use crate::effect::Effect;
+use crate::effect::{Deletion, Effect};
 use crate::globals::Globals;
 use crate::notice::Notice;
 use crate::server::Server;
@@ -22,8 +21,8 @@ pub struct Retired {
     pub user: UserId,
     /// Operation that closes the file.
     pub op: ObjectOp,
-    /// Key and mark of a file that the operation deletes, for its record.
-    pub deleted: Option<(FileKey, u64)>,
+    /// File that the operation deletes, for its record.
+    pub deleted: Option<Deletion>,
 }
 
 impl Server {
@@ -157,7 +156,8 @@ impl Globals {
             }
             _ => ObjectOp::Close { open: file.local_open, unlink: unlink.is_some() },
         };
-        let deleted = unlink.map(|stream| (key(file.identity), stream));
+        let (file, store) = (key(file.identity), op.store());
+        let deleted = unlink.map(|stream| Deletion { file, stream, store });
         Some(Retired { user: open.user, op, deleted })
     }
 
@@ -165,7 +165,7 @@ impl Globals {
     pub fn retire_unasked(&mut self, open: Open) {
         let Some(Retired { user, op, deleted }) = self.retire(open) else { return };
         self.outbox.effects.push_back((None, Effect::Object { user, op }));
-        let deleted = deleted.map(|(file, stream)| Effect::FileDeleted { file, stream });
+        let deleted = deleted.map(Effect::FileDeleted);
         self.outbox.effects.extend(deleted.map(|effect| (None, effect)));
     }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use arbitration::FileKey;
 use dtyp::ServerId;
 use interfaces::Offer;
+use proto::effect::Deletion;
 use proto::{Account, Effect, Reply, RequestId};
 use shares::accounts::Accounts;
 use shares::shares::Shares;
@@ -28,7 +29,7 @@ impl Worker {
     pub(super) fn serve_now(&mut self, request: Option<RequestId>, effect: Effect) {
         match effect {
             Effect::Object { user, op } => self.serve_object(request, user, op),
-            Effect::FileDeleted { file, stream } => self.file_deleted(file, stream),
+            Effect::FileDeleted(deletion) => self.file_deleted(deletion),
             Effect::TellFileChanged { server, file } => self.tell_file_changed(server, file),
             Effect::TellTurn { server } => self.tell_turn(server),
             Effect::Remove(removal) => self.remove(*removal),
@@ -96,9 +97,15 @@ impl Worker {
         }
     }
 
-    fn file_deleted(&mut self, file: FileKey, stream: u64) {
-        let now = self.now();
-        self.server.handle_deleted(now, file, stream);
+    /// Tells the engine of a deletion, behind the operation that carries it out.
+    fn file_deleted(&mut self, deletion: Deletion) {
+        let Deletion { file, stream, store } = deletion;
+        self.run_in(Ok(store), move |_| {
+            Box::new(move |worker| {
+                let now = worker.now();
+                worker.server.handle_deleted(now, file, stream);
+            })
+        });
     }
 
     fn tell_file_changed(&mut self, server: ServerId, file: FileKey) {

@@ -133,7 +133,7 @@ impl Worker {
     }
 
     /// Runs work in a store: at once if it is the worker's, or if there is none.
-    fn run_in(
+    pub(super) fn run_in(
         &mut self,
         number: Result<StoreNumber, NtStatus>,
         work: impl FnOnce(Result<&mut Store, NtStatus>) -> Completed<Self> + Send + 'static,

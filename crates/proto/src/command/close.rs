@@ -3,9 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use arbitration::FileKey;
 use dtyp::NtStatus;
-use engine::effect::{Effect, Reply};
+use engine::effect::{Deletion, Effect, Reply};
 use engine::pending_command::{Abandoned, PendingCommand};
 use engine::request::Incoming;
 use engine::response::{Response, Step};
@@ -31,7 +30,7 @@ pub enum Pending {
     /// The store reads the attributes for the response.
     Querying,
     /// The store closes the file, and removes it if delete pending.
-    Closing(Option<Box<Metadata>>, Option<(FileKey, u64)>),
+    Closing(Option<Box<Metadata>>, Option<Deletion>),
 }
 
 impl PendingCommand for Pending {
@@ -40,7 +39,7 @@ impl PendingCommand for Pending {
             Self::Closing(_, deleted) => deleted,
             Self::Querying | Self::Waiting(_) => None,
         };
-        let effect = deleted.map(|(file, stream)| Effect::FileDeleted { file, stream });
+        let effect = deleted.map(Effect::FileDeleted);
         Abandoned { effect, reject: None }
     }
 }
@@ -81,7 +80,7 @@ impl Command for Close {
                 close(scope, last)
             }
             Pending::Closing(last, deleted) => {
-                if let Some((file, stream)) = deleted {
+                if let Some(Deletion { file, stream, .. }) = deleted {
                     scope.globals.files.deleted(file, stream);
                 }
                 match reply.object() {
