@@ -11,7 +11,7 @@ use trace::Tracer;
 use crate::counters::Counters;
 use crate::message::{Content, FrameError, Message, TRAILER_BYTES};
 use crate::transport::{
-    self, FRAME_BYTES_MAX, InitError, SendError, Settings, Transport, TransportKind,
+    self, FRAME_BYTES_MAX, FrameBytes, InitError, SendError, Settings, Transport, TransportKind,
 };
 
 /// Highest number of data bytes of a message.
@@ -118,7 +118,10 @@ impl Messaging {
         let descriptors = content.descriptors;
         match self.transport.side_channel() {
             Some(side) if !descriptors.is_empty() => side.send(now, to, &self.frame, descriptors),
-            _ => self.transport.send_buffer(now, to, &mut self.frame, descriptors),
+            _ => {
+                let frame = FrameBytes::Buffer(&mut self.frame);
+                self.transport.send_frame(now, to, frame, descriptors)
+            }
         }?;
         self.trace.message_sent(content.kind.0, content.data.len());
         Ok(())

@@ -29,6 +29,7 @@ use dtyp::ServerId;
 
 use crate::counters::Counters;
 use members::{Census, Members};
+pub use outgoing::FrameBytes;
 
 #[cfg(not(any(
     feature = "messaging-dgram",
@@ -55,26 +56,26 @@ pub trait Transport: fmt::Debug {
     /// # Errors
     /// The receiver never gets the frame then, nor any part of it. Parts of a large one may have
     /// left before; its receiver drops them.
+    fn send_frame(
+        &mut self,
+        now: Instant,
+        to: ServerId,
+        frame: FrameBytes<'_>,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), SendError>;
+
+    /// Sends a frame of which the caller keeps the buffer.
+    ///
+    /// # Errors
+    /// As of [`Transport::send_frame`].
     fn send(
         &mut self,
         now: Instant,
         to: ServerId,
         frame: &[u8],
         descriptors: &[BorrowedFd<'_>],
-    ) -> Result<(), SendError>;
-
-    /// Likewise; a frame that is queued may take the buffer, and leaves another in its place.
-    ///
-    /// # Errors
-    /// As of [`Transport::send`].
-    fn send_buffer(
-        &mut self,
-        now: Instant,
-        to: ServerId,
-        frame: &mut Vec<u8>,
-        descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError> {
-        self.send(now, to, frame, descriptors)
+        self.send_frame(now, to, FrameBytes::Borrowed(frame), descriptors)
     }
 
     /// Sends queued frames as far as possible, and drops those that have waited too long. Frames

@@ -71,7 +71,8 @@ pub(super) trait Carrier: fmt::Debug {
 
 /// Bytes of a frame to send.
 #[derive(Debug)]
-pub(super) enum FrameBytes<'a> {
+pub enum FrameBytes<'a> {
+    /// The caller keeps its buffer.
     Borrowed(&'a [u8]),
     /// Its buffer may be taken, in exchange for another.
     Buffer(&'a mut Vec<u8>),

@@ -202,24 +202,14 @@ impl Carrier for Ways {
 }
 
 impl Transport for Simulated {
-    fn send(
+    fn send_frame(
         &mut self,
         now: Instant,
         to: ServerId,
-        frame: &[u8],
+        frame: FrameBytes<'_>,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), SendError> {
-        self.outgoing.send(now, to, FrameBytes::Borrowed(frame), descriptors)
-    }
-
-    fn send_buffer(
-        &mut self,
-        now: Instant,
-        to: ServerId,
-        frame: &mut Vec<u8>,
-        descriptors: &[BorrowedFd<'_>],
-    ) -> Result<(), SendError> {
-        self.outgoing.send(now, to, FrameBytes::Buffer(frame), descriptors)
+        self.outgoing.send(now, to, frame, descriptors)
     }
 
     fn poll_send(&mut self, now: Instant) {
