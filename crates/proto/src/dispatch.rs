@@ -43,45 +43,57 @@ macro_rules! commands {
         $(const _: () =
             assert!(size_of::<<$name as Command>::Pending>() <= PENDING_COMMAND_BYTES);)*
 
-        /// Begins to serve a request, and puts the open that it names into `named`.
-        fn start(
-            server: &mut Server,
-            incoming: &Incoming,
-            related: Option<Option<FileId>>,
-            named: &mut Option<FileId>,
-            storage: &mut dyn Storage,
-        ) -> Result<Step, Reject> {
-            if incoming.header.command == wire::Command::IOCTL
-                && let Some(answer) = smbtorture::force_unacked_timeout(server, incoming)
-            {
-                return answer.map(Step::Done);
+        impl Commands for Table {
+            fn start(
+                &self,
+                server: &mut Server,
+                incoming: &Incoming,
+                related: Option<Option<FileId>>,
+                named: &mut Option<FileId>,
+                storage: &mut dyn Storage,
+            ) -> Result<Step, Reject> {
+                if incoming.header.command == wire::Command::IOCTL
+                    && let Some(answer) = smbtorture::force_unacked_timeout(server, incoming)
+                {
+                    return answer.map(Step::Done);
+                }
+                // Decoding a body takes no longer than reading the clock.
+                incoming.trace.enter(Phase::Running);
+                match incoming.header.command {
+                    $(wire::Command::$code => {
+                        start_one::<$name>(server, incoming, related, named, storage)
+                    })*
+                    $(wire::Command::$quick_code => {
+                        start_one::<$quick>(server, incoming, related, named, storage)
+                    })*
+                    _ => Err(Reject::UnknownCommand),
+                }
             }
-            // Decoding a body takes no longer than reading the clock.
-            incoming.trace.enter(Phase::Running);
-            match incoming.header.command {
-                $(wire::Command::$code => {
-                    start_one::<$name>(server, incoming, related, named, storage)
-                })*
-                $(wire::Command::$quick_code => {
-                    start_one::<$quick>(server, incoming, related, named, storage)
-                })*
-                _ => Err(Reject::UnknownCommand),
-            }
-        }
 
-        /// Resumes a request that was pending.
-        fn resume(
-            server: &mut Server,
-            incoming: &Incoming,
-            file_id: Option<FileId>,
-            pending: Box<dyn PendingCommand>,
-            reply: Reply,
-        ) -> Result<Step, Reject> {
-            match incoming.header.command {
-                $(wire::Command::$code => {
-                    resume_one::<$name>(server, (incoming, file_id), pending, reply)
-                })*
-                other => unreachable!("{other:?} never waits"),
+            fn resume(
+                &self,
+                server: &mut Server,
+                incoming: &Incoming,
+                file_id: Option<FileId>,
+                pending: Box<dyn PendingCommand>,
+                reply: Reply,
+            ) -> Result<Step, Reject> {
+                match incoming.header.command {
+                    $(wire::Command::$code => {
+                        resume_one::<$name>(server, (incoming, file_id), pending, reply)
+                    })*
+                    other => unreachable!("{other:?} never waits"),
+                }
+            }
+
+            fn negotiate_smb1(
+                &self,
+                connection: &mut Connection,
+                globals: &mut Globals,
+                frame: &[u8],
+                now: Now,
+            ) -> Result<Response, Disconnect> {
+                negotiate::smb1(connection, globals, frame, now)
             }
         }
     };
@@ -90,40 +102,6 @@ macro_rules! commands {
 /// The commands, as the engine calls them.
 #[derive(Debug)]
 pub(crate) struct Table;
-
-impl Commands for Table {
-    fn start(
-        &self,
-        server: &mut Server,
-        incoming: &Incoming,
-        related: Option<Option<FileId>>,
-        named: &mut Option<FileId>,
-        storage: &mut dyn Storage,
-    ) -> Result<Step, Reject> {
-        start(server, incoming, related, named, storage)
-    }
-
-    fn resume(
-        &self,
-        server: &mut Server,
-        incoming: &Incoming,
-        file_id: Option<FileId>,
-        pending: Box<dyn PendingCommand>,
-        reply: Reply,
-    ) -> Result<Step, Reject> {
-        resume(server, incoming, file_id, pending, reply)
-    }
-
-    fn negotiate_smb1(
-        &self,
-        connection: &mut Connection,
-        globals: &mut Globals,
-        frame: &[u8],
-        now: Now,
-    ) -> Result<Response, Disconnect> {
-        negotiate::smb1(connection, globals, frame, now)
-    }
-}
 
 // CANCEL has no response and no scope: `engine::cancel` serves it.
 commands! {
