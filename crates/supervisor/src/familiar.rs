@@ -18,7 +18,7 @@ const ADDRESSES_MAX: usize = 4_096;
 
 /// Familiar addresses of one network, so that a user with many addresses displaces users of the own
 /// network only.
-const OF_NETWORK_MAX: usize = 1_024;
+const OF_NETWORK_MAX: usize = 256;
 
 /// The addresses, with the time of the last logon. Time is an argument.
 #[derive(Debug, Default)]
@@ -96,7 +96,7 @@ mod tests {
         }
         assert_eq!(familiar.0.len(), 1 + OF_NETWORK_MAX);
         assert_eq!(familiar.source(other, now), Source::familiar(other));
-        for network in 3..3_100 {
+        for network in 3..4_100 {
             familiar.note(of_network(network, 1), now + Duration::from_millis(2));
         }
         assert_eq!(familiar.0.len(), ADDRESSES_MAX);
