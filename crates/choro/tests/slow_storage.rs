@@ -12,7 +12,7 @@ use std::time::Duration;
 use dtyp::{AccessMask, FileInformationClass, FsInformationClass, Guid, NtStatus, utf16};
 use harness::choro::{PATIENCE, wait_until};
 use harness::connection::Connection;
-use harness::{FORCED_USER, Setup, TestServer, runs_as_root};
+use harness::{FORCED_USER, Setup, TestServer, USER, runs_as_root};
 use slow_fs::{Behavior, Operation, SlowFs};
 use wire::close::CloseRequest;
 use wire::create::{
@@ -363,6 +363,31 @@ fn a_file_is_delete_pending_until_storage_that_hangs_has_deleted_it() {
     );
     drop(other);
     scene.stop();
+}
+
+/// True if a process has exited, or waits only for threads that the kernel cannot end: a request
+/// that a FUSE file system has begun cannot be interrupted.
+fn has_exited(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
+}
+
+#[test]
+fn a_worker_ends_after_its_client_though_its_storage_hangs() {
+    let Some(mut scene) = Scene::new("") else { return };
+    let text = scene.server.site().run(&["status", "--json"]).succeeds();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("an array");
+    let pid = rows.iter().find_map(|row| row["pid"].as_u64().filter(|_| row["user"] == USER));
+    let worker = u32::try_from(pid.expect("its session is shown")).expect("a pid");
+    let open = scene.open(scene.slow, FILE);
+    scene.slow_fs.gate().set(Operation::Sync, Behavior::Hang);
+    scene.send(open, Request::Flush);
+    assert!(scene.slow_fs.gate().wait_until_hanging(Operation::Sync, PATIENCE));
+    drop(scene.client);
+    let server = &scene.server;
+    wait_until(|| has_exited(worker), || server.server().log());
+    scene.slow_fs.gate().open();
+    scene.server.stop();
 }
 
 /// Requests that get an interim response when the storage is slow.

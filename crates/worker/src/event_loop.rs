@@ -50,6 +50,9 @@ use super::store_request::StoreRequest;
 use super::tables::Tables;
 use super::watches::Watches;
 
+/// Time that storage threads have for the work of a client that has left.
+const ABANDONED_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The process that serves one client.
 #[derive(Debug)]
 pub(crate) struct Worker {
@@ -243,7 +246,12 @@ impl Worker {
         }
     }
 
-    fn is_done(&self) -> bool {
+    fn is_done(&mut self) -> bool {
+        if self.had_client && self.channels.is_empty() && !self.storage_threads.is_empty() {
+            // Storage that hangs must not keep a place for a client that has left. Deletions that
+            // are not done then are another worker's.
+            self.stop_at.get_or_insert_with(|| Instant::now() + ABANDONED_TIMEOUT);
+        }
         if self.stop_at.is_some_and(|at| at <= Instant::now()) {
             return true;
         }

@@ -2,9 +2,9 @@
 //!
 //! A thread has a [`Store`] of its own, with the shares of one file system. It carries out the
 //! operations of a share in the order of their requests, as the worker's thread does for other
-//! shares, and uses a ring of its own for reads outside the page cache. So a file system that hangs
-//! uses up nothing that another one needs, and order within a share is the same on both ways. The
-//! queue of a thread is bounded as requests are: by credits, and by the memory of a client.
+//! shares; only READs may be overtaken, by waiting for room or for the disk. It uses a ring of its
+//! own for reads outside the page cache. The queue of a thread is bounded as requests are: by
+//! credits, and by the memory of a client, which all of its shares have in common.
 
 pub(super) mod mounts;
 mod reads;
