@@ -82,10 +82,16 @@ stop
 say 'installing again, removing, purging'
 inside dpkg -i /tmp/choro.deb
 inside dpkg --remove choro
-left=$(listing | comm -13 target/deb-before - | grep -vE '^\./(var/(lib|cache)/choro|etc/choro|srv/|run/choro|var/lib/dpkg|var/log|var/cache/(man|ldconfig|debconf)|etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$)' || true)
+# A removed service stays masked, and its state of deb-systemd-helper stays, until it is purged.
+kept='^\./(var/(lib|cache)/choro|etc/choro|srv/|run/choro|var/lib/dpkg|var/log|var/cache/(man|ldconfig|debconf)'
+kept+='|etc/(passwd|group|shadow|gshadow|subuid|subgid)-?$'
+of_systemd='etc/systemd/system|var/lib/systemd/deb-systemd-helper-'
+left=$(listing | comm -13 target/deb-before - | grep -vE "$kept|$of_systemd)" || true)
 [ -z "$left" ] || fail "left after removal: $left"
 [ -e "$chroot/var/lib/choro/private/users" ] || fail 'removal took the users along'
 inside dpkg --purge choro
 [ ! -e "$chroot/var/lib/choro" ] || fail 'purge left the state'
 [ -e "$chroot/srv/files/name" ] || fail 'purge took a shared file along'
+left=$(listing | comm -13 target/deb-before - | grep -E '^\./(etc|var/lib)/systemd/.*choro' || true)
+[ -z "$left" ] || fail "left after purge: $left"
 say 'the package installs, serves, and goes'
