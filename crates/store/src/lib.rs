@@ -278,7 +278,9 @@ impl Store {
         {
             return Started::Done(Err(status));
         }
-        if !matches!(op, ObjectOp::QueryMetadata { .. }) {
+        let only_asks =
+            matches!(op, ObjectOp::QueryMetadata { .. } | ObjectOp::ReadExtendedAttributes { .. });
+        if !only_asks {
             self.seen = None;
         }
         let changed = data_changed_by(&op);

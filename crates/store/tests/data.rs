@@ -100,6 +100,34 @@ fn large_reads_are_handed_over_when_more_waits() {
     assert_eq!(share.read(open, 899_990, 1 << 20), data[899_990..]);
 }
 
+/// io_uring fails a READ of a descriptor with O_NONBLOCK, instead of waiting for the disk.
+#[test]
+fn the_ring_may_wait_for_a_file_that_was_opened_without_waiting() {
+    let mut share = Share::new();
+    let created = share.create("f");
+    share.write(created, 0, &[7; 1 << 20]);
+    share.close(created);
+    // The second open finds the name of an ordinary file.
+    let first = share.open_for("f", AccessMask::READ_DATA);
+    let second = share.open_for("f", AccessMask::READ_DATA);
+    share.store.set_more_waits(true);
+    for open in [first, second] {
+        let buffer = BytesMut::with_capacity(1 << 20);
+        let read = ObjectOp::Read { open, offset: 0, length: 1 << 20, buffer, may_pipe: false };
+        let started = share.store.start(share.user, read);
+        let Started::Submit(Op::ReadAt { file, .. }, _) = &started else { panic!("{started:?}") };
+        let info =
+            std::fs::read_to_string(format!("/proc/self/fdinfo/{file}")).expect("it is open");
+        let flags =
+            info.lines().find_map(|line| line.strip_prefix("flags:")).expect("it has flags");
+        let flags = i32::from_str_radix(flags.trim(), 8).expect("an octal number");
+        assert_eq!(flags & libc::O_NONBLOCK, 0);
+        assert!(
+            matches!(share.drive(started), Ok(ObjectReply::Read(data)) if data.len() == 1 << 20)
+        );
+    }
+}
+
 #[test]
 fn writing_through_waits_for_the_disk() {
     let mut share = Share::new();

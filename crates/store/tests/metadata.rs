@@ -547,6 +547,26 @@ fn what_a_request_has_seen_holds_for_its_frame_until_something_is_changed() {
     assert_eq!(size(&mut share, open), 4);
 }
 
+/// The list of a file without attributes is answered from what its CREATE found.
+#[test]
+fn extended_attributes_of_a_compound_are_those_that_its_requests_set() {
+    let mut share = Share::new();
+    share.local("file", "1");
+    share.store.begin_frame();
+    let open = share.open_for("file", READ | WRITE);
+    assert_eq!(attributes(&mut share, open), []);
+    let list = vec![attribute("a", b"1")];
+    share.done(ObjectOp::WriteExtendedAttributes { open, attributes: list });
+    assert_eq!(attributes(&mut share, open), [("a".to_owned(), b"1".to_vec())]);
+    share.store.end_frame();
+    share.set_attribute("file", "user.b", b"2");
+    assert_eq!(
+        attributes(&mut share, open).len(),
+        2,
+        "the host's own count from the next frame on"
+    );
+}
+
 #[test]
 fn each_object_tells_its_own_attributes_whatever_the_one_before_had() {
     let mut share = Share::new();

@@ -178,6 +178,7 @@ fn read_file(
     if have == wanted {
         return Ok(Started::Done(Ok(ObjectReply::Read(buffer))));
     }
+    open.let_ring_wait().during(Operation::Read)?;
     let op = Op::ReadAt {
         file: open.fd.as_raw_fd(),
         offset: offset + as_u64(have),

@@ -274,6 +274,10 @@ impl Reader<'_> {
         let attributes = Attributes::at(self.directory, name);
         let Stored { dos, is_bare } = Stored::look(self.root(), Some(status), attributes);
         let stored = OsStr::from_bytes(name.to_bytes());
+        if kind_of(status) == ObjectKind::File {
+            // Clients open what they have listed.
+            self.root().regular.borrow_mut().keep(self.open.inode, stored);
+        }
         let mut metadata = assemble(self.root(), stored, status, dos);
         if self.detail == EntryDetail::MetadataAndEaSize && !is_bare {
             metadata.ea_size = extended_attributes::size_of_all(self.root(), attributes);

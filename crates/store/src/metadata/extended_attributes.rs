@@ -115,9 +115,13 @@ impl Store {
         &self,
         open: LocalOpen,
     ) -> Result<Vec<ExtendedAttribute>, NtStatus> {
+        let known = self.seen.as_ref().filter(|seen| seen.open == open);
         let open = self.opens.get(open)?;
         if !open.root.settings.ea_support {
             return Err(NtStatus::EAS_NOT_SUPPORTED);
+        }
+        if known.is_some_and(|seen| seen.is_bare) {
+            return Ok(Vec::new());
         }
         let attributes = open.attributes();
         let names = attributes.names().during(Operation::Query)?;

@@ -2,7 +2,8 @@
 
 use crate::model::subject::Subject;
 use crate::sys::xattr::Attributes;
-use rustix::fs::Statx;
+use rustix::fs::{OFlags, Statx};
+use rustix::io::Errno;
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -49,6 +50,8 @@ pub(crate) struct Open {
     pub(crate) write_through: bool,
     /// Handling of uncached data. The first read finds out: file systems in memory lack RWF_NOWAIT.
     pub(crate) uncached: Cell<Uncached>,
+    /// O_NONBLOCK is cleared: see [`Open::let_ring_wait`].
+    pub(crate) may_wait_in_ring: Cell<bool>,
     /// Likewise whether its data can be read into a pipe.
     pub(crate) piping: Knowledge,
     /// The file had no ARCHIVE attribute when it was opened: the first write sets it.
@@ -62,6 +65,17 @@ pub(crate) struct Open {
 impl Open {
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// Clears O_NONBLOCK, with which a file may have been opened
+    /// ([`regular_files`](crate::cache::regular_files)). System calls on a file ignore it, but
+    /// io_uring would fail a READ instead of waiting for the disk.
+    pub(crate) fn let_ring_wait(&self) -> Result<(), Errno> {
+        if !self.may_wait_in_ring.get() {
+            rustix::fs::fcntl_setfl(&self.fd, OFlags::empty())?;
+            self.may_wait_in_ring.set(true);
+        }
+        Ok(())
     }
 
     pub(crate) fn is_directory(&self) -> bool {

@@ -183,6 +183,7 @@ impl Store {
             stream,
             write_through: request.write_through,
             uncached: Cell::new(Uncached::Refuse),
+            may_wait_in_ring: Cell::new(false),
             piping: Knowledge::default(),
             archive_on_write: !archive && metadata.kind == ObjectKind::File,
             kept_write_time: None,

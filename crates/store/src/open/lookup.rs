@@ -329,8 +329,6 @@ fn open_regular(directory: BorrowedFd<'_>, name: &OsStr, data: OFlags) -> Option
     let flags = data | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let fd = system::open_beneath(directory, name, flags, 0, true).ok()?;
     let status = system::status_of(fd.as_fd()).ok().filter(is_file)?;
-    // With O_NONBLOCK, io_uring would fail an operation instead of waiting for the disk.
-    rustix::fs::fcntl_setfl(&fd, OFlags::empty()).ok()?;
     Some(Entry { fd, data: Some(data), named: Inode::of(&status), status })
 }
 

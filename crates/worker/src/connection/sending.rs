@@ -13,9 +13,10 @@ use uring::{Op, SendBuffer};
 use super::{Channel, count};
 use crate::lanes::Outgoing;
 
-/// Longest answers that are sent by the call that waits for the next request. More bytes take so
-/// long that the send gets a call of its own, and a phase of its own in traces.
-const SENT_WAITING_MAX: usize = 4 * 1024;
+/// Longest answers that are sent by the call that waits for the next request: a READ of 4 KiB with
+/// its header, and a few small ones. More bytes take so long that the send gets a call of its own,
+/// and a phase of its own in traces.
+const SENT_WAITING_MAX: usize = 6 * 1024;
 
 /// Frames that one call sends: the kernel's own limit of vectors is 1,024.
 const SLICES_MAX: usize = 64;
