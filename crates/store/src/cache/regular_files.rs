@@ -2,9 +2,9 @@
 //!
 //! The kind of an object must be known before the object is opened for its data: a FIFO would wait
 //! for its other end, a device acts. So `statx` comes first, and other objects than ordinary files
-//! are opened with O_PATH only. A name that had an ordinary file before, in a listing or
-//! for an open, most likely still has one, which spares the `statx`. Should another object have the name by now, O_NONBLOCK keeps opening
-//! it from waiting, and it is closed again.
+//! are opened with O_PATH only. A name that had an ordinary file before, in a listing or for an
+//! open, most likely still has one, which spares the `statx`. Should another object have the name
+//! by now, O_NONBLOCK keeps opening it from waiting, and it is closed again.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
