@@ -5,14 +5,18 @@
 
 mod harness;
 
+use std::cell::Cell;
 use std::io::Write;
-use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
+use std::net::{IpAddr, Ipv4Addr, Shutdown};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-use dtyp::{AccessMask, FileInformationClass, FsInformationClass, Guid, NtStatus, utf16};
-use harness::choro::{PATIENCE, wait_until};
-use harness::connection::Connection;
+use dtyp::{AccessMask, FileInformationClass, FsInformationClass, Guid, NtStatus, ServerId, utf16};
+use harness::choro::{PATIENCE, signal_process, wait_until};
+use harness::connection::{Connection, random};
 use harness::{FORCED_USER, Setup, TestServer, USER, runs_as_root};
+use messaging::{Content, MessageKind, Messaging, TransportKind};
+use rustix::process::Signal;
 use slow_fs::{Behavior, Operation, SlowFs};
 use wire::close::CloseRequest;
 use wire::create::{
@@ -49,6 +53,9 @@ enum Request {
 /// Bytes of a file that is larger than what may wait for a client.
 const BIG: u64 = 48 << 20;
 const BIG_SIZE: [u8; 8] = BIG.to_le_bytes();
+
+/// ClientGuid of the scene's client.
+const GUID: Guid = Guid([7; 16]);
 
 const EVERYTHING: AccessMask = AccessMask::FILE_ALL;
 const FILE: Wanted<'static> =
@@ -111,19 +118,18 @@ struct Scene {
 impl Scene {
     /// Nothing on a machine without FUSE.
     fn new(lines: &str) -> Option<Self> {
+        Self::with_global("", lines)
+    }
+
+    /// As [`Scene::new`], with more lines in `[global]`.
+    fn with_global(global: &str, lines: &str) -> Option<Self> {
         let lines = format!("{lines}\nea support = yes\nstore dos attributes = yes\n");
-        let setup = Setup::new().share("fast", "").share("slow", &lines);
+        let setup = Setup::new().global(global).share("fast", "").share("slow", &lines);
         let slow_fs = mount(&setup)?;
         let server = setup.start();
-        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let to = server.site().address();
-        let mut client = Connection::connect(address, to, PATIENCE).expect("it listens");
-        client.negotiate(Guid([7; 16])).expect("it negotiates");
-        client.log_on().expect("the password is right");
-        assert_eq!(client.tree("fast").expect("it answers"), NtStatus::SUCCESS);
-        let fast = client.smb.tree_id;
-        assert_eq!(client.tree("slow").expect("it answers"), NtStatus::SUCCESS);
-        let slow = client.smb.tree_id;
+        let mut client = logged_on(&server, GUID);
+        let fast = tree(&mut client, "fast");
+        let slow = tree(&mut client, "slow");
         let mut scene = Self { slow_fs, server, client, fast, slow };
         for (tree, path) in [(fast, "file"), (slow, "file"), (slow, "folder\\")] {
             let options = match path.strip_suffix('\\') {
@@ -139,6 +145,44 @@ impl Scene {
             scene.close(open);
         }
         Some(scene)
+    }
+
+    /// The worker of the client, if no other one has a session.
+    #[track_caller]
+    fn worker(&self) -> u32 {
+        let text = self.server.site().run(&["status", "--json"]).succeeds();
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("an array");
+        let pid = rows.iter().find_map(|row| row["pid"].as_u64().filter(|_| row["user"] == USER));
+        u32::try_from(pid.expect("its session is shown")).expect("a pid")
+    }
+
+    /// Marks the file of an open of the slow share for deletion.
+    fn mark_for_deletion(&mut self, open: FileId) {
+        let sent = self.send(open, Request::Change(FileInformationClass::DISPOSITION, &[1]));
+        self.receive(sent);
+    }
+
+    /// Has storage hang in the middle of a FLUSH; it has to be waited for before anything else.
+    fn hang_in_flush(&mut self, open: FileId) {
+        self.slow_fs.gate().set(Operation::Sync, Behavior::Hang);
+        self.send(open, Request::Flush);
+        assert!(self.slow_fs.gate().wait_until_hanging(Operation::Sync, PATIENCE));
+    }
+
+    /// Waits until another client can open a file of a share, or learns that it is gone.
+    #[track_caller]
+    fn wait_until_free(&self, share: &str) {
+        let mut other = logged_on(&self.server, Guid([9; 16]));
+        tree(&mut other, share);
+        let seen = Cell::new(NtStatus::PENDING);
+        wait_until(
+            || {
+                let status = try_to_open(&mut other);
+                seen.set(status);
+                !status.is_error() || status == NtStatus::OBJECT_NAME_NOT_FOUND
+            },
+            || format!("{:?}\n{}", seen.get(), self.server.log()),
+        );
     }
 
     /// Ends the file system and the server.
@@ -268,6 +312,40 @@ impl Scene {
     }
 }
 
+/// A connection with a session.
+#[track_caller]
+fn logged_on(server: &TestServer, client_guid: Guid) -> Connection {
+    let mut client = connect(server);
+    client.negotiate(client_guid).expect("it negotiates");
+    client.log_on().expect("the password is right");
+    client
+}
+
+fn connect(server: &TestServer) -> Connection {
+    let from = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    Connection::connect(from, server.site().address(), PATIENCE).expect("it listens")
+}
+
+/// Connects to a share; returns the id of the tree connect.
+#[track_caller]
+fn tree(client: &mut Connection, share: &str) -> u32 {
+    assert_eq!(client.tree(share).expect("it answers"), NtStatus::SUCCESS);
+    client.smb.tree_id
+}
+
+/// Final status of a CREATE for [`FILE`].
+#[track_caller]
+fn try_to_open(client: &mut Connection) -> NtStatus {
+    let name = utf16::to_bytes(FILE.0);
+    client.send(Command::CREATE, HeaderFlags::empty(), &create(&name, FILE)).expect("it listens");
+    loop {
+        let (header, _) = client.receive().expect("the server answers");
+        if header.status != NtStatus::PENDING {
+            return header.status;
+        }
+    }
+}
+
 fn create<'a>(name: &'a [u8], wanted: Wanted<'_>) -> CreateRequest<'a> {
     let (_, desired_access, create_disposition, create_options) = wanted;
     CreateRequest {
@@ -299,9 +377,7 @@ fn an_operation_that_hangs_stalls_no_other_share_and_no_echo() {
         let Some(mut scene) = Scene::new("") else { return };
         let open = wanted.map(|wanted| scene.open(scene.slow, wanted));
         if let (Request::Close, Some(open)) = (request, open) {
-            let class = FileInformationClass::DISPOSITION;
-            let sent = scene.send(open, Request::Change(class, &[1]));
-            scene.receive(sent);
+            scene.mark_for_deletion(open);
         }
         scene.slow_fs.gate().set(operation, Behavior::Hang);
         let sent = scene.send(open.unwrap_or_default(), request);
@@ -336,29 +412,18 @@ fn a_tree_connect_that_hangs_stalls_no_other_share_and_no_echo() {
 #[test]
 fn a_file_is_delete_pending_until_storage_that_hangs_has_deleted_it() {
     let Some(mut scene) = Scene::new("") else { return };
-    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let to = scene.server.site().address();
-    let mut other = Connection::connect(address, to, PATIENCE).expect("it listens");
-    other.negotiate(Guid([8; 16])).expect("it negotiates");
-    other.log_on().expect("the password is right");
-    assert_eq!(other.tree("slow").expect("it answers"), NtStatus::SUCCESS);
+    let mut other = logged_on(&scene.server, Guid([8; 16]));
+    tree(&mut other, "slow");
     let open = scene.open(scene.slow, FILE);
-    let sent = scene.send(open, Request::Change(FileInformationClass::DISPOSITION, &[1]));
-    scene.receive(sent);
+    scene.mark_for_deletion(open);
 
     scene.slow_fs.gate().set(Operation::Unlink, Behavior::Hang);
     scene.finish(Command::TREE_DISCONNECT, &wire::tree_disconnect::TreeDisconnectRequest);
     assert!(scene.slow_fs.gate().wait_until_hanging(Operation::Unlink, PATIENCE));
-    std::mem::swap(&mut scene.client, &mut other);
-    let name = utf16::to_bytes(FILE.0);
-    let try_to_open = |scene: &mut Scene| {
-        let sent = scene.begin(Command::CREATE, &create(&name, FILE));
-        scene.receive_any(sent).0.status
-    };
-    assert_eq!(try_to_open(&mut scene), NtStatus::DELETE_PENDING);
+    assert_eq!(try_to_open(&mut other), NtStatus::DELETE_PENDING);
     scene.slow_fs.gate().open();
     wait_until(
-        || try_to_open(&mut scene) == NtStatus::OBJECT_NAME_NOT_FOUND,
+        || try_to_open(&mut other) == NtStatus::OBJECT_NAME_NOT_FOUND,
         || "the file is still there".to_owned(),
     );
     drop(other);
@@ -375,19 +440,105 @@ fn has_exited(pid: u32) -> bool {
 #[test]
 fn a_worker_ends_after_its_client_though_its_storage_hangs() {
     let Some(mut scene) = Scene::new("") else { return };
-    let text = scene.server.site().run(&["status", "--json"]).succeeds();
-    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("an array");
-    let pid = rows.iter().find_map(|row| row["pid"].as_u64().filter(|_| row["user"] == USER));
-    let worker = u32::try_from(pid.expect("its session is shown")).expect("a pid");
+    let worker = scene.worker();
     let open = scene.open(scene.slow, FILE);
-    scene.slow_fs.gate().set(Operation::Sync, Behavior::Hang);
-    scene.send(open, Request::Flush);
-    assert!(scene.slow_fs.gate().wait_until_hanging(Operation::Sync, PATIENCE));
+    scene.hang_in_flush(open);
     drop(scene.client);
     let server = &scene.server;
     wait_until(|| has_exited(worker), || server.server().log());
     scene.slow_fs.gate().open();
     scene.server.stop();
+}
+
+#[test]
+fn a_deletion_that_an_ending_worker_has_not_done_is_another_workers() {
+    let Some(mut scene) = Scene::new("") else { return };
+    let worker = scene.worker();
+    let open = scene.open(scene.slow, FILE);
+    scene.mark_for_deletion(open);
+    scene.hang_in_flush(open);
+    scene.client.socket.shutdown(Shutdown::Both).expect("it is connected");
+    wait_until(|| has_exited(worker), || scene.server.log());
+    scene.slow_fs.gate().open();
+    scene.wait_until_free("slow");
+    assert!(!scene.server.log().contains("failed"), "no crash: {}", scene.server.log());
+    scene.stop();
+}
+
+#[test]
+fn a_delegated_deletion_that_an_ending_worker_has_not_done_is_another_workers() {
+    let Some(mut scene) = Scene::new("") else { return };
+    let worker = scene.worker();
+    let mut other = logged_on(&scene.server, Guid([8; 16]));
+    tree(&mut other, "slow");
+    let serving = 2;
+    let server = scene.server.server();
+    wait_until(|| server.workers().len() == serving + 3, || scene.server.log());
+    let idle = server.workers().split_off(serving);
+    let open = scene.open(scene.slow, FILE);
+    scene.mark_for_deletion(open);
+    scene.slow_fs.gate().set(Operation::Lookup, Behavior::Hang);
+    signal_process(worker, Signal::KILL);
+    assert!(scene.slow_fs.gate().wait_until_hanging(Operation::Lookup, PATIENCE));
+    scene.server.server().signal(Signal::HUP);
+    wait_until(|| idle.iter().all(|it| has_exited(*it)), || scene.server.log());
+    scene.slow_fs.gate().open();
+    let status = try_to_open(&mut other);
+    let is_free = !status.is_error() || status == NtStatus::OBJECT_NAME_NOT_FOUND;
+    assert!(is_free, "{status:?}");
+    scene.stop();
+}
+
+/// A connection of the scene's client that its worker has accepted from another one, and that is
+/// passed to it only after the first connection has ended. `meanwhile` happens before that.
+fn connect_while_the_first_ends(scene: &Scene, meanwhile: impl FnOnce()) -> Connection {
+    let worker = scene.worker();
+    signal_process(worker, Signal::STOP);
+    let mut second = connect(&scene.server);
+    let offer = second.send_negotiate(GUID).expect("it listens");
+    scene.server.server().wait_for_log(&format!("is offered to worker {worker}"));
+    scene.client.socket.shutdown(Shutdown::Both).expect("it is connected");
+    meanwhile();
+    signal_process(worker, Signal::CONT);
+    scene.server.server().wait_for_log("was passed here by worker");
+    let (_, message) = second.receive().expect("it is served");
+    second.smb.handle_negotiate(&offer, &message).expect("the offer was good");
+    second.log_on().expect("the password is right");
+    second
+}
+
+/// Opens [`FILE`] of the fast share and lets nobody else do so.
+fn open_alone(client: &mut Connection) {
+    tree(client, "fast");
+    let name = utf16::to_bytes(FILE.0);
+    let request = CreateRequest { share_access: ShareAccess::empty(), ..create(&name, FILE) };
+    let (header, _) = client.call(Command::CREATE, &request).expect("the server answers");
+    assert_eq!(header.status, NtStatus::SUCCESS);
+}
+
+#[test]
+fn opens_of_a_connection_that_a_worker_has_at_its_end_are_closed() {
+    let Some(scene) = Scene::with_global("log level = 3\n", "") else { return };
+    let worker = scene.worker();
+    let lock_dir = scene.server.site().path("lock");
+    let mut second = connect_while_the_first_ends(&scene, || shut_down(&lock_dir, worker));
+    open_alone(&mut second);
+    wait_until(|| has_exited(worker), || scene.server.log());
+    scene.wait_until_free("fast");
+    drop(second);
+    scene.stop();
+}
+
+/// Tells a worker to end, as the supervisor tells it through another channel.
+fn shut_down(lock_dir: &Path, worker: u32) {
+    let own = ServerId { pid: std::process::id(), unique_id: u64::from_le_bytes(random()) };
+    let mut messaging =
+        Messaging::init(lock_dir, own, TransportKind::DEFAULT).expect("the server is there");
+    let members = messaging.members().expect("they can be read");
+    let to = members.into_iter().find(|it| it.pid == worker).expect("it lives");
+    let (now, content) = (Instant::now(), Content::new(MessageKind::SHUTDOWN, &[]));
+    messaging.send(now, to, &content).expect("there is room");
+    messaging.flush(now);
 }
 
 /// Requests that get an interim response when the storage is slow.

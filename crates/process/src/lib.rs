@@ -19,7 +19,7 @@ mod priority;
 pub mod properties;
 
 pub use deadline::{Deadline, deadline_signal};
-pub use exit::exit_at_once;
+pub use exit::{Ending, exit_at_once};
 pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
 pub use priority::{
     Priority, is_idle_priority, is_normal_priority, leave_idle_priority, nice_limit,

@@ -40,10 +40,10 @@ use anyhow::Context;
 use arbitration::FileKey;
 use dtyp::ServerId;
 use messaging::Messaging;
-use process::Priority;
 use process::arguments::NOTIFYD_COMMAND;
 use process::clocks::machine_clock;
 use process::control::{Received, ToSupervisor, ToWorker};
+use process::{Ending, Priority};
 use rustix::process::{WaitOptions, WaitStatus};
 use settings::Settings;
 use settings::messaging_settings::messaging_settings;
@@ -491,7 +491,7 @@ impl Supervisor {
             // Its client may have become a user that nobody has looked for.
             self.look_at_logons();
             let source = worker.slot.and_then(|slot| self.clients.free_slot(slot));
-            let has_crashed = status.exit_status() != Some(0) && !has_missed_deadline(status);
+            let has_crashed = ending(status).is_none() && !has_missed_deadline(status);
             if let Some(source) = source.filter(|_| has_crashed) {
                 self.crashes.record(source.as_stranger(), Instant::now());
             }
@@ -508,7 +508,7 @@ impl Supervisor {
         for (server, status) in dead {
             // One that finished has closed what it had open; to look through all files for each
             // client that leaves would be the dearest part of its leaving.
-            if status.exit_status() == Some(0) {
+            if ending(status) == Some(Ending::Finished) {
                 self.finished.push(server);
             } else {
                 let deletion_owner = self.deletion_owner();
@@ -587,23 +587,26 @@ impl Supervisor {
     /// Says how a worker ended, if it should not have ended so. One that did not even start makes
     /// the next start wait.
     fn bury(&mut self, pid: u32, status: WaitStatus, worker: &Worker) {
-        let how = match (status.terminating_signal(), status.exit_status()) {
+        let how = match (status.terminating_signal(), ending(status)) {
             _ if has_missed_deadline(status) => "ended: no answer of the name service".to_owned(),
             (Some(signal), _) => format!("was killed by signal {signal}"),
-            (None, Some(0)) => "finished".to_owned(),
-            (None, status) => format!("failed with status {}", status.unwrap_or(-1)),
+            (None, Some(Ending::Finished)) => "finished".to_owned(),
+            (None, Some(Ending::Unfinished)) => "ended while its storage hangs".to_owned(),
+            (None, None) => {
+                format!("failed with status {}", status.exit_status().unwrap_or(-1))
+            }
         };
         match worker.state {
             WorkerState::Stopping | WorkerState::Ending => tracing::debug!("worker {pid} {how}"),
             WorkerState::Idle => tracing::error!("worker {pid} {how} before it had a client"),
-            WorkerState::Serving if status.exit_status() == Some(0) => {
+            WorkerState::Serving if ending(status).is_some() => {
                 tracing::debug!("worker {pid} {how}");
             }
             WorkerState::Serving => {
                 tracing::error!("worker {pid} {how}; its client has lost its connections");
             }
         }
-        let served = worker.is_ready || status.exit_status() == Some(0);
+        let served = worker.is_ready || ending(status).is_some();
         let failed = worker.state == WorkerState::Idle || !served;
         let is_wanted = matches!(worker.state, WorkerState::Idle | WorkerState::Serving);
         if failed && is_wanted {
@@ -671,6 +674,11 @@ fn make_files(lock: &Path, state: &Path) -> anyhow::Result<FileTable> {
         Err(error) => tracing::error!("cannot restore persistent opens: {error}"),
     }
     Ok(files)
+}
+
+/// How a worker has ended by itself; none if it has failed or was killed.
+fn ending(status: WaitStatus) -> Option<Ending> {
+    status.exit_status().and_then(Ending::of_status)
 }
 
 /// True if a worker has ended because the name service was late at its client's first logon.

@@ -15,6 +15,7 @@ use anyhow::Context;
 use config::Global;
 use dtyp::{FileTime, Guid, ServerId};
 use messaging::Messaging;
+use process::Ending;
 use process::clocks::machine_clock;
 use process::control::{ToSupervisor, WorkerEnd};
 use proto::entropy::Entropy;
@@ -186,7 +187,7 @@ impl Worker {
 
     /// Waits for a client and serves it until its last connection is gone or the supervisor says
     /// so.
-    pub(crate) fn run(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn run(&mut self) -> anyhow::Result<Ending> {
         let ready = ToSupervisor::Ready { unique_id: self.registry.server_id().unique_id };
         self.control.send(ready).context("the supervisor is gone")?;
         self.watch_control();
@@ -209,6 +210,7 @@ impl Worker {
             self.flush_messages();
             self.flush();
         }
+        let ending = self.close_all();
         if let Some((client, untold)) = self.server.take_refusals_untold(self.turn.monotonic) {
             logons::tell_untold(client, untold);
         }
@@ -217,7 +219,7 @@ impl Worker {
         self.tell_slow();
         self.trace.enter(Phase::Other);
         self.release_clients();
-        Ok(())
+        Ok(ending)
     }
 
     /// Releases the resources that other processes wait for, and leaves the rest to the kernel: the
@@ -247,19 +249,31 @@ impl Worker {
     }
 
     fn is_done(&mut self) -> bool {
-        if self.had_client && self.channels.is_empty() && !self.storage_threads.is_empty() {
-            // Storage that hangs must not keep a place for a client that has left. Deletions that
-            // are not done then are another worker's.
+        let is_left = self.had_client && self.channels.is_empty();
+        if is_left && !self.storage_threads.is_empty() {
+            // Storage that hangs must not keep a place for a client that has left.
             self.stop_at.get_or_insert_with(|| Instant::now() + ABANDONED_TIMEOUT);
         }
         if self.stop_at.is_some_and(|at| at <= Instant::now()) {
             return true;
         }
-        let is_idle = self.server.is_idle()
-            && self.store_requests.is_empty()
+        is_left && self.server.is_idle() && self.has_closed_all() && self.passing.is_idle()
+    }
+
+    /// True if neither opens nor work of the storage are left.
+    fn has_closed_all(&self) -> bool {
+        self.store_requests.is_empty()
             && self.storage_threads.is_idle()
-            && self.passing.is_idle();
-        self.had_client && self.channels.is_empty() && is_idle
+            && self.server.file_opens().next().is_none()
+    }
+
+    /// Closes what is left when a deadline has passed, so that other clients need not wait for the
+    /// kernel to end a thread that hangs. The supervisor cares for the rest.
+    fn close_all(&mut self) -> Ending {
+        self.lose_all("the worker ends");
+        self.tell_changes();
+        self.flush_messages();
+        if self.has_closed_all() { Ending::Finished } else { Ending::Unfinished }
     }
 
     /// The clock is looked at only if something is due at some time; mostly nothing is.
@@ -376,6 +390,13 @@ impl Worker {
         let now = self.now();
         self.server.handle_disconnect(now, id);
         self.close(id);
+    }
+
+    /// Ends all connections, as if their transports were gone.
+    pub(super) fn lose_all(&mut self, why: &str) {
+        let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.lost(id, why));
+        self.serve_effects();
     }
 
     pub(super) fn close(&mut self, id: ConnectionId) {

@@ -61,8 +61,7 @@ pub fn serve(start: WorkerStart) -> anyhow::Result<Infallible> {
     let mut worker = Worker::prepare(start)?;
     let result = worker.run();
     worker.end();
-    result?;
-    process::exit_at_once()
+    process::exit_at_once(result?)
 }
 
 /// Values that a worker starts with.

@@ -8,7 +8,6 @@ use messaging::MessageKind;
 use process::administration;
 use process::control::{Received, ToWorker};
 use process::log;
-use proto::ConnectionId;
 use settings::Settings;
 use shares::accounts::Accounts;
 use shares::classes::membership;
@@ -121,11 +120,7 @@ impl Worker {
         debug!("stopping: {why}");
         self.had_client = true;
         self.stop_at.get_or_insert_with(|| Instant::now() + SHUTDOWN_TIMEOUT);
-        let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
-        for id in ids {
-            self.lost(id, "the server is stopping");
-        }
-        self.serve_effects();
+        self.lose_all("the server is stopping");
     }
 
     /// Reads the configuration again; one that cannot be read changes nothing.
