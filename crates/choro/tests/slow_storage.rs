@@ -517,6 +517,23 @@ fn open_alone(client: &mut Connection) {
 }
 
 #[test]
+fn a_connection_accepted_before_the_last_one_ends_is_served_for_as_long_as_it_likes() {
+    let Some(scene) = Scene::with_global("log level = 3\n", "") else { return };
+    let mut second = connect_while_the_first_ends(&scene, || ());
+    open_alone(&mut second);
+    // The time that storage has for a client that has left, and some more.
+    for _ in 0..12 {
+        std::thread::sleep(Duration::from_secs(1));
+        let echo = second.call(Command::ECHO, &EchoRequest);
+        let (header, _) = echo.expect("it is served");
+        assert_eq!(header.status, NtStatus::SUCCESS);
+    }
+    drop(second);
+    scene.wait_until_free("fast");
+    scene.stop();
+}
+
+#[test]
 fn opens_of_a_connection_that_a_worker_has_at_its_end_are_closed() {
     let Some(scene) = Scene::with_global("log level = 3\n", "") else { return };
     let worker = scene.worker();

@@ -92,6 +92,8 @@ pub(crate) struct Worker {
     pub(super) keeps_persistent: bool,
     /// Longest wait for requests to end, once told to stop.
     pub(super) stop_at: Option<Instant>,
+    /// The same since the last client has left.
+    abandoned_at: Option<Instant>,
     /// Start of this turn: the clocks are read once a turn.
     pub(super) turn: Now,
 }
@@ -176,6 +178,7 @@ impl Worker {
             server_guid,
             keeps_persistent,
             stop_at: None,
+            abandoned_at: None,
             turn: read_clocks(),
             settings,
         };
@@ -249,15 +252,20 @@ impl Worker {
     }
 
     fn is_done(&mut self) -> bool {
-        let is_left = self.had_client && self.channels.is_empty();
-        if is_left && !self.storage_threads.is_empty() {
-            // Storage that hangs must not keep a place for a client that has left.
-            self.stop_at.get_or_insert_with(|| Instant::now() + ABANDONED_TIMEOUT);
-        }
-        if self.stop_at.is_some_and(|at| at <= Instant::now()) {
+        // A connection whose offer was accepted is as good as here.
+        let is_left = self.had_client && self.channels.is_empty() && self.passing.is_idle();
+        // Storage that hangs must not keep a place for a client that has left.
+        self.abandoned_at = (is_left && !self.storage_threads.is_empty())
+            .then(|| self.abandoned_at.unwrap_or_else(|| Instant::now() + ABANDONED_TIMEOUT));
+        if self.deadline().is_some_and(|at| at <= Instant::now()) {
             return true;
         }
-        is_left && self.server.is_idle() && self.has_closed_all() && self.passing.is_idle()
+        is_left && self.server.is_idle() && self.has_closed_all()
+    }
+
+    /// Deadline of this worker; unfinished work ends with it.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.stop_at.into_iter().chain(self.abandoned_at).min()
     }
 
     /// True if neither opens nor work of the storage are left.
@@ -284,7 +292,7 @@ impl Worker {
         let engine = self.server.poll_timeout().into_iter().chain(self.next_frame_deadline());
         let engine = engine.chain(self.next_slow).min();
         let engine = engine.map(|at| at.saturating_sub(machine_clock()));
-        let others = self.next_timeout().into_iter().chain(self.stop_at).min();
+        let others = self.next_timeout().into_iter().chain(self.deadline()).min();
         let others = others.map(|at| at.saturating_duration_since(Instant::now()));
         engine.into_iter().chain(others).min()
     }

@@ -174,7 +174,7 @@ impl Worker {
         if is_made(Mistake::PassesUnasked) {
             return self.adopt(sender, Received { socket, offer });
         }
-        let accepted = self.stop_at.is_none()
+        let accepted = self.deadline().is_none()
             && self.notices.claims(offer.client_guid)
             && self.has_place(&socket);
         let offer_id = offer.offer_id;
