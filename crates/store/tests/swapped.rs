@@ -87,11 +87,11 @@ impl Drop for StopAtTheEnd<'_> {
 }
 
 fn attack(settings: impl FnOnce(&mut RootSettings)) {
-    attack_on(ATTACKER, settings);
+    attack_on(ATTACKER, VICTIM, settings);
 }
 
-/// Attacks directories that a user makes.
-fn attack_on(user: u32, settings: impl FnOnce(&mut RootSettings)) {
+/// Attacks directories that a user makes, with one of a victim.
+fn attack_on(user: u32, victims_uid: u32, settings: impl FnOnce(&mut RootSettings)) {
     if !is_root() {
         return;
     }
@@ -99,7 +99,7 @@ fn attack_on(user: u32, settings: impl FnOnce(&mut RootSettings)) {
     share.user = share.store.register_user(account(user, &[]));
     share.local_directory("d/theirs");
     chown(share.host("d"), Some(ATTACKER), None).expect("root");
-    chown(share.host("d/theirs"), Some(VICTIM), Some(VICTIM)).expect("root");
+    chown(share.host("d/theirs"), Some(victims_uid), Some(victims_uid)).expect("root");
     share.mode("d/theirs", MODE);
     let (ours, theirs) = (share.host("d/ours"), share.host("d/theirs"));
     // A file inside keeps the directory from removal.
@@ -112,7 +112,7 @@ fn attack_on(user: u32, settings: impl FnOnce(&mut RootSettings)) {
         for _ in 0..ATTEMPTS_MAX {
             let made = make(&mut share, "d\\ours");
             let seen = victims(&mut share, [&ours, &theirs], victim);
-            assert_eq!(seen, (VICTIM, MODE), "taken: {made:?}");
+            assert_eq!(seen, (victims_uid, MODE), "taken: {made:?}");
             if made == Err(NtStatus::ACCESS_DENIED) {
                 return;
             }
@@ -132,10 +132,17 @@ fn nor_does_it_get_the_owner_that_new_directories_get() {
 
 #[test]
 fn whoever_acts_as_root_changes_no_directory_in_the_place_of_a_new_one() {
-    attack_on(0, |settings| settings.nt_acls = Some(NtAclSettings::new(true)));
+    attack_on(0, VICTIM, |settings| settings.nt_acls = Some(NtAclSettings::new(true)));
 }
 
 #[test]
 fn whoever_acts_as_root_changes_no_mode_of_a_directory_in_the_place_of_a_new_one() {
-    attack_on(0, |_| ());
+    attack_on(0, VICTIM, |_| ());
+}
+
+/// Root's own directories and those of the attacker look like new ones of root, but for what is in
+/// them.
+#[test]
+fn whoever_acts_as_root_opens_no_directory_of_root_in_the_place_of_a_new_one() {
+    attack_on(0, 0, |settings| settings.nt_acls = Some(NtAclSettings::new(true)));
 }

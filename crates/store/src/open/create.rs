@@ -84,7 +84,7 @@ impl Store {
         };
         self.names.changed(&parent.directory, verified, Some(&place.name));
         let status = system::status_of(fd.as_fd()).during(Operation::Query)?;
-        let is_new = self.impersonation.can_have_made(&status, &parent.status);
+        let is_new = self.impersonation.can_have_made(fd.as_fd(), &status, &parent.status);
         if !is_new && self.impersonation.effective().uid == 0 {
             // It may be another object by now. As root, the kernel would permit everything on it;
             // and it is not removed either.

@@ -25,6 +25,7 @@ use rustix::pipe::fcntl_setpipe_size;
 use super::{Impersonation, Rights};
 use crate::model::subject::Subject;
 use crate::security::posix_acl::PosixAcl;
+use crate::sys::entries::Entries;
 use crate::sys::file_kind::is_directory;
 use crate::sys::system;
 use crate::sys::times::has_birth_time;
@@ -79,7 +80,7 @@ impl Impersonation {
         subject: Subject<'_>,
         directory: &Statx,
     ) -> Result<(), Errno> {
-        if !self.can_have_made(subject.status, directory) {
+        if !self.can_have_made(subject.fd, subject.status, directory) {
             return Err(Errno::ACCESS);
         }
         let owners = NewOwners { uid: Some(directory.stx_uid), gid: None };
@@ -261,13 +262,22 @@ impl Impersonation {
     /// another one there.
     ///
     /// Root's own directories are many, and not every file system leaves root one that it makes; so
-    /// for root it also has to be fresh, and may have the owner of the directory around it.
-    pub(crate) fn can_have_made(&self, status: &Statx, parent: &Statx) -> bool {
+    /// for root it also has to be fresh and empty, and may have the owner of the directory around
+    /// it. Another empty directory is not told from it, and nothing in it is exposed.
+    pub(crate) fn can_have_made(
+        &self,
+        object: BorrowedFd<'_>,
+        status: &Statx,
+        parent: &Statx,
+    ) -> bool {
         if !is_directory(status) {
             return true;
         }
         match self.effective().uid {
-            0 => [0, parent.stx_uid].contains(&status.stx_uid) && is_fresh(status),
+            0 => {
+                let may_be_owner = [0, parent.stx_uid].contains(&status.stx_uid);
+                may_be_owner && is_fresh(status) && has_no_entries(object)
+            }
             user => user == status.stx_uid,
         }
     }
@@ -303,6 +313,12 @@ impl Impersonation {
 fn is_fresh(status: &Statx) -> bool {
     let (birth, change) = (status.stx_btime.tv_sec, status.stx_ctime.tv_sec);
     !has_birth_time(status) || change.saturating_sub(birth) <= FRESH_SECONDS_MAX
+}
+
+/// Returns true if a directory can be read and has no entries.
+fn has_no_entries(directory: BorrowedFd<'_>) -> bool {
+    let reopened = system::reopen(directory, OFlags::RDONLY | OFlags::DIRECTORY);
+    reopened.is_ok_and(|it| matches!(Entries::default().next(it.as_fd()), Ok(None)))
 }
 
 /// Whether the object is a directory whose entries get its group.
@@ -364,7 +380,7 @@ mod tests {
     use crate::sys::system;
 
     #[test]
-    fn root_has_not_just_made_an_older_directory_or_that_of_a_third() {
+    fn root_has_not_just_made_an_older_directory_or_a_full_one_or_that_of_a_third() {
         let folder = tempfile::tempdir().expect("there is space");
         let opened = std::fs::File::open(folder.path()).expect("it was just made");
         let mut made = system::status_of(opened.as_fd()).expect("open");
@@ -381,11 +397,16 @@ mod tests {
         made.stx_uid = 0;
         made.stx_mask |= rustix::fs::StatxFlags::BTIME.bits();
         made.stx_btime = made.stx_ctime;
-        assert!(impersonation.can_have_made(&made, &parent));
-        assert!(impersonation.can_have_made(&owned_by(&made, 1_000), &parent));
-        assert!(!impersonation.can_have_made(&owned_by(&made, 1_001), &parent));
+        let can_have_made =
+            |made: &super::Statx| impersonation.can_have_made(opened.as_fd(), made, &parent);
+        assert!(can_have_made(&made));
+        assert!(can_have_made(&owned_by(&made, 1_000)));
+        assert!(!can_have_made(&owned_by(&made, 1_001)));
+        std::fs::write(folder.path().join("file"), "").expect("there is space");
+        assert!(!can_have_made(&made), "a new one is empty");
+        std::fs::remove_file(folder.path().join("file")).expect("it is ours");
         made.stx_btime.tv_sec -= super::FRESH_SECONDS_MAX + 1;
-        assert!(!impersonation.can_have_made(&made, &parent), "it was moved here");
+        assert!(!can_have_made(&made), "it was moved here");
         impersonation.rights = super::Rights::Server;
     }
 
