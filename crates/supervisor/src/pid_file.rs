@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
 
 /// The file's name inside `pid directory`. Everybody may read it.
 const FILE_NAME: &str = "choro.pid";
@@ -46,7 +45,7 @@ impl PidFile {
         let lock_path = directory.join(LOCK_NAME);
         let lock = open(&lock_path, 0o600)
             .with_context(|| format!("cannot open {}", lock_path.display()))?;
-        match take_lock(&lock, &path) {
+        match take_lock(&lock, &lock_path) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 let pid = fs::read_to_string(&path).unwrap_or_default();
@@ -61,6 +60,7 @@ impl PidFile {
                 return Err(error).with_context(|| format!("cannot lock {}", lock_path.display()));
             }
         }
+        write_holder(&lock).with_context(|| format!("cannot write {}", lock_path.display()))?;
         write_pid(&path).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { path, _lock: lock })
     }
@@ -75,13 +75,13 @@ impl Drop for PidFile {
 }
 
 /// Takes the lock. A worker that was starting when its supervisor was killed holds it until it has
-/// closed what it had inherited. So if no process has the pid in the file at `path`, this waits. By
+/// closed what it had inherited. So if the process that has taken the lock is gone, this waits. By
 /// then the worker has let go of the lock directory, too: of that first.
 fn take_lock(lock: &File, path: &Path) -> Result<(), Errno> {
     let deadline = Instant::now() + INHERITED_TIMEOUT;
     loop {
         match flock(lock, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if !names_a_process(path) && Instant::now() < deadline => {
+            Err(Errno::WOULDBLOCK) if is_orphaned(path) && Instant::now() < deadline => {
                 thread::sleep(INHERITED_INTERVAL);
             }
             taken => return taken,
@@ -89,11 +89,38 @@ fn take_lock(lock: &File, path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// True if the pid in the file is that of a process, or the file has none.
-fn names_a_process(path: &Path) -> bool {
-    let pid = fs::read_to_string(path).ok().and_then(|it| it.trim().parse().ok());
-    let pid = pid.and_then(Pid::from_raw);
-    pid.is_none_or(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+/// Writes into the lock which process has taken it. Its pid alone would not do: another process may
+/// have it by the time that the lock is looked at.
+fn write_holder(lock: &File) -> io::Result<()> {
+    let pid = std::process::id();
+    let start = start_time(pid).unwrap_or_default();
+    let text = format!("{pid} {start}\n");
+    lock.write_all_at(text.as_bytes(), 0)?;
+    lock.set_len(u64::try_from(text.len()).expect("it is short"))
+}
+
+/// True if the process that took the lock at `path` has ended. False if the lock does not say which
+/// process that was.
+fn is_orphaned(path: &Path) -> bool {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let (pid, start) = text.trim().split_once(' ').unwrap_or_default();
+    match (pid.parse(), start.parse::<u64>()) {
+        (Ok(pid), Ok(start)) => start_time(pid) != Some(start),
+        _ => false,
+    }
+}
+
+/// Returns the start time of a process in ticks since the boot, as in proc_pid_stat(5). `None` if
+/// it has ended, or is a zombie.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before the last parenthesis may have spaces and parentheses of its own.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    // The 22nd of all fields; the state was the third.
+    fields.nth(22 - 4)?.parse().ok()
 }
 
 /// Opens a file of ours for writing. A symbolic link is refused, since it may lead to any file.
@@ -119,10 +146,13 @@ mod tests {
     use std::fs::{self, File};
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    use std::process::Command;
+    use std::path::Path;
+    use std::process::{Child, Command};
     use std::time::Instant;
 
-    use super::{FILE_NAME, FlockOperation, INHERITED_INTERVAL, LOCK_NAME, PidFile, flock, open};
+    use super::{
+        FILE_NAME, FlockOperation, INHERITED_INTERVAL, LOCK_NAME, PidFile, flock, open, start_time,
+    };
 
     #[test]
     fn a_second_server_is_refused_until_the_first_has_gone() {
@@ -135,22 +165,50 @@ mod tests {
         PidFile::take(directory.path()).expect("it is free again");
     }
 
-    #[test]
-    fn a_lock_that_a_dead_servers_worker_has_inherited_is_waited_for() {
-        let directory = tempfile::tempdir().expect("there is space");
-        let lock = open(&directory.path().join(LOCK_NAME), 0o600).expect("there is space");
+    /// A process that has inherited the lock, which says that `holder` took it, for a moment.
+    fn inherited(directory: &Path, holder: &str) -> Child {
+        let path = directory.join(LOCK_NAME);
+        let lock = open(&path, 0o600).expect("there is space");
         flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("nobody holds it");
-        let pid = directory.path().join(FILE_NAME);
-        fs::write(&pid, std::process::id().to_string()).expect("there is space");
-        let worker = Command::new("sleep").arg("0.3").stdin(lock).spawn();
-        PidFile::take(directory.path()).expect_err("the process in the file lives");
-        let mut server = Command::new("true").spawn().expect("it is installed");
-        server.wait().expect("it ends");
-        fs::write(&pid, server.id().to_string()).expect("it is ours");
+        fs::write(&path, holder).expect("it is ours");
+        Command::new("sleep").arg("0.3").stdin(lock).spawn().expect("it is installed")
+    }
+
+    fn check_that_it_is_waited_for(holder: &str) {
+        let directory = tempfile::tempdir().expect("there is space");
+        let mut worker = inherited(directory.path(), holder);
         let began = Instant::now();
         let _second = PidFile::take(directory.path()).expect("the worker ends soon");
         assert!(began.elapsed() >= INHERITED_INTERVAL, "it was held");
-        worker.and_then(|mut worker| worker.wait()).expect("it is installed");
+        worker.wait().expect("it ends");
+    }
+
+    #[test]
+    fn a_lock_that_a_dead_servers_worker_has_inherited_is_waited_for() {
+        let mut server = Command::new("true").spawn().expect("it is installed");
+        let start = start_time(server.id()).unwrap_or(1);
+        // As a zombie first: nobody has waited for it yet.
+        check_that_it_is_waited_for(&format!("{} {start}\n", server.id()));
+        server.wait().expect("it ends");
+        check_that_it_is_waited_for(&format!("{} {start}\n", server.id()));
+    }
+
+    #[test]
+    fn a_process_with_the_pid_of_a_dead_server_is_not_taken_for_it() {
+        let start = start_time(std::process::id()).expect("it runs");
+        check_that_it_is_waited_for(&format!("{} {}\n", std::process::id(), start - 1));
+    }
+
+    #[test]
+    fn a_server_that_lives_is_not_waited_for() {
+        let start = start_time(std::process::id()).expect("it runs");
+        // An earlier version says nothing.
+        for holder in [format!("{} {start}\n", std::process::id()), String::new()] {
+            let directory = tempfile::tempdir().expect("there is space");
+            let mut worker = inherited(directory.path(), &holder);
+            PidFile::take(directory.path()).expect_err("the process that took it lives");
+            worker.wait().expect("it ends");
+        }
     }
 
     #[test]
