@@ -123,9 +123,19 @@ impl Scene {
 
     /// As [`Scene::new`], with more lines in `[global]`.
     fn with_global(global: &str, lines: &str) -> Option<Self> {
+        Self::with(Setup::new().global(global), lines)
+    }
+
+    /// The same, where half of what is written below may wait for a client.
+    fn with_little_memory() -> Option<Self> {
+        let limit = format!("max client memory = {}", BIG);
+        Self::with(Setup::new().global(&limit), "")
+    }
+
+    fn with(setup: Setup, lines: &str) -> Option<Self> {
         let lines = format!("{lines}\nea support = yes\nstore dos attributes = yes\n");
-        let setup = Setup::new().global(global).share("fast", "").share("slow", &lines);
-        let slow_fs = mount(&setup)?;
+        let setup = setup.share("fast", "").share("slow", &lines);
+        let slow_fs = mount_at(&setup, "slow")?;
         let server = setup.start();
         let mut client = logged_on(&server, GUID);
         let fast = tree(&mut client, "fast");
@@ -359,10 +369,10 @@ fn create<'a>(name: &'a [u8], wanted: Wanted<'_>) -> CreateRequest<'a> {
     }
 }
 
-/// Mounts a slow file system over the folder of the share `slow`.
-fn mount(setup: &Setup) -> Option<SlowFs> {
+/// Mounts a slow file system over the folder of a share.
+fn mount_at(setup: &Setup, share: &str) -> Option<SlowFs> {
     let owner = if runs_as_root() { FORCED_USER.1 } else { rustix::process::geteuid().as_raw() };
-    match SlowFs::mount(&setup.path("shares/slow"), owner, owner) {
+    match SlowFs::mount(&setup.path("shares").join(share), owner, owner) {
         Ok(slow_fs) => Some(slow_fs),
         Err(error) => {
             harness::smbtorture::progress(&format!("no slow file system: {error}"));
@@ -637,6 +647,144 @@ fn many_reads_that_hang_leave_room_for_others() {
     scene.client.smb.tree_id = scene.slow;
     scene.close(open);
     scene.stop();
+}
+
+/// Bytes of a WRITE of many.
+const WRITE_BYTES: usize = 1 << 20;
+
+impl Scene {
+    /// Sends one WRITE of many; returns its message id.
+    fn write_block(&mut self, file_id: FileId, number: u64) -> u64 {
+        self.client.smb.tree_id = self.slow;
+        let data = vec![u8::try_from(number + 1).expect("there are few"); WRITE_BYTES];
+        let offset = number * u64::try_from(WRITE_BYTES).expect("64 bits");
+        let write = WriteRequest::new(file_id, offset, &data);
+        let flags = HeaderFlags::empty();
+        let sent = self.client.smb.push(Command::WRITE, WRITE_BYTES, flags, &write);
+        let frame = self.client.smb.finish().expect("the interim responses brought credits");
+        self.client.socket.write_all(frame).expect("it is connected");
+        sent
+    }
+
+    /// Status of a READ of one byte of such a block.
+    fn read_block(&mut self, file_id: FileId, number: u64) -> NtStatus {
+        self.client.smb.tree_id = self.slow;
+        let offset = number * u64::try_from(WRITE_BYTES).expect("64 bits");
+        let read = ReadRequest { length: 1, offset, file_id, ..ReadRequest::default() };
+        let sent = self.begin(Command::READ, &read);
+        self.receive_any(sent).0.status
+    }
+}
+
+#[test]
+fn many_writes_that_hang_leave_room_for_others() {
+    let blocks = BIG >> 20;
+    let Some(mut scene) = Scene::with_little_memory() else { return };
+    let open = scene.open(scene.slow, FILE);
+    scene.slow_fs.gate().set(Operation::Write, Behavior::Hang);
+    // Together more than may wait for one client.
+    let (mut pending, mut refused) = (Vec::new(), 0);
+    for number in 0..blocks {
+        let sent = scene.write_block(open, number);
+        loop {
+            let (header, _) = scene.client.receive().expect("the server answers");
+            let message_id = header.message_id;
+            match header.status {
+                NtStatus::PENDING => pending.push(message_id),
+                NtStatus::INSUFFICIENT_RESOURCES => {
+                    pending.retain(|it| *it != message_id);
+                    refused += 1;
+                }
+                status => panic!("{status:?}"),
+            }
+            if message_id == sent {
+                break;
+            }
+        }
+    }
+    scene.work_elsewhere();
+    // Half of what may wait, which is half of the memory of a client.
+    assert!((8..12).contains(&pending.len()), "{pending:?}");
+    assert_eq!(refused + pending.len(), usize::try_from(blocks).expect("few"));
+    scene.slow_fs.gate().open();
+    for _ in 0..pending.len() {
+        let (header, _) = scene.client.receive().expect("the server answers");
+        assert_eq!(header.status, NtStatus::SUCCESS);
+        assert!(pending.contains(&header.message_id), "{header:?}");
+    }
+    // It works as before.
+    let sent = scene.write_block(open, blocks);
+    scene.receive(sent);
+    scene.close(open);
+    scene.stop();
+}
+
+#[test]
+fn canceled_writes_that_wait_behind_one_that_hangs_are_not_done_and_take_no_memory() {
+    let blocks = BIG >> 20;
+    let Some(mut scene) = Scene::with_little_memory() else { return };
+    let open = scene.open(scene.slow, FILE);
+    scene.slow_fs.gate().set(Operation::Write, Behavior::Hang);
+    let first = scene.write_block(open, 0);
+    assert!(scene.slow_fs.gate().wait_until_hanging(Operation::Write, PATIENCE));
+    let (interim, _) = scene.client.receive().expect("the server answers");
+    assert_eq!((interim.message_id, interim.status), (first, NtStatus::PENDING));
+    for number in 1..blocks {
+        let sent = scene.write_block(open, number);
+        let (interim, _) = scene.client.receive().expect("the server answers");
+        assert_eq!((interim.message_id, interim.status), (sent, NtStatus::PENDING));
+        scene.client.cancel(sent, interim.async_id).expect("it is connected");
+        assert_eq!(scene.receive_any(sent).0.status, NtStatus::CANCELLED);
+    }
+    scene.work_elsewhere();
+    scene.slow_fs.gate().open();
+    scene.receive(first);
+    assert_eq!(scene.read_block(open, 0), NtStatus::SUCCESS);
+    for number in 1..blocks {
+        assert_eq!(scene.read_block(open, number), NtStatus::END_OF_FILE, "block {number}");
+    }
+    scene.client.smb.tree_id = scene.slow;
+    scene.close(open);
+    scene.stop();
+}
+
+/// File systems of a client that have threads of their own.
+const THREADS_MAX: usize = 32;
+
+#[test]
+fn a_file_system_that_is_not_used_any_more_leaves_its_thread_to_another() {
+    let names: Vec<String> = (0..=THREADS_MAX).map(|number| format!("slow{number}")).collect();
+    let setup = names.iter().fold(Setup::new(), |setup, name| setup.share(name, ""));
+    let mut slow = Vec::new();
+    for name in &names {
+        let Some(slow_fs) = mount_at(&setup, name) else { return };
+        slow.push(slow_fs);
+    }
+    let server = setup.start();
+    let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let to = server.site().address();
+    let mut client = Connection::connect(address, to, PATIENCE).expect("it listens");
+    client.negotiate(Guid([7; 16])).expect("it negotiates");
+    client.log_on().expect("the password is right");
+    let (last, others) = names.split_last().expect("there are some");
+    let mut trees = Vec::new();
+    for name in others {
+        assert_eq!(client.tree(name).expect("it answers"), NtStatus::SUCCESS);
+        trees.push(client.smb.tree_id);
+    }
+    assert_ne!(client.tree(last).expect("it answers"), NtStatus::SUCCESS, "all are in use");
+    client.smb.tree_id = trees[5];
+    let disconnect = wire::tree_disconnect::TreeDisconnectRequest;
+    let (header, _) = client.call(Command::TREE_DISCONNECT, &disconnect).expect("it answers");
+    assert_eq!(header.status, NtStatus::SUCCESS);
+    wait_until(
+        || client.tree(last).expect("it answers") == NtStatus::SUCCESS,
+        || server.server().log(),
+    );
+    // All are in use again.
+    assert_ne!(client.tree(&names[5]).expect("it answers"), NtStatus::SUCCESS);
+    drop((client, slow));
+    server.stop();
 }
 
 #[test]

@@ -6,6 +6,7 @@ use model::reject::Reject;
 use model::request_id::RequestId;
 use wire::Command;
 
+use crate::effect::Effect;
 use crate::request::{Chain, InFlight, Incoming};
 use crate::server::Server;
 
@@ -41,8 +42,13 @@ fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
 }
 
 /// Answers a request that the store works on. Its work goes on like that of a lost connection: what
-/// it changes is changed completely, and an open that no client knows of is closed again.
+/// it changes is changed completely, and an open that no client knows of is closed again. Only data
+/// that the store has not begun to read or write are given up, because they take memory.
 fn answer_slow(server: &mut Server, incoming: &Incoming, mut waiting: InFlight) {
+    if matches!(waiting.incoming.header.command, Command::READ | Command::WRITE) {
+        let withdraw = Effect::Withdraw(waiting.incoming.id);
+        server.globals.outbox.effects.push_back((None, withdraw));
+    }
     let nowhere = Chain::new(ConnectionId::NONE, BytesMut::new(), None);
     let mut chain = std::mem::replace(&mut *waiting.chain, nowhere);
     let async_id = waiting.async_id.take();

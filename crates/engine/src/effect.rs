@@ -13,6 +13,7 @@ use model::connection::ConnectionId;
 use model::file_key;
 use model::passages::Passage;
 use model::reject::Reject;
+use model::request_id::RequestId;
 use model::share::Share;
 use object::{
     ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId, StoreNumber, SymbolicLink,
@@ -106,6 +107,9 @@ pub enum Effect {
     Sleep(Duration),
     /// Lists the addresses of this machine for clients. Reply: `NetworkInterfaces`.
     ListNetworkInterfaces,
+    /// Ends the operation of a canceled request with CANCELLED, if the store has not begun it. No
+    /// reply of its own.
+    Withdraw(RequestId),
     /// Runs an operation of the store. Reply: `Object`.
     Object {
         /// User whose rights the kernel checks.
@@ -142,7 +146,8 @@ impl Effect {
             | Self::FindReferral(_)
             | Self::Object { .. }
             | Self::Remove(_)
-            | Self::Traverse(_) => Phase::Storage,
+            | Self::Traverse(_)
+            | Self::Withdraw(_) => Phase::Storage,
             Self::FindAccount { .. }
             | Self::FindCredential { .. }
             | Self::FindGuest

@@ -192,6 +192,12 @@ impl Store {
         ObjectPath::from_stored(path.trim_start_matches('/').to_owned(), None)
     }
 
+    /// Returns whether it has neither opens nor roots.
+    #[must_use]
+    pub fn is_unused(&self) -> bool {
+        self.opens.count() == 0 && self.roots.iter().all(Option::is_none)
+    }
+
     /// Returns the number of existing opens.
     #[must_use]
     pub fn opens_count(&self) -> usize {

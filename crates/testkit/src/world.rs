@@ -1027,7 +1027,7 @@ impl Inner {
                 None
             }
             // No other worker waits here.
-            Effect::TellTurn { .. } => None,
+            Effect::TellTurn { .. } | Effect::Withdraw(_) => None,
             Effect::TellFileChanged { server, file } => {
                 let worker = self.worker.as_mut();
                 worker.expect("there is one worker here").tells.push((server, file));

@@ -35,6 +35,7 @@ impl Worker {
             Effect::Remove(removal) => self.remove(*removal),
             Effect::Traverse(passage) => self.traverse(*passage),
             Effect::DisconnectShare(root) => self.close_root(root),
+            Effect::Withdraw(request) => self.withdraw(request),
             Effect::ClaimClient { connection, client_guid, message: negotiate, after_smb1 } => {
                 let request = request.expect("NEGOTIATE waits for this");
                 let newcomer =

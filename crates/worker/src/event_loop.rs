@@ -290,7 +290,7 @@ impl Worker {
             return Some(Duration::ZERO);
         }
         let engine = self.server.poll_timeout().into_iter().chain(self.next_frame_deadline());
-        let engine = engine.chain(self.next_slow).min();
+        let engine = engine.chain(self.next_slow).chain(self.storage_threads.next_timeout()).min();
         let engine = engine.map(|at| at.saturating_sub(machine_clock()));
         let others = self.next_timeout().into_iter().chain(self.deadline()).min();
         let others = others.map(|at| at.saturating_duration_since(Instant::now()));
@@ -525,6 +525,9 @@ impl Worker {
         }
         if self.next_slow.is_some_and(|at| at <= clocks.monotonic) {
             self.tell_slow_storage();
+        }
+        if self.storage_threads.next_timeout().is_some_and(|at| at <= clocks.monotonic) {
+            self.refuse_excess();
         }
         let Some(next) = self.next_timeout() else { return };
         let now = Instant::now();

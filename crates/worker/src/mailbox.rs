@@ -54,8 +54,59 @@ impl<T> Mailbox<T> {
         std::mem::take(&mut self.lock())
     }
 
+    /// Takes the first value. The descriptor stays readable while others wait.
+    pub(super) fn take_first(&self) -> Option<T> {
+        let mut queue = self.lock();
+        let first = queue.pop_front();
+        self.clear_if_empty(&queue);
+        first
+    }
+
+    /// Takes the last value that fits, wherever it is in the queue.
+    pub(super) fn take_last(&self, fits: impl Fn(&T) -> bool) -> Option<T> {
+        let mut queue = self.lock();
+        let place = queue.iter().rposition(fits)?;
+        let value = queue.remove(place);
+        self.clear_if_empty(&queue);
+        value
+    }
+
+    fn clear_if_empty(&self, queue: &VecDeque<T>) {
+        if queue.is_empty() {
+            // It fails if the descriptor is not readable yet; then a wake-up finds nothing.
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
         // Nothing panics with the lock held.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn is_readable(mailbox: &Mailbox<u32>) -> bool {
+        let mut fds = [PollFd::from_borrowed_fd(mailbox.wake_source(), PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).expect("it can be polled") > 0
+    }
+
+    #[test]
+    fn the_descriptor_is_readable_while_values_wait_however_they_are_taken() {
+        let mailbox = Mailbox::new().expect("there are descriptors");
+        (1..=4).for_each(|value| mailbox.put(value));
+        assert_eq!(mailbox.take_last(|value| value % 2 == 1), Some(3));
+        assert_eq!((mailbox.take_first(), is_readable(&mailbox)), (Some(1), true));
+        assert_eq!((mailbox.take_first(), is_readable(&mailbox)), (Some(2), true));
+        assert_eq!(mailbox.take_last(|value| *value == 1), None);
+        assert_eq!((mailbox.take_last(|_| true), is_readable(&mailbox)), (Some(4), false));
+        assert_eq!((mailbox.take_first(), is_readable(&mailbox)), (None, false));
+        mailbox.put(5);
+        assert!(is_readable(&mailbox));
+        assert_eq!((mailbox.take(), is_readable(&mailbox)), ([5].into(), false));
     }
 }

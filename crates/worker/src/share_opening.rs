@@ -117,6 +117,7 @@ impl Worker {
         if !self.store.revert_to_server() {
             return Err(NtStatus::ACCESS_DENIED);
         }
+        self.limit_storage_threads();
         let settings = StoreSettings {
             opens_max: self.settings.config.global.max_open_files,
             ..StoreSettings::default()
@@ -141,9 +142,12 @@ impl Worker {
         let completed = match number {
             Err(status) => work(Err(status)),
             Ok(number) if number == StoreNumber::default() => work(Ok(&mut self.store)),
+            // What referred to it has ended.
+            Ok(number) if !self.storage_threads.has(number) => work(Err(NtStatus::FILE_CLOSED)),
             Ok(number) => {
                 let call = Box::new(|store: &mut Store| work(Ok(store)));
-                return self.storage_threads.call(&self.store, number, call);
+                let now = self.turn.monotonic;
+                return self.storage_threads.call((&self.store, now), number, call);
             }
         };
         completed(self);

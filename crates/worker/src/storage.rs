@@ -16,8 +16,8 @@ use uring::{Completion, Driver, Op, Token};
 use super::connection::Channel;
 use super::event_loop::{Worker, store_token, submit};
 use super::listings::{Listings, Part, PendingListing};
-use super::storage_threads::{Done, StorageThreads, WaitingRead};
-use super::store_request::{StoreRequest, Work};
+use super::storage_threads::{Outcome, StorageThreads, WaitingRead};
+use super::store_request::{Held, StoreRequest, Work};
 use super::traced;
 
 /// Time of an operation after which its request gets an interim response. Disks answer sooner.
@@ -90,14 +90,45 @@ impl Worker {
 
     /// Goes on with what the storage threads have done.
     pub(super) fn read_storage_threads(&mut self) {
-        for done in self.storage_threads.take_done() {
-            match done {
-                Done::Object(slot, result) => self.store_ended(slot, |_, _| Started::Done(result)),
-                Done::Call(completed) => completed(self),
+        self.limit_storage_threads();
+        for outcome in self.storage_threads.take_done(self.turn.monotonic) {
+            match outcome {
+                Outcome::Object(slot, result) => {
+                    self.store_ended(slot, |_, _| Started::Done(result));
+                }
+                Outcome::Call(completed) => completed(self),
             }
             self.serve_effects();
         }
         self.watch_storage_threads();
+    }
+
+    /// Tells the storage threads how much may wait for the client: that changes with its first
+    /// logon, and with the configuration.
+    pub(super) fn limit_storage_threads(&mut self) {
+        self.storage_threads.set_passing_max(self.server.memory().passing_max());
+    }
+
+    /// Refuses what a storage thread that hangs has not begun, if requests hold too much of the
+    /// client's memory.
+    pub(super) fn refuse_excess(&mut self) {
+        while let Some(slot) = self.storage_threads.take_excess(self.turn.monotonic) {
+            let refused = Err(NtStatus::INSUFFICIENT_RESOURCES);
+            self.store_ended(slot, |_, _| Started::Done(refused));
+            self.serve_effects();
+        }
+    }
+
+    /// Ends the operation of a canceled request, if its storage thread has not begun it.
+    pub(super) fn withdraw(&mut self, request: RequestId) {
+        let mut requests = self.store_requests.iter();
+        let found = requests.find(|(_, it)| it.request == Some(request));
+        let Some((slot, held)) = found.and_then(|(slot, it)| Some((slot, it.held?))) else {
+            return;
+        };
+        if self.storage_threads.withdraw(held.store, slot) {
+            self.store_ended(slot, |_, _| Started::Done(Err(NtStatus::CANCELLED)));
+        }
     }
 
     /// Tells the engine of requests that take long, so that their clients have their credits back.
@@ -138,7 +169,7 @@ impl Worker {
     ) {
         let (server, mut storage) = self.server_and_storage();
         let ended = storage.requests.remove(slot);
-        let StoreRequest { request, continuation, work, promised, read, .. } = ended;
+        let StoreRequest { request, continuation, work, promised, held, .. } = ended;
         if storage.requests.is_empty() {
             *storage.next_slow = None;
         }
@@ -147,8 +178,10 @@ impl Worker {
         {
             channel.keep_promise(bytes);
         }
-        if let Some((store, length)) = read {
-            for read in storage.threads.read_ended(store, length) {
+        if let Some(Held { store, bytes, read }) = held {
+            storage.threads.release(store, bytes);
+            let begin = read.map(|length| storage.threads.read_ended(store, length));
+            for read in begin.into_iter().flatten() {
                 storage.begin_read(read);
             }
         }
@@ -211,10 +244,20 @@ impl Storage<'_> {
             let refused = Started::Done(Err(NtStatus::NOT_SUPPORTED));
             return self.go_on((request, connection), work, refused);
         }
+        let refused = match self.threads.has(op.store()) {
+            false => Some(NtStatus::FILE_CLOSED),
+            true if !self.threads.has_room(&op, self.now) => Some(NtStatus::INSUFFICIENT_RESOURCES),
+            true => None,
+        };
+        if let Some(status) = refused {
+            return self.go_on((request, connection), work, Started::Done(Err(status)));
+        }
         self.trace.enter(Phase::Other);
         let slot = self.keep(request, None, work, None);
+        let (store, bytes) = (op.store(), self.threads.hold(&op));
+        self.requests[slot].held = Some(Held { store, bytes, read: None });
         let ObjectOp::Read { length, may_pipe, .. } = &mut op else {
-            self.threads.submit(self.store, slot, user, op);
+            self.threads.submit((self.store, self.now), slot, user, op);
             return None;
         };
         // Pipes belong to the worker's store.
@@ -231,8 +274,12 @@ impl Storage<'_> {
         let WaitingRead { slot, user, op, length, connection } = read;
         let promised = connection.and_then(|id| self.promise(id, length));
         let request = &mut self.requests[slot];
-        (request.read, request.promised) = (Some((op.store(), length)), promised);
-        self.threads.submit(self.store, slot, user, op);
+        request.promised = promised;
+        if let Some(held) = &mut request.held {
+            self.threads.hold_buffer(held.store, length);
+            (held.bytes, held.read) = (held.bytes + length, Some(length));
+        }
+        self.threads.submit((self.store, self.now), slot, user, op);
     }
 
     /// Lists a directory, or a part of it if that takes long: the rest follows in later turns.
@@ -304,7 +351,7 @@ impl Storage<'_> {
             continuation,
             work,
             slow_at,
-            read: None,
+            held: None,
             promised,
         })
     }

@@ -3,30 +3,43 @@
 //! A thread has a [`Store`] of its own, with the shares of one file system. It carries out the
 //! operations of a share in the order of their requests, as the worker's thread does for other
 //! shares; only READs may be overtaken, by waiting for room or for the disk. It uses a ring of its
-//! own for reads outside the page cache. The queue of a thread is bounded as requests are: by
-//! credits, and by the memory of a client, which all of its shares have in common.
+//! own for reads outside the page cache.
+//!
+//! All shares of a client have its memory in common. Storage that is merely slow is waited for, as
+//! that of other shares: at the limit nothing more is received from the client. Where a thread
+//! [hangs](load::HANG_TIME), further requests are refused, and those that it has not begun, until
+//! no more than a part of the memory waits for threads.
 
+mod load;
 pub(super) mod mounts;
 mod reads;
 mod thread;
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use object::{ObjectOp, ObjectResult, RootId, StoreNumber, UserId};
+use object::{ObjectOp, ObjectResult, Piped, RootId, StoreNumber, UserId};
 use rustc_hash::FxHashMap;
 use store::{Credentials, Store, StoreSettings};
 
 use super::mailbox::Mailbox;
+use load::Load;
 use reads::Reads;
 pub(super) use reads::WaitingRead;
 
 /// Highest number of file systems of one client that have threads. Each costs the stack of a
-/// thread and a ring.
+/// thread and a ring. One more file system has the thread of one without opens and shares.
 const STORAGE_THREADS_MAX: usize = 32;
+
+/// Part of what may wait for a client that requests for threads may hold once one of them hangs:
+/// the other half is for the shares that go on.
+const HELD_PART: usize = 2;
+
+/// Memory of a request that waits for a thread in bytes, beside its data.
+const OPERATION_BYTES: usize = 4 * 1024;
 
 /// Work for the store of a thread that is no operation of a request.
 pub(super) type Call<W> = Box<dyn FnOnce(&mut Store) -> Completed<W> + Send>;
@@ -45,10 +58,20 @@ enum Order<W> {
         op: ObjectOp,
     },
     Call(Call<W>),
+    /// The last order of a thread, which ends it.
+    End,
+}
+
+/// The end of an order.
+struct Done<W> {
+    number: StoreNumber,
+    /// True if it has left the store without opens and roots.
+    is_unused: bool,
+    outcome: Outcome<W>,
 }
 
 /// A result of a thread.
-pub(super) enum Done<W> {
+pub(super) enum Outcome<W> {
     /// The operation with this number has ended.
     Object(usize, ObjectResult),
     Call(Completed<W>),
@@ -57,26 +80,39 @@ pub(super) enum Done<W> {
 /// The threads of a worker; none until a client connects to a share that may wait.
 #[derive(Debug)]
 pub(super) struct StorageThreads<W> {
-    /// Sorted by the number of the store, from 1 on.
     threads: Vec<StorageThread<W>>,
+    /// The number that was given out last. They are used in turn, so that what was kept about a
+    /// root is forgotten before another one has its id.
+    last_number: u8,
     done: Option<Arc<Mailbox<Done<W>>>>,
     devices: FxHashMap<RootId, u64>,
     /// Calls that have not ended.
     calls: usize,
+    /// Bytes that requests may hold once a thread hangs.
+    held_max: usize,
 }
 
 #[derive(Debug)]
 struct StorageThread<W> {
+    number: StoreNumber,
     /// Mount point of its file system.
     mount: PathBuf,
     orders: Arc<Mailbox<Order<W>>>,
     users_known: usize,
     reads: Reads,
+    load: Load,
 }
 
 impl<W> Default for StorageThreads<W> {
     fn default() -> Self {
-        Self { threads: Vec::new(), done: None, devices: FxHashMap::default(), calls: 0 }
+        Self {
+            threads: Vec::new(),
+            last_number: 0,
+            done: None,
+            devices: FxHashMap::default(),
+            calls: 0,
+            held_max: usize::MAX,
+        }
     }
 }
 
@@ -98,16 +134,24 @@ impl<W: 'static> StorageThreads<W> {
     }
 
     /// Returns the results since the last call.
-    pub(super) fn take_done(&mut self) -> VecDeque<Done<W>> {
+    pub(super) fn take_done(&mut self, now: Duration) -> Vec<Outcome<W>> {
         let done = self.done.as_ref().map(|done| done.take()).unwrap_or_default();
-        self.calls -= done.iter().filter(|done| matches!(done, Done::Call(_))).count();
-        done
+        let ended = |Done { number, is_unused, outcome }| {
+            self.calls -= usize::from(matches!(outcome, Outcome::Call(_)));
+            self.thread(number).load.end(now, is_unused);
+            outcome
+        };
+        done.into_iter().map(ended).collect()
+    }
+
+    /// True if the store with this number has a thread.
+    pub(super) fn has(&self, number: StoreNumber) -> bool {
+        self.threads.iter().any(|thread| thread.number == number)
     }
 
     /// The store of a file system, if it has a thread.
     pub(super) fn find(&self, mount: &Path) -> Option<StoreNumber> {
-        let place = self.threads.iter().position(|thread| thread.mount == mount)?;
-        Some(StoreNumber(u8::try_from(place + 1).expect("few threads")))
+        self.threads.iter().find(|thread| thread.mount == mount).map(|thread| thread.number)
     }
 
     /// Starts a thread for a file system. It inherits the rights of this thread, which must be the
@@ -120,10 +164,10 @@ impl<W: 'static> StorageThreads<W> {
         mount: PathBuf,
         settings: StoreSettings,
     ) -> io::Result<StoreNumber> {
-        if self.threads.len() >= STORAGE_THREADS_MAX {
+        if self.threads.len() >= STORAGE_THREADS_MAX && !self.end_unused() {
             return Err(io::Error::other("too many file systems have threads"));
         }
-        let number = StoreNumber(u8::try_from(self.threads.len() + 1).expect("few threads"));
+        let number = self.next_number();
         let done = match &self.done {
             Some(done) => Arc::clone(done),
             None => Arc::clone(self.done.insert(Arc::new(Mailbox::new()?))),
@@ -131,42 +175,152 @@ impl<W: 'static> StorageThreads<W> {
         let orders = Arc::new(Mailbox::new()?);
         let settings = StoreSettings { number, ..settings };
         thread::start(settings, Arc::clone(&orders), done)?;
-        self.threads.push(StorageThread { mount, orders, users_known: 0, reads: Reads::default() });
+        let (mut reads, load) = (Reads::default(), Load::default());
+        reads.set_held_max(self.held_max);
+        let users_known = 0;
+        self.threads.push(StorageThread { number, mount, orders, users_known, reads, load });
         Ok(number)
     }
 
+    /// Ends a thread that nothing refers to. Returns whether there was one.
+    fn end_unused(&mut self) -> bool {
+        let place = self.threads.iter().position(|thread| thread.load.is_unused());
+        let Some(place) = place else { return false };
+        self.threads.remove(place).orders.put(Order::End);
+        true
+    }
+
+    fn next_number(&mut self) -> StoreNumber {
+        loop {
+            self.last_number = self.last_number.checked_add(1).unwrap_or(1);
+            let number = StoreNumber(self.last_number);
+            if self.threads.iter().all(|thread| thread.number != number) {
+                return number;
+            }
+        }
+    }
+
+    /// Sets the number of bytes that may wait for the client, in all of its shares together.
+    pub(super) fn set_passing_max(&mut self, bytes: usize) {
+        let held_max = bytes / HELD_PART;
+        if std::mem::replace(&mut self.held_max, held_max) != held_max {
+            self.threads.iter_mut().for_each(|thread| thread.reads.set_held_max(held_max));
+        }
+    }
+
+    /// Bytes that all requests hold which threads have.
+    fn held(&self) -> usize {
+        self.threads.iter().map(|thread| thread.load.bytes()).sum()
+    }
+
+    /// True if an operation may wait for its thread: always unless one hangs. Threads that go on
+    /// have half as much again, but not for what they could add to those that hang.
+    pub(super) fn has_room(&self, op: &ObjectOp, now: Duration) -> bool {
+        let hanging = self.threads.iter().filter(|thread| thread.load.is_hanging(now));
+        let (mut hang, mut held_by_hanging) = (false, 0);
+        for thread in hanging {
+            hang |= thread.number == op.store();
+            held_by_hanging += thread.load.bytes();
+        }
+        if held_by_hanging == 0 || !may_be_refused(op) {
+            return true;
+        }
+        let wanted = data_bytes(op) + OPERATION_BYTES;
+        match hang {
+            true => self.held() + wanted <= self.held_max,
+            false => held_by_hanging + wanted <= self.held_max + self.held_max / 2,
+        }
+    }
+
+    /// Notes that a request holds memory until [`Self::release`]. Returns the bytes.
+    pub(super) fn hold(&mut self, op: &ObjectOp) -> usize {
+        let data = if matches!(op, ObjectOp::Read { .. }) { 0 } else { data_bytes(op) };
+        let bytes = data + OPERATION_BYTES;
+        self.thread(op.store()).load.hold(bytes);
+        bytes
+    }
+
+    /// Notes that a READ has its buffer from now on.
+    pub(super) fn hold_buffer(&mut self, number: StoreNumber, bytes: usize) {
+        self.thread(number).load.hold(bytes);
+    }
+
+    pub(super) fn release(&mut self, number: StoreNumber, bytes: usize) {
+        self.thread(number).load.release(bytes);
+    }
+
+    /// Returns the time of the next call of [`Self::take_excess`], if nothing ends before.
+    pub(super) fn next_timeout(&self) -> Option<Duration> {
+        let hang = || self.threads.iter().filter_map(|thread| thread.load.hangs_at()).min();
+        (self.held() > self.held_max).then(hang).flatten()
+    }
+
+    /// Takes back the last request that a thread that hangs has not begun, if requests hold too
+    /// much. Returns its number.
+    pub(super) fn take_excess(&mut self, now: Duration) -> Option<usize> {
+        if self.held() <= self.held_max {
+            return None;
+        }
+        for thread in &mut self.threads {
+            thread.load.search(now);
+        }
+        let mut hanging = self.threads.iter_mut().filter(|thread| thread.load.is_hanging(now));
+        hanging.find_map(|thread| thread.withdraw_last(may_be_refused))
+    }
+
+    /// Takes back an operation that its thread has not begun. Returns false if it has begun, or if
+    /// taking it back would leave something undone.
+    pub(super) fn withdraw(&mut self, number: StoreNumber, slot: usize) -> bool {
+        let thread = self.thread(number);
+        let is_data = |op: &ObjectOp| matches!(op, ObjectOp::Read { .. } | ObjectOp::Write { .. });
+        thread.reads.withdraw(slot)
+            || thread.take_back(|it, op| it == slot && is_data(op)).is_some()
+    }
+
+    fn thread(&mut self, number: StoreNumber) -> &mut StorageThread<W> {
+        let mut threads = self.threads.iter_mut();
+        threads.find(|thread| thread.number == number).expect("what refers to it keeps it")
+    }
+
     /// Has a thread carry out an operation.
-    pub(super) fn submit(&mut self, users: &Store, slot: usize, user: UserId, op: ObjectOp) {
+    pub(super) fn submit(
+        &mut self,
+        (users, now): (&Store, Duration),
+        slot: usize,
+        user: UserId,
+        op: ObjectOp,
+    ) {
         let number = op.store();
-        self.order(users, number, Order::Start { slot, user, op });
+        self.order((users, now), number, Order::Start { slot, user, op });
     }
 
     /// Returns a READ that may begin, or keeps it until earlier ones have ended.
     pub(super) fn admit(&mut self, read: WaitingRead) -> Option<WaitingRead> {
-        self.reads(read.op.store())?.admit(read)
+        self.thread(read.op.store()).reads.admit(read)
     }
 
     /// Notes the end of a READ of this length; returns those that may begin now.
     pub(super) fn read_ended(&mut self, number: StoreNumber, length: usize) -> Vec<WaitingRead> {
-        let Some(reads) = self.reads(number) else { return Vec::new() };
+        let reads = &mut self.thread(number).reads;
         reads.end(length);
         std::iter::from_fn(|| reads.next()).collect()
     }
 
-    fn reads(&mut self, number: StoreNumber) -> Option<&mut Reads> {
-        let place = usize::from(number.0).checked_sub(1)?;
-        self.threads.get_mut(place).map(|thread| &mut thread.reads)
-    }
-
     /// Has a thread work with its store.
-    pub(super) fn call(&mut self, users: &Store, number: StoreNumber, call: Call<W>) {
+    pub(super) fn call(
+        &mut self,
+        (users, now): (&Store, Duration),
+        number: StoreNumber,
+        call: Call<W>,
+    ) {
         self.calls += 1;
-        self.order(users, number, Order::Call(call));
+        self.order((users, now), number, Order::Call(call));
     }
 
     /// Gives a thread an order, behind the users that it does not know yet.
-    fn order(&mut self, users: &Store, number: StoreNumber, order: Order<W>) {
-        let thread = &mut self.threads[usize::from(number.0) - 1];
+    fn order(&mut self, (users, now): (&Store, Duration), number: StoreNumber, order: Order<W>) {
+        let thread = self.thread(number);
+        thread.load.begin(now);
         let users = users.users();
         let known = std::mem::replace(&mut thread.users_known, users.len());
         for user in users.skip(known) {
@@ -187,4 +341,45 @@ impl<W: 'static> StorageThreads<W> {
     pub(super) fn root_closed(&mut self, root: RootId) {
         self.devices.remove(&root);
     }
+}
+
+impl<W> StorageThread<W> {
+    /// Takes back the last request that the thread has not begun. Returns its number.
+    fn withdraw_last(&mut self, fits: impl Fn(&ObjectOp) -> bool) -> Option<usize> {
+        // First those with data: READs that wait have no buffer.
+        self.take_back(|_, op| fits(op)).or_else(|| self.reads.withdraw_last())
+    }
+
+    /// Takes back the last operation that fits, by its number and itself.
+    fn take_back(&mut self, fits: impl Fn(usize, &ObjectOp) -> bool) -> Option<usize> {
+        let fits = |order: &Order<W>| match order {
+            Order::Start { slot, op, .. } => fits(*slot, op),
+            Order::Register(_) | Order::Call(_) | Order::End => false,
+        };
+        let Some(Order::Start { slot, .. }) = self.orders.take_last(fits) else { return None };
+        self.load.withdraw();
+        Some(slot)
+    }
+}
+
+/// Bytes of the data of a READ or WRITE.
+fn data_bytes(op: &ObjectOp) -> usize {
+    match op {
+        ObjectOp::Read { length, .. } => usize::try_from(*length).expect("32 bits fit memory"),
+        ObjectOp::Write { data, piped, .. } => data.len() + piped.as_ref().map_or(0, Piped::length),
+        _ => 0,
+    }
+}
+
+/// True for operations of requests that a client may have many of, and that leave nothing undone
+/// when they fail.
+fn may_be_refused(op: &ObjectOp) -> bool {
+    matches!(
+        op,
+        ObjectOp::Flush { .. }
+            | ObjectOp::Open(_)
+            | ObjectOp::Read { .. }
+            | ObjectOp::ReadDirectory { .. }
+            | ObjectOp::Write { .. }
+    )
 }

@@ -16,10 +16,19 @@ pub(super) struct StoreRequest {
     /// Time at which the engine is told that it takes long, by the clock of
     /// [`proto::Now::monotonic`]; none if it was.
     pub(super) slow_at: Option<Duration>,
-    /// The store of a READ on a storage thread, and its length.
-    pub(super) read: Option<(StoreNumber, usize)>,
+    /// What it holds of a storage thread.
+    pub(super) held: Option<Held>,
     /// Connection that the answer will be queued on, and its bytes.
     pub(super) promised: Option<(ConnectionId, usize)>,
+}
+
+/// Room of a storage thread that a request holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub(super) store: StoreNumber,
+    pub(super) bytes: usize,
+    /// Length of a READ that has its buffer.
+    pub(super) read: Option<usize>,
 }
 
 /// The store's current operation, for tracing.

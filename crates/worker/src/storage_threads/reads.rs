@@ -27,14 +27,38 @@ pub(crate) struct WaitingRead {
 }
 
 /// The READs of a thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Reads {
+    /// Bytes of READs that the thread works on at once.
+    max: usize,
     /// Bytes of READs that the thread has.
     under_way: usize,
     waiting: VecDeque<WaitingRead>,
 }
 
+impl Default for Reads {
+    fn default() -> Self {
+        Self { max: READ_BYTES_MAX, under_way: 0, waiting: VecDeque::new() }
+    }
+}
+
 impl Reads {
+    /// Sets the bytes that all requests of the client may hold on threads.
+    pub(super) fn set_held_max(&mut self, held_max: usize) {
+        self.max = held_max.min(READ_BYTES_MAX);
+    }
+
+    /// Takes back a READ that waits. Returns whether it did.
+    pub(super) fn withdraw(&mut self, slot: usize) -> bool {
+        let place = self.waiting.iter().position(|it| it.slot == slot);
+        place.and_then(|place| self.waiting.remove(place)).is_some()
+    }
+
+    /// Takes back the last READ that waits, and returns its number.
+    pub(super) fn withdraw_last(&mut self) -> Option<usize> {
+        self.waiting.pop_back().map(|it| it.slot)
+    }
+
     /// Returns a READ that may begin, or keeps it for later.
     pub(super) fn admit(&mut self, mut read: WaitingRead) -> Option<WaitingRead> {
         if self.waiting.is_empty() && self.has_room(read.length) {
@@ -68,7 +92,7 @@ impl Reads {
     }
 
     fn has_room(&self, length: usize) -> bool {
-        self.under_way == 0 || self.under_way + length <= READ_BYTES_MAX
+        self.under_way == 0 || self.under_way + length <= self.max
     }
 }
 

@@ -6,19 +6,23 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use object::ObjectResult;
+use object::StoreNumber;
 use slab::Slab;
 use store::{Continuation, Started, Store, StoreSettings};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
 
-use super::{Done, Order};
+use super::{Done, Order, Outcome};
 use crate::mailbox::Mailbox;
 
 /// Token of the wake-up for orders; an operation has its index.
 const ORDERS: Token = Token(u64::MAX);
 
+/// Orders that a thread carries out before it looks at what the ring has done.
+const ORDERS_PER_TURN: usize = 64;
+
 /// State of a storage thread.
 struct StorageLoop<W> {
+    number: StoreNumber,
     store: Store,
     driver: Driver,
     /// Operations that the ring works on, with their numbers.
@@ -47,9 +51,9 @@ pub(super) fn start<W: 'static>(
         };
         tell.send(outcome).expect("it is waited for below");
         let Some(driver) = driver else { return };
-        let store = Store::new(settings);
+        let (number, store) = (settings.number, Store::new(settings));
         let (pending, refused) = (Slab::new(), VecDeque::new());
-        let mut storage = StorageLoop { store, driver, pending, refused, done };
+        let mut storage = StorageLoop { number, store, driver, pending, refused, done };
         if let Err(error) = storage.run(&orders) {
             // The requests are lost: a new process is better.
             panic!("a storage thread cannot go on: {error}");
@@ -63,15 +67,18 @@ impl<W> StorageLoop<W> {
         let mut completions = Vec::new();
         let fd = orders.wake_source().as_raw_fd();
         self.submit(ORDERS, Op::PollReadable { fd });
-        loop {
+        let mut is_wanted = true;
+        while is_wanted {
             self.driver.wait(None, &mut completions)?;
             for Completion { token, op, result } in completions.drain(..) {
                 if token != ORDERS {
                     self.complete(token, op, result);
                     continue;
                 }
-                for order in orders.take() {
-                    self.carry_out(order);
+                // One after the other: those that wait can be taken back.
+                for _ in 0..ORDERS_PER_TURN {
+                    let Some(order) = orders.take_first() else { break };
+                    is_wanted &= self.carry_out(order);
                 }
                 self.submit(ORDERS, Op::PollReadable { fd });
             }
@@ -80,10 +87,13 @@ impl<W> StorageLoop<W> {
                 self.submit(token, op);
             }
         }
+        Ok(())
     }
 
-    fn carry_out(&mut self, order: Order<W>) {
+    /// Carries out an order. Returns false for the last one.
+    fn carry_out(&mut self, order: Order<W>) -> bool {
         match order {
+            Order::End => return false,
             Order::Register(user) => {
                 self.store.register_user(user);
             }
@@ -93,9 +103,10 @@ impl<W> StorageLoop<W> {
             }
             Order::Call(call) => {
                 let completed = call(&mut self.store);
-                self.done.put(Done::Call(completed));
+                self.tell(Outcome::Call(completed));
             }
         }
+        true
     }
 
     fn complete(&mut self, Token(token): Token, op: Op, result: io::Result<usize>) {
@@ -107,7 +118,7 @@ impl<W> StorageLoop<W> {
 
     fn go_on(&mut self, slot: usize, started: Started) {
         match started {
-            Started::Done(result) => self.tell(slot, result),
+            Started::Done(result) => self.tell(Outcome::Object(slot, result)),
             Started::Submit(op, continuation) => {
                 let place = self.pending.insert((slot, continuation));
                 self.submit(Token(u64::try_from(place).expect("an index")), op);
@@ -115,8 +126,9 @@ impl<W> StorageLoop<W> {
         }
     }
 
-    fn tell(&self, slot: usize, result: ObjectResult) {
-        self.done.put(Done::Object(slot, result));
+    fn tell(&self, outcome: Outcome<W>) {
+        let is_unused = self.store.is_unused();
+        self.done.put(Done { number: self.number, is_unused, outcome });
     }
 
     fn submit(&mut self, token: Token, op: Op) {
