@@ -3,15 +3,19 @@
 mod harness;
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use bench::client::requests::{Purpose, open};
 use bench::client::{Client, Protection, Reply, Slot};
+use dtyp::{Guid, NtStatus};
 use harness::choro::{Over, PATIENCE, settled_memory, wait_until};
-use harness::{Setup, TestServer};
+use harness::connection::{Connection, random};
+use harness::{Setup, TestServer, USER};
 use rustix::process::Signal;
+use wire::echo::EchoRequest;
 use wire::read::{ReadRequest, ReadResponse};
 use wire::write::WriteRequest;
 use wire::{Command, Decode, FileId};
@@ -321,7 +325,7 @@ fn a_client_that_asks_for_all_credits_each_time_has_its_part_of_them() {
         let mut greedy = connect(&server, "data");
         greedy.want_credits(u16::MAX);
         let echo = |client: &mut Client| {
-            let reply = client.call(Command::ECHO, 0, &wire::echo::EchoRequest);
+            let reply = client.call(Command::ECHO, 0, &EchoRequest);
             reply.and_then(Reply::succeeded).expect("it is answered");
         };
         // Two share them, as soon as the supervisor has counted them.
@@ -336,6 +340,62 @@ fn a_client_that_asks_for_all_credits_each_time_has_its_part_of_them() {
         assert!(greedy.credits() <= 512, "{} credits", greedy.credits());
         assert!(greedy.credits() >= 64, "{} credits", greedy.credits());
     });
+}
+
+/// Credits of a connection once it has used those of before, and requested all that it may have.
+fn settled_credits(connection: &mut Connection) -> u32 {
+    connection.smb.credits_wanted = u16::MAX;
+    for _ in 0..connection.smb.window.credits() + 10 {
+        connection.call(Command::ECHO, &EchoRequest).expect("it is answered");
+    }
+    connection.smb.window.credits()
+}
+
+#[test]
+fn channels_share_the_credits_of_their_client_and_a_limit_that_is_set_holds_both_ways() {
+    let class = format!("[qos:small]\nmatch = user {USER}\nmax credits = 400\n[global]\n");
+    let server = Setup::new().share("data", "").global(&class).start();
+    let guid = Guid(random());
+    let connect = || {
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let to = server.site().address();
+        let mut connection = Connection::connect(local, to, PATIENCE).expect("it listens");
+        connection.negotiate(guid).expect("it is served");
+        connection
+    };
+    let mut first = connect();
+    first.log_on().expect("the password is right");
+    assert_eq!(first.tree("data").expect("it is answered"), NtStatus::SUCCESS);
+    assert_eq!(settled_credits(&mut first), 400);
+    let mut second = connect();
+    second.bind(first.session(), first.smb.tree_id).expect("it is the same worker's");
+    second.smb.signs = true;
+    let mut settles = |each: u32| {
+        let mut seen = [0; 2];
+        let start = Instant::now();
+        while seen != [each; 2] {
+            assert!(start.elapsed() < PATIENCE, "{seen:?} instead of {each}");
+            seen = [&mut first, &mut second].map(settled_credits);
+        }
+    };
+    settles(200);
+    for (limit, each) in [("160", 80), ("600", 300), ("100", 64)] {
+        server.site().run(&["qos", "set", "small", &format!("max-credits={limit}")]).succeeds();
+        settles(each);
+    }
+    server.site().run(&["qos", "clear", "small"]).succeeds();
+    settles(200);
+    let config = &server.site().path("smb.conf");
+    let text = fs::read_to_string(config).expect("it has one");
+    fs::write(config, text.replace("max credits = 400", "max credits = 300")).expect("it is ours");
+    server.server().signal(Signal::HUP);
+    settles(150);
+    drop(second);
+    let start = Instant::now();
+    while settled_credits(&mut first) != 300 {
+        assert!(start.elapsed() < PATIENCE, "its other channel has gone");
+    }
+    server.stop();
 }
 
 #[test]

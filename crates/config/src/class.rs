@@ -159,7 +159,6 @@ fn read_one(
         name: name.clone(),
         matches: Vec::new(),
         limits: Limits::default(),
-        max_credits: None,
         interim_responses: InterimResponses::Auto,
     };
     for (parameter, value, place) in &lines {
@@ -192,30 +191,22 @@ fn set(
     has_share: &impl Fn(&str) -> bool,
 ) -> Result<Option<(WarningKind, String)>, String> {
     if let Some((meter, _)) = Meter::NAMES.iter().find(|(_, name)| *name == parameter) {
-        class.limits.numbers[*meter as usize] = number(*meter, value)?;
-        return Ok(None);
+        let number = number(*meter, value)?;
+        class.limits.numbers[*meter as usize] = number;
+        let few = number.filter(|number| *meter == Meter::Credits && *number < u64::from(FLOOR));
+        return Ok(few.map(|credits| {
+            let message = format!(
+                "[qos:{}]: `max credits = {credits}`: clients are known to hang below {FLOOR}",
+                class.name
+            );
+            (WarningKind::BadValue, message)
+        }));
     }
     match parameter {
         "match" => class.matches.extend(matches(value, has_share)?),
         "burst" => {
             class.limits.burst_bytes =
                 amount(value).ok_or("`burst`: a number of bytes such as 4M is wanted")?;
-        }
-        "max credits" => {
-            let credits: u32 = value.parse().map_err(|_| "`max credits`: a number is wanted")?;
-            if credits == 0 {
-                return Err(
-                    "`max credits = 0`: a client without credits can never ask for more".into()
-                );
-            }
-            class.max_credits = Some(credits);
-            if credits < FLOOR {
-                let message = format!(
-                    "[qos:{}]: `max credits = {credits}`: clients are known to hang below {FLOOR}",
-                    class.name
-                );
-                return Ok(Some((WarningKind::BadValue, message)));
-            }
         }
         "interim responses" => {
             class.interim_responses = match value.to_lowercase().as_str() {
@@ -243,6 +234,7 @@ pub fn number(meter: Meter, text: &str) -> Result<Option<u64>, String> {
             text.trim().parse().ok().filter(|weight| (1..=WEIGHT_MAX).contains(weight))
         }
         Meter::Priority => text.trim().parse().ok().filter(|priority| *priority <= PRIORITY_MAX),
+        Meter::Credits => text.trim().parse::<u32>().ok().map(u64::from),
         _ => amount(text),
     };
     let number = number.ok_or_else(|| format!("`{name}`: {}", expected(meter)))?;
@@ -250,6 +242,9 @@ pub fn number(meter: Meter, text: &str) -> Result<Option<u64>, String> {
         (Meter::Priority, 0) => Ok(None),
         (Meter::MinBandwidth | Meter::MinIops | Meter::LatencyTarget, 0) => {
             Err(format!("`{name} = 0` says nothing: leave it out, or say how much"))
+        }
+        (Meter::Credits, 0) => {
+            Err(format!("`{name} = 0`: a client without credits can never ask for more"))
         }
         (_, 0) => Err(format!("`{name} = 0` would stop everything: leave it out, or say how much")),
         _ => Ok(Some(number)),
@@ -294,6 +289,7 @@ fn expected(meter: Meter) -> &'static str {
         Meter::Weight => "a number from 1 to 1000 is wanted",
         Meter::Priority => "a number from 0 to 7 is wanted",
         Meter::LatencyTarget => "a time is wanted, such as 10ms or 500us",
+        Meter::Credits => "a number is wanted",
         _ if meter.is_bytes() => "bytes a second are wanted, such as 20M",
         _ => "operations a second are wanted, such as 500",
     }
@@ -369,6 +365,8 @@ fn contradiction(limits: &Limits) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use qos::Meter;
+
     use crate::{Config, LoadError, render_effective};
 
     const SHARES: &str = "[vital]\npath = /v\n[data]\npath = /d\n";
@@ -429,7 +427,7 @@ mod tests {
              latency target = 20ms\n",
         );
         let numbers = config.expect("it is right").classes[0].class.limits.numbers;
-        assert_eq!(numbers[6..], [Some(8), Some(2), Some(5 << 20), Some(10), Some(20_000_000)]);
+        assert_eq!(numbers[6..11], [Some(8), Some(2), Some(5 << 20), Some(10), Some(20_000_000)]);
         refused("[qos:x]\nmatch = all\nweight = 0\n", 3, "from 1 to 1000");
         refused("[qos:x]\nmatch = all\npriority = 8\n", 3, "from 0 to 7");
         refused("[qos:x]\nmatch = all\nlatency target = 10\n", 3, "such as 10ms");
@@ -474,7 +472,8 @@ mod tests {
     fn few_credits_are_warned_about() {
         let text = format!("{SHARES}[qos:x]\nmatch = all\nmax credits = 32\n");
         let (config, warnings) = Config::parse(&text, "test").expect("it can be served");
-        assert_eq!(config.classes[0].class.max_credits, Some(32));
+        let limits = &config.classes[0].class.limits;
+        assert_eq!(limits.numbers[Meter::Credits as usize], Some(32));
         assert!(warnings[0].message.contains("below 64"), "{warnings:?}");
     }
 

@@ -60,6 +60,7 @@ impl Server {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let had_user = has_user(connection);
         connection.progress.logged_on(incoming.now.monotonic, is_user);
+        self.globals.throttle.credits_change();
         if is_user && !had_user && self.globals.logon == Logon::User {
             let client = connection.client.ip();
             self.globals.outbox.notices.push_back(Notice::FurtherUser { client });

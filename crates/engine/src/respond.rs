@@ -58,6 +58,7 @@ impl Server {
         response: Response,
     ) {
         let mut response = response;
+        let part = self.credits_limit(incoming.now);
         let request = &incoming.header;
         let mut session = self.sessions.get(&request.session_id);
         if response.piped.is_some()
@@ -82,7 +83,6 @@ impl Server {
         if file_id.is_some() {
             chain.carried.file_id = file_id;
         }
-        let part = self.credits_limit(incoming.now);
         let Some(connection) = self.connections.get_mut(&chain.connection) else { return };
         // The interim response carried the credits already: [MS-SMB2] 3.3.4.1.2.
         let credits = if async_id.is_some() { 0 } else { grant(connection, part, request.credits) };
@@ -235,9 +235,6 @@ impl Server {
 fn grant(connection: &mut Connection, part: Option<u32>, credit_request: u16) -> u16 {
     let window = &mut connection.command_sequence_window;
     let mut figures = window.figures();
-    if let Some(limit) = connection.credits_limit {
-        figures = figures.limited_to(limit);
-    }
     if let Some(limit) = part {
         figures = figures.limited_to(limit);
     }

@@ -149,6 +149,7 @@ impl Server {
     /// Replaces the settings. The results of NEGOTIATE stay.
     pub fn handle_settings(&mut self, settings: Arc<ServerSettings>) {
         self.globals.settings = settings;
+        self.globals.throttle.credits_change();
         self.limit_memory();
     }
 

@@ -37,6 +37,7 @@ impl Server {
     /// Removes a connection from all tables, with everything that does not survive it.
     pub(crate) fn forget_connection(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.remove(&id) else { return };
+        self.globals.throttle.credits_change();
         self.deadlines.remove(&id);
         if let Some(negotiated) = connection.negotiated {
             let client_guid = negotiated.client_guid;
@@ -95,6 +96,7 @@ impl Globals {
         opens: &mut FxHashMap<u64, Open>,
     ) {
         let Some(tree) = session.tree_connects.remove(&tree_id) else { return };
+        self.throttle.credits_change();
         let session_id = session.session_id;
         let gone = |open: &Open| open.session_id == session_id && open.tree_id == tree_id;
         let volatiles: Vec<u64> =

@@ -10,7 +10,7 @@ use model::settings::ServerSettings;
 use object::{ObjectOp, Piped};
 use qos::class::InterimResponses;
 use qos::controller::ONE;
-use qos::{Admission, Classes, Cost, Gate, Kind, Slots, credits};
+use qos::{Admission, ClassId, Classes, Cost, Gate, Kind, Slots, credits};
 
 use crate::effect::{Effect, Reply};
 use crate::request::Charged;
@@ -19,14 +19,26 @@ use crate::request::Charged;
 #[derive(Debug)]
 pub struct Throttle {
     gate: Gate<RequestId>,
+    /// Limit of the credits of each connection, as it was at the last look.
+    credits_of_connection: Option<u32>,
+    /// Time of the next look at it.
+    credits_look_at: Duration,
 }
+
+/// Time between two looks at the limit of credits, which `choro qos set` changes at any time, and
+/// which depends on the number of clients.
+const CREDITS_LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Throttle {
     /// Makes the throttle of a worker, with the slots in which all workers count the use of
     /// classes.
     #[must_use]
     pub fn new(slots: Box<dyn Slots>, worker: ServerId) -> Self {
-        Self { gate: Gate::new(slots, worker) }
+        Self {
+            gate: Gate::new(slots, worker),
+            credits_of_connection: None,
+            credits_look_at: Duration::ZERO,
+        }
     }
 
     /// Returns whether no request is delayed.
@@ -79,23 +91,47 @@ impl Throttle {
         unread > 0 && self.gate.give_back(nanoseconds(now.monotonic), &classes, unread)
     }
 
+    /// Has the next response look at the limit of credits: a tree connect, a connection or a
+    /// setting has come or gone.
+    #[inline]
+    pub fn credits_change(&mut self) {
+        self.credits_look_at = Duration::ZERO;
+    }
+
+    /// Returns whether a look at the limit of credits is due.
+    #[inline]
+    pub(crate) fn must_look_at_credits(&self, now: Now) -> bool {
+        self.credits_look_at <= now.monotonic
+    }
+
+    /// Computes the limit of each connection's credits anew: the lowest limit of the client's
+    /// `classes`, and the client's part of the credits of all clients, divided among connections.
+    pub(crate) fn look_at_credits(
+        &mut self,
+        now: Now,
+        settings: &ServerSettings,
+        classes: impl Iterator<Item = ClassId>,
+        connections: usize,
+    ) {
+        let gate = &self.gate;
+        let connections = u32::try_from(connections).unwrap_or(u32::MAX);
+        let total = settings.credits_total;
+        let of_all = (total > 0).then(|| credits::part(total, gate.clients(), connections));
+        let of_classes = gate.least_credits(classes);
+        let of_classes = of_classes.map(|limit| credits::part_of_client(limit, connections));
+        self.credits_of_connection = [of_all, of_classes].into_iter().flatten().min();
+        self.credits_look_at = now.monotonic + CREDITS_LOOK_INTERVAL;
+    }
+
     /// Returns the limit of a connection's credits beside its own maximum: no more while its client
     /// has too many requests waiting, and fewer while storage is saturated.
     #[inline]
-    pub(crate) fn credits_limit(
-        &self,
-        now: Now,
-        settings: &ServerSettings,
-        connections: usize,
-    ) -> Option<u32> {
-        let gate = &self.gate;
-        if gate.is_full() {
+    pub(crate) fn credits_limit(&self, now: Now, settings: &ServerSettings) -> Option<u32> {
+        if self.gate.is_full() {
             return Some(0);
         }
-        let connections = u32::try_from(connections).unwrap_or(u32::MAX);
-        let total = settings.credits_total;
-        let part = (total > 0).then(|| credits::part(total, gate.clients(), connections));
-        match gate.credits(nanoseconds(now.monotonic)) {
+        let part = self.credits_of_connection;
+        match self.gate.credits(nanoseconds(now.monotonic)) {
             ONE => part,
             parts => Some(credits::lowered(part.unwrap_or(settings.credits_max), parts)),
         }

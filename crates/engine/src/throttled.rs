@@ -11,6 +11,8 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use dtyp::NtStatus;
 use model::account::Account;
+use model::connection::Connection;
+use model::logon::Logon;
 use model::now::Now;
 use model::request_id::RequestId;
 use model::session::Session;
@@ -55,6 +57,7 @@ impl Server {
                 tree.classes = classes;
             }
         }
+        self.globals.throttle.credits_change();
     }
 
     /// True if so many of the client's requests wait that no more must be received.
@@ -136,9 +139,25 @@ impl Server {
 
     /// Returns the limit of a connection's credits beside its own maximum.
     #[inline]
-    pub(crate) fn credits_limit(&self, now: Now) -> Option<u32> {
+    pub(crate) fn credits_limit(&mut self, now: Now) -> Option<u32> {
+        if self.globals.throttle.must_look_at_credits(now) {
+            self.look_at_credits(now);
+        }
         let Globals { throttle, settings, .. } = &self.globals;
-        throttle.credits_limit(now, settings, self.connections.len())
+        throttle.credits_limit(now, settings)
+    }
+
+    /// Computes the limit of credits anew. Classes of all of the client's tree connects count, over
+    /// whichever connection they were made; of connections only those with a session, because
+    /// others may be strangers'.
+    #[cold]
+    fn look_at_credits(&mut self, now: Now) {
+        let trees = self.sessions.values().flat_map(|it| it.tree_connects.values());
+        let classes = trees.flat_map(|tree| tree.classes.of_client.iter().copied());
+        let has_session = |it: &&Connection| it.progress.logon() != Logon::Nobody;
+        let connections = self.connections.values().filter(has_session).count();
+        let Globals { throttle, settings, .. } = &mut self.globals;
+        throttle.look_at_credits(now, settings, classes, connections);
     }
 
     fn wants_interim_response(&self, incoming: &Incoming) -> bool {

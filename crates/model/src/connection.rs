@@ -58,8 +58,6 @@ pub struct Connection {
     pub repeated_breaks: u32,
     /// Padding before the data of READ responses, in bytes. Only tests set it.
     pub read_padding: u8,
-    /// Lowest limit of credits among the classes of its client.
-    pub credits_limit: Option<u32>,
     /// True if everything sent counts as lost. Only tests set it.
     pub confirms_nothing: bool,
 }
@@ -122,7 +120,6 @@ impl Connection {
             asked_for_interfaces: false,
             repeated_breaks: 0,
             read_padding: 0,
-            credits_limit: None,
             confirms_nothing: false,
         }
     }
@@ -142,12 +139,6 @@ impl Connection {
         self.awaits_smb2_negotiate = true;
         self.command_sequence_window.consume(0, 1).expect("nothing else was received");
         self.command_sequence_window.grant(1);
-    }
-
-    /// Lowers the limit of credits, if this one is lower. Credits above it stay valid until used.
-    pub fn limit_credits(&mut self, limit: Option<u32>) {
-        let least = |before: u32| limit.map_or(before, |limit| before.min(limit));
-        self.credits_limit = self.credits_limit.map(least).or(limit);
     }
 
     /// Returns the results of NEGOTIATE.

@@ -10,8 +10,8 @@ use proto::Effect;
 use qos::class::{InterimResponses, Limits, Match};
 use qos::gate::HELD_REQUESTS_MAX;
 use qos::{Class, Device, Membership, Meter, Slot, Slots, Subject};
-use testkit::accounts::BOB;
-use testkit::{Create, Peer, World};
+use testkit::accounts::{ALICE, BOB};
+use testkit::{Create, Login, Peer, World};
 use wire::echo::EchoRequest;
 use wire::logoff::LogoffRequest;
 use wire::tree_disconnect::TreeDisconnectRequest;
@@ -56,7 +56,6 @@ fn limited(interim_responses: InterimResponses) -> (World, Peer, FileId, Shared)
         name: "slow".to_owned(),
         matches: vec![Match::default()],
         limits,
-        max_credits: None,
         interim_responses,
     };
     let slots = Shared::new(&limits);
@@ -236,34 +235,123 @@ fn what_is_held_in_a_tree_connect_ends_with_it_and_never_reaches_the_store() {
     assert_eq!(slots.0[0].figures().waiting, 0);
 }
 
-#[test]
-fn a_class_limits_what_its_clients_hold_of_credits() {
-    let class = Class {
-        name: "small".to_owned(),
-        matches: vec![Match { users: vec!["alice".to_owned()], ..Match::default() }],
-        limits: Limits::default(),
-        max_credits: Some(64),
-        interim_responses: InterimResponses::Auto,
-    };
-    let subject = Subject {
-        client: "192.0.2.1".parse().expect("an address"),
-        user: "alice",
-        is_in_group: &|_| false,
-        share: "small",
-    };
-    let membership = Arc::new(Membership::of([(0, &class)], subject));
-    let world = World::new();
-    world.add_share("small", |share| share.classes = membership);
-    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
-    peer.tree("small");
+fn of_credits(limit: u64) -> Limits {
+    let mut limits = Limits::default();
+    limits.numbers[Meter::Credits as usize] = Some(limit);
+    limits
+}
+
+/// Credits that a client has once it has used those of before, and requested as many as it may.
+fn settled_credits(peer: &mut Peer) -> u32 {
     peer.credit_request = 500;
     // Credits that the client had before stay valid until used.
-    let had = peer.credits();
-    assert!(had > 64);
-    for _ in 0..had {
+    for _ in 0..peer.credits() + 10 {
         peer.echo().ok();
     }
-    assert_eq!(peer.credits(), 64);
+    peer.credits()
+}
+
+/// A client, Alice, in the share `data`, with a class that limits her credits and nobody else's.
+fn limited_credits(limit: u64) -> (World, Peer, Shared) {
+    let slots = Shared::new(&of_credits(limit));
+    let world = World::with(|settings| settings.credits_max = 512);
+    world.set_slots(Box::new(slots.clone()));
+    let peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let class = of_user("alice", of_credits(limit));
+    world.set_classes(move |user, _| membership(&class, user));
+    (world, peer, slots)
+}
+
+/// One more connection of the client of `first`, bound to its session.
+fn further_channel(world: &World, first: &Peer) -> Peer {
+    let mut channel = world.connect();
+    channel.negotiate([Dialect::SMB_3_1_1]);
+    channel.bind(first, &Login::user(ALICE.0, ALICE.1)).ok();
+    channel
+}
+
+#[test]
+fn a_class_limits_what_its_clients_hold_of_credits() {
+    let class = of_user("alice", of_credits(64));
+    let slots = Shared::new(&class.limits);
+    let world = World::new();
+    world.set_slots(Box::new(slots));
+    world.add_share("small", |share| share.classes = Arc::new(membership(&class, "alice")));
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    assert!(settled_credits(&mut peer) > 64);
+    let other = peer.tree_id;
+    let small = peer.tree("small");
+    assert_eq!(settled_credits(&mut peer), 64);
+    // As long as the client uses the share, whatever else it uses.
+    peer.tree_id = other;
+    assert_eq!(settled_credits(&mut peer), 64);
+    peer.tree_id = small;
+    peer.call(peer.request(Command::TREE_DISCONNECT, &TreeDisconnectRequest)).ok();
+    assert!(settled_credits(&mut peer) > 64);
+}
+
+#[test]
+fn the_channels_of_a_client_share_its_credits() {
+    let (world, mut first, _slots) = limited_credits(400);
+    assert_eq!(settled_credits(&mut first), 400);
+    let mut second = further_channel(&world, &first);
+    assert_eq!([&mut first, &mut second].map(settled_credits), [200, 200]);
+    // A connection without a session is perhaps a stranger's, and takes nothing from them.
+    let mut stranger = world.connect();
+    stranger.negotiate([Dialect::SMB_3_1_1]);
+    assert_eq!([&mut first, &mut second].map(settled_credits), [200, 200]);
+    let third = further_channel(&world, &first);
+    let fourth = further_channel(&world, &first);
+    assert_eq!([&mut first, &mut second].map(settled_credits), [100, 100]);
+    for channel in [third, fourth, second] {
+        channel.disconnect();
+    }
+    assert_eq!(settled_credits(&mut first), 400);
+}
+
+#[test]
+fn a_channel_has_the_credits_that_it_needs_however_many_there_are() {
+    let (world, mut first, _slots) = limited_credits(100);
+    let mut second = further_channel(&world, &first);
+    assert_eq!([&mut first, &mut second].map(settled_credits), [64, 64]);
+}
+
+#[test]
+fn the_lowest_limit_of_a_clients_sessions_is_for_all_of_them() {
+    let (_world, mut peer, _slots) = limited_credits(100);
+    let alice = (peer.session_id, peer.tree_id);
+    peer.session_id = 0;
+    peer.login(BOB.0, BOB.1);
+    peer.tree("data");
+    assert_eq!(settled_credits(&mut peer), 100);
+    let bob = (peer.session_id, peer.tree_id);
+    (peer.session_id, peer.tree_id) = alice;
+    peer.call(peer.request(Command::LOGOFF, &LogoffRequest)).ok();
+    (peer.session_id, peer.tree_id) = bob;
+    assert!(settled_credits(&mut peer) > 100, "only Alice was limited");
+}
+
+#[test]
+fn a_limit_of_credits_that_is_set_holds_for_connected_clients_both_ways() {
+    let (world, mut first, slots) = limited_credits(400);
+    let mut second = further_channel(&world, &first);
+    assert_eq!([&mut first, &mut second].map(settled_credits), [200, 200]);
+    for (limit, each) in [(Some(160), 80), (Some(300), 150), (None, 512), (Some(400), 200)] {
+        slots.0[0].set(Meter::Credits, limit);
+        world.advance(SECOND);
+        assert_eq!([&mut first, &mut second].map(settled_credits), [each, each], "{limit:?}");
+    }
+}
+
+#[test]
+fn classes_of_a_new_configuration_limit_the_credits_of_connected_clients_both_ways() {
+    let (world, mut peer, _slots) = limited_credits(100);
+    assert_eq!(settled_credits(&mut peer), 100);
+    world.set_classes(|_, _| Membership::default());
+    assert!(settled_credits(&mut peer) > 100);
+    let class = of_user("alice", of_credits(100));
+    world.set_classes(move |user, _| membership(&class, user));
+    assert_eq!(settled_credits(&mut peer), 100);
 }
 
 /// Makes the class of one user's requests.
@@ -272,7 +360,6 @@ fn of_user(name: &str, limits: Limits) -> Class {
         name: name.to_owned(),
         matches: vec![Match { users: vec![name.to_owned()], ..Match::default() }],
         limits,
-        max_credits: None,
         interim_responses: InterimResponses::Auto,
     }
 }

@@ -19,8 +19,6 @@ pub struct Class {
     pub matches: Vec<Match>,
     /// Limits of all of its requests together.
     pub limits: Limits,
-    /// Highest number of credits of a client; `None` for the server's own maximum.
-    pub max_credits: Option<u32>,
     /// Policy for interim responses to throttled requests.
     pub interim_responses: InterimResponses,
 }
@@ -58,7 +56,7 @@ pub struct Limits {
     pub burst_bytes: u64,
 }
 
-/// Quantities of a class: limits per second first, then its part of a busy storage.
+/// Quantities of a class: limits per second first, then its part of a busy storage, and credits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Meter {
     /// Bytes per second, read and written.
@@ -83,11 +81,13 @@ pub enum Meter {
     MinIops,
     /// Longest time of a request, in nanoseconds.
     LatencyTarget,
+    /// Highest number of credits of a client.
+    Credits,
 }
 
 impl Meter {
     /// Number of meters of a class.
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 12;
 
     /// All meters, with the names of their parameters.
     pub const NAMES: [(Self, &'static str); Self::COUNT] = [
@@ -102,6 +102,7 @@ impl Meter {
         (Self::MinBandwidth, "min bandwidth"),
         (Self::MinIops, "min iops"),
         (Self::LatencyTarget, "latency target"),
+        (Self::Credits, "max credits"),
     ];
 
     /// Meters that give a class a part of a busy storage.
@@ -227,8 +228,8 @@ pub struct Membership {
     /// Patterns of classes for certain files, sorted by last character: there may be many, and as a
     /// rule the last character alone rules out all of them.
     by_file: Vec<Pattern>,
-    /// Lowest limit of credits in its classes.
-    pub max_credits: Option<u32>,
+    /// Classes that limit the credits of its client.
+    pub of_client: Vec<ClassId>,
     /// Policy for interim responses to throttled requests; one class with `No` is enough for `No`.
     pub interim_responses: InterimResponses,
 }
@@ -250,7 +251,7 @@ impl Membership {
         classes: impl IntoIterator<Item = (ClassId, &'c Class)>,
         subject: Subject<'_>,
     ) -> Self {
-        let (mut always, mut by_file, mut max_credits) = (Vec::new(), Vec::new(), None);
+        let (mut always, mut by_file, mut of_client) = (Vec::new(), Vec::new(), Vec::new());
         let mut interim_responses = InterimResponses::Auto;
         for (id, class) in classes {
             let fitting: Vec<&Match> =
@@ -272,12 +273,11 @@ impl Membership {
             // Credits serve all shares and files of a client, so a class of one share or file
             // cannot limit them.
             if fitting.iter().any(|it| it.is_about_the_client()) {
-                let least = |max: u32| class.max_credits.map_or(max, |of_class| max.min(of_class));
-                max_credits = max_credits.map(least).or(class.max_credits);
+                of_client.push(id);
             }
         }
         by_file.sort_by_key(|pattern| pattern.last);
-        Self { always: Classes::of(always, None), by_file, max_credits, interim_responses }
+        Self { always: Classes::of(always, None), by_file, of_client, interim_responses }
     }
 
     /// Returns the same membership for files on a device.
@@ -417,7 +417,6 @@ mod tests {
             name: name.to_owned(),
             matches,
             limits: Limits::default(),
-            max_credits: Some(64),
             interim_responses: InterimResponses::Auto,
         }
     }
@@ -516,9 +515,9 @@ mod tests {
         let of_share = class("share", vec![Match { shares, ..Match::default() }]);
         let of_user =
             class("user", vec![Match { users: vec!["alice".into()], ..Match::default() }]);
-        let max = |class| Membership::of([(0, class)], alice_in_vital()).max_credits;
-        assert_eq!(max(&of_share), None);
-        assert_eq!(max(&of_user), Some(64));
+        let of_client = |class| Membership::of([(3, class)], alice_in_vital()).of_client;
+        assert_eq!(of_client(&of_share), []);
+        assert_eq!(of_client(&of_user), [3]);
     }
 
     #[test]

@@ -13,6 +13,13 @@ pub fn part(total: u32, clients: u32, connections: u32) -> u32 {
     (total / clients.max(1) / connections.max(1)).max(FLOOR)
 }
 
+/// Credits of each connection of a client that may have `limit` of them. At least [`FLOOR`] unless
+/// `limit` is less.
+#[must_use]
+pub fn part_of_client(limit: u32, connections: u32) -> u32 {
+    (limit / connections.max(1)).max(FLOOR).min(limit)
+}
+
 /// Credits of a client while storage is saturated, reduced to `parts` of [`ONE`]. At least
 /// [`FLOOR`] unless `credits` is less.
 #[must_use]
@@ -70,7 +77,7 @@ pub fn grant(demand: Demand, window: Window) -> u16 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Demand, FLOOR, ONE, Window, grant, lowered, part};
+    use super::{Demand, FLOOR, ONE, Window, grant, lowered, part, part_of_client};
 
     #[track_caller]
     fn check(credit_request: u16, unused: u32, span: u32, want: u16) {
@@ -91,6 +98,15 @@ mod tests {
         assert_eq!(part(8192, 4, 1), 2048);
         assert_eq!(part(8192, 4, 4), 512);
         assert_eq!(part(8192, 1000, 1), FLOOR);
+    }
+
+    #[test]
+    fn the_limit_of_a_client_is_divided_among_its_connections() {
+        assert_eq!(part_of_client(512, 0), 512);
+        assert_eq!(part_of_client(512, 1), 512);
+        assert_eq!(part_of_client(512, 4), 128);
+        assert_eq!(part_of_client(512, 32), FLOOR);
+        assert_eq!(part_of_client(16, 4), 16);
     }
 
     #[test]

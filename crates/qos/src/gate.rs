@@ -355,6 +355,14 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         begins.into_iter().chain(turn).min()
     }
 
+    /// Lowest limit of a client's credits in these classes.
+    #[must_use]
+    pub fn least_credits(&self, classes: impl Iterator<Item = ClassId>) -> Option<u32> {
+        let slots = self.slots.slots();
+        let limit = |class: ClassId| slots.get(usize::from(class))?.number(Meter::Credits);
+        classes.filter_map(limit).min().map(|limit| u32::try_from(limit).unwrap_or(u32::MAX))
+    }
+
     /// Number of clients that share the total of credits.
     #[must_use]
     pub fn clients(&self) -> u32 {

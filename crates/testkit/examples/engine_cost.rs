@@ -68,7 +68,6 @@ fn set_rules(world: &World, rules: u16) {
             name: number.to_string(),
             matches: vec![Match { files, ..Match::default() }],
             limits,
-            max_credits: None,
             interim_responses: InterimResponses::Auto,
         }
     };

@@ -46,8 +46,8 @@ pub(super) struct Show {
 pub(super) struct Set {
     /// Name of the class to change.
     class: String,
-    /// Limits as `NAME=VALUE`, such as `max-bandwidth=20M`, `max-iops=500`, `weight=8` or
-    /// `max-read-bandwidth=none`.
+    /// Limits as `NAME=VALUE`, such as `max-bandwidth=20M`, `max-iops=500`, `weight=8`,
+    /// `max-credits=256` (of a client, all its connections together) or `max-bandwidth=none`.
     #[arg(required = true, value_name = "LIMIT=VALUE")]
     limits: Vec<String>,
 }
@@ -308,6 +308,7 @@ fn row(name: &str, slot: &Slot) -> Row {
         ("min_bandwidth", limit(Meter::MinBandwidth)),
         ("min_iops", limit(Meter::MinIops)),
         ("latency_target_ns", limit(Meter::LatencyTarget)),
+        ("max_credits", limit(Meter::Credits)),
         ("burst_bytes", limits.burst_bytes.into()),
         ("by_hand", Meter::NAMES.iter().any(|(meter, _)| slot.is_by_hand(*meter)).into()),
         ("read_bytes", figures.read_bytes.into()),
@@ -337,7 +338,7 @@ fn limits_of(slot: &Slot) -> String {
 
 fn in_words(meter: Meter, number: u64) -> String {
     match meter {
-        Meter::Weight | Meter::Priority => number.to_string(),
+        Meter::Weight | Meter::Priority | Meter::Credits => number.to_string(),
         Meter::LatencyTarget => format!("{}us", number / 1_000),
         _ => rounded(number, meter.is_bytes()),
     }
@@ -415,8 +416,11 @@ mod tests {
         assert_eq!(parse("max iops=none").expect("it is right").1, None);
         assert_eq!(parse("weight=8").expect("it is right"), (Meter::Weight, Some(8)));
         assert_eq!(parse("latency-target=2ms").expect("it is right").1, Some(2_000_000));
+        assert_eq!(parse("max-credits=64").expect("it is right"), (Meter::Credits, Some(64)));
         for wrong in [
             "weight=0",
+            "max-credits=0",
+            "max-credits=1K",
             "latency-target=2",
             "max-bandwidth",
             "bandwidth=1M",

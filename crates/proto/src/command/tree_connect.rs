@@ -115,7 +115,7 @@ impl Command for TreeConnect {
             encrypted: encrypt_data || session.encrypt_data,
             read_only: !tree.maximal_access.contains(AccessMask::WRITE_DATA),
         });
-        connection.limit_credits(tree.classes.max_credits);
+        globals.throttle.credits_change();
         incoming.trace.belongs_to(tree.counted);
         session.tree_connects.insert(tree_id, tree);
         let mut response = Response::new(&response);
