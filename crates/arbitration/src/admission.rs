@@ -44,7 +44,8 @@ pub struct AdmissionRequest {
     pub caching_max: Caching,
     /// True if several clients may cache reads of a file; otherwise only one with write caching.
     pub shared_reading: bool,
-    /// True if it has waited before.
+    /// True if it has waited before: then it waits until no lease that it disturbs is breaking any
+    /// more, even one that has only reading left.
     pub has_waited: bool,
     /// Time of the request, on the clock of the machine.
     pub now: Duration,

@@ -73,7 +73,7 @@ pub enum Pending {
     /// The store reads the metadata of the open that the replayed request made.
     Replaying(Box<replay::Replaying>),
     /// The store resolves a further name under a lease, which must lead to the lease's file.
-    OtherName(LeaseId, Attempt),
+    CheckingLeaseName(LeaseId, Progress, Option<CreateName>),
     /// A break is outstanding, or a pending deletion must finish first.
     Waiting(Waiting),
     /// The store is truncating the file. The open is in the tables already, which keeps a
@@ -81,9 +81,12 @@ pub enum Pending {
     Overwriting(Box<Overwriting>),
 }
 
-/// Progress of a request before it begins again.
+/// Progress of a request that begins again.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Attempt {
+pub struct Progress {
+    /// True once it was suspended: from then on it waits for every lease break in progress
+    /// ([`AdmissionRequest::has_waited`]). No replay can have opened meanwhile: each was refused
+    /// because of this request.
     has_waited: bool,
     /// True once the file name of its lease was verified.
     lease_is_verified: bool,
@@ -170,7 +173,7 @@ impl Command for Create {
         if incoming.trace.wants_path() {
             incoming.trace.set_path(dtyp::utf16::decode(request.name).unwrap_or_default());
         }
-        begin(scope, incoming, &request, Attempt::default())
+        begin(scope, incoming, &request, Progress::default())
     }
 
     fn resume(
@@ -187,13 +190,13 @@ impl Command for Create {
             },
             Pending::Waiting(_) => {
                 let request = CreateRequest::decode(&incoming.message);
-                let again = Attempt { has_waited: true, lease_is_verified: false };
+                let again = Progress { has_waited: true, lease_is_verified: false };
                 begin(scope, incoming, &request.map_err(Reject::Malformed)?, again)
             }
-            Pending::OtherName(lease, attempt) => {
+            Pending::CheckingLeaseName(lease, progress, _) => {
                 verify_lease_name(&scope, lease, reply)?;
                 let request = CreateRequest::decode(&incoming.message);
-                let verified = Attempt { lease_is_verified: true, ..attempt };
+                let verified = Progress { lease_is_verified: true, ..progress };
                 begin(scope, incoming, &request.map_err(Reject::Malformed)?, verified)
             }
             Pending::Reopening(reopening) => durable::reopened(scope, reopening, reply),
@@ -209,8 +212,9 @@ impl Pending {
         match self {
             Self::Opening(opening) => opening.durable.create_name(),
             Self::Waiting(waiting) => waiting.create_name,
-            // Either no open is begun, or it is in the tables already.
-            Self::OtherName(..) | Self::Overwriting(_) | Self::Replaying(_) => None,
+            Self::CheckingLeaseName(_, _, create_name) => *create_name,
+            // The open is in the tables already.
+            Self::Overwriting(_) | Self::Replaying(_) => None,
             Self::Reopening(reopening) => reopening.create_name(),
         }
     }
@@ -221,7 +225,7 @@ fn begin(
     scope: InTree<'_>,
     incoming: &Incoming,
     request: &CreateRequest<'_>,
-    attempt: Attempt,
+    progress: Progress,
 ) -> Result<Step<Pending>, Reject> {
     if scope.opens.len() >= OPENS_MAX {
         return Err(Reject::TooManyOpens);
@@ -258,7 +262,7 @@ fn begin(
         contexts.posix = posix_request;
         contexts.answer_apple(&share, scope.globals);
     }
-    if has_contexts && !attempt.has_waited {
+    if has_contexts && !progress.has_waited {
         match replay::find_replayed(&durable, &scope, incoming, &wish)? {
             Some(Replayed::Open(volatile)) => {
                 return replay::replay(&scope, volatile, contexts, durable, wish);
@@ -270,12 +274,12 @@ fn begin(
         }
     }
     let user = share.user;
-    if let Some(lease) = wish.lease().filter(|_| !attempt.lease_is_verified)
+    if let Some(lease) = wish.lease().filter(|_| !progress.lease_is_verified)
         && scope.globals.files.lease_is_elsewhere(lease, &lease_name(&share, &wanted.path))
     {
         // The lease may still be granted if this is a further name of its file.
         let op = ObjectOp::Lookup { root, path: wanted.path.into() };
-        let waiting = Pending::OtherName(lease, attempt);
+        let waiting = Pending::CheckingLeaseName(lease, progress, durable.create_name());
         return Ok(Step::Wait(Effect::Object { user, op }, waiting));
     }
     let opening = Opening {
@@ -288,7 +292,7 @@ fn begin(
         contexts,
         wish,
         durable,
-        has_waited: attempt.has_waited,
+        has_waited: progress.has_waited,
         deletions: scope.globals.files.deletions(),
     };
     Ok(ask_store(scope.tree, request, wanted, opening))
@@ -417,7 +421,7 @@ fn begin_again(
     let close = Effect::Object { user: opening.user, op };
     scope.globals.outbox.effects.push_back((None, close));
     let request = CreateRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
-    let again = Attempt { has_waited: opening.has_waited, lease_is_verified: false };
+    let again = Progress { has_waited: opening.has_waited, lease_is_verified: false };
     begin(scope, incoming, &request, again)
 }
 

@@ -32,7 +32,12 @@ fn taken_up(world: &World, share: &str, file_id: FileId, flags: DurableFlags) ->
     client_in(world, 1, share).try_create(&file().context(&context)).outcome()
 }
 
-fn set(peer: &mut Peer, file_id: FileId, class: FileInformationClass, buffer: &[u8]) -> Outcome {
+pub(super) fn set(
+    peer: &mut Peer,
+    file_id: FileId,
+    class: FileInformationClass,
+    buffer: &[u8],
+) -> Outcome {
     let (info_type, file_info_class) = (InfoType::FILE, class.0);
     let rest = SetInfoRequest::default();
     let body = SetInfoRequest { info_type, file_info_class, file_id, buffer, ..rest };

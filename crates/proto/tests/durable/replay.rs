@@ -1,5 +1,10 @@
 //! The replay of a CREATE: [MS-SMB2] 3.3.5.9.10.
 
+use dtyp::fscc::FileRenameInformation;
+use object::ObjectOp;
+use proto::Effect;
+
+use super::renaming::set;
 use super::*;
 
 #[track_caller]
@@ -115,6 +120,29 @@ fn a_request_that_waits_is_not_begun_a_second_time() {
     let first = peer.receive().pop().expect("it waits no more").ok();
     let again = replay(&mut peer, &wanted).ok();
     assert_eq!(file_id(&again), file_id(&first));
+}
+
+#[test]
+fn a_request_whose_lease_is_looked_up_is_not_begun_a_second_time() {
+    let world = World::new();
+    let mut peer = client(&world, 1);
+    let leased = |create: Create| create.oplock(OplockLevel::LEASE).context(&lease(1, rwh()));
+    let first = peer.create(&leased(Create::open_if("file"))).file_id;
+    let mut link = Vec::new();
+    let file_name = "link".to_owned();
+    FileRenameInformation { flags: 0, root_directory: 0, file_name }.encode(&mut link);
+    assert_eq!(set(&mut peer, first, FileInformationClass::LINK, &link), NtStatus::SUCCESS);
+    let create = leased(Create::open("link"));
+    let create = create.context(&v2(DurableFlags::empty(), Guid([9; 16])));
+    world.hold(|effect| matches!(effect, Effect::Object { op: ObjectOp::Lookup { .. }, .. }));
+    let request = peer.request(Command::CREATE, &create);
+    peer.send(request);
+    assert_eq!(world.held(), 1, "the lease is known by another name");
+    assert_eq!(replay(&mut peer, &create).outcome(), Reason::FileNotAvailable);
+    world.release_all();
+    let second = peer.receive().pop().expect("it was looked up").ok();
+    assert_ne!(file_id(&second), first);
+    assert_eq!(file_id(&replay(&mut peer, &create).ok()), file_id(&second));
 }
 
 #[test]
