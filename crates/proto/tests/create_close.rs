@@ -2,6 +2,7 @@
 
 use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
+use object::ObjectOp;
 use proto::Effect;
 use testkit::store::OpKind;
 use testkit::{Create, Outcome, Peer, World};
@@ -14,7 +15,7 @@ use wire::create_context::{
     DurableHandleReconnect, QueryMaximalAccessRequest, QueryMaximalAccessResponse,
     QueryOnDiskIdRequest, QueryOnDiskIdResponse, TimewarpToken,
 };
-use wire::{Command, Dialect, FileId};
+use wire::{Command, Dialect, FileId, OplockLevel};
 
 fn ready(world: &World) -> Peer {
     Peer::ready(world, Dialect::SMB_3_1_1)
@@ -388,6 +389,96 @@ fn an_open_that_is_being_overwritten_when_its_session_ends_is_closed() {
     peer.disconnect();
     world.release_all();
     world.assert_nothing_left();
+}
+
+fn delays_opens_of(name: &'static str) -> impl Fn(&Effect) -> bool {
+    move |effect| match effect {
+        Effect::Object { op: ObjectOp::Open(request), .. } => request.path.as_str() == name,
+        _ => false,
+    }
+}
+
+fn delete(peer: &mut Peer, name: &str) {
+    let options = CreateOptions::DELETE_ON_CLOSE;
+    let access = AccessMask::DELETE;
+    let file = peer.create(&Create::open(name).access(access).options(options)).file_id;
+    peer.close(file).ok();
+}
+
+/// Returns the open of a CREATE that was delayed.
+fn opened(peer: &mut Peer) -> FileId {
+    let response = peer.receive().pop().expect("it is not delayed any more").ok();
+    response.body::<CreateResponse<'_>>().file_id
+}
+
+#[test]
+fn deletions_of_other_files_do_not_delay_an_open_forever() {
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    let (mut peer, mut other) = (ready(&world), ready(&world));
+    world.hold(delays_opens_of("file"));
+    let request = peer.request(Command::CREATE, &Create::open("file"));
+    peer.send(request);
+    for number in 0..3 {
+        if world.held() == 0 {
+            break;
+        }
+        let name = format!("other {number}");
+        world.add_file("data", &name, b"");
+        delete(&mut other, &name);
+        world.release(0);
+    }
+    assert_eq!(world.held(), 0);
+    let file = opened(&mut peer);
+    assert_eq!(peer.read(file, 0, 4), b"data");
+    assert_eq!(world.store().op_count(OpKind::Lookup), 1, "the name leads to it all the same");
+}
+
+#[test]
+fn a_file_that_is_deleted_while_it_is_opened_is_looked_up_again() {
+    for disposition in [CreateDisposition::OPEN, CreateDisposition::OVERWRITE_IF] {
+        let world = World::new();
+        world.add_file("data", "file", b"old");
+        let (mut peer, mut other) = (ready(&world), ready(&world));
+        world.hold(delays_opens_of("file"));
+        let create = Create::with_disposition("file", disposition);
+        let request = peer.request(Command::CREATE, &create);
+        peer.send(request);
+        world.stop_holding();
+        delete(&mut other, "file");
+        world.add_file("data", "file", b"new");
+        world.release_all();
+        let file = opened(&mut peer);
+        peer.write(file, 0, b"more").ok();
+        assert_eq!(world.contents("data", "file").as_deref(), Some(&b"more"[..]));
+        assert_eq!((world.store().open_count(), world.open_count()), (1, 1));
+        peer.disconnect();
+        other.disconnect();
+        world.assert_nothing_left();
+    }
+}
+
+#[test]
+fn an_open_whose_name_is_looked_up_again_is_told_of_breaks_by_its_response() {
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    world.add_file("data", "other", b"");
+    let (mut peer, mut other) = (ready(&world), ready(&world));
+    world.hold(delays_opens_of("file"));
+    let request = peer.request(Command::CREATE, &Create::open("file").oplock(OplockLevel::BATCH));
+    peer.send(request);
+    delete(&mut other, "other");
+    world.hold(|effect| matches!(effect, Effect::Object { op: ObjectOp::Lookup { .. }, .. }));
+    world.release(0);
+    assert_eq!(world.held(), 1, "the name is looked up again");
+    let request = other.request(Command::CREATE, &Create::open("file"));
+    other.send(request);
+    assert!(other.receive()[0].is_interim(), "it waits for the break");
+    assert_eq!(peer.receive().len(), 0, "the client knows of no open");
+    world.release_all();
+    let told = peer.receive();
+    let commands: Vec<_> = told.iter().map(|it| it.header.command).collect();
+    assert_eq!(commands, [Command::CREATE, Command::OPLOCK_BREAK]);
 }
 
 #[test]

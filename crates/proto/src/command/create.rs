@@ -1,14 +1,19 @@
 //! SMB2 CREATE: [MS-SMB2] 3.3.5.9.
 //!
-//! A machine of a few states. The store opens without truncating, so that sharing is checked
-//! against the file that the name leads to before any data is lost. A request that must wait for a
-//! break or a deletion closes its file, and begins again when the file's record has changed: by
-//! then the name may lead elsewhere.
+//! A machine of a few states ([`Pending`]). The store opens without truncating, so that sharing is
+//! checked against the file that the name leads to before any data is lost. A request that must
+//! wait for a break or a deletion closes its file, and begins again when the file's record has
+//! changed: by then the name may lead elsewhere.
 //!
 //! ```text
-//! request ── validate ──> Opening ── admission ──> (Overwriting ──>) response
-//!               ^                       │
-//!               └────── Waiting <───────┘
+//! begin ──> Opening ──> admission ──> (Confirming) ──> (Overwriting) ──> response
+//!  ^ ^ │                    │              │
+//!  │ │ │                    v              │ the name leads to another file by now
+//!  │ └─┼─────────────── Suspended          │
+//!  └───┼───────────────────────────────────┘
+//!      ├─> CheckingLeaseName ──> begin    a lease key with another file name
+//!      ├─> Reopening ──> response         a client returns to its durable open
+//!      └─> Replaying ──> response         a repetition of a request with an open
 //! ```
 
 mod apple;
@@ -75,10 +80,12 @@ pub enum Pending {
     /// The store resolves a further name under a lease, which must lead to the lease's file.
     CheckingLeaseName(LeaseId, Progress, Option<CreateName>),
     /// A break is outstanding, or a pending deletion must finish first.
-    Waiting(Waiting),
-    /// The store is truncating the file. The open is in the tables already, which keeps a
-    /// conflicting open from being granted meanwhile.
-    Overwriting(Box<Overwriting>),
+    Suspended(Suspended),
+    /// The store resolves the name once more, because a file was deleted while this one was
+    /// opened.
+    Confirming(Box<Entered>),
+    /// The store is truncating the file.
+    Overwriting(Box<Entered>),
 }
 
 /// Progress of a request that begins again.
@@ -94,7 +101,7 @@ pub struct Progress {
 
 /// A request that waits for a break or a deletion.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting {
+pub struct Suspended {
     file: FileKey,
     create_name: Option<CreateName>,
 }
@@ -117,9 +124,10 @@ pub struct Opening {
     deletions: u32,
 }
 
-/// An open whose file is being truncated.
+/// An open that is in the tables, before the response to its CREATE. There it excludes conflicting
+/// opens, and the deletion of its name.
 #[derive(Debug)]
-pub struct Overwriting {
+pub struct Entered {
     opening: Box<Opening>,
     identity: FileIdentity,
     file_id: FileId,
@@ -129,14 +137,14 @@ pub struct Overwriting {
 impl PendingCommand for Pending {
     fn waits_for(&self) -> Option<FileKey> {
         match self {
-            Self::Waiting(waiting) => Some(waiting.file),
+            Self::Suspended(suspended) => Some(suspended.file),
             _ => None,
         }
     }
 
     fn changes(&self) -> Option<(FileIdentity, u64)> {
         match self {
-            Self::Overwriting(it) => Some((it.identity, it.file_id.volatile)),
+            Self::Overwriting(entered) => Some((entered.identity, entered.file_id.volatile)),
             _ => None,
         }
     }
@@ -153,7 +161,8 @@ impl PendingCommand for Pending {
                 let effect = Some(Effect::Object { user: reopening.user, op });
                 Abandoned { effect, reject: None }
             }
-            // An open in the state `Overwriting` is in the tables, and closed with them.
+            // An open in the state `Confirming` or `Overwriting` is in the tables, and closed with
+            // them.
             _ => Abandoned::default(),
         }
     }
@@ -188,7 +197,7 @@ impl Command for Create {
                 ObjectReply::Stopped(link) => Ok(symbolic_link::stopped(scope.connection, &link)),
                 other => panic!("{other:?} does not answer an open"),
             },
-            Pending::Waiting(_) => {
+            Pending::Suspended(_) => {
                 let request = CreateRequest::decode(&incoming.message);
                 let again = Progress { has_waited: true, lease_is_verified: false };
                 begin(scope, incoming, &request.map_err(Reject::Malformed)?, again)
@@ -201,7 +210,8 @@ impl Command for Create {
             }
             Pending::Reopening(reopening) => durable::reopened(scope, reopening, reply),
             Pending::Replaying(replaying) => replay::replayed(scope, &replaying, reply),
-            Pending::Overwriting(overwriting) => overwritten(scope, *overwriting, reply),
+            Pending::Confirming(entered) => confirmed(scope, incoming, entered, reply),
+            Pending::Overwriting(entered) => overwritten(scope, &entered, reply),
         }
     }
 }
@@ -211,10 +221,10 @@ impl Pending {
     fn create_name(&self) -> Option<CreateName> {
         match self {
             Self::Opening(opening) => opening.durable.create_name(),
-            Self::Waiting(waiting) => waiting.create_name,
+            Self::Suspended(suspended) => suspended.create_name,
             Self::CheckingLeaseName(_, _, create_name) => *create_name,
             // The open is in the tables already.
-            Self::Overwriting(_) | Self::Replaying(_) => None,
+            Self::Confirming(_) | Self::Overwriting(_) | Self::Replaying(_) => None,
             Self::Reopening(reopening) => reopening.create_name(),
         }
     }
@@ -349,16 +359,10 @@ fn opened_by_store(
             let close = Effect::Object { user: opening.user, op };
             scope.globals.outbox.effects.push_back((None, close));
             let file = key(opened.metadata.identity);
-            let waiting = Waiting { file, create_name: opening.durable.create_name() };
-            return other.map(|_| Step::Suspend(Pending::Waiting(waiting)));
+            let suspended = Suspended { file, create_name: opening.durable.create_name() };
+            return other.map(|_| Step::Suspend(Pending::Suspended(suspended)));
         }
     };
-    if !opened.created && scope.globals.files.deletions() != opening.deletions {
-        // The name may be gone by now, and the file opened here have no name.
-        return begin_again(scope, incoming, &opening, &opened, file_id);
-    }
-    let overwrites = !opened.created && opening.disposition.overwrites();
-    let (local_open, maximal_access) = (opened.open, opened.maximal_access);
     if opened.created {
         scope.globals.report(|| Change {
             root: opening.root,
@@ -370,25 +374,80 @@ fn opened_by_store(
     if let (true, Some(parent)) = (opened.created, opened.parent) {
         scope.globals.files.listing_changes(parent, parent_lease(&opening.wish));
     }
+    let is_overwriting = !opened.created && opening.disposition.overwrites();
+    // The name may be gone by now, and the file opened here have no name. A snapshot keeps its own.
+    let is_uncertain = !opened.created
+        && opening.contexts.snapshot.is_none()
+        && scope.globals.files.deletions() != opening.deletions;
+    let lookup = is_uncertain
+        .then(|| ObjectOp::Lookup { root: opening.root, path: opened.path.clone().into() });
     let metadata = opened.metadata.clone();
-    let created = opened.created;
-    let action = create_action(&opening, created);
-    enter(&mut scope, &opening, *opened, &granted, (file_id, link), action);
-    if !overwrites {
+    let maximal_access = opened.maximal_access;
+    let action = create_action(&opening, opened.created);
+    let is_being_made = is_uncertain || is_overwriting;
+    enter(&mut scope, &opening, *opened, &granted, (file_id, link), (action, is_being_made));
+    if !is_being_made {
         let response = respond(&opening, file_id, maximal_access, &granted, action, &metadata);
         return Ok(Step::Done(response));
     }
+    let entered = Entered { opening, identity: metadata.identity, file_id, maximal_access };
+    let entered = Box::new(entered);
+    match lookup {
+        None => overwrite(&scope, entered),
+        Some(op) => {
+            let effect = Effect::Object { user: entered.opening.user, op };
+            Ok(Step::Wait(effect, Pending::Confirming(entered)))
+        }
+    }
+}
+
+/// Goes on with an open whose name still leads to its file, and begins again otherwise. The name
+/// stays from now on, since its deletion would need the close of this open.
+fn confirmed(
+    mut scope: InTree<'_>,
+    incoming: &Incoming,
+    entered: Box<Entered>,
+    reply: Reply,
+) -> Result<Step<Pending>, Reject> {
+    match reply.object() {
+        Ok(ObjectReply::Metadata(found)) if found.identity == entered.identity => {
+            match entered.opening.disposition.overwrites() {
+                true => overwrite(&scope, entered),
+                false => answer(scope, &entered, &found),
+            }
+        }
+        _ => {
+            withdraw(&mut scope, entered.file_id);
+            let request = CreateRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
+            let has_waited = entered.opening.has_waited;
+            begin(scope, incoming, &request, Progress { has_waited, lease_is_verified: false })
+        }
+    }
+}
+
+/// Makes the operation of the store that truncates the file.
+fn overwrite(scope: &InTree<'_>, entered: Box<Entered>) -> Result<Step<Pending>, Reject> {
+    let opening = &entered.opening;
+    let open = scope.opens.get(&entered.file_id.volatile).ok_or(Reject::NoSuchOpen)?;
     let op = ObjectOp::Overwrite {
-        open: local_open,
+        open: open.file()?.local_open,
         supersede: opening.disposition == Disposition::Supersede,
         attributes: opening.attributes,
         extended_attributes: opening.contexts.extended_attributes.clone(),
         allocation_size: opening.contexts.allocation_size,
     };
     let effect = Effect::Object { user: opening.user, op };
-    let identity = metadata.identity;
-    let overwriting = Overwriting { opening, identity, file_id, maximal_access };
-    Ok(Step::Wait(effect, Pending::Overwriting(Box::new(overwriting))))
+    Ok(Step::Wait(effect, Pending::Overwriting(entered)))
+}
+
+/// Closes an open whose CREATE has failed, and takes it out of the tables.
+fn withdraw(scope: &mut InTree<'_>, file_id: FileId) {
+    let Some(mut open) = scope.opens.remove(&file_id.volatile) else { return };
+    // Only a successful open may delete the file at its close.
+    if let Target::File(file) = &mut open.target {
+        file.delete_on_close = false;
+    }
+    scope.globals.retire_unasked(open);
 }
 
 /// Refuses a name that leads to another file than the lease does. [MS-SMB2] 3.3.5.9.8 has a client
@@ -403,26 +462,6 @@ fn verify_lease_name(scope: &InTree<'_>, lease: LeaseId, reply: Reply) -> Result
         }
         _ => Err(Reject::LeaseKeyInUse),
     }
-}
-
-/// Takes a granted open out of the tables again, and resolves the file's name anew.
-fn begin_again(
-    scope: InTree<'_>,
-    incoming: &Incoming,
-    opening: &Opening,
-    opened: &Opened,
-    file_id: FileId,
-) -> Result<Step<Pending>, Reject> {
-    if let Some(lease) = opening.wish.lease() {
-        scope.globals.files.unuse_lease(lease, key(opened.metadata.identity));
-    }
-    scope.globals.files.close(opened.metadata.identity, file_id.volatile, false);
-    let op = ObjectOp::Close { open: opened.open, unlink: false };
-    let close = Effect::Object { user: opening.user, op };
-    scope.globals.outbox.effects.push_back((None, close));
-    let request = CreateRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
-    let again = Progress { has_waited: opening.has_waited, lease_is_verified: false };
-    begin(scope, incoming, &request, again)
 }
 
 /// Returns the action for the response.
@@ -562,7 +601,7 @@ fn enter(
     opened: Opened,
     granted: &Granted,
     (file_id, link): (FileId, u64),
-    action: CreateAction,
+    (action, is_being_made): (CreateAction, bool),
 ) {
     let options = opening.create_options;
     let create_name = opening.durable.create_name();
@@ -578,12 +617,12 @@ fn enter(
         share_access: opening.share_access,
         create_options: options,
         delete_on_close: options.contains(CreateOptions::DELETE_ON_CLOSE),
-        lease: opening.wish.lease(),
+        lease: granted.lease.map(|it| it.id),
         link,
         parent: opened.parent,
         parent_lease: parent_lease(&opening.wish),
         is_modified: false,
-        is_being_made: action != CreateAction::CREATED && opening.disposition.overwrites(),
+        is_being_made,
         create_name,
         replay: create_name.map(|_| action),
         durable: granted.is_durable.then(|| opening.durable.as_held()),
@@ -612,38 +651,43 @@ fn enter(
     scope.opens.insert(file_id.volatile, open);
 }
 
+/// Answers a CREATE whose file the store has truncated.
 fn overwritten(
-    scope: InTree<'_>,
-    overwriting: Overwriting,
+    mut scope: InTree<'_>,
+    entered: &Entered,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
-    let Overwriting { opening, identity, file_id, maximal_access } = overwriting;
     let metadata = match reply.object() {
         Ok(ObjectReply::Metadata(metadata)) => metadata,
         Ok(other) => panic!("{other:?} does not answer an overwrite"),
         Err(reject) => {
-            let mut failed = scope.opens.remove(&file_id.volatile);
-            // Only a successful open may delete the file at its close.
-            if let Some(Open { target: Target::File(file), .. }) = &mut failed {
-                file.delete_on_close = false;
-            }
-            if let Some(open) = failed {
-                scope.globals.retire_unasked(open);
-            }
+            withdraw(&mut scope, entered.file_id);
             return Err(reject);
         }
     };
+    if let Some(open) = scope.opens.get(&entered.file_id.volatile) {
+        scope.globals.report_written(open);
+    }
+    answer(scope, entered, &metadata)
+}
+
+/// Answers a CREATE whose open was in the tables before, and was subject to breaks there.
+fn answer(
+    scope: InTree<'_>,
+    entered: &Entered,
+    metadata: &Metadata,
+) -> Result<Step<Pending>, Reject> {
+    let Entered { opening, identity, file_id, maximal_access } = entered;
     let open = scope.opens.get_mut(&file_id.volatile).ok_or(Reject::NoSuchOpen)?;
     open.file_mut()?.is_being_made = false;
-    scope.globals.report_written(open);
-    let action = create_action(&opening, false);
-    // A break may have reduced the caching meanwhile, or another open of the lease acknowledged
-    // one.
+    let action = create_action(opening, false);
+    // The response states the rights that breaks have left. A break that the client was not told
+    // of, because it did not know the open, follows the response.
     let HeldCaching { granted, is_unheard } = HeldCaching::read(&scope.globals.files, open)?;
     if is_unheard {
-        scope.globals.files.look_again(key(identity));
+        scope.globals.files.look_again(key(*identity));
     }
-    let response = respond(&opening, file_id, maximal_access, &granted, action, &metadata);
+    let response = respond(opening, *file_id, *maximal_access, &granted, action, metadata);
     Ok(Step::Done(response))
 }
 
