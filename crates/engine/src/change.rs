@@ -1,5 +1,6 @@
 //! Changes of names and files by this client, for CHANGE_NOTIFY.
 
+use arbitration::LeaseId;
 use model::open::Open;
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath, RootId};
 use wire::change_notify::CompletionFilter;
@@ -15,6 +16,17 @@ pub struct Change {
     pub is_directory: bool,
     /// Kind of the change, with its details.
     pub kind: ChangeKind,
+}
+
+/// A name that CREATE has added to a directory.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AddedName {
+    /// The change for watches.
+    pub change: Change,
+    /// Directory of the name; `None` for the root of a share.
+    pub parent: Option<FileIdentity>,
+    /// The requester's own lease on the directory, which the change does not break.
+    pub parent_lease: Option<LeaseId>,
 }
 
 impl Change {

@@ -11,7 +11,7 @@ use arbitration::records::Disconnected;
 use arbitration::{
     Admission, AdmissionRequest, ByteRangeLock, Cache, Closed, Durability, FileKey, FileRecord,
     FileRecords, FileWord, Holding, Lease, LeaseId, OpenEntry, OpenId, RangeAccess, RecordsError,
-    ShareMode, WorkersToNotify,
+    ShareMode, Standing, WorkersToNotify,
 };
 use dtyp::ServerId;
 use model::file_key::key;
@@ -183,6 +183,18 @@ impl Files {
         Ok(seen.expect("every record is shown"))
     }
 
+    /// Refuses a further open to a client that has its share of the table. CREATE checks that before
+    /// the store creates a file, so requests in flight may exceed the share by a little.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn verify_room(&self, standing: Standing) -> Result<(), Reject> {
+        match self.records.has_room(standing) {
+            true => Ok(()),
+            false => Err(Reject::Records(RecordsError::Full)),
+        }
+    }
+
     /// Checks an open against the others and adds it to the record: [MS-FSA] 2.1.5.1.2.
     ///
     /// # Errors
@@ -193,9 +205,6 @@ impl Files {
         ask: &mut AdmissionRequest,
         mut durability: Option<Durability>,
     ) -> Result<Admission, Reject> {
-        if !self.records.has_room(ask.standing) {
-            return Err(Reject::Records(RecordsError::Full));
-        }
         let (admission, purged, deadline) = self.change(file, |record, look| {
             let (admission, purged) = record.admit(ask, durability.take(), look);
             ((admission, purged, record.next_deadline()), true)

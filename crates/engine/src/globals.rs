@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use arbitration::FileRecords;
+use arbitration::{FileRecords, LeaseId};
 use dtyp::ServerId;
 use model::buffer_pool::BufferPool;
 use model::connection::ConnectionId;
@@ -18,7 +18,7 @@ use model::pipe::Pipes;
 use model::reject::Disconnect;
 use model::request_id::RequestId;
 use model::settings::ServerSettings;
-use object::{HostChange, ObjectPath, RootId};
+use object::{FileIdentity, HostChange, ObjectPath, RootId};
 use trace::{LogonOutcome, Tracer};
 use wire::FileId;
 
@@ -173,6 +173,20 @@ impl Globals {
     pub fn report(&mut self, change: impl FnOnce() -> Change) {
         if self.is_watched() {
             self.note(change());
+        }
+    }
+
+    /// Tells watches and holders of the directory's lease of a new name; its adder's own lease
+    /// stays.
+    pub fn report_added(
+        &mut self,
+        directory: Option<FileIdentity>,
+        own_lease: Option<LeaseId>,
+        change: impl FnOnce() -> Change,
+    ) {
+        self.report(change);
+        if let Some(directory) = directory {
+            self.files.listing_changes(directory, own_lease);
         }
     }
 

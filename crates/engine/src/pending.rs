@@ -9,6 +9,7 @@ use object::FileIdentity;
 use trace::Phase;
 use wire::{Command, FileId};
 
+use crate::change::AddedName;
 use crate::effect::{Effect, Reply};
 use crate::pending_command::{Abandoned, PendingCommand};
 use crate::request::{Chain, InFlight, Incoming};
@@ -232,7 +233,11 @@ impl Server {
         pending: Box<dyn PendingCommand>,
         reply: Option<Reply>,
     ) -> Option<Reject> {
-        let Abandoned { effect, reject } = pending.abandon(reply);
+        let Abandoned { effect, reject, added } = pending.abandon(reply);
+        if let Some(added) = added {
+            let AddedName { change, parent, parent_lease } = *added;
+            self.globals.report_added(parent, parent_lease, || change);
+        }
         self.globals.outbox.effects.extend(effect.map(|effect| (None, effect)));
         reject
     }

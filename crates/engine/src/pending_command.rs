@@ -8,6 +8,7 @@ use arbitration::FileKey;
 use model::reject::Reject;
 use object::FileIdentity;
 
+use crate::change::AddedName;
 use crate::effect::{Effect, Reply};
 
 /// Highest size of a command's state, in bytes, without memory on the heap.
@@ -74,4 +75,6 @@ pub struct Abandoned {
     pub effect: Option<Effect>,
     /// Reason in the response; by default the reason for which the request ended.
     pub reject: Option<Reject>,
+    /// A name that the store has added for the request.
+    pub added: Option<Box<AddedName>>,
 }

@@ -52,3 +52,20 @@ fn a_user_has_1024_opens_of_a_file() {
     // Other files are not affected.
     peer.create(&Create::open_if("file"));
 }
+
+#[test]
+fn a_client_without_room_in_the_table_of_files_creates_none() {
+    let world = World::new();
+    world.set_record_bytes_max(16 << 10);
+    let mut peer = negotiated(&world, 1);
+    peer.login_alice();
+    peer.tree("data");
+    let is_refused = |count: &u32| {
+        let reason = peer.try_create(&Create::open_if(&count.to_string())).reason;
+        assert!(matches!(reason, Reason::NotRefused | Reason::Records), "{reason:?}");
+        reason == Reason::Records
+    };
+    let count = (0..100).find(is_refused).expect("the table has an end");
+    assert!(count > 2);
+    assert!(!world.exists("data", &count.to_string()), "nothing was made for it");
+}

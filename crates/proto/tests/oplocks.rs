@@ -306,6 +306,39 @@ fn a_listing_that_is_kept_is_given_up_when_somebody_adds_a_name() {
     assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, LeaseState::empty()));
 }
 
+#[test]
+fn a_name_added_by_a_request_without_an_end_is_in_the_listing_too() {
+    let world = World::new();
+    world.add_directory("data", "folder");
+    let (mut holder, mut other) = (ready(&world), ready(&world));
+    granted(&holder.try_create(&leased(Create::open("folder"), &lease(1, R | H))));
+    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    let request = other.request(Command::CREATE, &Create::open_if("folder\\new"));
+    other.send(request);
+    assert_eq!(world.held(), 1);
+    other.disconnect();
+    world.release_all();
+    assert!(world.exists("data", "folder/new"));
+    let told: LeaseBreakNotification = one_break(&mut holder).body();
+    assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, LeaseState::empty()));
+}
+
+#[test]
+fn a_name_added_by_a_refused_request_is_in_the_listing_too() {
+    let world = World::new();
+    world.add_file("data", "folder/file", b"data");
+    let (mut holder, mut other) = (ready(&world), ready(&world));
+    let file = Create::open("folder\\file");
+    let opens = (0..).find(|_| other.try_create(&file).reason != Reason::NotRefused);
+    assert_eq!(opens, Some(1_024), "a client has no more opens of a file");
+    granted(&holder.try_create(&leased(Create::open("folder"), &lease(1, R | H))));
+    let stream = other.try_create(&Create::open_if("folder\\file:stream"));
+    assert_eq!(stream.outcome(), Reason::TooManyOpens);
+    assert!(world.contents("data", "folder/file:stream").is_some(), "others may use it by now");
+    let told: LeaseBreakNotification = one_break(&mut holder).body();
+    assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, LeaseState::empty()));
+}
+
 /// Another worker releases the lock, and its message is lost.
 #[test]
 fn a_lock_that_waits_is_granted_although_nobody_tells_that_it_can_be() {

@@ -119,6 +119,11 @@ impl MemoryFiles {
         self.files.walks()
     }
 
+    /// Sets the highest size of all records in bytes.
+    pub fn set_bytes_max(&self, bytes_max: u64) {
+        self.room.set_max(bytes_max);
+    }
+
     /// Returns the handle of one process of the simulation.
     #[must_use]
     pub fn handle(&self) -> FileTable<MemoryTable> {

@@ -571,6 +571,11 @@ impl World {
         inner.pump();
     }
 
+    /// Sets the highest size of all files' records in bytes.
+    pub fn set_record_bytes_max(&self, bytes_max: u64) {
+        self.inner().files.set_bytes_max(bytes_max);
+    }
+
     /// Delivers all delayed replies to the server, oldest first, and delays no more.
     pub fn release_all(&self) {
         self.stop_holding();

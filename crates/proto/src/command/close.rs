@@ -40,7 +40,7 @@ impl PendingCommand for Pending {
             Self::Querying | Self::Waiting(_) => None,
         };
         let effect = deleted.map(Effect::FileDeleted);
-        Abandoned { effect, reject: None }
+        Abandoned { effect, ..Abandoned::default() }
     }
 }
 

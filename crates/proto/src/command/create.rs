@@ -32,7 +32,7 @@ use arbitration::{
     Refusal, RequestedCaching, ShareMode,
 };
 use dtyp::{AccessMask, FileAttributes};
-use engine::change::{Change, ChangeKind};
+use engine::change::{AddedName, Change, ChangeKind};
 use engine::effect::{Effect, Reply};
 use engine::pending_command::{Abandoned, PendingCommand};
 use engine::request::Incoming;
@@ -152,14 +152,22 @@ impl PendingCommand for Pending {
     fn abandon(self: Box<Self>, reply: Option<Reply>) -> Abandoned {
         match (*self, reply) {
             (Self::Opening(opening), Some(Reply::Object(Ok(ObjectReply::Opened(opened))))) => {
+                let added = opened.created.then(|| {
+                    let (change, parent) = (addition(&opening, &opened), opened.parent);
+                    Box::new(AddedName {
+                        change,
+                        parent,
+                        parent_lease: parent_lease(&opening.wish),
+                    })
+                });
                 let op = ObjectOp::Close { open: opened.open, unlink: false };
                 let effect = Some(Effect::Object { user: opening.user, op });
-                Abandoned { effect, reject: None }
+                Abandoned { effect, added, ..Abandoned::default() }
             }
             (Self::Reopening(reopening), Some(Reply::Object(Ok(ObjectReply::Opened(opened))))) => {
                 let op = ObjectOp::Close { open: opened.open, unlink: false };
                 let effect = Some(Effect::Object { user: reopening.user, op });
-                Abandoned { effect, reject: None }
+                Abandoned { effect, ..Abandoned::default() }
             }
             // An open in the state `Confirming` or `Overwriting` is in the tables, and closed with
             // them.
@@ -292,6 +300,7 @@ fn begin(
         let waiting = Pending::CheckingLeaseName(lease, progress, durable.create_name());
         return Ok(Step::Wait(Effect::Object { user, op }, waiting));
     }
+    scope.globals.files.verify_room(scope.session.standing())?;
     let opening = Opening {
         root,
         user,
@@ -344,6 +353,11 @@ fn opened_by_store(
     opening: Box<Opening>,
     opened: Box<Opened>,
 ) -> Result<Step<Pending>, Reject> {
+    if opened.created {
+        // The name stays even if the request is refused: others may use the file by now.
+        let own_lease = parent_lease(&opening.wish);
+        scope.globals.report_added(opened.parent, own_lease, || addition(&opening, &opened));
+    }
     let file_id = scope.globals.allocate_file_id();
     let link = file_key::link(opened.parent, &opened.path, opened.metadata.identity);
     let admitted = verify_overwrite(&opening, &opened)
@@ -363,17 +377,6 @@ fn opened_by_store(
             return other.map(|_| Step::Suspend(Pending::Suspended(suspended)));
         }
     };
-    if opened.created {
-        scope.globals.report(|| Change {
-            root: opening.root,
-            path: opened.path.clone(),
-            is_directory: opened.metadata.is_directory(),
-            kind: ChangeKind::Added,
-        });
-    }
-    if let (true, Some(parent)) = (opened.created, opened.parent) {
-        scope.globals.files.listing_changes(parent, parent_lease(&opening.wish));
-    }
     let is_overwriting = !opened.created && opening.disposition.overwrites();
     // The name may be gone by now, and the file opened here have no name. A snapshot keeps its own.
     let is_uncertain = !opened.created
@@ -398,6 +401,16 @@ fn opened_by_store(
             let effect = Effect::Object { user: entered.opening.user, op };
             Ok(Step::Wait(effect, Pending::Confirming(entered)))
         }
+    }
+}
+
+/// Returns the change of the directory in which the store has created the file.
+fn addition(opening: &Opening, opened: &Opened) -> Change {
+    Change {
+        root: opening.root,
+        path: opened.path.clone(),
+        is_directory: opened.metadata.is_directory(),
+        kind: ChangeKind::Added,
     }
 }
 

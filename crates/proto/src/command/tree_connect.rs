@@ -35,7 +35,7 @@ impl PendingCommand for Pending {
             Some(Reply::Share(Ok(share))) => share.root,
             _ => None,
         };
-        Abandoned { effect: root.map(Effect::DisconnectShare), reject: None }
+        Abandoned { effect: root.map(Effect::DisconnectShare), ..Abandoned::default() }
     }
 }
 

@@ -119,7 +119,7 @@ impl Room {
         if i64::try_from(bytes).is_ok() { bytes } else { 0 }
     }
 
-    #[cfg(test)]
+    /// Sets the highest size of all records in bytes.
     pub(super) fn set_max(&self, bytes_max: u64) {
         self.figures().bytes_max.store(bytes_max, Ordering::Relaxed);
     }
