@@ -141,21 +141,25 @@ impl Files {
         OpenId { server: self.server, number: volatile }
     }
 
-    /// Reads a record, has `decide` change it, and keeps it if `decide` returns true.
+    /// Reads a record, has `decide` change it, and keeps it if `decide` returns true. Notes the
+    /// workers that have to look at the file.
     ///
     /// # Errors
-    /// If the record could not be read or kept.
+    /// If the record could not be read or kept. Then nothing has changed and no worker is noted,
+    /// even if `decide` was called; only a failure to sync a persistent open comes after the
+    /// change.
     pub fn change<R>(
         &mut self,
         file: FileKey,
-        mut decide: impl FnMut(&mut FileRecord, &mut WorkersToNotify) -> (R, bool),
+        decide: impl FnOnce(&mut FileRecord, &mut WorkersToNotify) -> (R, bool),
     ) -> Result<R, Reject> {
+        let mut decide = Some(decide);
         let mut result = None;
         let mut look = WorkersToNotify::default();
         let visit = self.trace.visit_table();
         self.records
             .change(file, &mut |record| {
-                look = WorkersToNotify::default();
+                let decide = decide.take().expect("a record is decided on once");
                 let (decided, changed) = decide(record, &mut look);
                 result = Some(decided);
                 changed
@@ -170,15 +174,12 @@ impl Files {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn read<R>(
-        &self,
-        file: FileKey,
-        mut view: impl FnMut(&FileRecord) -> R,
-    ) -> Result<R, Reject> {
+    pub fn read<R>(&self, file: FileKey, view: impl FnOnce(&FileRecord) -> R) -> Result<R, Reject> {
+        let mut view = Some(view);
         let mut seen = None;
         let _visit = self.trace.visit_table();
         self.records
-            .view(file, &mut |record| seen = Some(view(record)))
+            .view(file, &mut |record| seen = view.take().map(|view| view(record)))
             .map_err(Reject::Records)?;
         Ok(seen.expect("every record is shown"))
     }
@@ -203,10 +204,10 @@ impl Files {
         &mut self,
         file: FileKey,
         ask: &mut AdmissionRequest,
-        mut durability: Option<Durability>,
+        durability: Option<Durability>,
     ) -> Result<Admission, Reject> {
         let (admission, purged, deadline) = self.change(file, |record, look| {
-            let (admission, purged) = record.admit(ask, durability.take(), look);
+            let (admission, purged) = record.admit(ask, durability, look);
             ((admission, purged, record.next_deadline()), true)
         })?;
         self.forget_disconnected(file, &purged);
