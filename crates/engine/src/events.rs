@@ -120,7 +120,7 @@ impl Server {
         self.globals.files.set_now(now.monotonic);
         if let Some(Opened { parent, metadata, path, .. }) = removed {
             if let Some(parent) = parent {
-                self.globals.files.listing_changes(*parent, None);
+                self.globals.files.break_for_listing(*parent, None);
             }
             if self.globals.is_watched() {
                 self.globals.outbox.changes.push(HostChange {

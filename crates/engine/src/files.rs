@@ -322,32 +322,44 @@ impl Files {
         }
     }
 
-    /// Breaks other opens' read caching of a file before a change: [MS-FSA] 2.1.4.12. A file
-    /// without caching costs one look at its word.
+    /// Breaks read caching of a file before its contents change: [MS-FSA] 2.1.4.12. Even the
+    /// changer's own level II oplock is broken. Nobody waits for these breaks, so no deadline is set
+    /// here. A file without caching costs one look at its word.
     ///
     /// # Errors
     /// If the record cannot be read or kept.
-    pub fn contents_change(&mut self, identity: FileIdentity, volatile: u64) -> Result<(), Reject> {
-        self.take_reading(identity, volatile, FileRecord::break_reading)
-    }
-
-    /// Breaks as [`Files::contents_change`] does, once the store has changed the file.
-    ///
-    /// # Errors
-    /// If the record cannot be read or kept.
-    pub fn contents_changed(
+    pub fn break_before_change(
         &mut self,
         identity: FileIdentity,
         volatile: u64,
     ) -> Result<(), Reject> {
-        self.take_reading(identity, volatile, FileRecord::break_reading_of_others)
+        self.break_reading_by(identity, volatile, FileRecord::break_reading)
     }
 
-    fn take_reading(
+    /// Breaks read caching that others were granted while the store changed the contents: they may
+    /// have read the old ones. The changer's own caching stays.
+    ///
+    /// # Errors
+    /// If the record cannot be read or kept.
+    pub fn break_after_change(
         &mut self,
         identity: FileIdentity,
         volatile: u64,
-        take: fn(&mut FileRecord, OpenId, u64, Duration, &mut WorkersToNotify) -> Vec<OpenEntry>,
+    ) -> Result<(), Reject> {
+        self.break_reading_by(identity, volatile, FileRecord::break_reading_of_others)
+    }
+
+    fn break_reading_by(
+        &mut self,
+        identity: FileIdentity,
+        volatile: u64,
+        break_reading: fn(
+            &mut FileRecord,
+            OpenId,
+            u64,
+            Duration,
+            &mut WorkersToNotify,
+        ) -> Vec<OpenEntry>,
     ) -> Result<(), Reject> {
         let file = key(identity);
         if self.records.word(file).readers == 0 {
@@ -356,16 +368,17 @@ impl Files {
         let (id, deadline) = (self.open_id(volatile), self.break_deadline());
         let purged = self.change(file, |record, look| {
             let before = record.clone();
-            let purged = take(record, id, identity.stream, deadline, look);
+            let purged = break_reading(record, id, identity.stream, deadline, look);
             (purged, *record != before)
         })?;
         self.forget_disconnected(file, &purged);
         Ok(())
     }
 
-    /// Breaks the read caching of a directory, because its listing changes. A directory without
-    /// caching costs one look at its word.
-    pub fn listing_changes(&mut self, directory: FileIdentity, by: Option<LeaseId>) {
+    /// Breaks the read caching of a directory, because its listing changes. The lease `by` of the
+    /// changer stays. Nobody waits for these breaks. A directory without caching costs one look at
+    /// its word.
+    pub fn break_for_listing(&mut self, directory: FileIdentity, by: Option<LeaseId>) {
         if self.records.word(key(directory)).readers == 0 {
             return;
         }
@@ -379,11 +392,16 @@ impl Files {
     }
 
     /// Breaks the handle caching of other opens, because the file's name is removed or changed.
-    /// Returns whether an acknowledgment must come first.
+    /// Returns true if an acknowledgment must come first: this worker is then among the record's
+    /// waiters, and the caller suspends its request ([`Files::wait`]).
     ///
     /// # Errors
     /// If the record cannot be read or kept.
-    pub fn name_changes(&mut self, identity: FileIdentity, volatile: u64) -> Result<bool, Reject> {
+    pub fn break_for_name(
+        &mut self,
+        identity: FileIdentity,
+        volatile: u64,
+    ) -> Result<bool, Reject> {
         let (id, now, break_deadline) = (self.open_id(volatile), self.now, self.break_deadline());
         let file = key(identity);
         let (waits, purged, deadline) = self.change(file, |record, look| {

@@ -186,7 +186,7 @@ impl Globals {
     ) {
         self.report(change);
         if let Some(directory) = directory {
-            self.files.listing_changes(directory, own_lease);
+            self.files.break_for_listing(directory, own_lease);
         }
     }
 

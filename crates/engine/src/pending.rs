@@ -190,7 +190,7 @@ impl Server {
         if let Some((identity, volatile)) = changed {
             // Clients that read and cached the file meanwhile have the old contents. A record that
             // cannot be read has no caching to break.
-            let _ = self.globals.files.contents_changed(identity, volatile);
+            let _ = self.globals.files.break_after_change(identity, volatile);
         }
         self.find_another_channel(&mut incoming);
         let rest = match self.commands.resume(self, &incoming, file_id, pending, reply) {

@@ -120,7 +120,7 @@ impl InStorage<'_> {
         {
             // Clients that have read the file meanwhile may cache its former contents. If the
             // record cannot be read, nobody can be notified.
-            let _ = globals.files.contents_changed(identity, volatile);
+            let _ = globals.files.break_after_change(identity, volatile);
         }
         StorageOutcome::Answered(result, pending)
     }

@@ -121,7 +121,7 @@ impl Globals {
         let Target::File(file) = open.target else { return None };
         self.forget(&file, volatile);
         if let (true, Some(parent)) = (file.is_modified, file.parent) {
-            self.files.listing_changes(parent, file.parent_lease);
+            self.files.break_for_listing(parent, file.parent_lease);
         }
         let mut unlink = self.files.close(file.identity, volatile, file.delete_on_close).unlink;
         if file.path.is_posix() && self.files.is_delete_pending(file.identity, file.link) {
@@ -140,7 +140,7 @@ impl Globals {
             });
         }
         if let (Some(_), Some(parent)) = (unlink, file.parent) {
-            self.files.listing_changes(parent, file.parent_lease);
+            self.files.break_for_listing(parent, file.parent_lease);
         }
         // The file is deleted with it, not only the open stream.
         let is_file_gone = unlink.is_some_and(|mark| mark != file.identity.stream);

@@ -243,7 +243,7 @@ fn report(scope: &mut InTree<'_>, filter: CompletionFilter) -> Result<(), Reject
     let (root, path, is_directory) = (open.share.root, file.path.clone(), file.is_directory);
     if let Some(parent) = file.parent {
         let lease = file.parent_lease;
-        scope.globals.files.listing_changes(parent, lease);
+        scope.globals.files.break_for_listing(parent, lease);
     }
     if let Some(root) = root {
         let kind = ChangeKind::Modified(filter);

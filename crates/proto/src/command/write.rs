@@ -67,7 +67,7 @@ impl Command for Write {
             globals.files.verify_unlocked(file.identity, access)?;
         }
         if word.readers > 0 {
-            globals.files.contents_change(file.identity, volatile)?;
+            globals.files.break_before_change(file.identity, volatile)?;
         }
         file.is_modified = true;
         let through = tree.share.sync_always || writes_through(file, request.flags);

@@ -88,7 +88,7 @@ fn next(scope: InOpen<'_>, mut pending: Pending) -> Result<Progress<Pending>, Re
     let volatile = open.file_id.volatile;
     let access = globals.files.access(file.identity, volatile, range, true);
     globals.files.verify_unlocked(file.identity, access)?;
-    globals.files.contents_change(file.identity, volatile)?;
+    globals.files.break_before_change(file.identity, volatile)?;
     let op = ObjectOp::Trim { open: file.local_open, from, to };
     Ok(Progress::Wait(Effect::Object { user: open.user, op }, pending))
 }

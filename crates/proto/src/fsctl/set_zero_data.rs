@@ -35,7 +35,7 @@ impl Fsctl for SetZeroData {
         let volatile = open.file_id.volatile;
         let access = globals.files.access(file.identity, volatile, range, true);
         globals.files.verify_unlocked(file.identity, access)?;
-        globals.files.contents_change(file.identity, volatile)?;
+        globals.files.break_before_change(file.identity, volatile)?;
         let op = ObjectOp::ZeroRange { open: file.local_open, from, to };
         Ok(Progress::Wait(Effect::Object { user: open.user, op }, Zeroing))
     }

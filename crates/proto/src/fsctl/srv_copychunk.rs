@@ -176,7 +176,7 @@ fn next_chunk(mut scope: InTree<'_>, pending: &Pending) -> Result<Effect, Reject
     let (target, identity) = (open.file()?.local_open, open.file()?.identity);
     let writes = scope.globals.files.access(identity, volatile, target_range, true);
     scope.globals.files.verify_unlocked(identity, writes)?;
-    scope.globals.files.contents_change(identity, volatile)?;
+    scope.globals.files.break_before_change(identity, volatile)?;
     let op = ObjectOp::CopyRange {
         source,
         target,

@@ -105,7 +105,7 @@ fn set_delete_pending(mut scope: InTree<'_>) -> Result<Step<Pending>, Reject> {
     let open = scope.open()?;
     let (identity, link, volatile) =
         (open.file()?.identity, open.file()?.link, open.file_id.volatile);
-    if scope.globals.files.name_changes(identity, volatile)? {
+    if scope.globals.files.break_for_name(identity, volatile)? {
         return Ok(Step::Suspend(Pending::Handles(key(identity))));
     }
     scope.globals.files.set_delete_pending(identity, link, true)?;

@@ -34,7 +34,7 @@ pub(super) fn start(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending
     let wanted = read(&mut scope, buffer, false)?;
     let open = scope.open()?;
     let (identity, volatile) = (open.file()?.identity, open.file_id.volatile);
-    if scope.globals.files.name_changes(identity, volatile)? {
+    if scope.globals.files.break_for_name(identity, volatile)? {
         return Ok(Step::Suspend(Pending::Handles(key(identity))));
     }
     verify_alone(&mut scope)?;
@@ -268,7 +268,7 @@ pub(super) fn renamed(
         ((), true)
     })?;
     for directory in [parent, wanted.directory].into_iter().flatten() {
-        scope.globals.files.listing_changes(directory, parent_lease);
+        scope.globals.files.break_for_listing(directory, parent_lease);
     }
     if let Some(root) = root {
         let kind = ChangeKind::Renamed { to: path };

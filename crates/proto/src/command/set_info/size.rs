@@ -61,7 +61,7 @@ fn verify(scope: &mut InTree<'_>, size: u64) -> Result<(), Reject> {
     let range = ByteRange { offset: size, length: u64::MAX - size };
     let access = scope.globals.files.access(identity, volatile, range, true);
     scope.globals.files.verify_unlocked(identity, access)?;
-    scope.globals.files.contents_change(identity, volatile)
+    scope.globals.files.break_before_change(identity, volatile)
 }
 
 fn written(file: &OpenFile) -> CompletionFilter {
