@@ -233,12 +233,15 @@ impl Server {
         pending: Box<dyn PendingCommand>,
         reply: Option<Reply>,
     ) -> Option<Reject> {
-        let Abandoned { effect, reject, added } = pending.abandon(reply);
+        let Abandoned { effect, unknown_open, reject, added } = pending.abandon(reply);
         if let Some(added) = added {
             let AddedName { change, parent, parent_lease } = *added;
             self.globals.report_added(parent, parent_lease, || change);
         }
         self.globals.outbox.effects.extend(effect.map(|effect| (None, effect)));
+        if let Some(volatile) = unknown_open {
+            self.globals.withdraw(volatile, &mut self.opens);
+        }
         reject
     }
 

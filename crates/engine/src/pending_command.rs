@@ -73,6 +73,8 @@ impl dyn PendingCommand {
 pub struct Abandoned {
     /// Effect that releases the request's resources.
     pub effect: Option<Effect>,
+    /// Volatile id of an open in the tables that its client does not know of.
+    pub unknown_open: Option<u64>,
     /// Reason in the response; by default the reason for which the request ended.
     pub reject: Option<Reject>,
     /// A name that the store has added for the request.

@@ -163,6 +163,17 @@ impl Globals {
         Some(Retired { user: open.user, op, deleted })
     }
 
+    /// Closes an open that its client does not know of, because its CREATE has failed or nobody
+    /// hears of its success. It may have ended with its session.
+    pub fn withdraw(&mut self, volatile: u64, opens: &mut FxHashMap<u64, Open>) {
+        let Some(mut open) = opens.remove(&volatile) else { return };
+        // Only a successful CREATE may delete the file at the close.
+        if let Target::File(file) = &mut open.target {
+            file.delete_on_close = false;
+        }
+        self.retire_unasked(open);
+    }
+
     /// Closes an open for which no request waits.
     pub fn retire_unasked(&mut self, open: Open) {
         let Some(Retired { user, op, deleted }) = self.retire(open) else { return };

@@ -7,6 +7,7 @@ use proto::Effect;
 use testkit::store::OpKind;
 use testkit::{Create, Outcome, Peer, World};
 use trace::Reason;
+use wire::cancel::CancelRequest;
 use wire::close::{CloseFlags, CloseRequest, CloseResponse};
 use wire::create::{
     CreateAction, CreateDisposition, CreateOptions, CreateResponse, ImpersonationLevel, ShareAccess,
@@ -479,6 +480,77 @@ fn an_open_whose_name_is_looked_up_again_is_told_of_breaks_by_its_response() {
     let told = peer.receive();
     let commands: Vec<_> = told.iter().map(|it| it.header.command).collect();
     assert_eq!(commands, [Command::CREATE, Command::OPLOCK_BREAK]);
+}
+
+/// The session goes on, so nothing else would ever close it.
+#[test]
+fn an_open_that_is_being_overwritten_when_its_request_is_canceled_is_closed() {
+    for fails in [false, true] {
+        let world = World::new();
+        world.add_file("data", "file", b"data");
+        let mut peer = ready(&world);
+        let before = world.memory_taken();
+        if fails {
+            world.store().fail_nth_of(OpKind::Overwrite, 0, NtStatus::DISK_FULL);
+        }
+        world.hold(|effect| {
+            let Effect::Object { op, .. } = effect else { return false };
+            OpKind::of(op) == OpKind::Overwrite
+        });
+        let create = Create::with_disposition("file", CreateDisposition::OVERWRITE)
+            .share(ShareAccess::empty())
+            .oplock(OplockLevel::EXCLUSIVE)
+            .delete_on_close();
+        let id = peer.next_message_id();
+        peer.send(peer.request(Command::CREATE, &create));
+        cancel_slow(&world, &mut peer, id);
+        world.release_all();
+        assert_eq!((world.store().open_count(), world.open_count()), (0, 0), "{fails}");
+        assert_eq!(world.memory_taken(), before);
+        assert!(world.contents("data", "file").is_some(), "its client has no open to delete it");
+        let mut other = ready(&world);
+        other.create(&Create::open("file"));
+        other.disconnect();
+        peer.disconnect();
+        world.assert_nothing_left();
+    }
+}
+
+#[test]
+fn an_open_whose_name_is_looked_up_again_when_its_request_is_canceled_is_closed() {
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    world.add_file("data", "other", b"");
+    let (mut peer, mut other) = (ready(&world), ready(&world));
+    world.hold(delays_opens_of("file"));
+    let create = Create::open("file").share(ShareAccess::empty()).delete_on_close();
+    let id = peer.next_message_id();
+    peer.send(peer.request(Command::CREATE, &create));
+    delete(&mut other, "other");
+    world.hold(|effect| matches!(effect, Effect::Object { op: ObjectOp::Lookup { .. }, .. }));
+    world.release(0);
+    assert_eq!(world.held(), 1, "the name is looked up again");
+    cancel_slow(&world, &mut peer, id);
+    world.release_all();
+    assert_eq!((world.store().open_count(), world.open_count()), (0, 0));
+    let file = other.create(&Create::open("file")).file_id;
+    other.close(file).ok();
+    peer.disconnect();
+    other.disconnect();
+    world.assert_nothing_left();
+}
+
+/// Cancels a request that has an interim response, as the store takes long.
+#[track_caller]
+fn cancel_slow(world: &World, peer: &mut Peer, id: u64) {
+    world.tell_slow();
+    assert_eq!(statuses(peer), [NtStatus::PENDING]);
+    peer.send(peer.request(Command::CANCEL, &CancelRequest).message_id(id));
+    assert_eq!(statuses(peer), [NtStatus::CANCELLED]);
+}
+
+fn statuses(peer: &mut Peer) -> Vec<NtStatus> {
+    peer.receive().iter().map(|response| response.status()).collect()
 }
 
 #[test]

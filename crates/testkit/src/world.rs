@@ -584,6 +584,15 @@ impl World {
         }
     }
 
+    /// Tells the server that the requests with delayed replies take long.
+    pub fn tell_slow(&self) {
+        let mut inner = self.inner();
+        let now = inner.clock.now();
+        let requests: Vec<_> = inner.held.iter().map(|(id, _)| *id).collect();
+        requests.into_iter().for_each(|id| inner.server.handle_slow(now, id));
+        inner.pump();
+    }
+
     /// Returns the time of the world.
     #[must_use]
     pub fn now(&self) -> Now {

@@ -169,8 +169,10 @@ impl PendingCommand for Pending {
                 let effect = Some(Effect::Object { user: reopening.user, op });
                 Abandoned { effect, ..Abandoned::default() }
             }
-            // An open in the state `Confirming` or `Overwriting` is in the tables, and closed with
-            // them.
+            (Self::Confirming(entered) | Self::Overwriting(entered), _) => {
+                let unknown_open = Some(entered.file_id.volatile);
+                Abandoned { unknown_open, ..Abandoned::default() }
+            }
             _ => Abandoned::default(),
         }
     }
@@ -417,7 +419,7 @@ fn addition(opening: &Opening, opened: &Opened) -> Change {
 /// Goes on with an open whose name still leads to its file, and begins again otherwise. The name
 /// stays from now on, since its deletion would need the close of this open.
 fn confirmed(
-    mut scope: InTree<'_>,
+    scope: InTree<'_>,
     incoming: &Incoming,
     entered: Box<Entered>,
     reply: Reply,
@@ -430,7 +432,7 @@ fn confirmed(
             }
         }
         _ => {
-            withdraw(&mut scope, entered.file_id);
+            scope.globals.withdraw(entered.file_id.volatile, scope.opens);
             let request = CreateRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
             let has_waited = entered.opening.has_waited;
             begin(scope, incoming, &request, Progress { has_waited, lease_is_verified: false })
@@ -451,16 +453,6 @@ fn overwrite(scope: &InTree<'_>, entered: Box<Entered>) -> Result<Step<Pending>,
     };
     let effect = Effect::Object { user: opening.user, op };
     Ok(Step::Wait(effect, Pending::Overwriting(entered)))
-}
-
-/// Closes an open whose CREATE has failed, and takes it out of the tables.
-fn withdraw(scope: &mut InTree<'_>, file_id: FileId) {
-    let Some(mut open) = scope.opens.remove(&file_id.volatile) else { return };
-    // Only a successful open may delete the file at its close.
-    if let Target::File(file) = &mut open.target {
-        file.delete_on_close = false;
-    }
-    scope.globals.retire_unasked(open);
 }
 
 /// Refuses a name that leads to another file than the lease does. [MS-SMB2] 3.3.5.9.8 has a client
@@ -666,7 +658,7 @@ fn enter(
 
 /// Answers a CREATE whose file the store has truncated.
 fn overwritten(
-    mut scope: InTree<'_>,
+    scope: InTree<'_>,
     entered: &Entered,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
@@ -674,7 +666,7 @@ fn overwritten(
         Ok(ObjectReply::Metadata(metadata)) => metadata,
         Ok(other) => panic!("{other:?} does not answer an overwrite"),
         Err(reject) => {
-            withdraw(&mut scope, entered.file_id);
+            scope.globals.withdraw(entered.file_id.volatile, scope.opens);
             return Err(reject);
         }
     };
