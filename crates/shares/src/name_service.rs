@@ -226,6 +226,9 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
+    use rustix::process::{Gid, Uid};
+    use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
     use super::{Answer, NameService, Question};
 
     fn group(name: &str) -> Question {
@@ -288,6 +291,34 @@ mod tests {
         assert_eq!(asked_by(&mut names, 2), "name service");
         names.end_when_late(true);
         assert_eq!(asked_by(&mut names, 3), "name service", "it may have a question still");
+    }
+
+    /// Only root's server impersonates.
+    #[test]
+    fn the_thread_that_asks_has_the_servers_rights_though_a_user_is_impersonated() {
+        if !rustix::process::getuid().is_root() {
+            return;
+        }
+        let mut names = NameService::new(
+            |_| {
+                let status = std::fs::read_to_string("/proc/thread-self/status")?;
+                let is_id = |line: &&str| {
+                    ["Uid:", "Gid:", "Groups:"].iter().any(|name| line.starts_with(name))
+                };
+                let ids: String = status.lines().filter(is_id).collect();
+                Ok(Answer::Named(Some((ids.split_whitespace().collect(), 0))))
+            },
+            super::DEADLINE,
+        );
+        let (nobody, root) = (65_534, 0);
+        let group = Gid::from_raw(nobody);
+        set_thread_groups(&[group]).expect("root may");
+        set_thread_res_gid(Gid::from_raw(root), group, Gid::from_raw(root)).expect("root may");
+        let user = Uid::from_raw(nobody);
+        set_thread_res_uid(Uid::from_raw(root), user, Uid::from_raw(root)).expect("root may");
+        let answer = names.ask(Question::UserName(1)).expect("it is quick");
+        let Answer::Named(Some((ids, _))) = answer else { panic!("{answer:?}") };
+        assert_eq!(ids, "Uid:0000Gid:0000Groups:");
     }
 
     #[test]

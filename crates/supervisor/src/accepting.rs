@@ -119,6 +119,9 @@ impl Supervisor {
         for _ in 0..limits.surplus_guests_of_source(self.clients.of_source(source)) {
             self.clients.take_guest_of(source).into_iter().for_each(|pid| self.workers.end(pid));
         }
+        if limits.is_share_taken(self.clients.of_machine(source)) {
+            return Verdict::Refuse(Refusal::AddressShare);
+        }
         // A zero drops the client: no randomness, no luck.
         let draw = || tables::random_unique_id().map_or(0, |it| it.to_le_bytes()[0].into());
         let verdict = limits.judge(self.clients.all(), self.clients.of_source(source), draw);

@@ -32,6 +32,8 @@ pub(super) struct Clients {
     by_slot: HashMap<usize, Client>,
     of_source: HashMap<Source, Count>,
     of_network: HashMap<Network, Count>,
+    /// Sums of the sources that may be one machine, by [`Source::as_stranger`].
+    of_machine: HashMap<Source, Count>,
     all: Count,
     admitted: u64,
 }
@@ -45,6 +47,7 @@ impl Clients {
             by_slot: HashMap::new(),
             of_source: HashMap::new(),
             of_network: HashMap::new(),
+            of_machine: HashMap::new(),
             all: Count::default(),
             admitted: 0,
         }
@@ -60,8 +63,8 @@ impl Clients {
     /// Returns the page, in a process that becomes a worker.
     pub(super) fn into_page(self) -> LogonPage {
         // Freeing the maps of many clients would delay a process with a short life.
-        let Self { page, free, by_slot, of_source, of_network, .. } = self;
-        std::mem::forget((free, by_slot, of_source, of_network));
+        let Self { page, free, by_slot, of_source, of_network, of_machine, .. } = self;
+        std::mem::forget((free, by_slot, of_source, of_network, of_machine));
         page
     }
 
@@ -115,6 +118,12 @@ impl Clients {
     /// Returns the numbers of the clients of one address.
     pub(super) fn of_source(&self, source: Source) -> Count {
         self.of_source.get(&source).copied().unwrap_or_default()
+    }
+
+    /// Returns the number of clients of the machine that has this address, which may have the rest
+    /// of its IPv6 network as well.
+    pub(super) fn of_machine(&self, source: Source) -> usize {
+        self.of_machine.get(&source.as_stranger()).map_or(0, |count| count.all())
     }
 
     /// Removes the guest that makes room, and returns its worker's pid: the newest guest of the
@@ -173,12 +182,14 @@ impl Clients {
         *of(&mut self.all, logon) += 1;
         *of(self.of_source.entry(source).or_default(), logon) += 1;
         *of(self.of_network.entry(source.into()).or_default(), logon) += 1;
+        *of(self.of_machine.entry(source.as_stranger()).or_default(), logon) += 1;
     }
 
     fn count_out(&mut self, source: Source, logon: Logon) {
         *of(&mut self.all, logon) -= 1;
         uncount(&mut self.of_source, source, logon);
         uncount(&mut self.of_network, source.into(), logon);
+        uncount(&mut self.of_machine, source.as_stranger(), logon);
     }
 }
 
@@ -203,8 +214,10 @@ fn of(count: &mut Count, logon: Logon) -> &mut usize {
 mod tests {
     use std::net::IpAddr;
 
+    use config::Startups;
     use tables::{Logon, LogonPage};
 
+    use super::super::admission::Limits;
     use super::{Clients, Count, Source};
 
     fn address(number: u8) -> IpAddr {
@@ -246,6 +259,7 @@ mod tests {
         assert_eq!(clients.all(), Count::default());
         assert!(clients.of_source.is_empty(), "no address is kept without a client");
         assert!(clients.of_network.is_empty(), "nor is its network");
+        assert!(clients.of_machine.is_empty(), "nor is its machine");
     }
 
     #[test]
@@ -344,6 +358,35 @@ mod tests {
                 assert_eq!(others_taken(logon, &attackers), 0, "{logon:?}");
             }
         }
+    }
+
+    /// A user makes an address familiar by a logon, and then has another one.
+    #[test]
+    fn familiar_addresses_of_one_network_do_not_have_the_last_quarter_of_all_places_together() {
+        let startups = Startups { start: 100, rate: 50, full: 400 };
+        let limits =
+            Limits { clients: 16, guests: 4, per_address: None, startups, is_budget_spent: false };
+        let (mut clients, _page, _folder) = clients();
+        let address = |text: &str| text.parse::<IpAddr>().expect("it is one");
+        let [first, second] = ["2001:db8::1", "2001:db8::2"].map(address);
+        let enter = |clients: &mut Clients, address| {
+            let slot = clients.take_slot().expect("there are many");
+            clients.enter(slot, 1, Source::familiar(address), address);
+            slot
+        };
+        let slots: Vec<usize> = [first, second]
+            .into_iter()
+            .flat_map(|it| [it; 6])
+            .map(|it| enter(&mut clients, it))
+            .collect();
+        let is_refused =
+            |clients: &Clients, source| limits.is_share_taken(clients.of_machine(source));
+        for source in [Source::familiar(first), Source::familiar(second), second.into()] {
+            assert!(is_refused(&clients, source), "{source}");
+        }
+        assert!(!is_refused(&clients, address("2001:db8:0:1::1").into()), "another network");
+        clients.free_slot(slots[0]);
+        assert!(!is_refused(&clients, Source::familiar(second)), "one has left");
     }
 
     #[test]
