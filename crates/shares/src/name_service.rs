@@ -199,8 +199,13 @@ impl Asking {
         let (questions, asked) = sync_channel::<Question>(1);
         let (answer, answers) = sync_channel(1);
         let ask = move || {
+            // A client's question may come while its user is impersonated.
+            let rights = store::take_server_rights();
             while let Ok(question) = asked.recv() {
-                let answered = look_up(&question);
+                let answered = match &rights {
+                    Ok(()) => look_up(&question),
+                    Err(error) => Err(anyhow!("the thread has not the server's rights: {error}")),
+                };
                 if answer.send((question, answered, Instant::now())).is_err() {
                     return;
                 }

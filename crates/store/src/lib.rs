@@ -33,6 +33,7 @@ use rustix::fs::{Mode, OFlags};
 
 pub use data::piped;
 pub use names::character_mappings::CharacterMappings;
+pub use security::credentials::take_server_rights;
 pub use settings::{
     Credentials, DefaultStyle, Hide, InheritOwner, MangledNames, NewCase, NtAclSettings, Piping,
     RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings,

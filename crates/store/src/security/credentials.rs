@@ -7,6 +7,8 @@
 
 mod privileged;
 
+use std::io;
+
 use dtyp::access_check::{Privileges, Token};
 use dtyp::{NtStatus, Sid};
 use object::UserId;
@@ -191,6 +193,19 @@ impl Impersonation {
 pub(crate) struct Effective {
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+}
+
+/// Gives a new thread the server's rights. It begins with those of the user that the thread which
+/// has started it impersonates.
+///
+/// # Errors
+/// The kernel refuses. Nothing that needs the server's rights may run on the thread then.
+pub fn take_server_rights() -> io::Result<()> {
+    // Without being root nobody impersonates.
+    if rustix::process::getuid().is_root() {
+        system::set_thread_credentials(0, 0, &[])?;
+    }
+    Ok(())
 }
 
 impl Drop for Impersonation {
