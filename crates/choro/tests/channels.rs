@@ -5,7 +5,7 @@ mod harness;
 
 use std::fs;
 use std::io::Read;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::Barrier;
 use std::thread;
@@ -260,6 +260,25 @@ fn wait_for_serving(server: &TestServer, count: usize) {
         || server.server().workers().len() == IDLE_WORKERS + count,
         || format!("{:?}\n{}", server.server().workers(), server.log()),
     );
+}
+
+/// A ClientGuid goes over the wire in clear.
+#[test]
+fn a_stranger_who_was_there_first_with_a_users_client_guid_keeps_no_channel_from_the_user() {
+    let server = Setup::new().share("data", "").start();
+    let (address, guid) = (server.site().address(), Guid(random()));
+    let strange = Ipv4Addr::new(127, 0, 1, 1).into();
+    let mut stranger =
+        connection::Connection::connect(strange, address, PATIENCE).expect("it listens");
+    stranger.negotiate(guid).expect("it is served");
+    stranger.log_on_anonymously().expect("it is served");
+    let first = Connection::logged_on(address, guid);
+    for _ in 0..3 {
+        let mut further = Connection::negotiated(address, guid);
+        further.bind(&first);
+    }
+    assert!(stranger.is_open());
+    server.stop();
 }
 
 #[test]

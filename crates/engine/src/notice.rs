@@ -76,6 +76,8 @@ pub enum Notice {
 #[derive(Clone, Debug)]
 pub struct SessionOpened {
     pub session_id: u64,
+    /// ClientGuid of the session's first connection.
+    pub client_guid: Guid,
     /// Name of the user as configured.
     pub user: String,
     /// Domain or workgroup of the user.

@@ -236,8 +236,32 @@ impl<T: Table> Registry<T> {
         record: &ClientRecord,
         instead_of: Option<ServerId>,
     ) -> Result<Claim, TableError> {
-        let other = self.clients.claim(record, instead_of)?;
+        let other = self.clients.claim(record, instead_of, |_| false)?;
         Ok(other.map_or(Claim::Ours, Claim::Of))
+    }
+
+    /// Claims a client of this process over which a user has logged on, or notes that in its claim.
+    /// Takes the claim of a process without a user: anybody can have it who names the ClientGuid.
+    ///
+    /// # Errors
+    /// As [`Table::get`] and [`Table::with_record`], [`TableError::Damaged`] and
+    /// [`TableError::Full`].
+    pub fn claim_client_of_user(&self, client_guid: Guid) -> Result<Option<Claim>, TableError> {
+        let own = ClientRecord::key_of(client_guid, self.server_id);
+        let claim = ClientRecord::claim_key_of(client_guid);
+        let record = match self.clients.find(own)? {
+            Some(record) => record,
+            None => match self.clients.find(claim)? {
+                Some(record) if record.server_id == self.server_id => record,
+                _ => return Ok(None),
+            },
+        };
+        let record = ClientRecord { is_claim: true, has_user: true, ..record };
+        if let Some(other) = self.clients.claim(&record, None, |other| !other.has_user)? {
+            return Ok(Some(Claim::Of(other)));
+        }
+        self.clients.remove_owned(own, self.server_id)?;
+        Ok(Some(Claim::Ours))
     }
 
     /// Returns the process that claims a client.

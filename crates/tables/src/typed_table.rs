@@ -65,27 +65,28 @@ impl<T: Table, R: Record> TypedTable<T, R> {
     }
 
     /// Adds a record unless another process has one with its key, which is returned then. A record
-    /// of `instead_of` is replaced, and so is a damaged one.
+    /// of `instead_of` is replaced, and so is a damaged one, or one that is `weaker`.
     pub(crate) fn claim(
         &self,
         record: &R,
         instead_of: Option<ServerId>,
+        weaker: impl Fn(&R) -> bool,
     ) -> Result<Option<ServerId>, TableError> {
         let mut value = Vec::new();
         record.encode(&mut value)?;
         let full = self.owned.get() >= RECORDS_PER_PROCESS_MAX;
         let owner = record.owner();
-        let (added, other) =
-            self.table.with_record(record.key().as_ref(), |found| {
-                match found.and_then(codec::owner) {
-                    Some(other) if other != owner && Some(other) != instead_of => {
-                        (Change::Keep, Ok((false, Some(other))))
-                    }
-                    Some(other) if other == owner => (Change::Store(value), Ok((false, None))),
-                    _ if full => (Change::Keep, Err(TableError::Full)),
-                    _ => (Change::Store(value), Ok((true, None))),
+        let (added, other) = self.table.with_record(record.key().as_ref(), |found| {
+            let is_weaker = found.and_then(|it| R::decode(it).ok()).is_some_and(|it| weaker(&it));
+            match found.and_then(codec::owner) {
+                Some(other) if other != owner && Some(other) != instead_of && !is_weaker => {
+                    (Change::Keep, Ok((false, Some(other))))
                 }
-            })??;
+                Some(other) if other == owner => (Change::Store(value), Ok((false, None))),
+                _ if full => (Change::Keep, Err(TableError::Full)),
+                _ => (Change::Store(value), Ok((true, None))),
+            }
+        })??;
         self.owned.set(self.owned.get() + u64::from(added));
         Ok(other)
     }

@@ -5,8 +5,10 @@ use std::collections::{HashMap, HashSet};
 use dtyp::{FileTime, Guid, ServerId};
 use proto::Notice;
 use proto::notice::SessionOpened;
-use tables::{ClientRecord, Registry, SessionRecord, TableError, TreeConnectRecord};
+use tables::{Claim, ClientRecord, Registry, SessionRecord, TableError, TreeConnectRecord};
+use trace::LogonOutcome;
 use tracing::warn;
+use wire::Dialect;
 
 /// Writes the tables on behalf of one worker.
 #[derive(Debug)]
@@ -17,12 +19,20 @@ pub(super) struct Notices {
     connections: HashMap<Guid, usize>,
     /// Clients whose further connections come here.
     claims: HashSet<Guid>,
+    /// Clients over which a user has logged on: [`Registry::claim_client_of_user`].
+    of_users: HashSet<Guid>,
     had_session: bool,
 }
 
 impl Notices {
     pub(super) fn new(server_id: ServerId) -> Self {
-        Self { server_id, connections: HashMap::new(), claims: HashSet::new(), had_session: false }
+        Self {
+            server_id,
+            connections: HashMap::new(),
+            claims: HashSet::new(),
+            of_users: HashSet::new(),
+            had_session: false,
+        }
     }
 
     /// This worker has claimed the client: see [`Registry::claim_client`].
@@ -86,6 +96,7 @@ impl Notices {
                     server_id: self.server_id,
                     client_guid,
                     is_claim: self.claims.contains(&client_guid),
+                    has_user: false,
                     client_address: client.to_string(),
                     local_address: server.to_string(),
                     dialect: dialect.0,
@@ -94,7 +105,7 @@ impl Notices {
                     signing_required: false,
                     cipher: nonzero(cipher),
                 };
-                process::with_normal_priority(|| registry.put_client(&record))
+                process::with_normal_priority(|| self.enter_client(registry, record))
             }
             Notice::ConnectionClosed { client_guid, .. } => {
                 let connections = self.connections.entry(client_guid).or_insert(1);
@@ -104,11 +115,15 @@ impl Notices {
                 }
                 self.connections.remove(&client_guid);
                 self.claims.remove(&client_guid);
+                self.of_users.remove(&client_guid);
                 let remove = || registry.remove_client(client_guid);
                 process::with_normal_priority(remove).map(drop)
             }
             Notice::SessionOpened(session) => {
                 self.had_session = true;
+                if session.outcome == LogonOutcome::User && session.dialect >= Dialect::SMB_3_0 {
+                    self.user_came(registry, session.client_guid)?;
+                }
                 registry.put_session(&self.session(*session, now))
             }
             Notice::SessionClosed { session_id } => registry.remove_session(session_id).map(drop),
@@ -133,6 +148,33 @@ impl Notices {
             | Notice::Unwatched { .. }
             | Notice::Watched(_) => Ok(()),
         }
+    }
+
+    /// Enters a client. Another worker may have taken the claim meanwhile, with a user.
+    fn enter_client(
+        &mut self,
+        registry: &Registry,
+        record: ClientRecord,
+    ) -> Result<(), TableError> {
+        if record.is_claim && registry.claim_client(&record, None)? != Claim::Ours {
+            self.claims.remove(&record.client_guid);
+            return registry.put_client(&ClientRecord { is_claim: false, ..record });
+        }
+        registry.put_client(&record)
+    }
+
+    /// Claims a client for its user, unless another worker has done so: further connections of the
+    /// client come here, whoever has named its ClientGuid before.
+    fn user_came(&mut self, registry: &Registry, client_guid: Guid) -> Result<(), TableError> {
+        if client_guid == Guid::default() || !self.of_users.insert(client_guid) {
+            return Ok(());
+        }
+        match registry.claim_client_of_user(client_guid)? {
+            Some(Claim::Ours) => drop(self.claims.insert(client_guid)),
+            Some(Claim::Of(_)) => drop(self.claims.remove(&client_guid)),
+            None => {}
+        }
+        Ok(())
     }
 
     fn session(&self, session: SessionOpened, now: FileTime) -> SessionRecord {

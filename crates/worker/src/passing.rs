@@ -94,6 +94,7 @@ impl Worker {
             server_id: self.registry.server_id(),
             client_guid,
             is_claim: true,
+            has_user: false,
             client_address: client,
             local_address: server,
             // The other fields are set after NEGOTIATE.

@@ -523,6 +523,7 @@ fn describe(session: &Session, connection: &Connection) -> SessionOpened {
     let account = session.account();
     SessionOpened {
         session_id: session.session_id,
+        client_guid: negotiated.client_guid,
         user: account.user.clone(),
         domain: account.domain.clone(),
         sid: account.sid.to_string(),

@@ -18,6 +18,9 @@ pub struct ClientRecord {
     pub client_guid: Guid,
     /// True if further connections of this client go to this worker.
     pub is_claim: bool,
+    /// True if a user has logged on. Anybody can name a ClientGuid and claim it; a worker with a
+    /// user takes the claim of one without.
+    pub has_user: bool,
     /// Address and port of the client's first channel.
     pub client_address: String,
     /// Local address and port of that channel.
@@ -45,7 +48,7 @@ impl ClientRecord {
 }
 
 impl Record for ClientRecord {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 
     fn key(&self) -> Key {
         match self.is_claim {
@@ -62,6 +65,7 @@ impl Record for ClientRecord {
         let mut writer = Writer::new(out, Self::VERSION, self.server_id);
         writer.guid(self.client_guid);
         writer.bool(self.is_claim);
+        writer.bool(self.has_user);
         writer.text(&self.client_address)?;
         writer.text(&self.local_address)?;
         writer.u16(self.dialect);
@@ -78,6 +82,7 @@ impl Record for ClientRecord {
             server_id,
             client_guid: reader.guid()?,
             is_claim: reader.bool()?,
+            has_user: reader.bool()?,
             client_address: reader.text()?,
             local_address: reader.text()?,
             dialect: reader.u16()?,

@@ -8,6 +8,7 @@ const WORKER: ServerId = ServerId { pid: 4711, unique_id: 0x1122_3344_5566_7788 
 fn client() -> ClientRecord {
     ClientRecord {
         is_claim: false,
+        has_user: false,
         server_id: WORKER,
         client_guid: Guid([7; 16]),
         client_address: "[::1]:50000".to_owned(),

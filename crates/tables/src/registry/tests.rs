@@ -10,6 +10,7 @@ const SUPERVISOR: ServerId = ServerId { pid: 1, unique_id: 100 };
 const WORKER: ServerId = ServerId { pid: 2, unique_id: 200 };
 /// The worker's pid, reused later.
 const SUCCESSOR: ServerId = ServerId { pid: 2, unique_id: 300 };
+const THIRD: ServerId = ServerId { pid: 3, unique_id: 400 };
 
 fn created() -> (TempDir, Registry) {
     let dir = tempfile::tempdir().expect("a folder");
@@ -22,6 +23,7 @@ fn client(server_id: ServerId, guid: u8) -> ClientRecord {
         server_id,
         client_guid: Guid([guid; 16]),
         is_claim: false,
+        has_user: false,
         client_address: "127.0.0.1:50000".to_owned(),
         local_address: "127.0.0.1:445".to_owned(),
         dialect: 0x0311,
@@ -229,6 +231,31 @@ fn claim(server_id: ServerId) -> ClientRecord {
 }
 
 #[test]
+fn a_worker_with_a_user_takes_the_claim_of_one_without() {
+    let tables = MemoryTables::default();
+    let [stranger, user, other] =
+        [WORKER, SUCCESSOR, THIRD].map(|id| tables.registry(id, SUPERVISOR));
+    let guid = claim(WORKER).client_guid;
+    assert_eq!(stranger.claim_client(&claim(WORKER), None), Ok(Claim::Ours));
+    assert_eq!(user.claim_client_of_user(guid), Ok(None), "it does not serve the client");
+    for (registry, id) in [(&user, SUCCESSOR), (&other, THIRD)] {
+        assert_eq!(registry.claim_client(&claim(id), None), Ok(Claim::Of(WORKER)));
+        registry.put_client(&ClientRecord { is_claim: false, ..claim(id) }).expect("there is room");
+    }
+    assert_eq!(user.claim_client_of_user(guid), Ok(Some(Claim::Ours)));
+    assert_eq!(user.find_claim(guid), Ok(Some(SUCCESSOR)));
+    // Neither another user nor the stranger gets it back.
+    assert_eq!(other.claim_client_of_user(guid), Ok(Some(Claim::Of(SUCCESSOR))));
+    assert_eq!(stranger.claim_client(&claim(WORKER), None), Ok(Claim::Of(SUCCESSOR)));
+    assert_eq!(stranger.remove_client(guid), Ok(false));
+    assert_eq!(user.find_claim(guid), Ok(Some(SUCCESSOR)));
+    assert_eq!(user.remove_client(guid), Ok(true));
+    assert_eq!(other.claim_client_of_user(guid), Ok(Some(Claim::Ours)));
+    let records = other.list_clients().expect("it can be read").records;
+    assert_eq!(records.len(), 1, "{records:?}");
+}
+
+#[test]
 fn a_client_is_claimed_by_one_process_until_that_lets_it_go() {
     let tables = MemoryTables::default();
     let first = tables.registry(WORKER, SUPERVISOR);
@@ -249,11 +276,10 @@ fn a_client_is_claimed_by_one_process_until_that_lets_it_go() {
 #[test]
 fn the_claim_of_a_process_that_is_gone_is_taken_over_once() {
     let tables = MemoryTables::default();
-    let third = ServerId { pid: 3, unique_id: 400 };
     let registry = |server_id| tables.registry(server_id, SUPERVISOR);
     assert_eq!(registry(WORKER).claim_client(&claim(WORKER), None), Ok(Claim::Ours));
     let taken = registry(SUCCESSOR).claim_client(&claim(SUCCESSOR), Some(WORKER));
     assert_eq!(taken, Ok(Claim::Ours));
-    let late = registry(third).claim_client(&claim(third), Some(WORKER));
+    let late = registry(THIRD).claim_client(&claim(THIRD), Some(WORKER));
     assert_eq!(late, Ok(Claim::Of(SUCCESSOR)));
 }
