@@ -12,6 +12,7 @@
 //!
 //! Unsafe code is in `host_changes::fanotify` only, for calls that no safe library offers.
 
+mod budget;
 mod host_changes;
 mod outbox;
 mod recent;
@@ -41,6 +42,7 @@ use settings::messaging_settings::messaging_settings;
 use tables::WatchPage;
 use tracing::{debug, warn};
 
+use budget::Budget;
 use outbox::Outbox;
 use recent::Recent;
 use siblings::Siblings;
@@ -75,6 +77,7 @@ pub struct Notifyd {
     wishes: HashMap<String, WatchParameters>,
     recent: Recent,
     siblings: Siblings,
+    budget: Budget,
 }
 
 impl Notifyd {
@@ -110,6 +113,7 @@ impl Notifyd {
             wishes: HashMap::new(),
             recent: Recent::default(),
             siblings: Siblings::of(supervisor.unwrap_or_default()),
+            budget: Budget::default(),
         })
     }
 
@@ -211,7 +215,7 @@ impl Notifyd {
                     && let Some(path) = self.watchers.unwatch(sender, open)
                 {
                     self.page.remove(1);
-                    self.ask_kernel(&path);
+                    self.ask_kernel_for(sender, &path);
                     self.let_go(sender);
                 }
             }
@@ -223,7 +227,7 @@ impl Notifyd {
         }
     }
 
-    fn watch(&mut self, worker: ServerId, watch: Watch) {
+    fn watch(&mut self, worker: ServerId, mut watch: Watch) {
         if !self.lives.contains_key(&worker) {
             match life(worker.pid) {
                 Ok(life) if add(&self.epoll, &life, WORKER + u64::from(worker.pid)).is_ok() => {
@@ -238,10 +242,15 @@ impl Notifyd {
                 }
             }
         }
+        if watch.kernel && self.budget.is_spent(worker, Instant::now()) {
+            // Its client gets the changes of other clients, and is told that it misses some.
+            watch.kernel = false;
+            self.outbox.push(worker, machine_clock(), HostChange::uncounted(watch.path.clone()));
+        }
         let before = self.watchers.directory(worker, watch.open).map(str::to_owned);
         let watched = self.watchers.watch(worker, &watch);
         for path in before.iter().map(String::as_str).chain([watch.path.as_str()]) {
-            self.ask_kernel(path);
+            self.ask_kernel_for(worker, path);
         }
         // The directory may have been removed before the watch arrived.
         if is_gone(&watch) {
@@ -261,6 +270,13 @@ impl Notifyd {
                 self.outbox.push(worker, machine_clock(), HostChange::uncounted(watch.path));
             }
         }
+    }
+
+    /// Calls [`Self::ask_kernel`], and charges the time to the worker.
+    fn ask_kernel_for(&mut self, worker: ServerId, path: &str) {
+        let began = Instant::now();
+        self.ask_kernel(path);
+        self.budget.spend(worker, began, began.elapsed());
     }
 
     /// Adapts the kernel's watch of a directory to those of the workers.
