@@ -67,6 +67,8 @@ pub struct Outcome {
     /// MsvAvTargetName of [MS-NLMP] 2.2.2.1. The response's proof protects it in transit, so the
     /// name of another server shows that the logon was relayed to this one.
     pub target_name: Option<String>,
+    /// Index of the account for which the proof was right: [`Acceptor::resume_with_any`].
+    pub account: usize,
 }
 
 /// Names of a client, and the kind of its proof.
@@ -160,9 +162,20 @@ impl Acceptor {
     ///
     /// The reason why the client is not authenticated; the machine is finished then.
     pub fn resume(&mut self, account: Option<NtHash>) -> Result<Step, AuthError> {
+        self.resume_with_any(&[account])
+    }
+
+    /// Continues as [`Self::resume`], where the name may be that of several accounts: the proof
+    /// must be right for one of them, which [`Outcome::account`] tells. The time depends on their
+    /// number alone, with those that are missing.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::resume`].
+    pub fn resume_with_any(&mut self, accounts: &[Option<NtHash>]) -> Result<Step, AuthError> {
         match std::mem::replace(&mut self.state, State::Finished) {
             State::Account { mech_list_mic } => {
-                let established = self.ntlm.resume(account.as_ref())?;
+                let established = self.ntlm.resume(accounts)?;
                 self.finish(established, mech_list_mic.as_deref())
             }
             _ => Err(AuthError::OutOfSequence),
@@ -256,7 +269,7 @@ impl Acceptor {
         established: Established,
         mech_list_mic: Option<&[u8]>,
     ) -> Result<Step, AuthError> {
-        let Established { identity, security, target_name } = established;
+        let Established { identity, security, target_name, account } = established;
         let token = match &self.framing {
             Framing::Raw => Vec::new(),
             Framing::Spnego { mech_list, mic_required } => match mech_list_mic {
@@ -274,7 +287,8 @@ impl Acceptor {
                 None => accept_completed(None),
             },
         };
-        Ok(Step::Done(Outcome { token, identity, session_key: security.key, target_name }))
+        let session_key = security.key;
+        Ok(Step::Done(Outcome { token, identity, session_key, target_name, account }))
     }
 }
 

@@ -43,6 +43,30 @@ impl UsernameMap {
     }
 }
 
+impl UsernameMap {
+    /// Returns all users that [`Self::user`] may return for a name, by whatever groups the name is
+    /// in, and `None` if it may return that: one result where names alone decide.
+    #[must_use]
+    pub fn candidates(&self, name: &str) -> Vec<Option<&str>> {
+        let fits =
+            |line: &Line, member| line.is_for_all || line.names.contains(name, |_, _| member);
+        let mut found = Vec::new();
+        let last = self.lines.iter().filter(|line| line.is_last);
+        let others = self.lines.iter().rev().filter(|line| !line.is_last);
+        for line in last.chain(others).filter(|line| fits(line, true)) {
+            let user = Some(line.user.as_str());
+            if !found.contains(&user) {
+                found.push(user);
+            }
+            if fits(line, false) {
+                return found;
+            }
+        }
+        found.push(None);
+        found
+    }
+}
+
 fn joined(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for text in text.lines() {
@@ -126,6 +150,29 @@ mod tests {
         };
         let map = UsernameMap::parse("a = @one\nb = @two\nc = @three");
         assert_eq!(map.user("x", is_member), Some("b"));
+    }
+
+    #[test]
+    fn all_users_are_told_that_a_name_may_mean_whatever_its_groups() {
+        let candidates = |text: &str| {
+            let map = UsernameMap::parse(text);
+            let found = map.candidates("ann").into_iter().map(|it| it.map(str::to_owned));
+            found.collect::<Vec<Option<String>>>()
+        };
+        let users = |names: &[&str]| names.iter().map(|it| Some((*it).to_owned())).collect();
+        let or_itself = |names: &[&str]| {
+            let mut found: Vec<Option<String>> = users(names);
+            found.push(None);
+            found
+        };
+        assert_eq!(candidates(""), or_itself(&[]));
+        assert_eq!(candidates("anna = ann\n"), users(&["anna"]));
+        assert_eq!(candidates("bob = carl\nworks = @staff\n"), or_itself(&["works"]));
+        assert_eq!(candidates("anna = ann\nworks = @staff\n"), users(&["works", "anna"]));
+        assert_eq!(candidates("works = @staff\nanna = ann\n"), users(&["anna"]));
+        assert_eq!(candidates("!anna = ann\nworks = @staff\n"), users(&["anna"]));
+        let lines = "!chiefs = @chiefs\nworks = @staff @more\nworks = @others\nguest = *\n";
+        assert_eq!(candidates(lines), users(&["chiefs", "guest"]));
     }
 
     #[test]

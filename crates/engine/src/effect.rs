@@ -52,8 +52,9 @@ pub enum Effect {
     DisconnectShare(RootId),
     /// Looks up the account of a user with the right password. Reply: `Account`.
     FindAccount {
-        /// The [`Credential::user`] of the logon.
-        user: String,
+        /// Users whose password was right: [`Credential::into_users`]. Where there are several, or
+        /// could have been, groups decide now which one is meant.
+        users: Vec<String>,
         /// The [`Credential::requested_user`] of the logon.
         requested_user: String,
     },

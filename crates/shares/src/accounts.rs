@@ -1,5 +1,6 @@
 //! From a name that a client gives to an account: the user database and the system's users.
 
+use anyhow::Context;
 use dtyp::Sid;
 use proto::{Account, Credential};
 use settings::Settings;
@@ -54,12 +55,21 @@ impl Accounts {
         &self.names
     }
 
-    /// Returns the secret that checks a user's proof. The system's name service is not asked,
-    /// because its delay would reveal the names of users, except for groups in `username map`.
-    /// `None` without such a user, or without an answer on a group.
+    /// Returns the secret that checks a user's proof, with those of others where groups of
+    /// `username map` decide between them. The system's name service is not asked before the proof,
+    /// because its delay would reveal the names of users. `None` if the database has none of them.
     pub fn credential(&mut self, name: &str) -> Option<Credential> {
-        let user = self.names.user(name).inspect_err(|error| debug!("{error:#}")).ok()?;
-        let entry = match self.users.as_mut()?.find(&user) {
+        let users = self.names.candidates(name);
+        let users = users.inspect_err(|error| warn!("{error:#}")).ok()?;
+        let mut found: Vec<Option<Credential>> =
+            users.iter().map(|user| self.credential_of(user, name)).collect();
+        let first = found.iter().position(Option::is_some)?;
+        let first = found.swap_remove(first)?;
+        Some(Credential { others: found, ..first })
+    }
+
+    fn credential_of(&mut self, user: &str, name: &str) -> Option<Credential> {
+        let entry = match self.users.as_mut()?.find(user) {
             Ok(entry) => entry?,
             Err(error) => {
                 warn!("cannot read the user database: {error}");
@@ -71,12 +81,30 @@ impl Accounts {
             requested_user: name.to_lowercase(),
             nt_hash: entry.nt_hash,
             disabled: !entry.enabled,
+            others: Vec::new(),
         })
     }
 
-    /// Returns the account of a user with the right password. `None` if the name service fails: the
-    /// user must not get the rights of another.
-    pub fn find(&self, store: &mut Store, user: String, requested_user: String) -> Option<Account> {
+    /// Returns the user that a name means, of those whose password was right.
+    fn meant(&self, mut users: Vec<String>, requested_user: &str) -> anyhow::Result<String> {
+        if self.names.candidates(requested_user)?.len() > 1 {
+            let meant = self.names.proved_user(requested_user)?.to_lowercase();
+            users.retain(|user| user.to_lowercase() == meant);
+        }
+        users.into_iter().next().context("groups map the name to another user")
+    }
+
+    /// Returns the account of a user with the right password. `None` if the name service fails, or
+    /// groups map the name to a user with another password: the user must not get the rights of
+    /// another.
+    pub fn find(
+        &self,
+        store: &mut Store,
+        users: Vec<String>,
+        requested_user: String,
+    ) -> Option<Account> {
+        let user = self.meant(users, &requested_user);
+        let user = user.inspect_err(|error| debug!("{error:#}")).ok()?;
         let unix = self.unix_user(&user).inspect_err(|error| warn!("{error:#}")).ok()?;
         let is_known = self.is_root && unix.name == user;
         let account = self.account(store, user, &unix);
@@ -139,7 +167,8 @@ mod tests {
     use config::Config;
     use store::{Store, StoreSettings};
 
-    use super::{Accounts, MappedNames};
+    use super::super::name_service::{Answer, Question};
+    use super::{Accounts, Credentials, MappedNames, UnixUser, unix};
 
     fn accounts(find_user: super::FindUser) -> Accounts {
         let (config, _) =
@@ -158,17 +187,51 @@ mod tests {
     fn while_the_name_service_fails_a_user_is_nobody_and_no_guest_either() {
         let mut store = Store::new(StoreSettings::default());
         let fails = accounts(|_| anyhow::bail!("the directory is away"));
-        assert!(fails.find(&mut store, "anna".to_owned(), "anna".to_owned()).is_none());
+        assert!(fails.find(&mut store, vec!["anna".to_owned()], "anna".to_owned()).is_none());
         assert!(fails.guest(&mut store).is_none());
         let only_the_guest_is_known = accounts(|name| match name {
-            "nobody" => Ok(Some(super::unix::own_user())),
+            "nobody" => Ok(Some(unix::own_user())),
             _ => anyhow::bail!("the directory is away"),
         });
-        let found = only_the_guest_is_known.find(&mut store, "anna".to_owned(), "anna".to_owned());
+        let found =
+            only_the_guest_is_known.find(&mut store, vec!["anna".to_owned()], "anna".to_owned());
         assert!(found.is_none(), "anna would be a guest");
         let unknown = accounts(|_| Ok(None));
-        let account = unknown.find(&mut store, "anna".to_owned(), "anna".to_owned());
+        let account = unknown.find(&mut store, vec!["anna".to_owned()], "anna".to_owned());
         let account = account.expect("that nobody is there is an answer");
         assert_eq!(account.sid, dtyp::Sid::unix_user(65_534));
+    }
+
+    /// A name may mean two users, each with a password of its own.
+    #[test]
+    fn a_proof_is_for_the_user_that_groups_map_the_name_to() {
+        unix::replace_name_service(|question| match question {
+            Question::GroupId(name) => Ok(Answer::Named(Some((name.clone(), 7)))),
+            Question::User(name) => {
+                let gid = if name == "bob" { 7 } else { 1 };
+                let credentials = Credentials { gid, ..Credentials::default() };
+                let (name, home) = (name.clone(), String::new());
+                Ok(Answer::User(Some(UnixUser { name, home, credentials })))
+            }
+            _ => anyhow::bail!("not asked here"),
+        });
+        let folder = tempfile::tempdir().expect("there is space");
+        let map = folder.path().join("names");
+        std::fs::write(&map, "works = @staff\n").expect("there is space");
+        let text = format!("[global]\nusername map = {}\n", map.display());
+        let (config, _) = Config::parse(&text, "test").expect("it is one");
+        let accounts = Accounts { names: MappedNames::of(&config), ..accounts(unix::find_user) };
+        let mut store = Store::new(StoreSettings::default());
+        for (proved, name, want) in [
+            (&["works"][..], "bob", Some("works")),
+            (&["bob", "Works"], "bob", Some("Works")),
+            (&["bob"], "bob", None),
+            (&["eve"], "eve", Some("eve")),
+            (&["works"], "eve", None),
+        ] {
+            let users = proved.iter().map(|user| (*user).to_owned()).collect();
+            let found = accounts.find(&mut store, users, name.to_owned());
+            assert_eq!(found.map(|it| it.user).as_deref(), want, "{name} by {proved:?}");
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! `username map`: maps names that clients give to users.
 //!
-//! A line may name a group. Only then the system's name service is asked, mostly before the client
-//! has proved anything: once for a name, only where names alone do not decide, and from the time
-//! that clients' questions may take (`NameService::ask_for_client`). The failed logons that an
-//! unproved name costs limit their number (docs/logons.md). Without an answer the name has no user,
-//! because another line, or none, would give it other rights.
+//! A line may name a group. Only then the system's name service is asked: once for a name, and only
+//! where names alone do not decide. A client that logs on has proved the password of one of the
+//! users that the name may mean before that; names of shares are looked up in the time that
+//! clients' questions may take (`NameService::ask_for_client`). Without an answer the name has no
+//! user, because another line, or none, would give it other rights.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -12,13 +12,16 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use config::{Config, GroupKind, UsernameMap};
 use store::Credentials;
 use tracing::{debug, warn};
 use users::Fingerprint;
 
-use super::unix;
+use super::unix::{self, UnixUser};
+
+/// Highest number of users that a name may mean, each of whose passwords is tried.
+const CANDIDATES_MAX: usize = 64;
 
 /// Highest size of the file in bytes: some ten thousand names.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -39,12 +42,44 @@ impl MappedNames {
         Self { path, read: Mutex::default() }
     }
 
-    /// Returns the user of a name. If the file cannot be read, names map to themselves, and a
-    /// message says so.
+    /// Returns the users that a name may mean, before anybody is asked for groups.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub(super) fn candidates(&self, name: &str) -> anyhow::Result<Vec<String>> {
+        let map = match self.path.as_str() {
+            "" => return Ok(vec![name.to_owned()]),
+            path => self.map().inspect_err(|error| warn!("username map {path}: {error}")),
+        };
+        let Ok(map) = map else { return Ok(vec![name.to_owned()]) };
+        let users = map.candidates(name);
+        ensure!(
+            users.len() <= CANDIDATES_MAX,
+            "username map {}: a name may mean more than {CANDIDATES_MAX} users by its groups",
+            self.path
+        );
+        Ok(users.into_iter().map(|user| user.unwrap_or(name).to_owned()).collect())
+    }
+
+    /// Returns the user of a name whose client has proved a password.
+    ///
+    /// # Errors
+    /// As for [`Self::user`].
+    pub(super) fn proved_user<'a>(&self, name: &'a str) -> anyhow::Result<Cow<'a, str>> {
+        self.user_by(Groups::of(name, unix::find_group, unix::find_user))
+    }
+
+    /// Returns the user of a name that a client chose. If the file cannot be read, names map to
+    /// themselves, and a message says so.
     ///
     /// # Errors
     /// If the name service could not tell whether the user is in a group of the map.
     pub(super) fn user<'a>(&self, name: &'a str) -> anyhow::Result<Cow<'a, str>> {
+        self.user_by(Groups::of(name, unix::find_group_for_client, unix::find_user_for_client))
+    }
+
+    fn user_by<'a>(&self, groups: Groups<'a>) -> anyhow::Result<Cow<'a, str>> {
+        let name = groups.name;
         if self.path.is_empty() {
             return Ok(name.into());
         }
@@ -55,7 +90,6 @@ impl MappedNames {
                 return Ok(name.into());
             }
         };
-        let groups = Groups::of(name);
         let user = map.user(name, |kind, group| kind == GroupKind::Unix && groups.include(group));
         if groups.are_unknown.get() {
             bail!("username map: the groups of a client's name could not be looked up");
@@ -98,19 +132,26 @@ struct Groups<'a> {
     credentials: OnceCell<Option<Credentials>>,
     /// True once a look-up failed.
     are_unknown: Cell<bool>,
+    find_group: fn(&str) -> anyhow::Result<Option<u32>>,
+    find_user: fn(&str) -> anyhow::Result<Option<UnixUser>>,
 }
 
 impl<'a> Groups<'a> {
-    fn of(name: &'a str) -> Self {
-        Self { name, credentials: OnceCell::new(), are_unknown: Cell::new(false) }
+    fn of(
+        name: &'a str,
+        find_group: fn(&str) -> anyhow::Result<Option<u32>>,
+        find_user: fn(&str) -> anyhow::Result<Option<UnixUser>>,
+    ) -> Self {
+        let (credentials, are_unknown) = (OnceCell::new(), Cell::new(false));
+        Self { name, credentials, are_unknown, find_group, find_user }
     }
 
     fn include(&self, group: &str) -> bool {
         if self.are_unknown.get() {
             return false;
         }
-        let Some(gid) = self.known(unix::find_group_for_client(group)) else { return false };
-        let find = || Some(self.known(unix::find_user_for_client(self.name))?.credentials);
+        let Some(gid) = self.known((self.find_group)(group)) else { return false };
+        let find = || Some(self.known((self.find_user)(self.name))?.credentials);
         let credentials = self.credentials.get_or_init(find).as_ref();
         credentials.is_some_and(|it| it.gid == gid || it.groups.contains(&gid))
     }
@@ -130,7 +171,6 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::super::name_service::{Answer, Question};
-    use super::super::unix::UnixUser;
     use super::*;
 
     /// A map in a file that stays as long as the folder.
@@ -199,6 +239,38 @@ mod tests {
         assert_eq!(names.user("ann").expect("nobody is asked"), "anna");
         let own = unix::find_user("carl").expect("what has to be known is asked for");
         assert!(own.is_none());
+    }
+
+    /// Before that, nobody is asked: neither load nor time tell anything of a name.
+    #[test]
+    fn groups_are_looked_up_for_proved_names_only() {
+        unix::replace_name_service(|_| panic!("it is asked"));
+        let (_folder, names) = map("works = @staff @others\nanna = ann\n!boss = @chiefs\n");
+        let candidates = |name: &str| names.candidates(name).expect("there are few");
+        assert_eq!(candidates("bob"), ["boss", "works", "bob"]);
+        assert_eq!(candidates("ann"), ["boss", "anna"]);
+        unix::replace_name_service(|question| match question {
+            Question::GroupId(name) if name == "staff" => {
+                Ok(Answer::Named(Some((name.clone(), 1))))
+            }
+            Question::GroupId(_) => Ok(Answer::Named(None)),
+            Question::User(name) => {
+                let credentials = Credentials { gid: 1, ..Credentials::default() };
+                let (name, home) = (name.clone(), String::new());
+                Ok(Answer::User(Some(UnixUser { name, home, credentials })))
+            }
+            _ => anyhow::bail!("not asked here"),
+        });
+        unix::exhaust_time_of_clients();
+        assert_eq!(names.proved_user("bob").expect("the proof entitles to it"), "works");
+        names.user("eve").expect_err("the time is spent");
+    }
+
+    #[test]
+    fn more_users_than_are_tried_are_none() {
+        let lines: Vec<String> = (0..=CANDIDATES_MAX).map(|it| format!("u{it} = @g{it}")).collect();
+        let (_folder, names) = map(&lines.join("\n"));
+        names.candidates("bob").expect_err("one too many");
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub fn user((user, password): (&str, &str), id: u32) -> User {
         requested_user: user.into(),
         nt_hash: NtHash::of_password(password),
         disabled: false,
+        others: Vec::new(),
     };
     let account = Account {
         user: user.into(),

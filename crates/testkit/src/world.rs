@@ -1010,8 +1010,9 @@ impl Inner {
                 *count = count.checked_sub(1).expect("disconnected once for each connect");
                 None
             }
-            Effect::FindAccount { user, requested_user: _ } => {
-                let user = accounts::find(&self.users, &user).filter(|_| !self.has_no_accounts);
+            Effect::FindAccount { users, requested_user: _ } => {
+                let [user] = &users[..] else { panic!("{users:?} instead of one") };
+                let user = accounts::find(&self.users, user).filter(|_| !self.has_no_accounts);
                 Some(Reply::Account(user.map(|user| Box::new(user.account.clone()))))
             }
             Effect::FindCredential { user, domain: _ } => {

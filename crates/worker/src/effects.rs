@@ -54,12 +54,12 @@ impl Worker {
             }
             Effect::ConnectShare(connect) => self.connect_share(request, &connect),
             Effect::FindReferral(question) => self.find_referral(request, *question),
-            Effect::FindAccount { user, requested_user } => self.reply(request, |worker| {
+            Effect::FindAccount { users, requested_user } => self.reply(request, |worker| {
                 // Before a thread of the name service starts, which would have the same.
                 // The client has proven the password.
                 process::leave_idle_priority();
                 let account = worker
-                    .ask_for_account(|accounts, store| accounts.find(store, user, requested_user));
+                    .ask_for_account(|accounts, store| accounts.find(store, users, requested_user));
                 Reply::Account(account.map(Box::new))
             }),
             Effect::FindCredential { user, .. } => self.reply(request, |worker| {

@@ -322,6 +322,26 @@ fn tokens_are_bounded() {
 }
 
 #[test]
+fn a_name_that_may_be_of_several_accounts_needs_the_password_of_one() {
+    let hash = |password: &str| Some(NtHash::of_password(password));
+    for (accounts, want) in [
+        (vec![None, hash("other"), hash("secret"), hash("secret")], Ok(2)),
+        (vec![hash("secret"), hash("other")], Ok(0)),
+        (vec![None, hash("other")], Err(AuthError::WrongPassword)),
+        (vec![None, None], Err(AuthError::NoSuchUser)),
+        (vec![], Err(AuthError::NoSuchUser)),
+    ] {
+        let (mut acceptor, mut initiator) = (acceptor(), initiator(alice(), FRAMINGS[1]));
+        exchange(&mut acceptor, &mut initiator, |_| {}).expect("goes on");
+        let account = acceptor.resume_with_any(&accounts).map(|step| match step {
+            Step::Done(outcome) => outcome.account,
+            step => panic!("{step:?}"),
+        });
+        assert_eq!(account, want);
+    }
+}
+
+#[test]
 fn guests_get_a_last_token_without_a_mic() {
     for (framing, want) in [(FRAMINGS[0], ""), (FRAMINGS[1], "A1073005A0030A0100")] {
         let (mut acceptor, mut initiator) = (acceptor(), initiator(alice(), framing));

@@ -47,6 +47,8 @@ pub(crate) struct Established {
     pub(crate) security: Security,
     /// Service that the client intends to log on to, if the client sends it. The proof covers it.
     pub(crate) target_name: Option<String>,
+    /// Index of the account whose hash has verified the response.
+    pub(crate) account: usize,
 }
 
 impl NtlmAcceptor {
@@ -111,7 +113,7 @@ impl NtlmAcceptor {
             // Without a password the KeyExchangeKey is zero.
             let security = self.security(&authenticate, &[0; 16])?;
             let identity = identity(&authenticate, IdentityKind::Anonymous);
-            let established = Established { identity, security, target_name: None };
+            let established = Established { identity, security, target_name: None, account: 0 };
             return Ok(Authenticated::Anonymous(established));
         }
         let claimed = identity(&authenticate, IdentityKind::User);
@@ -124,24 +126,33 @@ impl NtlmAcceptor {
         Ok(Authenticated::Account(claimed))
     }
 
-    /// Verifies the response with the account's hash. Without one it does the same work: a missing
-    /// account must take as much time as a wrong password.
-    pub(crate) fn resume(&mut self, hash: Option<&NtHash>) -> Result<Established, AuthError> {
+    /// Verifies the response with the hash of each account that may be meant. Without a hash it
+    /// does the same work: a missing account must take as much time as a wrong password.
+    pub(crate) fn resume(&mut self, hashes: &[Option<NtHash>]) -> Result<Established, AuthError> {
         let message = std::mem::take(&mut self.authenticate);
         let authenticate = Authenticate::parse(&message)?;
         let response = NtlmV2Response::parse(authenticate.nt_response)?;
         let nobody = NtHash::new([0; 16]);
-        let key = self.verify_proof(&authenticate, &response, hash.unwrap_or(&nobody));
-        if hash.is_none() {
+        let mut found = None;
+        for (account, hash) in hashes.iter().enumerate() {
+            let hash_or_nobody = hash.as_ref().unwrap_or(&nobody);
+            let key = self.verify_proof(&authenticate, &response, hash_or_nobody);
+            let is_right = key.is_some() && hash.is_some();
+            if let Some(key) = key.filter(|_| is_right && found.is_none()) {
+                found = Some((account, key));
+            }
+        }
+        if hashes.iter().all(Option::is_none) {
             return Err(AuthError::NoSuchUser);
         }
-        let security = self.security(&authenticate, &*key.ok_or(AuthError::WrongPassword)?)?;
+        let (account, key) = found.ok_or(AuthError::WrongPassword)?;
+        let security = self.security(&authenticate, &key)?;
         if response.has_mic {
             self.verify_mic(&authenticate, &security)?;
         }
         let target_name = response.target_name.map(layout::target_name).transpose()?;
         let identity = identity(&authenticate, IdentityKind::User);
-        Ok(Established { identity, security, target_name })
+        Ok(Established { identity, security, target_name, account })
     }
 
     /// Returns the SessionBaseKey, if the proof is right.

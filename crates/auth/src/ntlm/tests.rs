@@ -58,7 +58,7 @@ fn published_authenticate_message_is_accepted() {
     let authenticated = authenticated.expect("parses");
     assert!(matches!(authenticated, Authenticated::Account(identity) if identity == want));
     let hash = NtHash::of_password("Password");
-    let established = acceptor.resume(Some(&hash)).expect("the right password");
+    let established = acceptor.resume(&[Some(hash.clone())]).expect("the right password");
     assert_eq!(established.identity, want);
     assert_eq!(established.security.key.as_bytes(), &[0x55; 16]);
 }
@@ -74,7 +74,7 @@ fn response_with_a_bit_flipped_is_a_wrong_password() {
         let (mut acceptor, authenticated) = authenticate(&message);
         match authenticated {
             Ok(_) => {
-                let error = acceptor.resume(Some(&hash)).expect_err("refused");
+                let error = acceptor.resume(&[Some(hash.clone())]).expect_err("refused");
                 assert_eq!(error, AuthError::WrongPassword, "byte {at}");
             }
             Err(error) => assert!(matches!(error, AuthError::Malformed(_)), "byte {at}: {error}"),
@@ -137,7 +137,7 @@ fn missing_session_key_is_refused() {
     message[52] = 0;
     let (mut acceptor, authenticated) = authenticate(&message);
     authenticated.expect("parses");
-    let error = acceptor.resume(Some(&NtHash::of_password("Password"))).expect_err("refused");
+    let error = acceptor.resume(&[Some(NtHash::of_password("Password"))]).expect_err("refused");
     assert_eq!(error, AuthError::Malformed("EncryptedRandomSessionKey"));
 }
 

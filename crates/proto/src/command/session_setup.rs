@@ -79,6 +79,8 @@ struct Proven {
     token: Vec<u8>,
     session_key: auth::SessionKey,
     credential: Box<Credential>,
+    /// True if groups have to decide which user the name means.
+    is_ambiguous: bool,
     target_name: Option<String>,
 }
 
@@ -164,8 +166,9 @@ impl Command for SessionSetup {
                 logon::find_credential(&mut scope, incoming, pending)
             }
             (LogonStep::Credential, Reply::Credential(credential)) => {
-                let nt_hash = credential.as_ref().map(|it| it.nt_hash.clone());
-                let step = acceptor(&mut scope, session_id, incoming)?.resume(nt_hash);
+                let hashes = credential.as_ref().map_or_else(|| vec![None], |it| it.nt_hashes());
+                let acceptor = acceptor(&mut scope, session_id, incoming)?;
+                let step = acceptor.resume_with_any(&hashes);
                 authenticate(scope, incoming, pending, step, credential)
             }
             (LogonStep::OwnName(proven), Reply::OwnName(is_own)) => {
@@ -175,6 +178,9 @@ impl Command for SessionSetup {
                 let Some(account) = account else {
                     return Err(fail(&mut scope, incoming, &pending, Reject::AccountUnavailable));
                 };
+                if proven.is_ambiguous {
+                    logon::succeed(&mut scope, incoming, session_id);
+                }
                 let Proven { token, session_key, .. } = *proven;
                 let (account, session_key) = (Arc::new(*account), Some(session_key));
                 let done = Established { token, account, is_anonymous: false, session_key };
@@ -305,13 +311,15 @@ fn authenticate(
         Ok(auth::Step::Account { user, .. }) => {
             logon::wait_for_turn(&mut scope, incoming, pending, &user)
         }
-        Ok(auth::Step::Done(Outcome { token, identity, session_key, target_name })) => {
+        Ok(auth::Step::Done(Outcome { token, identity, session_key, target_name, account })) => {
             if identity.kind == IdentityKind::Anonymous {
                 pending.waits_for = LogonStep::Guest { token, is_anonymous: true };
                 return Ok(Step::Wait(Effect::FindGuest, pending));
             }
             let credential = credential.expect("a user is proven with a credential");
-            let proven = Proven { token, session_key, credential, target_name };
+            let is_ambiguous = !credential.others.is_empty();
+            let credential = Box::new(credential.proven(account));
+            let proven = Proven { token, session_key, credential, is_ambiguous, target_name };
             logon::accept_proof(&mut scope, incoming, pending, proven)
         }
         Err(error) if becomes_guest(scope.globals.settings.map_to_guest, error) => {

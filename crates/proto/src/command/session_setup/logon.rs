@@ -61,9 +61,9 @@ pub(super) fn accept_proof(
     mut pending: Pending,
     mut proven: Proven,
 ) -> Result<Step<Pending>, Reject> {
-    if let Some(user) = claimed_user(scope, incoming, pending.session_id) {
-        let (now, client) = (incoming.now.monotonic, scope.connection.client);
-        scope.globals.logon_throttle.succeed(now, client, &user);
+    // Whoever has a password must not be taken for all others whom their name may mean.
+    if !proven.is_ambiguous {
+        succeed(scope, incoming, pending.session_id);
     }
     if proven.credential.disabled {
         return Err(fail(scope, incoming, &pending, Reject::AccountDisabled));
@@ -78,6 +78,14 @@ pub(super) fn accept_proof(
     Ok(Step::Wait(Effect::IsOwnName { target_name, server }, pending))
 }
 
+/// Takes the count of a failed logon back, and notes that the user is known at the address.
+pub(super) fn succeed(scope: &mut InConnection<'_>, incoming: &Incoming, session_id: u64) {
+    if let Some(user) = claimed_user(scope, incoming, session_id) {
+        let (now, client) = (incoming.now.monotonic, scope.connection.client);
+        scope.globals.logon_throttle.succeed(now, client, &user);
+    }
+}
+
 /// Requests the account of a user, if the client means this server.
 pub(super) fn find_account(
     scope: &mut InConnection<'_>,
@@ -90,10 +98,10 @@ pub(super) fn find_account(
         pending.waits_for = LogonStep::OwnName(Box::new(proven));
         return Err(fail(scope, incoming, &pending, Reject::MeantForAnotherServer));
     }
-    let user = proven.credential.user.clone();
+    let users = proven.credential.clone().into_users();
     let requested_user = proven.credential.requested_user.clone();
     pending.waits_for = LogonStep::Account(Box::new(proven));
-    Ok(Step::Wait(Effect::FindAccount { user, requested_user }, pending))
+    Ok(Step::Wait(Effect::FindAccount { users, requested_user }, pending))
 }
 
 /// Takes the count of a failed logon back, because the logon needs no proof.
