@@ -3,6 +3,8 @@
 //! One of the tests floods from networks of its own; `make nightly` has it do so with 20,000
 //! connections.
 
+#[path = "flood/familiar.rs"]
+mod familiar;
 mod harness;
 #[path = "flood/whole.rs"]
 mod whole;
