@@ -118,7 +118,7 @@ impl FileRecord {
     }
 
     /// Ends a deletion, whether it succeeded or failed.
-    pub fn deleted(&mut self, mark: u64, look: &mut WorkersToNotify) {
+    pub fn end_deletion(&mut self, mark: u64, look: &mut WorkersToNotify) {
         self.delete_pending.retain(|it| *it != mark);
         self.deleters.retain(|it| it.mark != mark);
         // The file's streams are deleted with it.

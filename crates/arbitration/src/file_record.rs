@@ -70,8 +70,8 @@ pub struct FileWord {
 /// Consequences of closing an open.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Closed {
-    /// Mark of the stream that must be deleted now; 0 is the whole file, and need not be the closed
-    /// one.
+    /// [Mark](crate::mark) of the stream or name that the caller must delete now: of the closed open,
+    /// or of the file, whose name goes with its last open of any stream.
     pub unlink: Option<u64>,
 }
 
@@ -197,7 +197,7 @@ impl FileRecord {
     /// Removes an open.
     ///
     /// After the last open of a stream marked for deletion, the mark stays until
-    /// [`FileRecord::deleted`]: no open is possible until then.
+    /// [`FileRecord::end_deletion`]: no open is possible until then.
     pub fn close(
         &mut self,
         id: OpenId,

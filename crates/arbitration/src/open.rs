@@ -26,8 +26,9 @@ pub struct LeaseId {
     pub key: [u8; 16],
 }
 
-/// Returns the mark of a stream, or of a name of the file itself, in [`crate::FileRecord`]'s list
-/// of pending deletions.
+/// Returns the mark of a stream, or of a name of the file itself: the number by which
+/// [`crate::FileRecord`] lists what is delete pending. A named stream (id `stream`) is deleted
+/// alone; the unnamed one (0) goes with its name (`link`: see [`OpenFacts`]).
 #[must_use]
 pub fn mark(stream: u64, link: u64) -> u64 {
     if stream == 0 { link } else { stream }
@@ -96,8 +97,9 @@ pub enum DurabilityKind {
 /// Properties of an open that decide nothing here, but are shown, or needed to reclaim it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct OpenFacts {
-    /// Name that the file was opened by: directory and name in it, hashed. A file with several
-    /// names loses only the one by which it was deleted.
+    /// Name that the file was opened by: a hash of the directory, the name in it, and the file's
+    /// birth time. A file with several names (hard links) loses only the one by which it was
+    /// deleted; and a new file with an old one's inode number has another link.
     pub link: u64,
     /// `Open.ClientGuid` of the client's connection.
     pub client: Guid,

@@ -84,7 +84,7 @@ pub trait FileRecords: Debug {
     /// Number of files that all workers have deleted so far, modulo 2^32. A file that was opened by
     /// its name may be deleted before it is in its record: a changed number means that the caller
     /// has to look the name up again.
-    fn deletions(&self) -> u32;
+    fn deletion_count(&self) -> u32;
 
     /// Counts a deleted file. Call it before its record loses the mark.
     fn count_deletion(&self);

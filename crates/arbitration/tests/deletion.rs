@@ -86,7 +86,7 @@ fn check_deleted_by(record: &mut FileRecord, look: WorkersToNotify, deletion_own
     assert_eq!(record.take_delegated(deletion_owner), [], "it is done once");
     assert_eq!(admit(record), Admission::Wait, "it is not done yet");
     let mut look = WorkersToNotify::default();
-    record.deleted(LINK, &mut look);
+    record.end_deletion(LINK, &mut look);
     assert_eq!(look.into_servers(), [OTHER], "who waits goes on");
     assert!(record.is_empty(), "{record:?}");
 }

@@ -481,7 +481,7 @@ fn whoever_died_while_deleting_leaves_it_to_another() {
     file.record.bury(server(1), server(3), file.now, &mut WorkersToNotify::default());
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     assert_eq!(file.record.take_delegated(server(3)).len(), 1);
-    file.record.deleted(0, &mut WorkersToNotify::default());
+    file.record.end_deletion(0, &mut WorkersToNotify::default());
     file.granted(ask(2, RequestedCaching::Nothing));
 }
 
@@ -494,7 +494,7 @@ fn whoever_died_while_deleting_a_stream_leaves_the_others() {
     assert_eq!(file.record.close(id, true, &mut WorkersToNotify::default()).unlink, Some(7));
     file.record.bury(server(1), server(3), file.now, &mut WorkersToNotify::default());
     assert_eq!(file.record.take_delegated(server(3)).len(), 1);
-    file.record.deleted(7, &mut WorkersToNotify::default());
+    file.record.end_deletion(7, &mut WorkersToNotify::default());
     file.granted(AdmissionRequest { stream: 7, ..ask(2, RequestedCaching::Nothing) });
 }
 
@@ -506,7 +506,7 @@ fn a_death_does_not_disturb_those_who_delete() {
     file.record.bury(server(2), server(3), file.now, &mut WorkersToNotify::default());
     let pending = Admission::Refused(Refusal::DeletePending);
     assert_eq!(file.admit(ask(3, RequestedCaching::Nothing)), pending);
-    file.record.deleted(0, &mut WorkersToNotify::default());
+    file.record.end_deletion(0, &mut WorkersToNotify::default());
     assert!(file.record.is_empty());
 }
 

@@ -57,7 +57,7 @@ fn a_name_goes_although_the_file_is_open_by_another() {
     let (again, _) = record.admit(&mut ask(3, 200), None, &mut WorkersToNotify::default());
     assert_eq!(again, Admission::Refused(Refusal::DeletePending), "it is being deleted");
     open(&mut record, 4, 100);
-    record.deleted(200, &mut WorkersToNotify::default());
+    record.end_deletion(200, &mut WorkersToNotify::default());
     for number in [1, 4] {
         assert_eq!(close(&mut record, number, false), None, "its other name stays");
     }

@@ -65,7 +65,7 @@ impl Server {
         let Deleter { mark, share, folder, path, is_posix, .. } = deleter;
         let Ok(path) = ObjectPath::from_windows(&path, is_posix) else {
             // A name that no client could have given.
-            return self.globals.files.deleted(file, mark);
+            return self.globals.files.end_deletion(file, mark);
         };
         let folder = ObjectPath::from_stored(folder, None);
         let removal = Removal { file, mark, share, folder, path };

@@ -125,8 +125,8 @@ pub enum Effect {
 pub struct Deletion {
     /// Key of the file's record.
     pub file: FileKey,
-    /// Mark of the file in its record: [`arbitration::mark`].
-    pub stream: u64,
+    /// Mark of the deleted stream or name in the file's record: [`arbitration::mark`].
+    pub mark: u64,
     /// Store that deletes it, perhaps on a thread.
     pub store: StoreNumber,
 }

@@ -109,9 +109,9 @@ impl Server {
     }
 
     /// Handles the end of a deletion: see [`Effect::FileDeleted`].
-    pub fn handle_deleted(&mut self, now: Now, file: FileKey, stream: u64) {
+    pub fn handle_deleted(&mut self, now: Now, file: FileKey, mark: u64) {
         self.globals.files.set_now(now.monotonic);
-        self.globals.files.deleted(file, stream);
+        self.globals.files.end_deletion(file, mark);
         self.quiesce(now);
     }
 
@@ -130,7 +130,7 @@ impl Server {
                 });
             }
         }
-        self.globals.files.deleted(removal.file, removal.mark);
+        self.globals.files.end_deletion(removal.file, removal.mark);
         self.quiesce(now);
     }
 

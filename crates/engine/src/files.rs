@@ -217,8 +217,12 @@ impl Files {
         Ok(admission)
     }
 
-    /// Removes an open from its record. If the record cannot be read, it has no opens any more.
-    pub fn close(
+    /// Removes an open from its record, at its end. The caller deletes what the result names, and
+    /// reports that by [`Files::end_deletion`].
+    ///
+    /// An unreadable record has no opens. If the change cannot be kept, for want of room for a
+    /// persistent open, the open stays in the record until this worker ends.
+    pub fn remove_open(
         &mut self,
         identity: FileIdentity,
         volatile: u64,
@@ -229,20 +233,21 @@ impl Files {
             .unwrap_or_default()
     }
 
-    /// Removes the mark of a stream whose deletion is done, or has failed.
-    pub fn deleted(&mut self, file: FileKey, stream: u64) {
+    /// Ends a deletion of the stream or name with this mark, which succeeded or failed.
+    pub fn end_deletion(&mut self, file: FileKey, mark: u64) {
         self.records.count_deletion();
-        // A record that cannot be read has no marks.
-        let _ = self.change(file, |record, look| (record.deleted(stream, look), true));
+        // An unreadable record has no marks.
+        let _ = self.change(file, |record, look| (record.end_deletion(mark, look), true));
     }
 
-    /// Returns the number of deletions so far.
+    /// Returns the number of deletions by all workers so far.
     #[must_use]
-    pub fn deletions(&self) -> u32 {
-        self.records.deletions()
+    pub fn deletion_count(&self) -> u32 {
+        self.records.deletion_count()
     }
 
-    /// Sets or clears delete pending of a stream.
+    /// Sets or clears delete pending of an open's stream; for the unnamed stream, of the name `link`
+    /// of the file.
     ///
     /// # Errors
     /// If the record cannot be read or kept.
@@ -256,14 +261,16 @@ impl Files {
         self.change(key(identity), |record, _| (record.set_delete_pending(mark, pending), true))
     }
 
-    /// Returns whether the file is delete pending.
+    /// Returns whether a stream, or the name `link` of its file, is delete pending. An unreadable
+    /// record has no marks.
     #[must_use]
     pub fn is_delete_pending(&self, identity: FileIdentity, link: u64) -> bool {
         self.read(key(identity), |record| record.is_delete_pending(identity.stream, link))
             .unwrap_or(false)
     }
 
-    /// Returns whether the file has any open.
+    /// Returns whether the file has any open. An unreadable record counts as one, so that nothing
+    /// replaces its file.
     #[must_use]
     pub fn is_open(&self, file: FileKey) -> bool {
         self.read(file, |record| !record.opens.is_empty()).unwrap_or(true)
@@ -621,7 +628,7 @@ impl Files {
     ///
     /// # Errors
     /// If its record cannot be read.
-    pub fn find_disconnected(&self, name: CreateName) -> Result<Option<u64>, Reject> {
+    pub fn find_by_create_guid(&self, name: CreateName) -> Result<Option<u64>, Reject> {
         let CreateName { client, create_guid } = name;
         let found = self.records.find_create_guid(client, create_guid);
         let Some((persistent, file)) = found else { return Ok(None) };

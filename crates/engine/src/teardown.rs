@@ -123,7 +123,8 @@ impl Globals {
         if let (true, Some(parent)) = (file.is_modified, file.parent) {
             self.files.break_for_listing(parent, file.parent_lease);
         }
-        let mut unlink = self.files.close(file.identity, volatile, file.delete_on_close).unlink;
+        let mut unlink =
+            self.files.remove_open(file.identity, volatile, file.delete_on_close).unlink;
         if file.path.is_posix() && self.files.is_delete_pending(file.identity, file.link) {
             // With POSIX semantics the name is removed at once, and other opens keep the file.
             unlink = Some(file.link);
@@ -159,7 +160,7 @@ impl Globals {
             _ => ObjectOp::Close { open: file.local_open, unlink: unlink.is_some() },
         };
         let (file, store) = (key(file.identity), op.store());
-        let deleted = unlink.map(|stream| Deletion { file, stream, store });
+        let deleted = unlink.map(|mark| Deletion { file, mark, store });
         Some(Retired { user: open.user, op, deleted })
     }
 

@@ -459,8 +459,8 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
         self.words.get(key)
     }
 
-    fn deletions(&self) -> u32 {
-        self.words.deletions()
+    fn deletion_count(&self) -> u32 {
+        self.words.deletion_count()
     }
 
     fn count_deletion(&self) {

@@ -1036,9 +1036,9 @@ impl Inner {
                 Some(Reply::NetworkInterfaces(self.interfaces.clone()))
             }
             Effect::FindGuest => Some(Reply::Account(self.guest.clone().map(Box::new))),
-            Effect::FileDeleted(Deletion { file, stream, .. }) => {
+            Effect::FileDeleted(Deletion { file, mark, .. }) => {
                 let now = self.clock.now();
-                self.server.handle_deleted(now, file, stream);
+                self.server.handle_deleted(now, file, mark);
                 None
             }
             // No other worker waits here.

@@ -397,7 +397,7 @@ impl Model {
         }
         let (stream, _) = self.deleting.remove(pick % self.deleting.len());
         let mut look = WorkersToNotify::default();
-        self.record.deleted(stream, &mut look);
+        self.record.end_deletion(stream, &mut look);
         assert!(!self.record.delete_pending.contains(&stream));
         self.hear(look);
     }

@@ -80,8 +80,8 @@ impl Command for Close {
                 close(scope, last)
             }
             Pending::Closing(last, deleted) => {
-                if let Some(Deletion { file, stream, .. }) = deleted {
-                    scope.globals.files.deleted(file, stream);
+                if let Some(Deletion { file, mark, .. }) = deleted {
+                    scope.globals.files.end_deletion(file, mark);
                 }
                 match reply.object() {
                     // An entry was made in the directory after it became delete pending: then it

@@ -120,8 +120,9 @@ pub struct Opening {
     durable: durable::DurabilityContexts,
     /// True if the request has waited before.
     has_waited: bool,
-    /// Number of deletions in the file tables before the file was opened.
-    deletions: u32,
+    /// Number of deletions by all workers before the store looked the file up. A changed number
+    /// leads to [`Pending::Confirming`].
+    deletion_count: u32,
 }
 
 /// An open that is in the tables, before the response to its CREATE. There it excludes conflicting
@@ -314,7 +315,7 @@ fn begin(
         wish,
         durable,
         has_waited: progress.has_waited,
-        deletions: scope.globals.files.deletions(),
+        deletion_count: scope.globals.files.deletion_count(),
     };
     Ok(ask_store(scope.tree, request, wanted, opening))
 }
@@ -383,7 +384,7 @@ fn opened_by_store(
     // The name may be gone by now, and the file opened here have no name. A snapshot keeps its own.
     let is_uncertain = !opened.created
         && opening.contexts.snapshot.is_none()
-        && scope.globals.files.deletions() != opening.deletions;
+        && scope.globals.files.deletion_count() != opening.deletion_count;
     let lookup = is_uncertain
         .then(|| ObjectOp::Lookup { root: opening.root, path: opened.path.clone().into() });
     let metadata = opened.metadata.clone();

@@ -185,7 +185,7 @@ fn a_dead_worker_leaves_what_is_durable_and_wakes_who_waited_for_it() {
     // The deletion owner carries out its pending deletions.
     let delete = &mut |record: &mut FileRecord| {
         for deleter in record.take_delegated(OTHER) {
-            record.deleted(deleter.mark, &mut WorkersToNotify::default());
+            record.end_deletion(deleter.mark, &mut WorkersToNotify::default());
         }
         true
     };
@@ -212,7 +212,7 @@ fn what_a_dead_worker_was_to_delete_is_not_forgotten_until_it_is_deleted() {
     }
     let delete = &mut |record: &mut FileRecord| {
         let [deleter] = &record.take_delegated(OTHER)[..] else { panic!("{record:?}") };
-        record.deleted(deleter.mark, &mut WorkersToNotify::default());
+        record.end_deletion(deleter.mark, &mut WorkersToNotify::default());
         true
     };
     files.change(KEY, delete).expect("room");

@@ -61,8 +61,8 @@ impl Words {
         self.at(slot(key))
     }
 
-    /// Number of deletions so far: see [`arbitration::FileRecords::deletions`].
-    pub(super) fn deletions(&self) -> u32 {
+    /// Number of deletions so far: see [`arbitration::FileRecords::deletion_count`].
+    pub(super) fn deletion_count(&self) -> u32 {
         self.at(WORDS_COUNT).locks.load(Ordering::Acquire)
     }
 

@@ -262,7 +262,7 @@ pub(super) fn reconnect(
             match files.find_durable(reconnect.persistent)? {
                 Some(_) => reconnect.persistent,
                 None => files
-                    .find_disconnected(CreateName { client, create_guid })?
+                    .find_by_create_guid(CreateName { client, create_guid })?
                     .ok_or(Reject::NoSuchDurableOpen)?,
             }
         }

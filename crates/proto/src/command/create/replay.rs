@@ -64,7 +64,7 @@ pub(super) fn find_replayed(
             false => Err(Reject::ReplayOfAnotherLease),
         };
     }
-    match scope.globals.files.find_disconnected(name)? {
+    match scope.globals.files.find_by_create_guid(name)? {
         Some(_) if !is_replay => Err(Reject::DuplicateCreateGuid),
         found => Ok(found.map(Replayed::Disconnected)),
     }
