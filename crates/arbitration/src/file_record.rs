@@ -53,7 +53,7 @@ impl WorkersToNotify {
 
     /// Returns the workers, each once.
     #[must_use]
-    pub fn into_servers(self) -> Vec<ServerId> {
+    pub fn into_workers(self) -> Vec<ServerId> {
         self.0
     }
 }

@@ -76,7 +76,7 @@ fn admit(record: &mut FileRecord) -> Admission {
 /// Asserts that `deletion_owner` is notified and deletes.
 #[track_caller]
 fn check_deleted_by(record: &mut FileRecord, look: WorkersToNotify, deletion_owner: ServerId) {
-    assert!(look.into_servers().contains(&deletion_owner), "it has to look");
+    assert!(look.into_workers().contains(&deletion_owner), "it has to look");
     assert_eq!(admit(record), Admission::Wait, "it is as good as gone");
     let [deleter] = &record.take_delegated(deletion_owner)[..] else { panic!("{record:?}") };
     assert_eq!((deleter.mark, deleter.server), (LINK, deletion_owner));
@@ -87,7 +87,7 @@ fn check_deleted_by(record: &mut FileRecord, look: WorkersToNotify, deletion_own
     assert_eq!(admit(record), Admission::Wait, "it is not done yet");
     let mut look = WorkersToNotify::default();
     record.end_deletion(LINK, &mut look);
-    assert_eq!(look.into_servers(), [OTHER], "who waits goes on");
+    assert_eq!(look.into_workers(), [OTHER], "who waits goes on");
     assert!(record.is_empty(), "{record:?}");
 }
 

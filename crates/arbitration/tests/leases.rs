@@ -416,7 +416,7 @@ fn who_does_not_answer_has_nothing_and_nobody_waits_longer() {
     file.now = TIMEOUT;
     let mut look = WorkersToNotify::default();
     assert!(file.record.expire(file.now, &mut look));
-    assert_eq!(look.into_servers(), [server(2)]);
+    assert_eq!(look.into_workers(), [server(2)]);
     assert_eq!(file.state(lease(1, 1)), NONE);
     file.granted(ask(2, RequestedCaching::Nothing));
 }
@@ -542,7 +542,7 @@ fn who_was_away_is_told_of_a_break_when_it_comes_back() {
     let mut look = WorkersToNotify::default();
     let back = OpenId { server: server(3), number: 1 };
     assert!(file.record.take_up(id.number, back, &mut look).is_some());
-    assert_eq!(look.into_servers(), [server(3)]);
+    assert_eq!(look.into_workers(), [server(3)]);
     assert_eq!(file.told(3), (RWH, R, true));
 }
 

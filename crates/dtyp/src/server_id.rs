@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Identifies a process of the server in messages and in the global tables.
+/// Identifies a process of the server in messages and in the global tables: Samba's `server_id`.
+/// Mostly that process is a worker.
 ///
 /// A pid alone does not: the kernel reuses it. `unique_id` is drawn at random when the process
 /// starts, so that records of a dead process are never taken for its successor's.

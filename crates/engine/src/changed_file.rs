@@ -21,7 +21,7 @@ impl Server {
             open.is_none_or(|it| it.file().is_ok_and(|file| !file.is_being_made))
         };
         let files = &mut self.globals.files;
-        let (own, now) = (files.server(), files.now());
+        let (own, now) = (files.worker(), files.now());
         let seen = files.change(file, |record, look| {
             let expired = record.expire(now, look);
             let told = record.take_notices(own, knows);

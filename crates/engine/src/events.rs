@@ -274,7 +274,7 @@ impl Server {
             self.tell_turns(now);
             self.end_held_without_tree(now);
             watches::deliver(self);
-            let own = self.globals.files.server();
+            let own = self.globals.files.worker();
             for (file, server) in self.globals.files.take_looks() {
                 if server == own {
                     self.look_at(file);

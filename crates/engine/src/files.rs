@@ -1,8 +1,13 @@
 //! The open files: the rules of [MS-SMB2] and [MS-FSA] that apply to a file with all its clients.
 //!
-//! All workers share the records: see [`FileRecords`]. This module connects them to the engine. It
-//! reads a record, has `arbitration` decide, keeps the changed record, and notes the workers that
-//! must look at the file again. Only such a look wakes a request that waits for a file.
+//! All workers share the records ([`FileRecords`]); this module connects them to the engine.
+//! Commands, `teardown` and `changed_file` call it. Each call reads a record, has `arbitration`
+//! decide, keeps the changed record, and notes the workers that must look at the file.
+//!
+//! To *look* at a file: a worker reads its record again, sends new breaks to its client, closes
+//! evicted opens, and resumes requests that wait for the file (`Server::look_at`). Only a look
+//! resumes such a request. `events` takes the noted looks at the end of each handler: it does this
+//! worker's own, and sends the others as messages, which may be lost.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -37,24 +42,25 @@ const BREAK_MARGIN: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Files {
     records: Box<dyn FileRecords>,
-    server: ServerId,
-    /// Current time, on the clock of the machine.
+    /// Process id of this worker.
+    worker: ServerId,
+    /// Current time, on the machine's monotonic clock, which all its processes share.
     now: Duration,
     /// Requests of this worker that wait for a record to change.
-    waiting: FxHashMap<FileKey, Waiting>,
+    waiters: FxHashMap<FileKey, Waiters>,
     /// Times at which this worker looks at a file without a message, because an acknowledgment is
     /// due.
     deadlines: FxHashMap<FileKey, Duration>,
     /// Files to look at, and the workers that must.
     looks: Vec<(FileKey, ServerId)>,
-    /// `Server.GlobalLeaseTableList`, for the clients of this worker.
+    /// `Server.GlobalLeaseTableList`, for the client of this worker.
     leases: HashMap<LeaseId, LeaseUse>,
     trace: Tracer,
 }
 
 /// Requests that wait for one file.
 #[derive(Clone, Debug)]
-struct Waiting {
+struct Waiters {
     requests: Vec<RequestId>,
     /// Time for a look without a message.
     look_at: Duration,
@@ -78,6 +84,22 @@ pub fn memory_of_locks(record: &FileRecord, open: OpenId) -> usize {
     LOCK_BYTES * record.locks.iter().filter(|lock| lock.open == open).count()
 }
 
+/// A returned client's claim on its durable open, with the ids that the open gets.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenClaim {
+    /// Link of the file that the store has opened by the open's name: see
+    /// [`arbitration::OpenFacts`].
+    pub link: u64,
+    /// FileId.Persistent of the open, which stays.
+    pub persistent: u64,
+    /// New FileId.Volatile of the open.
+    pub volatile: u64,
+    /// Session of the returned client.
+    pub session_id: u64,
+    /// Its tree connect.
+    pub tree_id: u32,
+}
+
 /// A durable open that was reconnected.
 #[derive(Clone, Debug)]
 pub struct ReconnectedOpen {
@@ -92,14 +114,14 @@ pub struct ReconnectedOpen {
 }
 
 impl Files {
-    /// Opens the records for the worker `server`.
+    /// Opens the records for a worker.
     #[must_use]
-    pub fn new(records: Box<dyn FileRecords>, server: ServerId) -> Self {
+    pub fn new(records: Box<dyn FileRecords>, worker: ServerId) -> Self {
         Self {
             records,
-            server,
+            worker,
             now: Duration::ZERO,
-            waiting: FxHashMap::default(),
+            waiters: FxHashMap::default(),
             deadlines: FxHashMap::default(),
             looks: Vec::new(),
             leases: HashMap::new(),
@@ -112,12 +134,13 @@ impl Files {
         self.trace = trace;
     }
 
-    /// Sets the current time, on the clock of the machine.
+    /// Sets the current time, on the machine's monotonic clock.
     pub fn set_now(&mut self, now: Duration) {
         self.now = now;
     }
 
-    /// Returns the current time, on the clock of the machine.
+    /// Returns the current time, on the machine's monotonic clock. It begins anew with the machine,
+    /// so a restored persistent open gets its timeout once more.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.now
@@ -131,14 +154,14 @@ impl Files {
 
     /// Returns the process id of this worker.
     #[must_use]
-    pub fn server(&self) -> ServerId {
-        self.server
+    pub fn worker(&self) -> ServerId {
+        self.worker
     }
 
     /// Returns the id of one of this worker's opens.
     #[must_use]
     pub fn open_id(&self, volatile: u64) -> OpenId {
-        OpenId { server: self.server, number: volatile }
+        OpenId { server: self.worker, number: volatile }
     }
 
     /// Reads a record, has `decide` change it, and keeps it if `decide` returns true. Notes the
@@ -166,7 +189,7 @@ impl Files {
             })
             .map_err(Reject::Records)?;
         drop(visit);
-        self.looks.extend(look.into_servers().into_iter().map(|server| (file, server)));
+        self.looks.extend(look.into_workers().into_iter().map(|worker| (file, worker)));
         Ok(result.expect("every record is decided on"))
     }
 
@@ -196,7 +219,8 @@ impl Files {
         }
     }
 
-    /// Checks an open against the others and adds it to the record: [MS-FSA] 2.1.5.1.2.
+    /// Checks an open against the others and adds it to the record: [MS-FSA] 2.1.5.1.2. For
+    /// `Admission::Wait`, the caller suspends its request ([`Files::wait`]).
     ///
     /// # Errors
     /// If the record cannot be read or kept.
@@ -423,32 +447,33 @@ impl Files {
         Ok(waits)
     }
 
-    /// Adds a request that waits for a file's record to change. The record has this worker among
-    /// its waiters.
+    /// Adds a request that waits for a file's record to change. The decision that made it wait has
+    /// entered this worker among the record's waiters already; after a look, it has to do so again.
     pub fn wait(&mut self, file: FileKey, request: RequestId) {
         let look_at = self.now + LOOK_INTERVAL;
-        let waiting = self.waiting.entry(file).or_insert(Waiting { requests: Vec::new(), look_at });
+        let waiting = self.waiters.entry(file).or_insert(Waiters { requests: Vec::new(), look_at });
         waiting.requests.push(request);
     }
 
     /// Removes a request that waits for a file.
     pub fn forget_waiting(&mut self, file: FileKey, request: RequestId) {
-        if let Some(waiting) = self.waiting.get_mut(&file) {
+        if let Some(waiting) = self.waiters.get_mut(&file) {
             waiting.requests.retain(|it| *it != request);
             if waiting.requests.is_empty() {
-                self.waiting.remove(&file);
+                self.waiters.remove(&file);
             }
         }
     }
 
-    /// Removes the requests that wait for a file, and returns them.
+    /// Removes the requests that wait for a file, and returns them: they are resumed, and those that
+    /// must wait on come back by [`Files::wait`].
     pub fn take_waiting(&mut self, file: FileKey) -> Vec<RequestId> {
-        self.waiting.remove(&file).map(|waiting| waiting.requests).unwrap_or_default()
+        self.waiters.remove(&file).map(|waiting| waiting.requests).unwrap_or_default()
     }
 
     /// Removes all requests that wait for any file, and returns them.
     pub fn take_all_waiting(&mut self) -> Vec<RequestId> {
-        let waiting = std::mem::take(&mut self.waiting).into_values();
+        let waiting = std::mem::take(&mut self.waiters).into_values();
         waiting.flat_map(|waiting| waiting.requests).collect()
     }
 
@@ -463,14 +488,15 @@ impl Files {
     /// Returns the time for the next [`Files::take_overdue`].
     #[must_use]
     pub fn next_timeout(&self) -> Option<Duration> {
-        let looks = self.waiting.values().map(|waiting| waiting.look_at);
+        let looks = self.waiters.values().map(|waiting| waiting.look_at);
         self.deadlines.values().copied().chain(looks).min()
     }
 
-    /// Returns the files that are due for a look.
+    /// Returns the files that are due for a look. The caller looks at each of them, which takes its
+    /// waiters: until then [`Files::next_timeout`] stays in the past.
     pub fn take_overdue(&mut self, now: Duration) -> Vec<FileKey> {
         let broken = self.deadlines.iter().filter(|(_, at)| **at <= now).map(|(file, _)| *file);
-        let waiting = self.waiting.iter().filter(|(_, waiting)| waiting.look_at <= now);
+        let waiting = self.waiters.iter().filter(|(_, waiting)| waiting.look_at <= now);
         let mut due: Vec<FileKey> = broken.chain(waiting.map(|(file, _)| *file)).collect();
         due.sort_unstable();
         due.dedup();
@@ -478,23 +504,24 @@ impl Files {
         due
     }
 
-    /// Has this worker look at a file again, after the response to the current request.
+    /// Has this worker look at a file, after the response to the current request.
     pub fn look_again(&mut self, file: FileKey) {
-        self.looks.push((file, self.server));
+        self.looks.push((file, self.worker));
     }
 
-    /// Returns true if somebody has to look at a file.
+    /// Returns true if workers were noted for a look since [`Files::take_looks`].
     #[must_use]
     pub fn has_looks(&self) -> bool {
         !self.looks.is_empty()
     }
 
-    /// Who has to look at which file.
+    /// Takes the files to look at, each with its worker. The caller looks, or sends a message.
     pub fn take_looks(&mut self) -> Vec<(FileKey, ServerId)> {
         std::mem::take(&mut self.looks)
     }
 
-    /// Adds an open to a lease: [MS-SMB2] 3.3.5.9.8.
+    /// Adds a granted open to its lease: [MS-SMB2] 3.3.5.9.8. Its end removes it again, by
+    /// [`Files::unuse_lease`] with the same file.
     ///
     /// The specification binds a lease to a name. If one name leads to several files, because the
     /// share's path depends on the user or the time, the client takes them for one file: it may
@@ -570,8 +597,8 @@ impl Files {
         if self.records.put_disconnected(&at, until).is_ok() {
             return true;
         }
-        // Nothing would end the open at its timeout, so it must be closed now. If the record cannot
-        // be changed, the open cannot be closed either.
+        // Nothing would end the open at its timeout, so the caller must close it: taking it up ends
+        // the disconnection. A failure is ignored, since the close changes the same record.
         let _ = self.change(file, |record, look| {
             let is_there = record.take_up(at.persistent, id, look).is_some();
             ((), is_there)
@@ -579,22 +606,16 @@ impl Files {
         false
     }
 
-    /// Gives a reconnected client its open.
+    /// Gives a reconnected client its open, which gets the ids of its new session and tree connect.
     ///
     /// # Errors
     /// If the open is gone, or the record cannot be read.
-    pub fn take_up(
-        &mut self,
-        file: FileKey,
-        link: u64,
-        persistent: u64,
-        volatile: u64,
-        session_id: u64,
-        tree_id: u32,
-    ) -> Result<ReconnectedOpen, Reject> {
+    pub fn take_up(&mut self, file: FileKey, claim: OpenClaim) -> Result<ReconnectedOpen, Reject> {
+        let OpenClaim { link, persistent, volatile, session_id, tree_id } = claim;
         let id = self.open_id(volatile);
         let taken = self.change(file, |record, look| {
-            // The file may be a new one with the old one's number.
+            // Another link: the file is a new one that got the old one's inode number, or has
+            // another name.
             let is_other =
                 |it: &OpenEntry| it.facts.persistent == persistent && it.facts.link != link;
             if record.opens.iter().any(is_other) {
@@ -643,7 +664,7 @@ impl Files {
     }
 
     /// Finds the file of a durable open. An open whose worker has just died may be missing in the
-    /// table: then all files are searched once.
+    /// table of disconnected opens: each call that finds nothing there searches all files.
     ///
     /// # Errors
     /// If the records cannot be read.
@@ -663,7 +684,8 @@ impl Files {
         Ok(found)
     }
 
-    /// Has the workers close opens of a file. Disconnected opens are removed at once.
+    /// Has the workers close opens of a file. Disconnected opens are removed at once; if the last
+    /// one was to delete the file, this worker becomes the deletion owner.
     ///
     /// # Errors
     /// If the record cannot be read or kept.
@@ -672,7 +694,7 @@ impl Files {
         file: FileKey,
         unwanted: impl Fn(&OpenEntry) -> bool,
     ) -> Result<(), Reject> {
-        let deletion_owner = self.server;
+        let deletion_owner = self.worker;
         let gone = self.change(file, |record, look| {
             let is_any = record.opens.iter().any(&unwanted);
             (

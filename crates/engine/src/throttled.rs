@@ -30,7 +30,7 @@ use crate::throttle::{Throttle, charged, cost};
 impl Server {
     /// Gives the server the slots in which all workers count the use of classes.
     pub fn handle_slots(&mut self, slots: Box<dyn Slots>) {
-        self.globals.throttle = Throttle::new(slots, self.globals.files.server());
+        self.globals.throttle = Throttle::new(slots, self.globals.files.worker());
     }
 
     /// Determines the classes of each tree connect anew, by its user, the client's address, and the
@@ -208,7 +208,7 @@ impl Server {
 
     /// Begins the requests whose turn it is, and tells other workers of the turns of theirs.
     pub(crate) fn tell_turns(&mut self, now: Now) {
-        let own = self.globals.files.server();
+        let own = self.globals.files.worker();
         while let Some(server) = self.globals.throttle.poll_turn() {
             if server == own {
                 self.release(now);

@@ -315,7 +315,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             if has_delegated {
                 self.note_inheritance(key)?;
             }
-            looks.push((key, std::mem::take(&mut look).into_servers()));
+            looks.push((key, std::mem::take(&mut look).into_workers()));
         }
         Ok(looks)
     }

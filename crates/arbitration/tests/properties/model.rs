@@ -609,7 +609,7 @@ impl Model {
     /// Notifies workers. Dead ones do not receive it.
     fn hear(&mut self, look: WorkersToNotify) {
         let living: Vec<ServerId> = (0..3).map(|worker| self.server(worker)).collect();
-        self.looks.extend(look.into_servers().into_iter().filter(|it| living.contains(it)));
+        self.looks.extend(look.into_workers().into_iter().filter(|it| living.contains(it)));
     }
 }
 

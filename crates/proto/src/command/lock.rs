@@ -278,7 +278,7 @@ fn lock_all(
     LockConditions { may_wait, sequence, standing }: LockConditions,
 ) -> Result<(), Reject> {
     memory.account().verify_room(locks.len() * LOCK_BYTES)?;
-    let (server, deadline) = (files.server(), files.break_deadline());
+    let (server, deadline) = (files.worker(), files.break_deadline());
     let (result, purged, held) =
         files.change(file, |record, look| match record.acquire_locks(locks, standing) {
             Ok(()) => {

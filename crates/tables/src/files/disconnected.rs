@@ -180,7 +180,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         if has_delegated {
             self.note_inheritance(file)?;
         }
-        Ok(look.into_servers())
+        Ok(look.into_workers())
     }
 
     /// Corrects the note of an open to its deadline, or removes it with its open. A note that has

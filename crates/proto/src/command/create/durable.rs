@@ -12,7 +12,7 @@ use arbitration::{
 };
 use dtyp::{AccessMask, FileAttributes, Guid};
 use engine::effect::{Effect, Reply};
-use engine::files::ReconnectedOpen;
+use engine::files::{OpenClaim, ReconnectedOpen};
 use engine::response::Step;
 use engine::scope::InTree;
 use model::caching::lease_name;
@@ -442,7 +442,8 @@ fn take_up(
     let link = file_key::link(opened.parent, &opened.path, identity);
     let (session_id, tree_id) = (scope.session.session_id, scope.tree.tree_id);
     let files = &mut scope.globals.files;
-    let taken = files.take_up(file, link, persistent, volatile, session_id, tree_id)?;
+    let claim = OpenClaim { link, persistent, volatile, session_id, tree_id };
+    let taken = files.take_up(file, claim)?;
     if let Some(lease) = &taken.lease {
         files.use_lease(lease.id, lease_name(&scope.tree.share, &opened.path), file);
     }
