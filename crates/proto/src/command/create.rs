@@ -46,9 +46,7 @@ use model::posix;
 use model::reject::Reject;
 use model::settings::ServerSettings;
 use model::tree_connect::TreeConnect;
-use object::{
-    Disposition, FileIdentity, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened, RequestedKind,
-};
+use object::{Disposition, FileIdentity, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened};
 use wire::create::{
     CreateAction, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags, ShareAccess,
 };
@@ -116,8 +114,8 @@ pub struct Opening {
     share_access: ShareAccess,
     create_options: CreateOptions,
     contexts: Contexts,
-    wish: RequestedCaching,
-    durable: durable::DurabilityContexts,
+    requested_caching: RequestedCaching,
+    durability: durable::DurabilityContexts,
     /// True if the request has waited before.
     has_waited: bool,
     /// Number of deletions by all workers before the store looked the file up. A changed number
@@ -158,7 +156,7 @@ impl PendingCommand for Pending {
                     Box::new(AddedName {
                         change,
                         parent,
-                        parent_lease: parent_lease(&opening.wish),
+                        parent_lease: parent_lease(&opening.requested_caching),
                     })
                 });
                 let op = ObjectOp::Close { open: opened.open, unlink: false };
@@ -231,7 +229,7 @@ impl Pending {
     /// Returns the name of the CREATE whose open is being made.
     fn create_name(&self) -> Option<CreateName> {
         match self {
-            Self::Opening(opening) => opening.durable.create_name(),
+            Self::Opening(opening) => opening.durability.create_name(),
             Self::Suspended(suspended) => suspended.create_name,
             Self::CheckingLeaseName(_, _, create_name) => *create_name,
             // The open is in the tables already.
@@ -260,15 +258,15 @@ fn begin(
     }
     let request = &request;
     let negotiated = scope.connection.negotiated();
-    let wish = caching::read_wish(request, negotiated)?;
+    let requested_caching = caching::read_requested_caching(request, negotiated)?;
     // Most requests have no contexts, and then nobody looks for one.
     let has_contexts = !request.create_contexts.is_empty();
-    let durable = match has_contexts {
+    let durability = match has_contexts {
         true => durable::DurabilityContexts::read(request, negotiated, &share)?,
         false => durable::DurabilityContexts::nothing(negotiated),
     };
     // [MS-SMB2] 3.3.5.9.7: the other fields of such a request are ignored.
-    if let Some(reconnect) = durable.reconnect {
+    if let Some(reconnect) = durability.reconnect {
         let lease = caching::read_lease(request, negotiated)?;
         return durable::reconnect(scope, request, &reconnect, &lease);
     }
@@ -276,7 +274,7 @@ fn begin(
         true => contexts::read_posix(request, negotiated)?,
         false => None,
     };
-    let wanted = validate::validate(request, &share, posix_request.is_some())?;
+    let valid = validate::validate(request, &share, posix_request.is_some())?;
     let mut contexts = Contexts::default();
     if has_contexts {
         contexts = Contexts::read(request)?;
@@ -284,56 +282,63 @@ fn begin(
         contexts.answer_apple(&share, scope.globals);
     }
     if has_contexts && !progress.has_waited {
-        match replay::find_replayed(&durable, &scope, incoming, &wish)? {
+        match replay::find_replayed(&durability, &scope, incoming, &requested_caching)? {
             Some(Replayed::Open(volatile)) => {
-                return replay::replay(&scope, volatile, contexts, durable, wish);
+                return replay::replay(&scope, volatile, contexts, durability, requested_caching);
             }
             Some(Replayed::Disconnected(persistent)) => {
-                return durable::take_up_again(scope, request, persistent, contexts, durable, wish);
+                return durable::take_up_again(
+                    scope,
+                    request,
+                    persistent,
+                    contexts,
+                    durability,
+                    requested_caching,
+                );
             }
             None => {}
         }
     }
     let user = share.user;
-    if let Some(lease) = wish.lease().filter(|_| !progress.lease_is_verified)
-        && scope.globals.files.lease_is_elsewhere(lease, &lease_name(&share, &wanted.path))
+    if let Some(lease) = requested_caching.lease().filter(|_| !progress.lease_is_verified)
+        && scope.globals.files.lease_is_elsewhere(lease, &lease_name(&share, &valid.path))
     {
         // The lease may still be granted if this is a further name of its file.
-        let op = ObjectOp::Lookup { root, path: wanted.path.into() };
-        let waiting = Pending::CheckingLeaseName(lease, progress, durable.create_name());
+        let op = ObjectOp::Lookup { root, path: valid.path.into() };
+        let waiting = Pending::CheckingLeaseName(lease, progress, durability.create_name());
         return Ok(Step::Wait(Effect::Object { user, op }, waiting));
     }
     scope.globals.files.verify_room(scope.session.standing())?;
     let opening = Opening {
         root,
         user,
-        disposition: wanted.disposition,
+        disposition: valid.disposition,
         attributes: request.file_attributes,
         share_access: request.share_access,
         create_options: request.create_options,
         contexts,
-        wish,
-        durable,
+        requested_caching,
+        durability,
         has_waited: progress.has_waited,
         deletion_count: scope.globals.files.deletion_count(),
     };
-    Ok(ask_store(scope.tree, request, wanted, opening))
+    Ok(open_in_store(scope.tree, request, valid, opening))
 }
 
 /// Makes the operation of the store that opens or creates the file.
-fn ask_store(
+fn open_in_store(
     tree: &TreeConnect,
     request: &CreateRequest<'_>,
-    wanted: validate::ValidCreate,
+    valid: validate::ValidCreate,
     opening: Opening,
 ) -> Step<Pending> {
     let open = OpenRequest {
         root: opening.root,
-        path: wanted.path.with_snapshot(opening.contexts.snapshot),
+        path: valid.path.with_snapshot(opening.contexts.snapshot),
         posix_mode: opening.contexts.posix.and_then(posix::created_mode),
-        disposition: wanted.disposition,
-        kind: wanted.kind,
-        desired_access: wanted.desired_access,
+        disposition: valid.disposition,
+        kind: valid.kind,
+        desired_access: valid.desired_access,
         share_access_max: tree.maximal_access,
         attributes: request.file_attributes,
         allocation_size: opening.contexts.allocation_size,
@@ -358,25 +363,25 @@ fn opened_by_store(
 ) -> Result<Step<Pending>, Reject> {
     if opened.created {
         // The name stays even if the request is refused: others may use the file by now.
-        let own_lease = parent_lease(&opening.wish);
+        let own_lease = parent_lease(&opening.requested_caching);
         scope.globals.report_added(opened.parent, own_lease, || addition(&opening, &opened));
     }
     let file_id = scope.globals.allocate_file_id();
     let link = file_key::link(opened.parent, &opened.path, opened.metadata.identity);
-    let admitted = verify_overwrite(&opening, &opened)
-        .and_then(|()| match opening.durable.app_instance_id.is_zero() {
+    let verdict = verify_overwrite(&opening, &opened)
+        .and_then(|()| match opening.durability.app_instance_id.is_zero() {
             true => Ok(()),
-            false => opening.durable.evict_predecessors(&mut scope, &opened),
+            false => opening.durability.evict_predecessors(&mut scope, &opened),
         })
         .and_then(|()| admit(&mut scope, incoming, &opening, &opened, (file_id, link)));
-    let granted = match admitted {
-        Ok(Admitted::Granted(granted)) => granted,
+    let granted = match verdict {
+        Ok(Verdict::Granted(granted)) => granted,
         other => {
             let op = ObjectOp::Close { open: opened.open, unlink: false };
             let close = Effect::Object { user: opening.user, op };
             scope.globals.outbox.effects.push_back((None, close));
             let file = key(opened.metadata.identity);
-            let suspended = Suspended { file, create_name: opening.durable.create_name() };
+            let suspended = Suspended { file, create_name: opening.durability.create_name() };
             return other.map(|_| Step::Suspend(Pending::Suspended(suspended)));
         }
     };
@@ -480,11 +485,11 @@ fn create_action(opening: &Opening, created: bool) -> CreateAction {
     }
 }
 
-/// Decision on an open beside the existing opens.
-enum Admitted {
+/// Decision on an open beside the existing opens, unless it is refused.
+enum Verdict {
     Granted(Granted),
-    /// Wait: a break is outstanding, or a pending deletion must finish first.
-    Waits,
+    /// A break is outstanding, or a pending deletion must finish first.
+    MustWait,
 }
 
 /// Refuses to overwrite read-only files: [MS-FSA] 2.1.5.1.2.1. The store checks the rule on hidden
@@ -506,7 +511,7 @@ fn admit(
     opening: &Opening,
     opened: &Opened,
     (file_id, link): (FileId, u64),
-) -> Result<Admitted, Reject> {
+) -> Result<Verdict, Reject> {
     let overwrites = !opened.created && opening.disposition.overwrites();
     let mut mode = share_mode(opened.granted_access, opening.share_access);
     if overwrites {
@@ -519,8 +524,12 @@ fn admit(
     let is_directory = opened.metadata.is_directory() && opened.path.stream().is_none();
     let mut caching_max =
         if is_directory { share.directory_caching_max } else { share.caching_max };
-    caching_max &= permitted(&scope.globals.settings, is_directory, &opening.wish);
-    if opening.wish.lease().is_some_and(|id| files.lease_has_other_files(id, key(identity))) {
+    caching_max &= permitted(&scope.globals.settings, is_directory, &opening.requested_caching);
+    if opening
+        .requested_caching
+        .lease()
+        .is_some_and(|id| files.lease_has_other_files(id, key(identity)))
+    {
         caching_max = Caching::empty();
     }
     let mut ask = AdmissionRequest {
@@ -532,7 +541,7 @@ fn admit(
         is_new: opened.created || overwrites,
         is_directory,
         delete_on_close: opening.create_options.contains(CreateOptions::DELETE_ON_CLOSE),
-        wish: opening.wish,
+        wish: opening.requested_caching,
         caching_max,
         shared_reading: share.shared_reading,
         has_waited: opening.has_waited,
@@ -541,7 +550,7 @@ fn admit(
         facts: OpenFacts {
             link,
             client: scope.connection.negotiated().client_guid,
-            app_instance_id: opening.durable.app_instance_id,
+            app_instance_id: opening.durability.app_instance_id,
             session_id: scope.session.session_id,
             tree_id: scope.tree.tree_id,
             persistent: file_id.persistent,
@@ -554,16 +563,16 @@ fn admit(
             opened_at: incoming.now.wall,
         },
     };
-    let durability = opening.durable.durability(share, scope.session, is_directory);
+    let durability = opening.durability.durability(share, scope.session, is_directory);
     match files.admit(key(identity), &mut ask, durability)? {
         Admission::Granted(granted) => {
             if let Some(lease) = granted.lease {
                 let name = lease_name(share, &opened.path);
                 files.use_lease(lease.id, name, key(identity));
             }
-            Ok(Admitted::Granted(granted))
+            Ok(Verdict::Granted(granted))
         }
-        Admission::Wait => Ok(Admitted::Waits),
+        Admission::Wait => Ok(Verdict::MustWait),
         Admission::Refused(Refusal::DeletePending) => Err(Reject::DeletePending),
         Admission::Refused(Refusal::NotAvailable) => Err(Reject::FileNotAvailable),
         Admission::Refused(Refusal::Sharing) => Err(Reject::SharingViolation),
@@ -572,8 +581,8 @@ fn admit(
 }
 
 /// Returns the lease on the parent directory that the client names as its own.
-fn parent_lease(wish: &RequestedCaching) -> Option<LeaseId> {
-    match wish {
+fn parent_lease(requested: &RequestedCaching) -> Option<LeaseId> {
+    match requested {
         RequestedCaching::Lease { id, parent: Some(key), .. } => {
             Some(LeaseId { client: id.client, key: *key })
         }
@@ -583,9 +592,13 @@ fn parent_lease(wish: &RequestedCaching) -> Option<LeaseId> {
 
 /// Returns the rights to cache that `smb2 leases` and `smb3 directory leases` permit. They do not
 /// limit oplocks.
-fn permitted(settings: &ServerSettings, is_directory: bool, wish: &RequestedCaching) -> Caching {
+fn permitted(
+    settings: &ServerSettings,
+    is_directory: bool,
+    requested: &RequestedCaching,
+) -> Caching {
     let leases = settings.leases && (settings.directory_leases || !is_directory);
-    match wish {
+    match requested {
         RequestedCaching::Lease { .. } if !leases => Caching::empty(),
         _ => Caching::all(),
     }
@@ -610,7 +623,7 @@ fn enter(
     (action, is_being_made): (CreateAction, bool),
 ) {
     let options = opening.create_options;
-    let create_name = opening.durable.create_name();
+    let create_name = opening.durability.create_name();
     if let Some(name) = create_name {
         scope.globals.create_names.insert(name, file_id.volatile);
     }
@@ -626,12 +639,12 @@ fn enter(
         lease: granted.lease.map(|it| it.id),
         link,
         parent: opened.parent,
-        parent_lease: parent_lease(&opening.wish),
+        parent_lease: parent_lease(&opening.requested_caching),
         is_modified: false,
         is_being_made,
         create_name,
         replay: create_name.map(|_| action),
-        durable: granted.is_durable.then(|| opening.durable.as_held()),
+        durable: granted.is_durable.then(|| opening.durability.as_held()),
         position: 0,
         mode: 0,
         enumeration: None,
@@ -710,7 +723,7 @@ fn respond(
         contexts.push(&caching::lease_context(lease));
     }
     if granted.is_durable {
-        opening.durable.answer(&mut contexts);
+        opening.durability.answer(&mut contexts);
     }
     layout(file_id, granted, action, metadata, &contexts)
 }
@@ -741,15 +754,4 @@ fn layout(
         create_contexts: contexts.contexts(),
     })
     .naming(file_id)
-}
-
-/// Returns the kind of object that the options demand.
-fn kind_wanted(options: CreateOptions) -> RequestedKind {
-    if options.contains(CreateOptions::DIRECTORY_FILE) {
-        RequestedKind::Directory
-    } else if options.contains(CreateOptions::NON_DIRECTORY_FILE) {
-        RequestedKind::File
-    } else {
-        RequestedKind::Any
-    }
 }

@@ -16,7 +16,7 @@ use wire::{Dialect, OplockLevel};
 ///
 /// A lease needs 2.1, and its second version 3.0; a context that the dialect lacks is ignored.
 /// Without a context, the oplock level for leases requests nothing.
-pub(super) fn read_wish(
+pub(super) fn read_requested_caching(
     request: &CreateRequest<'_>,
     negotiated: &Negotiated,
 ) -> Result<RequestedCaching, Reject> {
@@ -42,10 +42,12 @@ pub(super) fn read_lease(
         None => negotiated.dialect >= Dialect::SMB_2_1,
         Some(_) => negotiated.is_smb3(),
     };
-    Ok(context.filter(spoken).map_or(RequestedCaching::Nothing, |it| lease_wish(it, negotiated)))
+    Ok(context
+        .filter(spoken)
+        .map_or(RequestedCaching::Nothing, |it| requested_lease(it, negotiated)))
 }
 
-fn lease_wish(context: LeaseContext, negotiated: &Negotiated) -> RequestedCaching {
+fn requested_lease(context: LeaseContext, negotiated: &Negotiated) -> RequestedCaching {
     let id = LeaseId { client: negotiated.client_guid, key: context.lease_key.0 };
     let names_parent = context.lease_flags.contains(LeaseFlags::PARENT_LEASE_KEY_SET);
     let parent = context.v2.filter(|_| names_parent).map(|it| it.parent_lease_key.0);

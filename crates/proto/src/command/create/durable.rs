@@ -252,7 +252,7 @@ pub(super) fn reconnect(
     scope: InTree<'_>,
     request: &CreateRequest<'_>,
     reconnect: &Reconnect,
-    wish: &RequestedCaching,
+    requested_caching: &RequestedCaching,
 ) -> Result<Step<Pending>, Reject> {
     let persistent = match reconnect.create_guid {
         // [MS-SMB2] 3.3.5.9.12: a persistent open may be named by its CreateGuid alone.
@@ -268,7 +268,7 @@ pub(super) fn reconnect(
         }
         _ => reconnect.persistent,
     };
-    reopen(scope, request, &Reconnect { persistent, ..*reconnect }, wish, None)
+    reopen(scope, request, &Reconnect { persistent, ..*reconnect }, requested_caching, None)
 }
 
 /// Reconnects the open of a replayed CREATE, whose client knows only the CreateGuid: [MS-SMB2]
@@ -279,19 +279,19 @@ pub(super) fn take_up_again(
     persistent: u64,
     contexts: Contexts,
     asked: DurabilityContexts,
-    wish: RequestedCaching,
+    requested_caching: RequestedCaching,
 ) -> Result<Step<Pending>, Reject> {
     let is_persistent = asked.wants_persistent();
     let create_guid = asked.create_name().map(|it| it.create_guid);
     let reconnect = Reconnect { persistent, create_guid, is_persistent };
-    reopen(scope, request, &reconnect, &wish, Some(Box::new((contexts, asked))))
+    reopen(scope, request, &reconnect, &requested_caching, Some(Box::new((contexts, asked))))
 }
 
 fn reopen(
     scope: InTree<'_>,
     request: &CreateRequest<'_>,
     reconnect: &Reconnect,
-    wish: &RequestedCaching,
+    requested_caching: &RequestedCaching,
     replay: Option<Box<(Contexts, DurabilityContexts)>>,
 ) -> Result<Step<Pending>, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
@@ -308,7 +308,7 @@ fn reopen(
         Some((entry.clone(), lease.map(|it| it.is_v2)))
     })?;
     let (entry, lease_is_v2) = entry.ok_or(not_found)?;
-    verify(&scope, &entry, lease_is_v2, request, reconnect, wish)?;
+    verify(&scope, &entry, lease_is_v2, request, reconnect, requested_caching)?;
     let share = &scope.tree.share;
     let open = OpenRequest {
         root,
@@ -342,7 +342,7 @@ fn verify(
     lease_is_v2: Option<bool>,
     request: &CreateRequest<'_>,
     reconnect: &Reconnect,
-    wish: &RequestedCaching,
+    requested_caching: &RequestedCaching,
 ) -> Result<(), Reject> {
     let not_found = Err(Reject::NoSuchDurableOpen);
     let Some(durability) = &entry.durability else { return not_found };
@@ -365,8 +365,8 @@ fn verify(
     if durability.owner != scope.session.account().identity {
         return Err(Reject::DurableOpenOfAnotherUser);
     }
-    if lease.map(|id| LeaseId { client, ..id }) != wish.lease()
-        || lease_is_v2 != asked_version(wish)
+    if lease.map(|id| LeaseId { client, ..id }) != requested_caching.lease()
+        || lease_is_v2 != asked_version(requested_caching)
     {
         return not_found;
     }
@@ -380,8 +380,8 @@ fn verify(
     Ok(())
 }
 
-fn asked_version(wish: &RequestedCaching) -> Option<bool> {
-    match wish {
+fn asked_version(requested_caching: &RequestedCaching) -> Option<bool> {
+    match requested_caching {
         RequestedCaching::Lease { is_v2, .. } => Some(*is_v2),
         _ => None,
     }

@@ -40,7 +40,7 @@ pub(super) fn find_replayed(
     asked: &DurabilityContexts,
     scope: &InTree<'_>,
     incoming: &Incoming,
-    wish: &RequestedCaching,
+    requested_caching: &RequestedCaching,
 ) -> Result<Option<Replayed>, Reject> {
     let detects = scope.globals.settings.replay_detection;
     let Some(name) = asked.create_name().filter(|_| detects) else { return Ok(None) };
@@ -59,7 +59,7 @@ pub(super) fn find_replayed(
         if !is_replay || open.session_id != scope.session.session_id {
             return Err(Reject::DuplicateCreateGuid);
         }
-        return match file.lease == wish.lease() {
+        return match file.lease == requested_caching.lease() {
             true => Ok(Some(Replayed::Open(open.file_id.volatile))),
             false => Err(Reject::ReplayOfAnotherLease),
         };
@@ -76,13 +76,13 @@ pub(super) fn replay(
     volatile: u64,
     contexts: Contexts,
     asked: DurabilityContexts,
-    wish: RequestedCaching,
+    requested_caching: RequestedCaching,
 ) -> Result<Step<Pending>, Reject> {
     let open = scope.opens.get(&volatile).ok_or(Reject::NoSuchOpen)?;
     let file = open.file()?;
     let op = ObjectOp::QueryMetadata { open: file.local_open, with_ea_size: false };
     let action = file.replay.unwrap_or(CreateAction::OPENED);
-    let replaying = Replaying { volatile, contexts, asked, wish, action };
+    let replaying = Replaying { volatile, contexts, asked, requested_caching, action };
     Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Replaying(Box::new(replaying))))
 }
 
@@ -92,7 +92,7 @@ pub struct Replaying {
     volatile: u64,
     contexts: Contexts,
     asked: DurabilityContexts,
-    wish: RequestedCaching,
+    requested_caching: RequestedCaching,
     action: CreateAction,
 }
 
@@ -121,7 +121,7 @@ pub(super) fn replayed(
 /// no stronger than requested this time, as by Windows. Without a right to cache handles, the
 /// response reports no durability.
 fn as_asked_again(granted: Granted, replaying: &Replaying) -> Granted {
-    let RequestedCaching::Oplock(wanted) = replaying.wish else {
+    let RequestedCaching::Oplock(wanted) = replaying.requested_caching else {
         let is_lease = granted.lease.is_some();
         let caching = if is_lease { granted.caching } else { Caching::empty() };
         let is_durable = granted.is_durable && (is_lease || replaying.asked.wants_persistent());

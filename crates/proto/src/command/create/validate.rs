@@ -9,8 +9,6 @@ use wire::create::{
     CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess,
 };
 
-use super::kind_wanted;
-
 /// The fields of a valid CREATE, parsed.
 #[derive(Debug)]
 pub(super) struct ValidCreate {
@@ -53,7 +51,7 @@ pub(super) fn validate(
     if is_vetoed(share, &path) {
         return Err(Reject::NameVetoed);
     }
-    let mut kind = kind_wanted(request.create_options);
+    let mut kind = requested_kind(request.create_options);
     if names_data || path.stream().is_some() {
         if kind == RequestedKind::Directory {
             return Err(Reject::StreamIsDirectory);
@@ -120,6 +118,17 @@ fn verify_options(
         return Err(Reject::DeleteOnCloseWithoutDelete(desired));
     }
     Ok(())
+}
+
+/// Returns the kind of object that the options demand.
+fn requested_kind(options: CreateOptions) -> RequestedKind {
+    if options.contains(CreateOptions::DIRECTORY_FILE) {
+        RequestedKind::Directory
+    } else if options.contains(CreateOptions::NON_DIRECTORY_FILE) {
+        RequestedKind::File
+    } else {
+        RequestedKind::Any
+    }
 }
 
 /// Parses the name of a CREATE ([MS-SMB2] 2.2.13). Returns its path, and whether it names the
