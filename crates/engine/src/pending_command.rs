@@ -21,8 +21,9 @@ pub trait PendingCommand: Any + Debug {
         None
     }
 
-    /// Returns the file whose contents are being changed, and the volatile id of the open, if the
-    /// request does not name that.
+    /// Returns the file whose contents the store is changing, and the volatile id of the open, if
+    /// the request does not name the open itself. Read caching granted meanwhile is broken when the
+    /// reply comes.
     fn changes(&self) -> Option<(FileIdentity, u64)> {
         None
     }
@@ -39,8 +40,11 @@ pub trait PendingCommand: Any + Debug {
         false
     }
 
-    /// Releases the state's resources, because the request was canceled (no reply) or its scope was
-    /// gone when the reply came.
+    /// Releases the state's resources, because the request cannot be resumed.
+    ///
+    /// Without a reply, the request was suspended or throttled, so the store holds nothing for it: a
+    /// request that waits for the store is never ended before the reply. With one, its session, tree
+    /// connect or open was gone when the reply came, and what the store has opened must be closed.
     fn abandon(self: Box<Self>, reply: Option<Reply>) -> Abandoned {
         drop(reply);
         Abandoned::default()

@@ -19,6 +19,7 @@
 mod apple;
 pub(crate) mod caching;
 mod contexts;
+// Public, because `Pending` has types of these modules.
 pub mod durable;
 mod pipe;
 pub mod replay;
@@ -108,6 +109,7 @@ pub struct Suspended {
 #[derive(Debug)]
 pub struct Opening {
     root: object::RootId,
+    /// User of the tree connect's share, whose rights the kernel checks.
     user: object::UserId,
     disposition: Disposition,
     attributes: FileAttributes,
@@ -115,8 +117,9 @@ pub struct Opening {
     create_options: CreateOptions,
     contexts: Contexts,
     requested_caching: RequestedCaching,
+    /// The contexts on durability, also if they request none.
     durability: durable::DurabilityContexts,
-    /// True if the request has waited before.
+    /// As in [`Progress`], for admission and a further beginning.
     has_waited: bool,
     /// Number of deletions by all workers before the store looked the file up. A changed number
     /// leads to [`Pending::Confirming`].
@@ -133,6 +136,7 @@ pub struct Entered {
     maximal_access: AccessMask,
 }
 
+/// The engine asks this of a pending request: [`PendingCommand`] says when.
 impl PendingCommand for Pending {
     fn waits_for(&self) -> Option<FileKey> {
         match self {
@@ -150,6 +154,7 @@ impl PendingCommand for Pending {
 
     fn abandon(self: Box<Self>, reply: Option<Reply>) -> Abandoned {
         match (*self, reply) {
+            // The store has opened the file for nobody.
             (Self::Opening(opening), Some(Reply::Object(Ok(ObjectReply::Opened(opened))))) => {
                 let added = opened.created.then(|| {
                     let (change, parent) = (addition(&opening, &opened), opened.parent);
@@ -187,7 +192,7 @@ impl Command for Create {
         incoming: &Incoming,
         request: CreateRequest<'_>,
     ) -> Result<Step<Pending>, Reject> {
-        // A CREATE that fails leaves no open with a path.
+        // Now, since a trace otherwise takes the path from the open, and a failed CREATE has none.
         if incoming.trace.wants_path() {
             incoming.trace.set_path(dtyp::utf16::decode(request.name).unwrap_or_default());
         }
@@ -226,7 +231,7 @@ impl Command for Create {
 }
 
 impl Pending {
-    /// Returns the name of the CREATE whose open is being made.
+    /// Returns the name of the CREATE while its open is in no table: replays are refused meanwhile.
     fn create_name(&self) -> Option<CreateName> {
         match self {
             Self::Opening(opening) => opening.durability.create_name(),
@@ -239,7 +244,8 @@ impl Pending {
     }
 }
 
-/// Checks the request as far as possible without the file, and then opens the file.
+/// Checks the request as far as possible without the file, and then has the store open the file.
+/// Changes nothing, so it can begin again at any time.
 fn begin(
     scope: InTree<'_>,
     incoming: &Incoming,
@@ -250,6 +256,7 @@ fn begin(
         return Err(Reject::TooManyOpens);
     }
     scope.globals.memory.verify_room(OPEN_BYTES)?;
+    // IPC$ alone has no root; its opens are pipes.
     let Some(root) = scope.tree.share.root else { return pipe::open(scope, request) };
     let share = Arc::clone(&scope.tree.share);
     let mut request = *request;
@@ -258,8 +265,7 @@ fn begin(
     }
     let request = &request;
     let negotiated = scope.connection.negotiated();
-    let requested_caching = caching::read_requested_caching(request, negotiated)?;
-    // Most requests have no contexts, and then nobody looks for one.
+    // Most requests have no contexts, and then none of their decoders is entered.
     let has_contexts = !request.create_contexts.is_empty();
     let durability = match has_contexts {
         true => durable::DurabilityContexts::read(request, negotiated, &share)?,
@@ -270,6 +276,7 @@ fn begin(
         let lease = caching::read_lease(request, negotiated)?;
         return durable::reconnect(scope, request, &reconnect, &lease);
     }
+    let requested_caching = caching::read_requested(request, negotiated)?;
     let posix_request = match has_contexts {
         true => contexts::read_posix(request, negotiated)?,
         false => None,
@@ -281,6 +288,7 @@ fn begin(
         contexts.posix = posix_request;
         contexts.answer_apple(&share, scope.globals);
     }
+    // Not again after a wait: see `Progress`.
     if has_contexts && !progress.has_waited {
         match replay::find_replayed(&durability, &scope, incoming, &requested_caching)? {
             Some(Replayed::Open(volatile)) => {
@@ -379,6 +387,7 @@ fn opened_by_store(
         other => {
             let op = ObjectOp::Close { open: opened.open, unlink: false };
             let close = Effect::Object { user: opening.user, op };
+            // No request waits for the end of the close.
             scope.globals.outbox.effects.push_back((None, close));
             let file = key(opened.metadata.identity);
             let suspended = Suspended { file, create_name: opening.durability.create_name() };
@@ -493,7 +502,8 @@ enum Verdict {
 }
 
 /// Refuses to overwrite read-only files: [MS-FSA] 2.1.5.1.2.1. The store checks the rule on hidden
-/// and system files, because it knows the reasons for which a file is hidden.
+/// and system files: a file hidden by the share alone (`hide dot files`) may be overwritten, and
+/// the metadata do not tell it from one with the attribute.
 fn verify_overwrite(opening: &Opening, opened: &Opened) -> Result<(), Reject> {
     if opened.created || !opening.disposition.overwrites() {
         return Ok(());
@@ -505,6 +515,7 @@ fn verify_overwrite(opening: &Opening, opened: &Opened) -> Result<(), Reject> {
 }
 
 /// Checks whether this open may exist beside the others, and what it may cache: [MS-FSA] 2.1.5.1.2.
+/// A granted open is in its file's record from then on, and in its lease.
 fn admit(
     scope: &mut InTree<'_>,
     incoming: &Incoming,
@@ -604,6 +615,7 @@ fn permitted(
     }
 }
 
+/// Returns the part of the open that conflicts with others.
 fn share_mode(granted_access: AccessMask, share_access: ShareAccess) -> ShareMode {
     ShareMode {
         granted_access,
@@ -613,7 +625,8 @@ fn share_mode(granted_access: AccessMask, share_access: ShareAccess) -> ShareMod
     }
 }
 
-/// Makes the Open, and adds it to the tables.
+/// Makes the Open, and adds it to the engine's tables: `Globals::create_names` and the opens of the
+/// scope. Its entry in the file's record is there already.
 fn enter(
     scope: &mut InTree<'_>,
     opening: &Opening,
@@ -650,6 +663,7 @@ fn enter(
         enumeration: None,
         attributes_listed: 0,
         watch: None,
+        // Grows with each lock.
         locks: scope.globals.memory.keep_anyway(0),
         lock_sequences: LockSequences::default(),
     };
@@ -710,6 +724,7 @@ fn answer(
     Ok(Step::Done(response))
 }
 
+/// Makes the response with the contexts that were requested and granted.
 fn respond(
     opening: &Opening,
     file_id: FileId,

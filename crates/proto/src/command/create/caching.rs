@@ -16,7 +16,7 @@ use wire::{Dialect, OplockLevel};
 ///
 /// A lease needs 2.1, and its second version 3.0; a context that the dialect lacks is ignored.
 /// Without a context, the oplock level for leases requests nothing.
-pub(super) fn read_requested_caching(
+pub(super) fn read_requested(
     request: &CreateRequest<'_>,
     negotiated: &Negotiated,
 ) -> Result<RequestedCaching, Reject> {
