@@ -9,7 +9,9 @@ use std::cell::Cell;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Shutdown};
 use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use dtyp::{AccessMask, FileInformationClass, FsInformationClass, Guid, NtStatus, ServerId, utf16};
 use harness::choro::{PATIENCE, signal_process, wait_until};
@@ -18,6 +20,7 @@ use harness::{FORCED_USER, Setup, TestServer, USER, runs_as_root};
 use messaging::{Content, MessageKind, Messaging, TransportKind};
 use rustix::process::Signal;
 use slow_fs::{Behavior, Operation, SlowFs};
+use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::close::CloseRequest;
 use wire::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel,
@@ -62,6 +65,8 @@ const FILE: Wanted<'static> =
     ("file", EVERYTHING, CreateDisposition::OPEN, CreateOptions::NON_DIRECTORY_FILE);
 const FOLDER: Wanted<'static> =
     ("folder", EVERYTHING, CreateDisposition::OPEN, CreateOptions::DIRECTORY_FILE);
+const ROOT: Wanted<'static> =
+    ("", EVERYTHING, CreateDisposition::OPEN, CreateOptions::DIRECTORY_FILE);
 const NEW_FILE: Wanted<'static> =
     ("new", EVERYTHING, CreateDisposition::CREATE, CreateOptions::NON_DIRECTORY_FILE);
 const NEW_FOLDER: Wanted<'static> =
@@ -443,7 +448,7 @@ fn a_file_is_delete_pending_until_storage_that_hangs_has_deleted_it() {
 /// True if a process has exited, or waits only for threads that the kernel cannot end: a request
 /// that a FUSE file system has begun cannot be interrupted.
 fn has_exited(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
 }
 
@@ -812,6 +817,64 @@ fn a_listing_that_takes_long_lets_others_pass_between_its_parts() {
         }
         scene.client.smb.tree_id = scene.slow;
         scene.close(open);
+        scene.stop();
+    }
+}
+
+impl Scene {
+    /// Watches a directory; returns the message id.
+    fn watch(&mut self, tree: u32, file_id: FileId, flags: ChangeNotifyFlags) -> u64 {
+        self.client.smb.tree_id = tree;
+        let completion_filter = CompletionFilter::FILE_NAME;
+        let request =
+            ChangeNotifyRequest { flags, output_buffer_length: 4096, file_id, completion_filter };
+        self.begin(Command::CHANGE_NOTIFY, &request)
+    }
+
+    /// Makes files on the host until the client is told of one.
+    fn receive_change_of_host(&mut self, message_id: u64, folder: &Path) {
+        let (done, is_done) = channel();
+        // A failure drops `done`, and so ends the thread.
+        thread::scope(move |scope| {
+            scope.spawn(move || {
+                for number in 0.. {
+                    fs::write(folder.join(format!("host{number}")), "").expect("there is space");
+                    match is_done.recv_timeout(Duration::from_millis(50)) {
+                        Err(RecvTimeoutError::Timeout) => {}
+                        _ => return,
+                    }
+                }
+            });
+            let (_, answer) = self.receive(message_id);
+            done.send(()).expect("the thread waits for it");
+            let name = utf16::to_bytes("host");
+            assert!(answer.windows(name.len()).any(|it| it == name.as_slice()), "{answer:?}");
+        });
+    }
+}
+
+#[test]
+fn a_watch_that_hangs_hides_no_changes_in_other_shares() {
+    for operation in [
+        Operation::Lookup,
+        Operation::GetAttributes,
+        Operation::OpenDirectory,
+        Operation::ReadDirectory,
+    ] {
+        let Some(mut scene) = Scene::new("") else { return };
+        let folders = [("fast", ""), ("slow", "folder")]
+            .map(|(share, folder)| scene.server.share_path(share).join(folder));
+        let slow = scene.open(scene.slow, FOLDER);
+        let fast = scene.open(scene.fast, ROOT);
+        scene.slow_fs.gate().set(operation, Behavior::Hang);
+        let slow_watch = scene.watch(scene.slow, slow, ChangeNotifyFlags::WATCH_TREE);
+        let hangs = scene.slow_fs.gate().wait_until_hanging(operation, PATIENCE);
+        assert!(hangs, "a watch needs no {operation:?}");
+        let fast_watch = scene.watch(scene.fast, fast, ChangeNotifyFlags::empty());
+        scene.receive_change_of_host(fast_watch, &folders[0]);
+        // It begins when its storage answers.
+        scene.slow_fs.gate().open();
+        scene.receive_change_of_host(slow_watch, &folders[1]);
         scene.stop();
     }
 }

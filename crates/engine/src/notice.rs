@@ -134,4 +134,6 @@ pub struct WatchedDirectory {
     pub filter: u32,
     /// True to include changes by other programs of this host.
     pub kernel: bool,
+    /// True if its storage may wait long, so that it has a thread of its own.
+    pub may_wait: bool,
 }

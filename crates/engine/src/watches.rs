@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::file_key;
 use model::open::{Open, Target};
 use model::passages::Passage;
-use object::{HostChange, HostChangeKind, ObjectPath};
+use object::{HostChange, HostChangeKind, ObjectPath, StoreNumber};
 
 use crate::effect::Effect;
 use crate::notice::{Notice, WatchedDirectory};
@@ -22,6 +22,7 @@ pub fn announce(open: &Open) -> Option<Notice> {
         recursive: watch.recursive,
         filter: watch.filter.bits(),
         kernel: open.share.kernel_change_notify,
+        may_wait: file.local_open.store() != StoreNumber::default(),
     })))
 }
 

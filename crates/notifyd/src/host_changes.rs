@@ -21,6 +21,7 @@ pub(crate) use self::folder::Folder;
 
 use self::fanotify::Fanotify;
 use self::inotify::Inotify;
+use super::watchers::WatchParameters;
 
 /// The filters of [MS-SMB2] 2.2.35 that writing to a file matches: its size and last write, and
 /// the attributes that come with them.
@@ -81,6 +82,19 @@ impl HostWatcher {
 
     fn nothing() -> Self {
         Self { fanotify: None, inotify: None, folders: HashMap::new(), anonymous: 0 }
+    }
+
+    /// Finds a folder by its path, and watches it.
+    ///
+    /// # Errors
+    /// The path leads to another folder, or the folder cannot be watched.
+    pub(crate) fn watch_path(
+        &mut self,
+        path: &str,
+        parameters: WatchParameters,
+    ) -> io::Result<Coverage> {
+        let WatchParameters { identity, recursive, filter, .. } = parameters;
+        self.watch(Folder::open(path, identity)?, recursive, filter)
     }
 
     /// Begins to watch a folder, or watches it otherwise than before. `filter` says which changes

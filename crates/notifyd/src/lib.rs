@@ -17,6 +17,7 @@ mod host_changes;
 mod outbox;
 mod recent;
 mod siblings;
+mod watch_threads;
 mod watchers;
 
 use std::collections::HashMap;
@@ -28,7 +29,7 @@ use anyhow::Context;
 use dtyp::ServerId;
 use host_changes::{Coverage, Folder, HostEvent, HostWatcher};
 use messaging::{Changes, Message, MessageKind, Messaging, Unwatch, Watch};
-use object::{HostChange, HostChangeKind, ObjectPath};
+use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
 use process::administration;
 use process::arguments::Start;
 use process::clocks::machine_clock;
@@ -46,6 +47,7 @@ use budget::Budget;
 use outbox::Outbox;
 use recent::Recent;
 use siblings::Siblings;
+use watch_threads::{Report, WatchThreads};
 use watchers::{Source, WatchParameters, Watched, Watchers};
 
 /// Time until changes are sent again to a worker without room.
@@ -73,6 +75,8 @@ pub struct Notifyd {
     lives: HashMap<ServerId, OwnedFd>,
     outbox: Outbox,
     host: HostWatcher,
+    /// Watches of file systems that may wait long.
+    threads: WatchThreads,
     /// Watches requested of the kernel, by path.
     wishes: HashMap<String, WatchParameters>,
     recent: Recent,
@@ -98,6 +102,8 @@ impl Notifyd {
         for source in host.wake_sources() {
             add(&epoll, source, KERNEL).context("cannot poll the kernel's changes")?;
         }
+        let threads = WatchThreads::new().context("cannot poll watch threads")?;
+        add(&epoll, threads.wake_source(), KERNEL).context("cannot poll watch threads")?;
         let supervisor = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
         let supervisor = supervisor.and_then(|pid| u32::try_from(pid).ok());
         Ok(Self {
@@ -110,6 +116,7 @@ impl Notifyd {
             lives: HashMap::new(),
             outbox: Outbox::default(),
             host,
+            threads,
             wishes: HashMap::new(),
             recent: Recent::default(),
             siblings: Siblings::of(supervisor.unwrap_or_default()),
@@ -202,7 +209,7 @@ impl Notifyd {
                     let now = Instant::now();
                     self.siblings.heard(now, sender.pid);
                     for change in changes {
-                        if self.host.is_anonymous() {
+                        if self.is_anonymous() {
                             self.recent.said(now, &change);
                         }
                         self.tell(at, &change, Source::Worker(sender));
@@ -253,7 +260,11 @@ impl Notifyd {
             self.ask_kernel_for(worker, path);
         }
         // The directory may have been removed before the watch arrived.
-        if is_gone(&watch) {
+        if watch.may_wait {
+            if let Err(error) = self.threads.check(watch.path.as_str(), watch.identity) {
+                debug!("/{}: {error}", watch.path.as_str());
+            }
+        } else if is_gone(&watch) {
             let kind = HostChangeKind::Removed;
             let path = watch.path.clone();
             let gone = HostChange { path, is_directory: true, kind };
@@ -285,47 +296,93 @@ impl Notifyd {
         if wish == self.wishes.get(path).copied() {
             return;
         }
-        match wish {
-            Some(wish) => {
-                self.wishes.insert(path.to_owned(), wish);
-                let watched = Folder::open(path, wish.identity).map_err(io::Error::from);
-                let watched =
-                    watched.and_then(|folder| self.host.watch(folder, wish.recursive, wish.filter));
-                match watched {
-                    Ok(Coverage::Whole) => {}
-                    Ok(Coverage::Partial) => {
-                        warn!("/{path}: too many directories: not all of them are watched");
-                        let path = ObjectPath::from_stored(path.to_owned(), None);
-                        let unseen = HostChange::uncounted(path);
-                        self.tell(machine_clock(), &unseen, Source::Kernel);
-                    }
-                    Err(error) if error.kind() == ErrorKind::NotFound => {
-                        debug!("/{path} is gone");
-                    }
-                    Err(error) => warn!("/{path}: changes by other programs are not seen: {error}"),
+        let before = match wish {
+            Some(wish) => self.wishes.insert(path.to_owned(), wish),
+            None => self.wishes.remove(path),
+        };
+        if let Some(before) = before {
+            let before = before.waiting_device();
+            // Another device is watched by another thread.
+            if wish.is_none_or(|wish| wish.waiting_device() != before) {
+                match before {
+                    Some(device) => self.threads.unwatch(device, path),
+                    None => self.host.unwatch(path),
                 }
             }
-            None => {
-                self.wishes.remove(path);
-                self.host.unwatch(path);
+        }
+        if let Some(wish) = wish {
+            match wish.waiting_device() {
+                Some(device) => {
+                    if let Err(error) = self.threads.watch(device, path, wish) {
+                        self.watched(path, Err(error));
+                    }
+                }
+                None => {
+                    let outcome = self.host.watch_path(path, wish);
+                    self.watched(path, outcome);
+                }
             }
         }
-        self.page.set_needs_all(self.host.is_anonymous());
+        self.page.set_needs_all(self.is_anonymous());
+    }
+
+    /// Takes the outcome of a watch.
+    fn watched(&mut self, path: &str, outcome: io::Result<Coverage>) {
+        match outcome {
+            Ok(Coverage::Whole) => {}
+            Ok(Coverage::Partial) => {
+                warn!("/{path}: too many directories: not all of them are watched");
+                let path = ObjectPath::from_stored(path.to_owned(), None);
+                let unseen = HostChange::uncounted(path);
+                self.tell(machine_clock(), &unseen, Source::Kernel);
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => debug!("/{path} is gone"),
+            Err(error) => warn!("/{path}: changes by other programs are not seen: {error}"),
+        }
+    }
+
+    /// True if the kernel may report changes without their process. Threads watch by inotify as a
+    /// rule: file systems that may wait have no identity for fanotify.
+    fn is_anonymous(&self) -> bool {
+        self.host.is_anonymous() || !self.threads.is_empty()
     }
 
     /// Passes on the changes that the kernel reports.
     fn take_events(&mut self) {
         let now = Instant::now();
         let siblings = &self.siblings;
-        for HostEvent { change, pid } in self.host.take(|pid| siblings.knows(now, pid)) {
-            match pid {
-                None if change.kind != HostChangeKind::Uncounted => self.recent.hold(now, change),
-                pid => self.tell_of_others(now, &change, pid),
+        let events = self.host.take(|pid| siblings.knows(now, pid));
+        self.take_in(now, events);
+        for report in self.threads.take() {
+            match report {
+                Report::Changed(events) => self.take_in(now, events),
+                Report::Ended(_) => self.page.set_needs_all(self.is_anonymous()),
+                Report::Gone { path, identity } => self.tell_gone(path, identity),
+                Report::Watched { path, outcome } => self.watched(&path, outcome),
             }
         }
         // The kernel reports no time, so every present watch gets the change.
         for change in self.recent.take(now) {
             self.tell(machine_clock(), &change, Source::Kernel);
+        }
+    }
+
+    fn take_in(&mut self, now: Instant, events: Vec<HostEvent>) {
+        for HostEvent { change, pid } in events {
+            match pid {
+                None if change.kind != HostChangeKind::Uncounted => self.recent.hold(now, change),
+                pid => self.tell_of_others(now, &change, pid),
+            }
+        }
+    }
+
+    /// Tells those who watch a directory that its path does not lead to it any more.
+    fn tell_gone(&mut self, path: String, identity: FileIdentity) {
+        let workers = self.watchers.of_directory(&path, identity);
+        let path = ObjectPath::from_stored(path, None);
+        let gone = HostChange { path, is_directory: true, kind: HostChangeKind::Removed };
+        for worker in workers {
+            self.outbox.push(worker, machine_clock(), gone.clone());
         }
     }
 

@@ -38,6 +38,7 @@ struct Watcher {
     recursive: bool,
     filter: u32,
     kernel: bool,
+    may_wait: bool,
 }
 
 /// Result of adding a watch.
@@ -67,6 +68,14 @@ pub(super) struct WatchParameters {
     pub(super) identity: FileIdentity,
     pub(super) recursive: bool,
     pub(super) filter: u32,
+    pub(super) may_wait: bool,
+}
+
+impl WatchParameters {
+    /// Device of a file system that may wait long; none for others.
+    pub(super) fn waiting_device(&self) -> Option<u64> {
+        self.may_wait.then_some(self.identity.device)
+    }
 }
 
 impl Default for Watchers {
@@ -94,9 +103,9 @@ impl Watchers {
         if !self.has_room(worker) {
             return Watched::Refused;
         }
-        let Watch { open, identity, recursive, filter, kernel, .. } = *watch;
+        let Watch { open, identity, recursive, filter, kernel, may_wait, .. } = *watch;
         let path = watch.path.as_str();
-        let watcher = Watcher { worker, open, identity, recursive, filter, kernel };
+        let watcher = Watcher { worker, open, identity, recursive, filter, kernel, may_wait };
         self.directories.entry(path.to_owned()).or_default().push(watcher);
         self.workers.entry(worker).or_default().insert(open, path.to_owned());
         self.count += 1;
@@ -150,8 +159,15 @@ impl Watchers {
             identity: watcher.identity,
             recursive: wish.recursive || watcher.recursive,
             filter: wish.filter | watcher.filter,
+            may_wait: wish.may_wait || watcher.may_wait,
         };
         watchers.fold(None, |wish, watcher| Some(both(wish.unwrap_or_default(), watcher)))
+    }
+
+    /// Returns the workers that watch a directory by this path.
+    pub(super) fn of_directory(&self, path: &str, identity: FileIdentity) -> BTreeSet<ServerId> {
+        let watchers = self.directories.get(path).into_iter().flatten();
+        watchers.filter(|watcher| watcher.identity == identity).map(|it| it.worker).collect()
     }
 
     /// Returns the workers that must get a change. Each worker decides itself about its client.

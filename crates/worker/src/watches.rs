@@ -148,6 +148,7 @@ impl Watches {
                 recursive: watch.recursive,
                 filter: watch.filter,
                 kernel: watch.kernel,
+                may_wait: watch.may_wait,
             }
             .encode();
             let content = Content::new(MessageKind::WATCH, &data);

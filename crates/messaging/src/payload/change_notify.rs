@@ -24,6 +24,8 @@ pub struct Watch {
     pub filter: u32,
     /// True if changes by other programs of this host count.
     pub kernel: bool,
+    /// True if the file system of the directory may wait long.
+    pub may_wait: bool,
 }
 
 impl Watch {
@@ -32,7 +34,8 @@ impl Watch {
     pub fn encode(&self) -> Vec<u8> {
         let mut data = self.open.to_le_bytes().to_vec();
         data.extend_from_slice(&self.filter.to_le_bytes());
-        data.push(u8::from(self.recursive) | u8::from(self.kernel) << 1);
+        let flags = [self.recursive, self.kernel, self.may_wait];
+        data.push(flags.iter().rev().fold(0, |flags, flag| flags << 1 | u8::from(*flag)));
         data.extend_from_slice(&self.identity.device.to_le_bytes());
         data.extend_from_slice(&self.identity.inode.to_le_bytes());
         put_path(&mut data, &self.path);
@@ -52,8 +55,9 @@ impl Watch {
         let path = take_path(&mut data)?;
         let recursive = flags & 1 != 0;
         let kernel = flags & 2 != 0;
-        let watch = Self { open, path, identity, recursive, filter, kernel };
-        (data.is_empty() && flags < 4).then_some(watch)
+        let may_wait = flags & 4 != 0;
+        let watch = Self { open, path, identity, recursive, filter, kernel, may_wait };
+        (data.is_empty() && flags < 8).then_some(watch)
     }
 }
 
@@ -235,10 +239,12 @@ mod tests {
 
     #[test]
     fn watches_round_trip_and_every_other_length_is_refused() {
-        for (recursive, kernel) in [(false, true), (true, false)] {
+        for flags in 0..8 {
+            let [recursive, kernel, may_wait] = [1, 2, 4].map(|bit| flags & bit != 0);
             let identity = FileIdentity { device: 8, inode: 9, ..FileIdentity::default() };
             let path = path("srv/ä", None);
-            let watch = Watch { open: 7, path, identity, recursive, filter: 0x17, kernel };
+            let watch =
+                Watch { open: 7, path, identity, recursive, filter: 0x17, kernel, may_wait };
             let mut data = watch.encode();
             assert_eq!(Watch::decode(&data), Some(watch));
             for len in 0..data.len() {

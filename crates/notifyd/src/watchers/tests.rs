@@ -16,7 +16,9 @@ fn path(path: &str) -> ObjectPath {
 
 fn watch(open: u64, directory: &str, recursive: bool) -> Watch {
     let identity = FileIdentity { inode: open, ..FileIdentity::default() };
-    Watch { open, path: path(directory), identity, recursive, filter: NAMES, kernel: true }
+    let path = path(directory);
+    let (kernel, may_wait) = (true, false);
+    Watch { open, path, identity, recursive, filter: NAMES, kernel, may_wait }
 }
 
 fn change(name: &str, kind: HostChangeKind) -> HostChange {
@@ -97,7 +99,7 @@ fn a_watch_ends_with_its_open_or_its_worker() {
     assert_eq!(watchers.wish("a"), None);
     let wish = |recursive| {
         let identity = watch(1, "b", recursive).identity;
-        Some(WatchParameters { identity, recursive, filter: NAMES })
+        Some(WatchParameters { identity, recursive, filter: NAMES, may_wait: false })
     };
     assert_eq!(watchers.wish("b"), wish(true));
     assert_eq!(watchers.unwatch(BOB, 1).as_deref(), Some("b"));

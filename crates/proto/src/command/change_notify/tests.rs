@@ -379,6 +379,7 @@ fn others_hear_of_a_watch_when_it_begins_moves_and_ends() {
         recursive: true,
         filter: NAMES.bits(),
         kernel: true,
+        may_wait: false,
     };
     let [Notice::Watched(told)] = &notices(&mut scene)[..] else { panic!("one watch began") };
     assert_eq!(**told, called("a\\b"));

@@ -1,0 +1,162 @@
+//! Threads for the watches of file systems that may wait long, so that these delay no others.
+//!
+//! A network or FUSE file system may hang when a directory is opened to watch it, or when a tree is
+//! scanned. Each has a thread with a [`HostWatcher`] of its own, which ends with the last watch.
+
+mod desk;
+mod thread;
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use object::FileIdentity;
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::host_changes::{Coverage, HostEvent};
+use super::watchers::WatchParameters;
+use desk::{Change, Desk};
+
+/// Highest number of file systems with threads. Each costs a stack and an instance of inotify, of
+/// which a user may have 128.
+const WATCH_THREADS_MAX: usize = 32;
+
+/// Reports of threads that have not been taken. Beyond it the threads wait.
+const REPORTS_MAX: usize = 64;
+
+/// The threads, by the device of their file system.
+#[derive(Debug)]
+pub(super) struct WatchThreads {
+    desks: HashMap<u64, Arc<Desk>>,
+    reports: Receiver<Report>,
+    reporter: Reporter,
+}
+
+/// A thread's end of the reports.
+#[derive(Clone, Debug)]
+struct Reporter {
+    reports: SyncSender<Report>,
+    /// Descriptor that is readable while reports wait.
+    wake: Arc<OwnedFd>,
+}
+
+/// Something that a thread has found out.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// Changes by programs of this host.
+    Changed(Vec<HostEvent>),
+    /// A path leads to another directory now, or to none.
+    Gone { path: String, identity: FileIdentity },
+    /// The outcome of a watch.
+    Watched { path: String, outcome: io::Result<Coverage> },
+    /// The thread of this device has ended: it had no watches.
+    Ended(u64),
+}
+
+impl WatchThreads {
+    /// Begins without threads.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub(super) fn new() -> io::Result<Self> {
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (sender, reports) = sync_channel(REPORTS_MAX);
+        let reporter = Reporter { reports: sender, wake };
+        Ok(Self { desks: HashMap::new(), reports, reporter })
+    }
+
+    /// Descriptor that is readable while reports wait.
+    pub(super) fn wake_source(&self) -> BorrowedFd<'_> {
+        self.reporter.wake.as_fd()
+    }
+
+    /// True if no file system has a thread.
+    pub(super) fn is_empty(&self) -> bool {
+        self.desks.is_empty()
+    }
+
+    /// Has a thread watch a directory, or watch it otherwise than before.
+    ///
+    /// # Errors
+    /// There are too many threads, or too many orders for this one.
+    pub(super) fn watch(
+        &mut self,
+        device: u64,
+        path: &str,
+        parameters: WatchParameters,
+    ) -> io::Result<()> {
+        self.order(device, path, |order| order.change = Some(Change::Watch(parameters)))
+    }
+
+    /// Has a thread watch a directory no longer.
+    pub(super) fn unwatch(&self, device: u64, path: &str) {
+        if let Some(desk) = self.desks.get(&device) {
+            desk.unwatch(path);
+        }
+    }
+
+    /// Has a thread report if a path does not lead to this directory.
+    ///
+    /// # Errors
+    /// There are too many threads, or too many orders for this one.
+    pub(super) fn check(&mut self, path: &str, identity: FileIdentity) -> io::Result<()> {
+        self.order(identity.device, path, |order| order.check = Some(identity))
+    }
+
+    fn order(
+        &mut self,
+        device: u64,
+        path: &str,
+        change: impl Fn(&mut desk::Order),
+    ) -> io::Result<()> {
+        if let Some(desk) = self.desks.get(&device)
+            && let Some(outcome) = desk.order(path, &change)
+        {
+            return outcome;
+        }
+        // One that has ended makes room.
+        self.desks.remove(&device);
+        if self.desks.len() >= WATCH_THREADS_MAX {
+            return Err(io::Error::other("too many file systems have threads"));
+        }
+        let desk = Arc::new(Desk::new()?);
+        let outcome = desk.order(path, &change);
+        thread::start(device, Arc::clone(&desk), self.reporter.clone())?;
+        self.desks.insert(device, desk);
+        outcome.unwrap_or(Ok(()))
+    }
+
+    /// Takes the reports of all threads. Bounded: the rest comes with the next call.
+    pub(super) fn take(&mut self) -> Vec<Report> {
+        // It fails when there is nothing to take.
+        let _ = rustix::io::read(&*self.reporter.wake, &mut [0; 8]);
+        let reports: Vec<Report> = self.reports.try_iter().take(REPORTS_MAX).collect();
+        if reports.len() == REPORTS_MAX {
+            self.reporter.wake();
+        }
+        for report in &reports {
+            if let Report::Ended(device) = report
+                && self.desks.get(device).is_some_and(|desk| desk.has_ended())
+            {
+                self.desks.remove(device);
+            }
+        }
+        reports
+    }
+}
+
+impl Reporter {
+    /// Waits for room. False if nobody takes reports any more.
+    fn report(&self, report: Report) -> bool {
+        let is_sent = self.reports.send(report).is_ok();
+        self.wake();
+        is_sent
+    }
+
+    fn wake(&self) {
+        // It fails only when the counter is full, and then it is readable.
+        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
+    }
+}

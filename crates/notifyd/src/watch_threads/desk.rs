@@ -1,0 +1,158 @@
+//! Orders for a watch thread: what is to be done about each path, and not how often it changed.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use object::FileIdentity;
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::watchers::WatchParameters;
+
+/// Paths with orders that a thread has not taken. A thread that hangs takes none.
+const ORDERS_MAX: usize = 16_384;
+
+/// Orders for a thread, by path.
+#[derive(Debug)]
+pub(super) struct Desk {
+    state: Mutex<State>,
+    /// Descriptor that is readable while orders wait.
+    wake: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    orders: HashMap<String, Order>,
+    /// Paths that the thread was told to watch.
+    watched: HashSet<String>,
+    has_ended: bool,
+}
+
+/// Work that a thread has on one path.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Order {
+    /// Directory that the path has to lead to.
+    pub(super) check: Option<FileIdentity>,
+    /// The watch of the path, if it changes.
+    pub(super) change: Option<Change>,
+}
+
+/// Change of the watch of a path.
+#[derive(Debug, PartialEq)]
+pub(super) enum Change {
+    Watch(WatchParameters),
+    Unwatch,
+}
+
+impl Desk {
+    /// Begins without orders.
+    ///
+    /// # Errors
+    /// There is no descriptor left.
+    pub(super) fn new() -> io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { state: Mutex::default(), wake })
+    }
+
+    /// Descriptor that is readable while orders wait.
+    pub(super) fn wake_source(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// Changes the order for a path; none if the thread has ended.
+    pub(super) fn order(&self, path: &str, change: impl Fn(&mut Order)) -> Option<io::Result<()>> {
+        let mut state = self.lock();
+        if state.has_ended {
+            return None;
+        }
+        if state.orders.len() >= ORDERS_MAX && !state.orders.contains_key(path) {
+            return Some(Err(io::Error::other("its file system takes too long")));
+        }
+        change(state.orders.entry(path.to_owned()).or_default());
+        drop(state);
+        self.wake();
+        Some(Ok(()))
+    }
+
+    /// Ends the watch of a path, or takes back the order for it.
+    pub(super) fn unwatch(&self, path: &str) {
+        let mut state = self.lock();
+        if state.watched.contains(path) {
+            state.orders.entry(path.to_owned()).or_default().change = Some(Change::Unwatch);
+        } else {
+            state.orders.remove(path);
+        }
+        drop(state);
+        self.wake();
+    }
+
+    /// Takes the orders. None if there are none and nothing is watched: the thread has to end.
+    pub(super) fn take(&self) -> Option<HashMap<String, Order>> {
+        // It fails when the orders have been taken already.
+        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        let mut state = self.lock();
+        let orders = std::mem::take(&mut state.orders);
+        for (path, order) in &orders {
+            match order.change {
+                Some(Change::Watch(_)) => state.watched.insert(path.clone()),
+                Some(Change::Unwatch) => state.watched.remove(path),
+                None => false,
+            };
+        }
+        state.has_ended = orders.is_empty() && state.watched.is_empty();
+        (!state.has_ended).then_some(orders)
+    }
+
+    /// True if the thread has ended, and takes no orders.
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().has_ended
+    }
+
+    fn wake(&self) {
+        // It fails only when the counter is full, and then it is readable.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics with the lock held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch(desk: &Desk, path: &str) -> bool {
+        let change = |order: &mut Order| {
+            order.change = Some(Change::Watch(WatchParameters::default()));
+        };
+        desk.order(path, change).is_some_and(|outcome| outcome.is_ok())
+    }
+
+    #[test]
+    fn a_watch_that_ends_before_its_thread_takes_it_leaves_nothing() {
+        let desk = Desk::new().expect("there are descriptors");
+        assert!(watch(&desk, "a") && watch(&desk, "b"));
+        desk.unwatch("b");
+        let orders = desk.take().expect("the thread has work");
+        assert_eq!(orders.keys().collect::<Vec<_>>(), ["a"]);
+        desk.unwatch("a");
+        let orders = desk.take().expect("the thread has work");
+        assert_eq!(orders["a"].change, Some(Change::Unwatch));
+        assert!(!desk.has_ended());
+        assert!(desk.take().is_none() && desk.has_ended());
+        assert!(!watch(&desk, "a"), "nobody would take it");
+    }
+
+    #[test]
+    fn a_thread_that_hangs_has_a_bounded_number_of_orders() {
+        let desk = Desk::new().expect("there are descriptors");
+        assert!((0..ORDERS_MAX).all(|number| watch(&desk, &number.to_string())));
+        assert!(!watch(&desk, "one more"));
+        assert!(watch(&desk, "0"), "one that has an order already");
+        desk.unwatch("0");
+        assert!(watch(&desk, "one more"));
+    }
+}
