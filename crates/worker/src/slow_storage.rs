@@ -1,14 +1,13 @@
 //! Artificial delay of the storage, for tests and benchmarks.
 //!
-//! `choro:storage delay` in `[global]` is the time that each READ and WRITE waits, in microseconds,
-//! and `choro:storage parallel` the number of those of all workers that wait at once; further ones
-//! queue.
+//! `choro:storage delay` in `[global]` is the time that each operation waits, in microseconds, and
+//! `choro:storage parallel` the number of those of all workers that wait at once; further ones
+//! queue. A worker's operations begin in the order of their arrival.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use config::Global;
-use object::ObjectOp;
 use process::clocks::machine_clock;
 use proto::{Effect, RequestId};
 use qos::model::SERVERS_MAX;
@@ -56,11 +55,7 @@ impl SlowStorage {
         request: Option<RequestId>,
         effect: Effect,
     ) -> Option<Effect> {
-        let is_data = matches!(
-            &effect,
-            Effect::Object { op: ObjectOp::Read { .. } | ObjectOp::Write { .. }, .. }
-        );
-        if !is_data {
+        if !is_of_storage(&effect) {
             return Some(effect);
         }
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -85,4 +80,18 @@ impl SlowStorage {
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         self.waiting.front().map(|(at, _, _)| *at)
     }
+}
+
+/// True for operations of the storage, and for what must not overtake them.
+fn is_of_storage(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::ConnectShare(_)
+            | Effect::DisconnectShare(_)
+            | Effect::FileDeleted(_)
+            | Effect::FindReferral(_)
+            | Effect::Object { .. }
+            | Effect::Remove(_)
+            | Effect::Traverse(_)
+    )
 }
