@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use bench::options::Options;
 use bench::run::{self, Interrupt};
 use bench::{
-    kernel_client, limits, machine, network, null_server, ratio_chart, row, sharing, transports,
-    truth,
+    hanging_storage, kernel_client, limits, machine, network, null_server, ratio_chart, row,
+    sharing, transports, truth,
 };
 use clap::Parser;
 
@@ -68,6 +68,12 @@ fn run(options: &Options) -> Result<bool> {
         if let (Some(path), Some(svg)) = (&options.svg, measured.to_svg()) {
             fs::write(path, svg).with_context(|| path.display().to_string())?;
         }
+        let text = if options.json { measured.to_json()? } else { measured.to_markdown() };
+        write!(io::stdout(), "{text}")?;
+        return Ok(true);
+    }
+    if options.hanging_storage {
+        let measured = hanging_storage::run(options, &interrupt, &mut io::stderr().lock())?;
         let text = if options.json { measured.to_json()? } else { measured.to_markdown() };
         write!(io::stdout(), "{text}")?;
         return Ok(true);

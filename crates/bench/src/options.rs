@@ -76,6 +76,10 @@ pub struct Options {
     /// With `--kernel-client`: guest and server run on all processors.
     #[arg(long, requires = "kernel_client", conflicts_with = "cpu")]
     pub all_processors: bool,
+    /// Measure Choro's other shares while the storage of one hangs instead, for `--seconds` in each
+    /// kind of operation. With `--rows`, only those kinds.
+    #[arg(long)]
+    pub hanging_storage: bool,
     /// Measure how exactly limits of classes of service hold instead.
     #[arg(long)]
     pub limits: bool,
