@@ -13,6 +13,7 @@ mod directory;
 pub mod errno;
 mod metadata;
 mod model;
+mod moving;
 mod names;
 mod open;
 mod security;
@@ -32,6 +33,7 @@ use object::{
 use rustix::fs::{Mode, OFlags};
 
 pub use data::piped;
+pub use moving::MovingStore;
 pub use names::character_mappings::CharacterMappings;
 pub use security::credentials::take_server_rights;
 pub use settings::{

@@ -7,7 +7,7 @@
 
 use crate::data::range::as_u64;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::{AccessMask, FileAttributes, NtStatus};
@@ -37,8 +37,8 @@ const PROBE_LEN: usize = 64 * 1024;
 /// An operation that the ring works on. It holds the file open, whatever becomes of the open.
 #[derive(Debug)]
 pub(crate) enum Pending {
-    Read { file: Rc<OwnedFd> },
-    Sync { file: Rc<OwnedFd>, reply: ObjectReply },
+    Read { file: Arc<OwnedFd> },
+    Sync { file: Arc<OwnedFd>, reply: ObjectReply },
 }
 
 impl Store {

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use dtyp::{AccessMask, FileTime, NtStatus};
 use object::{INDICES_MAX, LocalOpen, ObjectKind, ObjectPath, RootId, StoreNumber};
@@ -33,7 +34,7 @@ pub(crate) struct Open {
     pub(crate) root: Rc<Root>,
     pub(crate) root_id: RootId,
     /// Shared with operations in flight, which outlive the open.
-    pub(crate) fd: Rc<OwnedFd>,
+    pub(crate) fd: Arc<OwnedFd>,
     /// `fd` was opened with O_PATH: there is no way to the data.
     pub(crate) path_only: bool,
     pub(crate) kind: ObjectKind,

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{Disposition, Metadata, ObjectKind, ObjectPath, OpenRequest, Opened, RequestedKind};
@@ -171,7 +172,7 @@ impl Store {
         let open = self.opens.insert(Open {
             root: root.clone(),
             root_id: request.root,
-            fd: Rc::new(fd),
+            fd: Arc::new(fd),
             path_only,
             kind: metadata.kind,
             inode: Inode { device: metadata.identity.device, number: metadata.identity.inode },
