@@ -8,13 +8,18 @@ mod harness;
 use std::cell::Cell;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Shutdown};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use bench::hanging_storage;
+use bench::options::Options;
+use bench::run::Interrupt;
+use clap::Parser;
 use dtyp::{AccessMask, FileInformationClass, FsInformationClass, Guid, NtStatus, ServerId, utf16};
-use harness::choro::{PATIENCE, signal_process, wait_until};
+use harness::choro::{PATIENCE, Site, built_executable, signal_process, text, wait_until};
 use harness::connection::{Connection, random};
 use harness::{FORCED_USER, Setup, TestServer, USER, runs_as_root};
 use messaging::{Content, MessageKind, Messaging, TransportKind};
@@ -128,18 +133,19 @@ impl Scene {
 
     /// As [`Scene::new`], with more lines in `[global]`.
     fn with_global(global: &str, lines: &str) -> Option<Self> {
-        Self::with(Setup::new().global(global), lines)
+        Self::with(Setup::new().global(global), ("", lines))
     }
 
     /// The same, where half of what is written below may wait for a client.
     fn with_little_memory() -> Option<Self> {
         let limit = format!("max client memory = {}", BIG);
-        Self::with(Setup::new().global(&limit), "")
+        Self::with(Setup::new().global(&limit), ("", ""))
     }
 
-    fn with(setup: Setup, lines: &str) -> Option<Self> {
-        let lines = format!("{lines}\nea support = yes\nstore dos attributes = yes\n");
-        let setup = setup.share("fast", "").share("slow", &lines);
+    /// As [`Scene::new`], with lines for both shares.
+    fn with(setup: Setup, (fast, slow): (&str, &str)) -> Option<Self> {
+        let slow = format!("{slow}\nea support = yes\nstore dos attributes = yes\n");
+        let setup = setup.share("fast", fast).share("slow", &slow);
         let slow_fs = mount_at(&setup, "slow")?;
         let server = setup.start();
         let mut client = logged_on(&server, GUID);
@@ -538,7 +544,7 @@ fn a_connection_accepted_before_the_last_one_ends_is_served_for_as_long_as_it_li
     open_alone(&mut second);
     // The time that storage has for a client that has left, and some more.
     for _ in 0..12 {
-        std::thread::sleep(Duration::from_secs(1));
+        thread::sleep(Duration::from_secs(1));
         let echo = second.call(Command::ECHO, &EchoRequest);
         let (header, _) = echo.expect("it is served");
         assert_eq!(header.status, NtStatus::SUCCESS);
@@ -877,4 +883,53 @@ fn a_watch_that_hangs_hides_no_changes_in_other_shares() {
         scene.receive_change_of_host(slow_watch, &folders[1]);
         scene.stop();
     }
+}
+
+#[test]
+fn work_beside_a_storage_that_hangs_is_measured_for_every_kind_of_operation() {
+    if mount_at(&Setup::new().share("slow", ""), "slow").is_none() {
+        return;
+    }
+    let site = Site::new();
+    let (program, directory) = (text(&built_executable()), text(&site.path("data")));
+    let arguments = ["--quick", "--choro", &program, "--directory", &directory];
+    let options = Options::parse_from([&["choro-bench"], &arguments[..]].concat());
+    let measured = hanging_storage::run(&options, &Interrupt::default(), &mut std::io::sink())
+        .expect("the server serves");
+    let kinds: Vec<&str> = measured.kinds.iter().map(|kind| kind.operation.as_str()).collect();
+    let tested: Vec<String> = CASES.iter().map(|(kind, ..)| format!("{kind:?}")).collect();
+    assert_eq!(kinds, tested);
+    assert!(measured.kinds.iter().all(|kind| kind.beside.median > 0.0 && kind.ratio > 0.0));
+}
+
+#[test]
+fn a_local_disk_that_hung_once_stalls_no_echo_when_it_hangs_again() {
+    let Some(mut scene) = Scene::with(Setup::new(), ("wide links = yes", "")) else { return };
+    let link = scene.server.share_path("fast").join("link");
+    // The server takes what lies behind it for a local disk.
+    symlink(scene.server.share_path("slow"), link).expect("it is new");
+    let through_link = ("link\\file", FILE.1, FILE.2, FILE.3);
+    let earlier = scene.open(scene.fast, FILE);
+    let lookup = Operation::Lookup;
+    scene.slow_fs.gate().set(lookup, Behavior::Delay(Duration::from_millis(600)));
+    let slow = scene.open(scene.fast, through_link);
+    scene.slow_fs.gate().set(lookup, Behavior::Hang);
+    scene.client.smb.tree_id = scene.fast;
+    let name = utf16::to_bytes(through_link.0);
+    let sent = scene.begin(Command::CREATE, &create(&name, through_link));
+    assert!(scene.slow_fs.gate().wait_until_hanging(lookup, PATIENCE));
+    scene.finish(Command::ECHO, &EchoRequest);
+    scene.slow_fs.gate().open();
+    let (_, answer) = scene.receive(sent);
+    let again = CreateResponse::decode(&answer).expect("well-formed").file_id;
+    // What was opened before the move, too.
+    for open in [earlier, slow, again] {
+        let read = ReadRequest { length: 9, file_id: open, ..ReadRequest::default() };
+        let (_, answer) = scene.finish(Command::READ, &read);
+        assert_eq!(ReadResponse::decode(&answer).expect("well-formed").data, b"some data");
+        scene.finish(Command::WRITE, &WriteRequest::new(open, 9, b"more"));
+        scene.close(open);
+    }
+    scene.work_elsewhere();
+    scene.stop();
 }

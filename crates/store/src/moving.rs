@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use object::RootId;
+use object::{RootId, StoreNumber};
 use rustix::fs::Mode;
 
 use crate::sys::system;
@@ -35,6 +35,12 @@ impl Store {
         }
         self.end_frame();
         Ok(MovingStore(self))
+    }
+
+    /// Number of the store among those of the worker.
+    #[must_use]
+    pub fn number(&self) -> StoreNumber {
+        self.settings.number
     }
 
     /// The shares, with the kernel's numbers of their devices.

@@ -89,6 +89,13 @@ impl Clock {
         if self.is_processor { ticks() } else { kernel_ns() }
     }
 
+    /// Converts a time to ticks, roughly.
+    #[must_use]
+    pub fn ticks_of(self, time: Duration) -> u64 {
+        let ns = time.as_nanos() << 32;
+        u64::try_from(ns / u128::from(self.factor)).unwrap_or(u64::MAX)
+    }
+
     /// Converts ticks to nanoseconds, exact to some parts in 2^50.
     #[inline(always)]
     pub(crate) fn ns_roughly(self, ticks: i64) -> f64 {

@@ -482,10 +482,10 @@ impl Tracer {
     }
 
     /// Ends an operation of the file system, with its bytes of data or an error. The request that
-    /// is resumed next is the one that waited for it.
+    /// is resumed next is the one that waited for it. Returns its duration in ticks of the clock.
     #[inline(never)]
-    pub fn store_ends(self, work: StoreWork, bytes: u64, status: u32) {
-        let Some(inner) = self.inner() else { return };
+    pub fn store_ends(self, work: StoreWork, bytes: u64, status: u32) -> u64 {
+        let Some(inner) = self.inner() else { return 0 };
         let (time, layout) = (inner.current.get(), inner.layout);
         inner.bytes.set(bytes);
         let Some(before) = time.state.get().quick() else {
@@ -497,6 +497,7 @@ impl Tracer {
         counted::store_data(layout, inner.clock(), operation, bytes);
         // Last, because it may have to do more.
         counted::store_end(layout, inner.clock(), operation, bytes, status.into(), ticks);
+        ticks
     }
 
     /// Enters [`Phase::Table`] until the result is dropped.

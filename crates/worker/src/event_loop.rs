@@ -39,6 +39,7 @@ use super::connection::Channel;
 use super::inherited::{Inherited, Prepared};
 use super::lanes::{Done, LaneId, Lanes};
 use super::listings::Listings;
+use super::local_storage::LocalStorage;
 use super::logon_slot::LogonSlot;
 use super::logons::{self, SharedLogons};
 use super::messages::Waiting;
@@ -63,6 +64,7 @@ pub(crate) struct Worker {
     pub(super) store_requests: Slab<StoreRequest>,
     pub(super) storage_threads: StorageThreads<Self>,
     pub(super) listings: Listings,
+    pub(super) local_storage: LocalStorage,
     /// Time of the next call of [`Self::tell_slow_storage`].
     pub(super) next_slow: Option<Duration>,
     pub(super) accounts: Accounts,
@@ -156,6 +158,7 @@ impl Worker {
             store_requests: Slab::new(),
             storage_threads: StorageThreads::default(),
             listings: Listings::default(),
+            local_storage: LocalStorage::new(clock),
             next_slow: None,
             server,
             registry,
@@ -208,6 +211,7 @@ impl Worker {
             }
             self.serve_timeouts();
             self.go_on_listing();
+            self.place_local_storage();
             self.resubmit();
             self.tell_changes();
             self.flush_messages();

@@ -39,7 +39,7 @@ impl Worker {
         opened: Option<Result<OpenedRoot, NtStatus>>,
     ) {
         if let Some(Ok(OpenedRoot { root, device, .. })) = &opened
-            && root.store() != StoreNumber::default()
+            && self.storage_threads.serves(root.store())
         {
             self.storage_threads.root_opened(*root, *device);
         }
@@ -110,6 +110,9 @@ impl Worker {
 
     /// The store that serves a directory, with its thread if that may wait long.
     fn store_of(&mut self, way: StorageWay, path: &Path) -> Result<StoreNumber, NtStatus> {
+        if way == StorageWay::Inline {
+            self.local_storage.bind();
+        }
         let Some(mount) = mounts::choose(way, path) else { return Ok(StoreNumber::default()) };
         if let Some(number) = self.storage_threads.find(&mount) {
             return Ok(number);
@@ -141,7 +144,7 @@ impl Worker {
     ) {
         let completed = match number {
             Err(status) => work(Err(status)),
-            Ok(number) if number == StoreNumber::default() => work(Ok(&mut self.store)),
+            Ok(number) if !self.storage_threads.serves(number) => work(Ok(&mut self.store)),
             // What referred to it has ended.
             Ok(number) if !self.storage_threads.has(number) => work(Err(NtStatus::FILE_CLOSED)),
             Ok(number) => {

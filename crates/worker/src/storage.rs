@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use dtyp::NtStatus;
-use object::{ObjectOp, ObjectReply, ObjectResult, StoreNumber, UserId};
+use object::{ObjectOp, ObjectReply, ObjectResult, UserId};
+use process::clocks::machine_clock;
 use proto::{ConnectionId, Effect, RequestId, Requester};
 use rustc_hash::FxHashMap;
 use slab::Slab;
@@ -16,6 +17,7 @@ use uring::{Completion, Driver, Op, Token};
 use super::connection::Channel;
 use super::event_loop::{Worker, store_token, submit};
 use super::listings::{Listings, Part, PendingListing};
+use super::local_storage::LocalStorage;
 use super::storage_threads::{Outcome, StorageThreads, WaitingRead};
 use super::store_request::{Held, StoreRequest, Work};
 use super::traced;
@@ -31,6 +33,7 @@ pub(super) struct Storage<'w> {
     requests: &'w mut Slab<StoreRequest>,
     threads: &'w mut StorageThreads<Worker>,
     listings: &'w mut Listings,
+    local: &'w mut LocalStorage,
     next_slow: &'w mut Option<Duration>,
     /// Start of this turn of the loop.
     now: Duration,
@@ -62,6 +65,7 @@ impl Worker {
             requests: &mut self.store_requests,
             threads: &mut self.storage_threads,
             listings: &mut self.listings,
+            local: &mut self.local_storage,
             next_slow: &mut self.next_slow,
             now: self.turn.monotonic,
             driver: &mut self.driver,
@@ -93,7 +97,10 @@ impl Worker {
         self.limit_storage_threads();
         for outcome in self.storage_threads.take_done(self.turn.monotonic) {
             match outcome {
-                Outcome::Object(slot, result) => {
+                Outcome::Object { slot, result, is_slow } => {
+                    if is_slow {
+                        self.local_storage.operation_was_slow(self.turn.monotonic);
+                    }
                     self.store_ended(slot, |_, _| Started::Done(result));
                 }
                 Outcome::Call(completed) => completed(self),
@@ -202,7 +209,7 @@ impl Storage<'_> {
         user: UserId,
         mut op: ObjectOp,
     ) -> Option<ObjectResult> {
-        if !self.threads.is_empty() && op.store() != StoreNumber::default() {
+        if !self.threads.is_empty() && self.threads.serves(op.store()) {
             return self.start_elsewhere((request, connection), user, op);
         }
         let more_waits =
@@ -210,7 +217,7 @@ impl Storage<'_> {
         self.store.set_more_waits(more_waits);
         let room = room(&op);
         let work = self.trace.store_begins(traced::operation(&op), request.is_some());
-        let work = Work { work, room };
+        let work = Work { work, room, is_inline: true };
         if let Some(wanted) = PendingListing::of(user, &op) {
             return self.list((request, connection), work, wanted);
         }
@@ -238,7 +245,7 @@ impl Storage<'_> {
         mut op: ObjectOp,
     ) -> Option<ObjectResult> {
         let work = self.trace.store_begins(traced::operation(&op), request.is_some());
-        let work = Work { work, room: room(&op) };
+        let work = Work { work, room: room(&op), is_inline: false };
         if spans_stores(&op) {
             // Clients copy such data themselves.
             let refused = Started::Done(Err(NtStatus::NOT_SUPPORTED));
@@ -317,7 +324,10 @@ impl Storage<'_> {
                     Ok(reply) => (u64::try_from(reply.bytes_read(work.room)).unwrap_or(0), 0),
                     Err(status) => (0, status.0),
                 };
-                self.trace.store_ends(work.work, bytes, status);
+                let ticks = self.trace.store_ends(work.work, bytes, status);
+                if work.is_inline && ticks >= self.local.slow_ticks {
+                    self.local.inline_operation_was_slow(machine_clock(), ticks);
+                }
                 Some(result)
             }
             Started::Submit(op, continuation) => {
@@ -349,7 +359,7 @@ impl Storage<'_> {
         self.requests.insert(StoreRequest {
             request,
             continuation,
-            work,
+            work: Work { is_inline: false, ..work },
             slow_at,
             held: None,
             promised,

@@ -19,11 +19,12 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use object::{ObjectOp, ObjectResult, Piped, RootId, StoreNumber, UserId};
 use rustc_hash::FxHashMap;
-use store::{Credentials, Store, StoreSettings};
+use store::{Credentials, MovingStore, Store, StoreSettings};
 
 use super::mailbox::Mailbox;
 use load::Load;
@@ -60,6 +61,8 @@ enum Order<W> {
     Call(Call<W>),
     /// The last order of a thread, which ends it.
     End,
+    /// The same if nothing is under way: the thread gives its store back.
+    Leave(SyncSender<MovingStore>),
 }
 
 /// The end of an order.
@@ -72,8 +75,14 @@ struct Done<W> {
 
 /// A result of a thread.
 pub(super) enum Outcome<W> {
-    /// The operation with this number has ended.
-    Object(usize, ObjectResult),
+    /// An operation of a request has ended.
+    Object {
+        /// Number of the operation for the worker.
+        slot: usize,
+        result: ObjectResult,
+        /// The thread has waited long for it.
+        is_slow: bool,
+    },
     Call(Completed<W>),
 }
 
@@ -91,6 +100,16 @@ pub(super) struct StorageThreads<W> {
     /// Bytes that requests may hold once a thread hangs.
     held_max: usize,
 }
+
+/// A thread that waits for its store.
+pub(super) struct PreparedThread<W> {
+    orders: Arc<Mailbox<Order<W>>>,
+    /// Gives it the store that a function makes.
+    give: Box<dyn FnOnce(MakeStore)>,
+}
+
+/// Makes the store of a thread, on that thread.
+type MakeStore = Box<dyn FnOnce() -> Store + Send>;
 
 #[derive(Debug)]
 struct StorageThread<W> {
@@ -149,6 +168,11 @@ impl<W: 'static> StorageThreads<W> {
         self.threads.iter().any(|thread| thread.number == number)
     }
 
+    /// True for a store that is not the worker's own at the moment.
+    pub(super) fn serves(&self, number: StoreNumber) -> bool {
+        number != StoreNumber::default() || self.has(number)
+    }
+
     /// The store of a file system, if it has a thread.
     pub(super) fn find(&self, mount: &Path) -> Option<StoreNumber> {
         self.threads.iter().find(|thread| thread.mount == mount).map(|thread| thread.number)
@@ -168,23 +192,68 @@ impl<W: 'static> StorageThreads<W> {
             return Err(io::Error::other("too many file systems have threads"));
         }
         let number = self.next_number();
+        let settings = StoreSettings { number, ..settings };
+        let thread = self.prepare()?;
+        self.run(thread, (number, mount, 0), Box::new(move || Store::new(settings)));
+        Ok(number)
+    }
+
+    /// Starts a thread that waits for its store.
+    ///
+    /// # Errors
+    /// There are no resources for it.
+    pub(super) fn prepare(&mut self) -> io::Result<PreparedThread<W>> {
         let done = match &self.done {
             Some(done) => Arc::clone(done),
             None => Arc::clone(self.done.insert(Arc::new(Mailbox::new()?))),
         };
         let orders = Arc::new(Mailbox::new()?);
-        let settings = StoreSettings { number, ..settings };
-        thread::start(settings, Arc::clone(&orders), done)?;
+        let give = thread::start(Arc::clone(&orders), done)?;
+        Ok(PreparedThread { orders, give })
+    }
+
+    fn run(
+        &mut self,
+        thread: PreparedThread<W>,
+        (number, mount, users_known): (StoreNumber, PathBuf, usize),
+        make: MakeStore,
+    ) {
+        let PreparedThread { orders, give } = thread;
+        give(make);
         let (mut reads, load) = (Reads::default(), Load::default());
         reads.set_held_max(self.held_max);
-        let users_known = 0;
         self.threads.push(StorageThread { number, mount, orders, users_known, reads, load });
-        Ok(number)
+    }
+
+    /// Gives the store of local file systems, which knows so many users, to a thread.
+    pub(super) fn start_local(
+        &mut self,
+        thread: PreparedThread<W>,
+        store: MovingStore,
+        users_known: usize,
+    ) {
+        let local = (StoreNumber::default(), PathBuf::new(), users_known);
+        self.run(thread, local, Box::new(move || store.arrive()));
+    }
+
+    /// Takes the store of local file systems back from its thread, which has nothing to do. None if
+    /// it is not possible now.
+    pub(super) fn take_local(&mut self) -> Option<MovingStore> {
+        let is_local = |thread: &StorageThread<W>| thread.number == StoreNumber::default();
+        let place = self.threads.iter().position(is_local)?;
+        let (give, given) = sync_channel(1);
+        self.threads[place].orders.put(Order::Leave(give));
+        let store = given.recv().ok()?;
+        self.threads.remove(place);
+        Some(store)
     }
 
     /// Ends a thread that nothing refers to. Returns whether there was one.
     fn end_unused(&mut self) -> bool {
-        let place = self.threads.iter().position(|thread| thread.load.is_unused());
+        let is_unused = |thread: &StorageThread<W>| {
+            thread.number != StoreNumber::default() && thread.load.is_unused()
+        };
+        let place = self.threads.iter().position(is_unused);
         let Some(place) = place else { return false };
         self.threads.remove(place).orders.put(Order::End);
         true
@@ -354,7 +423,7 @@ impl<W> StorageThread<W> {
     fn take_back(&mut self, fits: impl Fn(usize, &ObjectOp) -> bool) -> Option<usize> {
         let fits = |order: &Order<W>| match order {
             Order::Start { slot, op, .. } => fits(*slot, op),
-            Order::Register(_) | Order::Call(_) | Order::End => false,
+            Order::Register(_) | Order::Call(_) | Order::End | Order::Leave(_) => false,
         };
         let Some(Order::Start { slot, .. }) = self.orders.take_last(fits) else { return None };
         self.load.withdraw();

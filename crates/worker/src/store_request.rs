@@ -37,4 +37,6 @@ pub(super) struct Work {
     pub(super) work: trace::StoreWork,
     /// Bytes that the buffer of a READ holds before it.
     pub(super) room: usize,
+    /// True while the worker's thread carries it out, in one go.
+    pub(super) is_inline: bool,
 }

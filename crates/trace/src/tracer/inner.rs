@@ -169,13 +169,15 @@ impl Inner {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn store_ends_slowly(&self, work: StoreWork, bytes: u64, status: u32) {
+    pub(super) fn store_ends_slowly(&self, work: StoreWork, bytes: u64, status: u32) -> u64 {
         let now = self.switch_slowly(Phase::Running);
         let operation = work.operation.number();
-        self.store_end(operation, bytes, status.into(), now.saturating_sub(work.since));
+        let ticks = now.saturating_sub(work.since);
+        self.store_end(operation, bytes, status.into(), ticks);
         if bytes != 0 {
             self.store_data(operation, bytes);
         }
+        ticks
     }
 
     /// Start of the worker's current phase.

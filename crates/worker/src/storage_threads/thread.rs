@@ -5,13 +5,15 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Instant;
 
 use object::StoreNumber;
 use slab::Slab;
-use store::{Continuation, Started, Store, StoreSettings};
+use store::{Continuation, MovingStore, Started, Store};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
 
-use super::{Done, Order, Outcome};
+use super::{Done, MakeStore, Order, Outcome};
+use crate::local_storage::SLOW_OPERATION;
 use crate::mailbox::Mailbox;
 
 /// Token of the wake-up for orders; an operation has its index.
@@ -32,16 +34,16 @@ struct StorageLoop<W> {
     done: Arc<Mailbox<Done<W>>>,
 }
 
-/// Starts a thread with a store of these settings.
+/// Starts a thread; the returned function gives it its store.
 ///
 /// # Errors
 /// There are no resources for it.
 pub(super) fn start<W: 'static>(
-    settings: StoreSettings,
     orders: Arc<Mailbox<Order<W>>>,
     done: Arc<Mailbox<Done<W>>>,
-) -> io::Result<()> {
+) -> io::Result<Box<dyn FnOnce(MakeStore)>> {
     let (tell, told) = mpsc::sync_channel(1);
+    let (give, given) = mpsc::sync_channel::<MakeStore>(1);
     // Nobody waits for its end: a file system that hangs would keep the worker from ending.
     thread::Builder::new().name("storage".to_owned()).spawn(move || {
         // A driver and a store belong to their thread.
@@ -51,7 +53,9 @@ pub(super) fn start<W: 'static>(
         };
         tell.send(outcome).expect("it is waited for below");
         let Some(driver) = driver else { return };
-        let (number, store) = (settings.number, Store::new(settings));
+        let Ok(make) = given.recv() else { return };
+        let store = make();
+        let number = store.number();
         let (pending, refused) = (Slab::new(), VecDeque::new());
         let mut storage = StorageLoop { number, store, driver, pending, refused, done };
         if let Err(error) = storage.run(&orders) {
@@ -59,7 +63,8 @@ pub(super) fn start<W: 'static>(
             panic!("a storage thread cannot go on: {error}");
         }
     })?;
-    told.recv().expect("the thread tells before anything else")
+    told.recv().expect("the thread tells before anything else")?;
+    Ok(Box::new(move |make| give.send(make).expect("the thread waits for it")))
 }
 
 impl<W> StorageLoop<W> {
@@ -94,12 +99,15 @@ impl<W> StorageLoop<W> {
     fn carry_out(&mut self, order: Order<W>) -> bool {
         match order {
             Order::End => return false,
+            Order::Leave(give) => return !self.leave(&give),
             Order::Register(user) => {
                 self.store.register_user(user);
             }
             Order::Start { slot, user, op } => {
+                let began = Instant::now();
                 let started = self.store.start(user, op);
-                self.go_on(slot, started);
+                let is_slow = began.elapsed() >= SLOW_OPERATION;
+                self.go_on(slot, started, is_slow && self.number == StoreNumber::default());
             }
             Order::Call(call) => {
                 let completed = call(&mut self.store);
@@ -109,16 +117,34 @@ impl<W> StorageLoop<W> {
         true
     }
 
+    /// Gives the store back. Otherwise the end of the channel says that it is not possible.
+    fn leave(&mut self, give: &mpsc::SyncSender<MovingStore>) -> bool {
+        if !self.pending.is_empty() {
+            return false;
+        }
+        let empty = self.store.empty_copy();
+        match std::mem::replace(&mut self.store, empty).leave() {
+            Ok(store) => {
+                give.send(store).expect("the worker waits for it");
+                true
+            }
+            Err(store) => {
+                self.store = *store;
+                false
+            }
+        }
+    }
+
     fn complete(&mut self, Token(token): Token, op: Op, result: io::Result<usize>) {
         let place = usize::try_from(token).expect("an index");
         let (slot, continuation) = self.pending.remove(place);
         let started = self.store.finish(continuation, op, result);
-        self.go_on(slot, started);
+        self.go_on(slot, started, false);
     }
 
-    fn go_on(&mut self, slot: usize, started: Started) {
+    fn go_on(&mut self, slot: usize, started: Started, is_slow: bool) {
         match started {
-            Started::Done(result) => self.tell(Outcome::Object(slot, result)),
+            Started::Done(result) => self.tell(Outcome::Object { slot, result, is_slow }),
             Started::Submit(op, continuation) => {
                 let place = self.pending.insert((slot, continuation));
                 self.submit(Token(u64::try_from(place).expect("an index")), op);
