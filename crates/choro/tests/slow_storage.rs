@@ -25,6 +25,7 @@ use harness::{FORCED_USER, Setup, TestServer, USER, runs_as_root};
 use messaging::{Content, MessageKind, Messaging, TransportKind};
 use rustix::process::Signal;
 use slow_fs::{Behavior, Operation, SlowFs};
+use tables::WatchPage;
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::close::CloseRequest;
 use wire::create::{
@@ -870,6 +871,9 @@ fn a_watch_that_hangs_hides_no_changes_in_other_shares() {
         let Some(mut scene) = Scene::new("") else { return };
         let folders = [("fast", ""), ("slow", "folder")]
             .map(|(share, folder)| scene.server.share_path(share).join(folder));
+        // One that starts later sends all clients to look.
+        let page = WatchPage::open(&scene.server.site().path("lock")).expect("there is a page");
+        wait_until(|| page.notifyd().is_some(), || "notifyd does not start".to_owned());
         let slow = scene.open(scene.slow, FOLDER);
         let fast = scene.open(scene.fast, ROOT);
         scene.slow_fs.gate().set(operation, Behavior::Hang);
@@ -899,7 +903,7 @@ fn work_beside_a_storage_that_hangs_is_measured_for_every_kind_of_operation() {
     let kinds: Vec<&str> = measured.kinds.iter().map(|kind| kind.operation.as_str()).collect();
     let tested: Vec<String> = CASES.iter().map(|(kind, ..)| format!("{kind:?}")).collect();
     assert_eq!(kinds, tested);
-    assert!(measured.kinds.iter().all(|kind| kind.beside.median > 0.0 && kind.ratio > 0.0));
+    assert!(measured.kinds.iter().all(|kind| kind.echo_beside.max > 0.0));
 }
 
 #[test]
