@@ -161,6 +161,7 @@ pub fn ensure_user(users: &Path, can_show: bool) -> Result<Password, UsersError>
             nt_hash: NtHash::of_password(&password),
             enabled: true,
             full_name: String::new(),
+            identity: None,
         })
     })?;
     Ok(if can_show { Password::New(password) } else { Password::Kept(file) })
@@ -178,7 +179,7 @@ fn keep(file: &Path, password: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-fn random_password() -> Zeroizing<String> {
+pub(crate) fn random_password() -> Zeroizing<String> {
     let mut password = Zeroizing::new(String::with_capacity(PASSWORD_CHARS));
     let mut random = Zeroizing::new([0_u8; 64]);
     while password.len() < PASSWORD_CHARS {

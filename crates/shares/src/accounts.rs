@@ -6,15 +6,18 @@ use proto::{Account, Credential};
 use settings::Settings;
 use store::{Credentials, Store};
 use tracing::{debug, warn};
-use users::UserDatabase;
+use users::{Fingerprint, UserDatabase};
 
 use super::mapped_names::MappedNames;
+use super::own_users::OwnUsers;
 use super::unix::{self, UnixUser};
 
 /// The accounts of the server.
 #[derive(Debug)]
 pub struct Accounts {
     users: Option<UserDatabase>,
+    /// File state at the last update of `unix::set_own_users`.
+    own_users_from: Option<Fingerprint>,
     names: MappedNames,
     guest_account: String,
     domain: String,
@@ -35,7 +38,10 @@ impl Accounts {
                 None
             }
         };
+        let own_users = users.as_ref().map(|users| OwnUsers::of(users.users()));
+        unix::set_own_users(own_users.unwrap_or_default());
         Self {
+            own_users_from: users.as_ref().and_then(UserDatabase::fingerprint),
             users,
             names: MappedNames::of(&settings.config),
             guest_account: settings.config.global.guest_account.clone(),
@@ -69,13 +75,18 @@ impl Accounts {
     }
 
     fn credential_of(&mut self, user: &str, name: &str) -> Option<Credential> {
-        let entry = match self.users.as_mut()?.find(user) {
+        let users = self.users.as_mut()?;
+        let entry = match users.find(user) {
             Ok(entry) => entry?,
             Err(error) => {
                 warn!("cannot read the user database: {error}");
                 return None;
             }
         };
+        if users.fingerprint() != self.own_users_from {
+            self.own_users_from = users.fingerprint();
+            unix::set_own_users(OwnUsers::of(users.users()));
+        }
         Some(Credential {
             user: entry.name,
             requested_user: name.to_lowercase(),
@@ -175,6 +186,7 @@ mod tests {
             Config::parse("[global]\nguest account = nobody\n", "test").expect("it is one");
         Accounts {
             users: None,
+            own_users_from: None,
             names: MappedNames::of(&config),
             guest_account: config.global.guest_account.clone(),
             domain: "WORKGROUP".to_owned(),

@@ -16,6 +16,7 @@ mod homes;
 pub mod host_names;
 mod mapped_names;
 pub mod name_service;
+mod own_users;
 mod root_settings;
 pub mod server_settings;
 mod share_properties;

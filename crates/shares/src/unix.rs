@@ -14,8 +14,10 @@ use tracing::{debug, warn};
 pub use super::unix_user::UnixUser;
 
 use super::name_service::{self, Answer, NameService, Question};
+use super::own_users::OwnUsers;
 
 thread_local! {
+    static OWN_USERS: RefCell<OwnUsers> = RefCell::default();
     static NAMES: RefCell<NameService> =
         RefCell::new(NameService::new(look_up, name_service::DEADLINE));
 }
@@ -30,6 +32,11 @@ const NAME_BYTES_MAX: usize = 256;
 /// True if the system may have a user or group of this name. Clients choose names, too.
 fn may_exist(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
+}
+
+/// Replaces the users of this thread who have ids of their own.
+pub(super) fn set_own_users(users: OwnUsers) {
+    OWN_USERS.set(users);
 }
 
 /// Returns the user of this name; `None` if there is none.
@@ -51,6 +58,9 @@ pub(super) fn find_user_for_client(name: &str) -> anyhow::Result<Option<UnixUser
 fn user_by(name: &str, ask: LookUp) -> anyhow::Result<Option<UnixUser>> {
     if !may_exist(name) {
         return Ok(None);
+    }
+    if let Some(own) = OWN_USERS.with_borrow(|users| users.find(name).cloned()) {
+        return Ok(Some(own));
     }
     match NAMES.with_borrow_mut(|names| ask(names, Question::User(name.to_owned())))? {
         Answer::User(user) => Ok(user),
@@ -92,8 +102,22 @@ pub(crate) fn group_name(gid: u32) -> Option<String> {
 
 /// Returns a name and its id for a client; `None` also if clients' look-ups take too much time.
 pub(super) fn find_for_client(question: Question) -> Option<(String, u32)> {
+    if let Some(own) = OWN_USERS.with_borrow(|users| find_own(users, &question)) {
+        return Some(own);
+    }
     let answer = NAMES.with_borrow_mut(|names| names.ask_for_client(question));
     answer.and_then(named).inspect_err(|error| debug!("{error:#}")).ok()?
+}
+
+/// Returns the name and id of a user with ids of its own.
+fn find_own(users: &OwnUsers, question: &Question) -> Option<(String, u32)> {
+    match question {
+        Question::UserId(name) => {
+            users.find(name).map(|user| (user.name.clone(), user.credentials.uid))
+        }
+        Question::UserName(uid) => users.name(*uid).map(|name| (name.to_owned(), *uid)),
+        _ => None,
+    }
 }
 
 /// Runs a step of a worker that has nothing to lose: the name service is asked without a thread,

@@ -104,7 +104,13 @@ fn parse(line: &str) -> Result<UserEntry, &'static str> {
     }
     let nt_hash = NtHash::from_hex(nt_hash).ok_or("the NT hash is not 32 hexadecimal digits")?;
     let enabled = !flags.contains(['D', 'L']);
-    Ok(UserEntry { name: name.to_owned(), nt_hash, enabled, full_name: String::new() })
+    Ok(UserEntry {
+        name: name.to_owned(),
+        nt_hash,
+        enabled,
+        full_name: String::new(),
+        identity: None,
+    })
 }
 
 fn put(database: &mut UserDatabase, user: UserEntry) -> Result<ImportOutcome, UsersError> {

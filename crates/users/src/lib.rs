@@ -5,7 +5,11 @@
 //! ```text
 //! # choro users 1
 //! name:nt hash in hex:enabled or disabled:full name
+//! name:nt hash in hex:enabled 1001 100,44:full name
 //! ```
+//!
+//! The second form gives the user a user id and group ids of its own, where the system has no user
+//! of that name.
 //!
 //! Empty lines and those that begin with `#` are ignored, and lost when the file is changed. Names
 //! are compared without regard to case and stored as they were given. The file holds password
@@ -17,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod fingerprint;
+mod identity;
 pub mod import;
 mod line;
 mod storage;
@@ -30,6 +35,7 @@ use std::path::{Path, PathBuf};
 use auth::NtHash;
 
 pub use fingerprint::Fingerprint;
+pub use identity::Identity;
 pub use import::{ImportOutcome, import};
 pub use line::{check_name, fit_full_name};
 
@@ -52,6 +58,8 @@ pub struct UserEntry {
     pub enabled: bool,
     /// For display; may be empty.
     pub full_name: String,
+    /// Ids on the server's files; `None` for those of the system's user of this name.
+    pub identity: Option<Identity>,
 }
 
 impl fmt::Debug for UserEntry {
@@ -179,6 +187,11 @@ impl UserDatabase {
             *self = Self::open(&self.path)?;
         }
         Ok(self.position(name).map(|index| self.users[index].clone()))
+    }
+
+    /// Returns the state of the file that was read last; `None` if there was none.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        self.read_from
     }
 
     /// Returns all users, sorted by name.

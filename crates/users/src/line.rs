@@ -3,7 +3,7 @@
 use auth::NtHash;
 use zeroize::Zeroizing;
 
-use super::{UserEntry, UsersError};
+use super::{Identity, UserEntry, UsersError};
 
 /// Characters of a name. The longest that Windows' account manager keeps is 256.
 const NAME_CHARS_MAX: usize = 256;
@@ -56,12 +56,23 @@ pub(crate) fn parse(line: &str) -> Result<Option<UserEntry>, &'static str> {
         return Err("the name cannot be a user's");
     }
     let nt_hash = NtHash::from_hex(hash).ok_or("the hash is not 32 hexadecimal digits")?;
+    let (state, ids) = state.split_once(' ').map_or((state, None), |(it, ids)| (it, Some(ids)));
     let enabled = match state {
         "enabled" => true,
         "disabled" => false,
         _ => return Err("the state is neither 'enabled' nor 'disabled'"),
     };
-    Ok(Some(UserEntry { name: name.to_owned(), nt_hash, enabled, full_name: full_name.to_owned() }))
+    let identity = |ids: &str| {
+        let (uid, gids) = ids.split_once(' ').ok_or("expected a user id and group ids")?;
+        Identity::parse(uid, gids)
+    };
+    Ok(Some(UserEntry {
+        name: name.to_owned(),
+        nt_hash,
+        enabled,
+        full_name: full_name.to_owned(),
+        identity: ids.map(identity).transpose()?,
+    }))
 }
 
 /// Appends the line of a user, with its line feed.
@@ -73,7 +84,12 @@ pub(crate) fn render(user: &UserEntry, text: &mut Zeroizing<String>) {
             text.push(char::from_digit(u32::from(nibble), 16).expect("a nibble is one digit"));
         }
     }
-    text.push_str(if user.enabled { ":enabled:" } else { ":disabled:" });
+    text.push_str(if user.enabled { ":enabled" } else { ":disabled" });
+    if let Some(identity) = &user.identity {
+        text.push(' ');
+        text.push_str(&identity.to_string());
+    }
+    text.push(':');
     text.push_str(&user.full_name);
     text.push('\n');
 }

@@ -53,7 +53,9 @@ pub(super) fn read(path: &Path) -> Result<(Vec<UserEntry>, Option<Fingerprint>),
 /// Replaces the file. Either all of the new content is there afterwards, durably, or the old file.
 pub(super) fn write(path: &Path, users: &[UserEntry]) -> Result<(), UsersError> {
     // Sized beforehand, so that growing does not leave hashes behind in freed memory.
-    let bytes: usize = users.iter().map(|user| user.name.len() + user.full_name.len() + 64).sum();
+    let ids = |user: &UserEntry| user.identity.as_ref().map_or(0, |it| 11 * (it.gids().len() + 1));
+    let bytes = |user: &UserEntry| user.name.len() + user.full_name.len() + ids(user) + 64;
+    let bytes: usize = users.iter().map(bytes).sum();
     let mut text = Zeroizing::new(String::with_capacity(bytes + 64));
     text.push_str("# choro users 1\n");
     for user in users {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use auth::NtHash;
 use tempfile::TempDir;
 
-use super::{ImportOutcome, UserDatabase, UserEntry, UsersError, import};
+use super::{Identity, ImportOutcome, UserDatabase, UserEntry, UsersError, import};
 
 fn user(name: &str) -> UserEntry {
     UserEntry {
@@ -15,6 +15,7 @@ fn user(name: &str) -> UserEntry {
         nt_hash: NtHash::of_password("secret"),
         enabled: true,
         full_name: "Full: Name".to_owned(),
+        identity: None,
     }
 }
 
@@ -26,6 +27,21 @@ fn database_with(names: &[&str]) -> (TempDir, PathBuf) {
     })
     .expect("it can be written");
     (directory, path)
+}
+
+#[test]
+fn a_user_keeps_ids_of_its_own() {
+    let directory = tempfile::tempdir().expect("there is space");
+    let path = directory.path().join("private/users");
+    let identity = Some(Identity::new(1_001, vec![100, 44]).expect("ids"));
+    let with_ids = UserEntry { identity: identity.clone(), ..user("anna") };
+    UserDatabase::update(&path, |database| database.add(with_ids)).expect("it can be written");
+    let text = fs::read_to_string(&path).expect("it exists");
+    assert!(text.contains(":enabled 1001 100,44:Full: Name\n"), "{text}");
+    let found = UserDatabase::open(&path).and_then(|mut database| database.find("anna"));
+    assert_eq!(found.expect("it can be read").expect("it is there").identity, identity);
+    write_private(&path, &text.replace(" 1001 ", " 0 "));
+    UserDatabase::open(&path).expect_err("nobody is root");
 }
 
 fn write_private(path: &PathBuf, text: &str) {

@@ -9,7 +9,7 @@ use auth::NtHash;
 use clap::{Args, Subcommand};
 use observe::report;
 use settings::Settings;
-use users::{self, ImportOutcome, UserDatabase, UserEntry};
+use users::{self, Identity, ImportOutcome, UserDatabase, UserEntry};
 use zeroize::Zeroizing;
 
 /// Longest password in bytes. Windows allows 256 characters.
@@ -28,6 +28,12 @@ pub(super) enum User {
         /// Create the account disabled: the user cannot log on.
         #[arg(long)]
         disabled: bool,
+        /// Id of the user's files, for a user whom this system does not know; needs --gid.
+        #[arg(long, requires = "gid")]
+        uid: Option<String>,
+        /// Ids of the user's groups, the primary one first: `100` or `100,44`.
+        #[arg(long, requires = "uid", value_name = "GIDS")]
+        gid: Option<String>,
         #[command(flatten)]
         password: PasswordSource,
     },
@@ -73,17 +79,20 @@ impl User {
     pub(super) fn run(self, config: Option<&Path>) -> anyhow::Result<()> {
         let path = Settings::find(config)?.users_path();
         match self {
-            Self::Add { name, full_name, disabled, password } => {
+            Self::Add { name, full_name, disabled, uid, gid, password } => {
                 users::check_name(&name)?;
+                let identity = identity(uid.as_deref(), gid.as_deref())?;
                 // Fail before a password is typed in vain.
                 if UserDatabase::open(&path)?.find(&name)?.is_some() {
                     bail!("user '{name}' exists already");
                 }
                 let nt_hash = password.read(&name)?;
                 let full_name = users::fit_full_name(&full_name);
-                let user = UserEntry { name: name.clone(), nt_hash, enabled: !disabled, full_name };
+                let has_ids = identity.is_some();
+                let enabled = !disabled;
+                let user = UserEntry { name: name.clone(), nt_hash, enabled, full_name, identity };
                 UserDatabase::update(&path, |database| database.add(user))?;
-                report::print(&added(&name, disabled, &path))
+                report::print(&added(&name, disabled, has_ids, &path))
             }
             Self::Passwd { name, password } => {
                 if UserDatabase::open(&path)?.find(&name)?.is_none() {
@@ -104,14 +113,24 @@ impl User {
     }
 }
 
+/// Returns the ids of a user whom the system does not know; `None` without such arguments.
+fn identity(uid: Option<&str>, gids: Option<&str>) -> anyhow::Result<Option<Identity>> {
+    let both = uid.zip(gids);
+    let read = |(uid, gids): (&str, &str)| Identity::parse(uid, gids).map_err(anyhow::Error::msg);
+    both.map(read).transpose()
+}
+
 /// Returns what was done, and what the user still lacks to reach files.
-fn added(name: &str, disabled: bool, database: &Path) -> String {
+fn added(name: &str, disabled: bool, has_ids: bool, database: &Path) -> String {
     let database = database.display();
     let mut text = if disabled {
         format!("Added {name} to {database}; the account is disabled.\n")
     } else {
         format!("Added {name} to {database}; {name} can log on now.\n")
     };
+    if has_ids {
+        return text;
+    }
     match nix::unistd::User::from_name(name) {
         Ok(Some(_)) => {}
         Ok(None) => text.push_str(&format!(

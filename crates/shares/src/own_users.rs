@@ -1,0 +1,85 @@
+//! Users whom the user database gives ids of their own.
+//!
+//! The system need not know them: in a container it knows nobody. They take precedence over the
+//! system's users of the same name, and cost no question to the name service.
+
+use std::collections::HashMap;
+
+use store::Credentials;
+use users::UserEntry;
+
+use super::unix_user::UnixUser;
+
+/// Users with ids of their own.
+#[derive(Debug, Default)]
+pub(super) struct OwnUsers {
+    by_name: HashMap<String, UnixUser>,
+    /// Name of the first user with each id.
+    names: HashMap<u32, String>,
+}
+
+impl OwnUsers {
+    /// Takes the users with ids of their own from a database.
+    pub(super) fn of(users: &[UserEntry]) -> Self {
+        let mut own = Self::default();
+        for user in users {
+            let Some(identity) = &user.identity else { continue };
+            let credentials = Credentials {
+                uid: identity.uid(),
+                gid: identity.gid(),
+                groups: identity.gids().to_vec(),
+                sid: None,
+                sids: Credentials::well_known(),
+            };
+            own.names.entry(identity.uid()).or_insert_with(|| user.name.clone());
+            let unix = UnixUser { name: user.name.clone(), home: String::new(), credentials };
+            own.by_name.insert(user.name.to_lowercase(), unix);
+        }
+        own
+    }
+
+    /// Returns the user of this name, in any case.
+    pub(super) fn find(&self, name: &str) -> Option<&UnixUser> {
+        if self.by_name.is_empty() {
+            return None;
+        }
+        self.by_name.get(&name.to_lowercase())
+    }
+
+    /// Returns the name of the user with this id.
+    pub(super) fn name(&self, uid: u32) -> Option<&str> {
+        self.names.get(&uid).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::NtHash;
+    use users::{Identity, UserEntry};
+
+    use super::OwnUsers;
+
+    fn user(name: &str, identity: Option<Identity>) -> UserEntry {
+        let nt_hash = NtHash::of_password("secret");
+        UserEntry {
+            name: name.to_owned(),
+            nt_hash,
+            enabled: true,
+            full_name: String::new(),
+            identity,
+        }
+    }
+
+    #[test]
+    fn users_with_ids_are_found_by_name_and_id_and_others_are_not() {
+        let identity = Identity::new(1_001, vec![100, 44]).expect("ids");
+        let own = OwnUsers::of(&[user("Anna", Some(identity)), user("bob", None)]);
+        let anna = own.find("ANNA").expect("she has ids");
+        assert_eq!(anna.name, "Anna");
+        let credentials = &anna.credentials;
+        assert_eq!((credentials.uid, credentials.gid), (1_001, 100));
+        assert_eq!(credentials.groups, [100, 44]);
+        assert_eq!(own.name(1_001), Some("Anna"));
+        assert!(own.find("bob").is_none() && own.name(1_002).is_none());
+    }
+}
