@@ -3,6 +3,7 @@
 //! Some lines contain names given by clients. No name can end a line or move a terminal's cursor,
 //! and the rate of a process is limited.
 
+mod json;
 mod line;
 mod rate;
 
@@ -22,16 +23,19 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
+use json::JsonLines;
 use rate::Rate;
 
 /// The file of the log and the rate of its lines.
-static OUTPUT: Mutex<Output> = Mutex::new(Output { file: None, rate: None });
+static OUTPUT: Mutex<Output> = Mutex::new(Output { file: None, rate: None, is_json: false });
 
 struct Output {
     /// Standard error if there is none.
     file: Option<File>,
     /// `None` where all lines are wanted.
     rate: Option<Rate>,
+    /// Each line is a JSON object.
+    is_json: bool,
 }
 
 /// Handle that changes the level of the lines that are written.
@@ -47,10 +51,17 @@ pub const AUTH_AUDIT: &str = "auth_audit";
 pub fn start(settings: &Settings) -> anyhow::Result<()> {
     let (filter, handle) = reload::Layer::new(configured(settings));
     limit_rate(settings.config.global.log_detail());
-    let lines = fmt::layer().with_target(false).with_ansi(false).with_writer(Sinks);
     open(settings)?;
-    tracing::subscriber::set_global_default(Registry::default().with(lines.with_filter(filter)))
-        .context("logging was started twice")?;
+    let lines = fmt::layer().with_target(false).with_ansi(false).with_writer(Sinks);
+    let started = if is_json(settings) {
+        output().is_json = true;
+        let lines = lines.event_format(JsonLines).with_filter(filter);
+        tracing::subscriber::set_global_default(Registry::default().with(lines))
+    } else {
+        let lines = lines.with_filter(filter);
+        tracing::subscriber::set_global_default(Registry::default().with(lines))
+    };
+    started.context("logging was started twice")?;
     LEVEL.get_or_init(|| handle);
     Ok(())
 }
@@ -81,6 +92,13 @@ pub fn set_detail(log_detail: u32) -> anyhow::Result<()> {
     set(Targets::new().with_default(level(log_detail)))?;
     limit_rate(log_detail);
     Ok(())
+}
+
+/// Whether each line of the log is a JSON object (`choro:log format = json`). Takes effect with a
+/// restart.
+fn is_json(settings: &Settings) -> bool {
+    let format = settings.config.global.option("choro", "log format");
+    format.is_some_and(|format| format.trim().eq_ignore_ascii_case("json"))
 }
 
 fn configured(settings: &Settings) -> Targets {
@@ -175,11 +193,16 @@ impl Write for Sink {
             None => 0,
         };
         if left_out > 0 {
-            let note =
-                format!("{left_out} log lines were dropped: this process exceeded its rate\n");
+            let text = format!("{left_out} log lines were dropped: this process exceeded its rate");
+            let note = if output.is_json { json::note(&text) } else { format!("{text}\n") };
             output.write(note.as_bytes())?;
         }
-        output.write(&line::escaped(line))?;
+        if output.is_json {
+            // Its texts are escaped already, in another way.
+            output.write(line)?;
+        } else {
+            output.write(&line::escaped(line))?;
+        }
         Ok(line.len())
     }
 

@@ -24,7 +24,7 @@ pub(super) fn escaped(line: &[u8]) -> Cow<'_, [u8]> {
 
 /// Returns true for control characters, line ends that only some programs know, and characters that
 /// reverse the direction of text.
-fn is_command(character: char) -> bool {
+pub(super) fn is_command(character: char) -> bool {
     let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}')
         || matches!(character, '\u{2066}'..='\u{2069}');
     character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') || turns
