@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod completions;
+mod healthcheck;
 mod man;
 mod message;
 pub(crate) mod notifyd;
@@ -51,6 +52,7 @@ enum Command {
     Top(Top),
     Trace(Trace),
     Completions(completions::Completions),
+    Healthcheck(healthcheck::Healthcheck),
     Man(man::Man),
 }
 
@@ -65,6 +67,7 @@ impl CommandLine {
             Command::Bench(bench) => bench.run(),
             Command::Check(check) => check.run(file),
             Command::Completions(completions) => completions.run(),
+            Command::Healthcheck(healthcheck) => healthcheck.run(file),
             Command::Man(man) => man.run(),
             Command::Message(message) => message.run(file),
             Command::Metrics(metrics) => metrics.run(file, status::count_channels),
