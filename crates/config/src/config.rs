@@ -76,6 +76,14 @@ impl Config {
         Self::build(load::parse(text, name, &Nothing, &Substitutions::default())?)
     }
 
+    /// As [`Config::parse`], for text of the server's own, whose includes are read.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn parse_with_includes(text: &str, name: &str) -> Result<(Self, Vec<Warning>), LoadError> {
+        Self::build(load::parse(text, name, &Disk, &Substitutions::of_this_process())?)
+    }
+
     /// The share of that name; case does not matter.
     #[must_use]
     pub fn share(&self, name: &str) -> Option<&Share> {

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod container;
 pub mod default_share;
 pub mod messaging_settings;
 pub mod mistake;
@@ -15,6 +16,7 @@ use anyhow::Context;
 use config::{Config, Warning};
 
 pub use config::Directories;
+use container::Container;
 use default_share::DefaultShare;
 
 /// The configuration file that is used when none is named.
@@ -23,6 +25,8 @@ pub const CONFIG_FILE: &str = "/etc/choro/smb.conf";
 /// Source of a configuration: a file or the default.
 #[derive(Clone, Debug)]
 pub enum Source {
+    /// The folders of a container.
+    Container(Container),
     /// There is no file: one share.
     Default(DefaultShare),
     /// A file in the format of smb.conf.
@@ -32,6 +36,9 @@ pub enum Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Container(container) => {
+                write!(f, "the folders below {}", container.shares.display())
+            }
             Self::Default(_) => write!(f, "the built-in default (there is no {CONFIG_FILE})"),
             Self::File(path) => write!(f, "{}", path.display()),
         }
@@ -52,14 +59,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The configuration of `file`; without one, of [`CONFIG_FILE`]; without that, the built-in
-    /// default.
+    /// The configuration of `file`; without one, of the container, of [`CONFIG_FILE`], or the
+    /// built-in default.
     ///
     /// # Errors
     /// The file cannot be read or cannot be served safely.
     pub fn find(file: Option<&Path>) -> anyhow::Result<Self> {
         Self::load(match file {
             Some(file) => Source::File(std::path::absolute(file)?),
+            None if Container::is_here() => Source::Container(Container::from_environment()?),
             None => match Path::new(CONFIG_FILE).try_exists() {
                 Ok(true) => Source::File(CONFIG_FILE.into()),
                 Ok(false) => Source::Default(DefaultShare::for_this_user(None)?),
@@ -78,6 +86,9 @@ impl Settings {
     /// As [`Settings::find`].
     pub fn load(source: Source) -> anyhow::Result<Self> {
         let (config, warnings) = match &source {
+            Source::Container(container) => {
+                Config::parse_with_includes(&container.text()?, "container")?
+            }
             Source::Default(default) => Config::parse(&default.text(), "built-in default")?,
             Source::File(path) => Config::load(path)?,
         };

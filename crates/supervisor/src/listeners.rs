@@ -157,7 +157,7 @@ pub(super) fn advice(address: SocketAddr, error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => " (is another SMB server running? see `smb ports`)",
         io::ErrorKind::PermissionDenied if address.port() < 1024 => {
-            " (ports below 1024 are for root; see `smb ports`)"
+            " (ports below 1024 are for root; see `smb ports`, in a container CHORO_PORT)"
         }
         _ => "",
     }

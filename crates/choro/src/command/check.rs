@@ -91,7 +91,7 @@ impl Check {
 
     fn rows(&self, settings: &Settings, kind: TransportKind, effective: &str) -> Vec<report::Row> {
         let source = match &settings.source {
-            Source::Default(_) => Value::Null,
+            Source::Container(_) | Source::Default(_) => Value::Null,
             Source::File(path) => path.display().to_string().into(),
         };
         let mut rows = vec![vec![("kind", "source".into()), ("file", source)]];

@@ -10,6 +10,8 @@ use clap::Args;
 use interfaces::Multichannel;
 use observe::report;
 use process::log;
+use settings::container::Container;
+use settings::container::users::{self, NewUser};
 use settings::default_share::{self, DefaultShare, Password, SHARE_NAME, USER_NAME};
 use settings::{Settings, Source};
 use zeroize::Zeroizing;
@@ -24,24 +26,31 @@ pub(super) struct Serve {
     /// ~/ChoroShare for anyone else].
     #[arg(long, value_name = "DIR")]
     share: Option<PathBuf>,
+    /// Share each folder below /shares, and write logs as JSON: see docs/containers.md.
+    ///
+    /// The same as a variable CHORO_CONTAINER, which images set. CHORO_SHARES names another folder
+    /// than /shares, CHORO_STATE another than /state for the server's own files, CHORO_PORT another
+    /// port than 445. CHORO_USER_ANNA_FILE names a file with the password of the user anna.
+    #[arg(long, conflicts_with = "share")]
+    container: bool,
 }
 
 impl Serve {
     pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
-        let mut settings = match &self.share {
-            Some(_) if config.is_some() => {
-                return Err(super::conflict("--share cannot be used with --config"));
-            }
-            Some(folder) => {
-                Settings::load(Source::Default(DefaultShare::for_this_user(Some(folder))?))?
-            }
-            None => Settings::find(config)?,
-        };
+        let mut settings = self.find_settings(config)?;
         log::start(&settings)?;
-        if let Source::Default(default) = &settings.source {
-            let mut default = default.clone();
-            default.prepare()?;
-            settings = Settings::load(Source::Default(default))?;
+        let mut listed = Vec::new();
+        match &settings.source {
+            Source::Container(container) => {
+                listed = users::list()?;
+                container.prepare(users::owner(&listed))?;
+            }
+            Source::Default(default) => {
+                let mut default = default.clone();
+                default.prepare()?;
+                settings = Settings::load(Source::Default(default))?;
+            }
+            Source::File(_) => {}
         }
         tracing::info!("configuration: {}", settings.source);
         for warning in settings.warnings.iter().filter(|warning| !warning.kind.is_note()) {
@@ -64,15 +73,60 @@ impl Serve {
         for address in &addresses {
             tracing::info!("listening on {address}");
         }
-        if let Source::Default(default) = &started.settings().source {
-            let users = started.settings().users_path();
-            let password = default_share::ensure_user(&users, std::io::stdout().is_terminal())
-                .context("cannot create the user of the default share")?;
-            report::print_secret(&welcome(default, &addresses, &password))?;
+        match &started.settings().source {
+            Source::Container(_) => {
+                let new = users::apply(&listed, &started.settings().users_path())
+                    .context("cannot bring the users into line with their list")?;
+                for user in &new {
+                    report::print_secret(&made_up(user))?;
+                }
+            }
+            Source::Default(default) => {
+                let users = started.settings().users_path();
+                let password = default_share::ensure_user(&users, std::io::stdout().is_terminal())
+                    .context("cannot create the user of the default share")?;
+                report::print_secret(&welcome(default, &addresses, &password))?;
+            }
+            Source::File(_) => {}
         }
         started.run()
     }
+
+    fn find_settings(&self, config: Option<&Path>) -> anyhow::Result<Settings> {
+        match &self.share {
+            _ if self.container && config.is_some() => {
+                Err(super::conflict("--container cannot be used with --config"))
+            }
+            _ if self.container => {
+                Settings::load(Source::Container(Container::from_environment()?))
+            }
+            Some(_) if config.is_some() => {
+                Err(super::conflict("--share cannot be used with --config"))
+            }
+            Some(folder) => {
+                Settings::load(Source::Default(DefaultShare::for_this_user(Some(folder))?))
+            }
+            None => Settings::find(config),
+        }
+    }
 }
+
+/// Returns the line with a password that was made up. Names of users and passwords have no
+/// character that JSON escapes.
+fn made_up(user: &NewUser) -> Zeroizing<String> {
+    let mut line = Zeroizing::new(String::with_capacity(LINE_LEN_MAX));
+    let written = writeln!(
+        line,
+        "{{\"level\":\"INFO\",\"message\":\"a password was made up, and is shown only once\",\
+         \"user\":\"{}\",\"password\":\"{}\"}}",
+        user.name, *user.password
+    );
+    written.expect("a string takes all");
+    line
+}
+
+/// Capacity in bytes for [`made_up`]: a name of 256 characters, and a short password.
+const LINE_LEN_MAX: usize = 2 * 1024;
 
 /// Capacity in bytes for [`welcome`]: the path of a folder, and host names.
 const WELCOME_LEN_MAX: usize = 32 * 1024;
