@@ -115,7 +115,7 @@ impl<D: Drivers> Detected<D> {
         let told = |link| self.drivers.speed(link).map(|(speed, by)| Found::new(speed, by));
         match link.kind {
             LinkKind::Loopback => None,
-            LinkKind::Single => told(link),
+            LinkKind::Single | LinkKind::Veth => told(link),
             LinkKind::Tun => told(link).filter(|it| it.value != TUN_SPEED),
             LinkKind::Upon(_) => {
                 let below = self.bottom(link);
@@ -162,7 +162,9 @@ impl<D: Drivers> Detected<D> {
 
     fn spreads_within(&self, link: &Link, depth: u32) -> Found<bool> {
         let ports = match &link.kind {
-            LinkKind::Loopback | LinkKind::Single | LinkKind::Tun => return self.has_queues(link),
+            LinkKind::Loopback | LinkKind::Single | LinkKind::Tun | LinkKind::Veth => {
+                return self.has_queues(link);
+            }
             LinkKind::Upon(_) => match self.bottom(link) {
                 below if matches!(below.kind, LinkKind::Upon(_)) => return self.has_queues(link),
                 below => vec![below],

@@ -8,14 +8,18 @@
 #![forbid(unsafe_code)]
 
 pub mod addresses;
+mod changes;
 mod detected;
 mod ethtool;
 mod link;
 mod multichannel;
 mod netlink;
 mod offer;
+mod reachable;
 mod sysfs;
 
 pub use addresses::InterfaceAddress;
+pub use changes::Changes;
 pub use multichannel::Multichannel;
 pub use offer::{Offer, Offered, Origin, Said, Withheld};
+pub use reachable::reachable;

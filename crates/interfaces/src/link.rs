@@ -60,6 +60,8 @@ pub(super) enum LinkKind {
     Tun,
     /// A part of another interface: a VLAN and the like.
     Upon(u32),
+    /// One end of a cable between two networks of this machine.
+    Veth,
 }
 
 /// Use of a bond's ports: `mode` of the kernel's bonding driver.
@@ -111,6 +113,7 @@ fn kind(attributes: &[u8]) -> LinkKind {
         "bridge" => LinkKind::Bridge,
         "team" => LinkKind::Team,
         "tun" => LinkKind::Tun,
+        "veth" => LinkKind::Veth,
         "ipvlan" | "ipvtap" | "macsec" | "macvlan" | "macvtap" | "vlan" => {
             // In a container the device below may be in another network, and its number means
             // nothing here.
@@ -205,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_other_end_of_a_veth_is_nothing_to_stand_upon() {
-        check(&[info(b"veth\0", &[]), index(IFLA_LINK, 2)], LinkKind::Single);
+        check(&[info(b"veth\0", &[]), index(IFLA_LINK, 2)], LinkKind::Veth);
     }
 
     #[test]

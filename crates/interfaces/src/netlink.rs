@@ -14,12 +14,26 @@ const NLM_F_DUMP: u16 = 0x300;
 const NLA_TYPE_MASK: u16 = 0x3FFF;
 const NLA_F_NESTED: u16 = 0x8000;
 
+/// Groups of rtnetlink(7) for links, and for addresses of both families.
+const CHANGES: u32 = 0x1 | 0x10 | 0x100;
+
 /// Bytes of a `nlmsghdr`, the fixed header.
 const MESSAGE_HEADER_BYTES: usize = 16;
 /// Bytes of one answer; the kernel fills at most 32 KiB when it dumps.
 const ANSWER_BYTES_MAX: usize = 32 << 10;
 /// Answers to one request, so that a confused kernel cannot hold the supervisor.
 const ANSWERS_MAX: usize = 1_024;
+
+/// Opens a socket that hears of changes of links and addresses, and never waits.
+///
+/// # Errors
+/// The kernel refuses.
+pub(super) fn listen() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    rustix::net::bind(&socket, &netlink::SocketAddrNetlink::new(0, CHANGES))?;
+    Ok(socket)
+}
 
 /// Netlink family that answers a request.
 #[derive(Clone, Copy, Debug)]
