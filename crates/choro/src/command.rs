@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod completions;
+pub(crate) mod discoveryd;
 mod healthcheck;
 mod man;
 mod message;

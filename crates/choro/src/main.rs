@@ -1,8 +1,8 @@
 //! Choro, an SMB3 file server.
 //!
 //! One executable. `choro serve` is the supervisor: it forks the workers, one for each client, and
-//! starts itself once more as `choro notifyd`. The other commands manage the configuration, the
-//! users and a running server.
+//! starts itself once more as `choro notifyd` and `choro discoveryd`. The other commands manage the
+//! configuration, the users and a running server.
 
 #![forbid(unsafe_code)]
 
@@ -14,9 +14,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 use observe::WebArguments;
-use process::arguments::{NOTIFYD_COMMAND, WORKER_COMMAND};
+use process::arguments::{DISCOVERYD_COMMAND, NOTIFYD_COMMAND, WORKER_COMMAND};
 
 use command::CommandLine;
+use command::discoveryd::DiscoverydArguments;
 use command::notifyd::NotifydArguments;
 use command::worker::WorkerArguments;
 
@@ -30,11 +31,14 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1).peekable();
     let mut is = |name: &str| arguments.peek().is_some_and(|first| first == name);
     let (is_worker, is_notifyd) = (is(WORKER_COMMAND), is(NOTIFYD_COMMAND));
+    let is_discoveryd = is(DISCOVERYD_COMMAND);
     let is_web = is(WebArguments::NAME);
     let done = if is_worker {
         WorkerArguments::try_parse_from(arguments).map(WorkerArguments::run)
     } else if is_notifyd {
         NotifydArguments::try_parse_from(arguments).map(NotifydArguments::run)
+    } else if is_discoveryd {
+        DiscoverydArguments::try_parse_from(arguments).map(DiscoverydArguments::run)
     } else if is_web {
         WebArguments::try_parse_from(arguments).map(WebArguments::run)
     } else {

@@ -129,6 +129,14 @@ choices! {
         BadUid = "Bad Uid",
     }
 
+    /// Name of the server in multicast DNS.
+    MdnsName {
+        /// The name of the host.
+        Host = "mdns",
+        /// `netbios name`, or the host's name, in capitals.
+        Netbios = "netbios",
+    }
+
     /// Means by which the processes of the server exchange messages.
     MessagingType {
         /// The first of dgram, stream and tdb that was built in.

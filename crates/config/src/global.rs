@@ -1,7 +1,8 @@
 //! Parameters of the whole server.
 
 use crate::choice::{
-    EncryptionAlgorithm, MapToGuest, MessagingType, Protocol, Signing, SigningAlgorithm, Tri,
+    EncryptionAlgorithm, MapToGuest, MdnsName, MessagingType, Protocol, Signing, SigningAlgorithm,
+    Tri,
 };
 use crate::interface::InterfaceSpec;
 use crate::kind::Kind;
@@ -98,6 +99,8 @@ parameter_table! {
         /// client of an address is exempt: from `full` on it takes the place of one whose address
         /// has several, or of the oldest one.
         max_startups: Startups = "max startups", Kind::Startups, "64:30:512";
+        /// Name that discovery shows: `netbios name` in capitals, or the name of the host.
+        mdns_name: MdnsName = "mdns name", Kind::Choice(MdnsName::WORDS), "netbios";
         /// Milliseconds for which an idle connection between two processes is kept; for `messaging
         /// type = stream`. Takes effect with a restart.
         messaging_stream_idle_time: u32 =
@@ -115,6 +118,9 @@ parameter_table! {
         /// memory, at least 128 KiB; 0 where measurements show that it costs less.
         min_receivefile_size: u64 =
             "min receivefile size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "0";
+        /// Announce the server and its Time Machine shares to macOS and Linux by multicast DNS.
+        /// Windows finds it by `choro:wsd` and `choro:llmnr`, which are on unless set to `no`.
+        multicast_dns_register: bool = "multicast dns register", Kind::Bool, "Yes";
         /// Further names of this server.
         netbios_aliases: Vec<String> = "netbios aliases", Kind::List, "";
         /// Name of this server; the name of the host when empty.
@@ -238,6 +244,13 @@ impl Global {
     #[must_use]
     pub fn option(&self, module: &str, option: &str) -> Option<&str> {
         self.section.option(module, option)
+    }
+
+    /// Value of the parametric option `module:option` as a boolean; `default` if it is absent or no
+    /// boolean.
+    #[must_use]
+    pub fn option_is_on(&self, module: &str, option: &str, default: bool) -> bool {
+        self.section.option_is_on(module, option, default)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::kind::Typed;
+use crate::kind::{Typed, boolean};
 use crate::parameter::{Parameter, find};
 
 /// Settings by canonical name, and parametric options by `module:option` in small letters.
@@ -75,6 +75,11 @@ impl Section {
 
     pub(crate) fn option(&self, module: &str, option: &str) -> Option<&str> {
         self.options.get(&option_key(module, option)).map(|text| &**text)
+    }
+
+    pub(crate) fn option_is_on(&self, module: &str, option: &str, default: bool) -> bool {
+        let word = self.option(module, option).and_then(|text| boolean(text.trim()));
+        word.map_or(default, |word| word == "Yes")
     }
 
     pub(crate) fn options(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {

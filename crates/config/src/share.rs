@@ -3,7 +3,7 @@
 use crate::choice::{
     CscPolicy, DefaultCase, Encryption, InheritOwner, MangledNames, MapReadonly, Tri,
 };
-use crate::kind::{Kind, boolean};
+use crate::kind::Kind;
 use crate::parameter::parameter_table;
 use crate::user_list::{GroupKind, UserList};
 
@@ -216,8 +216,7 @@ impl Share {
     /// boolean.
     #[must_use]
     pub fn option_is_on(&self, module: &str, option: &str, default: bool) -> bool {
-        let word = self.option(module, option).and_then(|text| boolean(text.trim()));
-        word.map_or(default, |word| word == "Yes")
+        self.section.option_is_on(module, option, default)
     }
 
     /// True when `vfs objects` names the module.

@@ -13,7 +13,7 @@ pub const CRATES: &[&[&str]] = &[
     &["bench", "settings"],
     &["process"],
     &["notifyd", "observe", "shares"],
-    &["worker"],
+    &["discovery", "worker"],
     &["supervisor"],
     &["choro", "fuzz"],
 ];

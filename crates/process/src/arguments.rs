@@ -17,6 +17,9 @@ pub const WORKER_COMMAND: &str = "worker";
 /// Subcommand of the process that knows the watchers of directories.
 pub const NOTIFYD_COMMAND: &str = "notifyd";
 
+/// Subcommand of the process by which other machines find the server.
+pub const DISCOVERYD_COMMAND: &str = "discoveryd";
+
 /// Arguments that the supervisor gives to each process that it starts.
 #[derive(Args, Debug)]
 pub struct ProcessArguments {

@@ -26,7 +26,7 @@ const OTHERS_WRITE: u32 = 0o022;
 ///
 /// # Errors
 /// The file cannot be read or made, or holds something else.
-pub(crate) fn read_or_make(state: &Path) -> anyhow::Result<Sid> {
+pub fn read_or_make(state: &Path) -> anyhow::Result<Sid> {
     let path = state.join(FILE_NAME);
     if let Some(sid) = read(&path)? {
         return Ok(sid);

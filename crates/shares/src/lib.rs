@@ -11,7 +11,7 @@ pub mod accounts;
 mod catalogue;
 pub mod classes;
 mod date;
-mod domain_sid;
+pub mod domain_sid;
 mod homes;
 pub mod host_names;
 mod mapped_names;

@@ -15,12 +15,19 @@ pub(super) struct Helper {
     /// Subcommand of the process, and its name in the log.
     name: &'static str,
     process: Option<Worker>,
+    /// It was told to end, and its successor may start at once.
+    is_ending: bool,
     backoff: Backoff,
 }
 
 impl Helper {
     pub(super) fn new(name: &'static str) -> Self {
-        Self { name, process: None, backoff: Backoff::default() }
+        Self { name, process: None, is_ending: false, backoff: Backoff::default() }
+    }
+
+    /// Returns the name of the process in the log.
+    pub(super) fn name(&self) -> &'static str {
+        self.name
     }
 
     /// Whether this is its pid.
@@ -73,7 +80,7 @@ impl Helper {
     pub(super) fn bury(&mut self, status: WaitStatus, is_stopping: bool) -> Option<ServerId> {
         let process = self.process.take()?;
         let ServerId { pid, .. } = process.server_id;
-        if is_stopping {
+        if std::mem::take(&mut self.is_ending) || is_stopping {
             return Some(process.server_id);
         }
         let how = match (status.terminating_signal(), status.exit_status()) {
@@ -94,6 +101,14 @@ impl Helper {
     pub(super) fn tell(&self, message: &ToWorker) {
         if let Some(process) = &self.process {
             workers::tell(process.server_id.pid, process, message);
+        }
+    }
+
+    /// Tells the process to end. What follows is up to the caller.
+    pub(super) fn end(&mut self) {
+        if self.process.is_some() {
+            self.tell(&ToWorker::Shutdown);
+            self.is_ending = true;
         }
     }
 

@@ -38,9 +38,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use arbitration::FileKey;
+use discovery::{Announcement, remove_service_files};
 use dtyp::ServerId;
 use messaging::Messaging;
-use process::arguments::NOTIFYD_COMMAND;
+use process::arguments::{DISCOVERYD_COMMAND, NOTIFYD_COMMAND};
 use process::clocks::machine_clock;
 use process::control::{Received, ToSupervisor, ToWorker};
 use process::{Ending, Priority};
@@ -97,6 +98,9 @@ struct Supervisor {
     has_yielding: bool,
     refusals: Refusals,
     notifyd: Helper,
+    discoveryd: Helper,
+    /// What discoveryd tells; `None` if nothing is told.
+    announcement: Option<Announcement>,
     registry: Registry,
     files: FileTable,
     qos: QosPage,
@@ -165,12 +169,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     messaging::transport::remove_stale(&lock, how.kind)
         .context("cannot remove files of the last server")?;
     let listeners = reloading::bind(&mut settings)?;
-    let command = WorkerCommand {
-        config: effective::path(&lock),
-        generation: 1,
-        clock: trace::Clock::measure(),
-        log_level: None,
-    };
+    let command = WorkerCommand::new(effective::path(&lock));
     effective::write(&command.config, &settings.config)?;
     let events = Events::new().context("cannot create the event loop")?;
     for descriptor in signals.descriptors() {
@@ -196,6 +195,8 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         has_yielding: false,
         refusals: Refusals::default(),
         notifyd: Helper::new(NOTIFYD_COMMAND),
+        discoveryd: Helper::new(DISCOVERYD_COMMAND),
+        announcement: None,
         registry,
         files,
         qos,
@@ -235,6 +236,7 @@ impl Started {
     /// The kernel refuses to poll, or the worker cannot serve.
     pub fn run(mut self) -> anyhow::Result<()> {
         service_manager::notify(&format!("READY=1\nMAINPID={}\n", std::process::id()));
+        self.supervisor.announce_again();
         while !self.supervisor.is_finished() {
             if let Some(birth) = self.supervisor.refill() {
                 match worker::serve(self.become_worker(birth)?)? {}
@@ -252,7 +254,7 @@ impl Started {
 impl Supervisor {
     fn is_finished(&self) -> bool {
         let Some(deadline) = self.stop_deadline else { return false };
-        let is_alone = self.workers.len() == 0 && !self.notifyd.is_running();
+        let is_alone = self.workers.len() == 0 && !self.helpers().any(Helper::is_running);
         is_alone || (self.killed && Instant::now() >= deadline)
     }
 
@@ -261,9 +263,12 @@ impl Supervisor {
         let starts_worker =
             self.wants_idle_worker().then(|| self.backoff.blocked_until(now).unwrap_or(now));
         let starts_notifyd = self.wants_notifyd().then(|| self.notifyd.start_at(now)).flatten();
+        let starts_discoveryd =
+            self.wants_discoveryd().then(|| self.discoveryd.start_at(now)).flatten();
         let next = [
             starts_worker,
             starts_notifyd,
+            starts_discoveryd,
             self.accept_from,
             self.stop_deadline,
             // Without a worker to go on with what is to be deleted, the next one is waited for.
@@ -324,7 +329,7 @@ impl Supervisor {
         if self.stop_deadline.is_some_and(|deadline| deadline <= now) && !self.killed {
             tracing::warn!("killing {} workers that did not finish in time", self.workers.len());
             self.workers.kill_all();
-            self.notifyd.kill();
+            self.helpers().for_each(Helper::kill);
             self.killed = true;
             self.stop_deadline = Some(now + KILL_TIMEOUT);
         }
@@ -361,16 +366,42 @@ impl Supervisor {
         {
             return Some(birth);
         }
-        let now = Instant::now();
-        if self.wants_notifyd()
-            && self.notifyd.start_at(now).is_some_and(|at| at <= now)
-            && let Some(process) = self.notifyd.start(&self.command)
-            && let Err(error) =
-                self.events.add(process.control(), Event::Worker(process.server_id.pid))
+        let (wants_notifyd, wants_discoveryd) = (self.wants_notifyd(), self.wants_discoveryd());
+        for (helper, is_wanted) in
+            [(&mut self.notifyd, wants_notifyd), (&mut self.discoveryd, wants_discoveryd)]
         {
-            tracing::error!("cannot receive messages from notifyd: {error}");
+            let now = Instant::now();
+            if is_wanted
+                && helper.start_at(now).is_some_and(|at| at <= now)
+                && let Some(process) = helper.start(&self.command)
+                && let Err(error) =
+                    self.events.add(process.control(), Event::Worker(process.server_id.pid))
+            {
+                tracing::error!("cannot receive messages from {}: {error}", helper.name());
+            }
         }
         None
+    }
+
+    /// The processes of which there is one each.
+    fn helpers(&self) -> impl Iterator<Item = &Helper> {
+        [&self.notifyd, &self.discoveryd].into_iter()
+    }
+
+    fn wants_discoveryd(&self) -> bool {
+        self.stop_deadline.is_none() && self.announcement.is_some()
+    }
+
+    /// Has others told what the settings say now.
+    fn announce_again(&mut self) {
+        let new = announcement_of(&self.settings);
+        if let Some(old) = &self.announcement
+            && new.as_ref().is_none_or(|new| old.is_outdated_by(new))
+        {
+            remove_service_files(old);
+            self.discoveryd.end();
+        }
+        self.announcement = new;
     }
 
     fn wants_notifyd(&self) -> bool {
@@ -406,8 +437,8 @@ impl Supervisor {
 
     /// Takes what a worker says.
     fn receive(&mut self, pid: u32) {
-        if self.notifyd.is(pid) {
-            return self.receive_from_notifyd(pid);
+        if self.notifyd.is(pid) || self.discoveryd.is(pid) {
+            return self.receive_from_helper(pid);
         }
         let Some(worker) = self.workers.get_mut(pid) else { return };
         match worker.receive() {
@@ -436,15 +467,20 @@ impl Supervisor {
         }
     }
 
-    /// Takes what `notifyd` says: that it has started, and knows nothing yet.
-    fn receive_from_notifyd(&mut self, pid: u32) {
-        let Some(process) = self.notifyd.process() else { return };
+    /// Takes what such a process says: that it has started. `notifyd` then knows nothing yet.
+    fn receive_from_helper(&mut self, pid: u32) {
+        let is_notifyd = self.notifyd.is(pid);
+        let helper = if is_notifyd { &mut self.notifyd } else { &mut self.discoveryd };
+        let name = helper.name();
+        let Some(process) = helper.process() else { return };
         match process.receive() {
             Ok(Received::Message(ToSupervisor::Ready { unique_id })) => {
-                if self.notifyd.is_ready(unique_id) {
-                    self.workers.tell_serving(&ToWorker::WatchAgain);
+                if helper.is_ready(unique_id) {
+                    if is_notifyd {
+                        self.workers.tell_serving(&ToWorker::WatchAgain);
+                    }
                 } else {
-                    tracing::error!("notifyd {pid} reported a wrong id");
+                    tracing::error!("{name} {pid} reported a wrong id");
                     workers::kill(pid, rustix::process::Signal::KILL);
                 }
             }
@@ -452,7 +488,7 @@ impl Supervisor {
             Ok(Received::Message(ToSupervisor::FurtherUser { .. }) | Received::Nothing) => {}
             Ok(Received::Closed) => self.events.remove(process.control()),
             Err(error) => {
-                tracing::error!("notifyd {pid}: {error}");
+                tracing::error!("{name} {pid}: {error}");
                 self.events.remove(process.control());
                 workers::kill(pid, rustix::process::Signal::KILL);
             }
@@ -472,12 +508,13 @@ impl Supervisor {
         // Any child; `waitpid` without a pid would mean our process group, where workers are not.
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let Ok(pid) = u32::try_from(pid.as_raw_nonzero().get()) else { continue };
-            if self.notifyd.is(pid) {
+            let helpers = [&mut self.notifyd, &mut self.discoveryd];
+            if let Some(helper) = helpers.into_iter().find(|helper| helper.is(pid)) {
                 // A worker that is starting may still have this process's end open.
-                if let Some(process) = self.notifyd.process() {
+                if let Some(process) = helper.process() {
                     self.events.remove(process.control());
                 }
-                if let Some(dead) = self.notifyd.bury(status, self.stop_deadline.is_some()) {
+                if let Some(dead) = helper.bury(status, self.stop_deadline.is_some()) {
                     self.messaging.bury(dead);
                 }
                 continue;
@@ -626,7 +663,8 @@ impl Supervisor {
         self.listeners.clear();
         self.workers.wait_until_closed();
         self.workers.shut_down();
-        self.notifyd.tell(&ToWorker::Shutdown);
+        self.helpers().for_each(|helper| helper.tell(&ToWorker::Shutdown));
+        self.announcement.iter().for_each(remove_service_files);
         self.stop_deadline = Some(Instant::now() + STOP_TIMEOUT);
     }
 }
@@ -644,6 +682,15 @@ fn may_fork(settings: &Settings) -> anyhow::Result<bool> {
         );
     }
     Ok(may_fork)
+}
+
+/// Returns what other machines are told. A server that nobody finds is worth more than none.
+fn announcement_of(settings: &Settings) -> Option<Announcement> {
+    let announcement = Announcement::of(settings);
+    announcement.unwrap_or_else(|error| {
+        tracing::error!("other machines are not told of this server: {error:#}");
+        None
+    })
 }
 
 /// Makes room for what classes of service have, and says what they may have.

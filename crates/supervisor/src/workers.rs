@@ -39,6 +39,13 @@ pub(super) struct WorkerCommand {
     pub(super) log_level: Option<u32>,
 }
 
+impl WorkerCommand {
+    /// Returns the command line of the first configuration.
+    pub(super) fn new(config: PathBuf) -> Self {
+        Self { config, generation: 1, clock: trace::Clock::measure(), log_level: None }
+    }
+}
+
 /// State of a worker, as known to the supervisor.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WorkerState {

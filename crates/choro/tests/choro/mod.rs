@@ -262,7 +262,8 @@ impl Server {
     /// Pids of living workers, oldest first.
     pub fn workers(&self) -> Vec<u32> {
         let children = children(self.pid());
-        children.into_iter().filter(|pid| !is_notifyd(*pid)).collect()
+        let is_other = |pid: &u32| is_helper(*pid, "notifyd") || is_helper(*pid, "discoveryd");
+        children.into_iter().filter(|pid| !is_other(pid)).collect()
     }
 
     /// Pids of the workers, once as many are there as a server keeps idle.
@@ -274,7 +275,7 @@ impl Server {
 
     /// The process that knows who watches which directory.
     pub fn notifyd(&self) -> Option<u32> {
-        children(self.pid()).into_iter().find(|pid| is_notifyd(*pid))
+        children(self.pid()).into_iter().find(|pid| is_helper(*pid, "notifyd"))
     }
 
     /// Asks the server to stop and returns its exit code and how long it took.
@@ -323,9 +324,10 @@ pub fn children(of: u32) -> Vec<u32> {
     children
 }
 
-fn is_notifyd(pid: u32) -> bool {
+/// Whether a child of the supervisor serves no client.
+fn is_helper(pid: u32, name: &str) -> bool {
     fs::read_to_string(format!("/proc/{pid}/cmdline"))
-        .is_ok_and(|line| line.split('\0').nth(1) == Some("notifyd"))
+        .is_ok_and(|line| line.split('\0').nth(1) == Some(name))
 }
 
 /// Waits for a condition; what another process does cannot be waited for in another way.

@@ -1,0 +1,195 @@
+//! What the server tells others of itself.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use config::choice::MdnsName;
+use config::interface::InterfaceSpec;
+use settings::Settings;
+use shares::{domain_sid, host_names};
+
+/// Port at which Windows looks for servers.
+const SMB_PORT: u16 = 445;
+
+/// Model of the icon in the Finder if none is configured, as in Samba.
+const MODEL: &str = "MacSamba";
+
+/// Longest label of a DNS name: RFC 1035 2.3.4.
+const LABEL_BYTES_MAX: usize = 63;
+
+/// Names and services that the server announces, and the protocols for that.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Announcement {
+    /// Announce by multicast DNS (`multicast dns register`).
+    pub(crate) mdns: bool,
+    /// Announce the host by WS-Discovery (`choro:wsd`).
+    pub(crate) wsd: bool,
+    /// Resolve names by LLMNR (`choro:llmnr`).
+    pub(crate) llmnr: bool,
+    /// Name for people, in lists of servers.
+    pub(crate) name: String,
+    /// First label of the name of the host in multicast DNS.
+    pub(crate) host: String,
+    /// NetBIOS names, the server's own first.
+    pub(crate) netbios_names: Vec<String>,
+    /// Workgroup in whose list Windows shows the server.
+    pub(crate) workgroup: String,
+    /// Port of SMB, the first of several.
+    pub(crate) port: u16,
+    /// Model in multicast DNS, by which the Finder chooses an icon.
+    pub(crate) model: String,
+    /// Names of shares for Time Machine.
+    pub(crate) time_machines: Vec<String>,
+    /// Address of the host in WS-Discovery.
+    pub(crate) uuid: String,
+    /// Value of `interfaces`; empty selects interfaces that lead to neighbors.
+    pub(crate) interfaces: Vec<InterfaceSpec>,
+    /// File of the log: its process cannot open it again, once it has no rights.
+    log_file: Option<PathBuf>,
+}
+
+impl Announcement {
+    /// Returns what the configuration tells; `None` if nothing is to be told to anybody.
+    ///
+    /// # Errors
+    /// The SID, from which the address in WS-Discovery is made, cannot be read.
+    pub fn of(settings: &Settings) -> anyhow::Result<Option<Self>> {
+        let config = &settings.config;
+        let global = &config.global;
+        // Windows has no means to learn of another port.
+        let is_for_windows = global.smb_ports.contains(&SMB_PORT);
+        let wsd = is_for_windows && global.option_is_on("choro", "wsd", true);
+        let llmnr = is_for_windows && global.option_is_on("choro", "llmnr", true);
+        let mdns = global.multicast_dns_register;
+        let Some(&port) = global.smb_ports.first().filter(|_| mdns || wsd || llmnr) else {
+            return Ok(None);
+        };
+        let interfaces = global.interfaces.clone();
+        // These addresses stay the same until a reload.
+        if global.bind_interfaces_only
+            && interfaces::reachable(&interfaces).context("cannot list addresses")?.is_empty()
+        {
+            return Ok(None);
+        }
+        let netbios_name = host_names::netbios_name(config);
+        let (host, _) = host_names::dns_names();
+        let host = host.split('.').next().unwrap_or_default().to_owned();
+        let host = if global.netbios_name.is_empty() { host } else { netbios_name.to_lowercase() };
+        let name = match global.mdns_name {
+            MdnsName::Host => host.clone(),
+            MdnsName::Netbios => netbios_name.clone(),
+        };
+        let time_machines = config.shares.iter().filter(|share| {
+            share.available
+                && share.has_module("fruit")
+                && share.option_is_on("fruit", "time machine", false)
+        });
+        let netbios_names = [netbios_name].into_iter().chain(global.netbios_aliases.clone());
+        let netbios_names: Vec<String> = netbios_names.filter(|name| is_label(name)).collect();
+        Ok(Some(Self {
+            mdns: mdns && is_label(&host),
+            wsd: wsd && !netbios_names.is_empty(),
+            llmnr: llmnr && !netbios_names.is_empty(),
+            name,
+            host,
+            netbios_names,
+            workgroup: global.workgroup.clone(),
+            port,
+            model: global.option("fruit", "model").map_or(MODEL, str::trim).to_owned(),
+            time_machines: time_machines.map(|share| share.name.clone()).collect(),
+            uuid: uuid(&settings.directories.state)?,
+            interfaces,
+            log_file: settings.log_file(),
+        }))
+    }
+
+    /// Whether a process that tells this must be replaced, to tell the other.
+    #[must_use]
+    pub fn is_outdated_by(&self, other: &Self) -> bool {
+        // The log may have been renamed.
+        self != other || self.log_file.is_some()
+    }
+}
+
+/// Whether a name can be a label of a DNS name.
+fn is_label(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= LABEL_BYTES_MAX
+        && !name.contains('.')
+        && !name.chars().any(char::is_control)
+}
+
+/// Makes a UUID of the random numbers in the SID, which the server keeps: RFC 9562 5.8.
+fn uuid(state: &std::path::Path) -> anyhow::Result<String> {
+    let sid = domain_sid::read_or_make(state)?;
+    let &[_, a, b, c] = sid.subauthorities() else { anyhow::bail!("{sid} is of no domain") };
+    let (b_high, b_low, c_high, c_low) = (b >> 16, b & 0xFFF, c >> 16, c & 0xFFFF);
+    // A word behind, so that no other program makes the same of the SID.
+    Ok(format!(
+        "{a:08x}-{b_high:04x}-8{b_low:03x}-{:04x}-{c_low:04x}63686f72",
+        0x8000 | (c_high >> 2)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use config::Config;
+    use settings::Settings;
+    use std::sync::Arc;
+
+    use super::Announcement;
+
+    fn announcement(global: &str, shares: &str) -> Option<Announcement> {
+        let state = tempfile::tempdir().expect("there is space");
+        let text = format!(
+            "[global]\nnetbios name = nas\nbase directory = {}\n{global}\n{shares}",
+            state.path().display()
+        );
+        std::fs::create_dir(state.path().join("state")).expect("it is new");
+        let (config, _) = Config::parse(&text, "test").expect("it is one");
+        let directories = config.directories();
+        let source = settings::Source::File("test".into());
+        let config = Arc::new(config);
+        let settings = Settings { config, directories, source, warnings: Vec::new() };
+        let told = Announcement::of(&settings).expect("the SID can be made");
+        assert_eq!(told, Announcement::of(&settings).expect("and is kept"));
+        told
+    }
+
+    #[test]
+    fn everything_is_told_unless_it_is_switched_off() {
+        let told = announcement("netbios aliases = files", "").expect("all of it");
+        assert!(told.mdns && told.wsd && told.llmnr);
+        assert_eq!((told.name.as_str(), told.host.as_str()), ("NAS", "nas"));
+        assert_eq!(told.netbios_names, ["NAS", "files"]);
+        assert_eq!((told.port, told.uuid.len()), (445, 36));
+        let off = "multicast dns register = no\nchoro:wsd = no\nchoro:llmnr = no";
+        assert_eq!(announcement(off, ""), None);
+        let told = announcement("mdns name = mdns\nchoro:wsd = no", "").expect("two of them");
+        assert!(told.mdns && !told.wsd && told.llmnr);
+        assert_eq!(told.name, "nas");
+    }
+
+    #[test]
+    fn windows_finds_no_server_at_another_port() {
+        let told = announcement("smb ports = 4450", "").expect("by multicast DNS");
+        assert!(told.mdns && !told.wsd && !told.llmnr);
+        assert_eq!(told.port, 4_450);
+        assert_eq!(announcement("smb ports = 4450\nmulticast dns register = no", ""), None);
+    }
+
+    #[test]
+    fn a_server_of_this_machine_alone_tells_nobody() {
+        let loopback = "interfaces = 127.0.0.1\nbind interfaces only = yes";
+        assert_eq!(announcement(loopback, ""), None);
+    }
+
+    #[test]
+    fn shares_for_time_machine_need_the_module() {
+        let shares = "[a]\npath=/a\nvfs objects = fruit\nfruit:time machine = yes\n\
+                      [b]\npath=/b\nfruit:time machine = yes\n[c]\npath=/c\nvfs objects = fruit\n";
+        let told = announcement("fruit:model = RackMac", shares).expect("all of it");
+        assert_eq!(told.time_machines, ["a"]);
+        assert_eq!(told.model, "RackMac");
+    }
+}
