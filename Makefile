@@ -13,7 +13,7 @@
 #   make conformance ONLY=lease only those tests whose name contains the word
 
 .DEFAULT_GOAL := $(if $(MESSAGING),build,help)
-.PHONY: bench build conformance deb fuzz help install instructions limits lint mutations nightly run simulate test
+.PHONY: bench build conformance deb fuzz help image install instructions limits lint mutations nightly run simulate test
 
 SHARE ?=
 CONFIG ?=
@@ -42,7 +42,7 @@ test: ## Run every test
 conformance: ## Run all of smbtorture, also what takes long
 	@scripts/conformance.sh '$(ONLY)'
 
-nightly: ## Run what takes long: conformance, a flood of 20,000 connections, the Debian package
+nightly: ## Run what takes long: conformance, a flood of 20,000 connections, package and image
 	@scripts/nightly.sh
 
 mutations: ## Break the server on purpose and see that the tests notice
@@ -65,6 +65,9 @@ lint: ## Check form, lints, documentation and dependencies
 
 deb: ## Make a Debian package
 	@scripts/deb.sh
+
+image: ## Make an image for containers
+	@scripts/image.sh
 
 fuzz: ## Fuzz every decoder
 	@scripts/fuzz.sh '$(SECONDS)'

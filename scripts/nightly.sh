@@ -2,7 +2,7 @@
 # Runs what takes too long for each change: all of smbtorture, then a flood of 20,000 connections from
 # networks that the test makes, while a user's copy goes on. Its figures are for people to read: how long
 # the user's requests take with and without the flood, and what memory the server has. Last, the Debian
-# package: made, installed in a Debian of its own, and removed.
+# package: made, installed in a Debian of its own, and removed; and the image, run without rights.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/needs.sh
@@ -15,3 +15,5 @@ cargo test --locked -p choro --test flood -- --nocapture a_flood_from_other_netw
 
 scripts/deb.sh
 scripts/try_deb.sh
+scripts/image.sh
+scripts/try_image.sh
