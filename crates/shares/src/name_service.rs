@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(asked_by(&mut names, 3), "name service", "it may have a question still");
     }
 
-    /// Only root's server impersonates.
+    /// Only a server that runs as root impersonates anybody.
     #[test]
     fn the_thread_that_asks_has_the_servers_rights_though_a_user_is_impersonated() {
         if !rustix::process::getuid().is_root() {
