@@ -125,12 +125,11 @@ impl Worker {
             opens_max: self.settings.config.global.max_open_files,
             ..StoreSettings::default()
         };
-        let is_first = self.storage_threads.is_empty();
         let number = self.storage_threads.start(mount, settings).map_err(|error| {
             warn!("cannot start a thread for {}: {error}", path.display());
             NtStatus::INSUFF_SERVER_RESOURCES
         })?;
-        if is_first {
+        if self.storage_threads.begins_to_be_watched() {
             self.watch_storage_threads();
         }
         Ok(number)

@@ -34,7 +34,6 @@ impl Worker {
     fn give_local_storage_a_thread(&mut self) {
         // If it cannot move, the next slow operation has it try again.
         self.local_storage.place = Place::Inline;
-        let is_first = self.storage_threads.is_empty();
         if !self.store.revert_to_server() {
             return;
         }
@@ -42,7 +41,7 @@ impl Worker {
             Ok(thread) => thread,
             Err(error) => return warn!("cannot start a thread for slow disks: {error}"),
         };
-        if is_first {
+        if self.storage_threads.begins_to_be_watched() {
             self.watch_storage_threads();
         }
         let empty = self.store.empty_copy();

@@ -94,6 +94,8 @@ pub(super) struct StorageThreads<W> {
     /// root is forgotten before another one has its id.
     last_number: u8,
     done: Option<Arc<Mailbox<Done<W>>>>,
+    /// The worker waits for results.
+    is_watched: bool,
     devices: FxHashMap<RootId, u64>,
     /// Calls that have not ended.
     calls: usize,
@@ -128,6 +130,7 @@ impl<W> Default for StorageThreads<W> {
             threads: Vec::new(),
             last_number: 0,
             done: None,
+            is_watched: false,
             devices: FxHashMap::default(),
             calls: 0,
             held_max: usize::MAX,
@@ -150,6 +153,11 @@ impl<W: 'static> StorageThreads<W> {
     /// Descriptor that becomes readable with the next result; none without threads.
     pub(super) fn wake_source(&self) -> Option<RawFd> {
         self.done.as_ref().map(|done| done.wake_source().as_raw_fd())
+    }
+
+    /// True if there may be results, the first time.
+    pub(super) fn begins_to_be_watched(&mut self) -> bool {
+        self.done.is_some() && !std::mem::replace(&mut self.is_watched, true)
     }
 
     /// Returns the results since the last call.
