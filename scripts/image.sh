@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes an image of the server for Docker, Podman and Kubernetes, in target/image/choro.tar (an OCI
 # archive): from nothing but the program and the libraries that it loads. The same tree and the same
-# libraries give the same image, byte for byte.
+# libraries give the same image, byte for byte. CHORO_BIN names a program that was built already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/needs.sh
@@ -16,8 +16,11 @@ mkdir -p "$out"
 keep_frame_pointers
 # Paths of this machine are in no message and no image.
 export RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$PWD=. --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
-say 'building a release (a few minutes the first time)'
-build_choro
+choro=${CHORO_BIN:-}
+if [ -z "$choro" ]; then
+    say 'building a release (a few minutes the first time)'
+    build_choro
+fi
 
 say 'gathering the program and its libraries'
 root=$out/root
@@ -43,7 +46,7 @@ mkdir -m 1777 "$root/state"
 say 'making the image'
 build=(buildah --root "$out/storage" --runroot "$out/run" --storage-driver vfs)
 container=$("${build[@]}" from scratch)
-trap '"${build[@]}" rm "$container" >/dev/null; rm -rf "$out/storage" "$out/run" "$root"' EXIT
+trap '"${build[@]}" rm "$container" >/dev/null; rm -rf "$out/storage" "$out/run" "$out/oci" "$root"' EXIT
 "${build[@]}" add --quiet "$container" "$root" / >/dev/null
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 "${build[@]}" config --user 1000:1000 --workingdir / --env CHORO_CONTAINER=yes \
@@ -53,8 +56,11 @@ version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Carg
     --label org.opencontainers.image.description='SMB 2 and 3 file server' \
     --label org.opencontainers.image.licenses='MIT OR Apache-2.0' \
     --label org.opencontainers.image.version="$version" "$container"
-"${build[@]}" commit --quiet --timestamp "$SOURCE_DATE_EPOCH" "$container" \
-    "oci-archive:$out/choro.tar:choro:$version" >/dev/null
+"${build[@]}" commit --quiet --disable-compression=false --timestamp "$SOURCE_DATE_EPOCH" "$container" \
+    "oci:$out/oci:choro:$version" >/dev/null
+# An archive that buildah writes has the time of now in it.
+tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --format=ustar \
+    -C "$out/oci" -cf "$out/choro.tar" .
 size=$(stat -c %s "$out/choro.tar")
 [ "$size" -le 15000000 ] || fail "the image has $size bytes; 15,000,000 are the limit"
 say "made: $out/choro.tar, $size bytes, SHA-256 $(sha256sum "$out/choro.tar" | cut -c 1-64)"

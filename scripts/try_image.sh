@@ -27,7 +27,8 @@ chmod 755 "$work"
 echo 'secret of the image' >"$work/secret"
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 container=$("${build[@]}" from "oci-archive:$image")
-"${build[@]}" config --env CHORO_PORT="$port" --env CHORO_USER_ANNA_FILE=/secret "$container"
+# buildah would put a volume of its own over ours.
+"${build[@]}" config --volume /state- --env CHORO_PORT="$port" --env CHORO_USER_ANNA_FILE=/secret "$container"
 inside() {
     "${build[@]}" run --isolation chroot --cap-drop all --user 1000:1000 --network host \
         --volume "$work/files:/shares/files" --volume "$work/state:/state" \
@@ -45,7 +46,7 @@ done
 grep -q 'served through epoll and threads' "$log" || fail "io_uring is not forbidden: $(cat "$log")"
 pid=$(sed -n 's/.*"pid":\([0-9]*\),"message":"listening on.*/\1/p' "$log" | head -n 1)
 status=$(cat "/proc/$pid/status")
-for line in 'CapEff:.0000000000000000' 'CapBnd:.0000000000000000' 'Seccomp:.2' 'Uid:.1000.1000'; do
+for line in 'CapEff:.0000000000000000' 'CapPrm:.0000000000000000' 'Seccomp:.2' 'Uid:.1000.1000'; do
     grep -q "^$line" <<<"$status" || fail "the server has other rights than $line: $status"
 done
 echo 'through the image' >"$work/file"
