@@ -70,8 +70,8 @@ pub struct FileWord {
 /// Consequences of closing an open.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Closed {
-    /// [Mark](crate::mark) of the stream or name that the caller must delete now: of the closed open,
-    /// or of the file, whose name goes with its last open of any stream.
+    /// [Mark](crate::mark) of the stream or name that the caller must delete now: of the closed
+    /// open, or of the file, whose name goes with its last open of any stream.
     pub unlink: Option<u64>,
 }
 

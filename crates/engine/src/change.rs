@@ -21,7 +21,7 @@ pub struct Change {
 /// A name that CREATE has added to a directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AddedName {
-    /// The change for watches.
+    /// The change as watches see it.
     pub change: Change,
     /// Directory of the name; `None` for the root of a share.
     pub parent: Option<FileIdentity>,

@@ -96,7 +96,7 @@ pub struct OpenClaim {
     pub volatile: u64,
     /// Session of the returned client.
     pub session_id: u64,
-    /// Its tree connect.
+    /// Tree connect of the returned client.
     pub tree_id: u32,
 }
 
@@ -207,8 +207,8 @@ impl Files {
         Ok(seen.expect("every record is shown"))
     }
 
-    /// Refuses a further open to a client that has its share of the table. CREATE checks that before
-    /// the store creates a file, so requests in flight may exceed the share by a little.
+    /// Refuses a further open to a client that has its share of the table. CREATE checks that
+    /// before the store creates a file, so requests in flight may exceed the share by a little.
     ///
     /// # Errors
     /// If there is no room.
@@ -270,8 +270,8 @@ impl Files {
         self.records.deletion_count()
     }
 
-    /// Sets or clears delete pending of an open's stream; for the unnamed stream, of the name `link`
-    /// of the file.
+    /// Sets or clears delete pending of an open's stream; for the unnamed stream, of the name
+    /// `link` of the file.
     ///
     /// # Errors
     /// If the record cannot be read or kept.
@@ -354,8 +354,8 @@ impl Files {
     }
 
     /// Breaks read caching of a file before its contents change: [MS-FSA] 2.1.4.12. Even the
-    /// changer's own level II oplock is broken. Nobody waits for these breaks, so no deadline is set
-    /// here. A file without caching costs one look at its word.
+    /// changer's own level II oplock is broken. Nobody waits for these breaks, so no deadline is
+    /// set here. A file without caching costs one look at its word.
     ///
     /// # Errors
     /// If the record cannot be read or kept.
@@ -465,8 +465,8 @@ impl Files {
         }
     }
 
-    /// Removes the requests that wait for a file, and returns them: they are resumed, and those that
-    /// must wait on come back by [`Files::wait`].
+    /// Removes the requests that wait for a file, and returns them: they are resumed, and those
+    /// that must wait on come back by [`Files::wait`].
     pub fn take_waiting(&mut self, file: FileKey) -> Vec<RequestId> {
         self.waiters.remove(&file).map(|waiting| waiting.requests).unwrap_or_default()
     }

@@ -42,9 +42,10 @@ pub trait PendingCommand: Any + Debug {
 
     /// Releases the state's resources, because the request cannot be resumed.
     ///
-    /// Without a reply, the request was suspended or throttled, so the store holds nothing for it: a
-    /// request that waits for the store is never ended before the reply. With one, its session, tree
-    /// connect or open was gone when the reply came, and what the store has opened must be closed.
+    /// Without a reply, the request was suspended or throttled, so the store holds nothing for it:
+    /// a request that waits for the store is never ended before the reply. With one, its session,
+    /// tree connect or open was gone when the reply came, and what the store has opened must be
+    /// closed.
     fn abandon(self: Box<Self>, reply: Option<Reply>) -> Abandoned {
         drop(reply);
         Abandoned::default()

@@ -7,7 +7,7 @@ use crate::words::FUNCTION_WORDS;
 
 /// The last commit that is exempt. A subject that breaks the rule and has reached `main` stays as
 /// it is: name its commit here.
-const SINCE: &str = "327382a77b63";
+const SINCE: &str = "31473c400464";
 
 const COLUMNS_MAX: usize = 72;
 

@@ -59,7 +59,6 @@ use crate::dfs;
 
 use caching::HeldCaching;
 use contexts::Contexts;
-use replay::Replayed;
 
 pub(crate) use validate::{is_vetoed, parse_path, parse_posix_path};
 
@@ -289,23 +288,13 @@ fn begin(
         contexts.answer_apple(&share, scope.globals);
     }
     // Not again after a wait: see `Progress`.
-    if has_contexts && !progress.has_waited {
-        match replay::find_replayed(&durability, &scope, incoming, &requested_caching)? {
-            Some(Replayed::Open(volatile)) => {
-                return replay::replay(&scope, volatile, contexts, durability, requested_caching);
-            }
-            Some(Replayed::Disconnected(persistent)) => {
-                return durable::take_up_again(
-                    scope,
-                    request,
-                    persistent,
-                    contexts,
-                    durability,
-                    requested_caching,
-                );
-            }
-            None => {}
-        }
+    if has_contexts
+        && !progress.has_waited
+        && let Some(earlier) =
+            replay::find_replayed(&durability, &scope, incoming, &requested_caching)?
+    {
+        let asked = (contexts, durability, requested_caching);
+        return replay::repeat(scope, request, earlier, asked);
     }
     let user = share.user;
     if let Some(lease) = requested_caching.lease().filter(|_| !progress.lease_is_verified)

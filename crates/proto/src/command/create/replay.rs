@@ -12,11 +12,11 @@ use engine::scope::InTree;
 use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
 use wire::HeaderFlags;
-use wire::create::CreateAction;
+use wire::create::{CreateAction, CreateRequest};
 
 use super::caching::HeldCaching;
 use super::contexts::Contexts;
-use super::durable::DurabilityContexts;
+use super::durable::{self, DurabilityContexts};
 use super::{Pending, caching};
 
 /// Earlier result of a request that is being replayed.
@@ -70,8 +70,23 @@ pub(super) fn find_replayed(
     }
 }
 
+/// Answers a repeated CREATE with the open of the first one.
+pub(super) fn repeat(
+    scope: InTree<'_>,
+    request: &CreateRequest<'_>,
+    earlier: Replayed,
+    (contexts, asked, requested_caching): (Contexts, DurabilityContexts, RequestedCaching),
+) -> Result<Step<Pending>, Reject> {
+    match earlier {
+        Replayed::Open(volatile) => replay(&scope, volatile, contexts, asked, requested_caching),
+        Replayed::Disconnected(persistent) => {
+            durable::take_up_again(scope, request, persistent, contexts, asked, requested_caching)
+        }
+    }
+}
+
 /// Answers a CREATE again: its open exists, and the store reads the current metadata.
-pub(super) fn replay(
+fn replay(
     scope: &InTree<'_>,
     volatile: u64,
     contexts: Contexts,
