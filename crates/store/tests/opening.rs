@@ -468,3 +468,22 @@ fn a_path_leads_to_what_is_there_now_whoever_was_there_before() {
     assert_ne!(share.status_of("a/b/5", create), NtStatus::SUCCESS);
     assert!(!outside.join("5").exists());
 }
+
+#[test]
+fn a_look_up_has_the_identity_of_an_open() {
+    let mut share = Share::new();
+    share.local_directory("folder");
+    share.local("folder/File", "data");
+    let stream = |request: &mut object::OpenRequest| request.disposition = Disposition::OpenIf;
+    share.try_open("folder\\File:stream", stream).expect("it is created");
+    for path in ["folder", "folder\\file", "FOLDER\\FILE:Stream", ""] {
+        let opened = share.try_open(path, |_| {}).expect("it is there");
+        let op = ObjectOp::Lookup { root: share.root, path: opened.path.into() };
+        match share.run(op) {
+            Ok(ObjectReply::Metadata(found)) => {
+                assert_eq!(found.identity, opened.metadata.identity, "{path}");
+            }
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+}

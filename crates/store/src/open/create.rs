@@ -1,4 +1,7 @@
-//! Creating what does not exist: [MS-FSA] 2.1.5.1.1.
+//! Creating what does not exist: [MS-FSA] 2.1.5.1.1. Called by `Store::open`, see [`super`].
+//!
+//! The object is made with the mode of the share, then gets attributes, ACL and size. If one of
+//! these steps fails, it is removed again.
 
 use object::Metadata;
 use std::ffi::OsStr;
@@ -34,15 +37,20 @@ use crate::sys::xattr::Attributes;
 const OF_NO_SHARE: AccessMask =
     AccessMask::MAXIMUM_ALLOWED.union(AccessMask::ACCESS_SYSTEM_SECURITY);
 
-/// An object that passed all checks.
+/// An object that passed all checks of its own, before its stream is found. Whether other opens
+/// permit this one is decided by the engine.
 pub(crate) struct Admitted {
     pub(crate) fd: OwnedFd,
+    /// `fd` was opened with O_PATH: there is no way to the data.
     pub(crate) path_only: bool,
+    /// Rights that the open gets.
     pub(crate) granted_access: AccessMask,
+    /// Rights that the user could have, within the share's limits.
     pub(crate) maximal_access: AccessMask,
     pub(crate) metadata: Metadata,
-    /// It has no extended attributes.
+    /// It has no extended attributes, so nobody need look for streams and DOS attributes.
     pub(crate) is_bare: bool,
+    /// Inode of the name itself: the link, if one was followed.
     pub(crate) named: Inode,
 }
 
@@ -54,6 +62,7 @@ pub(crate) enum Created {
 }
 
 impl Store {
+    /// Makes the file or directory at a place that was free at the look-up.
     pub(crate) fn create(
         &mut self,
         root: &Root,

@@ -1,4 +1,4 @@
-//! Opening what exists: [MS-FSA] 2.1.5.1.2.
+//! `Store::open`, and opening what exists: [MS-FSA] 2.1.5.1.2. See [`super`] for the whole.
 
 use crate::open::create::Admitted;
 use std::borrow::Cow;
@@ -42,6 +42,7 @@ const READS: AccessMask = AccessMask::READ_DATA.union(AccessMask::EXECUTE);
 const WRITES: AccessMask = AccessMask::WRITE_DATA.union(AccessMask::APPEND_DATA);
 
 impl Store {
+    /// Opens or creates the object of a path, and its stream if the path has one.
     pub(crate) fn open(&mut self, request: &OpenRequest) -> Result<Opened, NtStatus> {
         let root = self.root(request.root)?;
         self.opens.verify_room()?;
@@ -80,6 +81,7 @@ impl Store {
         Err(NtStatus::OBJECT_NAME_COLLISION)
     }
 
+    /// Opens an object that was found, with the rights that the user has and requests.
     fn open_existing(
         &mut self,
         root: &Rc<Root>,
@@ -130,7 +132,8 @@ impl Store {
         self.finish_open(root, request, place, admitted, false)
     }
 
-    /// Finds or creates the stream, and puts the open into the table.
+    /// Finds or creates the stream, and puts the open into the table. `created` says if the object
+    /// itself is new: then it is removed again if its stream cannot be made.
     fn finish_open(
         &mut self,
         root: &Rc<Root>,

@@ -5,6 +5,12 @@
 //! they stay beneath the root; those that do not stop the client (see `reparse`), unless an
 //! administrator lets them lead anywhere ("wide links"). An absolute link that names a path in the
 //! share is followed as the relative one that it could be.
+//!
+//! Everything that has a path begins here: `Store::look_for` for opens, `Store::locate` for others.
+//! The result is a `Place`: the directory, open; the name as stored; and the object, if there is
+//! one. Directories, ordinary files and names without regard to case come from `cache` if they can.
+//! Metadata of `Store::lookup` have the same identity as those of an open of the same path: the
+//! engine compares them.
 
 use crate::model::place::Entry;
 use crate::model::place::Parent;

@@ -1,4 +1,6 @@
-//! Emptying what CREATE overwrites or supersedes.
+//! Emptying what CREATE overwrites or supersedes: `ObjectOp::Overwrite`, which the engine sends
+//! once it has granted the open. On an error the engine closes the open again; what was removed by
+//! then stays removed.
 
 use dtyp::{FileAttributes, FileTime, NtStatus};
 use object::{ExtendedAttribute, LocalOpen, Metadata};

@@ -6,6 +6,10 @@
 //! (WRITE_ATTRIBUTES), the POSIX ACL (WRITE_DAC), taking ownership (WRITE_OWNER), and removing
 //! (DELETE, where NT descriptors are kept). `credentials/privileged.rs` has these calls, and the
 //! limits that hold in any case.
+//!
+//! The *deciding* descriptor (`stored::deciding`) is one that Samba or Choro has stored with the
+//! object and that is still valid; if there is none, mode and POSIX ACL decide. Root has all
+//! rights.
 
 use crate::security::rights::EVERYONE;
 use crate::security::rights::EXECUTE;
@@ -49,7 +53,8 @@ pub(crate) const TO_SEE: AccessMask = AccessMask::READ_DATA
     .union(AccessMask::READ_ATTRIBUTES)
     .union(AccessMask::READ_CONTROL);
 
-/// All rights that the user who asks has on an object: [MS-FSA] 2.1.5.1.2.1.
+/// All rights of the impersonated user on an object: [MS-FSA] 2.1.5.1.2.1. `parent` is the
+/// directory of its name; none for the root of a share.
 ///
 /// # Errors
 /// The descriptor cannot be read.
@@ -87,7 +92,7 @@ pub(crate) fn plain(
     }
 }
 
-/// All rights that a descriptor gives to the user who asks.
+/// All rights that a descriptor gives to the impersonated user.
 ///
 /// Another server may have stored the descriptor, with other SIDs for the same user and groups.
 /// While a descriptor is valid, its owner and group stand for those of the file on the host, so a
@@ -151,6 +156,7 @@ pub(crate) fn verify_may_add(
     }
 }
 
+/// Rights that mode and POSIX ACL give, as NT rights.
 fn judge(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> AccessMask {
     let directory = is_directory(status);
     let permissions = permissions(user, fd, status);
