@@ -2,6 +2,7 @@
 
 pub(super) mod confirmations;
 mod filling;
+mod lane;
 mod sending;
 
 use std::collections::VecDeque;
@@ -11,16 +12,17 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use bytes::{Buf, BytesMut};
-use proto::{Charge, ConfirmationId, MemoryAccount, Opener, Transmit};
-use trace::{Answered, Moment, Phase, Spent};
-use uring::{Op, SendBuffer, tcp};
+use object::Piped;
+use proto::{Charge, MemoryAccount, Transmit};
+use trace::{Answered, Moment};
+use uring::{Op, SendBuffer};
 use wire::frame::{self, FrameHeader, FrameType};
 
 use super::arrival::Arrival;
 use super::framing::{FRAME_TIMEOUT, missing, wanted};
-use super::lanes::{Job, LANE_BYTES_MIN, LaneId, OpenedFrame, Outgoing};
+use super::lanes::{LaneId, OpenedFrame, Outgoing};
 use super::piping::probes::Probes;
-use confirmations::{Confirmations, patience};
+use confirmations::Confirmations;
 pub(super) use filling::Filled;
 use filling::{FRONT_LEN, Filling, Source};
 
@@ -52,12 +54,14 @@ const SPACIOUS_FRAMES_MAX: usize = 16;
 /// connection nor serves its received requests: those of one receive alone could request gigabytes.
 const OUTGOING_BYTES_MAX: usize = 32 * 1024 * 1024;
 
+/// Longest answers that are sent by the call that waits for the next request: a READ of 4 KiB with
+/// its header, and a few small ones. More bytes take so long that the send gets a call of its own,
+/// and a phase of its own in traces.
+const SENT_WAITING_MAX: usize = 6 * 1024;
+
 /// Longest time to send the last answers after the engine has ended a connection. A client that
 /// acknowledges packets and reads nothing would otherwise keep its worker for ever.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A channel that has moved much within this time is worth a lane.
-const BULK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A TCP connection with its buffers and queues.
 #[derive(Debug)]
@@ -234,108 +238,9 @@ impl Channel {
         self.received = Some(buffer);
     }
 
-    /// Takes back what [`Channel::lane_receive`] lent.
-    pub(super) fn received_by_lane(
-        &mut self,
-        buffer: BytesMut,
-        opened: VecDeque<OpenedFrame>,
-        at: Moment,
-    ) {
-        self.arrival.received(at);
-        self.received = Some(buffer);
-        self.opened = opened;
-    }
-
     /// Takes the lane's result for the next frame.
     pub(super) fn take_opened(&mut self) -> OpenedFrame {
         self.opened.pop_front().unwrap_or_default()
-    }
-
-    /// Whether the queue is long enough for a lane and has frames to sign or encrypt.
-    pub(super) fn protects_much(&self) -> bool {
-        let is_protected = |it: &Outgoing| it.protection.is_some();
-        self.queued_bytes >= LANE_BYTES_MIN && self.queued.iter().any(is_protected)
-    }
-
-    /// Notes that many signed or encrypted bytes leave now.
-    pub(super) fn sends_bulk_now(&mut self) {
-        self.last_bulk = Some(Instant::now());
-    }
-
-    /// Notes that many signed or encrypted bytes have arrived now.
-    pub(super) fn receives_bulk_now(&mut self) {
-        self.last_bulk = Some(Instant::now());
-        self.last_bulk_received = self.last_bulk;
-    }
-
-    /// Whether much went in or out lately.
-    pub(super) fn is_bulky(&self) -> bool {
-        self.last_bulk.is_some_and(|at| at.elapsed() < BULK_INTERVAL)
-    }
-
-    /// Whether much came in lately.
-    pub(super) fn receives_bulk(&self) -> bool {
-        self.last_bulk_received.is_some_and(|at| at.elapsed() < BULK_INTERVAL)
-    }
-
-    /// The lane of this channel; `choose` finds one.
-    pub(super) fn lane(&mut self, choose: impl FnOnce() -> Option<LaneId>) -> Option<LaneId> {
-        self.lane = self.lane.or_else(choose);
-        self.lane
-    }
-
-    /// The lane that still has frames, behind which all others have to go.
-    pub(super) fn busy_lane(&self) -> Option<LaneId> {
-        self.lane.filter(|_| self.lane_bytes > 0)
-    }
-
-    /// Returns the job of a lane in place of [`Channel::receive`]: the next whole frames, none
-    /// longer than `length_max`. `None` while frames that a lane has opened wait here.
-    ///
-    /// A lane gives back a frame that is longer than expected once it has the length, because
-    /// memory must be reserved first.
-    pub(super) fn lane_receive(&mut self, opener: Opener, length_max: usize) -> Option<Job> {
-        if self.is_closing || self.is_lent || self.filling.is_some() || !self.opened.is_empty() {
-            return None;
-        }
-        let whole = self.received.as_ref().map(|it| it.len() + missing(it))?;
-        if whole > EXPECTED_LEN_MAX && !self.take_frame_memory() {
-            return None;
-        }
-        let length_max = length_max.min(whole.max(EXPECTED_LEN_MAX));
-        let buffer = self.received.take()?;
-        if buffer.is_empty() {
-            self.arrival.expect_new();
-        }
-        Some(Job::Receive { socket: self.socket.as_raw_fd(), buffer, length_max, opener })
-    }
-
-    /// Returns the job of a lane in place of [`Channel::send`].
-    pub(super) fn lane_send(&mut self) -> Job {
-        // A lane is for what is signed or sealed: there is little of this, if any.
-        if self.queued.iter_mut().any(|it| it.bring_in().is_err()) {
-            self.break_off();
-        }
-        self.lane_bytes += std::mem::take(&mut self.queued_bytes);
-        let frames = std::mem::take(&mut self.queued);
-        self.sending.append(&mut self.answered);
-        Job::Send { socket: self.socket.as_raw_fd(), frames }
-    }
-
-    /// Handles frames of [`Channel::lane_send`] that were sent, or never will be, with the time
-    /// that the lane took to sign or encrypt each of them.
-    pub(super) fn sent_by_lane(
-        &mut self,
-        buffers: &[SendBuffer],
-        protected: &[Option<Spent>],
-        has_left: bool,
-    ) {
-        for (answered, spent) in self.sending.iter().zip(protected) {
-            if let Some(spent) = spent {
-                answered.spent(Phase::Signing, *spent);
-            }
-        }
-        self.lane_bytes -= self.account(buffers, has_left);
     }
 
     /// Whether something was received that is not taken yet.
@@ -450,51 +355,56 @@ impl Channel {
         self.queued.push_back(outgoing);
     }
 
-    /// Asks for a confirmation of the last queued frame: see [`Confirmations`].
-    pub(super) fn expect_confirmation(&mut self, id: ConfirmationId) {
-        let (timeout, progress) = self.tcp_info();
-        self.confirmations.expect(
-            id,
-            self.queued_total,
-            progress,
-            Instant::now(),
-            patience(timeout),
-        );
-    }
-
-    /// Time of the next check for confirmed frames.
-    pub(super) fn next_confirmation(&self) -> Option<Instant> {
-        if self.is_closing { None } else { self.confirmations.next_timeout() }
-    }
-
-    /// Returns the frames that were confirmed since the last call.
-    pub(super) fn take_confirmed(&mut self) -> Vec<ConfirmationId> {
-        if self.confirmations.next_timeout().is_none() {
-            return Vec::new();
+    /// Sends all queued frames, unless a send is under way.
+    ///
+    /// Nearly always the socket accepts everything at once. So a few bytes are left to the call
+    /// that waits for the next request, if the ring can do both in one (`waits_with_sends`). More
+    /// are sent here; the rest, and any failure, is left to the operation that this function
+    /// returns. Sent frames are given to `done`, with the pipes that they ended in.
+    #[inline(always)]
+    pub(super) fn send(
+        &mut self,
+        waits_with_sends: bool,
+        done: impl FnMut(BytesMut, Option<Piped>),
+    ) -> Option<Op> {
+        if self.is_sending || self.queued.is_empty() {
+            return None;
         }
-        let acknowledged = self.acknowledged();
-        self.confirmations.take_confirmed(acknowledged)
+        self.protect();
+        let socket = self.socket.as_raw_fd();
+        let is_little = self.queued_bytes <= SENT_WAITING_MAX && !self.has_piped();
+        if waits_with_sends && is_little && !self.is_full {
+            // Their requests end here: there is room again.
+            while let Some(answered) = self.answered.pop_front() {
+                answered.end_with_waiting();
+            }
+            return Some(Op::SendAtOnce { socket, buffers: self.take_queued() });
+        }
+        let sent = self.send_at_once(done);
+        if self.queued.is_empty() {
+            self.is_full = false;
+            return None;
+        }
+        if self.has_piped() {
+            if sent.is_ok() {
+                self.is_sending = true;
+                return Some(Op::PollWritable { fd: socket });
+            }
+            self.break_off();
+        }
+        self.sending.append(&mut self.answered);
+        Some(Op::Send { socket, buffers: self.take_queued() })
     }
 
-    /// Whether nothing arrives any more.
-    pub(super) fn is_lost(&mut self, now: Instant) -> bool {
-        let (_, progress) = self.tcp_info();
-        self.confirmations.is_lost(progress, now)
+    fn has_piped(&self) -> bool {
+        self.queued.iter().any(|it| it.piped.is_some())
     }
 
-    /// Returns the retransmission timeout, and a number that grows with each acknowledgment.
-    /// Without support of the kernel: the shortest timeout, and no progress.
-    fn tcp_info(&self) -> (Duration, u64) {
-        tcp::info(self.socket.as_fd())
-            .map(|it| (it.retransmission_timeout, it.bytes_acknowledged))
-            .unwrap_or_default()
-    }
-
-    /// Bytes of this connection that the client's TCP has acknowledged. A send in progress does not
-    /// count, so the figure is never too high.
-    fn acknowledged(&self) -> u64 {
-        let waiting = tcp::unacknowledged_bytes(self.socket.as_fd()).unwrap_or(u64::MAX);
-        self.taken_total.saturating_sub(waiting)
+    fn take_queued(&mut self) -> Vec<SendBuffer> {
+        assert!(!self.has_piped(), "no operation sends what is piped");
+        self.is_sending = true;
+        self.queued_bytes = 0;
+        self.queued.drain(..).map(|it| it.frame.freeze().into()).collect()
     }
 
     /// Counts bytes that the store reads for this connection.

@@ -26,7 +26,6 @@ mod mailbox;
 mod messages;
 mod notices;
 mod orders;
-mod outgoing;
 mod own_names;
 mod passing;
 mod piping;

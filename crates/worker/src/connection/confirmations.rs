@@ -7,9 +7,13 @@
 //! same time again while it makes progress.
 
 use std::collections::VecDeque;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use proto::ConfirmationId;
+use uring::tcp;
+
+use super::Channel;
 
 /// Retransmissions after which unacknowledged bytes count as lost.
 const RETRANSMISSIONS: u32 = 6;
@@ -79,6 +83,55 @@ impl Confirmations {
             awaited.progress = progress;
         }
         false
+    }
+}
+
+impl Channel {
+    /// Asks for a confirmation of the last queued frame: see [`Confirmations`].
+    pub(crate) fn expect_confirmation(&mut self, id: ConfirmationId) {
+        let (timeout, progress) = self.tcp_info();
+        self.confirmations.expect(
+            id,
+            self.queued_total,
+            progress,
+            Instant::now(),
+            patience(timeout),
+        );
+    }
+
+    /// Time of the next check for confirmed frames.
+    pub(crate) fn next_confirmation(&self) -> Option<Instant> {
+        if self.is_closing { None } else { self.confirmations.next_timeout() }
+    }
+
+    /// Returns the frames that were confirmed since the last call.
+    pub(crate) fn take_confirmed(&mut self) -> Vec<ConfirmationId> {
+        if self.confirmations.next_timeout().is_none() {
+            return Vec::new();
+        }
+        let acknowledged = self.acknowledged();
+        self.confirmations.take_confirmed(acknowledged)
+    }
+
+    /// Whether nothing arrives any more.
+    pub(crate) fn is_lost(&mut self, now: Instant) -> bool {
+        let (_, progress) = self.tcp_info();
+        self.confirmations.is_lost(progress, now)
+    }
+
+    /// Returns the retransmission timeout, and a number that grows with each acknowledgment.
+    /// Without support of the kernel: the shortest timeout, and no progress.
+    fn tcp_info(&self) -> (Duration, u64) {
+        tcp::info(self.socket.as_fd())
+            .map(|it| (it.retransmission_timeout, it.bytes_acknowledged))
+            .unwrap_or_default()
+    }
+
+    /// Bytes of this connection that the client's TCP has acknowledged. A send in progress does not
+    /// count, so the figure is never too high.
+    fn acknowledged(&self) -> u64 {
+        let waiting = tcp::unacknowledged_bytes(self.socket.as_fd()).unwrap_or(u64::MAX);
+        self.taken_total.saturating_sub(waiting)
     }
 }
 

@@ -1,81 +1,24 @@
-//! Sending of frames from memory and from pipes.
+//! Sends that the socket takes at once, from memory and from pipes.
 
 use std::io::IoSlice;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 use bytes::{Buf, BytesMut};
 use object::Piped;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trace::{Answered, Phase};
-use uring::{Op, SendBuffer};
+use uring::SendBuffer;
 
 use super::{Channel, count};
 use crate::lanes::Outgoing;
-
-/// Longest answers that are sent by the call that waits for the next request: a READ of 4 KiB with
-/// its header, and a few small ones. More bytes take so long that the send gets a call of its own,
-/// and a phase of its own in traces.
-const SENT_WAITING_MAX: usize = 6 * 1024;
 
 /// Frames that one call sends: the kernel's own limit of vectors is 1,024.
 const SLICES_MAX: usize = 64;
 
 impl Channel {
-    /// Sends all queued frames, unless a send is under way.
-    ///
-    /// Nearly always the socket accepts everything at once. So a few bytes are left to the call
-    /// that waits for the next request, if the ring can do both in one (`waits_with_sends`). More
-    /// are sent here; the rest, and any failure, is left to the operation that this function
-    /// returns. Sent frames are given to `done`, with the pipes that they ended in.
-    #[inline(always)]
-    pub(crate) fn send(
-        &mut self,
-        waits_with_sends: bool,
-        done: impl FnMut(BytesMut, Option<Piped>),
-    ) -> Option<Op> {
-        if self.is_sending || self.queued.is_empty() {
-            return None;
-        }
-        self.protect();
-        let socket = self.socket.as_raw_fd();
-        let is_little = self.queued_bytes <= SENT_WAITING_MAX && !self.has_piped();
-        if waits_with_sends && is_little && !self.is_full {
-            // Their requests end here: there is room again.
-            while let Some(answered) = self.answered.pop_front() {
-                answered.end_with_waiting();
-            }
-            return Some(Op::SendAtOnce { socket, buffers: self.take_queued() });
-        }
-        let sent = self.send_at_once(done);
-        if self.queued.is_empty() {
-            self.is_full = false;
-            return None;
-        }
-        if self.has_piped() {
-            if sent.is_ok() {
-                self.is_sending = true;
-                return Some(Op::PollWritable { fd: socket });
-            }
-            self.break_off();
-        }
-        self.sending.append(&mut self.answered);
-        Some(Op::Send { socket, buffers: self.take_queued() })
-    }
-
-    fn has_piped(&self) -> bool {
-        self.queued.iter().any(|it| it.piped.is_some())
-    }
-
-    fn take_queued(&mut self) -> Vec<SendBuffer> {
-        assert!(!self.has_piped(), "no operation sends what is piped");
-        self.is_sending = true;
-        self.queued_bytes = 0;
-        self.queued.drain(..).map(|it| it.frame.freeze().into()).collect()
-    }
-
     /// Signs and seals what was left to whoever sends it.
-    fn protect(&mut self) {
+    pub(super) fn protect(&mut self) {
         for (outgoing, answered) in self.queued.iter_mut().zip(&self.answered) {
             if outgoing.protection.is_some() {
                 answered.enter(Phase::Signing);
@@ -89,7 +32,7 @@ impl Channel {
     ///
     /// # Errors
     /// It takes nothing any more.
-    fn send_at_once(&mut self, mut done: impl FnMut(BytesMut, Option<Piped>)) -> Result<(), Errno> {
+    pub(super) fn send_at_once(&mut self, mut done: impl FnMut(BytesMut, Option<Piped>)) -> Result<(), Errno> {
         while let Some(first) = self.queued.front() {
             let is_piped = first.frame.is_empty();
             let attempt = if is_piped { self.send_piped() } else { self.send_memory() };
