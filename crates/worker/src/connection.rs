@@ -13,7 +13,7 @@ use std::{fmt, io};
 
 use bytes::{Buf, BytesMut};
 use object::Piped;
-use proto::{Charge, MemoryAccount, Transmit};
+use proto::{Charge, ConnectionId, MemoryAccount, Transmit};
 use trace::{Answered, Moment};
 use uring::{Op, SendBuffer};
 use wire::frame::{self, FrameHeader, FrameType};
@@ -238,28 +238,27 @@ impl Channel {
         self.received = Some(buffer);
     }
 
-    /// Takes the lane's result for the next frame.
-    pub(super) fn take_opened(&mut self) -> OpenedFrame {
-        self.opened.pop_front().unwrap_or_default()
-    }
-
     /// Whether something was received that is not taken yet.
     pub(super) fn has_received(&self) -> bool {
         self.received.as_ref().is_some_and(|buffer| !buffer.is_empty())
     }
 
-    /// The next whole frame, without its length.
+    /// The next whole frame, without its length. `length_max` returns the highest length, which is
+    /// never below [`RECEIVE_LEN`].
     // Inlined like other small functions of this path: as calls, they cost a small request hundreds
     // of instructions.
     #[inline(always)]
-    pub(super) fn next_frame(&mut self, length_max: usize) -> Result<Option<BytesMut>, FrameError> {
+    pub(super) fn next_frame(
+        &mut self,
+        length_max: impl Fn() -> usize,
+    ) -> Result<Option<BytesMut>, FrameError> {
         let Some(buffer) = &mut self.received else { return Ok(None) };
         loop {
             let Some(head) = buffer.first_chunk::<{ frame::SIZE }>() else { return Ok(None) };
             let FrameHeader { frame_type, length } = FrameHeader::decode(*head);
             match frame_type {
-                FrameType::SESSION_MESSAGE if length > length_max => {
-                    return Err(FrameError::TooLong { length, max: length_max });
+                FrameType::SESSION_MESSAGE if length > RECEIVE_LEN && length > length_max() => {
+                    return Err(FrameError::TooLong { length, max: length_max() });
                 }
                 FrameType::SESSION_MESSAGE if buffer.len() < frame::SIZE + length => {
                     return Ok(None);
@@ -278,13 +277,18 @@ impl Channel {
         }
     }
 
+    /// Takes the lane's result for the next frame.
+    pub(super) fn take_opened(&mut self) -> OpenedFrame {
+        self.opened.pop_front().unwrap_or_default()
+    }
+
     /// Answers the request of a NetBIOS session, the first frame on port 139: RFC 1002 4.3.2. Any
     /// name is right, as NEGOTIATE does not ask for one either. Returns the frame behind it.
     #[cold]
     fn begin_session(
         &mut self,
         length: usize,
-        length_max: usize,
+        length_max: impl Fn() -> usize,
     ) -> Result<Option<BytesMut>, FrameError> {
         // A second one would let a client that reads nothing fill the queue.
         if length > SESSION_REQUEST_LEN_MAX || self.queued_total > 0 {
@@ -296,8 +300,15 @@ impl Channel {
         }
         buffer.advance(frame::SIZE + length);
         let response = [FrameType::POSITIVE_SESSION_RESPONSE.0, 0, 0, 0];
-        let frame = BytesMut::from(&response[..]);
-        self.queue_outgoing(Outgoing { frame, piped: None, protection: None }, Answered::default());
+        self.queue(Transmit {
+            // It is the connection of this channel, whatever its id.
+            connection: ConnectionId(0),
+            frame: BytesMut::from(&response[..]),
+            piped: None,
+            protection: None,
+            confirmation: None,
+            answered: Answered::default(),
+        });
         self.next_frame(length_max)
     }
 
@@ -310,6 +321,11 @@ impl Channel {
             self.frame_memory = self.outgoing.account().receive(whole);
         }
         self.frame_memory.is_some()
+    }
+
+    /// Whether a frame is here in part, or was.
+    pub(super) fn has_part(&self) -> bool {
+        self.frame_since.is_some() || self.filling.is_some() || self.has_received()
     }
 
     /// Starts or ends the wait for the rest of a frame. Time in which the server receives nothing
@@ -339,20 +355,19 @@ impl Channel {
 
     /// Puts a frame behind those that wait.
     pub(super) fn queue(&mut self, transmit: Transmit) {
-        let Transmit { mut frame, piped, protection, answered, .. } = transmit;
+        let Transmit { mut frame, piped, protection, confirmation, answered, .. } = transmit;
         if self.answered.len() >= SPACIOUS_FRAMES_MAX && frame.capacity() > 2 * frame.len() {
             frame = BytesMut::from(&frame[..]);
         }
-        self.queue_outgoing(Outgoing { frame, piped, protection }, answered);
-    }
-
-    #[inline(always)]
-    fn queue_outgoing(&mut self, outgoing: Outgoing, answered: Answered) {
+        let outgoing = Outgoing { frame, piped, protection };
         self.answered.push_back(answered);
         self.queued_bytes += outgoing.length();
         self.outgoing.add(outgoing.length());
         self.queued_total += count(outgoing.length());
         self.queued.push_back(outgoing);
+        if let Some(id) = confirmation {
+            self.expect_confirmation(id);
+        }
     }
 
     /// Sends all queued frames, unless a send is under way.
@@ -370,41 +385,22 @@ impl Channel {
         if self.is_sending || self.queued.is_empty() {
             return None;
         }
-        self.protect();
-        let socket = self.socket.as_raw_fd();
+        if self.queued.iter().any(|it| it.protection.is_some()) {
+            self.protect();
+        }
         let is_little = self.queued_bytes <= SENT_WAITING_MAX && !self.has_piped();
         if waits_with_sends && is_little && !self.is_full {
             // Their requests end here: there is room again.
-            while let Some(answered) = self.answered.pop_front() {
-                answered.end_with_waiting();
-            }
+            self.answered.drain(..).for_each(Answered::end_with_waiting);
+            let socket = self.socket.as_raw_fd();
             return Some(Op::SendAtOnce { socket, buffers: self.take_queued() });
         }
         let sent = self.send_at_once(done);
-        if self.queued.is_empty() {
-            self.is_full = false;
-            return None;
+        if !self.queued.is_empty() {
+            return Some(self.send_rest(sent.is_ok()));
         }
-        if self.has_piped() {
-            if sent.is_ok() {
-                self.is_sending = true;
-                return Some(Op::PollWritable { fd: socket });
-            }
-            self.break_off();
-        }
-        self.sending.append(&mut self.answered);
-        Some(Op::Send { socket, buffers: self.take_queued() })
-    }
-
-    fn has_piped(&self) -> bool {
-        self.queued.iter().any(|it| it.piped.is_some())
-    }
-
-    fn take_queued(&mut self) -> Vec<SendBuffer> {
-        assert!(!self.has_piped(), "no operation sends what is piped");
-        self.is_sending = true;
-        self.queued_bytes = 0;
-        self.queued.drain(..).map(|it| it.frame.freeze().into()).collect()
+        self.is_full = false;
+        None
     }
 
     /// Counts bytes that the store reads for this connection.

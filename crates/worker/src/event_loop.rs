@@ -377,7 +377,10 @@ impl Worker {
                     }
                     let Some(channel) = self.channels.get_mut(&id) else { continue };
                     channel.received_by_lane(buffer, opened, at);
-                    self.take_received(id, result);
+                    match result {
+                        Ok(1..) => self.take_frames(id),
+                        end => self.receive_ended(id, end),
+                    }
                 }
                 Done::Overdue => self.frame_overdue(id),
                 Done::Sent { buffers, protected, result } => {
@@ -426,33 +429,31 @@ impl Worker {
         }
         while let Some(transmit) = self.server.poll_transmit() {
             if let Some(channel) = self.channels.get_mut(&transmit.connection) {
-                let confirmation = transmit.confirmation;
                 channel.queue(transmit);
-                if let Some(confirmation) = confirmation {
-                    channel.expect_confirmation(confirmation);
-                }
             }
         }
-        let now = self.now().wall;
         while let Some(notice) = self.server.poll_notice() {
-            self.enter(notice, now);
+            self.enter(notice, self.now().wall);
         }
         while let Some((id, reason)) = self.server.poll_close() {
-            if self.notices.had_session() {
-                match reason {
-                    // Strangers could fill the log with these.
-                    Disconnect::TooSlow => debug!("closing connection {}: {reason}", id.0),
-                    _ => warn!("closing connection {}: {reason}", id.0),
-                }
-            } else {
-                debug!("closing connection {}: {reason}", id.0);
-            }
-            if let Some(channel) = self.channels.get_mut(&id) {
-                channel.end(Instant::now());
-                // Frames queued for a client that receives nothing would wait for minutes.
-                if channel.is_drained() || reason == Disconnect::BreakNotConfirmed {
-                    self.close(id);
-                }
+            self.end_connection(id, reason);
+        }
+    }
+
+    /// Lets a connection end that the engine has ended, once its last frames have left.
+    #[cold]
+    fn end_connection(&mut self, id: ConnectionId, reason: Disconnect) {
+        // Strangers could fill the log with these.
+        let is_strangers = !self.notices.had_session() || reason == Disconnect::TooSlow;
+        match is_strangers {
+            true => debug!("closing connection {}: {reason}", id.0),
+            false => warn!("closing connection {}: {reason}", id.0),
+        }
+        if let Some(channel) = self.channels.get_mut(&id) {
+            channel.end(Instant::now());
+            // Frames queued for a client that receives nothing would wait for minutes.
+            if channel.is_drained() || reason == Disconnect::BreakNotConfirmed {
+                self.close(id);
             }
         }
     }

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use object::Piped;
-use proto::ConnectionId;
+use proto::{ConnectionId, Server};
 use trace::Phase;
 use tracing::{info, warn};
 use uring::{Backend, Completion, Op, SendBuffer, Token};
 
 use super::connection::{Channel, Filled};
 use super::event_loop::{RECEIVE, SEND, Worker};
-use super::lanes::{LANE_BYTES_MIN, OpenedFrame};
+use super::lanes::{LANE_BYTES_MIN, LaneId, OpenedFrame};
 
 /// Highest number of connections of a client that reserve memory for a long frame in advance, after
 /// a long one. With more connections, none does.
@@ -28,7 +28,7 @@ impl Worker {
             && self.channels.get(&id).is_some_and(Channel::receives_bulk)
             && let Some(lane) = self.lane(id)
         {
-            let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
+            let length_max = frame_len_max(&self.server, id);
             let opener = self.server.opener(id);
             let channel = self.channels.get_mut(&id);
             if let Some(job) = channel.and_then(|it| it.lane_receive(opener, length_max)) {
@@ -49,16 +49,16 @@ impl Worker {
             Op::PollReadable { .. } => channel.may_fill(),
             other => unreachable!("{other:?} is no receive"),
         }
-        self.take_received(id, completion.result);
+        match completion.result {
+            Ok(1..) => self.take_frames(id),
+            end => self.receive_ended(id, end),
+        }
     }
 
-    #[inline(always)]
-    pub(super) fn take_received(&mut self, id: ConnectionId, result: io::Result<usize>) {
-        match result {
-            Ok(0) => self.lost(id, "the client closed it"),
-            Err(error) => self.lost(id, &error.to_string()),
-            Ok(_) => self.take_frames(id),
-        }
+    #[cold]
+    pub(super) fn receive_ended(&mut self, id: ConnectionId, end: io::Result<usize>) {
+        let why = end.map_or_else(|error| error.to_string(), |_| "the client closed it".to_owned());
+        self.lost(id, &why);
     }
 
     /// True if there is no room for more frames of a connection: answers have to leave first, or
@@ -96,38 +96,56 @@ impl Worker {
     /// is taken when answers have left: see [`Self::flush`].
     pub(super) fn take_frames(&mut self, id: ConnectionId) {
         let must_wait = loop {
-            let length_max = usize::try_from(self.server.frame_len_max(id)).expect("32 bits");
             let must_wait = self.must_wait(id);
             let Some(channel) = self.channels.get_mut(&id) else { return };
             if channel.is_closing || channel.is_lent || must_wait {
                 break must_wait;
             }
             if channel.is_filling() {
-                if !channel.can_fill() {
-                    break must_wait;
-                }
-                match channel.fill(self.trace.receives()) {
-                    Ok(Filled::Whole(frame, piped)) => {
-                        self.take_frame(id, frame, Some(piped), OpenedFrame::default());
-                    }
-                    Ok(Filled::Part) => break must_wait,
-                    Ok(Filled::NoRoom(piped)) => self.store.give_back(piped),
+                match self.take_filled(id) {
+                    Ok(true) => continue,
+                    Ok(false) => break false,
                     Err(error) => return self.lost(id, &error.to_string()),
                 }
-                continue;
             }
-            match channel.next_frame(length_max) {
+            let server = &self.server;
+            match channel.next_frame(|| frame_len_max(server, id)) {
                 Ok(Some(frame)) => {
                     let opened = channel.take_opened();
                     self.take_frame(id, frame, None, opened);
                 }
-                Ok(None) if self.begin_filling(id) => {}
-                Ok(None) => break must_wait,
+                Ok(None) if channel.has_received() && self.begin_filling(id) => {}
+                Ok(None) => break false,
                 Err(error) => return self.lost(id, &error.to_string()),
             }
         };
+        if self.channels.get(&id).is_some_and(Channel::has_part) {
+            self.time_frame(id, !must_wait);
+        }
+    }
+
+    /// Receives more of a frame whose end goes into a pipe, and serves it once it is whole. Returns
+    /// whether there may be more to do.
+    #[cold]
+    fn take_filled(&mut self, id: ConnectionId) -> io::Result<bool> {
+        let channel = self.channels.get_mut(&id);
+        let Some(channel) = channel.filter(|it| it.can_fill()) else { return Ok(false) };
+        match channel.fill(self.trace.receives())? {
+            Filled::Whole(frame, piped) => {
+                self.take_frame(id, frame, Some(piped), OpenedFrame::default());
+            }
+            Filled::Part => return Ok(false),
+            Filled::NoRoom(piped) => self.store.give_back(piped),
+        }
+        Ok(true)
+    }
+
+    #[cold]
+    fn time_frame(&mut self, id: ConnectionId, is_received: bool) {
         let now = self.now().monotonic;
-        self.channels.get_mut(&id).into_iter().for_each(|it| it.time_frame(now, !must_wait));
+        if let Some(channel) = self.channels.get_mut(&id) {
+            channel.time_frame(now, is_received);
+        }
     }
 
     fn take_frame(
@@ -135,21 +153,18 @@ impl Worker {
         id: ConnectionId,
         frame: BytesMut,
         piped: Option<Piped>,
-        opened: OpenedFrame,
+        OpenedFrame { opened, spent }: OpenedFrame,
     ) {
-        let OpenedFrame { opened, spent } = opened;
         let now = self.now();
         let behind = piped.as_ref().map_or(0, Piped::length);
         if opened.is_none() && self.may_pipe_writes(frame.len() + behind) {
             self.choose_way_of_writes(id, &frame, behind);
         }
-        let is_bulk = self.channels.len() > 1 && frame.len() >= LANE_BYTES_MIN;
-        let is_bulk = is_bulk && (opened.is_some() || self.server.opener(id).can_open(&frame));
+        if self.channels.len() > 1 && frame.len() >= LANE_BYTES_MIN {
+            self.note_bulk(id, &frame, opened.is_some());
+        }
         if let Some(channel) = self.channels.get_mut(&id) {
             channel.arrival.take(&self.trace, id, frame.len() + behind, spent);
-            if is_bulk {
-                channel.receives_bulk_now();
-            }
         }
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
         self.store.begin_frame();
@@ -157,6 +172,15 @@ impl Worker {
         server.handle_frame_with(id, now, frame, piped, opened, &mut storage);
         self.serve_effects();
         self.store.end_frame();
+    }
+
+    /// Notes a long frame, if a lane opens such frames.
+    fn note_bulk(&mut self, id: ConnectionId, frame: &[u8], is_opened: bool) {
+        if (is_opened || self.server.opener(id).can_open(frame))
+            && let Some(channel) = self.channels.get_mut(&id)
+        {
+            channel.receives_bulk_now();
+        }
     }
 
     /// Sends what is queued, and goes on receiving where that was held back.
@@ -182,31 +206,36 @@ impl Worker {
 
     fn send(&mut self, id: ConnectionId) {
         self.trace.enter(Phase::Sending);
-        let Some(channel) = self.channels.get(&id) else { return };
-        let protects_much = self.channels.len() > 1 && channel.protects_much();
-        let busy_lane = channel.busy_lane();
-        if protects_much {
-            self.channels.get_mut(&id).into_iter().for_each(Channel::sends_bulk_now);
-        }
-        let lane = match busy_lane {
-            None if protects_much => self.lane(id),
-            busy => busy,
-        };
-        if let Some(channel) = self.channels.get_mut(&id)
-            && let Some(lane) = lane
-        {
-            return self.lanes.submit(lane, id, channel.lane_send());
+        if !self.lanes.is_empty() || self.channels.len() > 1 {
+            if let Some(lane) = self.lane_to_send(id)
+                && let Some(channel) = self.channels.get_mut(&id)
+            {
+                return self.lanes.submit(lane, id, channel.lane_send());
+            }
         }
         let (now, server, store) = (self.now(), &mut self.server, &mut self.store);
         let waits_with_sends = self.driver.backend() == Backend::Ring;
-        let channel = self.channels.get_mut(&id);
-        let done = |frame, piped: Option<Piped>| {
+        let Some(channel) = self.channels.get_mut(&id) else { return };
+        let op = channel.send(waits_with_sends, |frame, piped: Option<Piped>| {
             server.handle_sent(now, frame);
             piped.into_iter().for_each(|it| store.give_back(it));
-        };
-        let op = channel.and_then(|it| it.send(waits_with_sends, done));
+        });
         if let Some(op) = op {
             self.submit(Token(SEND | u64::from(id.0)), op);
+        }
+    }
+
+    /// Returns the lane that sends what is queued, if one has to.
+    fn lane_to_send(&mut self, id: ConnectionId) -> Option<LaneId> {
+        let is_shared = self.channels.len() > 1;
+        let channel = self.channels.get_mut(&id)?;
+        let protects_much = is_shared && channel.protects_much();
+        if protects_much {
+            channel.sends_bulk_now();
+        }
+        match channel.busy_lane() {
+            None if protects_much => self.lane(id),
+            busy => busy,
         }
     }
 
@@ -258,4 +287,9 @@ impl Worker {
             self.close(id);
         }
     }
+}
+
+/// Highest length of a frame of this connection, in bytes.
+fn frame_len_max(server: &Server, id: ConnectionId) -> usize {
+    usize::try_from(server.frame_len_max(id)).expect("32 bits fit memory")
 }

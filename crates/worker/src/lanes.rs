@@ -168,6 +168,11 @@ impl Lanes {
         Ok(Self { lanes: Vec::new(), lanes_max: OnceCell::new(), next: 0, watch, done })
     }
 
+    /// True if no lane was needed so far.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
     /// Readable when something is done.
     pub(super) fn wake_source(&self) -> BorrowedFd<'_> {
         self.done.wake_source()

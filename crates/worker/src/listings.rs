@@ -8,11 +8,11 @@ use store::{Started, Store};
 /// A listing as the store is asked for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingListing {
-    user: UserId,
-    open: LocalOpen,
-    restart: bool,
-    detail: EntryDetail,
-    entries_max: u32,
+    pub(super) user: UserId,
+    pub(super) open: LocalOpen,
+    pub(super) restart: bool,
+    pub(super) detail: EntryDetail,
+    pub(super) entries_max: u32,
 }
 
 /// A listing, for the part of it that comes next.
@@ -41,15 +41,6 @@ pub(super) enum Part {
 }
 
 impl PendingListing {
-    /// The listing that an operation is; none for other operations.
-    #[inline]
-    pub(super) fn of(user: UserId, op: &ObjectOp) -> Option<Self> {
-        let ObjectOp::ReadDirectory { open, restart, detail, entries_max } = *op else {
-            return None;
-        };
-        Some(Self { user, open, restart, detail, entries_max })
-    }
-
     /// Carries out a part of the listing.
     pub(super) fn list(self, store: &mut Store) -> Part {
         let Self { user, open, restart, detail, entries_max } = self;

@@ -207,7 +207,7 @@ impl Storage<'_> {
         &mut self,
         (request, connection): (Option<RequestId>, Option<ConnectionId>),
         user: UserId,
-        mut op: ObjectOp,
+        op: ObjectOp,
     ) -> Option<ObjectResult> {
         if !self.threads.is_empty() && self.threads.serves(op.store()) {
             return self.start_elsewhere((request, connection), user, op);
@@ -215,20 +215,35 @@ impl Storage<'_> {
         let more_waits =
             !self.requests.is_empty() || self.channels.values().any(Channel::has_received);
         self.store.set_more_waits(more_waits);
-        let room = room(&op);
         let work = self.trace.store_begins(traced::operation(&op), request.is_some());
-        let work = Work { work, room, is_inline: true };
-        if let Some(wanted) = PendingListing::of(user, &op) {
-            return self.list((request, connection), work, wanted);
-        }
-        let probed = match &op {
+        let mut work = Work { work, room: 0, is_inline: true };
+        match &op {
+            &ObjectOp::ReadDirectory { open, restart, detail, entries_max } => {
+                let wanted = PendingListing { user, open, restart, detail, entries_max };
+                return self.list((request, connection), work, wanted);
+            }
             ObjectOp::Read { length, may_pipe: true, .. }
                 if usize::try_from(*length).is_ok_and(|it| it >= PIPED_LEN_MIN) =>
             {
-                self.choose_way(connection, &mut op)
+                return self.start_long_read((request, connection), work, user, op);
             }
-            _ => None,
-        };
+            ObjectOp::Read { buffer, .. } => work.room = buffer.len(),
+            _ => {}
+        }
+        let started = self.store.start(user, op);
+        self.go_on((request, connection), work, started)
+    }
+
+    /// Starts a READ whose data may go through a pipe.
+    fn start_long_read(
+        &mut self,
+        (request, connection): (Option<RequestId>, Option<ConnectionId>),
+        work: Work,
+        user: UserId,
+        mut op: ObjectOp,
+    ) -> Option<ObjectResult> {
+        let work = Work { room: room(&op), ..work };
+        let probed = self.choose_way(connection, &mut op);
         let started = self.store.start(user, op);
         if let Some(probed) = probed {
             self.look_at_way(probed, &started);
@@ -311,38 +326,48 @@ impl Storage<'_> {
         None
     }
 
+    /// Returns the result of an operation, or leaves the rest of it to the kernel.
     fn go_on(
         &mut self,
         (request, connection): (Option<RequestId>, Option<ConnectionId>),
         work: Work,
         started: Started,
     ) -> Option<ObjectResult> {
-        match started {
-            Started::Done(result) => {
-                let (bytes, status) = match &result {
-                    Ok(ObjectReply::Written(bytes)) => (*bytes, 0),
-                    Ok(reply) => (u64::try_from(reply.bytes_read(work.room)).unwrap_or(0), 0),
-                    Err(status) => (0, status.0),
-                };
-                let ticks = self.trace.store_ends(work.work, bytes, status);
-                if work.is_inline && ticks >= self.local.slow_ticks {
-                    self.local.inline_operation_was_slow(machine_clock(), ticks);
-                }
-                Some(result)
-            }
+        let result = match started {
+            Started::Done(result) => result,
             Started::Submit(op, continuation) => {
-                self.trace.enter(Phase::Other);
-                let length = match op {
-                    Op::ReadAt { length, .. } => Some(length),
-                    _ => None,
-                };
-                let promised =
-                    connection.zip(length).and_then(|(id, length)| self.promise(id, length));
-                let slot = self.keep(request, Some(continuation), work, promised);
-                submit(self.driver, self.refused, store_token(slot), op);
-                None
+                self.submit((request, connection), work, op, continuation);
+                return None;
             }
+        };
+        let (bytes, status) = match &result {
+            Ok(ObjectReply::Written(bytes)) => (*bytes, 0),
+            Ok(reply) => (u64::try_from(reply.bytes_read(work.room)).unwrap_or(0), 0),
+            Err(status) => (0, status.0),
+        };
+        let ticks = self.trace.store_ends(work.work, bytes, status);
+        if work.is_inline && ticks >= self.local.slow_ticks {
+            self.local.inline_operation_was_slow(machine_clock(), ticks);
         }
+        Some(result)
+    }
+
+    /// Hands the kernel an operation.
+    fn submit(
+        &mut self,
+        (request, connection): (Option<RequestId>, Option<ConnectionId>),
+        work: Work,
+        op: Op,
+        continuation: Continuation,
+    ) {
+        self.trace.enter(Phase::Other);
+        let length = match op {
+            Op::ReadAt { length, .. } => Some(length),
+            _ => None,
+        };
+        let promised = connection.zip(length).and_then(|(id, length)| self.promise(id, length));
+        let slot = self.keep(request, Some(continuation), work, promised);
+        submit(self.driver, self.refused, store_token(slot), op);
     }
 
     /// Notes an operation that takes its time; returns its number.

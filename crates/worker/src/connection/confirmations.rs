@@ -88,7 +88,8 @@ impl Confirmations {
 
 impl Channel {
     /// Asks for a confirmation of the last queued frame: see [`Confirmations`].
-    pub(crate) fn expect_confirmation(&mut self, id: ConfirmationId) {
+    #[cold]
+    pub(super) fn expect_confirmation(&mut self, id: ConfirmationId) {
         let (timeout, progress) = self.tcp_info();
         self.confirmations.expect(
             id,

@@ -264,7 +264,7 @@ mod tests {
         buffer.resize(at + missing, 0);
         io::Read::read_exact(&mut &channel.socket, &mut buffer[at..]).expect("it comes");
         channel.received(buffer, Moment::default());
-        let whole = channel.next_frame(1 << 20).expect("a frame").expect("it is whole");
+        let whole = channel.next_frame(|| 1 << 20).expect("a frame").expect("it is whole");
         let (_client, data) = sender.join().expect("it was sent");
         assert!(whole[FRONT_LEN - frame::SIZE..] == data);
     }

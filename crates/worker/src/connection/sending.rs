@@ -1,14 +1,14 @@
 //! Sends that the socket takes at once, from memory and from pipes.
 
 use std::io::IoSlice;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use bytes::{Buf, BytesMut};
 use object::Piped;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trace::{Answered, Phase};
-use uring::SendBuffer;
+use uring::{Op, SendBuffer};
 
 use super::{Channel, count};
 use crate::lanes::Outgoing;
@@ -17,6 +17,32 @@ use crate::lanes::Outgoing;
 const SLICES_MAX: usize = 64;
 
 impl Channel {
+    /// Returns the operation that sends what the socket did not take.
+    #[cold]
+    pub(super) fn send_rest(&mut self, is_alive: bool) -> Op {
+        let socket = self.socket.as_raw_fd();
+        if self.has_piped() {
+            if is_alive {
+                self.is_sending = true;
+                return Op::PollWritable { fd: socket };
+            }
+            self.break_off();
+        }
+        self.sending.append(&mut self.answered);
+        Op::Send { socket, buffers: self.take_queued() }
+    }
+
+    pub(super) fn has_piped(&self) -> bool {
+        self.queued.iter().any(|it| it.piped.is_some())
+    }
+
+    /// Takes all frames out of the queue, for an operation.
+    pub(super) fn take_queued(&mut self) -> Vec<SendBuffer> {
+        assert!(!self.has_piped(), "no operation sends what is piped");
+        (self.is_sending, self.queued_bytes) = (true, 0);
+        self.queued.drain(..).map(|it| it.frame.freeze().into()).collect()
+    }
+
     /// Signs and seals what was left to whoever sends it.
     pub(super) fn protect(&mut self) {
         for (outgoing, answered) in self.queued.iter_mut().zip(&self.answered) {
@@ -32,7 +58,10 @@ impl Channel {
     ///
     /// # Errors
     /// It takes nothing any more.
-    pub(super) fn send_at_once(&mut self, mut done: impl FnMut(BytesMut, Option<Piped>)) -> Result<(), Errno> {
+    pub(super) fn send_at_once(
+        &mut self,
+        mut done: impl FnMut(BytesMut, Option<Piped>),
+    ) -> Result<(), Errno> {
         while let Some(first) = self.queued.front() {
             let is_piped = first.frame.is_empty();
             let attempt = if is_piped { self.send_piped() } else { self.send_memory() };

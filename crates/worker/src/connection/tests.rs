@@ -27,16 +27,16 @@ fn transmit(length: usize) -> Transmit {
 #[test]
 fn frames_of_one_receive_come_out_one_by_one() {
     let mut channel = channel_with(&[0, 0, 0, 2, 7, 8, 0, 0, 0, 1, 9, 0, 0]);
-    assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [7, 8]);
-    assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [9]);
-    assert!(channel.next_frame(100).unwrap().is_none());
+    assert_eq!(channel.next_frame(|| 100).unwrap().unwrap()[..], [7, 8]);
+    assert_eq!(channel.next_frame(|| 100).unwrap().unwrap()[..], [9]);
+    assert!(channel.next_frame(|| 100).unwrap().is_none());
 }
 
 #[test]
 fn a_frame_above_its_limit_is_refused_before_it_is_there() {
     let mut channel = channel_with(&[0, 0xFF, 0xFF, 0xFF]);
     let error = FrameError::TooLong { length: 0x00FF_FFFF, max: 100 };
-    assert_eq!(channel.next_frame(100), Err(error));
+    assert_eq!(channel.next_frame(|| 100), Err(error));
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_client_that_reads_nothing_is_not_waited_for_when_it_was_ended() {
 #[test]
 fn keep_alives_say_nothing() {
     let mut channel = channel_with(&[0x85, 0, 0, 0, 0, 0, 0, 1, 3]);
-    assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [3]);
+    assert_eq!(channel.next_frame(|| 100).unwrap().unwrap()[..], [3]);
 }
 
 /// RFC 1002 4.3.2: clients on port 139 begin so, with the names of both sides.
@@ -259,19 +259,19 @@ fn a_netbios_session_request_is_confirmed_once() {
     let mut request = vec![0x81, 0, 0, 68];
     request.resize(4 + 68, b'A');
     let mut channel = channel_with(&request[..50]);
-    assert!(channel.next_frame(100).unwrap().is_none(), "it is here in part");
+    assert!(channel.next_frame(|| 100).unwrap().is_none(), "it is here in part");
     channel.received(
         BytesMut::from(&[&request[..], &[0, 0, 0, 1, 7]].concat()[..]),
         Moment::default(),
     );
-    assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], [7]);
+    assert_eq!(channel.next_frame(|| 100).unwrap().unwrap()[..], [7]);
     let Job::Send { frames, .. } = channel.lane_send() else { panic!("it sends") };
     assert_eq!(frames.len(), 1);
     assert_eq!(frames[0].frame[..], [0x82, 0, 0, 0]);
     channel.received(BytesMut::from(&request[..]), Moment::default());
-    assert_eq!(channel.next_frame(100), Err(FrameError::UnknownType));
+    assert_eq!(channel.next_frame(|| 100), Err(FrameError::UnknownType));
     let mut channel = channel_with(&[0x81, 0, 2, 1]);
-    assert_eq!(channel.next_frame(100), Err(FrameError::UnknownType), "513 bytes");
+    assert_eq!(channel.next_frame(|| 100), Err(FrameError::UnknownType), "513 bytes");
 }
 
 /// Returns the length of the next receive, and whether it waits for all of it.
@@ -291,10 +291,10 @@ fn a_frame_is_expected_to_be_as_long_as_the_one_before() {
     let mut channel = channel_with(&long[..1000]);
     assert_eq!(next_receive(&mut channel), (long.len() - 1000, true));
     channel.received(long.clone(), Moment::default());
-    channel.next_frame(1 << 20).unwrap().expect("it is whole");
+    channel.next_frame(|| 1 << 20).unwrap().expect("it is whole");
     assert_eq!(next_receive(&mut channel), (long.len(), false));
     channel.received(BytesMut::from(&[0, 0, 0, 1, 7][..]), Moment::default());
-    channel.next_frame(100).unwrap().expect("it is whole");
+    channel.next_frame(|| 100).unwrap().expect("it is whole");
     assert_eq!(next_receive(&mut channel), (RECEIVE_LEN, false));
 }
 
@@ -317,9 +317,9 @@ fn a_lane_finds_the_frames_that_are_taken_afterwards() {
     assert_eq!(found, [&[7, 8][..], &[9]]);
     let mut channel = channel_with(&bytes);
     for frame in found {
-        assert_eq!(channel.next_frame(100).unwrap().unwrap()[..], *frame);
+        assert_eq!(channel.next_frame(|| 100).unwrap().unwrap()[..], *frame);
     }
-    assert!(channel.next_frame(100).unwrap().is_none());
+    assert!(channel.next_frame(|| 100).unwrap().is_none());
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn what_a_lane_has_opened_is_taken_before_a_lane_receives_again() {
     let opener = || Opener::default();
     assert!(channel.lane_receive(opener(), 100).is_none());
     for _ in 0..2 {
-        assert!(channel.next_frame(100).unwrap().is_some());
+        assert!(channel.next_frame(|| 100).unwrap().is_some());
         assert!(channel.take_opened().opened.is_none());
     }
     assert!(channel.lane_receive(opener(), 100).is_some());
@@ -396,7 +396,7 @@ fn a_client_with_little_memory_can_still_send_one_frame_after_another() {
     buffer.resize(have + limit, 7);
     first.received(buffer, Moment::default());
     assert!(second.receive(false).is_none(), "it is not taken yet");
-    assert!(matches!(first.next_frame(FRAME_LEN), Ok(Some(_))));
+    assert!(matches!(first.next_frame(|| FRAME_LEN), Ok(Some(_))));
     assert!(second.receive(false).is_some());
 }
 
@@ -419,7 +419,7 @@ fn a_frame_has_a_minute_from_its_first_byte_however_little_comes_of_it() {
     buffer.resize(frame::SIZE + FRAME_LEN, 7);
     buffer.extend_from_slice(&part_of_frame(FRAME_LEN));
     channel.received(buffer, Moment::default());
-    assert!(matches!(channel.next_frame(FRAME_LEN), Ok(Some(_))));
+    assert!(matches!(channel.next_frame(|| FRAME_LEN), Ok(Some(_))));
     channel.time_frame(71 * second, true);
     assert_eq!(channel.frame_deadline(), Some(131 * second));
 }
@@ -453,7 +453,7 @@ fn an_idle_connection_and_one_with_whole_frames_only_have_no_deadline() {
     channel.time_frame(Duration::ZERO, true);
     assert_eq!(channel.frame_deadline(), None);
     channel.received(BytesMut::from(&[0, 0, 0, 1, 7][..]), Moment::default());
-    assert!(matches!(channel.next_frame(100), Ok(Some(_))));
+    assert!(matches!(channel.next_frame(|| 100), Ok(Some(_))));
     channel.time_frame(Duration::ZERO, true);
     assert_eq!(channel.frame_deadline(), None);
 }
