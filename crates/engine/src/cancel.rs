@@ -1,13 +1,12 @@
 //! SMB2 CANCEL: [MS-SMB2] 3.3.5.16.
 
-use bytes::BytesMut;
 use model::connection::ConnectionId;
 use model::reject::Reject;
 use model::request_id::RequestId;
 use wire::Command;
 
 use crate::effect::Effect;
-use crate::request::{Chain, InFlight, Incoming};
+use crate::request::{InFlight, Incoming};
 use crate::server::Server;
 
 /// Ends a request that waits for an event, is throttled, or waits long for the store. CANCEL itself
@@ -49,8 +48,7 @@ fn answer_slow(server: &mut Server, incoming: &Incoming, mut waiting: InFlight) 
         let withdraw = Effect::Withdraw(waiting.incoming.id);
         server.globals.outbox.effects.push_back((None, withdraw));
     }
-    let nowhere = Chain::new(ConnectionId::NONE, BytesMut::new(), None);
-    let mut chain = std::mem::replace(&mut *waiting.chain, nowhere);
+    let mut chain = std::mem::take(&mut *waiting.chain);
     let async_id = waiting.async_id.take();
     server.refuse(&mut chain, &waiting.incoming, async_id, Reject::Cancelled);
     waiting.incoming.trace = trace::Request::default();

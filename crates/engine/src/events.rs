@@ -14,12 +14,10 @@ use model::passages::Passage;
 use model::reject::Disconnect;
 use model::request_id::RequestId;
 use model::tree_connect::TreeConnect;
-use object::{HostChange, HostChangeKind, Opened, Piped};
+use object::{HostChange, HostChangeKind, Opened};
 
 use crate::effect::{Effect, Removal, Reply};
-use crate::protection;
 use crate::server::{Passed, Server};
-use crate::storage::{EffectsOnly, Storage};
 use crate::unconfirmed_breaks::ConfirmationId;
 use crate::watches;
 
@@ -67,30 +65,6 @@ impl Server {
         self.in_flight.forget_connection(id);
         self.deadlines.remove(&id);
         self.connections.remove(&id);
-    }
-
-    /// Takes a frame, without the transport's length.
-    pub fn handle_frame(&mut self, connection: ConnectionId, now: Now, frame: BytesMut) {
-        self.handle_frame_with(connection, now, frame, None, None, &mut EffectsOnly);
-    }
-
-    /// Takes a frame whose end may be `piped` (see [`Server::file_to_pipe_to`]), or that may have
-    /// been opened already (see [`Server::opener`]). What `storage` answers at once becomes no
-    /// effect.
-    pub fn handle_frame_with(
-        &mut self,
-        connection: ConnectionId,
-        now: Now,
-        frame: BytesMut,
-        piped: Option<Piped>,
-        opened: Option<protection::Opened>,
-        storage: &mut dyn Storage,
-    ) {
-        self.globals.files.set_now(now.monotonic);
-        if let Err(disconnect) = self.receive(connection, now, frame, piped, opened, storage) {
-            self.disconnect(connection, disconnect);
-        }
-        self.quiesce(now);
     }
 
     /// Takes the reply to an effect with a request id.
@@ -259,17 +233,14 @@ impl Server {
     /// Serves requests and files that handlers left behind, until none is left. Usually none is.
     #[inline(always)]
     pub(crate) fn quiesce(&mut self, now: Now) {
-        let is_alone = self.in_flight.is_empty();
-        if is_alone {
-            self.globals.outbox.closed_opens.clear();
-        }
-        if !self.globals.is_quiet(is_alone) {
+        if !self.globals.settle(self.in_flight.is_empty()) {
             self.serve_left_behind(now);
         }
     }
 
+    /// Serves what handlers left behind.
     #[cold]
-    fn serve_left_behind(&mut self, now: Now) {
+    pub(crate) fn serve_left_behind(&mut self, now: Now) {
         loop {
             self.tell_turns(now);
             self.end_held_without_tree(now);

@@ -154,21 +154,6 @@ impl Globals {
         self.logon_throttle.count(outcome);
     }
 
-    /// Returns true if handlers have left nothing behind for others: what a request asks of the
-    /// store can be done before anything else. `is_alone` says that no other request is in flight.
-    #[inline]
-    pub(crate) fn is_quiet(&self, is_alone: bool) -> bool {
-        let outbox = &self.outbox;
-        // Only requests in flight care for the end of an open.
-        let nobody_waits_for_opens = is_alone || outbox.closed_opens.is_empty();
-        nobody_waits_for_opens
-            && outbox.wakes.is_empty()
-            && outbox.changes.is_empty()
-            && outbox.ended_sessions.is_empty()
-            && !self.files.has_looks()
-            && self.throttle.is_idle()
-    }
-
     /// Notes a change, if anybody watches.
     pub fn report(&mut self, change: impl FnOnce() -> Change) {
         if self.is_watched() {

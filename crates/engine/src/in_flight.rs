@@ -128,7 +128,6 @@ impl RequestsInFlight {
 
 #[cfg(test)]
 mod tests {
-    use bytes::BytesMut;
     use model::memory_account::MemoryAccount;
     use wire::{FileId, Header};
 
@@ -160,14 +159,15 @@ mod tests {
 
     /// A LOCK on the open 5, which waits for the store. Its MessageId is ten times its id.
     fn request(id: u64) -> InFlight {
-        let chain = Chain::new(CONNECTION, BytesMut::new(), None);
+        let chain = Chain { connection: CONNECTION, ..Chain::default() };
         let header = Header {
             command: Command::LOCK,
             message_id: 10 * id,
             session_id: SESSION,
             ..Header::default()
         };
-        let incoming = Incoming { header, ..Incoming::new(RequestId(id), &chain) };
+        let (id, connection) = (RequestId(id), CONNECTION);
+        let incoming = Incoming { id, connection, header, ..Incoming::default() };
         InFlight {
             incoming: Box::new(incoming),
             pending: Box::new(Named("a")),
@@ -202,8 +202,7 @@ mod tests {
     }
 
     fn cancel(header: Header) -> Incoming {
-        let chain = Chain::new(CONNECTION, BytesMut::new(), None);
-        Incoming { header, ..Incoming::new(RequestId(99), &chain) }
+        Incoming { id: RequestId(99), connection: CONNECTION, header, ..Incoming::default() }
     }
 
     #[test]

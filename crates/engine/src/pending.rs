@@ -40,7 +40,7 @@ impl Server {
         let memory;
         let (pending, is_suspended) = match step {
             Step::Done(response) => {
-                self.conclude(&mut chain, &incoming, async_id, response);
+                self.respond(&mut chain, &incoming, async_id, response);
                 return Some(chain);
             }
             Step::Ended => return Some(chain),

@@ -73,6 +73,13 @@ pub enum Opening {
 #[derive(Debug)]
 pub struct Opened(pub(crate) Finding);
 
+impl Opened {
+    /// The result for a frame that is not encrypted.
+    pub(crate) fn verified(self) -> Option<Verified> {
+        if let Finding::Verified(it) = self.0 { Some(it) } else { None }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Finding {
     Unsealed(Unsealed),

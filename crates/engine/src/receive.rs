@@ -1,6 +1,6 @@
 //! From a frame to its requests: [MS-SMB2] 3.3.5.2, one function per check.
 
-use std::mem::take;
+use std::mem::{replace, take};
 use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
@@ -11,80 +11,87 @@ use model::reject::{Disconnect, Reject};
 use model::session::Session;
 use object::Piped;
 use rustc_hash::FxHashMap;
-use trace::{Came, Phase};
+use trace::Phase;
 use wire::compound;
 use wire::transform::{COMPRESSION_PROTOCOL_ID, SMB1_PROTOCOL_ID, TRANSFORM_PROTOCOL_ID};
-use wire::{Command, FileId, Header};
+use wire::{Command, Header};
 
 use crate::cancel;
-use crate::protection::{Finding, Opened, Unsealed, Verified};
-use crate::request::{Carried, Chain, Incoming};
+use crate::protection::{Finding, Opened, Verified};
+use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming, ReceivedFrame};
 use crate::response::{Step, TRANSFORM};
 use crate::scope;
 use crate::server::Server;
 use crate::storage::{EffectsOnly, Storage};
 
 impl Server {
+    /// Takes a frame, without the transport's length.
+    pub fn handle_frame(&mut self, connection: ConnectionId, now: Now, frame: BytesMut) {
+        let frame = ReceivedFrame { connection, frame, piped: None, opened: None };
+        self.handle_frame_with(now, frame, &mut EffectsOnly);
+    }
+
+    /// Takes a frame. What `storage` answers at once becomes no effect.
+    pub fn handle_frame_with(&mut self, now: Now, frame: ReceivedFrame, storage: &mut dyn Storage) {
+        self.globals.files.set_now(now.monotonic);
+        let connection = frame.connection;
+        if let Err(disconnect) = self.receive(now, frame, storage) {
+            self.disconnect(connection, disconnect);
+        }
+        if !self.globals.settle(self.in_flight.is_empty()) {
+            self.serve_left_behind(now);
+        }
+    }
+
     /// Splits a frame and serves its requests, as far as they can be served now.
-    pub(crate) fn receive(
+    fn receive(
         &mut self,
-        connection: ConnectionId,
         now: Now,
-        mut frame: BytesMut,
-        piped: Option<Piped>,
-        opened: Option<Opened>,
+        received: ReceivedFrame,
         storage: &mut dyn Storage,
     ) -> Result<(), Disconnect> {
-        let Some(receiver) = self.connections.get_mut(&connection) else {
-            return Ok(()); // The connection was closed before the frame arrived.
-        };
-        let (unsealed, verified) = match opened.map(|opened| opened.0) {
-            Some(Finding::Unsealed(it)) => (Some(it), None),
-            Some(Finding::Verified(it)) => (None, Some(it)),
-            None => (None, None),
-        };
-        let is_sealed = frame.starts_with(&TRANSFORM_PROTOCOL_ID);
-        let phase = if is_sealed { Phase::Verifying } else { Phase::Parsing };
-        let first = self.globals.trace.begin_frame(phase);
-        let sealed = match frame.first_chunk::<4>() {
+        let ReceivedFrame { connection, mut frame, piped, opened } = received;
+        // The connection may have been closed before the frame arrived.
+        let Some(receiver) = self.connections.get_mut(&connection) else { return Ok(()) };
+        let mut chain = Chain { connection, piped, pays: receiver.pays(), ..Chain::default() };
+        let first = match frame.first_chunk() {
             Some(&TRANSFORM_PROTOCOL_ID) => {
-                let session_id = unseal(&self.sessions, connection, &mut frame, unsealed)?;
-                first.enter(Phase::Parsing);
-                Some(session_id)
+                let trace = self.globals.trace.begin_frame(Phase::Verifying);
+                unseal(&self.sessions, &mut chain, &mut frame, opened, trace)?
             }
             Some(&COMPRESSION_PROTOCOL_ID) => return Err(Disconnect::CompressionNotNegotiated),
             Some(&SMB1_PROTOCOL_ID) => return self.receive_smb1(connection, &frame, now),
-            _ => None,
+            _ => {
+                chain.verified = opened.and_then(Opened::verified);
+                self.globals.trace.begin_frame(Phase::Parsing)
+            }
         };
         let header = Header::decode(&frame).map_err(Disconnect::Malformed)?;
-        let is_compound = header.next_command > 0;
-        let length = match is_compound {
-            true => compound::first(&frame).map_err(Disconnect::Malformed)?.1,
-            false => frame.len(),
-        };
+        let mut length = frame.len();
+        if header.next_command > 0 {
+            length = compound::first(&frame).map_err(Disconnect::Malformed)?.1;
+            // The first request's time is measured already.
+            chain.came = self.globals.trace.came();
+        }
         admit(receiver, &header)?;
-        if is_compound {
-            admit_others(receiver, &frame)?;
+        if header.next_command > 0 || chain.sealed.is_some() {
+            admit_others(receiver, &frame, chain.sealed)?;
         }
-        if let Some(session_id) = sealed {
-            verify_sealed_session(compound::headers(&frame).flatten(), session_id)?;
-        }
-        let pays = receiver.pays();
-        // The first request's time is measured already.
-        let came = if is_compound { self.globals.trace.came() } else { Came::default() };
-        let chain = Chain { sealed, verified, came, pays, ..Chain::new(connection, frame, piped) };
+        chain.frame_bytes = frame.len() + chain.piped.as_ref().map_or(0, Piped::length);
+        chain.messages = frame;
         self.run(chain, (header, length), first, now, storage);
         Ok(())
     }
 
     /// Answers an SMB1 NEGOTIATE: [MS-SMB2] 3.3.5.3.
     fn receive_smb1(&mut self, id: ConnectionId, frame: &[u8], now: Now) -> Result<(), Disconnect> {
+        drop(self.globals.trace.begin_frame(Phase::Parsing));
         let connection = self.connections.get_mut(&id).expect("looked up by the caller");
         let response = self.commands.negotiate_smb1(connection, &mut self.globals, frame, now)?;
         let header = Header { command: Command::NEGOTIATE, credits: 1, ..Header::default() };
-        let mut chain = Chain::new(id, BytesMut::new(), None);
-        let incoming = Incoming::new(self.next_request_id(), &chain);
-        let incoming = Incoming { header, now, is_admitted: true, ..incoming };
+        let mut chain = Chain { connection: id, ..Chain::default() };
+        let request = self.next_request_id();
+        let incoming = Incoming { id: request, connection: id, header, now, ..Incoming::default() };
         self.respond(&mut chain, &incoming, None, response);
         self.transmit(id, None, chain.outgoing);
         Ok(())
@@ -111,40 +118,31 @@ impl Server {
         storage: &mut dyn Storage,
     ) {
         loop {
-            let (header, length) = next;
-            let is_first = take(&mut chain.is_first);
-            if !is_first && !self.connections.contains_key(&chain.connection) {
-                return; // It is gone; the first request's connection was looked up before.
-            }
+            let (mut header, length) = next;
+            let is_first = !replace(&mut chain.has_begun, true);
+            let trace = match is_first {
+                true => take(&mut first),
+                false => match self.follow(&chain, &mut header) {
+                    Some(trace) => trace,
+                    None => return,
+                },
+            };
             // The last message takes the whole buffer, without another reference to it.
             let (message, piped) = match chain.messages.len() {
                 whole if whole == length => (take(&mut chain.messages), chain.piped.take()),
                 _ => (chain.messages.split_to(length), None),
             };
-            let trace = match is_first {
-                true => take(&mut first),
-                false => self.globals.trace.begin(chain.came, Phase::Parsing),
-            };
             trace.identify(header.message_id, header.command.0);
-            let incoming = Incoming::new(self.next_request_id(), &chain);
-            let mut incoming = Incoming { header, piped: piped.into(), now, trace, ..incoming };
+            let (id, connection, sealed) =
+                (self.next_request_id(), chain.connection, chain.sealed.is_some());
+            let request = Incoming { id, connection, header, sealed, now, ..Incoming::default() };
+            let mut incoming = Incoming { piped: piped.into(), trace, ..request };
             match self.begin(&mut chain, &mut incoming, message, is_first, storage) {
-                Ok(Step::Done(response)) => self.conclude(&mut chain, &incoming, None, response),
-                Ok(Step::Ended) => incoming.trace.end_without_response(),
-                Ok(step) => {
-                    let file_id = chain.carried.file_id;
-                    match self.wait(Box::new(chain), Box::new(incoming), file_id, None, step) {
-                        Some(rest) => chain = *rest,
-                        None => return,
+                Ok(Step::Done(response)) => self.respond(&mut chain, &incoming, None, response),
+                outcome => {
+                    if !self.leave(&mut chain, incoming, outcome) {
+                        return;
                     }
-                }
-                Err(Reject::Disconnect(reason)) => {
-                    self.count_refused(&incoming);
-                    return self.disconnect(chain.connection, reason);
-                }
-                Err(reject) => {
-                    self.count_refused(&incoming);
-                    self.refuse(&mut chain, &incoming, None, reject);
                 }
             }
             if chain.messages.is_empty() {
@@ -153,6 +151,49 @@ impl Server {
             next = compound::first(&chain.messages).expect("each was decoded when it arrived");
         }
         self.transmit(chain.connection, chain.sealed, chain.outgoing);
+    }
+
+    /// Begins a request behind the first one of its frame: a related one takes ids over. `None` if
+    /// the connection is gone.
+    #[inline(never)]
+    fn follow(&self, chain: &Chain, header: &mut Header) -> Option<trace::Request> {
+        self.connections.get(&chain.connection)?;
+        if header.is_related() {
+            (header.session_id, header.tree_id) = (chain.carried.session_id, chain.carried.tree_id);
+        }
+        Some(self.globals.trace.begin(chain.came, Phase::Parsing))
+    }
+
+    /// Leaves a request that has no response of its command, or not yet. Returns whether the next
+    /// one in the chain may go on.
+    #[inline(never)]
+    fn leave(
+        &mut self,
+        chain: &mut Chain,
+        incoming: Incoming,
+        outcome: Result<Step, Reject>,
+    ) -> bool {
+        match outcome {
+            Ok(Step::Ended) => incoming.trace.end_without_response(),
+            Ok(step) => {
+                let file_id = chain.carried.file_id;
+                let (rest, incoming) = (Box::new(take(chain)), Box::new(incoming));
+                match self.wait(rest, incoming, file_id, None, step) {
+                    Some(rest) => *chain = *rest,
+                    None => return false,
+                }
+            }
+            Err(Reject::Disconnect(reason)) => {
+                self.count_refused(&incoming);
+                self.disconnect(chain.connection, reason);
+                return false;
+            }
+            Err(reject) => {
+                self.count_refused(&incoming);
+                self.refuse(chain, &incoming, None, reject);
+            }
+        }
+        true
     }
 
     /// Sets where a refused request is counted, which may not have come to its scope.
@@ -169,31 +210,27 @@ impl Server {
         is_first: bool,
         storage: &mut dyn Storage,
     ) -> Result<Step, Reject> {
-        let is_related = incoming.header.is_related();
-        if is_related && !is_first {
-            incoming.header.session_id = chain.carried.session_id;
-            incoming.header.tree_id = chain.carried.tree_id;
-        }
         let verified = chain.verified.take();
         if incoming.header.command == Command::CANCEL {
-            if self.is_authentic_cancel(incoming, message, verified) {
-                cancel::cancel(self, incoming);
-            }
-            return Ok(Step::Ended);
+            return Ok(self.begin_cancel(incoming, message, verified));
         }
-        self.verify_signature(incoming, &mut message, verified)?;
+        let session = || self.sessions.get(&incoming.header.session_id);
+        if incoming.header.is_signed()
+            || !incoming.sealed && session().is_some_and(|session| session.signing_required)
+        {
+            self.verify_signature(incoming, &mut message, verified)?;
+        }
         incoming.message = message.freeze();
         let charge = if chain.pays { incoming.header.credit_charge.max(1) } else { 1 };
-        chain.credits_left =
-            chain.credits_left.checked_sub(charge.into()).ok_or(Reject::CompoundTooLarge)?;
-        let handed_down = chain.carried.file_id.take();
-        if is_related && is_first {
-            // [MS-SMB2] 3.3.5.2.7.2: no earlier request exists.
-            return Err(Reject::FirstIsRelated);
+        let spent = chain.credits_spent + u32::from(charge);
+        if spent > FRAME_CREDITS_MAX {
+            return Err(Reject::CompoundTooLarge);
         }
-        if is_related {
-            return self.start_related(chain, incoming, handed_down, storage);
+        chain.credits_spent = spent;
+        if incoming.header.is_related() {
+            return self.start_related(chain, incoming, is_first, storage);
         }
+        chain.carried.file_id = None;
         self.commands.start(self, incoming, None, &mut chain.carried.file_id, storage)
     }
 
@@ -202,9 +239,14 @@ impl Server {
         &mut self,
         chain: &mut Chain,
         incoming: &Incoming,
-        handed_down: Option<FileId>,
+        is_first: bool,
         storage: &mut dyn Storage,
     ) -> Result<Step, Reject> {
+        let handed_down = chain.carried.file_id.take();
+        if is_first {
+            // No earlier request exists.
+            return Err(Reject::FirstIsRelated);
+        }
         let Carried { session_id, status, file_id: named, .. } = &mut chain.carried;
         let (session_id, status) = (*session_id, *status);
         if session_id == 0 {
@@ -218,19 +260,23 @@ impl Server {
         outcome
     }
 
-    /// Returns whether a CANCEL is authentic, as far as its session demands. There is no response
-    /// that could report an error.
+    /// Serves a CANCEL, if it is authentic as far as its session demands. There is no response that
+    /// could report an error.
     #[cold]
-    fn is_authentic_cancel(
-        &self,
+    fn begin_cancel(
+        &mut self,
         incoming: &Incoming,
         mut message: BytesMut,
         verified: Option<Verified>,
-    ) -> bool {
+    ) -> Step {
         let session = self.sessions.get(&incoming.header.session_id);
         let must_be_sealed = session.is_some_and(|session| session.encrypt_data);
-        (incoming.sealed || !must_be_sealed)
+        if (incoming.sealed || !must_be_sealed)
             && self.verify_signature(incoming, &mut message, verified).is_ok()
+        {
+            cancel::cancel(self, incoming);
+        }
+        Step::Ended
     }
 
     /// Verifies the signature ([MS-SMB2] 3.3.5.2.4), unless that was done with the key in
@@ -273,28 +319,31 @@ impl Server {
     }
 }
 
-/// Decrypts a message ([MS-SMB2] 3.3.5.2.1.1), unless that was done with the key in `unsealed`.
+/// Decrypts a message ([MS-SMB2] 3.3.5.2.1.1), unless that was done with the key in `opened`.
 /// Leaves the plaintext in `frame`.
 fn unseal(
     sessions: &FxHashMap<u64, Session>,
-    connection: ConnectionId,
+    chain: &mut Chain,
     frame: &mut BytesMut,
-    unsealed: Option<Unsealed>,
-) -> Result<u64, Disconnect> {
+    opened: Option<Opened>,
+    trace: trace::Request,
+) -> Result<trace::Request, Disconnect> {
     let unknown = Disconnect::SealedForAnotherSession;
     let session_id = crypto::TransformKey::session_id(frame).ok_or(unknown)?;
     let session = sessions.get(&session_id).ok_or(unknown)?;
-    session.channel(connection).ok_or(unknown)?;
+    session.channel(chain.connection).ok_or(unknown)?;
     let sealing = session.sealing.as_ref().ok_or(unknown)?;
-    match unsealed {
-        None => sealing.open.open(frame).map(|_| ()),
-        Some((key, result)) if Arc::ptr_eq(&key, &sealing.open) => result,
+    match opened.map(|it| it.0) {
+        None | Some(Finding::Verified(_)) => sealing.open.open(frame).map(|_| ()),
+        Some(Finding::Unsealed((key, result))) if Arc::ptr_eq(&key, &sealing.open) => result,
         // The session of that key is gone, and another has its id.
-        Some(_) => return Err(unknown),
+        Some(Finding::Unsealed(_)) => return Err(unknown),
     }
     .map_err(Disconnect::Sealed)?;
     frame.advance(TRANSFORM);
-    Ok(session_id)
+    chain.sealed = Some(session_id);
+    trace.enter(Phase::Parsing);
+    Ok(trace)
 }
 
 /// Checks a header before any request of the frame is served: direction, NEGOTIATE first, and
@@ -303,12 +352,8 @@ fn admit(connection: &mut Connection, header: &Header) -> Result<(), Disconnect>
     if header.is_response() {
         return Err(Disconnect::ResponseFromClient);
     }
-    if connection.negotiated.is_none() && header.command != Command::NEGOTIATE {
-        return Err(Disconnect::NotNegotiated);
-    }
-    // [MS-SMB2] 3.3.5.4: a connection negotiates only once.
-    if connection.negotiated.is_some() && header.command == Command::NEGOTIATE {
-        return Err(Disconnect::NegotiatedTwice);
+    if connection.negotiated.is_some() == (header.command == Command::NEGOTIATE) {
+        return Err(wrong_negotiate(connection));
     }
     // [MS-SMB2] 3.3.5.16: CANCEL repeats the id of the request that it cancels.
     if header.command == Command::CANCEL {
@@ -322,9 +367,23 @@ fn admit(connection: &mut Connection, header: &Header) -> Result<(), Disconnect>
         .map_err(Disconnect::Sequence)
 }
 
-/// Checks the headers of a compound behind the first one, as [`admit`].
+/// [MS-SMB2] 3.3.5.4: a connection negotiates first, and only once.
 #[cold]
-fn admit_others(connection: &mut Connection, frame: &[u8]) -> Result<(), Disconnect> {
+fn wrong_negotiate(connection: &Connection) -> Disconnect {
+    match &connection.negotiated {
+        None => Disconnect::NotNegotiated,
+        Some(_) => Disconnect::NegotiatedTwice,
+    }
+}
+
+/// Checks the headers of a compound behind the first one, as [`admit`], and that all encrypted
+/// messages are of the session whose key encrypted them: [MS-SMB2] 3.3.5.2.1.1.
+#[inline(never)]
+fn admit_others(
+    connection: &mut Connection,
+    frame: &[u8],
+    sealed: Option<u64>,
+) -> Result<(), Disconnect> {
     for header in compound::headers(frame).skip(1) {
         let header = header.map_err(Disconnect::Malformed)?;
         admit(connection, &header)?;
@@ -333,16 +392,8 @@ fn admit_others(connection: &mut Connection, frame: &[u8]) -> Result<(), Disconn
             return Err(Disconnect::NegotiatedTwice);
         }
     }
-    Ok(())
-}
-
-/// Checks that encrypted messages are of the session whose key encrypted them: [MS-SMB2]
-/// 3.3.5.2.1.1.
-fn verify_sealed_session(
-    headers: impl Iterator<Item = Header>,
-    session_id: u64,
-) -> Result<(), Disconnect> {
-    for (index, header) in headers.enumerate() {
+    let Some(session_id) = sealed else { return Ok(()) };
+    for (index, header) in compound::headers(frame).flatten().enumerate() {
         let inherits = index > 0 && header.is_related();
         if !inherits && header.session_id != session_id {
             return Err(Disconnect::SealedForAnotherSession);

@@ -17,10 +17,10 @@ use wire::{Command, Decode, FileId, Header};
 use crate::effect::Effect;
 use crate::outgoing::Outgoing;
 use crate::pending_command::{PENDING_COMMAND_BYTES, PendingCommand};
-use crate::protection::Verified;
+use crate::protection::{Opened, Verified};
 
 /// A request as its command gets it, beside the decoded body.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Incoming {
     /// Id between the worker and the engine.
     pub id: RequestId,
@@ -44,6 +44,21 @@ pub struct Incoming {
     pub(crate) charged: Option<Charged>,
 }
 
+/// A frame as the worker has received it.
+#[derive(Debug)]
+pub struct ReceivedFrame {
+    /// Connection that it arrived on.
+    pub connection: ConnectionId,
+    /// The frame in memory, without the transport's length.
+    pub frame: BytesMut,
+    /// The end of the frame, if it is piped: see
+    /// [`Server::file_to_pipe_to`](crate::Server::file_to_pipe_to).
+    pub piped: Option<Piped>,
+    /// The result of another thread, if that has opened the frame already: see
+    /// [`Server::opener`](crate::Server::opener).
+    pub opened: Option<Opened>,
+}
+
 /// Charge of a READ, which may return less data.
 #[derive(Clone, Debug)]
 pub struct Charged {
@@ -54,23 +69,6 @@ pub struct Charged {
 }
 
 impl Incoming {
-    /// A request of a chain, without its header and message.
-    #[inline(always)]
-    pub(crate) fn new(id: RequestId, chain: &Chain) -> Self {
-        Self {
-            id,
-            connection: chain.connection,
-            header: Header::default(),
-            message: Bytes::new(),
-            piped: RefCell::new(None),
-            sealed: chain.sealed.is_some(),
-            now: Now::default(),
-            trace: trace::Request::default(),
-            is_admitted: false,
-            charged: None,
-        }
-    }
-
     /// Returns the number of bytes of a WRITE's data that are not in the message.
     #[inline]
     #[must_use]
@@ -116,7 +114,7 @@ fn has_create_guid(message: &[u8]) -> bool {
 pub(crate) const FRAME_CREDITS_MAX: u32 = 512;
 
 /// The requests of a frame that are not served yet, and the responses to the others.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Chain {
     pub(crate) connection: ConnectionId,
     /// The session whose key encrypted the frame, if any.
@@ -127,12 +125,12 @@ pub(crate) struct Chain {
     pub(crate) piped: Option<Piped>,
     /// Ids that previous requests pass on to related ones.
     pub(crate) carried: Carried,
-    /// True until the first request of the frame is served.
-    pub(crate) is_first: bool,
+    /// True once the first request of the frame is served.
+    pub(crate) has_begun: bool,
     /// True if a request costs the credits that its header says, rather than one.
     pub(crate) pays: bool,
-    /// Number of credits that the rest of the frame may cost.
-    pub(crate) credits_left: u32,
+    /// Number of credits that the frame has cost so far.
+    pub(crate) credits_spent: u32,
     /// Responses laid out so far.
     pub(crate) outgoing: Outgoing,
     /// Result of an earlier check of the first message's signature.
@@ -160,25 +158,6 @@ const COPIED_BYTES_MAX: usize = 16 * 1024;
 const RECEIVED_BYTES: usize = 68 * 1024;
 
 impl Chain {
-    /// The requests of a frame.
-    #[inline(always)]
-    pub(crate) fn new(connection: ConnectionId, frame: BytesMut, piped: Option<Piped>) -> Self {
-        Self {
-            connection,
-            sealed: None,
-            frame_bytes: frame.len() + piped.as_ref().map_or(0, Piped::length),
-            messages: frame,
-            piped,
-            carried: Carried::default(),
-            is_first: true,
-            pays: false,
-            credits_left: FRAME_CREDITS_MAX,
-            outgoing: Outgoing::default(),
-            verified: None,
-            came: Came::default(),
-        }
-    }
-
     /// Returns the memory of the chain while one of its requests waits, in bytes.
     pub(crate) fn memory(&self) -> usize {
         REQUEST_BYTES + self.frame_bytes + self.outgoing.bytes()

@@ -1,5 +1,6 @@
 //! Layout and sending of responses: [MS-SMB2] 3.3.4.1.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
@@ -10,32 +11,16 @@ use model::reject::{Disconnect, Reject};
 use model::session::Session;
 use object::Piped;
 use trace::Phase;
-use wire::{Command, Dialect, Header, HeaderFlags};
+use wire::{Command, Dialect, Header, header};
 
-use crate::outgoing::{Laid, Outgoing};
+use crate::outgoing::{FIRST, Laid, Outgoing};
 use crate::protection::{DEFERRED_LEN_MIN, Protection};
-use crate::request::{Chain, Incoming};
-use crate::response::{Response, TRANSFORM, TRANSPORT, Transmit, error_body};
+use crate::request::{Carried, Chain, Incoming};
+use crate::response::{HEADROOM, Response, TRANSFORM, TRANSPORT, Transmit, error_body};
 use crate::server::Server;
 use crate::unconfirmed_breaks::ConfirmationId;
 
 impl Server {
-    /// Answers a request that a command has completed.
-    #[inline(always)]
-    pub(crate) fn conclude(
-        &mut self,
-        chain: &mut Chain,
-        incoming: &Incoming,
-        async_id: Option<u64>,
-        response: Response,
-    ) {
-        if incoming.header.command == Command::SESSION_SETUP && response.status.is_success() {
-            let session_id = response.session_id.unwrap_or(incoming.header.session_id);
-            self.logged_on(incoming, session_id);
-        }
-        self.respond(chain, incoming, async_id, response);
-    }
-
     /// Refuses a request: counts the reason, and puts the status into its chain's frame.
     #[cold]
     pub(crate) fn refuse(
@@ -55,57 +40,62 @@ impl Server {
         chain: &mut Chain,
         incoming: &Incoming,
         async_id: Option<u64>,
-        response: Response,
+        mut response: Response,
     ) {
-        let mut response = response;
-        let part = self.credits_limit(incoming.now);
         let request = &incoming.header;
-        let mut session = self.sessions.get(&request.session_id);
-        if response.piped.is_some()
-            && (chain.sealed.is_some() || wants_signature(session, request, response.status))
-        {
-            // Piped data cannot be signed, and the session has begun to require signatures since.
-            // The client succeeds with a repetition.
-            let reject = Reject::ProtectedMeanwhile;
-            incoming.trace.refuse(reject.reason(), &reject);
-            response = error_body(reject.status());
+        let session_id = response.session_id.unwrap_or(request.session_id);
+        let ends_authentication =
+            request.command == Command::SESSION_SETUP && response.status.is_success();
+        if ends_authentication {
+            self.logged_on(incoming, session_id);
         }
-        let Response { status, buffer, piped, file_id, session_id, tree_id } = response;
-        let session_id = session_id.unwrap_or(request.session_id);
+        let is_limited = self.globals.throttle.limits_credits(incoming.now);
+        let limit = if is_limited { self.credits_limit(incoming.now) } else { None };
+        let session = self.sessions.get(&session_id);
+        // [MS-SMB2] 3.3.4.1.1: a response is signed if its request was, or if the session requires
+        // it; the one that ends an authentication proves that the server has the key.
+        let is_signed = request.is_signed()
+            || ends_authentication
+            || session.is_some_and(|session| session.signing_required);
+        if response.piped.is_some() && (is_signed || chain.sealed.is_some()) {
+            response = refuse_piped(incoming);
+        }
+        let Response { status, buffer, piped, file_id, tree_id, .. } = response;
         let tree_id = tree_id.unwrap_or(request.tree_id);
-        if session_id != request.session_id {
-            session = self.sessions.get(&session_id);
-        }
         // [MS-SMB2] 3.3.5.2.7.2: an unknown session is not passed on.
-        chain.carried.session_id = session.map_or(0, |_| session_id);
-        chain.carried.tree_id = tree_id;
-        chain.carried.status = status;
-        if file_id.is_some() {
-            chain.carried.file_id = file_id;
-        }
+        let known_session_id = session.map_or(0, |_| session_id);
+        let file_id = file_id.or(chain.carried.file_id);
+        chain.carried = Carried { session_id: known_session_id, tree_id, file_id, status };
         let Some(connection) = self.connections.get_mut(&chain.connection) else { return };
-        // The interim response carried the credits already: [MS-SMB2] 3.3.4.1.2.
-        let credits = if async_id.is_some() { 0 } else { grant(connection, part, request.credits) };
-        if async_id.is_some() {
-            connection.async_commands -= 1;
+        let mut header = Header { session_id, tree_id, async_id, ..request.response(status) };
+        let window = &mut connection.command_sequence_window;
+        match async_id {
+            // The interim response carried the credits already: [MS-SMB2] 3.3.4.1.2.
+            Some(_) => connection.async_commands -= 1,
+            None => header.credits = window.grant(request.credits, limit),
         }
         // Encryption authenticates the message.
-        let wants_key = chain.sealed.is_none() && wants_signature(session, request, status);
-        let key = match wants_key {
-            true => key_of(session, connection, chain.connection, request.command, session_id),
+        let key = match is_signed && chain.sealed.is_none() {
+            true => key_of(session, connection, chain.connection, &header).cloned(),
             false => None,
-        }
-        .cloned();
-        let header = response_header(request, status, credits, session_id, tree_id, async_id);
-        if !chain.outgoing.has_room_for(&buffer, piped.as_ref().map_or(0, Piped::length)) {
-            // [MS-SMB2] 3.3.4.1.3: responses to a compound need not be compounded.
-            let full = std::mem::take(&mut chain.outgoing);
-            self.transmit(chain.connection, chain.sealed, full);
+        };
+        if !chain.outgoing.is_empty() {
+            self.make_room(chain, buffer.len() + piped.as_ref().map_or(0, Piped::length));
         }
         chain.outgoing.push(header, buffer, key);
         chain.outgoing.piped = piped;
-        let open = chain.carried.file_id.map(|file_id| file_id.volatile);
+        let open = file_id.map(|file_id| file_id.volatile);
         incoming.trace.answer(status.0, open, &mut chain.outgoing.answered);
+    }
+
+    /// Sends the responses so far, if one more of this length does not fit their frame: [MS-SMB2]
+    /// 3.3.4.1.3, responses to a compound need not be compounded.
+    #[inline(never)]
+    fn make_room(&mut self, chain: &mut Chain, length: usize) {
+        if !chain.outgoing.has_room_for(length) {
+            let full = std::mem::take(&mut chain.outgoing);
+            self.transmit(chain.connection, chain.sealed, full);
+        }
     }
 
     /// Sends the interim response of a request that takes its time: [MS-SMB2] 3.3.4.2.
@@ -116,14 +106,14 @@ impl Server {
         incoming: &Incoming,
         async_id: u64,
     ) {
-        let part = self.credits_limit(incoming.now);
+        let limit = self.credits_limit(incoming.now);
         let request = &incoming.header;
         let Some(connection) = self.connections.get_mut(&connection_id) else { return };
         connection.async_commands += 1;
-        let credits = grant(connection, part, request.credits);
+        let credits = connection.command_sequence_window.grant(request.credits, limit);
         let status = NtStatus::PENDING;
-        let (session_id, tree_id) = (request.session_id, request.tree_id);
-        let header = response_header(request, status, credits, session_id, tree_id, Some(async_id));
+        let async_id = Some(async_id);
+        let header = Header { credits, async_id, ..request.response(status) };
         let mut outgoing = Outgoing::default();
         // Never signed: the nonce of AES-GMAC is the MessageId, which the final response has, too.
         // Clients do not verify it ([MS-SMB2] 3.2.5.1.3).
@@ -139,151 +129,145 @@ impl Server {
         header: Header,
         buffer: BytesMut,
     ) {
-        let mut outgoing = Outgoing::default();
+        let mut outgoing = Outgoing { confirmation, ..Outgoing::default() };
         outgoing.push(header, buffer, None);
-        self.transmit_confirmed(connection, sealed, outgoing, confirmation);
+        self.transmit(connection, sealed, outgoing);
     }
 
     /// Signs, encrypts and queues a frame of responses, unless it is empty.
     pub(crate) fn transmit(
         &mut self,
-        connection_id: ConnectionId,
+        connection: ConnectionId,
         sealed: Option<u64>,
-        outgoing: Outgoing,
-    ) {
-        self.transmit_confirmed(connection_id, sealed, outgoing, None);
-    }
-
-    fn transmit_confirmed(
-        &mut self,
-        connection_id: ConnectionId,
-        sealed: Option<u64>,
-        outgoing: Outgoing,
-        confirmation: Option<ConfirmationId>,
+        mut outgoing: Outgoing,
     ) {
         if outgoing.is_empty() {
             return;
         }
-        let Outgoing { mut frame, first, others, piped, answered } = outgoing;
-        let messages = || first.iter().chain(&others);
-        // Each ends at the next one, padding included, or with the frame.
-        let ends = others.iter().map(|laid| laid.start).chain([frame.len()]);
-        let Some(connection) = self.connections.get_mut(&connection_id) else { return };
-        let is_deferred = frame.len() >= DEFERRED_LEN_MIN;
-        let signs = sealed.is_some() || messages().any(|laid| laid.key.is_some());
-        if signs && !is_deferred {
-            answered.enter(Phase::Signing);
-        }
-        let mut signatures = Vec::new();
-        for (laid, end) in messages().zip(ends) {
-            let message = &mut frame[laid.start..end];
-            match &laid.key {
-                // A response to SESSION_SETUP is hashed below, with its signature.
-                Some(key) if is_deferred && laid.command != Command::SESSION_SETUP => {
-                    let at = laid.start - TRANSFORM..end - TRANSFORM;
-                    signatures.push((at, Arc::clone(key)));
-                }
-                Some(key) => key.sign(message),
-                None => {}
-            }
-            // Hashed as sent: with the signature that a response has while a connection is being
-            // bound.
-            if matches!(laid.command, Command::NEGOTIATE | Command::SESSION_SETUP) {
-                update_preauth(connection, laid, message);
-            }
-        }
-        let protection = match sealed {
-            None => {
-                frame.advance(TRANSFORM);
-                (!signatures.is_empty()).then_some(Protection::Sign(signatures))
-            }
-            Some(session_id) => match self.seal(session_id, &mut frame) {
-                Ok(protection) => protection,
-                Err(None) => return,
-                Err(Some(reason)) => return self.disconnect(connection_id, reason),
+        let protection = match sealed.is_some() || outgoing.is_special {
+            false if self.connections.contains_key(&connection) => None,
+            false => return,
+            true => match self.finish(connection, sealed, &mut outgoing) {
+                Some(protection) => protection,
+                None => return,
             },
         };
+        let Outgoing { mut frame, piped, answered, confirmation, .. } = outgoing;
+        if sealed.is_none() {
+            frame.advance(TRANSFORM);
+        }
         let bytes = frame.len() + piped.as_ref().map_or(0, Piped::length);
         let length = u32::try_from(bytes - TRANSPORT).expect("a frame is below 16 MiB");
         frame[..TRANSPORT].copy_from_slice(&length.to_be_bytes());
-        self.globals.trace.sends(connection_id.0, bytes, &answered);
-        let connection = connection_id;
+        self.globals.trace.sends(connection.0, bytes, &answered);
         let transmit = Transmit { connection, frame, piped, protection, confirmation, answered };
         self.globals.outbox.transmits.push_back(transmit);
     }
 
-    /// Seals a frame, or tells how. Without a session, nobody can read it.
-    fn seal(
+    /// Signs or seals the messages of a frame, or tells how, and hashes those of a negotiation.
+    /// `None` without a connection or a session: nobody can read it.
+    fn finish(
         &mut self,
-        session_id: u64,
-        frame: &mut [u8],
-    ) -> Result<Option<Protection>, Option<Disconnect>> {
+        connection: ConnectionId,
+        sealed: Option<u64>,
+        outgoing: &mut Outgoing,
+    ) -> Option<Option<Protection>> {
+        let signatures = sign(self.connections.get_mut(&connection)?, outgoing);
+        let Some(session_id) = sealed else {
+            return Some((!signatures.is_empty()).then_some(Protection::Sign(signatures)));
+        };
         // The session may be gone when its last response is due.
-        let sealing = self.sessions.get_mut(&session_id).and_then(|it| it.sealing.as_mut());
-        let sealing = sealing.ok_or(None)?;
-        let nonce = sealing.nonces.advance().map_err(|_| Disconnect::NoncesExhausted)?;
-        if frame.len() >= DEFERRED_LEN_MIN {
+        let sealing = self.sessions.get_mut(&session_id)?.sealing.as_mut()?;
+        let Ok(nonce) = sealing.nonces.advance() else {
+            self.disconnect(connection, Disconnect::NoncesExhausted);
+            return None;
+        };
+        if outgoing.frame.len() >= DEFERRED_LEN_MIN {
             let key = Arc::clone(&sealing.seal);
-            return Ok(Some(Protection::Seal { key, nonce, session_id }));
+            return Some(Some(Protection::Seal { key, nonce, session_id }));
         }
-        sealing.seal.seal(nonce, session_id, &mut frame[TRANSPORT..]);
-        Ok(None)
+        outgoing.answered.enter(Phase::Signing);
+        sealing.seal.seal(nonce, session_id, &mut outgoing.frame[TRANSPORT..]);
+        Some(None)
     }
 }
 
-#[inline(always)]
-fn grant(connection: &mut Connection, part: Option<u32>, credit_request: u16) -> u16 {
-    let window = &mut connection.command_sequence_window;
-    let mut figures = window.figures();
-    if let Some(limit) = part {
-        figures = figures.limited_to(limit);
+impl Outgoing {
+    /// Appends a response to the frame: [MS-SMB2] 3.3.4.1.3.
+    pub(crate) fn push(&mut self, header: Header, body: BytesMut, key: Option<Arc<SigningKey>>) {
+        debug_assert!(body.len() >= HEADROOM);
+        let Header { command, status, session_id, .. } = header;
+        self.is_special |=
+            key.is_some() || matches!(command, Command::NEGOTIATE | Command::SESSION_SETUP);
+        let mut laid = Laid { start: FIRST, command, status, session_id, key };
+        match self.first {
+            None => self.frame = body,
+            Some(_) => laid.start = self.append(&body),
+        }
+        self.frame[laid.start..][..header::SIZE].copy_from_slice(&header.to_bytes());
+        match self.first {
+            None => self.first = Some(laid),
+            Some(_) => self.others.push(laid),
+        }
     }
-    let credits = qos::grant(qos::Demand { credit_request }, figures);
-    window.grant(credits);
-    credits
-}
 
-fn response_header(
-    request: &Header,
-    status: NtStatus,
-    credits: u16,
-    session_id: u64,
-    tree_id: u32,
-    async_id: Option<u64>,
-) -> Header {
-    // [MS-SMB2] 3.3.4.1.3: a response to a related request is marked as related, too.
-    let mut kept = HeaderFlags::RELATED_OPERATIONS
-        | HeaderFlags::REPLAY_OPERATION
-        | HeaderFlags::PRIORITY_MASK;
-    if status == NtStatus::USER_SESSION_DELETED {
-        // There may be no key to sign with, and clients know that. Those that require signatures
-        // still demand the flag, so all servers repeat it.
-        kept |= HeaderFlags::SIGNED;
-    }
-    let kept = request.flags & kept;
-    Header {
-        credit_charge: request.credit_charge,
-        status,
-        command: request.command,
-        credits,
-        flags: kept | HeaderFlags::SERVER_TO_REDIR,
-        next_command: 0,
-        message_id: request.message_id,
-        async_id,
-        tree_id,
-        session_id,
-        signature: [0; 16],
+    /// Appends a body behind the other messages, and links it to the one before. Returns the start
+    /// of its message.
+    #[inline(never)]
+    fn append(&mut self, body: &[u8]) -> usize {
+        assert!(self.piped.is_none(), "what is piped ends a frame");
+        let start = FIRST + (self.frame.len() - FIRST).next_multiple_of(8);
+        self.frame.resize(start, 0);
+        self.frame.extend_from_slice(&body[FIRST..]);
+        if let Some(previous) = self.others.last().or(self.first.as_ref()) {
+            let next_command = u32::try_from(start - previous.start).expect("a frame is small");
+            header::set_next_command(&mut self.frame[previous.start..], next_command);
+        }
+        start
     }
 }
 
-/// Returns whether a response must be signed: [MS-SMB2] 3.3.4.1.1. It must if its request was
-/// signed, or if the session requires it; and the response that ends an authentication proves that
-/// the server has the key.
-fn wants_signature(session: Option<&Session>, request: &Header, status: NtStatus) -> bool {
-    let ends_authentication = request.command == Command::SESSION_SETUP && status.is_success();
-    request.is_signed()
-        || ends_authentication
-        || session.is_some_and(|session| session.signing_required)
+/// Signs the messages of a frame, or returns the ranges and keys for whoever sends it. Hashes the
+/// messages of a negotiation.
+fn sign(
+    connection: &mut Connection,
+    outgoing: &mut Outgoing,
+) -> Vec<(Range<usize>, Arc<SigningKey>)> {
+    let Outgoing { frame, first, others, answered, .. } = outgoing;
+    let messages = || first.iter().chain(&*others);
+    // Each ends at the next one, padding included, or with the frame.
+    let ends = others.iter().map(|laid| laid.start).chain([frame.len()]);
+    let is_deferred = frame.len() >= DEFERRED_LEN_MIN;
+    if !is_deferred && messages().any(|laid| laid.key.is_some()) {
+        answered.enter(Phase::Signing);
+    }
+    let mut signatures = Vec::new();
+    for (laid, end) in messages().zip(ends) {
+        let message = &mut frame[laid.start..end];
+        match &laid.key {
+            // A response to SESSION_SETUP is hashed below, with its signature.
+            Some(key) if is_deferred && laid.command != Command::SESSION_SETUP => {
+                let at = laid.start - TRANSFORM..end - TRANSFORM;
+                signatures.push((at, Arc::clone(key)));
+            }
+            Some(key) => key.sign(message),
+            None => {}
+        }
+        // Hashed as sent: with the signature that a response has while a connection is being bound.
+        if matches!(laid.command, Command::NEGOTIATE | Command::SESSION_SETUP) {
+            update_preauth(connection, laid, message);
+        }
+    }
+    signatures
+}
+
+/// Refuses data that cannot be signed: the session has begun to require signatures since. The
+/// client succeeds with a repetition.
+#[cold]
+fn refuse_piped(incoming: &Incoming) -> Response {
+    let reject = Reject::ProtectedMeanwhile;
+    incoming.trace.refuse(reject.reason(), &reject);
+    error_body(reject.status())
 }
 
 /// Returns the channel's key: [MS-SMB2] 3.3.4.1.1. Until there is one, SESSION_SETUP is answered
@@ -292,12 +276,11 @@ fn key_of<'a>(
     session: Option<&'a Session>,
     connection: &'a Connection,
     connection_id: ConnectionId,
-    command: Command,
-    session_id: u64,
+    header: &Header,
 ) -> Option<&'a Arc<SigningKey>> {
     let key = session.and_then(|session| session.signing_key(connection_id));
-    let binding = || connection.binding_key.as_ref().filter(|(id, _)| *id == session_id);
-    match command {
+    let binding = || connection.binding_key.as_ref().filter(|(id, _)| *id == header.session_id);
+    match header.command {
         Command::SESSION_SETUP => key.or_else(|| binding().map(|(_, key)| key)),
         _ => key,
     }

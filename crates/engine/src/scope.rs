@@ -5,14 +5,19 @@ use model::open::Open;
 use model::reject::Reject;
 use model::session::{Session, SessionState};
 use model::tree_connect::TreeConnect;
+use object::{ObjectOp, ObjectResult};
 use rustc_hash::FxHashMap;
+use trace::Phase;
 use wire::{Command, FileId, Header};
 
+use crate::effect::Effect;
 use crate::globals::Globals;
 use crate::in_flight::RequestsInFlight;
+use crate::pending_command::PendingCommand;
 use crate::request::Incoming;
+use crate::response::Step;
 use crate::server::Server;
-use crate::storage::InStorage;
+use crate::storage::{Requester, Storage};
 
 /// A type that exists for any time.
 pub trait Shorten: Sized {
@@ -41,6 +46,12 @@ pub trait Scope<'s>: Shorten {
     /// Returns what a request of the store needs from its scope. Nothing if the command asks the
     /// store for nothing.
     fn storage(&mut self) -> Option<InStorage<'_>>;
+
+    /// Returns whether there is nothing to verify by [`Self::verify_channel_sequence`], as nearly
+    /// always.
+    fn continues(&self, _: &Header) -> bool {
+        true
+    }
 
     /// [MS-SMB2] 3.3.5.2.10 Verifying the Channel Sequence Number, for requests that name an open.
     ///
@@ -102,6 +113,83 @@ pub struct InOpen<'s> {
     pub globals: &'s mut Globals,
 }
 
+/// What a request of the store needs from its scope.
+#[derive(Debug)]
+pub struct InStorage<'s> {
+    /// The open that the request names, if any.
+    pub open: Option<&'s Open>,
+    /// The tree connect of the request.
+    pub tree: &'s TreeConnect,
+    /// State beyond connections, sessions and opens.
+    pub globals: &'s mut Globals,
+}
+
+/// How far an operation got: see [`InStorage::ask_at_once`].
+#[derive(Debug)]
+pub enum StorageOutcome<P> {
+    /// The store has answered the operation.
+    Answered(ObjectResult, P),
+    /// The request has to wait.
+    Waits(Step<P>),
+}
+
+impl InStorage<'_> {
+    /// Asks the store at once, if that changes nothing for anybody else: no effect waits before
+    /// this one, handlers have left nothing behind, and no class limits the request.
+    #[inline]
+    pub fn ask_at_once<P: PendingCommand>(
+        self,
+        incoming: &Incoming,
+        is_alone: bool,
+        effect: Effect,
+        pending: P,
+        storage: &mut dyn Storage,
+    ) -> StorageOutcome<P> {
+        let Self { open, tree, globals } = self;
+        let classes = open.map_or(&tree.classes.always, |open| &open.classes);
+        // A CLOSE is never throttled.
+        let is_free = classes.is_none() || incoming.header.command == Command::CLOSE;
+        let is_next = globals.outbox.effects.is_empty() && globals.settle(is_alone);
+        let takes = is_free && is_next && storage.takes(&effect);
+        let (user, op) = match effect {
+            Effect::Object { user, op } if takes => (user, op),
+            effect => return StorageOutcome::Waits(Step::Wait(effect, pending)),
+        };
+        let is_read = matches!(op, ObjectOp::Open(_) | ObjectOp::Read { .. });
+        let changed = open.filter(|_| !is_read && op.changes_contents()).and_then(Open::identity);
+        let changed = changed.or_else(|| pending.changes());
+        incoming.trace.wait(Phase::Storage);
+        let requester = Requester { request: incoming.id, connection: incoming.connection };
+        let Some(result) = storage.begin(requester, user, op) else {
+            return StorageOutcome::Waits(Step::Begun { pending, changed });
+        };
+        incoming.trace.resume();
+        if let Some((identity, volatile)) = changed {
+            globals.files.tell_readers(identity, volatile);
+        }
+        StorageOutcome::Answered(result, pending)
+    }
+}
+
+impl Globals {
+    /// Returns true if handlers have left nothing behind for others: what a request asks of the
+    /// store can be done before anything else. `is_alone` says that no other request is in flight;
+    /// only those care for the end of an open.
+    #[inline]
+    pub(crate) fn settle(&mut self, is_alone: bool) -> bool {
+        let Self { outbox, files, throttle, .. } = self;
+        if is_alone {
+            outbox.closed_opens.clear();
+        }
+        outbox.closed_opens.is_empty()
+            && outbox.wakes.is_empty()
+            && outbox.changes.is_empty()
+            && outbox.ended_sessions.is_empty()
+            && !files.has_looks()
+            && throttle.is_idle()
+    }
+}
+
 impl Shorten for InConnection<'_> {
     type Shorter<'a> = InConnection<'a>;
 }
@@ -143,18 +231,12 @@ impl<'s> Scope<'s> for InSession<'s> {
         _: Option<FileId>,
     ) -> Result<Self, Reject> {
         let Server { connections, sessions, opens, in_flight, globals, .. } = server;
-        let session = sessions.get_mut(&incoming.header.session_id).ok_or(Reject::NoSuchSession)?;
         // [MS-SMB2] 3.3.5.2.9 Verifying the Session.
-        if session.channel(incoming.connection).is_none() {
-            return Err(Reject::NoSuchSession);
-        }
-        match (session.state, incoming.header.command) {
-            (SessionState::Valid, _)
-            | (SessionState::Expired, Command::LOGOFF | Command::CLOSE | Command::LOCK) => {}
-            (SessionState::Expired, _) => return Err(Reject::SessionExpired),
-            (SessionState::InProgress | SessionState::Ended, _) => {
-                return Err(Reject::NoSuchSession);
-            }
+        let session = sessions.get_mut(&incoming.header.session_id);
+        let session = session.filter(|it| it.channel(incoming.connection).is_some());
+        let session = session.ok_or(Reject::NoSuchSession)?;
+        if session.state != SessionState::Valid {
+            verify_invalid(session.state, incoming.header.command)?;
         }
         if session.encrypt_data && !incoming.sealed {
             return Err(Reject::NotEncrypted);
@@ -210,12 +292,16 @@ impl<'s> Scope<'s> for InTree<'s> {
 
     fn storage(&mut self) -> Option<InStorage<'_>> {
         let open = self.file_id.and_then(|file_id| self.opens.get(&file_id.volatile));
-        Some(InStorage::new(open, self.tree, self.globals))
+        Some(InStorage { open, tree: self.tree, globals: self.globals })
+    }
+
+    fn continues(&self, _: &Header) -> bool {
+        self.file_id.is_none()
     }
 
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
         let counts = counts_channels(self.connection, self.globals);
-        match (counts && self.file_id.is_some()).then(|| self.open()) {
+        match counts.then(|| self.open()) {
             // The command decides whether the open must exist.
             Some(Ok(open)) => open.channel_sequence.verify(&incoming.header),
             Some(Err(_)) | None => Ok(()),
@@ -269,15 +355,19 @@ impl<'s> Scope<'s> for InOpen<'s> {
     }
 
     fn storage(&mut self) -> Option<InStorage<'_>> {
-        Some(InStorage::new(Some(self.open), self.tree, self.globals))
+        Some(InStorage { open: Some(self.open), tree: self.tree, globals: self.globals })
+    }
+
+    #[inline(always)]
+    fn continues(&self, header: &Header) -> bool {
+        self.open.channel_sequence.continues(header)
     }
 
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
-        let sequence = &mut self.open.channel_sequence;
-        if sequence.continues(&incoming.header) || !counts_channels(self.connection, self.globals) {
-            return Ok(());
+        match counts_channels(self.connection, self.globals) {
+            true => self.open.channel_sequence.verify(&incoming.header),
+            false => Ok(()),
         }
-        sequence.verify(&incoming.header)
     }
 }
 
@@ -289,6 +379,17 @@ pub(crate) fn counted(sessions: &FxHashMap<u64, Session>, header: &Header) -> tr
     let tree = session.and_then(|session| session.tree_connects.get(&header.tree_id));
     let counted = tree.map(|tree| tree.counted).or_else(|| session.map(|session| session.counted));
     counted.unwrap_or_default()
+}
+
+/// Refuses requests of a session that is not valid, or not any more: [MS-SMB2] 3.3.5.2.9.
+#[cold]
+fn verify_invalid(state: SessionState, command: Command) -> Result<(), Reject> {
+    match (state, command) {
+        (SessionState::Valid, _)
+        | (SessionState::Expired, Command::LOGOFF | Command::CLOSE | Command::LOCK) => Ok(()),
+        (SessionState::Expired, _) => Err(Reject::SessionExpired),
+        (SessionState::InProgress | SessionState::Ended, _) => Err(Reject::NoSuchSession),
+    }
 }
 
 /// Returns whether channel sequence numbers are verified. Before 3.0 the field of the number is a
@@ -304,13 +405,14 @@ fn find_open(
     session_id: u64,
     tree_id: u32,
 ) -> Result<&mut Open, Reject> {
-    let file_id = file_id.ok_or(Reject::NoSuchOpen)?;
-    let open = opens
-        .get_mut(&file_id.volatile)
-        .filter(|open| open.file_id == file_id)
-        .filter(|open| open.session_id == session_id && open.tree_id == tree_id)
-        .ok_or(Reject::NoSuchOpen)?;
-    // The client has seen the response to its CREATE, and has no reason to replay it.
-    open.end_replay();
+    let is_named = |it: &&mut Open| {
+        (Some(it.file_id), it.session_id, it.tree_id) == (file_id, session_id, tree_id)
+    };
+    let open = file_id.and_then(|it| opens.get_mut(&it.volatile));
+    let open = open.filter(is_named).ok_or(Reject::NoSuchOpen)?;
+    if open.is_replay_eligible() {
+        // The client has seen the response to its CREATE, and has no reason to replay it.
+        open.end_replay();
+    }
     Ok(open)
 }

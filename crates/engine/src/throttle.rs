@@ -104,6 +104,13 @@ impl Throttle {
         self.credits_look_at <= now.monotonic
     }
 
+    /// Returns whether there may be a limit of credits beside that of each connection.
+    #[inline]
+    pub(crate) fn limits_credits(&self, now: Now) -> bool {
+        let is_settled = self.credits_of_connection.is_none() && !self.gate.limits_credits();
+        !is_settled || self.must_look_at_credits(now)
+    }
+
     /// Computes the limit of each connection's credits anew: the lowest limit of the client's
     /// `classes`, and the client's part of the credits of all clients, divided among connections.
     pub(crate) fn look_at_credits(

@@ -38,13 +38,16 @@ impl BufferPool {
     /// Returns an empty buffer of at least this capacity.
     pub fn take(&mut self, capacity: usize, now: Duration) -> BytesMut {
         self.idle_since = now;
-        if (SMALL_BYTES / 4..=SMALL_BYTES).contains(&capacity) {
-            let mut buffer =
-                self.small.pop().unwrap_or_else(|| BytesMut::with_capacity(SMALL_BYTES));
-            // Makes bytes that were split off the front part of it again, if it needs them.
-            buffer.reserve(capacity);
-            return buffer;
+        if !(SMALL_BYTES / 4..=SMALL_BYTES).contains(&capacity) {
+            return self.take_other(capacity);
         }
+        let mut buffer = self.small.pop().unwrap_or_else(|| BytesMut::with_capacity(SMALL_BYTES));
+        // Makes bytes that were split off the front part of it again, if it needs them.
+        buffer.reserve(capacity);
+        buffer
+    }
+
+    fn take_other(&mut self, capacity: usize) -> BytesMut {
         // The last buffer given is most likely still in the processor's cache.
         let fits = self.buffers.iter().rposition(|buffer| buffer.capacity() >= capacity);
         let Some(position) = fits else { return BytesMut::with_capacity(capacity) };

@@ -14,7 +14,7 @@ use crate::reject::Reject;
 use crate::sequence_window::CommandSequenceWindow;
 
 /// Identifies a connection between the worker and the engine.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ConnectionId(pub u32);
 
 impl ConnectionId {
@@ -138,7 +138,7 @@ impl Connection {
     pub fn follow_smb1(&mut self) {
         self.awaits_smb2_negotiate = true;
         self.command_sequence_window.consume(0, 1).expect("nothing else was received");
-        self.command_sequence_window.grant(1);
+        self.command_sequence_window.grant(1, None);
     }
 
     /// Returns the results of NEGOTIATE.
@@ -172,9 +172,10 @@ impl Negotiated {
     }
 }
 
+/// Payload bytes covered by one credit, which every request has.
+pub const CREDIT_BYTES: u32 = 65_536;
+
 /// [MS-SMB2] 3.1.5.2 Calculating the CreditCharge.
 fn credit_charge(payload_bytes: u32) -> u32 {
-    /// Payload bytes covered by one credit.
-    const CREDIT_BYTES: u32 = 65_536;
     payload_bytes.div_ceil(CREDIT_BYTES).max(1)
 }

@@ -138,6 +138,12 @@ impl Open {
         }
     }
 
+    /// Returns the identity of the open file, and the volatile id of this open. `None` for a pipe.
+    #[must_use]
+    pub fn identity(&self) -> Option<(FileIdentity, u64)> {
+        Some((self.file().ok()?.identity, self.file_id.volatile))
+    }
+
     /// Returns the open file, to change it.
     ///
     /// # Errors
@@ -147,6 +153,12 @@ impl Open {
             Target::File(file) => Ok(file),
             Target::Pipe(_) => Err(Reject::NotOnPipes),
         }
+    }
+
+    /// Returns `Open.IsReplayEligible`, which only opens of files have.
+    #[must_use]
+    pub fn is_replay_eligible(&self) -> bool {
+        matches!(&self.target, Target::File(file) if file.replay.is_some())
     }
 
     /// Ends `Open.IsReplayEligible`, unless the open is persistent. [MS-SMB2] demands that in the

@@ -46,19 +46,23 @@ impl CommandSequenceWindow {
     /// # Errors
     /// If the client may not use one of them. Nothing is consumed then.
     pub fn consume(&mut self, message_id: u64, charge: u16) -> Result<(), SequenceError> {
+        if message_id != self.first || charge > 1 || self.span == 0 {
+            return self.consume_other(message_id, charge);
+        }
+        // The oldest id, as a rule: its bit is not set.
+        (self.first, self.span, self.unused) = (self.first + 1, self.span - 1, self.unused - 1);
+        if self.unused < self.span {
+            self.slide();
+        }
+        Ok(())
+    }
+
+    fn consume_other(&mut self, message_id: u64, charge: u16) -> Result<(), SequenceError> {
         let count = u64::from(charge.max(1));
         let outside = SequenceError::OutsideWindow { message_id };
         let offset = message_id.checked_sub(self.first).ok_or(outside)?;
         if offset.checked_add(count).is_none_or(|end| end > u64::from(self.span)) {
             return Err(outside);
-        }
-        if count == 1 && offset == 0 {
-            // The oldest id, as a rule: its bit is not set.
-            (self.first, self.span, self.unused) = (self.first + 1, self.span - 1, self.unused - 1);
-            if self.unused < self.span {
-                self.slide();
-            }
-            return Ok(());
         }
         if (message_id..message_id + count).any(|id| self.is_used(id)) {
             return Err(SequenceError::UsedTwice { message_id });
@@ -69,20 +73,27 @@ impl CommandSequenceWindow {
         Ok(())
     }
 
-    /// Adds `credits` ids at the end.
+    /// Grants credits with a response, of as many as its request asks for: [MS-SMB2] 3.3.1.2 and
+    /// 3.3.4.1.2. Returns their number.
+    ///
+    /// The span never grows beyond its maximum, and a client is never left without any credit,
+    /// because it could never ask for more. A client with more ids than `limit` gets none, or one if it has used all of them.
     ///
     /// # Panics
-    /// If the window would exceed its maximum: `qos::grant` promises that it does not.
-    pub fn grant(&mut self, credits: u16) {
-        self.span += u32::from(credits);
-        self.unused += u32::from(credits);
-        assert!(self.span <= self.max, "more credits granted than the window holds");
-    }
-
-    /// Returns the figures for `qos::grant`.
-    #[must_use]
-    pub fn figures(&self) -> qos::Window {
-        qos::Window { unused: self.unused, span: self.span, max: self.max }
+    /// If the client would be left without any credit.
+    pub fn grant(&mut self, credit_request: u16, limit: Option<u32>) -> u16 {
+        let has_used_all = u32::from(self.unused == 0);
+        let least = self.span + has_used_all;
+        let max = self.max.min(limit.map_or(self.max, |limit| limit.max(least)));
+        let room = max.saturating_sub(self.span);
+        // A request for zero credits asks to keep the present number; it consumes a credit of its
+        // own, so the last one is granted again.
+        let wanted = u32::from(credit_request).max(has_used_all);
+        let granted = u16::try_from(wanted.min(room)).unwrap_or(u16::MAX);
+        self.span += u32::from(granted);
+        self.unused += u32::from(granted);
+        assert!(self.unused > 0, "the client is stranded");
+        granted
     }
 
     fn slide(&mut self) {
@@ -128,20 +139,20 @@ mod tests {
     #[test]
     fn an_id_is_used_once_even_while_a_lower_one_is_open() {
         let mut window = CommandSequenceWindow::new(64);
-        window.grant(9);
+        assert_eq!(window.grant(9, None), 9);
         assert_eq!(window.consume(5, 1), Ok(()));
         assert_eq!(window.consume(5, 1), Err(SequenceError::UsedTwice { message_id: 5 }));
         assert_eq!(window.consume(4, 2), Err(SequenceError::UsedTwice { message_id: 4 }));
-        assert_eq!(window.figures().span, 10);
+        assert_eq!(window.span, 10);
     }
 
     #[test]
     fn a_charge_covers_the_ids_after_its_own() {
         let mut window = CommandSequenceWindow::new(64);
-        window.grant(9);
+        assert_eq!(window.grant(9, None), 9);
         assert_eq!(window.consume(0, 10), Ok(()));
-        assert_eq!(window.figures().unused, 0);
-        window.grant(1);
+        assert_eq!(window.unused, 0);
+        assert_eq!(window.grant(1, None), 1);
         assert_eq!(window.consume(10, 2), Err(SequenceError::OutsideWindow { message_id: 10 }));
         assert_eq!(window.consume(10, 0), Ok(()));
     }
@@ -153,7 +164,54 @@ mod tests {
         assert_eq!(window.consume(u64::MAX, u16::MAX), outside);
     }
 
+    /// A window of at most 512 ids.
+    fn window(unused: u32, span: u32) -> CommandSequenceWindow {
+        CommandSequenceWindow { unused, span, ..CommandSequenceWindow::new(512) }
+    }
+
+    #[track_caller]
+    fn check(credit_request: u16, unused: u32, span: u32, want: u16) {
+        assert_eq!(window(unused, span).grant(credit_request, None), want);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_granted_while_there_is_room() {
+        check(33, 10, 10, 33);
+        check(u16::MAX, 0, 0, 512);
+        check(10, 505, 505, 7);
+    }
+
+    #[test]
+    fn a_client_with_nothing_left_gets_one() {
+        check(0, 0, 0, 1);
+        check(0, 1, 1, 0);
+    }
+
+    #[test]
+    fn a_client_above_its_limit_gets_nothing_until_it_is_below() {
+        let of = |unused, span| window(unused, span).grant(100, Some(64));
+        assert_eq!(of(10, 10), 54);
+        assert_eq!(of(200, 200), 0);
+        assert_eq!(of(0, 200), 1);
+        assert_eq!(of(0, 0), 64);
+    }
+
     proptest! {
+        #[test]
+        fn promises_hold(
+            credit_request: u16,
+            unused in 0_u32..600,
+            holes in 0_u32..600,
+            max in 1_u32..9000,
+        ) {
+            let span = if unused == 0 { 0 } else { unused + holes };
+            let window = CommandSequenceWindow::new(max);
+            let mut window = CommandSequenceWindow { unused, span, ..window };
+            let granted = u32::from(window.grant(credit_request, None));
+            prop_assert!(span + granted <= max.max(span));
+            prop_assert!(unused + granted > 0);
+        }
+
         /// Compares the window with a plain set of the ids that the client holds.
         #[test]
         fn agrees_with_a_set(
@@ -167,11 +225,10 @@ mod tests {
                 let want = ids.iter().all(|id| held.contains(id));
                 prop_assert_eq!(window.consume(id, charge).is_ok(), want);
                 if want { ids.iter().for_each(|id| { held.remove(id); }); }
-                let granted = qos::grant(qos::Demand { credit_request: credits }, window.figures());
-                window.grant(granted);
+                let granted = window.grant(credits, None);
                 held.extend(next..next + u64::from(granted));
                 next += u64::from(granted);
-                prop_assert_eq!(window.figures().unused as usize, held.len());
+                prop_assert_eq!(window.unused as usize, held.len());
             }
         }
     }

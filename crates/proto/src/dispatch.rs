@@ -5,9 +5,9 @@ use engine::globals::Globals;
 use engine::pending_command::{PENDING_COMMAND_BYTES, PendingCommand};
 use engine::request::Incoming;
 use engine::response::{Response, Step};
-use engine::scope::Scope;
+use engine::scope::{Scope, StorageOutcome};
 use engine::server::{Commands, Server};
-use engine::storage::{Storage, StorageOutcome};
+use engine::storage::Storage;
 use model::connection::Connection;
 use model::now::Now;
 use model::reject::{Disconnect, Reject};
@@ -142,8 +142,11 @@ fn start_one<C: Command>(
     named: &mut Option<FileId>,
     storage: &mut dyn Storage,
 ) -> Result<Step, Reject> {
-    let behind = incoming.bytes_behind();
-    let request = C::Request::decode_front(&incoming.message, behind).map_err(Reject::Malformed)?;
+    let request = match incoming.bytes_behind() {
+        0 => C::Request::decode(&incoming.message),
+        behind => C::Request::decode_front(&incoming.message, behind),
+    }
+    .map_err(Reject::Malformed)?;
     *named = match (request.file_id(), related) {
         (Some(_), Some(None)) => return Err(Reject::NoRelatedFileId),
         (Some(_), Some(handed_down)) => handed_down,
@@ -152,9 +155,16 @@ fn start_one<C: Command>(
     let is_alone = server.is_alone();
     let mut scope = C::Scope::resolve(server, incoming, *named)?;
     incoming.trace.belongs_to(scope.counted(&incoming.header));
-    scope.verify_channel_sequence(incoming)?;
+    if !scope.continues(&incoming.header) {
+        scope.verify_channel_sequence(incoming)?;
+    }
     let mut outcome = C::start(scope.lend(), incoming, request);
-    while let Ok(Step::Wait(effect, pending)) = outcome {
+    loop {
+        let (effect, pending) = match outcome {
+            Ok(Step::Done(response)) => return Ok(Step::Done(response)),
+            Ok(Step::Wait(effect, pending)) => (effect, pending),
+            other => return other.map(Step::boxed),
+        };
         let Some(in_storage) = scope.storage() else {
             return Ok(Step::Wait(effect, pending).boxed());
         };
@@ -165,7 +175,6 @@ fn start_one<C: Command>(
             StorageOutcome::Waits(waits) => return Ok(waits.boxed()),
         }
     }
-    outcome.map(Step::boxed)
 }
 
 #[inline(never)]

@@ -37,6 +37,7 @@ pub use engine::channel_list::ChannelInfo;
 pub use engine::effect::{Effect, Reply, ShareRefusal};
 pub use engine::notice::Notice;
 pub use engine::protection::{Opened, Opener, Opening, Protection};
+pub use engine::request::ReceivedFrame;
 pub use engine::response::{Step, Transmit};
 pub use engine::server::Server;
 pub use engine::storage::{EffectsOnly, Requester, Storage};

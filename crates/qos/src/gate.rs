@@ -380,6 +380,13 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         shared.map(|device| device.controller.credits(now)).min().unwrap_or(ONE)
     }
 
+    /// True if the credits of the client may be limited now: see [`Self::is_full`] and
+    /// [`Self::credits`].
+    #[must_use]
+    pub fn limits_credits(&self) -> bool {
+        self.is_full() || self.slots.devices().first().is_some_and(|it| it.number().is_some())
+    }
+
     /// True if no request is throttled.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

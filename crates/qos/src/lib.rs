@@ -18,7 +18,6 @@ pub mod model;
 pub mod slot;
 
 pub use class::{Class, ClassId, Classes, Cost, Kind, Limits, Membership, Meter, Subject};
-pub use credits::{Demand, Window, grant};
 pub use device::{Device, DeviceId};
 pub use gate::{Admission, Gate};
 pub use slot::{Slot, Slots};

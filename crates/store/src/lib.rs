@@ -282,11 +282,28 @@ impl Store {
 
     /// Begins an operation with the rights of `user`.
     pub fn start(&mut self, user: UserId, op: ObjectOp) -> Started {
-        if needs_rights(&op)
-            && let Err(status) = self.impersonation.impersonate(user)
-        {
-            return Started::Done(Err(status));
+        self.begin(user, op).unwrap_or_else(|status| Started::Done(Err(status)))
+    }
+
+    fn begin(&mut self, user: UserId, op: ObjectOp) -> Result<Started, NtStatus> {
+        if !self.impersonation.is_for(user) && needs_rights(&op) {
+            self.impersonation.impersonate(user)?;
         }
+        match op {
+            ObjectOp::Read { open, offset, length, buffer, may_pipe } => {
+                self.seen = None;
+                self.read(open, offset, length, buffer, may_pipe)
+            }
+            ObjectOp::Open(request) => {
+                self.seen = None;
+                let opened = self.open(&request).map(|it| ObjectReply::Opened(Box::new(it)));
+                Ok(Started::Done(opened.or_else(|status| self.stopped(&request, status))))
+            }
+            other => self.begin_other(other),
+        }
+    }
+
+    fn begin_other(&mut self, op: ObjectOp) -> Result<Started, NtStatus> {
         let only_asks =
             matches!(op, ObjectOp::QueryMetadata { .. } | ObjectOp::ReadExtendedAttributes { .. });
         if !only_asks {
@@ -294,9 +311,6 @@ impl Store {
         }
         let changed = data_changed_by(&op);
         let started = match op {
-            ObjectOp::Read { open, offset, length, buffer, may_pipe } => {
-                self.read(open, offset, length, buffer, may_pipe)
-            }
             ObjectOp::Write { open, offset, data, piped, write_through } => {
                 self.write(open, offset, data, piped, write_through)
             }
@@ -306,7 +320,7 @@ impl Store {
         if let Some(open) = changed {
             self.keep_write_time(open);
         }
-        started.unwrap_or_else(|status| Started::Done(Err(status)))
+        started
     }
 
     /// Reads what the ring made of an operation.
@@ -342,10 +356,6 @@ impl Store {
             Op::ListSnapshots { open } => self.list_snapshots(open).map(Reply::Snapshots),
             Op::ListStreams { open } => self.list_streams(open).map(Reply::Streams),
             Op::Lookup { root, path } => self.lookup(root, &path).map(metadata),
-            Op::Open(request) => match self.open(&request) {
-                Ok(opened) => Ok(Reply::Opened(Box::new(opened))),
-                Err(status) => self.stopped(&request, status),
-            },
             Op::Overwrite { open, supersede, attributes, extended_attributes, allocation_size } => {
                 let extended_attributes = &extended_attributes;
                 let wanted =
@@ -391,8 +401,10 @@ impl Store {
                 self.write_security(open, information, &descriptor).map(done)
             }
             Op::ZeroRange { open, from, to } => self.zero_range(open, from, to).map(done),
-            // Taken by `start`.
-            Op::Flush { .. } | Op::Read { .. } | Op::Write { .. } => Err(NtStatus::INTERNAL_ERROR),
+            // Taken by `begin` and `begin_other`.
+            Op::Flush { .. } | Op::Open(_) | Op::Read { .. } | Op::Write { .. } => {
+                Err(NtStatus::INTERNAL_ERROR)
+            }
         }
     }
 }

@@ -65,6 +65,11 @@ bitflags::bitflags! {
     }
 }
 
+/// Flags of a request that its response has, too: [MS-SMB2] 3.3.4.1.3.
+const FLAGS_REPEATED: HeaderFlags = HeaderFlags::RELATED_OPERATIONS
+    .union(HeaderFlags::REPLAY_OPERATION)
+    .union(HeaderFlags::PRIORITY_MASK);
+
 /// A header, synchronous or asynchronous, of a request or a response.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Header {
@@ -118,18 +123,10 @@ impl Header {
     /// If `message` has fewer than 64 bytes, another protocol identifier, or a StructureSize other
     /// than 64.
     pub fn decode(message: &[u8]) -> Result<Self, DecodeError> {
-        if let Some(protocol_id) = message.first_chunk()
-            && *protocol_id != PROTOCOL_ID
-        {
-            return Err(DecodeError::NotSmb2 { protocol_id: u32::from_le_bytes(*protocol_id) });
-        }
-        let Ok((layout, _)) = Layout::ref_from_prefix(message) else {
-            return Err(DecodeError::Short { need: SIZE, have: message.len() });
+        let layout = match Layout::ref_from_prefix(message) {
+            Ok((it, _)) if it.protocol_id == PROTOCOL_ID && it.structure_size == 0x40 => it,
+            _ => return Err(fault_of(message)),
         };
-        let got = layout.structure_size.get();
-        if got != 0x40 {
-            return Err(DecodeError::StructureSize { want: 0x40, got });
-        }
         let flags = HeaderFlags::from_bits_retain(layout.flags.get());
         let id = layout.async_id.get();
         let is_async = flags.contains(HeaderFlags::ASYNC_COMMAND);
@@ -177,6 +174,20 @@ impl Header {
         zerocopy::transmute!(layout)
     }
 
+    /// The header of the response to this request: [MS-SMB2] 3.3.4.1.3. Without credits, which the
+    /// server grants.
+    #[must_use]
+    pub fn response(&self, status: NtStatus) -> Self {
+        let mut flags = self.flags & FLAGS_REPEATED | HeaderFlags::SERVER_TO_REDIR;
+        if status == NtStatus::USER_SESSION_DELETED {
+            // There may be no key to sign with, and clients know that. Those that require
+            // signatures still demand the flag, so all servers repeat it.
+            flags |= self.flags & HeaderFlags::SIGNED;
+        }
+        let (next_command, signature) = (0, [0; 16]);
+        Self { status, credits: 0, flags, next_command, async_id: None, signature, ..*self }
+    }
+
     /// ChannelSequence of a 3.x request: [MS-SMB2] 2.2.1.2.
     #[must_use]
     pub const fn channel_sequence(&self) -> u16 {
@@ -205,6 +216,35 @@ impl Header {
     #[must_use]
     pub const fn is_signed(&self) -> bool {
         self.flags.contains(HeaderFlags::SIGNED)
+    }
+}
+
+/// Returns the fixed part of a body, whose StructureSize must be `structure_size`.
+pub(crate) fn body<T>(message: &[u8], structure_size: u16) -> Result<&T, DecodeError>
+where
+    T: FromBytes + Immutable + KnownLayout + Unaligned,
+{
+    let need = SIZE + size_of::<T>();
+    let short = DecodeError::Short { need, have: message.len() };
+    let body = message.get(SIZE..).ok_or(short)?;
+    let got = u16::from_le_bytes(*body.first_chunk().ok_or(short)?);
+    if got != structure_size {
+        return Err(DecodeError::StructureSize { want: structure_size, got });
+    }
+    T::ref_from_prefix(body).map(|(fixed, _)| fixed).map_err(|_| short)
+}
+
+/// Tells why a message has no header.
+#[cold]
+fn fault_of(message: &[u8]) -> DecodeError {
+    match (message.first_chunk(), Layout::ref_from_prefix(message)) {
+        (Some(protocol_id), _) if *protocol_id != PROTOCOL_ID => {
+            DecodeError::NotSmb2 { protocol_id: u32::from_le_bytes(*protocol_id) }
+        }
+        (_, Ok((layout, _))) => {
+            DecodeError::StructureSize { want: 0x40, got: layout.structure_size.get() }
+        }
+        _ => DecodeError::Short { need: SIZE, have: message.len() },
     }
 }
 

@@ -13,6 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::error::DecodeError;
 use crate::file_id::FileId;
 use crate::header;
+pub(crate) use crate::header::body;
 
 /// A body that can be decoded from a message.
 pub trait Decode<'a>: Sized {
@@ -53,21 +54,6 @@ pub trait Decode<'a>: Sized {
 pub trait Encode {
     /// Appends the body to `out`, directly behind the SMB2 header.
     fn encode(&self, out: &mut Vec<u8>);
-}
-
-/// Returns the fixed part of a body, whose StructureSize must be `structure_size`.
-pub(crate) fn body<T>(message: &[u8], structure_size: u16) -> Result<&T, DecodeError>
-where
-    T: FromBytes + Immutable + KnownLayout + Unaligned,
-{
-    let need = header::SIZE + size_of::<T>();
-    let short = DecodeError::Short { need, have: message.len() };
-    let body = message.get(header::SIZE..).ok_or(short)?;
-    let got = u16::from_le_bytes(*body.first_chunk().ok_or(short)?);
-    if got != structure_size {
-        return Err(DecodeError::StructureSize { want: structure_size, got });
-    }
-    T::ref_from_prefix(body).map(|(fixed, _)| fixed).map_err(|_| short)
 }
 
 /// Splits the structure at the start off `bytes`, and returns the rest too.

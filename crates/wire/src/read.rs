@@ -96,6 +96,8 @@ impl<'a> Decode<'a> for ReadRequest<'a> {
         let layout: &RequestLayout = message::body(message, REQUEST_SIZE)?;
         let (offset, length) = (layout.read_channel_info_offset, layout.read_channel_info_length);
         let channel = Channel(layout.channel.get());
+        // Without RDMA it has no meaning.
+        let info = channel.is_rdma().then(|| message::buffer(message, offset.get(), length.get()));
         Ok(Self {
             padding: layout.padding,
             flags: ReadFlags::from_bits_retain(layout.flags),
@@ -105,7 +107,7 @@ impl<'a> Decode<'a> for ReadRequest<'a> {
             minimum_count: layout.minimum_count.get(),
             channel,
             remaining_bytes: layout.remaining_bytes.get(),
-            read_channel_info: channel.info(message, offset, length)?,
+            read_channel_info: info.transpose()?.unwrap_or_default(),
         })
     }
 

@@ -15,7 +15,7 @@ use bytes::{Buf, BytesMut};
 use object::Piped;
 use proto::{Charge, ConnectionId, MemoryAccount, Transmit};
 use trace::{Answered, Moment};
-use uring::{Op, SendBuffer};
+use uring::Op;
 use wire::frame::{self, FrameHeader, FrameType};
 
 use super::arrival::Arrival;
@@ -76,8 +76,8 @@ pub(super) struct Channel {
     /// Number of times that the pages of pipes were doubled, because network pages were nearly
     /// empty.
     pages_thinned: u32,
-    /// Bytes of the last frame, if it was long: large files are written in pieces of one length.
-    expected: usize,
+    /// Bytes of the last frame: large files are written in pieces of one length.
+    last_length: usize,
     /// Results of a lane for the whole frames in `received`.
     opened: VecDeque<OpenedFrame>,
     pub(super) arrival: Arrival,
@@ -148,7 +148,7 @@ impl Channel {
             filling: None,
             pipes_from: None,
             pages_thinned: 0,
-            expected: 0,
+            last_length: 0,
             opened: VecDeque::new(),
             arrival: Arrival::default(),
             queued: VecDeque::new(),
@@ -220,10 +220,11 @@ impl Channel {
         let whole = wanted == missing(&buffer);
         if buffer.is_empty() {
             self.arrival.expect_new();
+            let is_long = (RECEIVE_LEN..=EXPECTED_LEN_MAX).contains(&self.last_length);
             wanted = match self.pipes_from {
                 // Bytes received into memory could not go into a pipe any more.
-                Some(_) if self.expected > 0 => FRONT_LEN,
-                _ if expects_more => wanted.max(self.expected),
+                Some(_) if is_long => FRONT_LEN,
+                _ if expects_more && is_long => wanted.max(self.last_length),
                 _ => wanted,
             };
         }
@@ -253,27 +254,45 @@ impl Channel {
         length_max: impl Fn() -> usize,
     ) -> Result<Option<BytesMut>, FrameError> {
         let Some(buffer) = &mut self.received else { return Ok(None) };
-        loop {
-            let Some(head) = buffer.first_chunk::<{ frame::SIZE }>() else { return Ok(None) };
-            let FrameHeader { frame_type, length } = FrameHeader::decode(*head);
-            match frame_type {
-                FrameType::SESSION_MESSAGE if length > RECEIVE_LEN && length > length_max() => {
-                    return Err(FrameError::TooLong { length, max: length_max() });
-                }
-                FrameType::SESSION_MESSAGE if buffer.len() < frame::SIZE + length => {
-                    return Ok(None);
-                }
-                FrameType::SESSION_MESSAGE => {
-                    buffer.advance(frame::SIZE);
-                    let frame = buffer.split_to(length);
-                    self.frame_is_whole(frame::SIZE + length);
-                    return Ok(Some(frame));
-                }
-                // RFC 1002 4.3.6: says nothing and is not answered.
-                FrameType::SESSION_KEEP_ALIVE if length == 0 => buffer.advance(frame::SIZE),
-                FrameType::SESSION_REQUEST => return self.begin_session(length, length_max),
-                _ => return Err(FrameError::UnknownType),
+        let Some(head) = buffer.first_chunk() else { return Ok(None) };
+        let header = FrameHeader::decode(*head);
+        let length = header.length;
+        if header.frame_type != FrameType::SESSION_MESSAGE
+            || length > RECEIVE_LEN && length > length_max()
+        {
+            return self.next_behind(header, length_max);
+        }
+        if buffer.len() < frame::SIZE + length {
+            return Ok(None);
+        }
+        buffer.advance(frame::SIZE);
+        let frame = buffer.split_to(length);
+        self.frame_is_whole(frame::SIZE + length);
+        Ok(Some(frame))
+    }
+
+    /// Takes the next frame behind something that is no message.
+    #[cold]
+    fn next_behind(
+        &mut self,
+        mut header: FrameHeader,
+        length_max: impl Fn() -> usize,
+    ) -> Result<Option<BytesMut>, FrameError> {
+        let Some(buffer) = &mut self.received else { return Ok(None) };
+        // RFC 1002 4.3.6: a keep-alive says nothing and is not answered.
+        while header.frame_type == FrameType::SESSION_KEEP_ALIVE && header.length == 0 {
+            buffer.advance(frame::SIZE);
+            let Some(head) = buffer.first_chunk() else { return Ok(None) };
+            header = FrameHeader::decode(*head);
+        }
+        let FrameHeader { frame_type, length } = header;
+        match frame_type {
+            FrameType::SESSION_MESSAGE if length > length_max() => {
+                Err(FrameError::TooLong { length, max: length_max() })
             }
+            FrameType::SESSION_MESSAGE => self.next_frame(length_max),
+            FrameType::SESSION_REQUEST => self.begin_session(length, length_max),
+            _ => Err(FrameError::UnknownType),
         }
     }
 
@@ -348,9 +367,7 @@ impl Channel {
 
     /// Notes the length of a taken frame, header included: the next one may be as long.
     fn frame_is_whole(&mut self, bytes: usize) {
-        (self.frame_memory, self.frame_since) = (None, None);
-        let is_long = (RECEIVE_LEN..=EXPECTED_LEN_MAX).contains(&bytes);
-        self.expected = if is_long { bytes } else { 0 };
+        (self.frame_memory, self.frame_since, self.last_length) = (None, None, bytes);
     }
 
     /// Puts a frame behind those that wait.
@@ -392,15 +409,11 @@ impl Channel {
         if waits_with_sends && is_little && !self.is_full {
             // Their requests end here: there is room again.
             self.answered.drain(..).for_each(Answered::end_with_waiting);
-            let socket = self.socket.as_raw_fd();
-            return Some(Op::SendAtOnce { socket, buffers: self.take_queued() });
+            (self.is_sending, self.queued_bytes) = (true, 0);
+            let buffers = self.queued.drain(..).map(|it| it.frame.freeze().into()).collect();
+            return Some(Op::SendAtOnce { socket: self.socket.as_raw_fd(), buffers });
         }
-        let sent = self.send_at_once(done);
-        if !self.queued.is_empty() {
-            return Some(self.send_rest(sent.is_ok()));
-        }
-        self.is_full = false;
-        None
+        self.send_now(done)
     }
 
     /// Counts bytes that the store reads for this connection.
@@ -435,6 +448,11 @@ impl Channel {
     /// Whether everything that was queued has left.
     pub(super) fn is_drained(&self) -> bool {
         self.outgoing.bytes() == 0
+    }
+
+    /// Whether the engine has ended the connection, and nothing is left to wait for.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_closing && self.is_drained() && !self.is_busy()
     }
 
     /// Nothing more is served; what is queued may still leave.

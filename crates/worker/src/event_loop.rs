@@ -19,7 +19,7 @@ use process::Ending;
 use process::clocks::machine_clock;
 use process::control::{ToSupervisor, WorkerEnd};
 use proto::entropy::Entropy;
-use proto::{ConnectionId, Disconnect, Notice, Now, Server};
+use proto::{ConnectionId, Notice, Now, Server};
 use rustc_hash::FxHashMap;
 use settings::Settings;
 use settings::messaging_settings::messaging_settings;
@@ -30,7 +30,7 @@ use store::{Store, StoreSettings};
 use tables::{QosPage, Registry};
 use trace::{Clock, Phase, Tracer};
 use tracing::{debug, warn};
-use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
+use uring::{Backend, Driver, Limits, Op, Reason, Refused, Token};
 
 use super::WorkerStart;
 use super::asked_sessions::pending::AskedSessions;
@@ -105,8 +105,8 @@ pub(super) const CONTROL: u64 = 1 << 32;
 pub(super) const MESSAGES: u64 = 2 << 32;
 pub(super) const RECEIVE: u64 = 3 << 32;
 pub(super) const SEND: u64 = 4 << 32;
-const STORE: u64 = 5 << 32;
-const LANES: u64 = 6 << 32;
+pub(super) const STORE: u64 = 5 << 32;
+pub(super) const LANES: u64 = 6 << 32;
 pub(super) const STORAGE_THREADS: u64 = 7 << 32;
 
 /// Threshold of slow requests, in nanoseconds.
@@ -332,22 +332,6 @@ impl Worker {
         self.receive(id);
     }
 
-    fn complete(&mut self, completion: Completion) {
-        let Token(token) = completion.token;
-        let low = token & u64::from(u32::MAX);
-        let id = ConnectionId(u32::try_from(low).expect("masked"));
-        match token & !u64::from(u32::MAX) {
-            CONTROL => self.read_control(),
-            MESSAGES => self.read_messages(),
-            LANES => self.read_lanes(),
-            STORAGE_THREADS => self.read_storage_threads(),
-            RECEIVE => self.received(id, completion),
-            SEND => self.sent(id, completion),
-            STORE => self.store_completed(usize::try_from(low).expect("32 bits"), completion),
-            other => unreachable!("a token of kind {other:#x} was never given out"),
-        }
-    }
-
     /// The lane of a channel over which much goes, if another one of this client is as busy: what
     /// one channel moves, this thread moves as fast. Only for what is signed or sealed: moving
     /// alone is not worth the way to another processor's cache.
@@ -367,7 +351,7 @@ impl Worker {
     }
 
     /// Goes on with what the lanes have done.
-    fn read_lanes(&mut self) {
+    pub(super) fn read_lanes(&mut self) {
         for (id, done) in self.lanes.take_done() {
             match done {
                 Done::Received { buffer, opened, result } => {
@@ -422,43 +406,7 @@ impl Worker {
         }
     }
 
-    /// Does what the engine wants done, until it wants nothing more.
-    pub(super) fn serve_effects(&mut self) {
-        while let Some((request, effect)) = self.server.poll_effect() {
-            self.serve(request, effect);
-        }
-        while let Some(transmit) = self.server.poll_transmit() {
-            if let Some(channel) = self.channels.get_mut(&transmit.connection) {
-                channel.queue(transmit);
-            }
-        }
-        while let Some(notice) = self.server.poll_notice() {
-            self.enter(notice, self.now().wall);
-        }
-        while let Some((id, reason)) = self.server.poll_close() {
-            self.end_connection(id, reason);
-        }
-    }
-
-    /// Lets a connection end that the engine has ended, once its last frames have left.
-    #[cold]
-    fn end_connection(&mut self, id: ConnectionId, reason: Disconnect) {
-        // Strangers could fill the log with these.
-        let is_strangers = !self.notices.had_session() || reason == Disconnect::TooSlow;
-        match is_strangers {
-            true => debug!("closing connection {}: {reason}", id.0),
-            false => warn!("closing connection {}: {reason}", id.0),
-        }
-        if let Some(channel) = self.channels.get_mut(&id) {
-            channel.end(Instant::now());
-            // Frames queued for a client that receives nothing would wait for minutes.
-            if channel.is_drained() || reason == Disconnect::BreakNotConfirmed {
-                self.close(id);
-            }
-        }
-    }
-
-    fn enter(&mut self, notice: Notice, now: FileTime) {
+    pub(super) fn enter(&mut self, notice: Notice, now: FileTime) {
         match notice {
             Notice::Changed(changes) => self.watches.change(changes),
             Notice::LogonChanged(logon) => {

@@ -14,7 +14,6 @@ mod confirmations;
 mod connection;
 mod effects;
 mod event_loop;
-mod frames;
 mod framing;
 mod inherited;
 mod lanes;
@@ -38,6 +37,7 @@ mod storage_threads;
 mod store_request;
 mod tables;
 mod traced;
+mod turn;
 mod watches;
 
 use std::convert::Infallible;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use dtyp::NtStatus;
-use object::{ObjectOp, ObjectReply, ObjectResult, UserId};
+use object::{ObjectOp, ObjectResult, UserId};
 use process::clocks::machine_clock;
 use proto::{ConnectionId, Effect, RequestId, Requester};
 use rustc_hash::FxHashMap;
@@ -24,6 +24,10 @@ use super::traced;
 
 /// Time of an operation after which its request gets an interim response. Disks answer sooner.
 const SLOW_TIME: Duration = Duration::from_millis(10);
+
+/// Shortest READ whose data may go through a pipe, in bytes.
+#[expect(clippy::cast_possible_truncation, reason = "it is 64 KiB")]
+const LONG_READ_MIN: u32 = PIPED_LEN_MIN as u32;
 
 /// The store, while the rest of the worker does something else.
 #[derive(Debug)]
@@ -215,34 +219,30 @@ impl Storage<'_> {
         let more_waits =
             !self.requests.is_empty() || self.channels.values().any(Channel::has_received);
         self.store.set_more_waits(more_waits);
-        let work = self.trace.store_begins(traced::operation(&op), request.is_some());
-        let mut work = Work { work, room: 0, is_inline: true };
-        match &op {
-            &ObjectOp::ReadDirectory { open, restart, detail, entries_max } => {
-                let wanted = PendingListing { user, open, restart, detail, entries_max };
-                return self.list((request, connection), work, wanted);
-            }
-            ObjectOp::Read { length, may_pipe: true, .. }
-                if usize::try_from(*length).is_ok_and(|it| it >= PIPED_LEN_MIN) =>
-            {
-                return self.start_long_read((request, connection), work, user, op);
-            }
-            ObjectOp::Read { buffer, .. } => work.room = buffer.len(),
-            _ => {}
+        let work = traced::store_begins(self.trace, &op, request.is_some());
+        let is_long = match &op {
+            ObjectOp::Read { length, may_pipe, .. } => *may_pipe && *length >= LONG_READ_MIN,
+            op => matches!(op, ObjectOp::ReadDirectory { .. }),
+        };
+        if is_long {
+            return self.start_long((request, connection), work, user, op);
         }
         let started = self.store.start(user, op);
         self.go_on((request, connection), work, started)
     }
 
-    /// Starts a READ whose data may go through a pipe.
-    fn start_long_read(
+    /// Starts a listing, which may pause, or a READ whose data may go through a pipe.
+    fn start_long(
         &mut self,
         (request, connection): (Option<RequestId>, Option<ConnectionId>),
         work: Work,
         user: UserId,
         mut op: ObjectOp,
     ) -> Option<ObjectResult> {
-        let work = Work { room: room(&op), ..work };
+        if let ObjectOp::ReadDirectory { open, restart, detail, entries_max } = op {
+            let wanted = PendingListing { user, open, restart, detail, entries_max };
+            return self.list((request, connection), work, wanted);
+        }
         let probed = self.choose_way(connection, &mut op);
         let started = self.store.start(user, op);
         if let Some(probed) = probed {
@@ -259,8 +259,8 @@ impl Storage<'_> {
         user: UserId,
         mut op: ObjectOp,
     ) -> Option<ObjectResult> {
-        let work = self.trace.store_begins(traced::operation(&op), request.is_some());
-        let work = Work { work, room: room(&op), is_inline: false };
+        let begun = traced::store_begins(self.trace, &op, request.is_some());
+        let work = Work { is_inline: false, ..begun };
         if spans_stores(&op) {
             // Clients copy such data themselves.
             let refused = Started::Done(Err(NtStatus::NOT_SUPPORTED));
@@ -333,33 +333,28 @@ impl Storage<'_> {
         work: Work,
         started: Started,
     ) -> Option<ObjectResult> {
-        let result = match started {
-            Started::Done(result) => result,
-            Started::Submit(op, continuation) => {
-                self.submit((request, connection), work, op, continuation);
-                return None;
+        match started {
+            Started::Done(result) => {
+                let ticks = traced::store_ends(self.trace, work, &result);
+                if work.is_inline && ticks >= self.local.slow_ticks {
+                    self.local.inline_operation_was_slow(machine_clock(), ticks);
+                }
+                Some(result)
             }
-        };
-        let (bytes, status) = match &result {
-            Ok(ObjectReply::Written(bytes)) => (*bytes, 0),
-            Ok(reply) => (u64::try_from(reply.bytes_read(work.room)).unwrap_or(0), 0),
-            Err(status) => (0, status.0),
-        };
-        let ticks = self.trace.store_ends(work.work, bytes, status);
-        if work.is_inline && ticks >= self.local.slow_ticks {
-            self.local.inline_operation_was_slow(machine_clock(), ticks);
+            Started::Submit(op, continuation) => {
+                self.submit((request, connection), work, op, continuation)
+            }
         }
-        Some(result)
     }
 
-    /// Hands the kernel an operation.
+    /// Hands the kernel an operation. There is no result yet.
     fn submit(
         &mut self,
         (request, connection): (Option<RequestId>, Option<ConnectionId>),
         work: Work,
         op: Op,
         continuation: Continuation,
-    ) {
+    ) -> Option<ObjectResult> {
         self.trace.enter(Phase::Other);
         let length = match op {
             Op::ReadAt { length, .. } => Some(length),
@@ -368,6 +363,7 @@ impl Storage<'_> {
         let promised = connection.zip(length).and_then(|(id, length)| self.promise(id, length));
         let slot = self.keep(request, Some(continuation), work, promised);
         submit(self.driver, self.refused, store_token(slot), op);
+        None
     }
 
     /// Notes an operation that takes its time; returns its number.
@@ -400,14 +396,6 @@ impl Storage<'_> {
     ) -> Option<(ConnectionId, usize)> {
         self.channels.get_mut(&connection)?.promise(length);
         Some((connection, length))
-    }
-}
-
-/// Bytes that the buffer of a READ has before it.
-fn room(op: &ObjectOp) -> usize {
-    match op {
-        ObjectOp::Read { buffer, .. } => buffer.len(),
-        _ => 0,
     }
 }
 

@@ -1,10 +1,11 @@
 //! Data for tracing: operations of the store, and slow requests.
 
-use object::ObjectOp;
-use trace::{SlowRequest, StoreOperation};
+use object::{ObjectOp, ObjectReply, ObjectResult};
+use trace::{SlowRequest, StoreOperation, Tracer};
 use tracing::warn;
 
 use super::event_loop::Worker;
+use super::store_request::Work;
 
 impl Worker {
     /// Logs the slow requests of this turn, if somebody wants to know: one line each.
@@ -55,7 +56,7 @@ fn ms(ns: u64) -> String {
 }
 
 /// Kind of an operation in traces.
-pub(super) fn operation(op: &ObjectOp) -> StoreOperation {
+fn operation(op: &ObjectOp) -> StoreOperation {
     match op {
         ObjectOp::Open(_) => StoreOperation::Open,
         ObjectOp::Close { unlink: false, .. } => StoreOperation::Close,
@@ -93,5 +94,29 @@ pub(super) fn operation(op: &ObjectOp) -> StoreOperation {
         | ObjectOp::ListSnapshots { .. }
         | ObjectOp::ReadReparsePoint { .. }
         | ObjectOp::WriteReparsePoint { .. } => StoreOperation::Other,
+    }
+}
+
+/// Begins an operation of the store on this thread, for a request or not.
+pub(super) fn store_begins(trace: Tracer, op: &ObjectOp, is_for_request: bool) -> Work {
+    let work = trace.store_begins(operation(op), is_for_request);
+    Work { work, room: room(op), is_inline: true }
+}
+
+/// Ends an operation of the store, with the bytes that it moved. Returns its time in ticks.
+pub(super) fn store_ends(trace: Tracer, work: Work, result: &ObjectResult) -> u64 {
+    let (bytes, status) = match result {
+        Ok(ObjectReply::Written(bytes)) => (*bytes, 0),
+        Ok(reply) => (u64::try_from(reply.bytes_read(work.room)).unwrap_or(0), 0),
+        Err(status) => (0, status.0),
+    };
+    trace.store_ends(work.work, bytes, status)
+}
+
+/// Bytes that the buffer of a READ has before it.
+fn room(op: &ObjectOp) -> usize {
+    match op {
+        ObjectOp::Read { buffer, .. } => buffer.len(),
+        _ => 0,
     }
 }

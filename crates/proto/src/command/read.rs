@@ -7,15 +7,17 @@ use arbitration::ByteRange;
 use bytes::BytesMut;
 use dtyp::{AccessMask, NtStatus};
 use engine::effect::{Effect, Reply};
+use engine::files::Files;
 use engine::pending_command::PendingCommand;
 use engine::request::Incoming;
 use engine::response::{HEADROOM, Response, Step};
 use engine::scope::InOpen;
-use model::open::{Open, Target};
+use model::connection::{CREDIT_BYTES, Negotiated};
+use model::open::Target;
 use model::pipe::Pipe;
 use model::reject::Reject;
-use model::session::Session;
-use object::{ObjectOp, ObjectReply};
+use object::{FileIdentity, ObjectOp, ObjectReply, Piped};
+use wire::FileId;
 use wire::read::{ReadRequest, ReadResponseHead};
 
 use crate::command::Command;
@@ -33,6 +35,9 @@ pub struct Pending {
     head_len: usize,
 }
 
+/// Offset up to which a READ of any length ends within signed 64-bit offsets.
+const OFFSET_USUAL_MAX: u64 = 1 << 62;
+
 /// Length of the response before the data: [MS-SMB2] 2.2.20.
 const HEAD_LEN: usize = ReadResponseHead::SIZE;
 
@@ -49,46 +54,45 @@ impl Command for Read {
         request: ReadRequest<'_>,
     ) -> Result<Step<Pending>, Reject> {
         let negotiated = connection.negotiated();
-        let max = negotiated.max_read_size;
-        if request.length > max {
-            return Err(Reject::LengthAboveMax { length: request.length, max });
+        if request.length > negotiated.max_read_size.min(CREDIT_BYTES) {
+            verify_length(negotiated, incoming, request.length)?;
         }
-        negotiated.verify_credit_charge(incoming.header.credit_charge, request.length)?;
-        verify_readable(open)?;
+        if matches!(&open.target, Target::File(file) if file.is_directory) {
+            return Err(Reject::DirectoryHasNoData);
+        }
+        // The right to execute a file is enough: [MS-SMB2] 3.3.5.12 allows that, as Windows does.
+        if !open.granted_access.intersects(AccessMask::EXECUTE | AccessMask::READ_DATA) {
+            open.verify_access(AccessMask::READ_DATA)?;
+        }
         let length = usize::try_from(request.length).expect("32 bits fit memory");
         let head_len = HEAD_LEN + usize::from(connection.read_padding);
-        let capacity = HEADROOM + head_len + length;
-        let mut buffer = globals.buffers.take(capacity, incoming.now.monotonic);
+        let (capacity, now) = (HEADROOM + head_len + length, incoming.now.monotonic);
+        let mut buffer = globals.buffers.take(capacity, now);
         // Room for everything before the data.
         buffer.resize(HEADROOM + head_len, 0);
         let file = match &mut open.target {
             Target::Pipe(pipe) => return read_pipe(pipe, &request, buffer, head_len),
             Target::File(file) => file,
         };
-        // RDMA is not supported, so a request must not name an RDMA channel. Other values are
-        // ignored, and so are all values before 3.0.
-        if request.channel.is_rdma() && connection.negotiated().is_smb3() {
+        // There is no RDMA. Other values are ignored, and so are all values before 3.0.
+        if request.channel.is_rdma() && negotiated.is_smb3() {
             return Err(Reject::RdmaNotOffered);
         }
-        let range = file_range(request.offset, request.length)?;
-        if globals.files.word(file.identity).locks > 0 {
-            let access = globals.files.access(file.identity, open.file_id.volatile, range, false);
-            globals.files.verify_unlocked(file.identity, access)?;
+        let has_locks = globals.files.word(file.identity).locks > 0;
+        if has_locks || request.offset > OFFSET_USUAL_MAX {
+            verify_range(&globals.files, file.identity, open.file_id, &request)?;
         }
-        let op = ObjectOp::Read {
-            open: file.local_open,
-            offset: request.offset,
-            length: request.length,
-            buffer,
-            may_pipe: may_pipe(session, incoming),
-        };
+        // A pipe of the kernel can neither sign nor encrypt ([MS-SMB2] 3.3.4.1.1, 3.3.4.1.4), and no
+        // other response of the frame may follow.
+        let is_signed = incoming.header.is_signed() || session.signing_required;
+        let may_pipe = incoming.header.next_command == 0 && !is_signed && !incoming.sealed;
+        let ReadRequest { offset, length, .. } = request;
+        let op = ObjectOp::Read { open: file.local_open, offset, length, buffer, may_pipe };
         // A READ of no bytes succeeds at the end of the file, unless its MinimumCount is larger
         // than its Length; any other must return at least one byte.
         let minimum_count = request.minimum_count.max(request.length.min(1));
-        Ok(Step::Wait(
-            Effect::Object { user: open.user, op },
-            Pending { offset: request.offset, minimum_count, head_len },
-        ))
+        let pending = Pending { offset, minimum_count, head_len };
+        Ok(Step::Wait(Effect::Object { user: open.user, op }, pending))
     }
 
     fn resume(
@@ -97,14 +101,14 @@ impl Command for Read {
         pending: Pending,
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
-        let reply = reply.object()?;
-        let length = reply.bytes_read(HEADROOM + pending.head_len);
-        let read = u32::try_from(length).expect("at most max_read_size");
-        let (buffer, piped) = match reply {
+        let (buffer, piped) = match reply.object()? {
             ObjectReply::Read(buffer) => (buffer, None),
             ObjectReply::Piped(buffer, piped) => (buffer, Some(piped)),
             _ => panic!("READ gets data back"),
         };
+        let in_memory = buffer.len().saturating_sub(HEADROOM + pending.head_len);
+        let length = piped.as_ref().map_or(in_memory, Piped::length);
+        let read = u32::try_from(length).expect("at most max_read_size");
         if read < pending.minimum_count {
             return Err(Reject::MinimumCountNotReached { read, minimum: pending.minimum_count });
         }
@@ -116,14 +120,24 @@ impl Command for Read {
     }
 }
 
-/// Checks the right to read. The right to execute a file is enough: [MS-SMB2] 3.3.5.12 allows that,
-/// as Windows does.
-fn verify_readable(open: &Open) -> Result<(), Reject> {
-    match &open.target {
-        Target::File(file) if file.is_directory => Err(Reject::DirectoryHasNoData),
-        _ if open.granted_access.contains(AccessMask::EXECUTE) => Ok(()),
-        _ => open.verify_access(AccessMask::READ_DATA),
+/// Checks the length of a READ that may be too long, or too long for its credits.
+fn verify_length(negotiated: &Negotiated, incoming: &Incoming, length: u32) -> Result<(), Reject> {
+    let max = negotiated.max_read_size;
+    if length > max {
+        return Err(Reject::LengthAboveMax { length, max });
     }
+    negotiated.verify_credit_charge(incoming.header.credit_charge, length)
+}
+
+/// Checks a range that may be locked, or beyond all offsets.
+fn verify_range(
+    files: &Files,
+    identity: FileIdentity,
+    file_id: FileId,
+    request: &ReadRequest<'_>,
+) -> Result<(), Reject> {
+    let range = file_range(request.offset, request.length)?;
+    files.verify_unlocked(identity, files.access(identity, file_id.volatile, range, false))
 }
 
 /// Returns the range of a request. A range beyond signed 64-bit offsets is invalid: [MS-FSA]
@@ -154,14 +168,6 @@ fn read_pipe(
     let status =
         if pipe.message_left() > 0 { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
     Ok(Step::Done(respond(status, buffer, (head_len, length))))
-}
-
-/// Returns whether the response's data may go through a pipe of the kernel: it is neither signed
-/// nor encrypted ([MS-SMB2] 3.3.4.1.1, 3.3.4.1.4), and no other response of the frame follows it.
-fn may_pipe(session: &Session, incoming: &Incoming) -> bool {
-    let is_last = incoming.header.next_command == 0;
-    let is_signed = incoming.header.is_signed() || session.signing_required;
-    is_last && !is_signed && !incoming.sealed
 }
 
 fn respond(

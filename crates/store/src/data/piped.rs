@@ -19,7 +19,6 @@ use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 
 use crate::model::opens::Open;
 use crate::security::credentials::Impersonation;
-use crate::sys::system::{self, Uncached};
 
 /// Shortest READ, in bytes, that is worth a pipe.
 pub const PIPED_LEN_MIN: usize = 64 * 1024;
@@ -36,10 +35,6 @@ const REFUSED_FOR: Duration = Duration::from_secs(30);
 
 /// Time after which the pipes of an idle client are closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Bytes between two places where it is looked whether a file is in the page cache, if the kernel
-/// does not tell of all at once. It reads ahead in pieces of this length at least.
-const SAMPLE_INTERVAL: usize = 64 * 1024;
 
 /// The pipes of a worker.
 #[derive(Debug)]
@@ -60,6 +55,11 @@ impl Default for Pipes {
 }
 
 impl Pipes {
+    /// Whether there may be a pipe for so many bytes of a file.
+    pub(crate) fn may_read(&self, open: &Open, offset: u64, length: usize) -> bool {
+        !open.piping.is_impossible.get() && !self.is_refused(pages(offset, length))
+    }
+
     /// Reads `length` bytes at `offset`, fewer only at the end of the file. Nothing if they are not
     /// all in the page cache, or there is none before the end, or no pipe for them: then they can
     /// be read into memory.
@@ -70,15 +70,7 @@ impl Pipes {
         offset: u64,
         length: usize,
     ) -> Option<Piped> {
-        let in_page = usize::try_from(offset % as_u64(page_size())).expect("less than a page");
-        let pages = (in_page + length).div_ceil(page_size());
-        if open.piping.is_impossible.get()
-            || self.is_refused(pages)
-            || !is_cached(open, offset, length)
-        {
-            return None;
-        }
-        let pipe = self.take(impersonation, pages)?;
+        let pipe = self.take(impersonation, pages(offset, length))?;
         let (mut position, mut have) = (offset, 0);
         while have < length {
             let at = Some(&mut position);
@@ -168,52 +160,10 @@ impl Pipes {
     }
 }
 
-/// Whether a part of a file can be read without waiting for a disk, as far as can be told.
-fn is_cached(open: &Open, offset: u64, length: usize) -> bool {
-    if open.uncached.get() == Uncached::Wait {
-        return true;
-    }
-    let has = |at: u64| has_byte(open, at);
-    let last = offset + as_u64(length) - 1;
-    let pages = |length: u64| {
-        let page = as_u64(page_size());
-        (offset % page + length).div_ceil(page)
-    };
-    match system::pages_cached(open.fd(), offset, as_u64(length)) {
-        Ok(cached) => {
-            let is_there = cached >= pages(as_u64(length))
-                || system::status_of(open.fd()).is_ok_and(|status| {
-                    let there = status.stx_size.saturating_sub(offset).min(as_u64(length));
-                    cached >= pages(there)
-                });
-            // Both ends have come; between them the kernel may have begun to read, but not at the
-            // end first. What is not there is not asked for: that would begin to read ahead from
-            // the end.
-            is_there && has(offset) && has(last)
-        }
-        // An older kernel; or a file of somebody else, whose use nobody is to find out.
-        Err(_) => (offset..last).step_by(SAMPLE_INTERVAL).all(has) && has(last),
-    }
-}
-
-/// Whether a byte is in the page cache, or behind the end of the file.
-fn has_byte(open: &Open, offset: u64) -> bool {
-    if open.uncached.get() == Uncached::Wait {
-        return true;
-    }
-    let mut byte = BytesMut::with_capacity(1);
-    match system::read_at(open.fd(), &mut byte, offset, 1, Uncached::Refuse) {
-        Ok(_) => true,
-        Err(Errno::OPNOTSUPP) if system::is_in_memory(open.fd()) => {
-            open.uncached.set(Uncached::Wait);
-            true
-        }
-        Err(Errno::OPNOTSUPP) => {
-            open.piping.is_impossible.set(true);
-            false
-        }
-        Err(_) => false,
-    }
+/// The pages that a range of a file is in.
+fn pages(offset: u64, length: usize) -> usize {
+    let in_page = usize::try_from(offset % as_u64(page_size())).expect("less than a page");
+    (in_page + length).div_ceil(page_size())
 }
 
 /// Moves what is in a pipe into a socket that does not wait, as much as it takes; `more` follows.

@@ -6,19 +6,21 @@
 //! Writes go to the page cache.
 
 use crate::data::range::as_u64;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{LocalOpen, ObjectReply, Piped};
 use rustix::io::Errno;
+use rustix::param::page_size;
 use uring::Op;
 
-use crate::data::piped::{self, PIPED_LEN_MIN};
+use crate::data::piped::{self, PIPED_LEN_MIN, Pipes};
 use crate::errno::{During, Operation, status_from_errno};
 use crate::metadata::stream;
 use crate::model::opens::Open;
+use crate::security::credentials::Impersonation;
 use crate::settings::Piping;
 use crate::sys::system::{self, Uncached};
 use crate::{Continuation, Started, Store};
@@ -34,6 +36,10 @@ const HANDED_OVER_MIN: usize = 512 * 1024;
 /// Bytes of such a read that are copied here, to see if the file is in the cache at all.
 const PROBE_LEN: usize = 64 * 1024;
 
+/// Bytes between two places where it is looked whether a file is in the page cache, if the kernel
+/// does not tell of all at once. It reads ahead in pieces of this length at least.
+const SAMPLE_INTERVAL: usize = 64 * 1024;
+
 /// An operation that the ring works on. It holds the file open, whatever becomes of the open.
 #[derive(Debug)]
 pub(crate) enum Pending {
@@ -47,24 +53,47 @@ impl Store {
         open: LocalOpen,
         offset: u64,
         length: u32,
-        buffer: BytesMut,
+        mut buffer: BytesMut,
         may_pipe: bool,
     ) -> Result<Started, NtStatus> {
         let opened = self.opens.get(open)?;
-        verify_data(opened)?;
         if let Some(name) = &opened.stream {
             let read = stream::read(opened, name, offset, length, buffer)?;
             return Ok(Started::Done(Ok(ObjectReply::Read(read))));
         }
-        let wanted = as_length(offset, length)?;
+        if opened.is_directory() || opened.path_only {
+            return Err(NtStatus::INVALID_DEVICE_REQUEST);
+        }
+        let wanted = usize::try_from(length).expect("32 bits fit memory");
         if may_pipe
             && wanted >= PIPED_LEN_MIN
-            && opened.root.settings.piping != Piping::Never
-            && let Some(piped) = self.pipes.read(&mut self.impersonation, opened, offset, wanted)
+            && let Some(piped) =
+                read_piped(&mut self.pipes, &mut self.impersonation, opened, offset, wanted)
         {
             return Ok(Started::Done(Ok(ObjectReply::Piped(buffer, piped))));
         }
-        read_file(opened, offset, wanted, buffer, self.more_waits)
+        // The contract gives the capacity; a caller that did not must not make us write beyond it.
+        buffer.reserve(wanted);
+        let is_long = self.more_waits && wanted >= HANDED_OVER_MIN;
+        let here = if is_long { PROBE_LEN } else { wanted };
+        let mut have = 0;
+        for _ in 0..CACHE_READS_MAX {
+            if have == here {
+                break;
+            }
+            let (position, uncached) = (offset + as_u64(have), opened.uncached.get());
+            match read_at(opened.fd(), &mut buffer, position, here - have, uncached) {
+                Ok(0) => return Ok(Started::Done(Ok(ObjectReply::Read(buffer)))),
+                Ok(count) => have += count,
+                Err(errno) if may_try_again(opened, errno)? => {}
+                Err(_) => break,
+            }
+        }
+        if have == wanted {
+            return Ok(Started::Done(Ok(ObjectReply::Read(buffer))));
+        }
+        // If the cache ended early, the ring waits for the disk without a thread.
+        submit_read(opened, offset + as_u64(have), buffer, wanted - have, have == here)
     }
 
     pub(crate) fn write(
@@ -138,57 +167,119 @@ fn verify_append(open: &Open, offset: u64) -> Result<(), NtStatus> {
     if offset < size { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
 }
 
-/// The length of a range that the kernel can express.
-fn as_length(offset: u64, length: u32) -> Result<usize, NtStatus> {
-    let end = offset.checked_add(u64::from(length)).and_then(|end| i64::try_from(end).ok());
-    end.and_then(|_| usize::try_from(length).ok()).ok_or(NtStatus::INVALID_PARAMETER)
-}
-
-fn read_file(
+/// Reads into a pipe, if that is possible now.
+fn read_piped(
+    pipes: &mut Pipes,
+    impersonation: &mut Impersonation,
     open: &Open,
     offset: u64,
     wanted: usize,
-    mut buffer: BytesMut,
-    more_waits: bool,
+) -> Option<Piped> {
+    let may_read =
+        open.root.settings.piping != Piping::Never && pipes.may_read(open, offset, wanted);
+    match may_read && is_cached(open, offset, wanted) {
+        true => pipes.read(impersonation, open, offset, wanted),
+        false => None,
+    }
+}
+
+/// Whether a read that has failed may be repeated at once; otherwise it is left to the ring.
+fn may_try_again(open: &Open, errno: Errno) -> Result<bool, NtStatus> {
+    match errno {
+        Errno::INTR => Ok(true),
+        Errno::OPNOTSUPP
+            if open.uncached.get() == Uncached::Refuse && system::is_in_memory(open.fd()) =>
+        {
+            open.uncached.set(Uncached::Wait);
+            Ok(true)
+        }
+        // Not in the cache, or a file system that cannot tell.
+        Errno::AGAIN | Errno::OPNOTSUPP => Ok(false),
+        errno => Err(errno).during(Operation::Read),
+    }
+}
+
+fn submit_read(
+    open: &Open,
+    offset: u64,
+    buffer: BytesMut,
+    length: usize,
+    in_thread: bool,
 ) -> Result<Started, NtStatus> {
-    // The contract gives the capacity; a caller that did not must not make us write beyond it.
-    buffer.reserve(wanted);
-    let here = if more_waits && wanted >= HANDED_OVER_MIN { PROBE_LEN } else { wanted };
-    let mut have = 0;
-    for _ in 0..CACHE_READS_MAX {
-        if have == here {
-            break;
-        }
-        let position = offset + as_u64(have);
-        let uncached = open.uncached.get();
-        match system::read_at(open.fd(), &mut buffer, position, here - have, uncached) {
-            Ok(0) => return Ok(Started::Done(Ok(ObjectReply::Read(buffer)))),
-            Ok(count) => have += count,
-            Err(Errno::INTR) => {}
-            Err(Errno::OPNOTSUPP)
-                if uncached == Uncached::Refuse && system::is_in_memory(open.fd()) =>
-            {
-                open.uncached.set(Uncached::Wait);
-            }
-            // Not in the cache, or a file system that cannot tell.
-            Err(Errno::AGAIN | Errno::OPNOTSUPP) => break,
-            Err(errno) => return Err(errno).during(Operation::Read),
-        }
-    }
-    if have == wanted {
-        return Ok(Started::Done(Ok(ObjectReply::Read(buffer))));
-    }
     open.let_ring_wait().during(Operation::Read)?;
-    let op = Op::ReadAt {
-        file: open.fd.as_raw_fd(),
-        offset: offset + as_u64(have),
-        buffer,
-        length: wanted - have,
-        // If the cache ended early, the ring waits for the disk without a thread.
-        in_thread: have == here,
+    let op = Op::ReadAt { file: open.fd.as_raw_fd(), offset, buffer, length, in_thread };
+    Ok(Started::Submit(op, Continuation { pending: Pending::Read { file: open.fd.clone() } }))
+}
+
+/// Reads at `offset`, appending to `buffer` within its capacity.
+fn read_at(
+    file: BorrowedFd<'_>,
+    buffer: &mut BytesMut,
+    offset: u64,
+    length: usize,
+    uncached: Uncached,
+) -> Result<usize, Errno> {
+    let offset = libc::off_t::try_from(offset).map_err(|_| Errno::INVAL)?;
+    let spare = buffer.spare_capacity_mut();
+    let length = length.min(spare.len());
+    let vector = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: length };
+    let flags = if uncached == Uncached::Refuse { libc::RWF_NOWAIT } else { 0 };
+    // SAFETY: the vector describes `length` bytes of spare capacity that this function borrows
+    // mutably; the kernel writes no more than that.
+    let count = unsafe { libc::preadv2(file.as_raw_fd(), &raw const vector, 1, offset, flags) };
+    let count = usize::try_from(count).map_err(|_| system::last_errno())?;
+    assert!(count <= length, "the kernel fills no more than it was given");
+    // SAFETY: the kernel has written the first `count` bytes of the spare capacity.
+    unsafe { buffer.set_len(buffer.len() + count) };
+    Ok(count)
+}
+
+/// Whether a part of a file can be read without waiting for a disk, as far as can be told.
+fn is_cached(open: &Open, offset: u64, length: usize) -> bool {
+    if open.uncached.get() == Uncached::Wait {
+        return true;
+    }
+    let has = |at: u64| has_byte(open, at);
+    let last = offset + as_u64(length) - 1;
+    let pages = |length: u64| {
+        let page = as_u64(page_size());
+        (offset % page + length).div_ceil(page)
     };
-    let pending = Pending::Read { file: open.fd.clone() };
-    Ok(Started::Submit(op, Continuation { pending }))
+    match system::pages_cached(open.fd(), offset, as_u64(length)) {
+        Ok(cached) => {
+            let is_there = cached >= pages(as_u64(length))
+                || system::status_of(open.fd()).is_ok_and(|status| {
+                    let there = status.stx_size.saturating_sub(offset).min(as_u64(length));
+                    cached >= pages(there)
+                });
+            // Both ends have come; between them the kernel may have begun to read, but not at the
+            // end first. What is not there is not asked for: that would begin to read ahead from
+            // the end.
+            is_there && has(offset) && has(last)
+        }
+        // An older kernel; or a file of somebody else, whose use nobody is to find out.
+        Err(_) => (offset..last).step_by(SAMPLE_INTERVAL).all(has) && has(last),
+    }
+}
+
+/// Whether a byte is in the page cache, or behind the end of the file.
+fn has_byte(open: &Open, offset: u64) -> bool {
+    if open.uncached.get() == Uncached::Wait {
+        return true;
+    }
+    let mut byte = BytesMut::with_capacity(1);
+    match read_at(open.fd(), &mut byte, offset, 1, Uncached::Refuse) {
+        Ok(_) => true,
+        Err(Errno::OPNOTSUPP) if system::is_in_memory(open.fd()) => {
+            open.uncached.set(Uncached::Wait);
+            true
+        }
+        Err(Errno::OPNOTSUPP) => {
+            open.piping.is_impossible.set(true);
+            false
+        }
+        Err(_) => false,
+    }
 }
 
 /// All of it in memory.

@@ -115,6 +115,11 @@ impl Impersonation {
         self.users.iter().map(|user| &user.credentials)
     }
 
+    /// Whether the thread has the rights of `user` for the current request.
+    pub(crate) fn is_for(&self, user: UserId) -> bool {
+        self.enabled && self.rights == Rights::User(user) && self.requester.is_some()
+    }
+
     /// Gives the thread the rights of `user`. Nothing may run for the user when this fails.
     pub(crate) fn impersonate(&mut self, user: UserId) -> Result<(), NtStatus> {
         let index = usize::try_from(user.0).unwrap_or(usize::MAX);

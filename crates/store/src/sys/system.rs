@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::BytesMut;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::{Arg, DecInt};
@@ -120,32 +119,6 @@ pub(crate) enum Uncached {
     Refuse,
     /// Waits until the disk has delivered them.
     Wait,
-}
-
-/// Reads at `offset`, appending to `buffer` within its capacity.
-pub(crate) fn read_at(
-    file: BorrowedFd<'_>,
-    buffer: &mut BytesMut,
-    offset: u64,
-    length: usize,
-    uncached: Uncached,
-) -> Result<usize, Errno> {
-    let offset = libc::off_t::try_from(offset).map_err(|_| Errno::INVAL)?;
-    let spare = buffer.spare_capacity_mut();
-    let length = length.min(spare.len());
-    let vector = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: length };
-    let flags = match uncached {
-        Uncached::Refuse => libc::RWF_NOWAIT,
-        Uncached::Wait => 0,
-    };
-    // SAFETY: the vector describes `length` bytes of spare capacity that this function borrows
-    // mutably; the kernel writes no more than that.
-    let count = unsafe { libc::preadv2(file.as_raw_fd(), &raw const vector, 1, offset, flags) };
-    let count = usize::try_from(count).map_err(|_| last_errno())?;
-    assert!(count <= length, "the kernel fills no more than it was given");
-    // SAFETY: the kernel has written the first `count` bytes of the spare capacity.
-    unsafe { buffer.set_len(buffer.len() + count) };
-    Ok(count)
 }
 
 /// Pages of a part of a file that the page cache has, or is about to get.
@@ -497,7 +470,7 @@ fn check(result: libc::c_long) -> Result<usize, Errno> {
     usize::try_from(result).map_err(|_| last_errno())
 }
 
-fn last_errno() -> Errno {
+pub(crate) fn last_errno() -> Errno {
     std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
 }
 

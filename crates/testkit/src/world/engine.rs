@@ -5,7 +5,9 @@
 
 use bytes::BytesMut;
 use object::{ObjectResult, Piped};
-use proto::{ConnectionId, Effect, Now, Opened, Reply, RequestId, Server, Storage, Transmit};
+use proto::{
+    ConnectionId, Effect, Now, Opened, ReceivedFrame, Reply, RequestId, Server, Storage, Transmit,
+};
 
 /// Decrypts and verifies a frame, as a lane does.
 #[inline(never)]
@@ -28,7 +30,7 @@ pub(super) fn handle_frame(
     opened: Option<Opened>,
     storage: &mut dyn Storage,
 ) {
-    server.handle_frame_with(connection, now, frame, piped, opened, storage);
+    server.handle_frame_with(now, ReceivedFrame { connection, frame, piped, opened }, storage);
     return_here();
 }
 

@@ -17,9 +17,19 @@ use crate::lanes::Outgoing;
 const SLICES_MAX: usize = 64;
 
 impl Channel {
+    /// Sends here what the socket takes; returns the operation that sends the rest.
+    pub(super) fn send_now(&mut self, done: impl FnMut(BytesMut, Option<Piped>)) -> Option<Op> {
+        let sent = self.send_at_once(done);
+        if !self.queued.is_empty() {
+            return Some(self.send_rest(sent.is_ok()));
+        }
+        self.is_full = false;
+        None
+    }
+
     /// Returns the operation that sends what the socket did not take.
     #[cold]
-    pub(super) fn send_rest(&mut self, is_alive: bool) -> Op {
+    fn send_rest(&mut self, is_alive: bool) -> Op {
         let socket = self.socket.as_raw_fd();
         if self.has_piped() {
             if is_alive {
@@ -37,7 +47,7 @@ impl Channel {
     }
 
     /// Takes all frames out of the queue, for an operation.
-    pub(super) fn take_queued(&mut self) -> Vec<SendBuffer> {
+    fn take_queued(&mut self) -> Vec<SendBuffer> {
         assert!(!self.has_piped(), "no operation sends what is piped");
         (self.is_sending, self.queued_bytes) = (true, 0);
         self.queued.drain(..).map(|it| it.frame.freeze().into()).collect()
@@ -58,10 +68,7 @@ impl Channel {
     ///
     /// # Errors
     /// It takes nothing any more.
-    pub(super) fn send_at_once(
-        &mut self,
-        mut done: impl FnMut(BytesMut, Option<Piped>),
-    ) -> Result<(), Errno> {
+    fn send_at_once(&mut self, mut done: impl FnMut(BytesMut, Option<Piped>)) -> Result<(), Errno> {
         while let Some(first) = self.queued.front() {
             let is_piped = first.frame.is_empty();
             let attempt = if is_piped { self.send_piped() } else { self.send_memory() };
@@ -70,11 +77,7 @@ impl Channel {
                 Err(Errno::AGAIN) => return Ok(()),
                 attempt => attempt?,
             };
-            self.queued_bytes -= sent;
-            self.outgoing.sub(sent);
-            self.taken_total += count(sent);
-            // Bytes from a pipe were counted already.
-            self.forget_sent(if is_piped { 0 } else { sent }, &mut done);
+            self.forget_sent(sent, is_piped, &mut done);
             if sent < given {
                 return Ok(());
             }
@@ -82,23 +85,17 @@ impl Channel {
         Ok(())
     }
 
-    /// The frames at the front that one call can send: all but the end of the last one, if that is
-    /// piped.
-    fn next_in_memory(&self) -> impl Iterator<Item = &Outgoing> {
-        let mut is_over = false;
-        self.queued.iter().take(SLICES_MAX).take_while(move |it| {
-            let is_behind = std::mem::replace(&mut is_over, it.piped.is_some());
-            !is_behind
-        })
-    }
-
-    /// Sends what is in memory of the first frames. Says how much of how much was taken.
+    /// Sends what is in memory of the first frames, up to the first one whose end is piped. Says
+    /// how much of how much was taken.
     fn send_memory(&self) -> Result<(usize, usize), Errno> {
-        let slices: Vec<IoSlice<'_>> =
-            self.next_in_memory().map(|it| IoSlice::new(&it.frame)).collect();
+        let first = self.queued.iter().take(SLICES_MAX);
+        let piped = first.clone().position(|it| it.piped.is_some());
+        let slices: Vec<IoSlice<'_>> = first
+            .take(piped.map_or(SLICES_MAX, |at| at + 1))
+            .map(|it| IoSlice::new(&it.frame))
+            .collect();
         let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let goes_on = self.queued.get(slices.len() - 1).is_some_and(|it| it.piped.is_some());
-        flags.set(SendFlags::MORE, goes_on);
+        flags.set(SendFlags::MORE, piped.is_some());
         let sent = sendmsg(&self.socket, &slices, &mut SendAncillaryBuffer::default(), flags)?;
         Ok((sent, slices.iter().map(|it| it.len()).sum()))
     }
@@ -122,8 +119,18 @@ impl Channel {
         }
     }
 
-    /// So many bytes in memory have left: lets go of the frames of which those were the last.
-    fn forget_sent(&mut self, mut sent: usize, done: &mut impl FnMut(BytesMut, Option<Piped>)) {
+    /// So many bytes have left: lets go of the frames of which those were the last.
+    fn forget_sent(
+        &mut self,
+        sent: usize,
+        is_piped: bool,
+        done: &mut impl FnMut(BytesMut, Option<Piped>),
+    ) {
+        self.queued_bytes -= sent;
+        self.outgoing.sub(sent);
+        self.taken_total += count(sent);
+        // Bytes from a pipe are none of a frame's memory.
+        let mut sent = if is_piped { 0 } else { sent };
         while let Some(first) = self.queued.front_mut() {
             let of_frame = sent.min(first.frame.len());
             sent -= of_frame;

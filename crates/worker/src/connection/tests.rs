@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
 use object::Piped;
-use proto::ConnectionId;
+use proto::{ConnectionId, Opener};
 
 use super::*;
 use crate::framing::{LANE_RECEIVE_LEN, wanted_by_lane, whole_frames};
+use crate::lanes::Job;
 
 fn channel_with(bytes: &[u8]) -> Channel {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");

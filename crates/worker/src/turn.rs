@@ -1,17 +1,18 @@
-//! Frames of the clients: from received bytes to the engine, and from there to the sockets.
+//! What a turn of the loop does for its completions: from received bytes to the engine, and from
+//! there to the sockets.
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use object::Piped;
-use proto::{ConnectionId, Server};
+use proto::{ConnectionId, Disconnect, ReceivedFrame, Server};
 use trace::Phase;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use uring::{Backend, Completion, Op, SendBuffer, Token};
 
 use super::connection::{Channel, Filled};
-use super::event_loop::{RECEIVE, SEND, Worker};
+use super::event_loop::{CONTROL, LANES, MESSAGES, RECEIVE, SEND, STORAGE_THREADS, STORE, Worker};
 use super::lanes::{LANE_BYTES_MIN, LaneId, OpenedFrame};
 
 /// Highest number of connections of a client that reserve memory for a long frame in advance, after
@@ -19,6 +20,58 @@ use super::lanes::{LANE_BYTES_MIN, LaneId, OpenedFrame};
 const EXPECTING_MAX: usize = 32;
 
 impl Worker {
+    pub(super) fn complete(&mut self, completion: Completion) {
+        let Token(token) = completion.token;
+        let low = token & u64::from(u32::MAX);
+        let id = ConnectionId(u32::try_from(low).expect("masked"));
+        match token & !u64::from(u32::MAX) {
+            CONTROL => self.read_control(),
+            MESSAGES => self.read_messages(),
+            LANES => self.read_lanes(),
+            STORAGE_THREADS => self.read_storage_threads(),
+            RECEIVE => self.received(id, completion),
+            SEND => self.sent(id, completion),
+            STORE => self.store_completed(usize::try_from(low).expect("32 bits"), completion),
+            other => unreachable!("a token of kind {other:#x} was never given out"),
+        }
+    }
+
+    /// Does what the engine wants done, until it wants nothing more.
+    pub(super) fn serve_effects(&mut self) {
+        while let Some((request, effect)) = self.server.poll_effect() {
+            self.serve(request, effect);
+        }
+        while let Some(transmit) = self.server.poll_transmit() {
+            if let Some(channel) = self.channels.get_mut(&transmit.connection) {
+                channel.queue(transmit);
+            }
+        }
+        while let Some(notice) = self.server.poll_notice() {
+            self.enter(notice, self.now().wall);
+        }
+        while let Some((id, reason)) = self.server.poll_close() {
+            self.end_connection(id, reason);
+        }
+    }
+
+    /// Lets a connection end that the engine has ended, once its last frames have left.
+    #[cold]
+    fn end_connection(&mut self, id: ConnectionId, reason: Disconnect) {
+        // Strangers could fill the log with these.
+        let is_strangers = !self.notices.had_session() || reason == Disconnect::TooSlow;
+        match is_strangers {
+            true => debug!("closing connection {}: {reason}", id.0),
+            false => warn!("closing connection {}: {reason}", id.0),
+        }
+        if let Some(channel) = self.channels.get_mut(&id) {
+            channel.end(Instant::now());
+            // Frames queued for a client that receives nothing would wait for minutes.
+            if channel.is_drained() || reason == Disconnect::BreakNotConfirmed {
+                self.close(id);
+            }
+        }
+    }
+
     pub(super) fn receive(&mut self, id: ConnectionId) {
         if self.must_wait(id) {
             return; // Until there is room: see `flush`.
@@ -65,7 +118,8 @@ impl Worker {
     /// throttled requests have to begin.
     pub(super) fn must_wait(&self, id: ConnectionId) -> bool {
         let waiting = || self.channels.values().map(Channel::outgoing_bytes).sum();
-        let must_drain = self.channels.get(&id).is_some_and(|it| it.must_drain(waiting));
+        let must_drain = |it: &Channel| it.outgoing_bytes() > 0 && it.must_drain(waiting);
+        let must_drain = self.channels.get(&id).is_some_and(must_drain);
         must_drain || self.server.holds_too_much() || self.server.memory().must_wait()
     }
 
@@ -102,14 +156,12 @@ impl Worker {
                 break must_wait;
             }
             if channel.is_filling() {
-                match self.take_filled(id) {
-                    Ok(true) => continue,
-                    Ok(false) => break false,
-                    Err(error) => return self.lost(id, &error.to_string()),
+                if self.take_filled(id) {
+                    continue;
                 }
+                break false;
             }
-            let server = &self.server;
-            match channel.next_frame(|| frame_len_max(server, id)) {
+            match channel.next_frame(|| frame_len_max(&self.server, id)) {
                 Ok(Some(frame)) => {
                     let opened = channel.take_opened();
                     self.take_frame(id, frame, None, opened);
@@ -127,17 +179,21 @@ impl Worker {
     /// Receives more of a frame whose end goes into a pipe, and serves it once it is whole. Returns
     /// whether there may be more to do.
     #[cold]
-    fn take_filled(&mut self, id: ConnectionId) -> io::Result<bool> {
+    fn take_filled(&mut self, id: ConnectionId) -> bool {
         let channel = self.channels.get_mut(&id);
-        let Some(channel) = channel.filter(|it| it.can_fill()) else { return Ok(false) };
-        match channel.fill(self.trace.receives())? {
-            Filled::Whole(frame, piped) => {
+        let Some(channel) = channel.filter(|it| it.can_fill()) else { return false };
+        match channel.fill(self.trace.receives()) {
+            Ok(Filled::Whole(frame, piped)) => {
                 self.take_frame(id, frame, Some(piped), OpenedFrame::default());
             }
-            Filled::Part => return Ok(false),
-            Filled::NoRoom(piped) => self.store.give_back(piped),
+            Ok(Filled::Part) => return false,
+            Ok(Filled::NoRoom(piped)) => self.store.give_back(piped),
+            Err(error) => {
+                self.lost(id, &error.to_string());
+                return false;
+            }
         }
-        Ok(true)
+        true
     }
 
     #[cold]
@@ -157,26 +213,30 @@ impl Worker {
     ) {
         let now = self.now();
         let behind = piped.as_ref().map_or(0, Piped::length);
-        if opened.is_none() && self.may_pipe_writes(frame.len() + behind) {
-            self.choose_way_of_writes(id, &frame, behind);
-        }
-        if self.channels.len() > 1 && frame.len() >= LANE_BYTES_MIN {
-            self.note_bulk(id, &frame, opened.is_some());
+        let bytes = frame.len() + behind;
+        if bytes >= LANE_BYTES_MIN {
+            self.note_long_frame(id, &frame, behind, opened.is_some());
         }
         if let Some(channel) = self.channels.get_mut(&id) {
-            channel.arrival.take(&self.trace, id, frame.len() + behind, spent);
+            channel.arrival.take(&self.trace, id, bytes, spent);
         }
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
         self.store.begin_frame();
         let (server, mut storage) = self.server_and_storage();
-        server.handle_frame_with(id, now, frame, piped, opened, &mut storage);
+        let frame = ReceivedFrame { connection: id, frame, piped, opened };
+        server.handle_frame_with(now, frame, &mut storage);
         self.serve_effects();
         self.store.end_frame();
     }
 
-    /// Notes a long frame, if a lane opens such frames.
-    fn note_bulk(&mut self, id: ConnectionId, frame: &[u8], is_opened: bool) {
-        if (is_opened || self.server.opener(id).can_open(frame))
+    /// Decides which way the next long frame takes: through memory or a pipe, here or over a lane.
+    fn note_long_frame(&mut self, id: ConnectionId, frame: &[u8], behind: usize, is_opened: bool) {
+        if !is_opened && self.may_pipe_writes(frame.len() + behind) {
+            self.choose_way_of_writes(id, frame, behind);
+        }
+        if self.channels.len() > 1
+            && frame.len() >= LANE_BYTES_MIN
+            && (is_opened || self.server.opener(id).can_open(frame))
             && let Some(channel) = self.channels.get_mut(&id)
         {
             channel.receives_bulk_now();
@@ -197,8 +257,7 @@ impl Worker {
             }
             self.receive(id);
             // An operation that ended may have been the last thing to wait for.
-            let is_over = |it: &Channel| it.is_closing && it.is_drained() && !it.is_busy();
-            if self.channels.get(&id).is_some_and(is_over) {
+            if self.channels.get(&id).is_some_and(Channel::is_over) {
                 self.close(id);
             }
         }
@@ -206,12 +265,11 @@ impl Worker {
 
     fn send(&mut self, id: ConnectionId) {
         self.trace.enter(Phase::Sending);
-        if !self.lanes.is_empty() || self.channels.len() > 1 {
-            if let Some(lane) = self.lane_to_send(id)
-                && let Some(channel) = self.channels.get_mut(&id)
-            {
-                return self.lanes.submit(lane, id, channel.lane_send());
-            }
+        if (!self.lanes.is_empty() || self.channels.len() > 1)
+            && let Some(lane) = self.lane_to_send(id)
+            && let Some(channel) = self.channels.get_mut(&id)
+        {
+            return self.lanes.submit(lane, id, channel.lane_send());
         }
         let (now, server, store) = (self.now(), &mut self.server, &mut self.store);
         let waits_with_sends = self.driver.backend() == Backend::Ring;
