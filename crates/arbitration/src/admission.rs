@@ -133,36 +133,11 @@ impl FileRecord {
         durability: Option<Durability>,
         look: &mut WorkersToNotify,
     ) -> (Admission, Vec<OpenEntry>) {
-        self.expire(ask.now, look);
-        if self.is_delete_pending(ask.stream, ask.facts.link) {
-            return (self.await_deletion(ask), Vec::new());
-        }
-        if !self.has_room(ask) {
-            return (Admission::Refused(Refusal::TooMany), Vec::new());
-        }
-        if self.is_held_for_another(ask) {
-            return (Admission::Refused(Refusal::NotAvailable), Vec::new());
-        }
-        if self.opens.iter().any(|it| it.evicted && it.stream == ask.stream) {
-            // The open is being closed.
-            self.wait(ask.id.server);
-            return (Admission::Wait, Vec::new());
-        }
-        let mut purged = self.make_room(ask, look);
-        if self.opens.len() >= FILE_OPENS_MAX {
-            purged.extend(self.purge(|it| !it.excludes(), ask.id.server, look));
-        }
-        if self.is_delete_pending(ask.stream, ask.facts.link) {
-            // A removed open was to delete the file by its close.
-            return (self.await_deletion(ask), purged);
-        }
-        let violates = self.violates(ask);
-        if !is_stat_open(ask.mode) && self.break_others(ask, violates, look) {
-            self.wait(ask.id.server);
-            return (Admission::Wait, purged);
-        }
-        if violates {
-            return (Admission::Refused(Refusal::Sharing), purged);
+        let mut purged = Vec::new();
+        if !self.is_untouched()
+            && let Some(decided) = self.admit_beside(ask, look, &mut purged)
+        {
+            return (decided, purged);
         }
         let granted = self.enter(ask, durability);
         if granted.lease.is_some_and(|it| it.cache.notice.is_some()) {
@@ -170,6 +145,49 @@ impl FileRecord {
             look.add(ask.id.server);
         }
         (Admission::Granted(granted), purged)
+    }
+
+    /// True if nothing in the record can keep an open from being granted.
+    fn is_untouched(&self) -> bool {
+        self.opens.is_empty() && self.leases.is_empty() && self.delete_pending.is_empty()
+    }
+
+    /// Decides on an open beside others. `None` if none of them is in its way.
+    fn admit_beside(
+        &mut self,
+        ask: &AdmissionRequest,
+        look: &mut WorkersToNotify,
+        purged: &mut Vec<OpenEntry>,
+    ) -> Option<Admission> {
+        self.expire(ask.now, look);
+        if self.is_delete_pending(ask.stream, ask.facts.link) {
+            return Some(self.await_deletion(ask));
+        }
+        if !self.has_room(ask) {
+            return Some(Admission::Refused(Refusal::TooMany));
+        }
+        if self.is_held_for_another(ask) {
+            return Some(Admission::Refused(Refusal::NotAvailable));
+        }
+        if self.opens.iter().any(|it| it.evicted && it.stream == ask.stream) {
+            // The open is being closed.
+            self.wait(ask.id.server);
+            return Some(Admission::Wait);
+        }
+        *purged = self.make_room(ask, look);
+        if self.opens.len() >= FILE_OPENS_MAX {
+            purged.extend(self.purge(|it| !it.excludes(), ask.id.server, look));
+        }
+        if self.is_delete_pending(ask.stream, ask.facts.link) {
+            // A removed open was to delete the file by its close.
+            return Some(self.await_deletion(ask));
+        }
+        let violates = self.violates(ask);
+        if !is_stat_open(ask.mode) && self.break_others(ask, violates, look) {
+            self.wait(ask.id.server);
+            return Some(Admission::Wait);
+        }
+        violates.then_some(Admission::Refused(Refusal::Sharing))
     }
 
     /// True if the client may have one more open of the file. Disconnected durable opens of other
@@ -334,24 +352,9 @@ impl FileRecord {
     }
 
     fn enter(&mut self, ask: &mut AdmissionRequest, durability: Option<Durability>) -> Granted {
-        let caching = self.grantable(ask);
         let (holding, granted) = match ask.wish {
             RequestedCaching::Nothing => (Holding::Nothing, Granted::default()),
-            RequestedCaching::Oplock(_) if caching.is_empty() => {
-                (Holding::Nothing, Granted::default())
-            }
-            RequestedCaching::Oplock(_) => {
-                let granted = Granted { caching, ..Granted::default() };
-                (Holding::Oplock(Cache::granted(caching)), granted)
-            }
-            RequestedCaching::Lease { id, state, epoch, is_v2, parent } => {
-                // Directories are not written, so write caching of them counts as granted.
-                let state = if ask.is_directory { state - Caching::WRITE } else { state };
-                let lease = self.grant_lease(ask.stream, id, caching, state, epoch, is_v2, parent);
-                let granted =
-                    Granted { caching: lease.cache.state, lease: Some(lease), is_durable: false };
-                (Holding::Lease(id), granted)
-            }
+            _ => self.grant(ask),
         };
         // [MS-SMB2] 3.3.5.9.6, 3.3.5.9.10: without handle caching an open cannot be durable.
         let keeps = granted.caching.contains(Caching::HANDLE);
@@ -372,6 +375,29 @@ impl FileRecord {
             facts: std::mem::take(&mut ask.facts),
         });
         granted
+    }
+
+    /// Grants the oplock or lease that the request asks for, or less.
+    fn grant(&mut self, ask: &AdmissionRequest) -> (Holding, Granted) {
+        let caching = self.grantable(ask);
+        match ask.wish {
+            RequestedCaching::Nothing => (Holding::Nothing, Granted::default()),
+            RequestedCaching::Oplock(_) if caching.is_empty() => {
+                (Holding::Nothing, Granted::default())
+            }
+            RequestedCaching::Oplock(_) => {
+                let granted = Granted { caching, ..Granted::default() };
+                (Holding::Oplock(Cache::granted(caching)), granted)
+            }
+            RequestedCaching::Lease { id, state, epoch, is_v2, parent } => {
+                // Directories are not written, so write caching of them counts as granted.
+                let state = if ask.is_directory { state - Caching::WRITE } else { state };
+                let lease = self.grant_lease(ask.stream, id, caching, state, epoch, is_v2, parent);
+                let granted =
+                    Granted { caching: lease.cache.state, lease: Some(lease), is_durable: false };
+                (Holding::Lease(id), granted)
+            }
+        }
     }
 
     /// Caching that the open may have: [MS-FSA] 2.1.5.18, and Windows' behavior for mixtures.

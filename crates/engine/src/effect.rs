@@ -181,7 +181,7 @@ impl Removal {
     #[must_use]
     pub fn is_of(&self, opened: &Opened) -> bool {
         let identity = opened.metadata.identity;
-        let link = file_key::link(opened.parent, &opened.path, identity);
+        let link = opened.path.link(opened.parent, identity);
         file_key::key(identity) == self.file
             && identity.birth != 0
             && [link, arbitration::mark(identity.stream, link)].contains(&self.mark)
@@ -315,7 +315,7 @@ mod tests {
         let identity = it.metadata.identity;
         let removal = Removal {
             file: file_key::key(identity),
-            mark: file_key::link(it.parent, &it.path, identity),
+            mark: it.path.link(it.parent, identity),
             share: "data".to_owned(),
             folder: ObjectPath::root(),
             path: it.path.clone(),
@@ -326,7 +326,7 @@ mod tests {
         assert!(!removal.is_of(&opened(8, "folder\\file", 100)), "another directory");
         assert!(!removal.is_of(&opened(7, "folder\\other", 100)), "another name");
         let untold = opened(7, "folder\\file", 0);
-        let mark = file_key::link(untold.parent, &untold.path, untold.metadata.identity);
+        let mark = untold.path.link(untold.parent, untold.metadata.identity);
         assert!(!Removal { mark, ..removal }.is_of(&untold), "nobody can tell");
     }
 }

@@ -63,9 +63,9 @@ impl Server {
         let Response { status, buffer, piped, file_id, tree_id, .. } = response;
         let tree_id = tree_id.unwrap_or(request.tree_id);
         // [MS-SMB2] 3.3.5.2.7.2: an unknown session is not passed on.
-        let known_session_id = session.map_or(0, |_| session_id);
+        let known = session.map_or(0, |_| session_id);
         let file_id = file_id.or(chain.carried.file_id);
-        chain.carried = Carried { session_id: known_session_id, tree_id, file_id, status };
+        chain.carried = Carried { session_id: known, tree_id, file_id, status };
         let Some(connection) = self.connections.get_mut(&chain.connection) else { return };
         let mut header = Header { session_id, tree_id, async_id, ..request.response(status) };
         let window = &mut connection.command_sequence_window;
@@ -84,7 +84,7 @@ impl Server {
         }
         chain.outgoing.push(header, buffer, key);
         chain.outgoing.piped = piped;
-        let open = file_id.map(|file_id| file_id.volatile);
+        let open = file_id.map(|it| it.volatile);
         incoming.trace.answer(status.0, open, &mut chain.outgoing.answered);
     }
 

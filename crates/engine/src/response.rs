@@ -92,8 +92,7 @@ impl Response {
 
     /// Makes a response with a status that permits a body.
     pub fn with_status(status: NtStatus, body: &impl Encode) -> Self {
-        let mut buffer = Vec::with_capacity(HEADROOM + 256);
-        buffer.resize(HEADROOM, 0);
+        let mut buffer = headroom();
         body.encode(&mut buffer);
         Self::from_buffer(status, buffer_from_vec(buffer))
     }
@@ -129,6 +128,13 @@ impl Response {
         self.file_id = Some(file_id);
         self
     }
+}
+
+/// Returns the headroom of a response, with capacity for most bodies.
+fn headroom() -> Vec<u8> {
+    let mut buffer = Vec::with_capacity(HEADROOM + 256);
+    buffer.resize(HEADROOM, 0);
+    buffer
 }
 
 /// Makes a response without data: [MS-SMB2] 2.2.2.

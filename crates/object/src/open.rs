@@ -94,6 +94,12 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
+    /// True if an existing file meets the demands on the kind of object.
+    #[must_use]
+    pub fn takes_file(&self) -> bool {
+        self.disposition != Disposition::Create && self.kind != RequestedKind::Directory
+    }
+
     /// Opens an existing object for its removal.
     #[must_use]
     pub fn to_remove(root: RootId, path: ObjectPath) -> Self {

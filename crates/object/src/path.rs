@@ -1,8 +1,11 @@
 //! Paths of objects inside a share.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hasher};
 
 use dtyp::{FileTime, utf16};
+
+use crate::metadata::FileIdentity;
 
 /// A path relative to a share's root, with the stream of the object at its end, and the snapshot to
 /// look in.
@@ -92,6 +95,27 @@ impl ObjectPath {
         }
         let stream = stream.map(parse_stream).transpose()?.flatten();
         Ok(Self { path, stream, ..Self::default() })
+    }
+
+    /// Returns a hash that stands for this name of a file: of the parent directory, the name as
+    /// stored, and the file's birth time, since other files may have got both inode numbers by now.
+    /// 0 for a file without a parent.
+    #[must_use]
+    pub fn link(&self, parent: Option<FileIdentity>, file: FileIdentity) -> u64 {
+        let Some(parent) = parent else { return 0 };
+        // This hasher has no random key: all processes of one program get the same hash.
+        let mut hasher = DefaultHasher::new();
+        // In as few steps as possible, because each takes longer than what it hashes.
+        let mut head = [0; 16];
+        head[..8].copy_from_slice(&parent.device.to_ne_bytes());
+        head[8..].copy_from_slice(&parent.inode.to_ne_bytes());
+        hasher.write(&head);
+        hasher.write(self.file_name().as_bytes());
+        // No name has this byte.
+        let mut tail = [0xFF; 9];
+        tail[1..].copy_from_slice(&file.birth.to_ne_bytes());
+        hasher.write(&tail);
+        hasher.finish()
     }
 
     /// Parses a name from a client with the POSIX extensions: components separated by `/`, in which
@@ -317,7 +341,9 @@ fn parse_stream(stream: &str) -> Result<Option<String>, PathError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ObjectPath, PathError};
+    use std::hash::Hash;
+
+    use super::{DefaultHasher, FileIdentity, Hasher, ObjectPath, PathError};
 
     #[track_caller]
     fn check(name: &str, want: Result<(&str, Option<&str>), PathError>) {
@@ -325,6 +351,18 @@ mod tests {
         let got =
             parsed.as_ref().map(|path| (path.as_str(), path.stream())).map_err(|error| *error);
         assert_eq!(got, want, "{name}");
+    }
+
+    #[test]
+    fn a_link_is_the_hash_of_its_parts() {
+        let parent = FileIdentity { device: 1, inode: 2, birth: 0, stream: 0 };
+        let file = FileIdentity { birth: 3, ..parent };
+        for name in ["a", "a name of several blocks", "\u{e4}"] {
+            let path = ObjectPath::from_stored(format!("folder/{name}"), None);
+            let mut hasher = DefaultHasher::new();
+            (parent.device, parent.inode, name, file.birth).hash(&mut hasher);
+            assert_eq!(path.link(Some(parent), file), hasher.finish());
+        }
     }
 
     #[test]

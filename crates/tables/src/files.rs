@@ -378,7 +378,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 return (Change::Keep, Ok(()));
             }
             let after = record.word();
-            let Some(change) = change_to(record, opens) else {
+            let Some((change, length)) = change_to(record, opens) else {
                 return (Change::Keep, Err(RecordsError::Full));
             };
             if let (Some(table), Some(parts)) = (kept, parts) {
@@ -389,9 +389,11 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             }
             // Under the lock of the record, and increments before decrements: a process that reads
             // the word in between sees too much at worst, and reads the record.
-            self.words.change(key, before, after);
+            if before != after {
+                self.words.change(key, before, after);
+            }
             words = Some((before, after));
-            lengths = Some((found.map(<[u8]>::len), length_of(&change)));
+            lengths = Some((found.map(<[u8]>::len), length));
             last.key = key;
             match &change {
                 Change::Store(bytes) => bytes.clone_into(&mut last.bytes),
@@ -495,21 +497,14 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
 
 /// Returns the change that stores a record, which had `opens` opens before; `None` if it is too
 /// long.
-fn change_to(record: &FileRecord, opens: usize) -> Option<Change> {
+fn change_to(record: &FileRecord, opens: usize) -> Option<(Change, Option<usize>)> {
     if record.is_empty() {
-        return Some(Change::Delete);
+        return Some((Change::Delete, None));
     }
     let bytes = codec::encode(record).ok()?;
-    let is_grown = record.opens.len() > opens && bytes.len() > GROWN_BYTES_MAX;
-    (!is_grown).then_some(Change::Store(bytes))
-}
-
-/// Length of the record after a change, in bytes.
-fn length_of(change: &Change) -> Option<usize> {
-    match change {
-        Change::Store(bytes) => Some(bytes.len()),
-        Change::Delete | Change::Keep => None,
-    }
+    let length = bytes.len();
+    let is_grown = record.opens.len() > opens && length > GROWN_BYTES_MAX;
+    (!is_grown).then_some((Change::Store(bytes), Some(length)))
 }
 
 fn failure(error: TableError) -> RecordsError {

@@ -1,4 +1,4 @@
-//! The SMB2 packet header: [MS-SMB2] 2.2.1.
+//! The SMB2 packet header: [MS-SMB2] 2.2.1; and the parts of a message behind it.
 
 use dtyp::NtStatus;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -184,8 +184,8 @@ impl Header {
             // signatures still demand the flag, so all servers repeat it.
             flags |= self.flags & HeaderFlags::SIGNED;
         }
-        let (next_command, signature) = (0, [0; 16]);
-        Self { status, credits: 0, flags, next_command, async_id: None, signature, ..*self }
+        let signature = [0; 16];
+        Self { status, credits: 0, flags, next_command: 0, async_id: None, signature, ..*self }
     }
 
     /// ChannelSequence of a 3.x request: [MS-SMB2] 2.2.1.2.
@@ -232,6 +232,35 @@ where
         return Err(DecodeError::StructureSize { want: structure_size, got });
     }
     T::ref_from_prefix(body).map(|(fixed, _)| fixed).map_err(|_| short)
+}
+
+/// Returns the range of the buffer at `offset` in `message`. It may not begin inside the header.
+///
+/// An empty buffer is `0..0`, whatever its offset: [MS-SMB2] lets the offset of an absent buffer be
+/// anything.
+pub(crate) fn buffer_range(
+    message: &[u8],
+    offset: impl TryInto<usize>,
+    length: impl TryInto<usize>,
+) -> Result<std::ops::Range<usize>, DecodeError> {
+    let offset = offset.try_into().unwrap_or(usize::MAX);
+    let length = length.try_into().unwrap_or(usize::MAX);
+    if length == 0 {
+        return Ok(0..0);
+    }
+    match offset.checked_add(length) {
+        Some(end) if end <= message.len() && offset >= SIZE => Ok(offset..end),
+        _ => Err(DecodeError::Offset { offset, length, have: message.len() }),
+    }
+}
+
+/// Returns the buffer at `offset`: [`buffer_range`] as a slice.
+pub(crate) fn buffer(
+    message: &[u8],
+    offset: impl TryInto<usize>,
+    length: impl TryInto<usize>,
+) -> Result<&[u8], DecodeError> {
+    Ok(&message[buffer_range(message, offset, length)?])
 }
 
 /// Tells why a message has no header.

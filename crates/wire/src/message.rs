@@ -5,15 +5,13 @@
 //! whole message and index it directly. Encoders append the body behind a header that lies anywhere
 //! in `out`: only distances from the start of the body count.
 
-use std::ops::Range;
-
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::error::DecodeError;
 use crate::file_id::FileId;
 use crate::header;
-pub(crate) use crate::header::body;
+pub(crate) use crate::header::{body, buffer, buffer_range};
 
 /// A body that can be decoded from a message.
 pub trait Decode<'a>: Sized {
@@ -63,35 +61,6 @@ where
 {
     let short = DecodeError::Short { need: size_of::<T>(), have: bytes.len() };
     T::ref_from_prefix(bytes).map_err(|_| short)
-}
-
-/// Returns the range of the buffer at `offset` in `message`. It may not begin inside the header.
-///
-/// An empty buffer is `0..0`, whatever its offset: [MS-SMB2] lets the offset of an absent buffer be
-/// anything.
-pub(crate) fn buffer_range(
-    message: &[u8],
-    offset: impl TryInto<usize>,
-    length: impl TryInto<usize>,
-) -> Result<Range<usize>, DecodeError> {
-    let offset = offset.try_into().unwrap_or(usize::MAX);
-    let length = length.try_into().unwrap_or(usize::MAX);
-    if length == 0 {
-        return Ok(0..0);
-    }
-    match offset.checked_add(length) {
-        Some(end) if end <= message.len() && offset >= header::SIZE => Ok(offset..end),
-        _ => Err(DecodeError::Offset { offset, length, have: message.len() }),
-    }
-}
-
-/// Returns the buffer at `offset`: [`buffer_range`] as a slice.
-pub(crate) fn buffer(
-    message: &[u8],
-    offset: impl TryInto<usize>,
-    length: impl TryInto<usize>,
-) -> Result<&[u8], DecodeError> {
-    Ok(&message[buffer_range(message, offset, length)?])
 }
 
 /// Returns the `length` bytes at `offset` of a structure that is not a message.

@@ -4,10 +4,9 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
 use object::Piped;
 use proto::{ConnectionId, Disconnect, ReceivedFrame, Server};
-use trace::Phase;
+use trace::{Phase, Spent};
 use tracing::{debug, info, warn};
 use uring::{Backend, Completion, Op, SendBuffer, Token};
 
@@ -163,8 +162,9 @@ impl Worker {
             }
             match channel.next_frame(|| frame_len_max(&self.server, id)) {
                 Ok(Some(frame)) => {
-                    let opened = channel.take_opened();
-                    self.take_frame(id, frame, None, opened);
+                    let OpenedFrame { opened, spent } = channel.take_opened();
+                    let frame = ReceivedFrame { connection: id, frame, piped: None, opened };
+                    self.take_frame(frame, spent);
                 }
                 Ok(None) if channel.has_received() && self.begin_filling(id) => {}
                 Ok(None) => break false,
@@ -184,7 +184,9 @@ impl Worker {
         let Some(channel) = channel.filter(|it| it.can_fill()) else { return false };
         match channel.fill(self.trace.receives()) {
             Ok(Filled::Whole(frame, piped)) => {
-                self.take_frame(id, frame, Some(piped), OpenedFrame::default());
+                let piped = Some(piped);
+                let frame = ReceivedFrame { connection: id, frame, piped, opened: None };
+                self.take_frame(frame, Spent::default());
             }
             Ok(Filled::Part) => return false,
             Ok(Filled::NoRoom(piped)) => self.store.give_back(piped),
@@ -204,26 +206,19 @@ impl Worker {
         }
     }
 
-    fn take_frame(
-        &mut self,
-        id: ConnectionId,
-        frame: BytesMut,
-        piped: Option<Piped>,
-        OpenedFrame { opened, spent }: OpenedFrame,
-    ) {
-        let now = self.now();
-        let behind = piped.as_ref().map_or(0, Piped::length);
-        let bytes = frame.len() + behind;
+    fn take_frame(&mut self, frame: ReceivedFrame, opened_in: Spent) {
+        let (id, now) = (frame.connection, self.now());
+        let behind = frame.piped.as_ref().map_or(0, Piped::length);
+        let bytes = frame.frame.len() + behind;
         if bytes >= LANE_BYTES_MIN {
-            self.note_long_frame(id, &frame, behind, opened.is_some());
+            self.note_long_frame(id, &frame.frame, behind, frame.opened.is_some());
         }
         if let Some(channel) = self.channels.get_mut(&id) {
-            channel.arrival.take(&self.trace, id, bytes, spent);
+            channel.arrival.take(&self.trace, id, bytes, opened_in);
         }
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
         self.store.begin_frame();
         let (server, mut storage) = self.server_and_storage();
-        let frame = ReceivedFrame { connection: id, frame, piped, opened };
         server.handle_frame_with(now, frame, &mut storage);
         self.serve_effects();
         self.store.end_frame();

@@ -41,7 +41,7 @@ use engine::response::{Response, Step};
 use engine::scope::InTree;
 use model::caching::lease_name;
 use model::channel_sequence::ChannelSequence;
-use model::file_key::{self, key};
+use model::file_key::key;
 use model::open::{CreateName, OPEN_BYTES, OPENS_MAX, Open, OpenFile, Target};
 use model::posix;
 use model::reject::Reject;
@@ -52,7 +52,7 @@ use wire::create::{
     CreateAction, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags, ShareAccess,
 };
 use wire::create_context::CreateContextList;
-use wire::{Decode, FileId};
+use wire::{Decode, FileId, OplockLevel};
 
 use crate::command::Command;
 use crate::dfs;
@@ -275,7 +275,10 @@ fn begin(
         let lease = caching::read_lease(request, negotiated)?;
         return durable::reconnect(scope, request, &reconnect, &lease);
     }
-    let requested_caching = caching::read_requested(request, negotiated)?;
+    let requested_caching = match request.requested_oplock_level {
+        OplockLevel::NONE => RequestedCaching::Nothing,
+        _ => caching::read_requested(request, negotiated)?,
+    };
     let posix_request = match has_contexts {
         true => contexts::read_posix(request, negotiated)?,
         false => None,
@@ -364,7 +367,7 @@ fn opened_by_store(
         scope.globals.report_added(opened.parent, own_lease, || addition(&opening, &opened));
     }
     let file_id = scope.globals.allocate_file_id();
-    let link = file_key::link(opened.parent, &opened.path, opened.metadata.identity);
+    let link = opened.path.link(opened.parent, opened.metadata.identity);
     let verdict = verify_overwrite(&opening, &opened)
         .and_then(|()| match opening.durability.app_instance_id.is_zero() {
             true => Ok(()),
@@ -722,7 +725,10 @@ fn respond(
     action: CreateAction,
     metadata: &Metadata,
 ) -> Response {
-    let mut contexts = opening.contexts.answer(metadata, maximal_access);
+    let mut contexts = CreateContextList::new();
+    if opening.contexts.have_answers() {
+        contexts = opening.contexts.answer(metadata, maximal_access);
+    }
     if let Some(lease) = &granted.lease {
         contexts.push(&caching::lease_context(lease));
     }
@@ -743,8 +749,10 @@ fn layout(
     let mut flags = CreateResponseFlags::empty();
     let is_reparse_point = metadata.attributes.contains(FileAttributes::REPARSE_POINT);
     flags.set(CreateResponseFlags::REPARSEPOINT, is_reparse_point);
+    let has_caching = granted.lease.is_some() || !granted.caching.is_empty();
+    let oplock_level = if has_caching { caching::level(granted) } else { OplockLevel::NONE };
     Response::new(&CreateResponse {
-        oplock_level: caching::level(granted),
+        oplock_level,
         flags,
         create_action: action,
         creation_time: metadata.creation_time,

@@ -99,7 +99,8 @@ fn attributes_of(
         _ => true,
     };
     attributes.set(FileAttributes::REPARSE_POINT, is_reparse_point);
-    if is_hidden_by_name(root, name) {
+    let begins_with_dot = name.as_encoded_bytes().starts_with(b".");
+    if (begins_with_dot || !root.settings.hide_files.is_empty()) && is_hidden_by_name(root, name) {
         attributes |= FileAttributes::HIDDEN;
     }
     attributes.shown()
@@ -148,6 +149,10 @@ impl Stored {
         if status.is_some_and(|status| root.is_known_bare(status)) {
             return Self { is_bare: true, ..Self::default() };
         }
+        Self::read(root, status, attributes)
+    }
+
+    fn read(root: &Root, status: Option<&Statx>, attributes: Attributes<'_>) -> Self {
         if !root.stores_attributes.get() {
             match attributes.listed(dos_attributes::NAME) {
                 Ok(Listed::Nothing) => {

@@ -126,14 +126,9 @@ impl Opens {
         usize::try_from(open.index.wrapping_sub(self.first)).unwrap_or(usize::MAX)
     }
 
-    /// Fails before anything is opened or created if there is no room.
-    pub(crate) fn verify_room(&self) -> Result<(), NtStatus> {
-        let used = self.slots.len() - self.free.len();
-        if used < usize::try_from(self.max).unwrap_or(usize::MAX) {
-            Ok(())
-        } else {
-            Err(NtStatus::TOO_MANY_OPENED_FILES)
-        }
+    /// Whether there is no room for one more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.slots.len() - self.free.len() >= usize::try_from(self.max).unwrap_or(usize::MAX)
     }
 
     pub(crate) fn insert(&mut self, open: Open) -> LocalOpen {

@@ -28,7 +28,7 @@ use crate::model::stream_name::StreamName;
 use crate::model::subject::Subject;
 use crate::open::create::Created;
 use crate::security::access::{self, DATA};
-use crate::sys::file_kind::kind_of;
+use crate::sys::file_kind::{is_file, kind_of};
 use crate::sys::system::{self, Uncached};
 use crate::sys::xattr::Attributes;
 
@@ -45,12 +45,22 @@ impl Store {
     /// Opens or creates the object of a path, and its stream if the path has one.
     pub(crate) fn open(&mut self, request: &OpenRequest) -> Result<Opened, NtStatus> {
         let root = self.root(request.root)?;
-        self.opens.verify_room()?;
-        let (root, path) = self.version(&root, &request.path)?;
-        let request = &match path {
-            Cow::Borrowed(_) => Cow::Borrowed(request),
-            Cow::Owned(path) => Cow::Owned(OpenRequest { path, ..request.clone() }),
-        };
+        if self.opens.is_full() {
+            return Err(NtStatus::TOO_MANY_OPENED_FILES);
+        }
+        if root.settings.snapshots.is_some() || request.path.snapshot().is_some() {
+            let (version, path) = self.version(&root, &request.path)?;
+            return match path {
+                Cow::Borrowed(_) => self.open_version(&version, request),
+                Cow::Owned(path) => {
+                    self.open_version(&version, &OpenRequest { path, ..request.clone() })
+                }
+            };
+        }
+        self.open_version(&root, request)
+    }
+
+    fn open_version(&mut self, root: &Rc<Root>, request: &OpenRequest) -> Result<Opened, NtStatus> {
         if request.path.stream().is_some() {
             if !root.settings.streams {
                 return Err(NtStatus::OBJECT_NAME_INVALID);
@@ -59,21 +69,21 @@ impl Store {
                 return Err(NtStatus::NOT_A_DIRECTORY);
             }
         }
-        let data = data_wanted(&root, request);
+        let data = data_wanted(root, request);
         for attempt in 0..ATTEMPTS_MAX {
             let expects_new = request.disposition.creates() && attempt == 0;
             let link_itself = request.open_reparse_point;
-            let mut place = self.look_for(&root, &request.path, link_itself, expects_new, data)?;
+            let mut place = self.look_for(root, &request.path, link_itself, expects_new, data)?;
             if let Some(entry) = place.entry.take() {
-                return self.open_existing(&root, request, place, entry);
+                return self.open_existing(root, request, place, entry);
             }
             if !request.disposition.creates() {
                 return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
             }
-            match self.create(&root, request, &place)? {
+            match self.create(root, request, &place)? {
                 Created::Exists => {}
                 Created::New(admitted) => {
-                    return self.finish_open(&root, request, place, admitted, true);
+                    return self.finish_open(root, request, place, admitted, true);
                 }
             }
         }
@@ -89,7 +99,10 @@ impl Store {
         place: Place,
         entry: Entry,
     ) -> Result<Opened, NtStatus> {
-        verify_kind(request, &entry)?;
+        let is_stream = request.path.stream().is_some();
+        if !is_file(&entry.status) || is_stream || !request.takes_file() {
+            verify_kind(request, &entry)?;
+        }
         if root.snapshot.is_some() && (request.disposition.overwrites() || request.delete_on_close)
         {
             return Err(NtStatus::MEDIA_WRITE_PROTECTED);
@@ -109,16 +122,18 @@ impl Store {
         }
         let Stored { dos, is_bare } =
             Stored::look(root, Some(&entry.status), Attributes::new(fd, true));
-        if !request.open_reparse_point && kind == ObjectKind::File {
-            let attributes = dos.attributes.unwrap_or_default();
+        let attributes = dos.attributes.unwrap_or_default();
+        let may_be_reparse = attributes.contains(FileAttributes::REPARSE_POINT);
+        if may_be_reparse && kind == ObjectKind::File && !request.open_reparse_point {
             reparse::verify_not_reparse(Attributes::new(fd, true), attributes)?;
         }
         let metadata = assemble(root, &place.name, &entry.status, dos);
         let granted_access = verify_access(root, request, &metadata, maximal)?;
-        let (fd, path_only, granted_access) = if request.path.stream().is_some() || !has_data {
-            (entry.fd, true, granted_access)
-        } else {
-            open_data(root, request, (entry.fd, entry.data), kind, granted_access)?
+        let (fd, path_only, granted_access) = match entry.data {
+            // Opened with the flags of `data_wanted`: for all that is granted.
+            Some(_) => (entry.fd, false, granted_access),
+            None if is_stream || !has_data => (entry.fd, true, granted_access),
+            None => open_data(root, request, entry.fd, kind, granted_access)?,
         };
         let admitted = Admitted {
             fd,
@@ -273,12 +288,8 @@ fn verify_access(
 
 /// Returns the flags to open a file for its data; `None` if neither is needed.
 fn data_flags(reads: bool, writes: bool) -> Option<OFlags> {
-    match (reads, writes) {
-        (true, true) => Some(OFlags::RDWR),
-        (true, false) => Some(OFlags::RDONLY),
-        (false, true) => Some(OFlags::WRONLY),
-        (false, false) => None,
-    }
+    let flags = [[None, Some(OFlags::WRONLY)], [Some(OFlags::RDONLY), Some(OFlags::RDWR)]];
+    flags[usize::from(reads)][usize::from(writes)]
 }
 
 /// Returns the flags with which a granted request opens the data of a file. `None` where they
@@ -306,7 +317,7 @@ fn data_wanted(root: &Root, request: &OpenRequest) -> Option<OFlags> {
 fn open_data(
     root: &Root,
     request: &OpenRequest,
-    (fd, opened): (OwnedFd, Option<OFlags>),
+    fd: OwnedFd,
     kind: ObjectKind,
     granted: AccessMask,
 ) -> Result<(OwnedFd, bool, AccessMask), NtStatus> {
@@ -346,9 +357,6 @@ fn open_data(
         let Some(flags) = data_flags(reads, writes) else {
             return Ok((fd, true, granted.difference(lost)));
         };
-        if opened == Some(flags) {
-            return Ok((fd, false, granted));
-        }
         match system::reopen(fd.as_fd(), flags) {
             Ok(fd) => return Ok((fd, false, granted.difference(lost) | required & granted)),
             Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY)) => {

@@ -87,15 +87,40 @@ impl Store {
         let Some((parent, asked)) = split(&path) else {
             return root_place(root);
         };
-        let parent = self.parent(root, parent, exact)?;
-        let mut wanted = if exact { asked.into() } else { root.settings.new_name(asked) };
-        let mut name = OsString::from(asked);
+        let parent = match parent {
+            "" => root_parent(root)?,
+            parent => self.parent(root, parent, exact)?,
+        };
         let Parent { directory, status, .. } = &parent;
         let is_new = expects_new && self.names.lacks(directory, status, asked, &root.settings);
-        let mut opened = match is_new {
+        let name = OsString::from(asked);
+        let opened = match is_new {
             true => Err(Errno::NOENT),
             false => open_entry(root, &parent, &name, data),
         };
+        match opened {
+            Ok(entry) if is_file(&entry.status) => {
+                let wanted = name.clone();
+                Ok(Place { parent: Some(parent), name, wanted, entry: Some(entry) })
+            }
+            opened => {
+                let asked = Asked { name: asked, is_new, exact, link_itself, data };
+                self.look_further(root, parent, opened, &asked)
+            }
+        }
+    }
+
+    /// Goes on with a name that is no ordinary file, or not in this exact spelling.
+    fn look_further(
+        &mut self,
+        root: &Root,
+        parent: Parent,
+        mut opened: Result<Entry, Errno>,
+        &Asked { name: asked, is_new, exact, link_itself, data }: &Asked<'_>,
+    ) -> Result<Place, NtStatus> {
+        let mut wanted = if exact { asked.into() } else { root.settings.new_name(asked) };
+        let mut name = OsString::from(asked);
+        let Parent { directory, status, .. } = &parent;
         if matches!(opened, Err(Errno::NOENT)) && !exact {
             let found = match is_new {
                 true => Ok(None),
@@ -144,8 +169,7 @@ impl Store {
         exact: bool,
     ) -> Result<Parent, NtStatus> {
         if path.is_empty() {
-            let (directory, status) = look_at_root(root)?;
-            return Ok(Parent { directory, path: String::new(), status });
+            return root_parent(root);
         }
         let (now, from) = (Instant::now(), root.directory.fd.as_fd());
         let mut ways = root.ways.borrow_mut();
@@ -221,6 +245,24 @@ impl Store {
 
 /// A directory, and what it looked like when it was opened.
 type Looked = (Rc<Directory>, Statx);
+
+/// The last component of a path, as somebody asks for it.
+struct Asked<'n> {
+    name: &'n str,
+    /// The directory is known to lack the name.
+    is_new: bool,
+    /// No other spelling is meant.
+    exact: bool,
+    /// A link is not followed.
+    link_itself: bool,
+    /// Flags to open the data of an ordinary file with.
+    data: Option<OFlags>,
+}
+
+fn root_parent(root: &Root) -> Result<Parent, NtStatus> {
+    let (directory, status) = look_at_root(root)?;
+    Ok(Parent { directory, path: String::new(), status })
+}
 
 fn look_at_root(root: &Root) -> Result<Looked, NtStatus> {
     let status = system::status_of(root.directory.fd.as_fd()).during(Operation::Parent)?;
@@ -309,18 +351,32 @@ fn open_entry(
     data: Option<OFlags>,
 ) -> Result<Entry, Errno> {
     let (directory, fd) = (parent.directory.inode, parent.directory.fd.as_fd());
-    if let Some(flags) = data {
-        let is_known = root.regular.borrow().contains(directory, name);
-        if is_known || is_file(&system::status_at(fd, name)?) {
-            if let Some(entry) = open_regular(fd, name, flags) {
-                if !is_known {
-                    root.regular.borrow_mut().keep(directory, name);
-                }
-                return Ok(entry);
-            }
-            root.regular.borrow_mut().forget(directory, name);
-        }
+    let is_known = data.is_some() && root.regular.borrow().contains(directory, name);
+    if is_known
+        && let Some(flags) = data
+        && let Some(entry) = open_regular(fd, name, flags)
+    {
+        return Ok(entry);
     }
+    open_unknown(root, parent, name, data.filter(|_| !is_known))
+}
+
+/// As [`open_entry`], for a name that is not known as that of an ordinary file, or not any more.
+fn open_unknown(
+    root: &Root,
+    parent: &Parent,
+    name: &OsStr,
+    data: Option<OFlags>,
+) -> Result<Entry, Errno> {
+    let (directory, fd) = (parent.directory.inode, parent.directory.fd.as_fd());
+    if let Some(flags) = data
+        && is_file(&system::status_at(fd, name)?)
+        && let Some(entry) = open_regular(fd, name, flags)
+    {
+        root.regular.borrow_mut().keep(directory, name);
+        return Ok(entry);
+    }
+    root.regular.borrow_mut().forget(directory, name);
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
     let fd = system::open_beneath(fd, name, flags, 0, true)?;
     let status = system::status_of(fd.as_fd())?;

@@ -64,7 +64,12 @@ pub(crate) fn maximal(
     subject: Subject<'_>,
     parent: Option<&Parent>,
 ) -> Result<AccessMask, NtStatus> {
-    let mut rights = plain(impersonation, root, subject)?;
+    let user = impersonation.effective();
+    let mut rights = match &root.settings.nt_acls {
+        _ if user.uid == 0 => AccessMask::FILE_ALL,
+        None => judge(user, subject.fd, subject.status),
+        Some(_) => plain(impersonation, root, subject)?,
+    };
     // A user who can look up an object may read its attributes.
     rights |= AccessMask::READ_ATTRIBUTES;
     if !rights.contains(AccessMask::DELETE) && may_remove(impersonation, root, subject, parent)? {
@@ -200,24 +205,20 @@ fn may_remove(
         // The root of a share is never removed; the right is granted as for any directory.
         return Ok(permissions(user, subject.fd, subject.status) & WRITE != 0);
     };
-    match stored::deciding(impersonation, root, parent.subject())? {
-        Some(descriptor) => {
-            let granted = granted(impersonation, &descriptor, &parent.status)?;
-            Ok(granted.contains(AccessMask::DELETE_CHILD))
-        }
-        None => Ok(may_unlink(user, subject.status, parent)),
+    if root.settings.nt_acls.is_some()
+        && let Some(descriptor) = stored::deciding(impersonation, root, parent.subject())?
+    {
+        let granted = granted(impersonation, &descriptor, &parent.status)?;
+        return Ok(granted.contains(AccessMask::DELETE_CHILD));
     }
-}
-
-/// Removing a name is a change of its directory, in a sticky one reserved to the owners.
-fn may_unlink(user: Effective, status: &Statx, parent: &Parent) -> bool {
-    let directory = &parent.status;
+    // Removing a name is a change of its directory, in a sticky one reserved to the owners.
+    let (status, directory) = (subject.status, &parent.status);
     let sticky = u32::from(directory.stx_mode) & libc::S_ISVTX != 0;
     if sticky && user.uid != status.stx_uid && user.uid != directory.stx_uid {
-        return false;
+        return Ok(false);
     }
     let permissions = permissions(user, parent.directory.fd.as_fd(), directory);
-    permissions & (WRITE | EXECUTE) == WRITE | EXECUTE
+    Ok(permissions & (WRITE | EXECUTE) == WRITE | EXECUTE)
 }
 
 /// True if the user may go through a directory.

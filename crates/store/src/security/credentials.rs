@@ -179,17 +179,14 @@ impl Impersonation {
 
     /// The user whose rights the kernel checks at the moment.
     pub(crate) fn effective(&self) -> Effective {
-        let user = match self.rights {
-            Rights::User(UserId(index)) => usize::try_from(index).ok(),
-            Rights::Server | Rights::Unknown => None,
-        };
-        user.and_then(|index| self.users.get(index)).map_or_else(
-            || Effective {
-                uid: rustix::process::geteuid().as_raw(),
-                gid: rustix::process::getegid().as_raw(),
-            },
-            |user| Effective { uid: user.credentials.uid, gid: user.credentials.gid },
-        )
+        let user = self.current().map(|user| &user.credentials);
+        user.map_or_else(Effective::of_thread, |it| Effective { uid: it.uid, gid: it.gid })
+    }
+
+    /// The user whose rights the thread has; `None` with those of the server.
+    fn current(&self) -> Option<&User> {
+        let Rights::User(UserId(index)) = self.rights else { return None };
+        self.users.get(usize::try_from(index).ok()?)
     }
 }
 
@@ -211,6 +208,12 @@ pub fn take_server_rights() -> io::Result<()> {
         system::set_thread_credentials(0, 0, &[])?;
     }
     Ok(())
+}
+
+impl Effective {
+    fn of_thread() -> Self {
+        Self { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
+    }
 }
 
 impl Drop for Impersonation {

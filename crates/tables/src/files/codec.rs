@@ -20,10 +20,7 @@ pub(super) const KEY_BYTES: usize = 16;
 
 /// Returns the key of a file's record.
 pub(super) fn key_of(key: FileKey) -> [u8; KEY_BYTES] {
-    let mut bytes = [0; KEY_BYTES];
-    bytes[..8].copy_from_slice(&key.device.to_le_bytes());
-    bytes[8..].copy_from_slice(&key.inode.to_le_bytes());
-    bytes
+    (u128::from(key.device) | u128::from(key.inode) << 64).to_le_bytes()
 }
 
 /// Returns the file of a record's key.

@@ -96,6 +96,10 @@ impl Room {
     pub(super) fn has_room(&self, standing: Standing) -> bool {
         let bytes = self.bytes();
         let max = self.figures().bytes_max.load(Ordering::Relaxed);
+        // As a rule there is room for everybody.
+        if bytes.saturating_add(OPEN_BYTES as u64).saturating_mul(8 * CLIENT_PARTS as u64) <= max {
+            return true;
+        }
         let own = u64::try_from(self.own.get()).unwrap_or(0);
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let others = size(bytes.saturating_sub(own));

@@ -82,6 +82,12 @@ impl Contexts {
         }
     }
 
+    /// Returns whether the response has contexts for these.
+    pub(super) fn have_answers(&self) -> bool {
+        let has_file = self.maximal_access.is_some() || self.on_disk_id;
+        has_file || self.posix.is_some() || self.apple.is_some()
+    }
+
     /// Makes the contexts of the response.
     pub(super) fn answer(&self, metadata: &Metadata, maximal: AccessMask) -> CreateContextList {
         let mut list = CreateContextList::new();

@@ -18,7 +18,7 @@ use engine::scope::InTree;
 use model::caching::lease_name;
 use model::channel_sequence::ChannelSequence;
 use model::connection::Negotiated;
-use model::file_key::{self, key};
+use model::file_key::key;
 use model::open::{CreateName, DurableState, OPEN_BYTES, Open, OpenFile, Target};
 use model::reject::Reject;
 use model::session::Session;
@@ -439,7 +439,7 @@ fn take_up(
     if key(identity) != file || identity.stream != stream {
         return Err(Reject::NoSuchDurableOpen);
     }
-    let link = file_key::link(opened.parent, &opened.path, identity);
+    let link = opened.path.link(opened.parent, identity);
     let (session_id, tree_id) = (scope.session.session_id, scope.tree.tree_id);
     let files = &mut scope.globals.files;
     let claim = OpenClaim { link, persistent, volatile, session_id, tree_id };

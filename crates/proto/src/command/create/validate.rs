@@ -31,6 +31,12 @@ const OPTIONS_INVALID: u32 = 0xFF00_0000;
 /// FILE_OPEN_BY_FILE_ID, FILE_RESERVE_OPFILTER.
 const OPTIONS_UNSUPPORTED: u32 = 0x0010_2080;
 
+/// CreateOptions that do not go with all others, or with everything else in a request.
+const OPTIONS_CHECKED: u32 = OPTIONS_INVALID
+    | OPTIONS_UNSUPPORTED
+    | CreateOptions::DIRECTORY_FILE.bits()
+    | CreateOptions::DELETE_ON_CLOSE.bits();
+
 /// Checks the fields in the order of [MS-SMB2] 3.3.5.9.
 pub(super) fn validate(
     request: &CreateRequest<'_>,
@@ -40,10 +46,23 @@ pub(super) fn validate(
     if request.impersonation_level > ImpersonationLevel::DELEGATE {
         return Err(Reject::ImpersonationLevelUnknown(request.impersonation_level));
     }
-    let desired_access = verify_access(request.desired_access)?;
-    verify_fields(request)?;
+    let (desired, attributes) = (request.desired_access, request.file_attributes);
+    if desired.is_empty() || desired.bits() & ACCESS_RESERVED != 0 {
+        return Err(Reject::DesiredAccessInvalid(desired));
+    }
+    // ACCESS_SYSTEM_SECURITY needs a privilege, which the store checks.
+    let desired_access = desired.map_generic();
+    let known = ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE;
+    if !known.contains(request.share_access) {
+        return Err(Reject::ShareAccessInvalid(request.share_access));
+    }
+    if attributes.bits() & ATTRIBUTES_INVALID != 0 {
+        return Err(Reject::AttributesInvalid(attributes));
+    }
     let disposition = disposition(request.create_disposition)?;
-    verify_options(request.create_options, disposition, desired_access)?;
+    if request.create_options.bits() & OPTIONS_CHECKED != 0 {
+        verify_options(request.create_options, disposition, desired_access)?;
+    }
     let (path, names_data) = match posix {
         true => (parse_posix_name(request.name)?, false),
         false => parse_name(request.name, share)?,
@@ -62,25 +81,6 @@ pub(super) fn validate(
         }
     }
     Ok(ValidCreate { path, disposition, kind, desired_access })
-}
-
-fn verify_access(desired: AccessMask) -> Result<AccessMask, Reject> {
-    if desired.is_empty() || desired.bits() & ACCESS_RESERVED != 0 {
-        return Err(Reject::DesiredAccessInvalid(desired));
-    }
-    // ACCESS_SYSTEM_SECURITY needs a privilege, which the store checks.
-    Ok(desired.map_generic())
-}
-
-fn verify_fields(request: &CreateRequest<'_>) -> Result<(), Reject> {
-    let known = ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE;
-    if !known.contains(request.share_access) {
-        return Err(Reject::ShareAccessInvalid(request.share_access));
-    }
-    if request.file_attributes.bits() & ATTRIBUTES_INVALID != 0 {
-        return Err(Reject::AttributesInvalid(request.file_attributes));
-    }
-    Ok(())
 }
 
 fn disposition(disposition: CreateDisposition) -> Result<Disposition, Reject> {

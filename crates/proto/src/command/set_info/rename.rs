@@ -10,7 +10,7 @@ use engine::effect::{Effect, Reply};
 use engine::response::Step;
 use engine::scope::InTree;
 use model::caching::lease_name;
-use model::file_key::{self, key};
+use model::file_key::key;
 use model::reject::Reject;
 use object::{FileIdentity, ObjectOp, ObjectPath, ObjectReply};
 
@@ -251,14 +251,14 @@ pub(super) fn renamed(
         }
         if let Some(directory) = wanted.directory.filter(|_| file.identity == identity) {
             if file.link == link {
-                file.link = file_key::link(Some(directory), &path, identity);
+                file.link = path.link(Some(directory), identity);
             }
             file.parent = Some(directory);
         }
     }
     let (old_name, new_name) = (old.to_windows(), path.to_windows());
     // A stream is renamed within its file, whose name stays.
-    let renamed = || file_key::link(wanted.directory.or(parent), &path, identity);
+    let renamed = || path.link(wanted.directory.or(parent), identity);
     let links = (old.stream().is_none()).then(|| (link, renamed()));
     scope.globals.files.change(key(identity), |record, look| {
         record.renamed(&share.name, &old_name, &new_name, look);
