@@ -282,6 +282,7 @@ fn every_command_has_a_manual_page_and_hidden_ones_have_none() {
             "choro-bench.8",
             "choro-check.8",
             "choro-completions.8",
+            "choro-healthcheck.8",
             "choro-man.8",
             "choro-message-broadcast.8",
             "choro-message-close-share.8",
