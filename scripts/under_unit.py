@@ -83,13 +83,21 @@ class Mounts:
     def protect(self, *paths):
         """Makes them read-only, and what is mounted below them."""
         for path in filter(os.path.exists, paths):
-            self.mount(path, path, MS_BIND | MS_REC)
-            attributes = (ctypes.c_uint64 * 4)(MOUNT_ATTR_RDONLY, 0, 0, 0)
-            flags, size = ctypes.c_uint(AT_RECURSIVE), ctypes.c_size_t(32)
-            result = libc.syscall(
-                ctypes.c_long(MOUNT_SETATTR), AT_FDCWD, path.encode(), flags, attributes, size
-            )
-            checked(result, f"protecting {path}")
+            self.set_attributes(path, MOUNT_ATTR_RDONLY, 0)
+
+    def open(self, *paths):
+        """Makes them writable again."""
+        for path in filter(os.path.exists, paths):
+            self.set_attributes(path, 0, MOUNT_ATTR_RDONLY)
+
+    def set_attributes(self, path, added, removed):
+        self.mount(path, path, MS_BIND | MS_REC)
+        attributes = (ctypes.c_uint64 * 4)(added, removed, 0, 0)
+        flags, size = ctypes.c_uint(AT_RECURSIVE), ctypes.c_size_t(32)
+        result = libc.syscall(
+            ctypes.c_long(MOUNT_SETATTR), AT_FDCWD, path.encode(), flags, attributes, size
+        )
+        checked(result, f"protecting {path}")
 
     def hide(self, *paths):
         for path in filter(os.path.exists, paths):
@@ -255,6 +263,9 @@ class Confinement:
     def ProtectSystem(self, value):
         assert value == "full", value
         self.mounts.protect("/usr", "/boot", "/efi", "/etc")
+
+    def ReadWritePaths(self, value):
+        self.mounts.open(*(path.lstrip("-") for path in value.split()))
 
     def PrivateDevices(self, _):
         self.capabilities -= {"MKNOD", "SYS_RAWIO"}
