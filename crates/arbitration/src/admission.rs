@@ -1,5 +1,16 @@
 //! Admission of an open: conflicts with existing opens, breaks of their caching, and the caching
 //! granted to the new one: [MS-FSA] 2.1.5.1.2, 2.1.4.12, 2.1.5.18.
+//!
+//! [`FileRecord::admit`] is called by `engine::files`, under the lock of the record, once the store
+//! has opened the file for a CREATE. It either adds the open, or begins breaks and enters the
+//! worker among the waiters, or refuses. The worker of each other client that is notified here gets
+//! into [`WorkersToNotify`] (`look`), and then looks at the record. A CREATE that waits asks again
+//! from the start after each change of the record.
+//!
+//! Terms. *Stat open*: an open for attributes alone, which conflicts with nothing. *Own* opens
+//! share the lease of the request. *Disturbed*: an open that must lose caching rights for this one.
+//! *Purged*: a disconnected durable open that is removed, since its client cannot answer a break.
+//! *Standing*: see [`Standing`].
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,13 @@
 //! Record of a file that is open anywhere in the server.
+//!
+//! `tables` stores records, and calls these functions under the lock of one record, mostly on
+//! behalf of `engine::files`; the supervisor calls `bury` and `scavenge`. They are pure: time and
+//! the calling worker are arguments, and messages are left to the caller ([`WorkersToNotify`]).
+//!
+//! Terms. *Notice*: a break notification that its worker has not sent yet. *Teller*: the open whose
+//! session is told of a lease's break. *Evicted*: to be closed by its worker, for another
+//! application instance. *Mark* and *link*: see [`crate::mark`]. *Deleter*: who deletes what, see
+//! `deletion`. `server` in these functions is the id of a worker.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Share modes: [MS-FSA] 2.1.5.1.2, "Check for sharing conflicts".
+//! Share modes: [MS-FSA] 2.1.5.1.2, "Check for sharing conflicts". Called by `admission` for each
+//! other open of the same stream, and for a rename or deletion by `FileRecord::conflicts`.
 
 use dtyp::AccessMask;
 

@@ -1,4 +1,9 @@
-//! Events for the engine: `Server::handle_*`.
+//! Events for the engine: `Server::handle_*`, called by the worker (and by `testkit`).
+//!
+//! Each takes the time, changes the state, and ends with `Server::quiesce`, which serves what the
+//! handler has left behind: looks at files, woken requests, changes for watches, ended sessions.
+//! Results wait in `Globals::outbox` until the worker takes them with `Server::poll_*`. So between
+//! two events no request can go on by itself.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -230,7 +235,8 @@ impl Server {
         self.globals.buffers.give(frame, now.monotonic);
     }
 
-    /// Serves requests and files that handlers left behind, until none is left. Usually none is.
+    /// Serves requests and files that handlers left behind, until none is left. Usually none is. A
+    /// request that is resumed here may leave more behind, but only by an end of its wait.
     #[inline(always)]
     pub(crate) fn quiesce(&mut self, now: Now) {
         if !self.globals.settle(self.in_flight.is_empty()) {

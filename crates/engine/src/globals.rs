@@ -1,4 +1,8 @@
 //! State beyond connections, sessions and opens, and the queues of the worker.
+//!
+//! `Server` owns the one [`Globals`]; every scope lends it to its command. Handlers only push into
+//! the [`Outbox`]: `events` serves `wakes`, `closed_opens`, `changes` and `ended_sessions` before
+//! the event ends, and the worker takes the other queues by `Server::poll_*`.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;

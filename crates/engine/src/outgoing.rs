@@ -1,4 +1,5 @@
-//! The frame of a chain's responses, before it is protected.
+//! The frame of a chain's responses, before it is signed or encrypted. Filled and sent by
+//! `respond`; the first body becomes the frame without a copy.
 
 use std::sync::Arc;
 

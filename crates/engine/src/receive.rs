@@ -1,4 +1,13 @@
 //! From a frame to its requests: [MS-SMB2] 3.3.5.2, one function per check.
+//!
+//! `events::handle_frame_with` calls `Server::receive` with a frame as it came. It decrypts the
+//! frame, checks all headers of its compound, and makes a `Chain` of the requests (`request.rs`).
+//! `run` serves them in order: signature, credits, then the command (`Server::commands`, that is
+//! `proto::dispatch`). If a request must wait, the rest of the chain waits with it
+//! (`pending::wait`), and comes back by `Server::run_rest`.
+//!
+//! A broken rule of a request is a [`Reject`] and an error response; one of the frame is a
+//! [`Disconnect`], and ends the connection.
 
 use std::mem::{replace, take};
 use std::sync::Arc;

@@ -1,4 +1,13 @@
-//! Requests between their arrival and their response.
+//! Requests between their arrival and their response: values without decisions.
+//!
+//! A frame is a `Chain` of requests; each request is an [`Incoming`] while it runs, and an
+//! `InFlight` while it waits, which then owns the rest of its chain. `receive` makes them,
+//! `pending` moves them in and out of `Server::in_flight`, `respond` ends them.
+//!
+//! Terms. *Sealed*: encrypted; of a chain, the session whose key also encrypts the responses.
+//! *Piped*: data at the end of a WRITE or READ that stay in a pipe, out of the frame's memory.
+//! *Held*: throttled, so its effect waits in `InFlight`. *Carried*: ids that a related request of
+//! a compound takes from the one before.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,11 @@
 //! Objects that a command may access, looked up once before it runs.
+//!
+//! Each command names one of four scopes as its `Command::Scope`. `proto::dispatch` resolves it
+//! from the ids in the header before `start`, and again before `resume`, since session, tree
+//! connect or open may have ended meanwhile: then the request is abandoned. A scope borrows the
+//! parts of the `Server` that the command may touch, and nothing else; `lend` gives a shorter
+//! borrow, so that
+//! `dispatch` keeps the scope over several steps.
 
 use model::connection::Connection;
 use model::open::Open;

@@ -1,5 +1,9 @@
 //! Decides which requests are delayed: over a limit of their classes, or until their turn at the
 //! storage.
+//!
+//! `throttled` calls this before the first effect of a request for the store, and holds the effect
+//! of a delayed one. The decision itself is `qos::Gate`'s. A *class* is a group of requests with one
+//! limit; a *turn* is the right to use a busy storage, which workers give each other.
 
 use std::time::Duration;
 
@@ -19,7 +23,7 @@ use crate::request::Charged;
 #[derive(Debug)]
 pub struct Throttle {
     gate: Gate<RequestId>,
-    /// Limit of the credits of each connection, as it was at the last look.
+    /// Limit of the credits of each connection, as it was when last read.
     credits_of_connection: Option<u32>,
     /// Time of the next look at it.
     credits_look_at: Duration,

@@ -1,4 +1,9 @@
 //! The table of commands: a new one needs a module in `command` and a line here.
+//!
+//! The engine calls `start` for each request (from `receive::run`) and `resume` for each reply or
+//! wake-up (from `pending::go_on`). Both resolve the command's scope first. A `Step::Wait` for an
+//! operation that the store carries out at once is resumed within the same call; any other step
+//! goes back to the engine, which answers, waits or suspends.
 
 use engine::effect::Reply;
 use engine::globals::Globals;

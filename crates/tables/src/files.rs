@@ -6,6 +6,11 @@
 //! FileId; its entry in the second table is written when it is disconnected, and costs an ordinary
 //! open nothing. Opens with durable handles of the second version are looked up by their CreateGuid
 //! as well.
+//!
+//! [`FileTable`] implements `arbitration::FileRecords`, which `engine::files` calls;
+//! `decide_under_lock` is the way of each change. Invariant, under the lock of the record: record,
+//! shared word (`words`) and persistent table (`persistent`) agree. The size of all records (`room`)
+//! follows without the lock. `bury`, `scavenge` and `mend` are for the supervisor.
 
 mod codec;
 mod disconnected;
@@ -351,6 +356,8 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         }
     }
 
+    /// Locks and decodes a record, has it changed, and stores the result, with all that depends on
+    /// it. The outer error is the table's; the inner one leaves the record as it was.
     fn decide_under_lock(
         &self,
         key: FileKey,

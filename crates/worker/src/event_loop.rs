@@ -1,6 +1,6 @@
 //! The loop of a worker: the only place that waits.
 //!
-//! One turn: wait for completions, act on each, let the engine say what it wants done until it
+//! One *turn*: wait for completions, act on each, let the engine say what it wants done until it
 //! wants nothing more, then hand all frames out. So requests that arrived together are answered
 //! together, by one system call.
 

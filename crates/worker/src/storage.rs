@@ -1,4 +1,8 @@
 //! The store of a worker, with what its operations touch: a connection's data, the kernel, traces.
+//!
+//! `Storage` is lent to the engine with each frame (`proto::Storage`), and serves the effects
+//! that come without one. An operation is done at once, or goes to the ring or to a thread; its
+//! request then waits in `store_requests`, and `store_ended` answers it by `Server::handle_reply`.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Encoding of a file's record.
+//! Encoding of a file's record, as `files.tdb` has it: a version, then the fields in their order.
+//! All processes of a server are of one version; a record of another one counts as damaged.
 
 use std::time::Duration;
 
