@@ -50,7 +50,7 @@ pub struct AdmissionRequest {
     /// True if its close marks the file for deletion.
     pub delete_on_close: bool,
     /// Caching that it requests: oplock or lease.
-    pub wish: RequestedCaching,
+    pub caching: RequestedCaching,
     /// Caching that the share allows at most.
     pub caching_max: Caching,
     /// True if several clients may cache reads of a file; otherwise only one with write caching.
@@ -245,7 +245,7 @@ impl FileRecord {
                 it.stream == ask.stream
                     && it.is_persistent()
                     && it.is_disconnected()
-                    && !is_ours(it, ask.wish.lease())
+                    && !is_ours(it, ask.caching.lease())
                     && !self.cache_of(it).state.contains(needed)
             })
     }
@@ -286,7 +286,7 @@ impl FileRecord {
         let to = what_is_left(held, ask, violates);
         let is_lease = matches!(it.holding, Holding::Lease(_));
         let spared =
-            is_ours(it, ask.wish.lease()) || (is_lease && is_stat_open_for_leases(ask.mode));
+            is_ours(it, ask.caching.lease()) || (is_lease && is_stat_open_for_leases(ask.mode));
         !spared && !to.contains(held)
     }
 
@@ -304,7 +304,7 @@ impl FileRecord {
         }
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
-            if entry.stream != ask.stream || is_ours(entry, ask.wish.lease()) {
+            if entry.stream != ask.stream || is_ours(entry, ask.caching.lease()) {
                 continue;
             }
             let is_lease = matches!(entry.holding, Holding::Lease(_));
@@ -363,7 +363,7 @@ impl FileRecord {
     }
 
     fn enter(&mut self, ask: &mut AdmissionRequest, durability: Option<Durability>) -> Granted {
-        let (holding, granted) = match ask.wish {
+        let (holding, granted) = match ask.caching {
             RequestedCaching::Nothing => (Holding::Nothing, Granted::default()),
             _ => self.grant(ask),
         };
@@ -391,7 +391,7 @@ impl FileRecord {
     /// Grants the oplock or lease that the request asks for, or less.
     fn grant(&mut self, ask: &AdmissionRequest) -> (Holding, Granted) {
         let caching = self.grantable(ask);
-        match ask.wish {
+        match ask.caching {
             RequestedCaching::Nothing => (Holding::Nothing, Granted::default()),
             RequestedCaching::Oplock(_) if caching.is_empty() => {
                 (Holding::Nothing, Granted::default())
@@ -413,7 +413,7 @@ impl FileRecord {
 
     /// Caching that the open may have: [MS-FSA] 2.1.5.18, and Windows' behavior for mixtures.
     fn grantable(&self, ask: &AdmissionRequest) -> Caching {
-        let (mut caching, is_lease) = match ask.wish {
+        let (mut caching, is_lease) = match ask.caching {
             RequestedCaching::Nothing => return Caching::empty(),
             // Oplocks are not granted for the attributes of an existing file, nor on directories.
             RequestedCaching::Oplock(_)
@@ -450,7 +450,7 @@ impl FileRecord {
     fn others(&self, ask: &AdmissionRequest) -> Others {
         let mut others = Others::default();
         for it in self.opens.iter().filter(|it| it.stream == ask.stream) {
-            if is_ours(it, ask.wish.lease()) {
+            if is_ours(it, ask.caching.lease()) {
                 continue;
             }
             let held = self.cache_of(it).state;
@@ -468,7 +468,7 @@ impl FileRecord {
 
     /// Creates the lease or extends it: [MS-SMB2] 3.3.5.9.8, 3.3.5.9.11. It is extended only if all
     /// requested rights can be granted, and none is lost.
-    #[expect(clippy::too_many_arguments, reason = "the fields of the wish")]
+    #[expect(clippy::too_many_arguments, reason = "the fields of the request")]
     fn grant_lease(
         &mut self,
         stream: u64,

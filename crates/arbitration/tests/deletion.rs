@@ -32,7 +32,7 @@ fn ask(server: ServerId, number: u64, delete_on_close: bool) -> AdmissionRequest
         is_new: false,
         is_directory: false,
         delete_on_close,
-        wish: RequestedCaching::Oplock(Caching::BATCH),
+        caching: RequestedCaching::Oplock(Caching::BATCH),
         caching_max: Caching::all(),
         shared_reading: true,
         has_waited: false,

@@ -42,7 +42,7 @@ fn lease_wish(server: u32, key: u8, state: Caching) -> RequestedCaching {
 }
 
 /// Requests an open of a worker that shares everything.
-fn ask(worker: u32, wish: RequestedCaching) -> AdmissionRequest {
+fn ask(worker: u32, caching: RequestedCaching) -> AdmissionRequest {
     let mode = ShareMode {
         granted_access: READ_WRITE,
         share_read: true,
@@ -58,7 +58,7 @@ fn ask(worker: u32, wish: RequestedCaching) -> AdmissionRequest {
         is_new: false,
         is_directory: false,
         delete_on_close: false,
-        wish,
+        caching,
         caching_max: Caching::all(),
         shared_reading: true,
         has_waited: false,

@@ -25,7 +25,7 @@ fn ask(number: u64, link: u64) -> AdmissionRequest {
         is_new: false,
         is_directory: false,
         delete_on_close: false,
-        wish: RequestedCaching::Nothing,
+        caching: RequestedCaching::Nothing,
         caching_max: Caching::empty(),
         shared_reading: true,
         has_waited: false,

@@ -25,7 +25,7 @@ fn ask(client: u32, number: u64, standing: Standing) -> AdmissionRequest {
         is_new: false,
         is_directory: true,
         delete_on_close: false,
-        wish: RequestedCaching::Nothing,
+        caching: RequestedCaching::Nothing,
         caching_max: Caching::all(),
         shared_reading: true,
         has_waited: false,

@@ -175,7 +175,9 @@ impl Globals {
         self.retire_unasked(open);
     }
 
-    /// Closes an open for which no request waits.
+    /// Closes an open on the server's own account: removes it from all tables
+    /// ([`Globals::retire`]), and has the store close the file, without a request that waits for
+    /// that.
     pub fn retire_unasked(&mut self, open: Open) {
         let Some(Retired { user, op, deleted }) = self.retire(open) else { return };
         self.outbox.effects.push_back((None, Effect::Object { user, op }));

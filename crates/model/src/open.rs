@@ -78,9 +78,12 @@ pub struct OpenFile {
     pub delete_on_close: bool,
     /// `Open.Lease`.
     pub lease: Option<LeaseId>,
-    /// True until CREATE is answered, while the file is being truncated.
+    /// True until CREATE is answered, while the store truncates the file or looks its name up
+    /// again. The client does not know the open yet, so breaks of its caching are told after the
+    /// response.
     pub is_being_made: bool,
-    /// Hash of the name that CREATE resolved: see [`arbitration::OpenFacts`].
+    /// Hash of the name that CREATE resolved, by which this one of the file's hard links is
+    /// deleted: see [`arbitration::OpenFacts`].
     pub link: u64,
     /// Directory that contains the file.
     pub parent: Option<FileIdentity>,

@@ -226,7 +226,7 @@ impl Scene {
             is_new: false,
             is_directory,
             delete_on_close: false,
-            wish: arbitration::RequestedCaching::Nothing,
+            caching: arbitration::RequestedCaching::Nothing,
             caching_max: arbitration::Caching::all(),
             shared_reading: true,
             has_waited: false,

@@ -1,4 +1,5 @@
-//! The shares, opens and paths that all operations work on.
+//! The shares, opens and paths that all operations of the store work on. The crate `model`, of the
+//! engine, is another one; an `opens::Open` here is the `LocalOpen` there.
 
 pub(crate) mod listing;
 pub(crate) mod opens;

@@ -31,7 +31,7 @@ fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKi
         is_new: false,
         is_directory: false,
         delete_on_close: false,
-        wish: RequestedCaching::Lease { id: lease, state, epoch: 1, is_v2: true, parent: None },
+        caching: RequestedCaching::Lease { id: lease, state, epoch: 1, is_v2: true, parent: None },
         caching_max: Caching::all(),
         shared_reading: true,
         has_waited: false,

@@ -151,7 +151,7 @@ impl Model {
             is_new: wanted.overwrites,
             is_directory: false,
             delete_on_close: wanted.delete_on_close,
-            wish,
+            caching: wish,
             caching_max: Caching::all(),
             shared_reading: true,
             has_waited: false,
@@ -238,7 +238,7 @@ impl Model {
         assert!(!self.is_excluded(ask), "{ask:?} stands beside those that exclude it");
         let others = self.opens.values().any(|it| it.stream == ask.stream);
         let is_locked = self.locks.iter().any(|it| it.stream == ask.stream);
-        let (holder, wanted) = match ask.wish {
+        let (holder, wanted) = match ask.caching {
             RequestedCaching::Nothing => (None, Caching::empty()),
             RequestedCaching::Oplock(wanted) => (Some(Holder::Oplock(ask.id)), wanted),
             RequestedCaching::Lease { id, state, .. } => (Some(Holder::Lease(id)), state),
@@ -246,7 +246,7 @@ impl Model {
         let had = holder.and_then(|it| self.beliefs.get(&it)).copied().unwrap_or_default();
         let caching = granted.caching;
         assert!((wanted | had).contains(caching), "more than was asked for: {granted:?}");
-        let is_mere_look = matches!(ask.wish, RequestedCaching::Oplock(_)) && is_stat(ask.mode);
+        let is_mere_look = matches!(ask.caching, RequestedCaching::Oplock(_)) && is_stat(ask.mode);
         if !others && !is_locked && (!is_mere_look || ask.is_new) {
             assert_eq!(caching, wanted.sensible(), "nobody is in the way of {ask:?}");
         }

@@ -544,7 +544,7 @@ fn admit(
         is_new: opened.created || overwrites,
         is_directory,
         delete_on_close: opening.create_options.contains(CreateOptions::DELETE_ON_CLOSE),
-        wish: opening.requested_caching,
+        caching: opening.requested_caching,
         caching_max,
         shared_reading: share.shared_reading,
         has_waited: opening.has_waited,

@@ -20,7 +20,7 @@ pub(super) const WORKER: ServerId = ServerId { pid: 10, unique_id: 11 };
 pub(super) const OTHER: ServerId = ServerId { pid: 20, unique_id: 21 };
 const THIRD: ServerId = ServerId { pid: 30, unique_id: 31 };
 
-pub(super) fn ask(server: ServerId, number: u64, wish: RequestedCaching) -> AdmissionRequest {
+pub(super) fn ask(server: ServerId, number: u64, caching: RequestedCaching) -> AdmissionRequest {
     AdmissionRequest {
         id: OpenId { server, number },
         standing: Standing::User,
@@ -35,7 +35,7 @@ pub(super) fn ask(server: ServerId, number: u64, wish: RequestedCaching) -> Admi
         is_new: false,
         is_directory: false,
         delete_on_close: false,
-        wish,
+        caching,
         caching_max: Caching::all(),
         shared_reading: true,
         has_waited: false,
