@@ -2,8 +2,8 @@
 //! storage.
 //!
 //! `throttled` calls this before the first effect of a request for the store, and holds the effect
-//! of a delayed one. The decision itself is `qos::Gate`'s. A *class* is a group of requests with one
-//! limit; a *turn* is the right to use a busy storage, which workers give each other.
+//! of a delayed one. The decision itself is `qos::Gate`'s. A *class* is a group of requests with
+//! one limit; a *turn* is the right to use a busy storage, which workers give each other.
 
 use std::time::Duration;
 

@@ -9,8 +9,8 @@
 //!
 //! [`FileTable`] implements `arbitration::FileRecords`, which `engine::files` calls;
 //! `decide_under_lock` is the way of each change. Invariant, under the lock of the record: record,
-//! shared word (`words`) and persistent table (`persistent`) agree. The size of all records (`room`)
-//! follows without the lock. `bury`, `scavenge` and `mend` are for the supervisor.
+//! shared word (`words`) and persistent table (`persistent`) agree. The size of all records
+//! (`room`) follows without the lock. `bury`, `scavenge` and `mend` are for the supervisor.
 
 mod codec;
 mod disconnected;
