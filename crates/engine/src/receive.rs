@@ -1,6 +1,6 @@
 //! From a frame to its requests: [MS-SMB2] 3.3.5.2, one function per check.
 //!
-//! `events::handle_frame_with` calls `Server::receive` with a frame as it came. It decrypts the
+//! `handle_frame_with` calls `Server::receive` with a frame as it came. It decrypts the
 //! frame, checks all headers of its compound, and makes a `Chain` of the requests (`request.rs`).
 //! `run` serves them in order: signature, credits, then the command (`Server::commands`, that is
 //! `proto::dispatch`). If a request must wait, the rest of the chain waits with it

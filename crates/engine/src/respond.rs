@@ -1,7 +1,7 @@
 //! Layout and sending of responses: [MS-SMB2] 3.3.4.1.
 //!
-//! `receive` and `pending` call `conclude` for a completed command and `refuse` for a `Reject`.
-//! Both put the response into the chain's frame (`Outgoing`), with the credits that `grant` gives.
+//! `receive` and `pending` call `respond` for a completed command and `refuse` for a `Reject`. Both
+//! put the response into the chain's frame (`Outgoing`), with credits.
 //! `transmit` signs or encrypts the frame in place once its last response is there, and queues it
 //! in the outbox for the worker. Each request is answered once; an interim response leaves in a
 //! frame of its own and takes the credits of the final one.

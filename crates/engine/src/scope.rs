@@ -4,8 +4,7 @@
 //! from the ids in the header before `start`, and again before `resume`, since session, tree
 //! connect or open may have ended meanwhile: then the request is abandoned. A scope borrows the
 //! parts of the `Server` that the command may touch, and nothing else; `lend` gives a shorter
-//! borrow, so that
-//! `dispatch` keeps the scope over several steps.
+//! borrow, so that `dispatch` keeps the scope over several steps.
 
 use model::connection::Connection;
 use model::open::Open;

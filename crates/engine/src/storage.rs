@@ -4,7 +4,7 @@
 //! directory cache. Then the request goes on where it was, with everything that was looked up for
 //! it. Any other operation becomes an [`Effect`], or is answered later.
 //!
-//! `proto::dispatch` calls [`InStorage::ask_at_once`] for each `Step::Wait` of a command. The
+//! `proto::dispatch` calls `ask_at_once` (`scope`) for each `Step::Wait` of a command. The
 //! worker implements [`Storage`] with its store and passes it to `handle_frame_with`; requests that
 //! are resumed by other events get [`EffectsOnly`]. The order of operations stays that of the
 //! requests: nothing begins at once while an effect waits or a handler has left work behind.

@@ -1,9 +1,8 @@
 //! The bytes of one connection: frames in, frames out.
 //!
-//! A `Channel` has buffers, queues and limits, and makes operations for the ring; `frames` and
-//! `outgoing` submit them and hand their results back. At most one receive and one send are under
-//! way, each of which owns its buffers meanwhile. It knows nothing of SMB2 but the length of a
-//! frame.
+//! A `Channel` has buffers, queues and limits, and makes operations for the ring; `turn` submits
+//! them and hands their results back. At most one receive and one send are under way, each of which
+//! owns its buffers meanwhile. It knows nothing of SMB2 but the length of a frame.
 
 pub(super) mod confirmations;
 mod filling;

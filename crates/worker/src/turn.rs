@@ -1,5 +1,11 @@
 //! What a turn of the loop does for its completions: from received bytes to the engine, and from
 //! there to the sockets.
+//!
+//! `complete` finds out what a completion is for. A receive goes on to `take_frames`, which cuts
+//! whole frames out of the connection's buffer and gives each to `Server::handle_frame_with`,
+//! together with the store. It stops while answers or memory exceed their limits (`must_wait`).
+//! `serve_effects` then carries out what the engine wants. `flush` ends each turn: it sends what is
+//! queued, in one operation for each connection, and takes the frames that had to wait.
 
 use std::io;
 use std::time::{Duration, Instant};
