@@ -73,7 +73,7 @@ fn a_listing_pauses_for_its_time_and_goes_on_without_a_gap() {
     loop {
         let entries = share.entries(open, false, 100);
         let is_paused = share.store.take_paused_listing();
-        assert!(!entries.is_empty(), "only the end is empty");
+        assert!(!entries.is_empty() || !is_paused, "only the end is empty");
         seen.extend(entries.into_iter().map(|entry| entry.name));
         parts += 1;
         if !is_paused {
@@ -81,7 +81,8 @@ fn a_listing_pauses_for_its_time_and_goes_on_without_a_gap() {
         }
     }
     assert_eq!(seen.len(), 22);
-    assert!(parts > 2, "{parts}");
+    // After the first one, which shows that entries take long, one entry each.
+    assert!((18..=23).contains(&parts), "{parts}");
     assert!(share.entries(open, false, 100).is_empty());
 }
 

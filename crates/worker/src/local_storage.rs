@@ -60,8 +60,19 @@ impl LocalStorage {
     /// Notes a slow operation of the worker's thread.
     #[cold]
     pub(super) fn inline_operation_was_slow(&mut self, now: Duration, ticks: u64) {
+        self.note(now, ticks >= self.very_slow_ticks);
+    }
+
+    /// Notes the time that a part of a listing took on the worker's thread.
+    pub(super) fn listing_took(&mut self, now: Duration, time: Duration) {
+        if time >= SLOW_OPERATION {
+            self.note(now, time >= VERY_SLOW_OPERATION);
+        }
+    }
+
+    fn note(&mut self, now: Duration, is_very_slow: bool) {
         let is_recent = |last: Duration| now.saturating_sub(last) <= SLOW_INTERVAL;
-        let is_slow = ticks >= self.very_slow_ticks || self.last_slow.is_some_and(is_recent);
+        let is_slow = is_very_slow || self.last_slow.is_some_and(is_recent);
         self.last_slow = Some(now);
         if is_slow && !self.is_bound && self.place == Place::Inline {
             self.place = Place::Slow;
@@ -116,6 +127,16 @@ mod tests {
         let mut bound = local();
         bound.bind();
         assert!(!note(&mut bound, 100, 30_000), "a share demands the worker's thread");
+    }
+
+    #[test]
+    fn parts_of_listings_count() {
+        let mut local = local();
+        for (second, is_slow) in [(100, false), (101, true)] {
+            local.listing_took(Duration::from_secs(second), Duration::from_millis(99));
+            local.listing_took(Duration::from_secs(second), Duration::from_millis(100));
+            assert_eq!(local.place == Place::Slow, is_slow);
+        }
     }
 
     #[test]

@@ -169,7 +169,10 @@ impl Worker {
             return;
         }
         self.trace.enter(Phase::Storage);
+        let began = machine_clock();
         let ended = self.listings.go_on(&mut self.store);
+        let now = machine_clock();
+        self.local_storage.listing_took(now, now.saturating_sub(began));
         self.trace.enter(Phase::Other);
         if let Some((slot, result)) = ended {
             self.store_ended(slot, |_, _| Started::Done(result));
@@ -317,8 +320,13 @@ impl Storage<'_> {
     ) -> Option<ObjectResult> {
         let mut entries = Vec::new();
         if !self.listings.delay(wanted) {
+            let began = machine_clock();
             match wanted.list(self.store) {
-                Part::Paused(first) => entries = first,
+                Part::Paused(first) => {
+                    let now = machine_clock();
+                    self.local.listing_took(now, now.saturating_sub(began));
+                    entries = first;
+                }
                 Part::Ended(result) => {
                     return self.go_on((request, connection), work, Started::Done(result));
                 }

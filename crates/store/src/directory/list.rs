@@ -40,6 +40,10 @@ use crate::sys::xattr::Attributes;
 /// Entries between two looks at the clock, which cost as much as a twentieth of an entry.
 const CLOCK_INTERVAL: u32 = 4;
 
+/// Entries of a part that pauses below which each may wait for the disk. Then the clock is looked
+/// at before each.
+const SLOW_ENTRIES_MAX: usize = 32;
+
 /// Limits of one part of a listing.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
@@ -125,12 +129,13 @@ fn list(
     let mut left_out = 0;
     let (mut looked_at, began) = (0_u32, Instant::now());
     let mut is_paused = false;
-    let Listing { fd, next, entries: names } = listing;
+    let clock_interval = if listing.is_slow { 1 } else { CLOCK_INTERVAL };
+    let Listing { fd, next, entries: names, is_slow } = listing;
     let reader = Reader { open, directory: fd.as_fd(), detail };
     while entries.len() < entries_max {
         looked_at = looked_at.wrapping_add(1);
         // An empty batch would be the end.
-        if looked_at.is_multiple_of(CLOCK_INTERVAL)
+        if looked_at.is_multiple_of(clock_interval)
             && !entries.is_empty()
             && began.elapsed() >= limits.time_max
         {
@@ -179,6 +184,7 @@ fn list(
         };
         entries.extend(entry);
     }
+    *is_slow = is_paused && entries.len() < SLOW_ENTRIES_MAX;
     Ok(Listed { entries, left_out, is_paused })
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct Listing {
     pub(crate) fd: OwnedFd,
     pub(crate) next: Next,
     pub(crate) entries: Entries,
+    /// Its last part paused after few entries: they are not in the caches.
+    pub(crate) is_slow: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,6 +31,6 @@ impl Listing {
     pub(crate) fn new(directory: BorrowedFd<'_>) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = system::open_beneath(directory, ".", flags, 0, false)?;
-        Ok(Self { fd, next: Next::Dot, entries: Entries::default() })
+        Ok(Self { fd, next: Next::Dot, entries: Entries::default(), is_slow: false })
     }
 }
