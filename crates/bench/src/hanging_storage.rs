@@ -1,16 +1,17 @@
 //! Work in one share while the storage of another one hangs, over the same connection.
 //!
 //! The other share is a FUSE file system of the benchmark, which holds one kind of operation shut.
-//! For each kind the client first makes small files in a share on tmpfs and sends ECHOs, then does
-//! the same with one request hanging, then without it again: so changes of the machine between
-//! kinds do not matter.
+//! For each kind the client makes small files in a share on tmpfs and sends ECHOs, with one request
+//! hanging. Another client, for which nothing hangs, does the same at the same time: so it does not
+//! matter what else the machine does.
 
 mod cases;
 mod work;
 
 use std::fs;
 use std::io::Write;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{getegid, geteuid};
@@ -27,7 +28,7 @@ use crate::server::{Kind, Server};
 use crate::statistics::Summary;
 use crate::table::Table;
 use cases::{CASES, Case, FILE, FOLDER};
-use work::Work;
+use work::{Measured, Work};
 
 pub use work::Echoes;
 
@@ -54,16 +55,14 @@ pub struct HangingStorage {
 pub struct Kept {
     /// Name of the kind of operation.
     pub operation: String,
-    /// Files a second while nothing hangs, in slices of a second.
-    pub alone: Summary,
-    /// Files a second while an operation hangs, in slices of a second.
+    /// Files a second of the client whose request hangs, in slices of a second.
     pub beside: Summary,
-    /// Rate while an operation hangs, relative to the rate before and after.
-    pub ratio: f64,
-    /// Response times of ECHO while nothing hangs.
-    pub echo_alone: Echoes,
-    /// Response times of ECHO while an operation hangs.
+    /// Rate of that client relative to that of the other one, slice by slice.
+    pub ratio: Summary,
+    /// Response times of ECHO of the client whose request hangs.
     pub echo_beside: Echoes,
+    /// Response times of ECHO of the other client.
+    pub echo_other: Echoes,
 }
 
 /// Measures all kinds of operations.
@@ -101,7 +100,11 @@ pub fn run(
         close(&mut client, open)?;
     }
     client.use_tree_connect(fast);
-    let mut work = Work::prepare(&mut client)?;
+    let mut other = server.connect(Protection::Plain)?;
+    let mut works = [("beside", &mut client), ("other", &mut other)]
+        .into_iter()
+        .map(|(name, client)| Work::prepare(client, name))
+        .collect::<Result<Vec<Work>>>()?;
     let duration = options.duration();
     let mut kinds = Vec::new();
     for case in CASES {
@@ -112,26 +115,27 @@ pub fn run(
             continue;
         }
         writeln!(progress, "{}", case.name())?;
-        let mut beside = Beside { client: &mut client, slow_fs: &slow_fs, fast, slow };
-        kinds.push(beside.measure(case, &mut work, duration)?);
+        let (client, other) = (&mut client, &mut other);
+        let mut beside = Beside { client, other, slow_fs: &slow_fs, fast, slow };
+        kinds.push(beside.measure(case, &mut works, duration)?);
     }
     // Before the server, which would wait for it.
     slow_fs.gate().open();
     Ok(HangingStorage { seconds: duration.as_secs_f64(), kinds })
 }
 
-/// A client of both shares.
+/// A client of both shares, and one of the share that does not hang.
 struct Beside<'a> {
     client: &'a mut Client,
+    other: &'a mut Client,
     slow_fs: &'a SlowFs,
     fast: u32,
     slow: u32,
 }
 
 impl Beside<'_> {
-    /// Works with and without a request that hangs.
-    fn measure(&mut self, case: &Case, work: &mut Work, duration: Duration) -> Result<Kept> {
-        let mut alone = work.run(self.client, duration / 2)?;
+    /// Works beside a request that hangs.
+    fn measure(&mut self, case: &Case, works: &mut [Work], duration: Duration) -> Result<Kept> {
         self.client.use_tree_connect(self.slow);
         let file = case.open(self.client)?;
         self.slow_fs.gate().set(case.operation, Behavior::Hang);
@@ -140,23 +144,33 @@ impl Beside<'_> {
         self.client.use_tree_connect(self.fast);
         let hangs = self.slow_fs.gate().wait_until_hanging(case.operation, PATIENCE);
         ensure!(hangs, "{}: the request does not hang", case.name());
-        let mut beside = work.run(self.client, duration)?;
+        let (clients, start) = ([&mut *self.client, &mut *self.other], Instant::now());
+        let measured = thread::scope(|scope| {
+            let threads: Vec<_> = works
+                .iter_mut()
+                .zip(clients)
+                .map(|(work, client)| scope.spawn(move || work.run(client, start, duration)))
+                .collect();
+            let measured = threads.into_iter().map(|it| it.join().expect("a client panicked"));
+            measured.collect::<Result<Vec<Measured>>>()
+        })?;
         self.slow_fs.gate().open();
         let reply = self.client.receive()?;
         ensure!(reply.slot == HANGING, "{}: something else was answered", case.name());
         self.client.use_tree_connect(self.slow);
         case.clean_up(self.client, &reply, file)?;
         self.client.use_tree_connect(self.fast);
-        alone.add(work.run(self.client, duration / 2)?);
-        let rates = Summary::of(alone.rates).zip(Summary::of(beside.rates));
-        let Some((rate_alone, rate_beside)) = rates else { bail!("nothing was measured") };
+        let [mut beside, mut other] = <[Measured; 2]>::try_from(measured).expect("two worked");
+        let ratio = Summary::of_ratios(&beside.rates, &other.rates, true);
+        let Some((rate, ratio)) = Summary::of(beside.rates).zip(ratio) else {
+            bail!("nothing was measured")
+        };
         Ok(Kept {
             operation: case.name(),
-            alone: rate_alone,
-            beside: rate_beside,
-            ratio: rate_beside.median / rate_alone.median,
-            echo_alone: Echoes::of(&mut alone.echoes)?,
+            beside: rate,
+            ratio,
             echo_beside: Echoes::of(&mut beside.echoes)?,
+            echo_other: Echoes::of(&mut other.echoes)?,
         })
     }
 }
@@ -167,12 +181,12 @@ impl HangingStorage {
     pub fn to_markdown(&self) -> String {
         let mut table = Table::new([
             "operation",
-            "files/s beside",
-            "of those alone",
+            "files/s",
+            "of the other client's",
             "ECHO p50",
             "p99",
             "max",
-            "alone: p50",
+            "other: p50",
             "p99",
             "max",
         ]);
@@ -180,9 +194,9 @@ impl HangingStorage {
             let mut row = vec![
                 kept.operation.clone(),
                 format!("{:.0}", kept.beside.median),
-                format!("{:.3}", kept.ratio),
+                kept.ratio.spread_of_parts(),
             ];
-            for Echoes { median, p99, max } in [&kept.echo_beside, &kept.echo_alone] {
+            for Echoes { median, p99, max } in [&kept.echo_beside, &kept.echo_other] {
                 row.extend([median, p99, max].map(|ms| format!("{ms:.2}")));
             }
             table.push(row);

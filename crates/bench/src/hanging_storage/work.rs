@@ -14,7 +14,7 @@ use crate::client::requests::{
 use crate::client::{Client, Reply, Slot};
 
 /// Files that are under way at once.
-const FILES: usize = 2;
+const FILES: usize = 1;
 
 /// Bytes of each of the files.
 const FILE_BYTES: usize = 4096;
@@ -31,6 +31,8 @@ const SLICE: Duration = Duration::from_secs(1);
 /// Progress of each of the files.
 #[derive(Debug)]
 pub(super) struct Work {
+    /// Begin of the names of the files.
+    name: &'static str,
     files: [Progress; FILES],
 }
 
@@ -69,9 +71,9 @@ impl Work {
     /// # Errors
     ///
     /// The server does not grant them.
-    pub(super) fn prepare(client: &mut Client) -> Result<Self> {
+    pub(super) fn prepare(client: &mut Client, name: &'static str) -> Result<Self> {
         client.gather_credits(2 * FILES + 8, FILE_BYTES)?;
-        Ok(Self { files: [Progress::Close; FILES] })
+        Ok(Self { name, files: [Progress::Close; FILES] })
     }
 
     /// Works for this time.
@@ -79,12 +81,17 @@ impl Work {
     /// # Errors
     ///
     /// A request is refused, or the connection breaks.
-    pub(super) fn run(&mut self, client: &mut Client, duration: Duration) -> Result<Measured> {
+    pub(super) fn run(
+        &mut self,
+        client: &mut Client,
+        start: Instant,
+        duration: Duration,
+    ) -> Result<Measured> {
         let before = client.in_flight();
         let mut measured = Measured::default();
-        let start = Instant::now();
-        let end = start + duration;
-        let (mut slice, mut files) = (start, 0_u32);
+        let (end, slice) = (start + duration, SLICE.min(duration));
+        let slices = duration.as_nanos().div_ceil(slice.as_nanos());
+        let mut files = vec![0_u32; usize::try_from(slices).unwrap_or(1)];
         let (mut next_echo, mut echo) = (start, None);
         for at in 0..FILES {
             self.begin(client, at)?;
@@ -92,10 +99,6 @@ impl Work {
         // Also what is under way at the end is waited for, except the request that hangs.
         while client.in_flight() > before {
             let now = Instant::now();
-            if now - slice >= SLICE.min(duration) && now <= end + SLICE {
-                measured.rates.push(f64::from(files) / (now - slice).as_secs_f64());
-                (slice, files) = (now, 0);
-            }
             if echo.is_none() && now >= next_echo && now < end {
                 client.push(Command::ECHO, 0, &EchoRequest);
                 client.flush(ECHO)?;
@@ -109,17 +112,22 @@ impl Work {
                 continue;
             }
             if self.go_on(client, &reply)? {
-                files += 1;
-                if Instant::now() < end {
+                let now = Instant::now();
+                let at = (now - start).as_nanos() / slice.as_nanos();
+                if let Some(files) = usize::try_from(at).ok().and_then(|at| files.get_mut(at)) {
+                    *files += 1;
+                }
+                if now < end {
                     self.begin(client, reply.slot.0)?;
                 }
             }
         }
+        measured.rates = files.iter().map(|it| f64::from(*it) / slice.as_secs_f64()).collect();
         Ok(measured)
     }
 
     fn begin(&mut self, client: &mut Client, at: usize) -> Result<()> {
-        push_create(client, Purpose::NewFile, &utf16::to_bytes(&format!("small{at}")));
+        push_create(client, Purpose::NewFile, &utf16::to_bytes(&format!("{}{at}", self.name)));
         self.files[at] = Progress::Create;
         client.flush(Slot(at))
     }
@@ -147,13 +155,6 @@ impl Work {
         };
         client.flush(reply.slot)?;
         Ok(false)
-    }
-}
-
-impl Measured {
-    pub(super) fn add(&mut self, other: Self) {
-        self.rates.extend(other.rates);
-        self.echoes.extend(other.echoes);
     }
 }
 
