@@ -79,6 +79,10 @@ kinds! {
     41 ANSWER_OFFER,
     /// Final owner of an offered connection: [`crate::SettleOffer`].
     42 SETTLE_OFFER,
+    /// From a worker to `logond`: check a proof: [`crate::LogonQuestion`].
+    50 CHECK_LOGON,
+    /// Answer to `CHECK_LOGON`, from `logond`: [`crate::LogonAnswer`].
+    51 LOGON_CHECKED,
     /// Look for a session by its id: [`crate::FindSession`].
     43 FIND_SESSION,
     /// Answer to `FIND_SESSION`, from each worker: [`crate::SessionFound`].

@@ -26,8 +26,9 @@ pub use latency::Latency;
 pub use message::{Content, MESSAGE_VERSION, Message};
 pub use messaging::{Broadcast, DATA_BYTES_MAX, Dropped, Messaging};
 pub use payload::{
-    Announcement, Changes, Channel, Channels, ClosePreviousSession, CloseShare, Done, FileChanged,
-    LogLevel, PROCESSES_MAX, PreviousSessionClosed, Process, ProcessRole, Processes, SingleChannel,
-    Statistics, Unwatch, Watch,
+    AcceptedLogon, Announcement, Changes, Channel, Channels, ClosePreviousSession, CloseShare,
+    DomainAccount, Done, FileChanged, GROUPS_MAX, LogLevel, LogonAnswer, LogonKey, LogonOwner,
+    LogonProof, LogonQuestion, LogonVerdict, PROCESSES_MAX, PreviousSessionClosed, Process,
+    ProcessRole, Processes, SingleChannel, Statistics, Unwatch, Watch,
 };
 pub use transport::{InitError, SendError, Transport, TransportKind, UnknownTransport};

@@ -3,12 +3,17 @@
 mod administration;
 mod change_notify;
 mod channels;
+mod logons;
 
 pub use administration::{
     Announcement, Done, PROCESSES_MAX, Process, ProcessRole, Processes, Statistics,
 };
 pub use change_notify::{Changes, Unwatch, Watch};
 pub use channels::{Channel, Channels, SingleChannel};
+pub use logons::{
+    AcceptedLogon, DomainAccount, GROUPS_MAX, LogonAnswer, LogonKey, LogonOwner, LogonProof,
+    LogonQuestion, LogonVerdict,
+};
 
 /// The data of [`crate::MessageKind::CLOSE_PREVIOUS_SESSION`]: [MS-SMB2] 3.3.5.5.3.
 ///

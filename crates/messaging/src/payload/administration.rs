@@ -76,6 +76,8 @@ pub enum ProcessRole {
     Supervisor,
     /// Keeps the watches of directories.
     Notifyd,
+    /// Checks tickets and asks the domain.
+    Logond,
     /// Serves the connections of a client.
     Worker,
     /// Idle, ready for a client.
@@ -83,7 +85,8 @@ pub enum ProcessRole {
 }
 
 impl ProcessRole {
-    const ALL: [Self; 4] = [Self::Supervisor, Self::Notifyd, Self::Worker, Self::IdleWorker];
+    const ALL: [Self; 5] =
+        [Self::Supervisor, Self::Notifyd, Self::Worker, Self::IdleWorker, Self::Logond];
 
     /// Name of the role for people.
     #[must_use]
@@ -91,6 +94,7 @@ impl ProcessRole {
         match self {
             Self::Supervisor => "supervisor",
             Self::Notifyd => "notifyd",
+            Self::Logond => "logond",
             Self::Worker => "worker",
             Self::IdleWorker => "idle worker",
         }
@@ -102,6 +106,7 @@ impl ProcessRole {
             Self::Notifyd => 1,
             Self::Worker => 2,
             Self::IdleWorker => 3,
+            Self::Logond => 4,
         }
     }
 
@@ -235,7 +240,7 @@ mod tests {
         let mut data = processes.encode();
         assert_eq!(Processes::decode(&data), Some(processes));
         assert_eq!(Processes::decode(&data[1..]), None);
-        *data.last_mut().expect("four of them") = 4;
+        *data.last_mut().expect("five of them") = 5;
         assert_eq!(Processes::decode(&data), None);
     }
 

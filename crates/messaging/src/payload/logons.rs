@@ -1,0 +1,515 @@
+//! Data of logons that `logond` checks: Kerberos tickets, and NTLM responses of domain users.
+//!
+//! The data hold keys and proofs of users; senders and receivers erase them after use.
+
+use std::fmt;
+
+use dtyp::{NtStatus, Sid};
+use zeroize::Zeroizing;
+
+/// Highest number of groups of an account: NGROUPS_MAX of Linux.
+pub const GROUPS_MAX: usize = 65_536;
+
+/// The data of [`crate::MessageKind::CHECK_LOGON`]: a proof to check.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LogonQuestion {
+    /// Number of the question, unique in the worker.
+    pub number: u64,
+    /// Proof of a client, to check.
+    pub proof: LogonProof,
+}
+
+/// Proof of a client, or a part of it.
+#[derive(Clone, Eq, PartialEq)]
+pub enum LogonProof {
+    /// A Kerberos ticket, with its authenticator.
+    Ticket {
+        /// The AP-REQ in the frame of RFC 4121 4.1.
+        token: Vec<u8>,
+        /// Mechanism list to sign; empty without SPNEGO.
+        mech_list: Vec<u8>,
+        /// The client's MIC over the list, if it came with the ticket.
+        mech_list_mic: Option<Vec<u8>>,
+        /// True if the client's MIC comes later, so that the context is kept.
+        mic_follows: bool,
+    },
+    /// The client's MIC over the mechanism list, after its ticket.
+    Mic {
+        /// Number of the context in the answer about the ticket.
+        context: u64,
+        /// Mechanism list that the MIC covers.
+        mech_list: Vec<u8>,
+        /// MIC of the client over that list.
+        mech_list_mic: Vec<u8>,
+    },
+    /// An NTLM response, for the domain.
+    Response {
+        /// User name as the client sent it.
+        user: String,
+        /// Domain as the client sent it.
+        domain: String,
+        /// Name of the client machine.
+        workstation: String,
+        /// Challenge of the server that the response answers.
+        challenge: [u8; 8],
+        /// NtChallengeResponse of [MS-NLMP] 2.2.1.3.
+        nt_response: Vec<u8>,
+        /// LmChallengeResponse of [MS-NLMP] 2.2.1.3.
+        lm_response: Vec<u8>,
+    },
+}
+
+impl fmt::Debug for LogonProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ticket { .. } => "Ticket(..)",
+            Self::Mic { .. } => "Mic(..)",
+            Self::Response { .. } => "Response(..)",
+        })
+    }
+}
+
+/// The data of [`crate::MessageKind::LOGON_CHECKED`]: the result of a check.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LogonAnswer {
+    /// Number of the question that it answers.
+    pub number: u64,
+    /// Result of the check, for the client.
+    pub verdict: LogonVerdict,
+}
+
+/// Result of a check, for the client.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LogonVerdict {
+    /// The ticket or the response is right.
+    Accepted(Box<AcceptedLogon>),
+    /// The ticket is not valid; the client may learn from this token and send another.
+    TryAgain(Vec<u8>),
+    /// The ticket is not valid.
+    InvalidTicket,
+    /// The result of a MIC: of one that is wrong beside a ticket, too.
+    Mic(bool),
+    /// The domain does not know the user of a response.
+    NotInDomain,
+    /// The user cannot log on, with the status for the client.
+    Refused(NtStatus),
+}
+
+/// A proof that was right.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AcceptedLogon {
+    /// Key of the ticket's context, or SessionBaseKey of the response.
+    pub key: LogonKey,
+    /// Token for the client; may be empty.
+    pub token: Vec<u8>,
+    /// MIC of the server over the mechanism list; may be empty.
+    pub mech_list_mic: Vec<u8>,
+    /// Number of the context that can verify a later MIC; 0 for none.
+    pub context: u64,
+    /// Seconds until the end of the ticket; 0 for a response.
+    pub lifetime: u32,
+    /// Owner of the proof, in a domain or a realm.
+    pub owner: LogonOwner,
+}
+
+/// Bytes of a key. Erased when dropped, never printed.
+#[derive(Clone, Eq, PartialEq)]
+pub struct LogonKey(pub Zeroizing<Vec<u8>>);
+
+impl fmt::Debug for LogonKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LogonKey(..)")
+    }
+}
+
+/// Owner of a proof, in a domain or a realm.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum LogonOwner {
+    /// User of a domain, with the ids that winbindd gives to it.
+    Account(DomainAccount),
+    /// User of a realm without domain, by the name alone.
+    Principal {
+        /// First and only component of the name.
+        name: String,
+        /// Realm that the user belongs to.
+        realm: String,
+    },
+}
+
+/// Domain user, with SIDs and system ids.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DomainAccount {
+    /// Name of the user in this system, such as `ADLAB\alice`.
+    pub user: String,
+    /// Short name of the domain.
+    pub domain: String,
+    /// SID of the user in its domain.
+    pub sid: Sid,
+    /// SIDs of the user's groups.
+    pub groups: Vec<Sid>,
+    /// User id in this system.
+    pub uid: u32,
+    /// Id of the primary group in this system.
+    pub gid: u32,
+    /// Ids of the further groups in this system.
+    pub gids: Vec<u32>,
+}
+
+impl LogonQuestion {
+    /// Returns the data of the message.
+    #[must_use]
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let mut data = Zeroizing::new(self.number.to_le_bytes().to_vec());
+        match &self.proof {
+            LogonProof::Ticket { token, mech_list, mech_list_mic, mic_follows } => {
+                let mic = mech_list_mic.as_deref();
+                data.push(TICKET | (u8::from(*mic_follows) << 4) | (u8::from(mic.is_some()) << 5));
+                [&token[..], mech_list, mic.unwrap_or_default()]
+                    .iter()
+                    .for_each(|bytes| push(&mut data, bytes));
+            }
+            LogonProof::Mic { context, mech_list, mech_list_mic } => {
+                data.push(MIC);
+                data.extend_from_slice(&context.to_le_bytes());
+                [mech_list, mech_list_mic].iter().for_each(|bytes| push(&mut data, bytes));
+            }
+            LogonProof::Response {
+                user,
+                domain,
+                workstation,
+                challenge,
+                nt_response,
+                lm_response,
+            } => {
+                data.push(RESPONSE);
+                data.extend_from_slice(challenge);
+                let texts = [user, domain, workstation].map(|text| text.as_bytes());
+                texts.iter().for_each(|bytes| push(&mut data, bytes));
+                [nt_response, lm_response].iter().for_each(|bytes| push(&mut data, bytes));
+            }
+        }
+        data
+    }
+
+    /// Reads the data; `None` unless it is complete.
+    #[must_use]
+    pub fn decode(mut data: &[u8]) -> Option<Self> {
+        let number = take_u64(&mut data)?;
+        let [kind] = take_array(&mut data)?;
+        let proof = match kind & 0x0F {
+            TICKET if kind & 0xC0 == 0 => {
+                let (token, mech_list, mic) =
+                    (take(&mut data)?, take(&mut data)?, take(&mut data)?);
+                let has_mic = kind & 0x20 != 0;
+                if !has_mic && !mic.is_empty() {
+                    return None;
+                }
+                let (mech_list_mic, mic_follows) = (has_mic.then_some(mic), kind & 0x10 != 0);
+                LogonProof::Ticket { token, mech_list, mech_list_mic, mic_follows }
+            }
+            MIC if kind == MIC => LogonProof::Mic {
+                context: take_u64(&mut data)?,
+                mech_list: take(&mut data)?,
+                mech_list_mic: take(&mut data)?,
+            },
+            RESPONSE if kind == RESPONSE => LogonProof::Response {
+                challenge: take_array(&mut data)?,
+                user: take_text(&mut data)?,
+                domain: take_text(&mut data)?,
+                workstation: take_text(&mut data)?,
+                nt_response: take(&mut data)?,
+                lm_response: take(&mut data)?,
+            },
+            _ => return None,
+        };
+        data.is_empty().then_some(Self { number, proof })
+    }
+}
+
+impl LogonAnswer {
+    /// Returns the data of the message.
+    #[must_use]
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let mut data = Zeroizing::new(self.number.to_le_bytes().to_vec());
+        match &self.verdict {
+            LogonVerdict::Accepted(accepted) => {
+                data.push(ACCEPTED);
+                accepted.encode(&mut data);
+            }
+            LogonVerdict::TryAgain(token) => {
+                data.push(TRY_AGAIN);
+                push(&mut data, token);
+            }
+            LogonVerdict::InvalidTicket => data.push(INVALID_TICKET),
+            LogonVerdict::Mic(is_right) => {
+                data.extend_from_slice(&[MIC_CHECKED, (*is_right).into()])
+            }
+            LogonVerdict::NotInDomain => data.push(NOT_IN_DOMAIN),
+            LogonVerdict::Refused(status) => {
+                data.push(REFUSED);
+                data.extend_from_slice(&status.0.to_le_bytes());
+            }
+        }
+        data
+    }
+
+    /// Reads the data; `None` unless it is complete.
+    #[must_use]
+    pub fn decode(mut data: &[u8]) -> Option<Self> {
+        let number = take_u64(&mut data)?;
+        let [kind] = take_array(&mut data)?;
+        let verdict = match kind {
+            ACCEPTED => LogonVerdict::Accepted(Box::new(AcceptedLogon::decode(&mut data)?)),
+            TRY_AGAIN => LogonVerdict::TryAgain(take(&mut data)?),
+            INVALID_TICKET => LogonVerdict::InvalidTicket,
+            MIC_CHECKED => LogonVerdict::Mic(match take_array(&mut data)? {
+                [0] => false,
+                [1] => true,
+                _ => return None,
+            }),
+            NOT_IN_DOMAIN => LogonVerdict::NotInDomain,
+            REFUSED => LogonVerdict::Refused(NtStatus(take_u32(&mut data)?)),
+            _ => return None,
+        };
+        data.is_empty().then_some(Self { number, verdict })
+    }
+}
+
+impl AcceptedLogon {
+    fn encode(&self, data: &mut Vec<u8>) {
+        data.extend_from_slice(&self.context.to_le_bytes());
+        data.extend_from_slice(&self.lifetime.to_le_bytes());
+        [&self.key.0[..], &self.token, &self.mech_list_mic]
+            .iter()
+            .for_each(|bytes| push(data, bytes));
+        match &self.owner {
+            LogonOwner::Account(account) => {
+                data.push(ACCOUNT);
+                account.encode(data);
+            }
+            LogonOwner::Principal { name, realm } => {
+                data.push(PRINCIPAL);
+                [name, realm].iter().for_each(|text| push(data, text.as_bytes()));
+            }
+        }
+    }
+
+    fn decode(data: &mut &[u8]) -> Option<Self> {
+        let (context, lifetime) = (take_u64(data)?, take_u32(data)?);
+        let key = LogonKey(Zeroizing::new(take(data)?));
+        let (token, mech_list_mic) = (take(data)?, take(data)?);
+        let owner = match take_array(data)? {
+            [ACCOUNT] => LogonOwner::Account(DomainAccount::decode(data)?),
+            [PRINCIPAL] => {
+                LogonOwner::Principal { name: take_text(data)?, realm: take_text(data)? }
+            }
+            _ => return None,
+        };
+        Some(Self { key, token, mech_list_mic, context, lifetime, owner })
+    }
+}
+
+impl DomainAccount {
+    fn encode(&self, data: &mut Vec<u8>) {
+        [&self.user, &self.domain].iter().for_each(|text| push(data, text.as_bytes()));
+        [self.uid, self.gid].iter().for_each(|id| data.extend_from_slice(&id.to_le_bytes()));
+        let gids = &self.gids[..self.gids.len().min(GROUPS_MAX)];
+        push_count(data, gids.len());
+        gids.iter().for_each(|gid| data.extend_from_slice(&gid.to_le_bytes()));
+        self.sid.encode(data);
+        let groups = &self.groups[..self.groups.len().min(GROUPS_MAX)];
+        push_count(data, groups.len());
+        groups.iter().for_each(|sid| sid.encode(data));
+    }
+
+    fn decode(data: &mut &[u8]) -> Option<Self> {
+        let (user, domain) = (take_text(data)?, take_text(data)?);
+        let (uid, gid) = (take_u32(data)?, take_u32(data)?);
+        let gids = take_list(data, take_u32)?;
+        let sid = take_sid(data)?;
+        let groups = take_list(data, take_sid)?;
+        Some(Self { user, domain, sid, groups, uid, gid, gids })
+    }
+}
+
+fn push(data: &mut Vec<u8>, bytes: &[u8]) {
+    push_count(data, bytes.len());
+    data.extend_from_slice(bytes);
+}
+
+fn push_count(data: &mut Vec<u8>, count: usize) {
+    let count = u32::try_from(count).expect("the parts of a message are small");
+    data.extend_from_slice(&count.to_le_bytes());
+}
+
+fn take_array<const LEN: usize>(data: &mut &[u8]) -> Option<[u8; LEN]> {
+    let (array, rest) = data.split_first_chunk()?;
+    *data = rest;
+    Some(*array)
+}
+
+fn take_u64(data: &mut &[u8]) -> Option<u64> {
+    take_array(data).map(u64::from_le_bytes)
+}
+
+fn take_u32(data: &mut &[u8]) -> Option<u32> {
+    take_array(data).map(u32::from_le_bytes)
+}
+
+fn take(data: &mut &[u8]) -> Option<Vec<u8>> {
+    let len = usize::try_from(take_u32(data)?).ok()?;
+    let (bytes, rest) = data.split_at_checked(len)?;
+    *data = rest;
+    Some(bytes.to_vec())
+}
+
+fn take_text(data: &mut &[u8]) -> Option<String> {
+    String::from_utf8(take(data)?).ok()
+}
+
+fn take_sid(data: &mut &[u8]) -> Option<Sid> {
+    let sid = Sid::decode(data)?;
+    *data = &data[sid.encoded_len()..];
+    Some(sid)
+}
+
+/// Takes a count and a list. No memory is reserved by the count alone.
+fn take_list<T>(data: &mut &[u8], take: fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
+    let count = usize::try_from(take_u32(data)?).ok().filter(|count| *count <= GROUPS_MAX)?;
+    (0..count).map(|_| take(data)).collect()
+}
+
+const TICKET: u8 = 1;
+const MIC: u8 = 2;
+const RESPONSE: u8 = 3;
+
+const ACCEPTED: u8 = 1;
+const TRY_AGAIN: u8 = 2;
+const INVALID_TICKET: u8 = 3;
+const MIC_CHECKED: u8 = 4;
+const NOT_IN_DOMAIN: u8 = 5;
+const REFUSED: u8 = 6;
+
+const ACCOUNT: u8 = 1;
+const PRINCIPAL: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn questions() -> Vec<LogonQuestion> {
+        let ticket = |mech_list_mic, mic_follows| LogonProof::Ticket {
+            token: b"AP-REQ".to_vec(),
+            mech_list: b"list".to_vec(),
+            mech_list_mic,
+            mic_follows,
+        };
+        let proofs = [
+            ticket(None, false),
+            ticket(None, true),
+            ticket(Some(b"mic".to_vec()), false),
+            ticket(Some(Vec::new()), false),
+            LogonProof::Mic { context: 9, mech_list: b"list".to_vec(), mech_list_mic: vec![1] },
+            LogonProof::Response {
+                user: "alice".to_owned(),
+                domain: "ADLAB".to_owned(),
+                workstation: "LAPTOP".to_owned(),
+                challenge: *b"8 random",
+                nt_response: vec![7; 300],
+                lm_response: vec![0; 24],
+            },
+        ];
+        proofs.into_iter().map(|proof| LogonQuestion { number: 7, proof }).collect()
+    }
+
+    fn answers() -> Vec<LogonAnswer> {
+        let accepted = |owner| {
+            LogonVerdict::Accepted(Box::new(AcceptedLogon {
+                key: LogonKey(Zeroizing::new(vec![5; 32])),
+                token: b"AP-REP".to_vec(),
+                mech_list_mic: b"mic".to_vec(),
+                context: 3,
+                lifetime: 36_000,
+                owner,
+            }))
+        };
+        let verdicts = [
+            accepted(LogonOwner::Principal { name: "carol".to_owned(), realm: "R".to_owned() }),
+            accepted(LogonOwner::Account(DomainAccount {
+                user: "ADLAB\\alice".to_owned(),
+                domain: "ADLAB".to_owned(),
+                sid: Sid::new(5, &[21, 1, 2, 3, 1_103]),
+                groups: vec![Sid::new(5, &[21, 1, 2, 3, 513]), Sid::users()],
+                uid: 1_001_103,
+                gid: 1_000_513,
+                gids: vec![1_001_104, 3_001],
+            })),
+            LogonVerdict::TryAgain(b"KRB-ERROR".to_vec()),
+            LogonVerdict::InvalidTicket,
+            LogonVerdict::Mic(false),
+            LogonVerdict::Mic(true),
+            LogonVerdict::NotInDomain,
+            LogonVerdict::Refused(NtStatus::NO_LOGON_SERVERS),
+        ];
+        verdicts.into_iter().map(|verdict| LogonAnswer { number: 7, verdict }).collect()
+    }
+
+    #[test]
+    fn questions_round_trip_and_no_prefix_or_longer_text_is_one() {
+        for question in questions() {
+            let data = question.encode();
+            assert_eq!(LogonQuestion::decode(&data), Some(question));
+            for len in 0..data.len() {
+                assert_eq!(LogonQuestion::decode(&data[..len]), None);
+            }
+            assert_eq!(LogonQuestion::decode(&[&data[..], &[0]].concat()), None);
+        }
+    }
+
+    #[test]
+    fn answers_round_trip_and_no_prefix_or_longer_text_is_one() {
+        for answer in answers() {
+            let data = answer.encode();
+            assert_eq!(LogonAnswer::decode(&data), Some(answer));
+            for len in 0..data.len() {
+                assert_eq!(LogonAnswer::decode(&data[..len]), None);
+            }
+            assert_eq!(LogonAnswer::decode(&[&data[..], &[0]].concat()), None);
+        }
+    }
+
+    /// Each byte of each message, with each value: what is decoded is what would be encoded.
+    #[test]
+    fn changed_messages_are_refused_or_mean_what_they_say() {
+        for answer in answers() {
+            let data = answer.encode();
+            for at in 0..data.len() {
+                for value in [0, 1, 0x7F, 0x80, 0xFF] {
+                    let mut changed = data.clone();
+                    changed[at] = value;
+                    if let Some(decoded) = LogonAnswer::decode(&changed) {
+                        assert_eq!(decoded.encode(), changed);
+                    }
+                }
+            }
+        }
+        for question in questions() {
+            let data = question.encode();
+            for at in 0..data.len() {
+                for value in [0, 1, 0x7F, 0x80, 0xFF] {
+                    let mut changed = data.clone();
+                    changed[at] = value;
+                    if let Some(decoded) = LogonQuestion::decode(&changed) {
+                        assert_eq!(decoded.encode(), changed);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_and_proofs_are_not_printed() {
+        let text = format!("{:?} {:?}", questions(), answers());
+        assert!(!text.contains("[5, 5") && !text.contains("[7, 7"), "{text}");
+    }
+}
