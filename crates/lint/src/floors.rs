@@ -4,7 +4,7 @@
 /// listed stands on the highest.
 pub const CRATES: &[&[&str]] = &[
     &["dtyp", "lint", "slow_fs", "tdb", "trace", "uring"],
-    &["arbitration", "auth", "object", "qos", "rpc", "wire"],
+    &["arbitration", "auth", "logon", "object", "qos", "rpc", "wire"],
     &["crypto"],
     &["model"],
     &["engine"],
