@@ -4,15 +4,45 @@ use dtyp::FileTime;
 
 use crate::error::AuthError;
 use crate::nt_hash::NtHash;
-use crate::ntlm::acceptor::{Authenticated, Established, NtlmAcceptor};
+use crate::ntlm::acceptor::{Authenticated, Established, NtlmAcceptor, NtlmResponse};
 use crate::ntlm::layout::SIGNATURE;
 use crate::ntlm::security::Sender;
-use crate::session_key::SessionKey;
+use crate::session_key::{SessionBaseKey, SessionKey};
 use crate::spnego::{self, MechType, NegState, NegTokenInit, NegTokenResp};
+use crate::ticket::{LateMic, Ticket, TicketAccepted, TicketRefused};
 
-/// Names of the server in NTLM messages. Names longer than 255 characters are cut.
+/// Mechanisms that the server offers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Mechanisms {
+    /// Kerberos, whose tickets the caller can have checked.
+    pub kerberos: bool,
+    /// NTLM, in version 2 only.
+    pub ntlm: bool,
+}
+
+impl Default for Mechanisms {
+    fn default() -> Self {
+        Self { kerberos: false, ntlm: true }
+    }
+}
+
+impl Mechanisms {
+    fn include(self, mech_type: MechType) -> bool {
+        match mech_type {
+            MechType::Kerberos | MechType::MicrosoftKerberos => self.kerberos,
+            MechType::Ntlm => self.ntlm,
+        }
+    }
+}
+
+/// Mechanisms of the server, and its names in NTLM messages. Names longer than 255 characters are
+/// cut.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AcceptorSettings {
+    /// Mechanisms that the server offers.
+    pub mechanisms: Mechanisms,
+    /// True for a member of a domain, which is then the target of NTLM.
+    pub is_member: bool,
     /// NetBIOS name of the server; also the target name of the CHALLENGE_MESSAGE.
     pub netbios_name: String,
     /// NetBIOS name of the server's domain; the server's own name if it has no domain.
@@ -26,12 +56,14 @@ pub struct AcceptorSettings {
 /// The server's side of one authentication, which establishes one session.
 ///
 /// [`Self::step`] takes each token of the client; after [`Step::Account`], the caller looks up the
-/// account and calls [`Self::resume`]. Every token advances the machine, at most four of them;
-/// after an error or [`Step::Done`] it accepts none.
+/// account and calls [`Self::resume`], after [`Step::Ticket`] it has the ticket checked and calls
+/// [`Self::resume_ticket`]. Every token advances the machine, at most four of them; after an error
+/// or [`Step::Done`] it accepts none.
 #[derive(Debug)]
 pub struct Acceptor {
     state: State,
     framing: Framing,
+    mechanisms: Mechanisms,
     ntlm: NtlmAcceptor,
 }
 
@@ -52,6 +84,10 @@ pub enum Step {
     Continue(Vec<u8>),
     /// The client is authenticated; the session begins.
     Done(Outcome),
+    /// Have this mechListMIC checked for [`Acceptor::resume_mic`].
+    Mic(LateMic),
+    /// Have this ticket checked for [`Acceptor::resume_ticket`].
+    Ticket(Ticket),
 }
 
 /// Result of a successful authentication.
@@ -103,17 +139,33 @@ enum State {
     Authenticate,
     /// The account's hash is next.
     Account { mech_list_mic: Option<Vec<u8>> },
+    /// Kerberos is selected; the ticket is next, after a useless one if `is_second`.
+    Kerberos { is_second: bool },
+    /// The result of the ticket is next.
+    Ticket { had_mic: bool, is_second: bool },
+    /// The ticket is valid; the client's mechListMIC is next.
+    MicDue(Box<TicketAccepted>),
+    /// The result of the client's mechListMIC is next.
+    Mic(Box<TicketAccepted>),
     /// The authentication succeeded or failed.
     Finished,
 }
 
-/// Encoding of NTLM messages in tokens.
+/// Encoding of the mechanism's messages in tokens.
 #[derive(Debug)]
 enum Framing {
-    /// Bare messages: [MS-SMB2] 3.3.5.5.3 permits them, and the Linux kernel sends them.
+    /// Tokens of Kerberos without SPNEGO.
+    BareKerberos,
+    /// Bare messages of NTLM: [MS-SMB2] 3.3.5.5.3 permits them, and the Linux kernel sends them.
     Raw,
     /// SPNEGO, RFC 4178, with the client's mechanism list as received.
-    Spnego { mech_list: Vec<u8>, mic_required: bool },
+    Spnego {
+        mech_list: Vec<u8>,
+        mech_type: MechType,
+        mic_required: bool,
+        /// True once the client knows the chosen mechanism.
+        is_told: bool,
+    },
 }
 
 impl Acceptor {
@@ -123,14 +175,16 @@ impl Acceptor {
         Self {
             state: State::Start,
             framing: Framing::Raw,
+            mechanisms: settings.mechanisms,
             ntlm: NtlmAcceptor::new(settings, challenge, now),
         }
     }
 
     /// Returns the token of a NEGOTIATE response, which lists the mechanisms: [MS-SMB2] 3.3.5.4.
     #[must_use]
-    pub fn negotiate_hint() -> Vec<u8> {
-        spnego::neg_token_init2(&MECHANISMS)
+    pub fn negotiate_hint(mechanisms: Mechanisms) -> Vec<u8> {
+        let offered = MECHANISMS.into_iter().filter(|it| mechanisms.include(*it));
+        spnego::neg_token_init2(&offered.collect::<Vec<_>>())
     }
 
     /// Processes the client's next token.
@@ -151,7 +205,11 @@ impl Acceptor {
                 self.negotiate(message, None)
             }
             State::Authenticate => self.authenticate(token),
-            State::Account { .. } | State::Finished => Err(AuthError::OutOfSequence),
+            State::Kerberos { is_second } => self.next_ticket(token, is_second),
+            State::MicDue(accepted) => self.late_mic(token, accepted),
+            State::Account { .. } | State::Ticket { .. } | State::Mic(_) | State::Finished => {
+                Err(AuthError::OutOfSequence)
+            }
         }
     }
 
@@ -182,6 +240,94 @@ impl Acceptor {
         }
     }
 
+    /// Returns the response of [`Step::Account`], for a domain controller that has the hash.
+    ///
+    /// # Errors
+    ///
+    /// [`AuthError::OutOfSequence`] at any other time.
+    pub fn response(&self) -> Result<NtlmResponse, AuthError> {
+        match self.state {
+            State::Account { .. } => self.ntlm.response(),
+            _ => Err(AuthError::OutOfSequence),
+        }
+    }
+
+    /// As [`Self::resume`], with the SessionBaseKey of a response that was verified elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the client is not authenticated; the machine is finished then.
+    pub fn resume_with_key(
+        &mut self,
+        session_base_key: &SessionBaseKey,
+    ) -> Result<Step, AuthError> {
+        match std::mem::replace(&mut self.state, State::Finished) {
+            State::Account { mech_list_mic } => {
+                let established = self.ntlm.resume_with_key(session_base_key.as_bytes())?;
+                self.finish(established, mech_list_mic.as_deref())
+            }
+            _ => Err(AuthError::OutOfSequence),
+        }
+    }
+
+    /// Continues after [`Step::Ticket`]. A client with a useless ticket may send one more.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the client is not authenticated; the machine is finished then.
+    pub fn resume_ticket(
+        &mut self,
+        result: Result<TicketAccepted, TicketRefused>,
+    ) -> Result<Step, AuthError> {
+        let state = std::mem::replace(&mut self.state, State::Finished);
+        let State::Ticket { had_mic, is_second } = state else {
+            return Err(AuthError::OutOfSequence);
+        };
+        let accepted = match result {
+            Ok(accepted) => accepted,
+            Err(TicketRefused::BadMechListMic) => return Err(AuthError::BadMechListMic),
+            Err(TicketRefused::TryAgain(token)) if !is_second && !token.is_empty() => {
+                self.state = State::Kerberos { is_second: true };
+                return Ok(Step::Continue(self.wrapped(NegState::AcceptIncomplete, &token, None)));
+            }
+            Err(TicketRefused::Invalid | TicketRefused::TryAgain(_)) => {
+                return Err(AuthError::InvalidTicket);
+            }
+        };
+        let mic = Some(&accepted.mech_list_mic[..]);
+        if self.is_mic_required() && !had_mic {
+            let token = self.wrapped(NegState::AcceptIncomplete, &accepted.token, mic);
+            self.state = State::MicDue(Box::new(accepted));
+            return Ok(Step::Continue(token));
+        }
+        let token =
+            self.wrapped(NegState::AcceptCompleted, &accepted.token, mic.filter(|_| had_mic));
+        Ok(Step::Done(outcome(accepted, token)))
+    }
+
+    /// Continues after [`Step::Mic`]; `is_right` if the MIC is that of the list.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the client is not authenticated; the machine is finished then.
+    pub fn resume_mic(&mut self, is_right: bool) -> Result<Step, AuthError> {
+        match std::mem::replace(&mut self.state, State::Finished) {
+            State::Mic(accepted) if is_right => {
+                let token = accept_completed(None);
+                Ok(Step::Done(outcome(*accepted, token)))
+            }
+            State::Mic(_) => Err(AuthError::BadMechListMic),
+            _ => Err(AuthError::OutOfSequence),
+        }
+    }
+
+    /// True if the client has chosen Kerberos.
+    #[must_use]
+    pub fn is_kerberos(&self) -> bool {
+        matches!(self.framing, Framing::BareKerberos)
+            || matches!(self.framing, Framing::Spnego { mech_type, .. } if mech_type.is_kerberos())
+    }
+
     /// Returns the identity that the client claims, proven or not; `None` before its
     /// AUTHENTICATE_MESSAGE, and for anonymous clients.
     #[must_use]
@@ -195,34 +341,110 @@ impl Acceptor {
     #[must_use]
     pub fn guest_token(&self) -> Vec<u8> {
         match self.framing {
-            Framing::Raw => Vec::new(),
+            Framing::Raw | Framing::BareKerberos => Vec::new(),
             Framing::Spnego { .. } => accept_completed(None),
         }
     }
 
     fn start(&mut self, token: &[u8]) -> Result<Step, AuthError> {
-        if token.starts_with(SIGNATURE) {
+        if self.mechanisms.ntlm && token.starts_with(SIGNATURE) {
             let challenge = self.ntlm.negotiate(token)?;
             self.state = State::Authenticate;
             return Ok(Step::Continue(challenge));
         }
+        let bare = spnego::mechanism_of_bare(token).filter(|it| it.is_kerberos());
+        if bare.is_some_and(|it| self.mechanisms.include(it)) {
+            self.framing = Framing::BareKerberos;
+            return Ok(self.ticket(token, None, false));
+        }
         let init = NegTokenInit::parse(token)?;
-        let rank = init.rank(MechType::Ntlm)?.ok_or(AuthError::NoCommonMechanism)?;
+        let chosen = init.choose(|mech_type| self.mechanisms.include(mech_type))?;
+        let (rank, mech_type) = chosen.ok_or(AuthError::NoCommonMechanism)?;
         // RFC 4178 5: unless the mechanism is the client's first choice, an attacker may have
         // removed a better one, so the list must be protected.
         let mic_required = rank > 0;
-        self.framing = Framing::Spnego { mech_list: init.mech_list.to_vec(), mic_required };
-        let neg_state =
-            if mic_required { NegState::RequestMic } else { NegState::AcceptIncomplete };
-        let supported_mech = Some(MechType::Ntlm.oid());
+        let mech_list = init.mech_list.to_vec();
+        self.framing = Framing::Spnego { mech_list, mech_type, mic_required, is_told: false };
         // The token next to the list is for the client's first choice.
         match init.mech_token.filter(|_| !mic_required) {
-            Some(message) => self.negotiate(message, supported_mech),
+            Some(token) if mech_type.is_kerberos() => Ok(self.ticket(token, None, false)),
+            Some(message) => self.negotiate(message, Some(mech_type.oid())),
             None => {
-                self.state = State::Negotiate;
-                let neg_state = Some(neg_state);
-                let resp = NegTokenResp { neg_state, supported_mech, ..NegTokenResp::default() };
-                Ok(Step::Continue(resp.encode()))
+                self.state = match mech_type {
+                    MechType::Kerberos | MechType::MicrosoftKerberos => {
+                        State::Kerberos { is_second: false }
+                    }
+                    MechType::Ntlm => State::Negotiate,
+                };
+                let neg_state = match mic_required {
+                    true => NegState::RequestMic,
+                    false => NegState::AcceptIncomplete,
+                };
+                Ok(Step::Continue(self.wrapped(neg_state, &[], None)))
+            }
+        }
+    }
+
+    /// Takes a ticket out of a token that is not the first one.
+    fn next_ticket(&mut self, token: &[u8], is_second: bool) -> Result<Step, AuthError> {
+        if let Framing::Spnego { .. } = self.framing {
+            let resp = NegTokenResp::parse(token)?;
+            if resp.neg_state == Some(NegState::Reject) {
+                return Err(AuthError::Refused);
+            }
+            let token = resp.response_token.ok_or(NO_TOKEN)?;
+            return Ok(self.ticket(token, resp.mech_list_mic, is_second));
+        }
+        Ok(self.ticket(token, None, is_second))
+    }
+
+    fn ticket(&mut self, token: &[u8], mic: Option<&[u8]>, is_second: bool) -> Step {
+        self.state = State::Ticket { had_mic: mic.is_some(), is_second };
+        let mech_list = match &self.framing {
+            Framing::Spnego { mech_list, .. } => mech_list.clone(),
+            Framing::BareKerberos | Framing::Raw => Vec::new(),
+        };
+        Step::Ticket(Ticket {
+            token: token.to_vec(),
+            mech_list,
+            mech_list_mic: mic.map(<[u8]>::to_vec),
+            mic_follows: self.is_mic_required() && mic.is_none(),
+        })
+    }
+
+    /// Takes the client's mechListMIC that follows a valid ticket.
+    fn late_mic(&mut self, token: &[u8], accepted: Box<TicketAccepted>) -> Result<Step, AuthError> {
+        let resp = NegTokenResp::parse(token)?;
+        if resp.neg_state == Some(NegState::Reject) {
+            return Err(AuthError::Refused);
+        }
+        let mech_list_mic = resp.mech_list_mic.ok_or(AuthError::MechListMicMissing)?.to_vec();
+        let mech_list = match &self.framing {
+            Framing::Spnego { mech_list, .. } => mech_list.clone(),
+            Framing::BareKerberos | Framing::Raw => return Err(AuthError::OutOfSequence),
+        };
+        let context = accepted.context;
+        self.state = State::Mic(accepted);
+        Ok(Step::Mic(LateMic { context, mech_list, mech_list_mic }))
+    }
+
+    fn is_mic_required(&self) -> bool {
+        matches!(self.framing, Framing::Spnego { mic_required: true, .. })
+    }
+
+    /// Wraps a token of Kerberos as the client does. The first answer names the mechanism.
+    fn wrapped(&mut self, neg_state: NegState, token: &[u8], mic: Option<&[u8]>) -> Vec<u8> {
+        match &mut self.framing {
+            Framing::BareKerberos | Framing::Raw => token.to_vec(),
+            Framing::Spnego { mech_type, is_told, .. } => {
+                let is_first = !std::mem::replace(is_told, true);
+                NegTokenResp {
+                    neg_state: Some(neg_state),
+                    supported_mech: is_first.then(|| mech_type.oid()),
+                    response_token: Some(token).filter(|it| !it.is_empty()),
+                    mech_list_mic: mic.filter(|it| !it.is_empty()),
+                }
+                .encode()
             }
         }
     }
@@ -245,7 +467,7 @@ impl Acceptor {
 
     fn authenticate(&mut self, token: &[u8]) -> Result<Step, AuthError> {
         let (message, mech_list_mic) = match self.framing {
-            Framing::Raw => (token, None),
+            Framing::BareKerberos | Framing::Raw => (token, None),
             Framing::Spnego { .. } => {
                 let resp = NegTokenResp::parse(token)?;
                 if resp.neg_state == Some(NegState::Reject) {
@@ -271,8 +493,8 @@ impl Acceptor {
     ) -> Result<Step, AuthError> {
         let Established { identity, security, target_name, account } = established;
         let token = match &self.framing {
-            Framing::Raw => Vec::new(),
-            Framing::Spnego { mech_list, mic_required } => match mech_list_mic {
+            Framing::BareKerberos | Framing::Raw => Vec::new(),
+            Framing::Spnego { mech_list, mic_required, .. } => match mech_list_mic {
                 Some(mic) if !security.verify_mic(Sender::Client, mech_list, mic) => {
                     return Err(AuthError::BadMechListMic);
                 }
@@ -292,6 +514,13 @@ impl Acceptor {
     }
 }
 
+fn outcome(accepted: TicketAccepted, token: Vec<u8>) -> Outcome {
+    let TicketAccepted { session_key, user, domain, .. } = accepted;
+    let (workstation, kind) = (String::new(), IdentityKind::User);
+    let identity = Identity { user, domain, workstation, kind };
+    Outcome { token, identity, session_key, target_name: None, account: 0 }
+}
+
 fn accept_completed(mech_list_mic: Option<&[u8]>) -> Vec<u8> {
     let neg_state = Some(NegState::AcceptCompleted);
     NegTokenResp { neg_state, mech_list_mic, ..NegTokenResp::default() }.encode()
@@ -299,7 +528,7 @@ fn accept_completed(mech_list_mic: Option<&[u8]>) -> Vec<u8> {
 
 const NO_TOKEN: AuthError = AuthError::Malformed("a NegTokenResp without responseToken");
 /// Mechanisms of this server, the preferred one first.
-const MECHANISMS: [MechType; 1] = [MechType::Ntlm];
+const MECHANISMS: [MechType; 3] = [MechType::MicrosoftKerberos, MechType::Kerberos, MechType::Ntlm];
 /// Highest length of a token in bytes, the limit of SecurityBufferLength in [MS-SMB2] 2.2.5.
 /// Kerberos tokens of users in many groups come near it, and may precede NTLM's.
 const TOKEN_BYTES_MAX: usize = u16::MAX as usize;

@@ -11,6 +11,8 @@ pub enum AuthError {
     BadMechListMic,
     /// The MIC over the three NTLM messages is wrong: one of them was changed in transit.
     BadMic,
+    /// The Kerberos ticket is not valid here.
+    InvalidTicket,
     /// The client sent only an LM or LMv2 response.
     LmResponse,
     /// The token has a syntax error, described here.
@@ -39,9 +41,11 @@ impl AuthError {
     /// Status for the client, equal for a wrong password and a missing account.
     pub fn status(self) -> NtStatus {
         match self {
-            Self::LmResponse | Self::NoSuchUser | Self::NtlmV1 | Self::WrongPassword => {
-                NtStatus::LOGON_FAILURE
-            }
+            Self::InvalidTicket
+            | Self::LmResponse
+            | Self::NoSuchUser
+            | Self::NtlmV1
+            | Self::WrongPassword => NtStatus::LOGON_FAILURE,
             Self::BadMechListMic
             | Self::BadMic
             | Self::Malformed(_)
@@ -60,6 +64,7 @@ impl fmt::Display for AuthError {
         match self {
             Self::BadMechListMic => f.write_str("the mechListMIC is wrong"),
             Self::BadMic => f.write_str("the MIC over the NTLM messages is wrong"),
+            Self::InvalidTicket => f.write_str("the Kerberos ticket is not valid here"),
             Self::LmResponse => f.write_str("only an LM response"),
             Self::Malformed(what) => write!(f, "malformed token: {what}"),
             Self::MechListMicMissing => f.write_str("the mechListMIC is missing"),

@@ -17,6 +17,7 @@ pub(crate) mod flags {
     pub(crate) const NTLM: u32 = 0x0000_0200;
     pub(crate) const ANONYMOUS: u32 = 0x0000_0800;
     pub(crate) const ALWAYS_SIGN: u32 = 0x0000_8000;
+    pub(crate) const TARGET_TYPE_DOMAIN: u32 = 0x0001_0000;
     pub(crate) const TARGET_TYPE_SERVER: u32 = 0x0002_0000;
     pub(crate) const EXTENDED_SESSIONSECURITY: u32 = 0x0008_0000;
     pub(crate) const TARGET_INFO: u32 = 0x0080_0000;

@@ -24,6 +24,22 @@ impl MechType {
             Self::Ntlm => &[0x2B, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x02, 0x02, 0x0A],
         }
     }
+
+    /// Returns the mechanism with this identifier.
+    pub(crate) fn from_oid(oid: &[u8]) -> Option<Self> {
+        [Self::Kerberos, Self::MicrosoftKerberos, Self::Ntlm].into_iter().find(|it| it.oid() == oid)
+    }
+
+    /// True for both identifiers of Kerberos.
+    pub(crate) fn is_kerberos(self) -> bool {
+        matches!(self, Self::Kerberos | Self::MicrosoftKerberos)
+    }
+}
+
+/// Returns the mechanism of a token without SPNEGO, in the frame of RFC 2743 3.1.
+pub(crate) fn mechanism_of_bare(token: &[u8]) -> Option<MechType> {
+    let framed = der::expect(token, der::APPLICATION_0).ok()?;
+    MechType::from_oid(der::expect(framed, der::OBJECT_IDENTIFIER).ok()?)
 }
 
 /// State of the negotiation, RFC 4178 4.2.2.
@@ -106,13 +122,18 @@ impl<'a> NegTokenInit<'a> {
         Ok(Self { mech_list, mech_token })
     }
 
-    /// Position of the mechanism in the client's order of preference, from zero.
-    pub(crate) fn rank(&self, mech_type: MechType) -> Result<Option<usize>, AuthError> {
+    /// Returns the client's most preferred mechanism among those of this server, and its position
+    /// in the client's order.
+    pub(crate) fn choose(
+        &self,
+        has: impl Fn(MechType) -> bool,
+    ) -> Result<Option<(usize, MechType)>, AuthError> {
         let mut mech_types = Reader::new(der::expect(self.mech_list, der::SEQUENCE)?);
         let mut rank = 0;
         while !mech_types.is_empty() {
-            if mech_types.expect(der::OBJECT_IDENTIFIER)? == mech_type.oid() {
-                return Ok(Some(rank));
+            let oid = mech_types.expect(der::OBJECT_IDENTIFIER)?;
+            if let Some(mech_type) = MechType::from_oid(oid).filter(|it| has(*it)) {
+                return Ok(Some((rank, mech_type)));
             }
             rank += 1;
         }

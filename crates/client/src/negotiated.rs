@@ -59,7 +59,7 @@ impl Negotiated {
         SessionKeys::derive(KeyMaterial {
             dialect: self.dialect.0,
             session_key: session_key.as_bytes(),
-            full_session_key: session_key.as_bytes(),
+            full_session_key: session_key.full(),
             preauth_hash: Some(preauth),
             cipher: self.cipher,
             signing_algorithm: self.signing_algorithm,

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::FileKey;
+use auth::{LateMic, NtlmResponse, SessionBaseKey, Ticket, TicketAccepted, TicketRefused};
 use bytes::Bytes;
 use crypto::{Cipher, SigningKey};
 use dtyp::{Guid, NtStatus, ServerId};
-use model::account::{Account, Credential};
+use model::account::{Account, Credential, TicketOwner};
 use model::connection::ConnectionId;
 use model::file_key;
 use model::passages::Passage;
@@ -26,6 +27,12 @@ use wire::ioctl::NetworkInterface;
 /// A request to the worker. Each one with a request id gets exactly one [`Reply`].
 #[derive(Debug)]
 pub enum Effect {
+    /// Has a mechListMIC checked that came after its ticket. Reply: `Mic`.
+    CheckMic(Box<LateMic>),
+    /// Has an NTLM response checked by the domain. Reply: `Response`.
+    CheckResponse(Box<NtlmResponse>),
+    /// Has a Kerberos ticket checked. Reply: `Ticket`.
+    CheckTicket(Box<Ticket>),
     /// Claims a client with all its connections for this worker. If another worker has it, the
     /// connection is handed over to that one, and `Server::handle_passed_on` is called instead of a
     /// reply. Reply: `ClientClaimed`, if the connection stays here.
@@ -136,7 +143,10 @@ impl Effect {
     #[must_use]
     pub fn phase(&self) -> Phase {
         match self {
-            Self::ClaimClient { .. }
+            Self::CheckMic(_)
+            | Self::CheckResponse(_)
+            | Self::CheckTicket(_)
+            | Self::ClaimClient { .. }
             | Self::ClosePreviousSession { .. }
             | Self::FindSession { .. }
             | Self::TellFileChanged { .. }
@@ -245,6 +255,42 @@ pub enum ShareRefusal {
     TooManyConnections,
 }
 
+/// A Kerberos ticket that was checked.
+#[derive(Debug)]
+pub struct CheckedTicket {
+    /// Result, for the state machine of the authentication.
+    pub accepted: TicketAccepted,
+    /// Owner of the ticket, by the signed data in it.
+    pub owner: TicketOwner,
+}
+
+/// Reason for refusing a Kerberos ticket.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum TicketFailure {
+    /// The ticket is not valid.
+    Invalid(TicketRefused),
+    /// The ticket is valid, but its owner cannot log on here and now.
+    Owner(NtStatus),
+}
+
+/// An NTLM response that the domain has verified.
+#[derive(Debug)]
+pub struct CheckedResponse {
+    /// Key that only the domain could compute.
+    pub session_base_key: SessionBaseKey,
+    /// Account of the user in the domain.
+    pub account: Account,
+}
+
+/// Reason of the domain for refusing an NTLM response.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ResponseFailure {
+    /// The domain does not know the user, who may be one of this server.
+    NotInDomain,
+    /// The domain refuses the user.
+    Refused(NtStatus),
+}
+
 /// Reply of the worker, or a wake-up from the engine itself.
 #[derive(Debug)]
 pub enum Reply {
@@ -254,6 +300,8 @@ pub enum Reply {
     ClientClaimed,
     /// Reply to `FindCredential`: none if there is no such user.
     Credential(Option<Box<Credential>>),
+    /// Reply to `CheckMic`: true if the MIC is right.
+    Mic(bool),
     /// Reply to `ListNetworkInterfaces`, with all addresses.
     NetworkInterfaces(Vec<NetworkInterface>),
     /// Reply to `Object`, of the store.
@@ -264,10 +312,14 @@ pub enum Reply {
     Referral(Result<Referral, NtStatus>),
     /// Reply to `ClosePreviousSession`, without further details.
     PreviousSessionClosed,
+    /// Reply to `CheckResponse`, from the domain.
+    Response(Result<Box<CheckedResponse>, ResponseFailure>),
     /// Reply to `FindSession`: none if no worker has a signed session with this id.
     Session(Option<Box<LentSession>>),
     /// Reply to `ConnectShare`: share or refusal.
     Share(Result<Box<Share>, ShareRefusal>),
+    /// Reply to `CheckTicket`, with the owner.
+    Ticket(Result<Box<CheckedTicket>, TicketFailure>),
     /// The event that a suspended request waits for may have happened; for `Sleep`, the time is
     /// over.
     Woken,

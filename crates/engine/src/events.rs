@@ -18,6 +18,7 @@ use model::now::Now;
 use model::passages::Passage;
 use model::reject::Disconnect;
 use model::request_id::RequestId;
+use model::session::SessionState;
 use model::tree_connect::TreeConnect;
 use object::{HostChange, HostChangeKind, Opened};
 
@@ -218,8 +219,23 @@ impl Server {
         for id in late {
             self.look_at_progress(now, id);
         }
+        if self.globals.next_expiry.is_some_and(|at| at <= now.monotonic) {
+            self.expire_sessions(now.monotonic);
+        }
         self.release(now);
         self.quiesce(now);
+    }
+
+    /// Ends the validity of sessions whose user's ticket has ended, until the user authenticates
+    /// again: [MS-SMB2] 3.3.2.5 Session Expiration Timer.
+    fn expire_sessions(&mut self, now: Duration) {
+        for session in self.sessions.values_mut() {
+            if session.state == SessionState::Valid && session.expires.is_some_and(|at| at <= now) {
+                session.state = SessionState::Expired;
+            }
+        }
+        let valid = self.sessions.values().filter(|it| it.state == SessionState::Valid);
+        self.globals.next_expiry = valid.filter_map(|it| it.expires).min();
     }
 
     /// Resumes requests that waited for their turn at the storage, after another worker's

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arbitration::{FileRecords, LeaseId};
 use dtyp::ServerId;
@@ -72,6 +73,8 @@ pub struct Globals {
     pub passages: Passages,
     /// True if an Apple client was told that listings have its format.
     pub apple_listings: bool,
+    /// Time at which the first ticket of a session's user ends.
+    pub next_expiry: Option<Duration>,
     /// The highest logon over all connections, as the supervisor knows it.
     pub logon: Logon,
     /// True if another worker has a watch.
@@ -132,6 +135,7 @@ impl Globals {
             passages: Passages::default(),
             apple_listings: false,
             logon: Logon::Nobody,
+            next_expiry: None,
             is_watched_elsewhere: false,
             trace: Tracer::default(),
             folders: HashMap::new(),

@@ -229,7 +229,9 @@ impl Server {
         let deadline = self.deadlines.values().min().copied();
         let breaks = self.globals.files.next_timeout();
         let held = self.globals.throttle.next_release();
-        [deadline, breaks, held, self.globals.buffers.next_timeout()].into_iter().flatten().min()
+        let buffers = self.globals.buffers.next_timeout();
+        let expiry = self.globals.next_expiry;
+        [deadline, breaks, held, buffers, expiry].into_iter().flatten().min()
     }
 
     /// Returns the connection for the response to a pending request, if it is not lost.

@@ -1,5 +1,7 @@
 //! Accounts of users, and the secrets that check their proofs.
 
+use std::time::Duration;
+
 use dtyp::Sid;
 use object::UserId;
 
@@ -23,6 +25,15 @@ pub struct Account {
     pub groups: Vec<Sid>,
     /// True for the account of guests and anonymous users.
     pub is_guest: bool,
+}
+
+/// Owner of a valid Kerberos ticket.
+#[derive(Clone, Debug)]
+pub struct TicketOwner {
+    /// Account of the owner in this system.
+    pub account: Account,
+    /// Time until the end of the ticket.
+    pub lifetime: Duration,
 }
 
 /// Secret against which a user's proof is checked.

@@ -157,6 +157,9 @@ pub enum Reject {
     /// CreateDisposition has no meaning: [MS-SMB2] 2.2.13.
     #[error("{0:?} has no meaning")]
     DispositionUnknown(CreateDisposition),
+    /// The domain, or the process that asks it, refuses the logon.
+    #[error("the domain refuses the logon with {0:?}")]
+    DomainRefused(NtStatus),
     /// An open with this CreateGuid exists, and the request is no replay: [MS-SMB2] 3.3.5.9.10.
     #[error("an open has this CreateGuid already")]
     DuplicateCreateGuid,
@@ -690,6 +693,7 @@ macro_rules! statuses {
 statuses! {
     given {
         Authentication(error) => error.status(),
+        DomainRefused(status) => status,
         Object(status) => status,
         Previous(status) => status,
         Records(error) => match error {

@@ -1,12 +1,13 @@
 //! [MS-SMB2] 3.3.1.8 Per Session, and 3.3.1.13 Per Channel.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arbitration::Standing;
 use crypto::{NonceCounter, SigningKey, TransformKey};
 use rustc_hash::FxHashMap;
 
-use crate::account::Account;
+use crate::account::{Account, TicketOwner};
 use crate::connection::{ConnectionId, Negotiated};
 use crate::memory_account::Charge;
 use crate::reject::Reject;
@@ -48,6 +49,9 @@ pub struct Session {
     pub state: SessionState,
     /// Account of the user; none before the first authentication is done.
     pub account: Option<Arc<Account>>,
+    /// Time on the monotonic clock at which the user must authenticate again: the end of the
+    /// Kerberos ticket. None for other mechanisms.
+    pub expires: Option<Duration>,
     /// [`Account::identity`] of the user whose keys the session has; none for a guest's session. A
     /// later authentication may make the user a guest for a while, but never another user.
     pub owner: Option<String>,
@@ -87,6 +91,8 @@ pub struct Channel {
     pub signing_key: Option<Arc<SigningKey>>,
     /// State of an unfinished authentication, the first or a later one.
     pub acceptor: Option<Box<auth::Acceptor>>,
+    /// Owner of the ticket that the acceptor was given, while the authentication goes on.
+    pub ticket_owner: Option<Box<TicketOwner>>,
     /// True once the user has authenticated on this connection. Until then the session accepts only
     /// SESSION_SETUP on it.
     pub is_bound: bool,
@@ -101,6 +107,18 @@ pub struct Sealing {
     pub open: Arc<TransformKey>,
     /// Nonces for `seal`, each used once.
     pub nonces: NonceCounter,
+}
+
+impl Channel {
+    /// Makes a channel whose authentication begins.
+    #[must_use]
+    pub fn new(
+        connection: ConnectionId,
+        acceptor: Option<Box<auth::Acceptor>>,
+        is_bound: bool,
+    ) -> Self {
+        Self { connection, signing_key: None, acceptor, ticket_owner: None, is_bound }
+    }
 }
 
 impl Session {
@@ -118,6 +136,7 @@ impl Session {
             session_id,
             state: SessionState::InProgress,
             account: None,
+            expires: None,
             owner: None,
             is_anonymous: false,
             signing_required: false,
@@ -125,7 +144,7 @@ impl Session {
             sealing: None,
             negotiated,
             signing_key: None,
-            channels: vec![Channel { connection, signing_key: None, acceptor, is_bound: true }],
+            channels: vec![Channel::new(connection, acceptor, true)],
             tree_connects: FxHashMap::default(),
             next_tree_id: 1,
             counted: trace::PartyId::default(),

@@ -57,6 +57,10 @@ pub struct ServerSettings {
     pub dns_name: String,
     /// DNS domain of the host.
     pub dns_domain: String,
+    /// Mechanisms of logons that are offered.
+    pub mechanisms: auth::Mechanisms,
+    /// `security = ads`: users of other domains than the server's own name are the domain's.
+    pub is_member: bool,
     /// Lowest dialect that is offered.
     pub dialect_min: wire::Dialect,
     /// Highest dialect that is offered.

@@ -41,6 +41,7 @@ const KIND_CONNECTION: u16 = 1;
 const KIND_RELOAD: u16 = 2;
 const KIND_SHUTDOWN: u16 = 3;
 const KIND_WATCH_AGAIN: u16 = 4;
+const KIND_LOGONS_FAILED: u16 = 5;
 const KIND_READY: u16 = 0x101;
 const KIND_FURTHER_USER: u16 = 0x102;
 
@@ -58,6 +59,8 @@ pub enum ToWorker {
     Shutdown,
     /// There is a new `notifyd`: tell it what is watched.
     WatchAgain,
+    /// `logond` has ended: the logons that it was checking have failed.
+    LogonsFailed,
 }
 
 /// From a worker to the supervisor.
@@ -154,6 +157,7 @@ impl SupervisorEnd {
             }
             ToWorker::Shutdown => send(&self.0, KIND_SHUTDOWN, 0, None),
             ToWorker::WatchAgain => send(&self.0, KIND_WATCH_AGAIN, 0, None),
+            ToWorker::LogonsFailed => send(&self.0, KIND_LOGONS_FAILED, 0, None),
         }
     }
 
@@ -226,7 +230,8 @@ impl WorkerEnd {
             (KIND_RELOAD, None) => Ok(ToWorker::Reload { generation: to_u64(value)? }),
             (KIND_SHUTDOWN, None) => Ok(ToWorker::Shutdown),
             (KIND_WATCH_AGAIN, None) => Ok(ToWorker::WatchAgain),
-            (KIND_RELOAD | KIND_SHUTDOWN | KIND_WATCH_AGAIN, Some(_)) => {
+            (KIND_LOGONS_FAILED, None) => Ok(ToWorker::LogonsFailed),
+            (KIND_RELOAD | KIND_SHUTDOWN | KIND_WATCH_AGAIN | KIND_LOGONS_FAILED, Some(_)) => {
                 Err("a descriptor that nobody asked for")
             }
             _ => Err("a kind that no supervisor sends"),

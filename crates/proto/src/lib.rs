@@ -30,7 +30,8 @@ pub const COMMANDS: &dyn server::Commands = &dispatch::Table;
 
 pub use engine::{effect, files, notice, protection, server};
 pub use model::{
-    connection, entropy, logon_throttle, passages, sequence_window, session, settings, share,
+    account, connection, entropy, logon_throttle, passages, sequence_window, session, settings,
+    share,
 };
 
 pub use engine::channel_list::ChannelInfo;

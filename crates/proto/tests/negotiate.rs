@@ -102,7 +102,10 @@ fn sizes_and_capabilities_follow_the_dialect() {
         assert_eq!(body.max_transact_size, size, "{dialect:?}");
         assert_eq!(body.capabilities, capabilities, "{dialect:?}");
         assert_eq!(body.security_mode, SecurityMode::SIGNING_ENABLED);
-        assert_eq!(body.security_buffer, auth::Acceptor::negotiate_hint());
+        assert_eq!(
+            body.security_buffer,
+            auth::Acceptor::negotiate_hint(auth::Mechanisms::default())
+        );
         assert_eq!(body.system_time, peer.world().now().wall);
     }
 }

@@ -15,7 +15,6 @@ const NOT_EXPECTED: &[(Reason, &str)] = &[
     (Reason::OverwriteOfReadOnly, "the store in memory refuses before the engine is asked"),
     (Reason::PipeDataMissing, "no worker leaves data for a pipe in the kernel"),
     (Reason::ProtectedMeanwhile, "no test changes a session between a READ and its response"),
-    (Reason::SessionExpired, "no mechanism here has credentials that expire"),
 ];
 
 /// Texts of all files with tests of the engine, apart from this one.

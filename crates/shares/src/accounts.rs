@@ -1,7 +1,8 @@
 //! From a name that a client gives to an account: the user database and the system's users.
 
 use anyhow::Context;
-use dtyp::Sid;
+use dtyp::{NtStatus, Sid};
+use messaging::DomainAccount;
 use proto::{Account, Credential};
 use settings::Settings;
 use store::{Credentials, Store};
@@ -124,6 +125,72 @@ impl Accounts {
         Some(Account { identity, requested_user, ..account })
     }
 
+    /// Returns the account of a user of the domain. Its SIDs are those of the domain, and its ids
+    /// those of winbindd: the system's name service is not asked.
+    pub fn of_domain(&self, store: &mut Store, domain_account: DomainAccount) -> Account {
+        let DomainAccount { user, domain, sid, groups, uid, gid, gids } = domain_account;
+        let ids = if self.is_root {
+            Credentials { uid, gid, groups: gids, ..Credentials::default() }
+        } else {
+            unix::own_user().credentials
+        };
+        let sids = groups.iter().cloned().chain(Credentials::well_known()).collect();
+        let credentials = Credentials { sid: Some(sid.clone()), sids, ..ids };
+        let unix = UnixUser { name: user.clone(), home: String::new(), credentials };
+        let account = self.account(store, user, &unix);
+        Account {
+            requested_user: account.user.to_lowercase(),
+            domain,
+            identity: sid.to_string(),
+            sid,
+            groups: account.groups.into_iter().chain(groups).collect(),
+            ..account
+        }
+    }
+
+    /// Returns the account of a user of the Kerberos realm: a user of this system with the
+    /// principal's name, or the one that `username map` gives to `REALM\name` or to the name. Only
+    /// the map makes somebody root.
+    ///
+    /// # Errors
+    /// STATUS_LOGON_FAILURE without such a user, STATUS_NO_LOGON_SERVERS if the name service fails.
+    pub fn of_principal(
+        &self,
+        store: &mut Store,
+        name: &str,
+        realm: &str,
+    ) -> Result<Account, NtStatus> {
+        let failed = |error| {
+            warn!("{error:#}");
+            NtStatus::NO_LOGON_SERVERS
+        };
+        let full = format!("{realm}\\{name}");
+        let mut user = self.names.proved_user(&full).map_err(failed)?;
+        if *user == full {
+            user = self.names.proved_user(name).map_err(failed)?;
+        }
+        let unix = (self.find_user)(&user).map_err(failed)?;
+        let mut unix = unix.ok_or_else(|| {
+            debug!("{name}@{realm} is no user of this system");
+            NtStatus::LOGON_FAILURE
+        })?;
+        if unix.credentials.uid == 0 && *user == *name {
+            warn!("{name}@{realm} would be root: only `username map` makes somebody root");
+            return Err(NtStatus::LOGON_FAILURE);
+        }
+        if !self.is_root {
+            unix = unix::own_user();
+        }
+        let account = self.account(store, user.into_owned(), &unix);
+        let identity = format!("{} {full}", account.sid);
+        Ok(Account {
+            requested_user: name.to_lowercase(),
+            domain: realm.to_owned(),
+            identity,
+            ..account
+        })
+    }
+
     /// Returns the account of guests; `None` if the name service fails.
     pub fn guest(&self, store: &mut Store) -> Option<Account> {
         let unix = self.unix_user(&self.guest_account);
@@ -176,6 +243,8 @@ impl Accounts {
 #[cfg(test)]
 mod tests {
     use config::Config;
+    use dtyp::{NtStatus, Sid};
+    use messaging::DomainAccount;
     use store::{Store, StoreSettings};
 
     use super::super::name_service::{Answer, Question};
@@ -196,6 +265,50 @@ mod tests {
     }
 
     #[test]
+    fn a_user_of_the_domain_has_its_sids_and_the_ids_of_winbindd() {
+        let mut store = Store::new(StoreSettings::default());
+        let [alice, users] = [1_103, 513].map(|rid| Sid::new(5, &[21, 1, 2, 3, rid]));
+        let account = accounts(|_| anyhow::bail!("nobody asks")).of_domain(
+            &mut store,
+            DomainAccount {
+                user: "ADLAB\\alice".to_owned(),
+                domain: "ADLAB".to_owned(),
+                sid: alice.clone(),
+                groups: vec![users.clone()],
+                uid: 1_001_103,
+                gid: 1_000_513,
+                gids: vec![1_000_513],
+            },
+        );
+        assert_eq!((account.sid, account.identity), (alice.clone(), alice.to_string()));
+        assert_eq!(account.groups, [Sid::unix_group(1_000_513), users]);
+        assert!(!account.is_guest);
+    }
+
+    #[test]
+    fn a_principal_is_a_user_of_this_system_and_never_root_by_name() {
+        let mut store = Store::new(StoreSettings::default());
+        let known = accounts(|name| {
+            let uid = match name {
+                "root" => 0,
+                "carol" => 1_000,
+                _ => return Ok(None),
+            };
+            let credentials = Credentials { uid, ..Credentials::default() };
+            Ok(Some(UnixUser { name: name.to_owned(), home: String::new(), credentials }))
+        });
+        let carol = known.of_principal(&mut store, "carol", "LAB.TEST").expect("she is known");
+        assert_eq!((&*carol.user, carol.sid), ("carol", Sid::unix_user(1_000)));
+        for name in ["root", "eve"] {
+            let status = known.of_principal(&mut store, name, "LAB.TEST").expect_err("nobody");
+            assert_eq!(status, NtStatus::LOGON_FAILURE, "{name}");
+        }
+        let fails = accounts(|_| anyhow::bail!("the directory is away"));
+        let status = fails.of_principal(&mut store, "carol", "LAB.TEST").expect_err("unknown");
+        assert_eq!(status, NtStatus::NO_LOGON_SERVERS);
+    }
+
+    #[test]
     fn while_the_name_service_fails_a_user_is_nobody_and_no_guest_either() {
         let mut store = Store::new(StoreSettings::default());
         let fails = accounts(|_| anyhow::bail!("the directory is away"));
@@ -211,7 +324,7 @@ mod tests {
         let unknown = accounts(|_| Ok(None));
         let account = unknown.find(&mut store, vec!["anna".to_owned()], "anna".to_owned());
         let account = account.expect("that nobody is there is an answer");
-        assert_eq!(account.sid, dtyp::Sid::unix_user(65_534));
+        assert_eq!(account.sid, Sid::unix_user(65_534));
     }
 
     /// A name may mean two users, each with a password of its own.

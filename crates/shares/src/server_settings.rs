@@ -37,6 +37,8 @@ pub fn server_settings(
         workgroup: global.workgroup.clone(),
         dns_name,
         dns_domain,
+        mechanisms: auth::Mechanisms::default(),
+        is_member: false,
         dialect_min: Dialect(dialect_min),
         dialect_max: Dialect(dialect_max),
         signing: if global.signing_required() { Policy::Required } else { Policy::Enabled },

@@ -122,6 +122,8 @@ pub fn settings() -> ServerSettings {
         workgroup: WORKGROUP.into(),
         dns_name: "server.example".into(),
         dns_domain: "example".into(),
+        mechanisms: auth::Mechanisms::default(),
+        is_member: false,
         dialect_min: Dialect::SMB_2_0_2,
         dialect_max: Dialect::SMB_3_1_1,
         signing: Policy::Enabled,

@@ -18,6 +18,7 @@ pub mod piped;
 pub mod store;
 
 pub mod accounts;
+pub mod domain;
 pub mod ledger;
 pub mod world;
 

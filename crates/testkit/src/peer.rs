@@ -13,7 +13,7 @@ mod session_setup;
 use std::collections::{HashMap, VecDeque};
 
 use client::{Channel, Negotiated, SequenceWindow};
-use crypto::PreauthHash;
+use crypto::{PreauthHash, SessionKeys};
 use proto::{ConnectionId, Disconnect};
 use wire::{Command, Dialect, Encode, Header};
 
@@ -40,6 +40,10 @@ pub struct Peer {
     pub negotiated: Negotiated,
     /// Sessions with keys, by id.
     channels: HashMap<u64, Channel>,
+    /// Keys of a new session: they sign the response with its id.
+    keys_of_new_session: Option<SessionKeys>,
+    /// Preauthentication hashes of unfinished logons with tickets, by session id.
+    logons: HashMap<u64, PreauthHash>,
     /// Session for the next requests.
     pub session_id: u64,
     /// Tree connect for the next requests.
@@ -74,6 +78,8 @@ impl Peer {
             preauth: PreauthHash::ZERO,
             negotiated: Negotiated::default(),
             channels: HashMap::new(),
+            keys_of_new_session: None,
+            logons: HashMap::new(),
             session_id: 0,
             tree_id: 0,
             credit_request: 64,

@@ -30,6 +30,7 @@ use wire::write::WriteRequest;
 
 use crate::accounts::{self, User};
 use crate::clock::VirtualClock;
+use crate::domain::Domain;
 use crate::entropy::Random;
 use crate::ledger::Ledger;
 use crate::peer::Peer;
@@ -81,6 +82,7 @@ struct Inner {
     own_names: Vec<String>,
     /// True if the name service does not answer at all.
     has_no_accounts: bool,
+    domain: Domain,
     guest: Option<Account>,
     shares: Vec<Share>,
     refusals: HashMap<String, ShareRefusal>,
@@ -225,6 +227,10 @@ impl Inner {
             users: accounts::users(),
             own_names: Vec::new(),
             has_no_accounts: false,
+            domain: Domain {
+                template: accounts::users().first().map(|it| it.account.clone()),
+                ..Domain::default()
+            },
             guest: None,
             shares: Vec::new(),
             refusals: HashMap::new(),
@@ -367,6 +373,11 @@ impl World {
     #[must_use]
     pub fn root(&self, share: &str) -> RootId {
         self.inner().share(share).and_then(|share| share.root).expect("a share with a root")
+    }
+
+    /// Changes what the domain answers.
+    pub fn change_domain(&self, change: impl FnOnce(&mut Domain)) {
+        change(&mut self.inner().domain);
     }
 
     /// Replaces the guest account; with `None` there are no guests.
@@ -999,6 +1010,13 @@ impl Inner {
 
     fn answer(&mut self, effect: Effect) -> Option<Reply> {
         match effect {
+            Effect::CheckMic(mic) => Some(Reply::Mic(self.domain.check_mic(&mic))),
+            Effect::CheckResponse(response) => {
+                Some(Reply::Response(self.domain.check_response(&response).map(Box::new)))
+            }
+            Effect::CheckTicket(ticket) => {
+                Some(Reply::Ticket(self.domain.check_ticket(&ticket).map(Box::new)))
+            }
             Effect::ClaimClient { .. } => Some(Reply::ClientClaimed),
             Effect::ClosePreviousSession { session_id, user } => {
                 self.previous_sessions.push((session_id, user));

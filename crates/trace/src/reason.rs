@@ -91,6 +91,7 @@ reasons! {
     DirectoryNotEmpty
     Disconnect
     DispositionUnknown
+    DomainRefused
     DuplicateCreateGuid
     DuplicateSourceNotFound
     DuplicateSourceNotReadable

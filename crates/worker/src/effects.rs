@@ -6,7 +6,7 @@ use arbitration::FileKey;
 use dtyp::ServerId;
 use interfaces::Offer;
 use proto::effect::Deletion;
-use proto::{Account, Effect, Reply, RequestId};
+use proto::{Effect, Reply, RequestId};
 use shares::accounts::Accounts;
 use shares::shares::Shares;
 use shares::unix::end_when_late;
@@ -36,6 +36,15 @@ impl Worker {
             Effect::Traverse(passage) => self.traverse(*passage),
             Effect::DisconnectShare(root) => self.close_root(root),
             Effect::Withdraw(request) => self.withdraw(request),
+            Effect::CheckMic(mic) => {
+                self.check_mic(request.expect("SESSION_SETUP waits for this"), *mic);
+            }
+            Effect::CheckResponse(response) => {
+                self.check_response(request.expect("SESSION_SETUP waits for this"), *response);
+            }
+            Effect::CheckTicket(ticket) => {
+                self.check_ticket(request.expect("SESSION_SETUP waits for this"), *ticket);
+            }
             Effect::ClaimClient { connection, client_guid, message: negotiate, after_smb1 } => {
                 let request = request.expect("NEGOTIATE waits for this");
                 let newcomer =
@@ -86,10 +95,10 @@ impl Worker {
 
     /// Asks for an account. Before the first session of this worker there is nothing to lose but
     /// connections without one: a name service that hangs may end the process.
-    fn ask_for_account(
+    pub(super) fn ask_for_account<T>(
         &mut self,
-        find: impl FnOnce(&Accounts, &mut Store) -> Option<Account>,
-    ) -> Option<Account> {
+        find: impl FnOnce(&Accounts, &mut Store) -> T,
+    ) -> T {
         let Self { accounts, store, notices, .. } = self;
         if notices.had_session() {
             find(accounts, store)

@@ -33,6 +33,7 @@ use tracing::{debug, warn};
 use uring::{Backend, Driver, Limits, Op, Reason, Refused, Token};
 
 use super::WorkerStart;
+use super::asked_logons::pending::AskedLogons;
 use super::asked_sessions::pending::AskedSessions;
 use super::clocks::read_clocks;
 use super::connection::Channel;
@@ -73,6 +74,7 @@ pub(crate) struct Worker {
     pub(super) messaging: Messaging,
     pub(super) waiting: Waiting,
     pub(super) passing: Passing,
+    pub(super) asked_logons: AskedLogons,
     pub(super) asked_sessions: AskedSessions,
     pub(super) notices: Notices,
     logon_slot: Option<LogonSlot>,
@@ -165,6 +167,7 @@ impl Worker {
             messaging,
             waiting: Waiting::default(),
             passing: Passing::default(),
+            asked_logons: AskedLogons::default(),
             asked_sessions: AskedSessions::default(),
             notices: Notices::new(server_id),
             logon_slot,
@@ -307,6 +310,7 @@ impl Worker {
             self.messaging.next_timeout(),
             self.waiting.next_timeout(),
             self.passing.next_timeout(),
+            self.asked_logons.next_timeout(),
             self.asked_sessions.next_timeout(),
             self.next_confirmation(),
             self.channels.values().filter_map(Channel::next_drain_timeout).min(),
@@ -510,6 +514,7 @@ impl Worker {
         self.serve_confirmations(now);
         self.close_undrained(now);
         self.serve_passing_timeouts(now);
+        self.serve_asked_logon_timeouts(now);
         self.serve_asked_session_timeouts(now);
     }
 }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod arrival;
+mod asked_logons;
 mod asked_sessions;
 mod channel_report;
 mod clocks;

@@ -74,6 +74,8 @@ fn mechanism(reject: Reject, user: &str) -> &'static str {
     match reject {
         Reject::Authentication(AuthError::NtlmV1) => "NTLMv1",
         Reject::Authentication(AuthError::LmResponse) => "LM",
+        Reject::Authentication(AuthError::InvalidTicket) => "Kerberos",
+        Reject::DomainRefused(_) if user.is_empty() => "Kerberos",
         _ if user.is_empty() => "none",
         _ => "NTLMv2",
     }
@@ -87,6 +89,7 @@ fn reason(reject: Reject) -> String {
         Reject::BoundByAnotherUser | Reject::UserChanged => {
             "the session is another user's".to_owned()
         }
+        Reject::DomainRefused(status) => format!("the domain answers {status:?}"),
         Reject::LogonFailure => "there is no account for guests".to_owned(),
         Reject::MeantForAnotherServer => "meant for another server".to_owned(),
         Reject::NotEncrypted => "encryption is required".to_owned(),

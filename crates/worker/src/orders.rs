@@ -38,6 +38,7 @@ impl Worker {
                 Ok(Received::Message(ToWorker::Shutdown)) => return self.stop("requested"),
                 Ok(Received::Message(ToWorker::Reload { .. })) => self.reload(),
                 Ok(Received::Message(ToWorker::WatchAgain)) => self.watch_again(),
+                Ok(Received::Message(ToWorker::LogonsFailed)) => self.fail_logons(),
                 Ok(Received::Message(ToWorker::Connection(socket))) => {
                     self.add_connection(socket.into());
                 }
@@ -65,6 +66,7 @@ impl Worker {
         while let Some(message) = self.messaging.poll(Instant::now()) {
             self.store.revert_to_server();
             let rest = self.read_passing(message);
+            let rest = rest.and_then(|message| self.read_about_logons(message));
             let Some(message) = rest.and_then(|message| self.read_about_sessions(message)) else {
                 self.serve_effects();
                 continue;

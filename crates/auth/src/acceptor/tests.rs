@@ -3,7 +3,7 @@
 use dtyp::FileTime;
 use proptest::prelude::*;
 
-use super::{Acceptor, AcceptorSettings, Framing, IdentityKind, Outcome, State, Step};
+use super::{Acceptor, AcceptorSettings, Framing, IdentityKind, Mechanisms, Outcome, State, Step};
 use crate::error::AuthError;
 use crate::hex;
 use crate::initiator::{self, Credentials, Initiator, Randomness};
@@ -11,6 +11,7 @@ use crate::nt_hash::NtHash;
 use crate::ntlm::acceptor::NtlmAcceptor;
 use crate::spnego::{MechType, NegState, NegTokenInit, NegTokenResp, mech_list};
 
+mod kerberos;
 mod published;
 
 const FRAMINGS: [initiator::Framing; 3] =
@@ -23,6 +24,7 @@ fn settings() -> AcceptorSettings {
         netbios_domain: "WORKGROUP".into(),
         dns_name: "files.example.org".into(),
         dns_domain: "example.org".into(),
+        ..AcceptorSettings::default()
     }
 }
 
@@ -354,7 +356,7 @@ fn guests_get_a_last_token_without_a_mic() {
 
 #[test]
 fn offer_is_understood_by_its_own_reader() {
-    let offer = Acceptor::negotiate_hint();
+    let offer = Acceptor::negotiate_hint(Mechanisms::default());
     let init = NegTokenInit::parse(&offer).expect("sound");
     assert_eq!(init.mech_list, mech_list(&[MechType::Ntlm]));
     assert_eq!(init.mech_token, None);
@@ -365,6 +367,7 @@ proptest! {
     fn random_tokens_do_no_harm(token: Vec<u8>) {
         for prefix in [&b""[..], b"NTLMSSP\0\x01\0\0\0", b"\x60\x82\x01\x00", b"\xA1\x82\x01\x00"] {
             let _ = acceptor().step(&[prefix, &token].concat());
+            let _ = kerberos::acceptor().step(&[prefix, &token].concat());
         }
     }
 

@@ -13,12 +13,14 @@ use super::{MIC, MessageType, VERSION, flags};
 use crate::acceptor::{AcceptorSettings, Identity, IdentityKind};
 use crate::error::AuthError;
 use crate::nt_hash::NtHash;
-use crate::session_key::SessionKey;
+use crate::session_key::{SessionBaseKey, SessionKey};
 
 /// The server's side of one NTLM authentication.
 #[derive(Debug)]
 pub(crate) struct NtlmAcceptor {
     challenge: [u8; 8],
+    /// True if the target name is that of a domain.
+    is_member: bool,
     target_name: Vec<u8>,
     target_info: Vec<u8>,
     /// NegotiateFlags of the CHALLENGE_MESSAGE: [MS-NLMP] 2.2.2.5.
@@ -51,6 +53,36 @@ pub(crate) struct Established {
     pub(crate) account: usize,
 }
 
+/// A client's response to the challenge, for a domain controller.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NtlmResponse {
+    /// User name as the client sent it: the response covers it.
+    pub user: String,
+    /// Domain as the client sent it.
+    pub domain: String,
+    /// Name of the client machine, by its own account.
+    pub workstation: String,
+    /// ServerChallenge of [MS-NLMP] 2.2.1.2.
+    pub challenge: [u8; 8],
+    /// NtChallengeResponse of [MS-NLMP] 2.2.1.3.
+    pub nt_response: Vec<u8>,
+    /// LmChallengeResponse of [MS-NLMP] 2.2.1.3.
+    pub lm_response: Vec<u8>,
+}
+
+impl NtlmResponse {
+    /// Verifies the response with the hash of the user's password, as the user's domain does.
+    #[must_use]
+    pub fn verify(&self, hash: &NtHash) -> Option<SessionBaseKey> {
+        let response = NtlmV2Response::parse(&self.nt_response).ok()?;
+        let key = ntowf_v2(hash, &self.user, &self.domain);
+        let nt_proof = response::nt_proof(&key, self.challenge, response.temp);
+        let is_right = bool::from(nt_proof[..].ct_eq(&response.nt_proof[..]));
+        let session_base_key = response::session_base_key(&key, response.nt_proof);
+        is_right.then(|| SessionBaseKey::new(*session_base_key))
+    }
+}
+
 impl NtlmAcceptor {
     pub(crate) fn new(settings: &AcceptorSettings, challenge: [u8; 8], now: FileTime) -> Self {
         let name = |text: &str| -> Vec<u8> {
@@ -70,7 +102,11 @@ impl NtlmAcceptor {
         av_pair::push(&mut target_info, AvId::Eol, &[]);
         Self {
             challenge,
-            target_name: name(&settings.netbios_name),
+            is_member: settings.is_member,
+            target_name: name(match settings.is_member {
+                true => &settings.netbios_domain,
+                false => &settings.netbios_name,
+            }),
             target_info,
             flags: 0,
             transcript: Vec::new(),
@@ -91,7 +127,11 @@ impl NtlmAcceptor {
         if offered & flags::UNICODE == 0 {
             return Err(AuthError::NotUnicode);
         }
-        self.flags = offered & SUPPORTED | ALWAYS;
+        let target_type = match self.is_member {
+            true => flags::TARGET_TYPE_DOMAIN,
+            false => flags::TARGET_TYPE_SERVER,
+        };
+        self.flags = offered & SUPPORTED | ALWAYS | target_type;
         let mut builder = Builder::new(MessageType::Challenge, CHALLENGE_HEADER_LEN)
             .set(CHALLENGE_FLAGS, &self.flags.to_le_bytes())
             .set(CHALLENGE_SERVER_CHALLENGE, &self.challenge);
@@ -146,13 +186,49 @@ impl NtlmAcceptor {
             return Err(AuthError::NoSuchUser);
         }
         let (account, key) = found.ok_or(AuthError::WrongPassword)?;
-        let security = self.security(&authenticate, &key)?;
+        let established = self.establish(&authenticate, &response, &key)?;
+        Ok(Established { account, ..established })
+    }
+
+    /// Returns the response, for a domain controller that has the hash.
+    pub(crate) fn response(&self) -> Result<NtlmResponse, AuthError> {
+        let authenticate = Authenticate::parse(&self.authenticate)?;
+        Ok(NtlmResponse {
+            user: authenticate.user,
+            domain: authenticate.domain,
+            workstation: authenticate.workstation,
+            challenge: self.challenge,
+            nt_response: authenticate.nt_response.to_vec(),
+            lm_response: authenticate.lm_response.to_vec(),
+        })
+    }
+
+    /// Continues with the SessionBaseKey of a response that a domain controller has verified. The
+    /// MIC is verified here: the controller has not seen the other messages.
+    pub(crate) fn resume_with_key(
+        &mut self,
+        session_base_key: &[u8; 16],
+    ) -> Result<Established, AuthError> {
+        let message = std::mem::take(&mut self.authenticate);
+        let authenticate = Authenticate::parse(&message)?;
+        let response = NtlmV2Response::parse(authenticate.nt_response)?;
+        self.establish(&authenticate, &response, session_base_key)
+    }
+
+    /// Makes the keys of a response whose proof was right.
+    fn establish(
+        &self,
+        authenticate: &Authenticate<'_>,
+        response: &NtlmV2Response<'_>,
+        session_base_key: &[u8; 16],
+    ) -> Result<Established, AuthError> {
+        let security = self.security(authenticate, session_base_key)?;
         if response.has_mic {
-            self.verify_mic(&authenticate, &security)?;
+            self.verify_mic(authenticate, &security)?;
         }
         let target_name = response.target_name.map(layout::target_name).transpose()?;
-        let identity = identity(&authenticate, IdentityKind::User);
-        Ok(Established { identity, security, target_name, account })
+        let identity = identity(authenticate, IdentityKind::User);
+        Ok(Established { identity, security, target_name, account: 0 })
     }
 
     /// Returns the SessionBaseKey, if the proof is right.
@@ -240,7 +316,7 @@ const SUPPORTED: u32 = flags::UNICODE
     | flags::KEY_EXCH
     | flags::KEY_56;
 /// Features that are always used: NTLMv2 requires target information.
-const ALWAYS: u32 = flags::NTLM | flags::TARGET_TYPE_SERVER | flags::TARGET_INFO;
+const ALWAYS: u32 = flags::NTLM | flags::TARGET_INFO;
 
 /// Characters of a name of this server; no name service has longer ones.
 const NAME_CHARACTERS_MAX: usize = 255;
@@ -262,6 +338,7 @@ impl NtlmAcceptor {
     pub(crate) fn after(challenge: [u8; 8], flags: u32, transcript: Vec<u8>) -> Self {
         Self {
             challenge,
+            is_member: false,
             target_name: Vec::new(),
             target_info: Vec::new(),
             flags,

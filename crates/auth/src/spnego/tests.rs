@@ -14,8 +14,8 @@ fn initial_token_of_windows() {
     let init = NegTokenInit::parse(&token).expect("parses");
     assert_eq!(init.mech_list, mech_list(&[MechType::Ntlm]));
     assert_eq!(init.mech_token, Some(&token[token.len() - 40..]));
-    assert_eq!(init.rank(MechType::Ntlm), Ok(Some(0)));
-    assert_eq!(init.rank(MechType::Kerberos), Ok(None));
+    assert_eq!(init.choose(|_| true), Ok(Some((0, MechType::Ntlm))));
+    assert_eq!(init.choose(MechType::is_kerberos), Ok(None));
     assert_eq!(init.encode(), token);
 }
 
@@ -35,8 +35,8 @@ fn kerberos_first_ranks_ntlm_behind_it() {
     let list = mech_list(&[MechType::MicrosoftKerberos, MechType::Kerberos, MechType::Ntlm]);
     let token = NegTokenInit { mech_list: &list, mech_token: Some(b"AP-REQ") }.encode();
     let init = NegTokenInit::parse(&token).expect("parses");
-    assert_eq!(init.rank(MechType::Ntlm), Ok(Some(2)));
-    assert_eq!(init.rank(MechType::MicrosoftKerberos), Ok(Some(0)));
+    assert_eq!(init.choose(|it| it == MechType::Ntlm), Ok(Some((2, MechType::Ntlm))));
+    assert_eq!(init.choose(|_| true), Ok(Some((0, MechType::MicrosoftKerberos))));
 }
 
 /// The bytes that Samba and Windows send: a token with one mechanism and the hint.

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
-use auth::{Acceptor, AcceptorSettings, Step};
+use auth::{Acceptor, AcceptorSettings, Mechanisms, Step};
 use client::{Channel, Negotiated, Session};
 use crypto::{Cipher, Role, SigningAlgorithm};
 use dtyp::{FileTime, Guid, NtStatus};
@@ -27,6 +27,7 @@ pub(super) fn acceptor() -> Result<Acceptor> {
         netbios_domain: name(),
         dns_name: name(),
         dns_domain: name(),
+        ..AcceptorSettings::default()
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let now = FileTime::from_unix(i64::try_from(now.as_secs())?, now.subsec_nanos());
@@ -53,7 +54,7 @@ pub(super) fn negotiate(outbox: &mut Vec<u8>) {
         max_transact_size: max,
         max_read_size: max,
         max_write_size: max,
-        security_buffer: &Acceptor::negotiate_hint(),
+        security_buffer: &Acceptor::negotiate_hint(Mechanisms::default()),
         negotiate_contexts: contexts.contexts(),
         ..Default::default()
     };
@@ -72,6 +73,7 @@ impl Connection {
             Step::Continue(token) => (token, None),
             Step::Done(outcome) => (outcome.token, Some(outcome.session_key)),
             Step::Account { .. } => bail!("the account was given"),
+            Step::Mic(_) | Step::Ticket(_) => bail!("Kerberos is not offered"),
         };
         if key.is_none() {
             answer.status = NtStatus::MORE_PROCESSING_REQUIRED;

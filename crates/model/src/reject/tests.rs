@@ -54,6 +54,7 @@ const EVERY: &[Reject] = &[
     Reject::DirectoryNotEmpty,
     Reject::Disconnect(Disconnect::NegotiationChanged),
     Reject::DispositionUnknown(CreateDisposition(9)),
+    Reject::DomainRefused(NtStatus::PASSWORD_EXPIRED),
     Reject::DuplicateCreateGuid,
     Reject::DuplicateSourceNotFound,
     Reject::DuplicateSourceNotReadable(AccessMask::READ_DATA),

@@ -259,7 +259,7 @@ fn respond(globals: &Globals, negotiated: &Negotiated, chosen: &Chosen, now: Now
     } else {
         NegotiateContextList::new()
     };
-    let hint = auth::Acceptor::negotiate_hint();
+    let hint = auth::Acceptor::negotiate_hint(globals.settings.mechanisms);
     Response::new(&NegotiateResponse {
         security_mode: negotiated.server_security_mode,
         dialect_revision: negotiated.dialect,

@@ -1,9 +1,11 @@
 //! SMB2 SESSION_SETUP: [MS-SMB2] 3.3.5.5.
 
 mod binding;
+mod domain;
 mod logon;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::{Acceptor, AcceptorSettings, AuthError, IdentityKind, Outcome};
 use crypto::{KeyMaterial, NonceCounter, Role, SessionKeys};
@@ -65,6 +67,12 @@ enum LogonStep {
     OwnName(Box<Proven>),
     /// Account of a user whose proof was right.
     Account(Box<Proven>),
+    /// Check of a Kerberos ticket.
+    Ticket,
+    /// Check of a mechListMIC that came after its ticket.
+    Mic,
+    /// Check of an NTLM response by the domain.
+    Response,
     /// Account of guests, for a logon without a proof.
     Guest { token: Vec<u8>, is_anonymous: bool },
     /// End of the client's previous session.
@@ -78,10 +86,19 @@ enum LogonStep {
 struct Proven {
     token: Vec<u8>,
     session_key: auth::SessionKey,
-    credential: Box<Credential>,
+    source: Source,
     /// True if groups have to decide which user the name means.
     is_ambiguous: bool,
     target_name: Option<String>,
+}
+
+/// Source of a right proof: where its secret is, and the account of its user.
+#[derive(Debug)]
+enum Source {
+    /// The user database of this server.
+    Database(Box<Credential>),
+    /// The domain, which has verified the response.
+    Domain(Box<Account>),
 }
 
 /// A successful authentication, before the session has its keys.
@@ -91,6 +108,8 @@ struct Established {
     account: Arc<Account>,
     is_anonymous: bool,
     session_key: Option<auth::SessionKey>,
+    /// Time until the user must authenticate again.
+    lifetime: Option<Duration>,
 }
 
 impl PendingCommand for Pending {
@@ -169,10 +188,10 @@ impl Command for SessionSetup {
                 let hashes = credential.as_ref().map_or_else(|| vec![None], |it| it.nt_hashes());
                 let acceptor = acceptor(&mut scope, session_id, incoming)?;
                 let step = acceptor.resume_with_any(&hashes);
-                authenticate(scope, incoming, pending, step, credential)
+                authenticate(scope, incoming, pending, step, credential.map(Source::Database))
             }
             (LogonStep::OwnName(proven), Reply::OwnName(is_own)) => {
-                logon::find_account(&mut scope, incoming, pending, *proven, is_own)
+                logon::find_account(scope, incoming, pending, *proven, is_own)
             }
             (LogonStep::Account(proven), Reply::Account(account)) => {
                 let Some(account) = account else {
@@ -182,24 +201,40 @@ impl Command for SessionSetup {
                     logon::succeed(&mut scope, incoming, session_id);
                 }
                 let Proven { token, session_key, .. } = *proven;
-                let (account, session_key) = (Arc::new(*account), Some(session_key));
-                let done = Established { token, account, is_anonymous: false, session_key };
+                let done = Established::of_user(token, *account, session_key);
                 conclude(scope, incoming, pending, done)
             }
             (LogonStep::Guest { token, is_anonymous }, Reply::Account(account)) => {
                 let Some(account) = account else {
                     return Err(fail(&mut scope, incoming, &pending, Reject::LogonFailure));
                 };
-                let account = Arc::new(*account);
-                let session_key = None;
-                let done = Established { token, account, is_anonymous, session_key };
+                let (account, session_key, lifetime) = (Arc::new(*account), None, None);
+                let done = Established { token, account, is_anonymous, session_key, lifetime };
                 conclude(scope, incoming, pending, done)
+            }
+            (LogonStep::Ticket, Reply::Ticket(result)) => {
+                domain::take_ticket(scope, incoming, pending, result)
+            }
+            (LogonStep::Mic, Reply::Mic(is_right)) => {
+                let step = acceptor(&mut scope, session_id, incoming)?.resume_mic(is_right);
+                authenticate(scope, incoming, pending, step, None)
+            }
+            (LogonStep::Response, Reply::Response(result)) => {
+                domain::take_response(scope, incoming, pending, result)
             }
             (LogonStep::PreviousSession(done), Reply::PreviousSessionClosed) => {
                 establish(scope, incoming, &pending, *done)
             }
             (wanted, reply) => panic!("{reply:?} does not answer {wanted:?}"),
         }
+    }
+}
+
+impl Established {
+    /// A user with a right proof, which does not expire.
+    fn of_user(token: Vec<u8>, account: Account, session_key: auth::SessionKey) -> Self {
+        let (account, session_key) = (Arc::new(account), Some(session_key));
+        Self { token, account, is_anonymous: false, session_key, lifetime: None }
     }
 }
 
@@ -223,6 +258,8 @@ fn acceptor<'a>(
 /// Returns the names of this server for NTLM.
 fn acceptor_settings(settings: &ServerSettings) -> AcceptorSettings {
     AcceptorSettings {
+        mechanisms: settings.mechanisms,
+        is_member: settings.is_member,
         netbios_name: settings.netbios_name.clone(),
         netbios_domain: settings.workgroup.clone(),
         dns_name: settings.dns_name.clone(),
@@ -290,13 +327,13 @@ fn reauthenticate(
 }
 
 /// Handles the result of the mechanism's step: [MS-SMB2] 3.3.5.5.3 Handling GSS-API Authentication.
-/// `credential` is the secret that the proof was checked with, after the check.
+/// `source` is that of the secret that the proof was checked with, after the check.
 fn authenticate(
     mut scope: InConnection<'_>,
     incoming: &Incoming,
     mut pending: Pending,
     step: Result<auth::Step, AuthError>,
-    credential: Option<Box<Credential>>,
+    source: Option<Source>,
 ) -> Result<Step<Pending>, Reject> {
     let session_id = pending.session_id;
     match step {
@@ -311,16 +348,31 @@ fn authenticate(
         Ok(auth::Step::Account { user, .. }) => {
             logon::wait_for_turn(&mut scope, incoming, pending, &user)
         }
+        Ok(auth::Step::Ticket(ticket)) => {
+            pending.waits_for = LogonStep::Ticket;
+            Ok(Step::Wait(Effect::CheckTicket(Box::new(ticket)), pending))
+        }
+        Ok(auth::Step::Mic(mic)) => {
+            pending.waits_for = LogonStep::Mic;
+            Ok(Step::Wait(Effect::CheckMic(Box::new(mic)), pending))
+        }
+        Ok(auth::Step::Done(outcome)) if is_kerberos(&mut scope, session_id, incoming) => {
+            domain::accept_ticket(scope, incoming, pending, outcome)
+        }
         Ok(auth::Step::Done(Outcome { token, identity, session_key, target_name, account })) => {
             if identity.kind == IdentityKind::Anonymous {
                 pending.waits_for = LogonStep::Guest { token, is_anonymous: true };
                 return Ok(Step::Wait(Effect::FindGuest, pending));
             }
-            let credential = credential.expect("a user is proven with a credential");
-            let is_ambiguous = !credential.others.is_empty();
-            let credential = Box::new(credential.proven(account));
-            let proven = Proven { token, session_key, credential, is_ambiguous, target_name };
-            logon::accept_proof(&mut scope, incoming, pending, proven)
+            let (source, is_ambiguous) = match source.expect("a user is proven with a secret") {
+                Source::Database(credential) => {
+                    let is_ambiguous = !credential.others.is_empty();
+                    (Source::Database(Box::new(credential.proven(account))), is_ambiguous)
+                }
+                source @ Source::Domain(_) => (source, false),
+            };
+            let proven = Proven { token, session_key, source, is_ambiguous, target_name };
+            logon::accept_proof(scope, incoming, pending, proven)
         }
         Err(error) if becomes_guest(scope.globals.settings.map_to_guest, error) => {
             if error == AuthError::NoSuchUser {
@@ -332,6 +384,10 @@ fn authenticate(
         }
         Err(error) => Err(fail(&mut scope, incoming, &pending, Reject::Authentication(error))),
     }
+}
+
+fn is_kerberos(scope: &mut InConnection<'_>, session_id: u64, incoming: &Incoming) -> bool {
+    acceptor(scope, session_id, incoming).is_ok_and(|acceptor| acceptor.is_kerberos())
 }
 
 fn becomes_guest(map: MapToGuest, error: AuthError) -> bool {
@@ -455,8 +511,11 @@ fn establish(
     let had_keys = session.signing_key(incoming.connection).is_some();
     if let Some(channel) = session.channel_mut(incoming.connection) {
         channel.acceptor = None;
+        channel.ticket_owner = None;
     }
     session.state = SessionState::Valid;
+    session.expires = done.lifetime.map(|lifetime| incoming.now.monotonic + lifetime);
+    globals.next_expiry = globals.next_expiry.into_iter().chain(session.expires).min();
     session.memory.set(SESSION_BYTES);
     session.account = Some(Arc::clone(&done.account));
     session.counted = globals.trace.party("", &done.account.user);
@@ -507,7 +566,7 @@ fn give_keys(
     let keys = SessionKeys::derive(KeyMaterial {
         dialect: negotiated.dialect.0,
         session_key: session_key.as_bytes(),
-        full_session_key: session_key.as_bytes(),
+        full_session_key: session_key.full(),
         preauth_hash: preauth.filter(|_| negotiated.dialect == Dialect::SMB_3_1_1),
         cipher: negotiated.cipher,
         signing_algorithm: Some(negotiated.signing_algorithm),

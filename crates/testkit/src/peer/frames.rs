@@ -182,6 +182,13 @@ impl Peer {
             assert!(!header.is_signed(), "an interim response is not signed: {header:?}");
             return;
         }
+        if header.is_signed()
+            && !self.channels.contains_key(&header.session_id)
+            && let Some(keys) = self.keys_of_new_session.take()
+        {
+            self.session_id = header.session_id;
+            self.set_keys(&keys);
+        }
         let channel = self.channels.get(&header.session_id);
         let is_empty = header.signature == [0; 16];
         if header.flags.contains(HeaderFlags::SIGNED) && is_empty {

@@ -1,13 +1,15 @@
 //! SESSION_SETUP, with NTLM on the client's side.
 
-use auth::{Initiator, Randomness};
+use auth::{Initiator, Randomness, SessionKey};
 use client::{Channel, Logon, LogonState, ProtocolError, Session};
 use crypto::{Role, SessionKeys};
+use dtyp::NtStatus;
 use wire::Command;
 use wire::negotiate::Capabilities;
 use wire::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupRequest};
 
 use super::Peer;
+use crate::domain;
 use crate::login::Login;
 use crate::request::Request;
 use crate::response::Response;
@@ -71,6 +73,38 @@ impl Peer {
                 Err(error) => panic!("{error}"),
             }
         }
+    }
+
+    /// Sends one token of Kerberos, in a new session or the one with this id. Returns the response,
+    /// and uses the session if the server accepts the ticket.
+    ///
+    /// # Panics
+    /// If the server's response is not one.
+    #[track_caller]
+    pub fn send_ticket(&mut self, token: &[u8], session_id: u64) -> Response {
+        self.session_id = session_id;
+        let request = self.session_setup(&Login::user("", ""), token);
+        let (frame, _) = self.lay_out([request]);
+        let mut preauth = self.logons.remove(&session_id).unwrap_or(self.preauth);
+        preauth.update(&frame);
+        let key = SessionKey::from_slice(&domain::KEY).expect("32 bytes");
+        let keys = self.negotiated.session_keys(&key, &preauth);
+        // The id of a new session is in the response, which is signed already.
+        self.keys_of_new_session = Some(keys);
+        let frame = if self.seals { self.seal(self.session_id, &frame) } else { frame };
+        self.send_frame(&frame);
+        let mut responses = self.receive();
+        self.keys_of_new_session = None;
+        assert_eq!(responses.len(), 1, "one response: {responses:?} {:?}", self.closed());
+        let response = responses.remove(0);
+        self.session_id = response.header.session_id;
+        if response.status() == NtStatus::MORE_PROCESSING_REQUIRED {
+            preauth.update(&response.message);
+            self.logons.insert(self.session_id, preauth);
+        } else if response.status().is_success() {
+            self.channels.get_mut(&self.session_id).expect("it has keys").finish();
+        }
+        response
     }
 
     /// Binds the session of another connection to this one. Returns the last response. Further
@@ -138,7 +172,7 @@ impl Peer {
     }
 
     /// Sets the keys of a new session, or of a channel that is being bound.
-    fn set_keys(&mut self, keys: &SessionKeys) {
+    pub(super) fn set_keys(&mut self, keys: &SessionKeys) {
         let session_id = self.session_id;
         match self.channels.get_mut(&session_id) {
             Some(channel) if channel.is_being_bound() => channel.set_keys(keys),

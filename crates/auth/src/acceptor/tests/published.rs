@@ -66,7 +66,13 @@ fn after(logon: &Logon) -> Acceptor {
     let mech_list = mech_list(&[MechType::Ntlm]);
     Acceptor {
         state: State::Authenticate,
-        framing: Framing::Spnego { mech_list, mic_required: false },
+        framing: Framing::Spnego {
+            mech_list,
+            mech_type: MechType::Ntlm,
+            mic_required: false,
+            is_told: true,
+        },
+        mechanisms: Mechanisms::default(),
         ntlm: NtlmAcceptor::after(server_challenge, FLAGS, transcript),
     }
 }
@@ -111,6 +117,7 @@ fn our_challenge_is_that_of_windows() {
         netbios_domain: name(),
         dns_name: name(),
         dns_domain: name(),
+        ..AcceptorSettings::default()
     };
     let mut acceptor =
         Acceptor::new(&settings, hex::array("0D1D8BA31179D008"), FileTime(0x01D0_AECB_ADF5_A1A1));

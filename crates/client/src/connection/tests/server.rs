@@ -39,6 +39,7 @@ impl Server {
             netbios_domain: name(),
             dns_name: name(),
             dns_domain: name(),
+            ..AcceptorSettings::default()
         };
         Self {
             acceptor: Acceptor::new(&settings, [3; 8], FileTime(1)),
@@ -144,6 +145,7 @@ impl Server {
             }
             Ok(Step::Done(outcome)) => self.accept(&outcome, header, out),
             Ok(Step::Account { .. }) => panic!("the account was given"),
+            Ok(Step::Mic(_) | Step::Ticket(_)) => panic!("Kerberos is not offered"),
             Err(reason) => {
                 let status = reason.status();
                 respond(Header { status, ..header }, SessionFlags::empty(), &[], out);

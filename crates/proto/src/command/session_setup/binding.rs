@@ -64,8 +64,7 @@ pub(super) fn begin(
     }
     let acceptor = Some(new_acceptor(globals, incoming));
     let connection_id = incoming.connection;
-    let channel =
-        Channel { connection: connection_id, signing_key: None, acceptor, is_bound: false };
+    let channel = Channel::new(connection_id, acceptor, false);
     session.channels.push(channel);
     connection.preauth_sessions.insert(session_id, connection.preauth);
     Ok(())
@@ -123,7 +122,7 @@ pub(super) fn conclude(
     let keys = SessionKeys::derive(KeyMaterial {
         dialect: negotiated.dialect.0,
         session_key: session_key.as_bytes(),
-        full_session_key: session_key.as_bytes(),
+        full_session_key: session_key.full(),
         preauth_hash: preauth.as_ref().filter(|_| negotiated.dialect == Dialect::SMB_3_1_1),
         // Encryption uses the session's keys on every channel.
         cipher: None,
@@ -132,6 +131,7 @@ pub(super) fn conclude(
     let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
     channel.signing_key = Some(Arc::new(keys.signing_key()));
     channel.acceptor = None;
+    channel.ticket_owner = None;
     channel.is_bound = true;
     connection.binding_key = None;
     let mut flags = SessionFlags::empty();

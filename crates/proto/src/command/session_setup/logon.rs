@@ -6,7 +6,10 @@
 //! account. So clients without a password cannot load the name service, or learn the names of users
 //! from its timing.
 
+use std::sync::Arc;
+
 use auth::AuthError;
+use dtyp::upcase::equal_ignoring_case;
 use engine::effect::Effect;
 use engine::notice::{LogonRefused, Notice};
 use engine::request::Incoming;
@@ -16,7 +19,7 @@ use model::logon_throttle::Admission;
 use model::reject::Reject;
 use trace::LogonOutcome;
 
-use super::{LogonStep, Pending, Proven, acceptor, fail};
+use super::{Established, LogonStep, Pending, Proven, Source, acceptor, conclude, fail};
 
 /// Delays the check of a proof for as long as the throttle demands.
 pub(super) fn wait_for_turn(
@@ -38,8 +41,25 @@ pub(super) fn wait_for_turn(
     }
 }
 
-/// Requests the secret that checks the proof.
+/// Requests the secret that checks the proof, or has the domain check it.
 pub(super) fn find_credential(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+    mut pending: Pending,
+) -> Result<Step<Pending>, Reject> {
+    let settings = Arc::clone(&scope.globals.settings);
+    let acceptor = acceptor(scope, pending.session_id, incoming)?;
+    let claimed = acceptor.claimed().expect("whoever sent a proof has named a user");
+    if !settings.is_member || equal_ignoring_case(&claimed.domain, &settings.netbios_name) {
+        return find_own_credential(scope, incoming, pending);
+    }
+    let response = acceptor.response().map_err(Reject::Authentication)?;
+    pending.waits_for = LogonStep::Response;
+    Ok(Step::Wait(Effect::CheckResponse(Box::new(response)), pending))
+}
+
+/// Requests the secret in the user database of this server.
+pub(super) fn find_own_credential(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
     mut pending: Pending,
@@ -56,17 +76,17 @@ pub(super) fn find_credential(
 /// binding skips that check: it needs the session's key, which no man in the middle has, and its
 /// client may have reached the first connection by another name.
 pub(super) fn accept_proof(
-    scope: &mut InConnection<'_>,
+    mut scope: InConnection<'_>,
     incoming: &Incoming,
     mut pending: Pending,
     mut proven: Proven,
 ) -> Result<Step<Pending>, Reject> {
     // Whoever has a password must not be taken for all others whom their name may mean.
     if !proven.is_ambiguous {
-        succeed(scope, incoming, pending.session_id);
+        succeed(&mut scope, incoming, pending.session_id);
     }
-    if proven.credential.disabled {
-        return Err(fail(scope, incoming, &pending, Reject::AccountDisabled));
+    if matches!(&proven.source, Source::Database(credential) if credential.disabled) {
+        return Err(fail(&mut scope, incoming, &pending, Reject::AccountDisabled));
     }
     let target_name = proven.target_name.take().filter(|_| !pending.binds);
     let Some(target_name) = target_name else {
@@ -86,9 +106,9 @@ pub(super) fn succeed(scope: &mut InConnection<'_>, incoming: &Incoming, session
     }
 }
 
-/// Requests the account of a user, if the client means this server.
+/// Requests the account of a user, if the client means this server. The domain has sent it.
 pub(super) fn find_account(
-    scope: &mut InConnection<'_>,
+    mut scope: InConnection<'_>,
     incoming: &Incoming,
     mut pending: Pending,
     proven: Proven,
@@ -96,10 +116,17 @@ pub(super) fn find_account(
 ) -> Result<Step<Pending>, Reject> {
     if !is_meant {
         pending.waits_for = LogonStep::OwnName(Box::new(proven));
-        return Err(fail(scope, incoming, &pending, Reject::MeantForAnotherServer));
+        return Err(fail(&mut scope, incoming, &pending, Reject::MeantForAnotherServer));
     }
-    let users = proven.credential.clone().into_users();
-    let requested_user = proven.credential.requested_user.clone();
+    let credential = match proven.source {
+        Source::Database(ref credential) => credential,
+        Source::Domain(account) => {
+            let done = Established::of_user(proven.token, *account, proven.session_key);
+            return conclude(scope, incoming, pending, done);
+        }
+    };
+    let users = credential.clone().into_users();
+    let requested_user = credential.requested_user.clone();
     pending.waits_for = LogonStep::Account(Box::new(proven));
     Ok(Step::Wait(Effect::FindAccount { users, requested_user }, pending))
 }

@@ -1,0 +1,87 @@
+//! Logons that another authority decides: Kerberos tickets, and NTLM responses of domain users.
+//!
+//! The worker has them checked by a process that holds the key of the service, or asks the domain.
+//! Whatever that process does not answer is a failed logon.
+
+use auth::{AuthError, Outcome};
+use dtyp::NtStatus;
+use engine::effect::{CheckedResponse, CheckedTicket, ResponseFailure, TicketFailure};
+use engine::request::Incoming;
+use engine::response::Step;
+use engine::scope::InConnection;
+use model::reject::Reject;
+
+use super::{Established, Pending, Source, acceptor, authenticate, conclude, fail, logon};
+
+/// Handles the result of a ticket. Its owner is kept with the acceptor: a mechListMIC may follow.
+pub(super) fn take_ticket(
+    mut scope: InConnection<'_>,
+    incoming: &Incoming,
+    pending: Pending,
+    result: Result<Box<CheckedTicket>, TicketFailure>,
+) -> Result<Step<Pending>, Reject> {
+    let session_id = pending.session_id;
+    let result = match result {
+        Ok(checked) => {
+            let CheckedTicket { accepted, owner } = *checked;
+            let session = scope.sessions.get_mut(&session_id).ok_or(Reject::NoSuchSession)?;
+            let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
+            channel.ticket_owner = Some(Box::new(owner));
+            Ok(accepted)
+        }
+        Err(TicketFailure::Invalid(refused)) => Err(refused),
+        Err(TicketFailure::Owner(status)) => {
+            return Err(fail(&mut scope, incoming, &pending, Reject::DomainRefused(status)));
+        }
+    };
+    let step = acceptor(&mut scope, session_id, incoming)?.resume_ticket(result);
+    authenticate(scope, incoming, pending, step, None)
+}
+
+/// Concludes the logon of a ticket's owner.
+pub(super) fn accept_ticket(
+    scope: InConnection<'_>,
+    incoming: &Incoming,
+    pending: Pending,
+    outcome: Outcome,
+) -> Result<Step<Pending>, Reject> {
+    let session = scope.sessions.get_mut(&pending.session_id).ok_or(Reject::NoSuchSession)?;
+    let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
+    let owner = channel.ticket_owner.take().expect("it was kept with the result of the ticket");
+    let Outcome { token, session_key, .. } = outcome;
+    let lifetime = Some(owner.lifetime);
+    let done = Established { lifetime, ..Established::of_user(token, owner.account, session_key) };
+    conclude(scope, incoming, pending, done)
+}
+
+/// Handles the domain's answer on a response. A user that the domain does not know may be one of
+/// this server: clients send domains of all kinds.
+pub(super) fn take_response(
+    mut scope: InConnection<'_>,
+    incoming: &Incoming,
+    pending: Pending,
+    result: Result<Box<CheckedResponse>, ResponseFailure>,
+) -> Result<Step<Pending>, Reject> {
+    let refused = |error| Err::<auth::Step, _>(error);
+    let (step, source) = match result {
+        Ok(checked) => {
+            let CheckedResponse { session_base_key, account } = *checked;
+            let acceptor = acceptor(&mut scope, pending.session_id, incoming)?;
+            let step = acceptor.resume_with_key(&session_base_key);
+            (step, Some(Source::Domain(Box::new(account))))
+        }
+        Err(ResponseFailure::NotInDomain) => {
+            return logon::find_own_credential(&mut scope, incoming, pending);
+        }
+        Err(ResponseFailure::Refused(NtStatus::NO_SUCH_USER)) => {
+            (refused(AuthError::NoSuchUser), None)
+        }
+        Err(ResponseFailure::Refused(NtStatus::WRONG_PASSWORD | NtStatus::LOGON_FAILURE)) => {
+            (refused(AuthError::WrongPassword), None)
+        }
+        Err(ResponseFailure::Refused(status)) => {
+            return Err(fail(&mut scope, incoming, &pending, Reject::DomainRefused(status)));
+        }
+    };
+    authenticate(scope, incoming, pending, step, source)
+}
