@@ -5,6 +5,7 @@ mod check;
 mod completions;
 pub(crate) mod discoveryd;
 mod healthcheck;
+pub(crate) mod logond;
 mod man;
 mod message;
 pub(crate) mod notifyd;

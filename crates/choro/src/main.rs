@@ -1,8 +1,8 @@
 //! Choro, an SMB3 file server.
 //!
 //! One executable. `choro serve` is the supervisor: it forks the workers, one for each client, and
-//! starts itself once more as `choro notifyd` and `choro discoveryd`. The other commands manage the
-//! configuration, the users and a running server.
+//! starts itself once more as `choro notifyd` and `choro discoveryd`, and in a domain as `choro
+//! logond`. The other commands manage the configuration, the users and a running server.
 
 #![forbid(unsafe_code)]
 
@@ -14,10 +14,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 use observe::WebArguments;
-use process::arguments::{DISCOVERYD_COMMAND, NOTIFYD_COMMAND, WORKER_COMMAND};
+use process::arguments::{DISCOVERYD_COMMAND, LOGOND_COMMAND, NOTIFYD_COMMAND, WORKER_COMMAND};
 
 use command::CommandLine;
 use command::discoveryd::DiscoverydArguments;
+use command::logond::LogondArguments;
 use command::notifyd::NotifydArguments;
 use command::worker::WorkerArguments;
 
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let mut is = |name: &str| arguments.peek().is_some_and(|first| first == name);
     let (is_worker, is_notifyd) = (is(WORKER_COMMAND), is(NOTIFYD_COMMAND));
     let is_discoveryd = is(DISCOVERYD_COMMAND);
+    let is_logond = is(LOGOND_COMMAND);
     let is_web = is(WebArguments::NAME);
     let done = if is_worker {
         WorkerArguments::try_parse_from(arguments).map(WorkerArguments::run)
@@ -39,6 +41,8 @@ fn main() -> ExitCode {
         NotifydArguments::try_parse_from(arguments).map(NotifydArguments::run)
     } else if is_discoveryd {
         DiscoverydArguments::try_parse_from(arguments).map(DiscoverydArguments::run)
+    } else if is_logond {
+        LogondArguments::try_parse_from(arguments).map(LogondArguments::run)
     } else if is_web {
         WebArguments::try_parse_from(arguments).map(WebArguments::run)
     } else {

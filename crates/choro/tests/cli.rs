@@ -225,7 +225,8 @@ fn check_of_a_file_that_cannot_be_served_fails() {
 #[test]
 fn settings_that_must_not_be_ignored_are_refused_with_a_remedy() {
     let site = Site::new();
-    for (setting, remedy) in [("security = ads", "choro user add"), ("clustering = yes", "= no")] {
+    for (setting, remedy) in [("security = DOMAIN", "choro user add"), ("clustering = yes", "= no")]
+    {
         site.write_config(&format!("[global]\n{setting}\n"));
         for command in ["check", "serve"] {
             let error = site.run(&[command]).fails(1);

@@ -103,7 +103,10 @@ fn a_pid_of_another_program_is_refused() {
     let error = site.run(&["message", "ping", &other]).fails(1);
     assert!(error.contains(&format!("no process of the server has the pid {other}")), "{error}");
     let error = site.run(&["message", "ping", "smbd"]).fails(2);
-    assert!(error.contains("expected a pid, all, notifyd, supervisor or workers"), "{error}");
+    assert!(
+        error.contains("expected a pid, all, logond, notifyd, supervisor or workers"),
+        "{error}"
+    );
 }
 
 #[test]

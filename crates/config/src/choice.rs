@@ -97,6 +97,20 @@ choices! {
         UnixOnly = "unix only",
     }
 
+    /// Source of the keys that check Kerberos tickets.
+    KerberosMethod {
+        /// As [`KerberosMethod::SecretsOnly`], for now and as in Samba.
+        Default = "default",
+        /// winbindd's own database of secrets, which this server does not read: no tickets.
+        SecretsOnly = "secrets only",
+        /// The keytab of the system, which winbindd keeps up to date.
+        SecretsAndKeytab = "secrets and keytab",
+        /// The keytab that `dedicated keytab file` names.
+        DedicatedKeytab = "dedicated keytab",
+        /// The keytab of the system.
+        SystemKeytab = "system keytab",
+    }
+
     /// Names for which a short name of 8.3 form is made.
     MangledNames {
         /// None: no file has a short name.
@@ -149,6 +163,18 @@ choices! {
         Tdb = "tdb",
     }
 
+    /// Logons with passwords. NTLMv1 is never accepted.
+    NtlmAuth {
+        /// NTLMv2, and nothing older than that.
+        V2Only = "ntlmv2-only" | "No" | "False" | "0" | "Off",
+        /// As [`NtlmAuth::V2Only`]: NTLMv1 is refused all the same.
+        V1Permitted = "ntlmv1-permitted" | "Yes" | "True" | "1" | "On",
+        /// As [`NtlmAuth::V2Only`]: MSCHAPv2 is not for file servers.
+        MsChapV2 = "mschapv2-and-ntlmv2-only",
+        /// None: only tickets of Kerberos are accepted.
+        Disabled = "disabled",
+    }
+
     /// SMB dialects, in their order.
     Protocol {
         /// Lowest or highest that this server speaks, as the parameter is min or max.
@@ -165,6 +191,34 @@ choices! {
         Smb302 = "SMB3_02",
         /// Dialect 0x0311, SMB 3.1.1 ([MS-SMB2] 2.2.3).
         Smb311 = "SMB3" | "SMB3_11",
+    }
+
+    /// Authority that decides about users.
+    Security {
+        /// The authority that fits `server role`.
+        Auto = "AUTO",
+        /// This server, with users of its own.
+        User = "USER",
+        /// A domain of Active Directory, whose member this server is.
+        Ads = "ADS",
+        /// Older authorities, which are not asked.
+        Other = "DOMAIN" | "SHARE" | "SERVER",
+    }
+
+    /// Place of the server among others.
+    ServerRole {
+        /// The role that fits `security`.
+        Auto = "AUTO",
+        /// A server with users of its own.
+        Standalone = "standalone server" | "standalone",
+        /// A member of a domain.
+        Member = "member server" | "member",
+        /// A controller of a domain; not spoken here.
+        Controller = "classic primary domain controller"
+            | "classic backup domain controller"
+            | "active directory domain controller"
+            | "domain controller"
+            | "dc",
     }
 
     /// Signing of messages ([MS-SMB2] 3.3.1.5 RequireMessageSigning).

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::choice::Protocol;
+use crate::choice::{KerberosMethod, NtlmAuth, Protocol, Security, ServerRole};
 use crate::class::{self, ClassSection};
 use crate::global::Global;
 use crate::load::{self, Loaded, Named};
@@ -137,6 +137,12 @@ impl Config {
                 max: word(global.server_max_protocol),
             });
         }
+        verify_domain(&global)?;
+        if global.is_member() && global.keytab().is_none() {
+            let (file, line) = (global.name.clone(), 0);
+            let (kind, message) = (WarningKind::WeakerThanSamba, NO_KEYTAB.to_owned());
+            warnings.push(Warning { file, line, kind, message });
+        }
         let defaults = Share::new("global".to_owned(), defaults);
         let mut config = Self {
             global,
@@ -199,6 +205,37 @@ impl Config {
         }
         self.shares.push(Share::new(name, section));
     }
+}
+
+/// Of a member of a domain that accepts no tickets.
+const NO_KEYTAB: &str = "`kerberos method`: the keys in winbindd's own database are not read, so \
+                         users of the domain log on with passwords only; with `kerberos method = \
+                         secrets and keytab`, winbindd keeps a keytab for their tickets";
+
+/// Refuses a server that could admit nobody of its domain, or whose role contradicts itself.
+fn verify_domain(global: &Global) -> Result<(), LoadError> {
+    let contradiction = match (global.security, global.server_role) {
+        (Security::User, ServerRole::Member) => {
+            "`server role = member server` needs `security = ads`"
+        }
+        (Security::Ads, ServerRole::Standalone) => {
+            "`security = ads` needs `server role = member server`, or none"
+        }
+        _ if global.is_member() && global.realm.is_empty() => {
+            "`security = ads` needs `realm`, the DNS name of the domain"
+        }
+        _ if global.kerberos_method == KerberosMethod::DedicatedKeytab
+            && global.dedicated_keytab_file.is_empty() =>
+        {
+            "`kerberos method = dedicated keytab` needs `dedicated keytab file`"
+        }
+        _ if global.ntlm_auth == NtlmAuth::Disabled && global.keytab().is_none() => {
+            "`ntlm auth = disabled` leaves only tickets, so nobody could log on without `realm` \
+             and a keytab (`kerberos method`)"
+        }
+        _ => return Ok(()),
+    };
+    Err(LoadError::Contradiction(contradiction))
 }
 
 /// Puts the directories that are not named below `base directory`, if that is.

@@ -1,8 +1,8 @@
 //! Parameters of the whole server.
 
 use crate::choice::{
-    EncryptionAlgorithm, MapToGuest, MdnsName, MessagingType, Protocol, Signing, SigningAlgorithm,
-    Tri,
+    EncryptionAlgorithm, KerberosMethod, MapToGuest, MdnsName, MessagingType, NtlmAuth, Protocol,
+    Security, ServerRole, Signing, SigningAlgorithm, Tri,
 };
 use crate::interface::InterfaceSpec;
 use crate::kind::Kind;
@@ -30,6 +30,8 @@ parameter_table! {
         change_notify: bool = "change notify", Kind::Bool, "Yes";
         /// Minutes after which a connection without open files is closed; 0 for never.
         deadtime: u32 = "deadtime", Kind::Integer { min: 0, max: 35_791_394 }, "10080", NotYet;
+        /// Keytab that checks Kerberos tickets, with `kerberos method = dedicated keytab`.
+        dedicated_keytab_file: String = "dedicated keytab file", Kind::Path, "";
         /// Account whose rights a guest has.
         guest_account: String = "guest account", Kind::Text, "nobody";
         /// Users with a lower id have no home in `[homes]`: accounts of the system's programs, and
@@ -47,6 +49,11 @@ parameter_table! {
         interfaces: Vec<InterfaceSpec> = "interfaces", Kind::Interfaces, "";
         /// Seconds between probes of idle connections; 0 for none.
         keepalive: u32 = "keepalive", Kind::Integer { min: 0, max: 2_147_483_647 }, "300", NotYet;
+        /// Keys that check Kerberos tickets. With a keytab and `realm`, clients may log on with
+        /// tickets: users of the domain with `security = ads`, else those of the realm who are
+        /// users of this system.
+        kerberos_method: KerberosMethod =
+            "kerberos method", Kind::Choice(KerberosMethod::WORDS), "default";
         /// Folder for files that live as long as the server runs.
         lock_directory: String = "lock directory" / "lock dir", Kind::Path, "/run/choro";
         /// File the log goes to; standard error when empty.
@@ -114,6 +121,10 @@ parameter_table! {
         /// with a restart.
         messaging_type: MessagingType =
             "messaging type", Kind::Choice(MessagingType::WORDS), "default";
+        /// Users of the domain with a lower id in this system may not log on: an account of the
+        /// domain must not become one of the system's programs, or root.
+        min_domain_uid: u32 =
+            "min domain uid", Kind::Integer { min: 0, max: 2_147_483_647 }, "1000";
         /// Smallest size in bytes of a WRITE whose data go to the file without passing through
         /// memory, at least 128 KiB; 0 where measurements show that it costs less.
         min_receivefile_size: u64 =
@@ -125,14 +136,22 @@ parameter_table! {
         netbios_aliases: Vec<String> = "netbios aliases", Kind::List, "";
         /// Name of this server; the name of the host when empty.
         netbios_name: String = "netbios name", Kind::Upper, "";
+        /// Logons with passwords, by NTLM. With `disabled` only tickets of Kerberos are accepted,
+        /// which needs `realm` and a keytab.
+        ntlm_auth: NtlmAuth = "ntlm auth", Kind::Choice(NtlmAuth::WORDS), "ntlmv2-only";
         /// Folder of the file that holds the server's process id.
         pid_directory: String = "pid directory", Kind::Path, "/run/choro";
         /// Folder of secrets; only root may enter it.
         private_directory: String =
             "private dir" / "private directory", Kind::Path, "/var/lib/choro/private";
+        /// Kerberos realm of the server: of its domain with `security = ads`.
+        realm: String = "realm", Kind::Upper, "";
         /// Rights of anonymous users and guests in IPC$: 0 list shares and look up users, 1
         /// neither, 2 nothing at all.
         restrict_anonymous: u32 = "restrict anonymous", Kind::Integer { min: 0, max: 2 }, "0";
+        /// Authority over users: this server, or with `ads` a domain of Active Directory, of which
+        /// Samba's winbindd has made this machine a member. winbindd must run.
+        security: Security = "security", Kind::Choice(Security::WORDS), "AUTO";
         /// Highest dialect to negotiate with clients.
         server_max_protocol: Protocol = "server max protocol" / "max protocol" / "protocol",
             Kind::Choice(Protocol::WORDS), "SMB3";
@@ -146,6 +165,8 @@ parameter_table! {
             "server multi channel hidden interfaces", Kind::Interfaces, "";
         /// Let a session use several connections.
         server_multi_channel_support: bool = "server multi channel support", Kind::Bool, "Yes";
+        /// Place of the server; `security` says the same.
+        server_role: ServerRole = "server role", Kind::Choice(ServerRole::WORDS), "AUTO";
         /// Signing of messages; see the values.
         server_signing: Signing = "server signing", Kind::Choice(Signing::WORDS), "default";
         /// Ciphers to negotiate, best first.
@@ -216,10 +237,46 @@ impl Global {
         (min, max)
     }
 
-    /// True when `server_signing` refuses clients that do not sign.
+    /// True if a domain of Active Directory decides about users.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        match self.security {
+            Security::Ads => true,
+            Security::Auto => self.server_role == ServerRole::Member,
+            Security::User | Security::Other => false,
+        }
+    }
+
+    /// Keytab that checks Kerberos tickets, if there is a realm: [`Keytab`].
+    #[must_use]
+    pub fn keytab(&self) -> Option<Keytab<'_>> {
+        if self.realm.is_empty() {
+            return None;
+        }
+        match self.kerberos_method {
+            KerberosMethod::Default | KerberosMethod::SecretsOnly => None,
+            KerberosMethod::SecretsAndKeytab | KerberosMethod::SystemKeytab => {
+                Some(Keytab::OfSystem)
+            }
+            KerberosMethod::DedicatedKeytab => Some(Keytab::File(&self.dedicated_keytab_file)),
+        }
+    }
+
+    /// True if `logond` is needed: to check tickets, or to ask the domain.
+    #[must_use]
+    pub fn needs_logond(&self) -> bool {
+        self.is_member() || self.keytab().is_some()
+    }
+
+    /// True when `server_signing` refuses clients that do not sign. A member of a domain refuses
+    /// them by default: an attacker who relays a client's ticket has no key to sign with.
     #[must_use]
     pub fn signing_required(&self) -> bool {
-        self.server_signing == Signing::Required
+        match self.server_signing {
+            Signing::Required => true,
+            Signing::Default => self.is_member(),
+            Signing::Off | Signing::IfRequired | Signing::Desired => false,
+        }
     }
 
     /// Detail of the log for subjects without their own level.
@@ -252,6 +309,15 @@ impl Global {
     pub fn option_is_on(&self, module: &str, option: &str, default: bool) -> bool {
         self.section.option_is_on(module, option, default)
     }
+}
+
+/// Keytab that checks Kerberos tickets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Keytab<'a> {
+    /// A file at a path; a type such as `FILE:` may precede it.
+    File(&'a str),
+    /// The file that krb5.conf names, by default /etc/krb5.keytab.
+    OfSystem,
 }
 
 /// SMB 2.0.2 ([MS-SMB2] 2.2.3).

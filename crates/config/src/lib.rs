@@ -44,7 +44,7 @@ mod warning;
 
 pub use class::ClassSection;
 pub use config::{Config, Directories};
-pub use global::Global;
+pub use global::{Global, Keytab};
 pub use kind::{BadValue, Canonical, Kind};
 pub use parameter::{Effect, Parameter, Scope, Synonym, find, nearest, parameters};
 pub use render::{render_effective, render_for_processes};

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use crate::choice::{Security, ServerRole};
 use crate::class;
 use crate::hosts_access::Name;
 use crate::limits::{
@@ -374,6 +375,12 @@ impl<'a> Loader<'a> {
                     parameter.name
                 );
                 self.warn(place, WarningKind::ActsAsRoot, text);
+            }
+            "security" if text == Security::Other.word() => {
+                return Err(promised(parameter.name, text, promised::OTHER_DOMAIN, place));
+            }
+            "server role" if text == ServerRole::Controller.word() => {
+                return Err(promised(parameter.name, text, promised::CONTROLLER, place));
             }
             "server max protocol" if text == "NT1" => {
                 return Err(promised(parameter.name, text, promised::NO_DIALECT, place));

@@ -25,14 +25,10 @@ pub(crate) fn of(parameter: &str, value: &str) -> Option<Promise> {
         "config backend" if !is(&["", "file"]) => Promise::Refused(REGISTRY),
         "config file" if !value.is_empty() => Promise::Refused(OTHER_FILE),
         "domain logons" if yes => Promise::Refused(CONTROLLER),
-        "ntlm auth" if is(&["disabled"]) => Promise::Refused(NTLM),
         "obey pam restrictions" if yes => Promise::Missing(PAM),
         "only user" if yes => Promise::Refused(ONLY_USER),
         "preexec close" | "root preexec close" if yes => Promise::Refused(PREEXEC),
         "root directory" if !is(&["", "/"]) => Promise::Refused(ROOT_DIRECTORY),
-        "security" if !is(&["auto", "user"]) => Promise::Refused(MEMBER),
-        "server role" if is(CONTROLLERS) => Promise::Refused(CONTROLLER),
-        "server role" if !is(STANDALONE) => Promise::Refused(MEMBER),
         "username map script" if !value.is_empty() => Promise::Missing(MAP_SCRIPT),
         _ => return None,
     };
@@ -47,31 +43,23 @@ pub(crate) fn of_module(name: &str) -> Option<&'static str> {
 
 const YES: &[&str] = &["yes", "true", "1", "on"];
 
-const STANDALONE: &[&str] = &["auto", "standalone", "standalone server"];
-
-const CONTROLLERS: &[&str] = &[
-    "classic primary domain controller",
-    "classic backup domain controller",
-    "active directory domain controller",
-    "domain controller",
-    "dc",
-];
-
 const CLUSTER: &str = "this server is no node of a cluster: nodes would not see each other's locks \
                        and open files; serve from one machine with `clustering = no`";
-const CONTROLLER: &str = "this server is no domain controller; `server role = standalone server` \
-                          serves files to users of its own";
+/// Of a server role of a domain controller.
+pub(crate) const CONTROLLER: &str = "this server is no domain controller; `server role = \
+                                     standalone server` serves files to users of its own";
 const MAP_SCRIPT: &str = "the script is not run, so names stay as clients send them; `username \
                           map` names a file";
-const MEMBER: &str = "this server is no member of a domain, so none of the domain's users could \
-                      log on; `security = user` serves users of its own (`choro user add`)";
+/// Of a domain that is not of Active Directory.
+pub(crate) const OTHER_DOMAIN: &str = "only a domain of Active Directory is asked for users, with \
+                                       `security = ads`; `security = user` serves users of its \
+                                       own (`choro user add`)";
 const MODULE: &str = "without this module clients could do what it forbids; remove it to serve the \
                       share without its protection";
 /// Of a highest dialect below SMB 2.
 pub(crate) const NO_DIALECT: &str =
     "dialects before SMB 2 are not spoken, so no client could connect; leave the line out";
 
-const NTLM: &str = "NTLMv2 is the only way to log on, so nobody could";
 const ONLY_USER: &str = "it would not keep other users out; `valid users` does";
 const OTHER_FILE: &str = "another configuration is not read from here; name the file with \
                           `--config`";
@@ -92,25 +80,15 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_and_a_cluster_are_refused_until_they_work() {
-        for value in ["ads", "ADS", "domain", "share", "server"] {
-            assert!(is_refused("security", value), "{value}");
-        }
-        for role in ["member server", "dc", "active directory domain controller", "no such role"] {
-            assert!(is_refused("server role", role), "{role}");
-        }
+    fn a_cluster_and_logons_of_a_controller_are_refused_until_they_work() {
         assert!(is_refused("clustering", "yes") && is_refused("domain logons", "True"));
     }
 
     #[test]
     fn values_that_ask_for_nothing_are_accepted() {
         let harmless = [
-            ("security", "user"),
-            ("security", "AUTO"),
-            ("server role", "standalone server"),
             ("clustering", "no"),
             ("config backend", "file"),
-            ("ntlm auth", "ntlmv2-only"),
             ("preexec close", "no"),
             ("root directory", "/"),
             ("wins support", "yes"),
@@ -125,16 +103,16 @@ mod tests {
         for parameter in ["only user", "preexec close", "root preexec close"] {
             assert!(is_refused(parameter, "yes"), "{parameter}");
         }
-        assert!(is_refused("root directory", "/srv/jail") && is_refused("ntlm auth", "disabled"));
+        assert!(is_refused("root directory", "/srv/jail"));
         assert!(matches!(of("obey pam restrictions", "yes"), Some(Promise::Missing(_))));
         assert!(of_module("ReadOnly").is_some() && of_module("recycle").is_none());
     }
 
     #[test]
     fn every_promise_is_about_an_accepted_parameter() {
-        let known = ["clustering", "config backend", "config file", "domain logons", "ntlm auth"];
+        let known = ["clustering", "config backend", "config file", "domain logons"];
         let more = ["obey pam restrictions", "only user", "preexec close", "root preexec close"];
-        let rest = ["root directory", "security", "server role", "username map script"];
+        let rest = ["root directory", "username map script"];
         for name in known.iter().chain(&more).chain(&rest) {
             let found = crate::parameter::find(name).map(|(parameter, _)| parameter.effect);
             assert_eq!(found, Some(crate::parameter::Effect::Never), "{name}");

@@ -125,6 +125,9 @@ pub enum LoadError {
         /// Missing part: "name" or "closing bracket".
         missing: &'static str,
     },
+    /// Parameters that contradict each other, or one without another that it needs.
+    #[error("{0}")]
+    Contradiction(&'static str),
     /// A limit of [`crate::limits`] was exceeded.
     #[error("{file}:{line}: more than {limit} {what}")]
     Limit {

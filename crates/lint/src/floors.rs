@@ -12,7 +12,7 @@ pub const CRATES: &[&[&str]] = &[
     &["bench_messaging", "interfaces", "testkit", "users"],
     &["bench", "settings"],
     &["process"],
-    &["notifyd", "observe", "shares"],
+    &["logond", "notifyd", "observe", "shares"],
     &["discovery", "worker"],
     &["supervisor"],
     &["choro", "fuzz"],

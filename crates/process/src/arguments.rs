@@ -20,6 +20,9 @@ pub const NOTIFYD_COMMAND: &str = "notifyd";
 /// Subcommand of the process by which other machines find the server.
 pub const DISCOVERYD_COMMAND: &str = "discoveryd";
 
+/// Subcommand of the process that checks tickets and asks the domain.
+pub const LOGOND_COMMAND: &str = "logond";
+
 /// Arguments that the supervisor gives to each process that it starts.
 #[derive(Args, Debug)]
 pub struct ProcessArguments {

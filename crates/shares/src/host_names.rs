@@ -16,6 +16,17 @@ pub fn netbios_name(config: &Config) -> String {
     name.chars().take(NETBIOS_NAME_LEN).collect()
 }
 
+/// The server's DNS name and DNS domain. A member of a domain has the domain's: controllers compare
+/// them.
+pub fn server_dns_names(config: &Config) -> (String, String) {
+    let (name, domain) = dns_names();
+    if !config.global.is_member() {
+        return (name, domain);
+    }
+    let domain = config.global.realm.to_lowercase();
+    (format!("{}.{domain}", netbios_name(config).to_lowercase()), domain)
+}
+
 /// The host's name and its domain.
 pub fn dns_names() -> (String, String) {
     let uname = rustix::system::uname();

@@ -15,7 +15,7 @@ use settings::mistake::{Mistake, is_made};
 use wire::Dialect;
 
 use super::catalogue::ConfiguredShares;
-use super::host_names::{dns_names, netbios_name};
+use super::host_names::{netbios_name, server_dns_names};
 use super::share_properties::{is_continuously_available, policy};
 
 /// The settings of the engine.
@@ -29,7 +29,8 @@ pub fn server_settings(
     let config = &settings.config;
     let global = &config.global;
     let (dialect_min, dialect_max) = global.dialects();
-    let (dns_name, dns_domain) = dns_names();
+    let (dns_name, dns_domain) = server_dns_names(config);
+    let has_keytab = global.keytab().is_some();
     let multichannel = Multichannel::of(global);
     Arc::new(ServerSettings {
         server_guid,
@@ -37,8 +38,11 @@ pub fn server_settings(
         workgroup: global.workgroup.clone(),
         dns_name,
         dns_domain,
-        mechanisms: auth::Mechanisms::default(),
-        is_member: false,
+        mechanisms: auth::Mechanisms {
+            kerberos: has_keytab,
+            ntlm: global.ntlm_auth != choice::NtlmAuth::Disabled,
+        },
+        is_member: global.is_member(),
         dialect_min: Dialect(dialect_min),
         dialect_max: Dialect(dialect_max),
         signing: if global.signing_required() { Policy::Required } else { Policy::Enabled },

@@ -46,6 +46,11 @@ impl<'a> Memberships<'a> {
 
     fn is_member(&self, group: &str) -> bool {
         match (self.find_group)(group) {
+            Ok(None) if self.is_of_domain() => {
+                warn!("group {group} is not found: the name service may lack libnss-winbind");
+                self.is_unknown.set(true);
+                false
+            }
             Ok(gid) => gid.is_some_and(|gid| self.groups.contains(&Sid::unix_group(gid))),
             Err(error) => {
                 warn!("group {group}: {error:#}");
@@ -53,6 +58,13 @@ impl<'a> Memberships<'a> {
                 false
             }
         }
+    }
+
+    /// True for a user of a domain, who may be in groups that only the domain knows.
+    fn is_of_domain(&self) -> bool {
+        let is_domains =
+            |sid: &Sid| sid.authority() == 5 && sid.subauthorities().first() == Some(&21);
+        self.groups.iter().any(is_domains)
     }
 
     /// True when the name service failed for one of the groups that was asked for.
@@ -149,6 +161,17 @@ mod tests {
     use dtyp::Sid;
 
     use super::Memberships;
+
+    #[test]
+    fn a_group_that_is_not_found_may_be_one_of_a_domain_s_user() {
+        let of_domain = [Sid::unix_group(7), Sid::new(5, &[21, 1, 2, 3, 513])];
+        for (groups, want) in [(&of_domain[..1], false), (&of_domain[..], true)] {
+            let find_group = |_: &str| Ok(None);
+            let memberships = Memberships { groups, find_group, is_unknown: Cell::new(false) };
+            assert!(!memberships.is_listed(GroupKind::Unix, "ADLAB\\engineers"));
+            assert_eq!(memberships.is_unknown(), want);
+        }
+    }
 
     #[test]
     fn a_group_that_cannot_be_looked_up_is_no_group_that_somebody_is_not_in() {

@@ -28,13 +28,13 @@ impl Started {
         let Birth { server_id, control, slot } = birth;
         let Self { supervisor, signals, pid_file } = self;
         let Supervisor { mut settings, command, registry, files, messaging, .. } = supervisor;
-        let Supervisor { listeners, workers, clients, notifyd, discoveryd, events, .. } =
-            supervisor;
+        let Supervisor { listeners, workers, clients, notifyd, discoveryd, .. } = supervisor;
+        let Supervisor { logond, events, .. } = supervisor;
         let Supervisor { qos, failed_logons, watches, prepared, .. } = supervisor;
         let supervisor_pid = registry.server_id().pid;
         // To close them one by one takes long where there are many, and some would take back what
         // the supervisor has given out.
-        forget((listeners, workers, notifyd, discoveryd, events, signals, pid_file));
+        forget((listeners, workers, notifyd, discoveryd, logond, events, signals, pid_file));
         match messaging.kind() {
             // A file of libtdb is opened once in a process.
             Some(TransportKind::Tdb) => drop(messaging),

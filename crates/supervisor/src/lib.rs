@@ -41,7 +41,7 @@ use arbitration::FileKey;
 use discovery::{Announcement, remove_service_files};
 use dtyp::ServerId;
 use messaging::Messaging;
-use process::arguments::{DISCOVERYD_COMMAND, NOTIFYD_COMMAND};
+use process::arguments::{DISCOVERYD_COMMAND, LOGOND_COMMAND, NOTIFYD_COMMAND};
 use process::clocks::machine_clock;
 use process::control::{Received, ToSupervisor, ToWorker};
 use process::{Ending, Priority};
@@ -101,6 +101,7 @@ struct Supervisor {
     discoveryd: Helper,
     /// What discoveryd tells; `None` if nothing is told.
     announcement: Option<Announcement>,
+    logond: Helper,
     registry: Registry,
     files: FileTable,
     qos: QosPage,
@@ -197,6 +198,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         notifyd: Helper::new(NOTIFYD_COMMAND),
         discoveryd: Helper::new(DISCOVERYD_COMMAND),
         announcement: None,
+        logond: Helper::new(LOGOND_COMMAND),
         registry,
         files,
         qos,
@@ -265,10 +267,12 @@ impl Supervisor {
         let starts_notifyd = self.wants_notifyd().then(|| self.notifyd.start_at(now)).flatten();
         let starts_discoveryd =
             self.wants_discoveryd().then(|| self.discoveryd.start_at(now)).flatten();
+        let starts_logond = self.wants_logond().then(|| self.logond.start_at(now)).flatten();
         let next = [
             starts_worker,
             starts_notifyd,
             starts_discoveryd,
+            starts_logond,
             self.accept_from,
             self.stop_deadline,
             // Without a worker to go on with what is to be deleted, the next one is waited for.
@@ -366,10 +370,9 @@ impl Supervisor {
         {
             return Some(birth);
         }
-        let (wants_notifyd, wants_discoveryd) = (self.wants_notifyd(), self.wants_discoveryd());
-        for (helper, is_wanted) in
-            [(&mut self.notifyd, wants_notifyd), (&mut self.discoveryd, wants_discoveryd)]
-        {
+        let wanted = [self.wants_notifyd(), self.wants_discoveryd(), self.wants_logond()];
+        let helpers = [&mut self.notifyd, &mut self.discoveryd, &mut self.logond];
+        for (helper, is_wanted) in helpers.into_iter().zip(wanted) {
             let now = Instant::now();
             if is_wanted
                 && helper.start_at(now).is_some_and(|at| at <= now)
@@ -383,9 +386,13 @@ impl Supervisor {
         None
     }
 
+    fn wants_logond(&self) -> bool {
+        self.stop_deadline.is_none() && self.settings.config.global.needs_logond()
+    }
+
     /// The processes of which there is one each.
     fn helpers(&self) -> impl Iterator<Item = &Helper> {
-        [&self.notifyd, &self.discoveryd].into_iter()
+        [&self.notifyd, &self.discoveryd, &self.logond].into_iter()
     }
 
     fn wants_discoveryd(&self) -> bool {
@@ -437,7 +444,7 @@ impl Supervisor {
 
     /// Takes what a worker says.
     fn receive(&mut self, pid: u32) {
-        if self.notifyd.is(pid) || self.discoveryd.is(pid) {
+        if self.helpers().any(|helper| helper.is(pid)) {
             return self.receive_from_helper(pid);
         }
         let Some(worker) = self.workers.get_mut(pid) else { return };
@@ -470,7 +477,8 @@ impl Supervisor {
     /// Takes what such a process says: that it has started. `notifyd` then knows nothing yet.
     fn receive_from_helper(&mut self, pid: u32) {
         let is_notifyd = self.notifyd.is(pid);
-        let helper = if is_notifyd { &mut self.notifyd } else { &mut self.discoveryd };
+        let helpers = [&mut self.notifyd, &mut self.discoveryd, &mut self.logond];
+        let Some(helper) = helpers.into_iter().find(|helper| helper.is(pid)) else { return };
         let name = helper.name();
         let Some(process) = helper.process() else { return };
         match process.receive() {
@@ -508,7 +516,8 @@ impl Supervisor {
         // Any child; `waitpid` without a pid would mean our process group, where workers are not.
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let Ok(pid) = u32::try_from(pid.as_raw_nonzero().get()) else { continue };
-            let helpers = [&mut self.notifyd, &mut self.discoveryd];
+            let is_logond = self.logond.is(pid);
+            let helpers = [&mut self.notifyd, &mut self.discoveryd, &mut self.logond];
             if let Some(helper) = helpers.into_iter().find(|helper| helper.is(pid)) {
                 // A worker that is starting may still have this process's end open.
                 if let Some(process) = helper.process() {
@@ -516,6 +525,9 @@ impl Supervisor {
                 }
                 if let Some(dead) = helper.bury(status, self.stop_deadline.is_some()) {
                     self.messaging.bury(dead);
+                }
+                if is_logond {
+                    self.workers.tell_serving(&ToWorker::LogonsFailed);
                 }
                 continue;
             }

@@ -43,6 +43,8 @@ impl Supervisor {
             Process { server_id: self.registry.server_id(), role: ProcessRole::Supervisor };
         let notifyd = self.notifyd.server_id();
         let notifyd = notifyd.map(|server_id| Process { server_id, role: ProcessRole::Notifyd });
+        let logond = self.logond.server_id();
+        let logond = logond.map(|server_id| Process { server_id, role: ProcessRole::Logond });
         let workers = self.workers.iter().filter_map(|worker| {
             let role = match worker.state {
                 WorkerState::Idle => ProcessRole::IdleWorker,
@@ -51,7 +53,7 @@ impl Supervisor {
             };
             Some(Process { server_id: worker.server_id, role })
         });
-        let all = [supervisor].into_iter().chain(notifyd).chain(workers);
+        let all = [supervisor].into_iter().chain(notifyd).chain(logond).chain(workers);
         let data = Processes(all.take(PROCESSES_MAX).collect()).encode();
         let content = Content::new(MessageKind::PROCESSES, &data);
         if let Err(error) = self.messaging.send(Instant::now(), to, &content) {

@@ -62,6 +62,7 @@ impl Supervisor {
         let reload = ToWorker::Reload { generation: self.command.generation };
         self.workers.tell_serving(&reload);
         self.notifyd.tell(&reload);
+        self.logond.tell(&reload);
         self.announce_again();
         Ok(())
     }

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use config::Config;
 use interfaces::addresses;
-use shares::host_names::{dns_names, netbios_name};
+use shares::host_names::{dns_names, netbios_name, server_dns_names};
 
 /// The names of this server.
 #[derive(Debug)]
@@ -52,7 +52,8 @@ impl OwnNames {
         let short: HashSet<String> =
             aliases.chain([netbios_name(config), short_host]).map(|it| it.to_lowercase()).collect();
         // Multicast DNS has names in `local`.
-        let domains = [domain.as_str(), "local"];
+        let (_, server_domain) = server_dns_names(config);
+        let domains = [domain.as_str(), server_domain.as_str(), "local"];
         let with_domain =
             domains.iter().flat_map(|domain| short.iter().map(move |it| format!("{it}.{domain}")));
         let additional = global.additional_dns_hostnames.iter().map(|it| normal(it));

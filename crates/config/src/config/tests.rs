@@ -123,7 +123,59 @@ fn rendering_shows_what_differs_and_verbose_shows_all() {
     let verbose = render_effective(&config, true);
     assert!(verbose.contains("\tsmb2 max credits = 8192\n"));
     assert!(verbose.contains("\tcreate mask = 0744\n"));
-    assert!(!verbose.contains("realm"), "parameters without effect have no default to show");
+    assert!(
+        !verbose.contains("password server"),
+        "parameters without effect have no default to show"
+    );
+}
+
+#[test]
+fn a_member_of_a_domain_needs_its_realm_and_a_role_that_fits() {
+    let check = |lines: &str| Config::parse(&format!("[global]\n{lines}"), "t").map(|it| it.0);
+    for lines in [
+        "security = ads\n",
+        "security = user\nserver role = member server\n",
+        "security = ads\nserver role = standalone\nrealm = ad.lab\n",
+        "realm = lab\nkerberos method = dedicated keytab\n",
+        "security = domain\n",
+        "ntlm auth = disabled\n",
+        "ntlm auth = never\n",
+        "ntlm auth = disabled\nsecurity = ads\nrealm = ad.lab\n",
+        "server role = dc\n",
+        "security = nonsense\n",
+    ] {
+        check(lines).expect_err(lines);
+    }
+    let member = "security = ads\nrealm = ad.lab\nkerberos method = system keytab\n";
+    check(&format!("{member}ntlm auth = disabled\n")).expect("tickets are enough");
+    let member = check(member);
+    let member = member.expect("a member").global;
+    assert!(member.is_member() && member.signing_required() && member.needs_logond());
+    assert_eq!((&*member.realm, member.keytab()), ("AD.LAB", Some(crate::Keytab::OfSystem)));
+    let by_role = check("server role = member server\nrealm = ad.lab\nserver signing = auto\n");
+    let by_role = by_role.expect("a member").global;
+    assert!(by_role.is_member() && !by_role.signing_required() && by_role.keytab().is_none());
+}
+
+#[test]
+fn a_server_of_its_own_users_has_no_logond_but_for_a_keytab_of_its_realm() {
+    let check = |lines: &str| {
+        let (config, _) = Config::parse(&format!("[global]\n{lines}"), "t").expect(lines);
+        (config.global.needs_logond(), config.global.signing_required())
+    };
+    assert_eq!(check(""), (false, false));
+    assert_eq!(check("realm = lab\nsecurity = user\n"), (false, false));
+    assert_eq!(check("kerberos method = system keytab\n"), (false, false));
+    assert_eq!(check("realm = lab\nkerberos method = system keytab\n"), (true, false));
+    let file = "realm = lab\nkerberos method = dedicated keytab\ndedicated keytab file = /k\n";
+    assert_eq!(check(file), (true, false));
+}
+
+#[test]
+fn a_member_without_a_keytab_is_warned_of_passwords_only() {
+    let (_, warnings) =
+        Config::parse("[global]\nsecurity = ads\nrealm = ad.lab\n", "t").expect("a member");
+    assert!(warnings.iter().any(|it| it.message.contains("secrets and keytab")), "{warnings:?}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::visitor::Visitor;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Target {
     All,
+    Logond,
     Notifyd,
     Pid(u32),
     Supervisor,
@@ -23,13 +24,15 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(match text {
             "all" => Self::All,
+            "logond" => Self::Logond,
             "notifyd" => Self::Notifyd,
             "supervisor" => Self::Supervisor,
             "workers" => Self::Workers,
             _ => match text.parse() {
                 Ok(pid) => Self::Pid(pid),
                 Err(_) => {
-                    return Err("expected a pid, all, notifyd, supervisor or workers".to_owned());
+                    let expected = "expected a pid, all, logond, notifyd, supervisor or workers";
+                    return Err(expected.to_owned());
                 }
             },
         })
@@ -50,6 +53,7 @@ impl Target {
         let mut processes = visitor.processes()?;
         processes.retain(|process| self.means(process));
         match self {
+            Self::Logond if processes.is_empty() => bail!("there is no logond at the moment"),
             Self::Notifyd if processes.is_empty() => bail!("there is no notifyd at the moment"),
             Self::Pid(pid) if processes.is_empty() => {
                 bail!("no process of the server has the pid {pid}; `choro message list` names them")
@@ -61,6 +65,7 @@ impl Target {
     fn means(self, process: &Process) -> bool {
         match self {
             Self::All => true,
+            Self::Logond => process.role == ProcessRole::Logond,
             Self::Notifyd => process.role == ProcessRole::Notifyd,
             Self::Pid(pid) => process.server_id.pid == pid,
             Self::Supervisor => process.role == ProcessRole::Supervisor,

@@ -1,0 +1,25 @@
+//! `choro logond`: the process that checks Kerberos tickets and asks the domain. Started by the
+//! supervisor, never by people.
+
+use clap::Parser;
+use logond::Logond;
+use process::arguments::ProcessArguments;
+
+/// Check logons that a Kerberos realm or a domain decides.
+#[derive(Debug, Parser)]
+#[command(name = "choro logond")]
+pub(crate) struct LogondArguments {
+    #[command(flatten)]
+    process: ProcessArguments,
+}
+
+impl LogondArguments {
+    /// Serves until the server stops.
+    ///
+    /// # Errors
+    /// The supervisor is gone, the server cannot be joined, or a library is missing.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let start = self.process.begin(c"choro-logond")?;
+        Logond::prepare(start)?.run()
+    }
+}

@@ -1,0 +1,396 @@
+//! The checks themselves, in the threads of the pools: tickets, and passwords of the domain.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use config::Global;
+use dtyp::{NtStatus, ServerId, Sid};
+use logon::gss::{Accepted, Context, Gss, Keys, Pac};
+use logon::winbind::{Connection, NtlmResponse, Verified, Winbind, WinbindError};
+use messaging::{
+    AcceptedLogon, DomainAccount, GROUPS_MAX, LogonKey, LogonOwner, LogonProof, LogonVerdict,
+};
+use tracing::{debug, error, info, warn};
+use zeroize::Zeroizing;
+
+use crate::contexts::Contexts;
+use crate::principal::Principal;
+use crate::seldom::Seldom;
+
+// Parameters of the checks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Parameters {
+    /// `realm`, the Kerberos realm of the server.
+    pub(crate) realm: String,
+    /// `workgroup`, the short name of the domain.
+    pub(crate) workgroup: String,
+    /// True if a domain decides about users.
+    pub(crate) is_member: bool,
+    // `min domain uid`.
+    pub(crate) min_uid: u32,
+    /// The keytab; the inner `None` means that of the system.
+    pub(crate) keytab: Option<Option<String>>,
+}
+
+/// Values that all threads share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) parameters: Parameters,
+    /// File of the authenticators that were used already.
+    pub(crate) replay_cache: PathBuf,
+    pub(crate) contexts: Contexts<Context>,
+    pub(crate) complaints: Seldom,
+}
+
+impl Parameters {
+    pub(crate) fn of(global: &Global) -> Self {
+        let keytab = global.keytab().map(|keytab| match keytab {
+            config::Keytab::File(path) => Some(path.to_owned()),
+            config::Keytab::OfSystem => None,
+        });
+        Self {
+            realm: global.realm.clone(),
+            workgroup: global.workgroup.clone(),
+            is_member: global.is_member(),
+            min_uid: global.min_domain_uid,
+            keytab,
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(parameters: Parameters, replay_cache: PathBuf) -> Self {
+        let (contexts, complaints) = (Contexts::default(), Seldom::default());
+        Self { parameters, replay_cache, contexts, complaints }
+    }
+
+    /// Logs a reason why a client was refused. Strangers can cause many.
+    fn complain(&self, text: &str) {
+        match self.complaints.tell(Instant::now()) {
+            Some(0) => warn!("{text}"),
+            Some(more) => warn!("{text} ({more} more in between)"),
+            None => debug!("{text}"),
+        }
+    }
+}
+
+/// One thread's own library handles.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    shared: Arc<Shared>,
+    gss: Option<Gss>,
+    keys: Option<Keys>,
+    winbind: Option<Winbind>,
+    domain: Option<Connection>,
+}
+
+/// Result of a check, and whether the domain has answered.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) verdict: LogonVerdict,
+    pub(crate) is_outage: bool,
+}
+
+impl From<LogonVerdict> for Checked {
+    fn from(verdict: LogonVerdict) -> Self {
+        Self { verdict, is_outage: false }
+    }
+}
+
+impl Checker {
+    pub(crate) fn new(shared: Arc<Shared>, gss: Option<Gss>, winbind: Option<Winbind>) -> Self {
+        Self { shared, gss, keys: None, winbind, domain: None }
+    }
+
+    /// Checks a proof of a worker's client.
+    pub(crate) fn check(&mut self, asker: ServerId, proof: LogonProof) -> Checked {
+        match proof {
+            LogonProof::Ticket { token, mech_list, mech_list_mic, mic_follows } => {
+                let mic = mech_list_mic.as_deref();
+                self.ticket(asker, &token, &mech_list, mic, mic_follows)
+            }
+            LogonProof::Mic { context, mech_list, mech_list_mic } => {
+                let context = self.shared.contexts.take(Instant::now(), asker, context);
+                let is_right =
+                    context.is_some_and(|mut it| it.verify_mic(&mech_list, &mech_list_mic));
+                LogonVerdict::Mic(is_right).into()
+            }
+            LogonProof::Response {
+                user,
+                domain,
+                workstation,
+                challenge,
+                nt_response,
+                lm_response,
+            } => self.response(&NtlmResponse {
+                user: &user,
+                domain: &domain,
+                workstation: &workstation,
+                challenge,
+                nt_response: &nt_response,
+                lm_response: &lm_response,
+            }),
+        }
+    }
+
+    /// Asks the domain for a sign of life.
+    pub(crate) fn ping(&mut self) -> bool {
+        let result = self.with_domain(Connection::ping_controller);
+        result.inspect_err(|error| debug!("no sign of life: {error}")).is_ok()
+    }
+
+    fn ticket(
+        &mut self,
+        asker: ServerId,
+        token: &[u8],
+        mech_list: &[u8],
+        mic: Option<&[u8]>,
+        mic_follows: bool,
+    ) -> Checked {
+        let Some(keys) = self.keys() else { return LogonVerdict::InvalidTicket.into() };
+        let accepted = match keys.accept(token) {
+            Ok(accepted) => accepted,
+            Err(refusal) => {
+                self.shared.complain(&format!("a ticket is not valid: {}", refusal.reason));
+                return match refusal.token {
+                    token if token.is_empty() => LogonVerdict::InvalidTicket,
+                    token => LogonVerdict::TryAgain(token),
+                }
+                .into();
+            }
+        };
+        let Accepted { mut context, token, session_key, principal, lifetime, pac, .. } = accepted;
+        if mic.is_some_and(|mic| !context.verify_mic(mech_list, mic)) {
+            return LogonVerdict::Mic(false).into();
+        }
+        let own_mic = match mech_list {
+            [] => Ok(Vec::new()),
+            list => context.mic(list),
+        };
+        let Ok(mech_list_mic) = own_mic else { return LogonVerdict::InvalidTicket.into() };
+        let owner = match self.owner(&principal, pac.as_ref()) {
+            Ok(owner) => owner,
+            Err(checked) => return checked,
+        };
+        debug!("a ticket of {principal:?} is valid for {lifetime} s");
+        let context = if mic_follows {
+            self.shared.contexts.keep(Instant::now(), asker, context)
+        } else {
+            Some(0)
+        };
+        let Some(context) = context else {
+            return LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES).into();
+        };
+        let (key, lifetime) = (LogonKey(session_key), lifetime.max(1));
+        let accepted = AcceptedLogon { key, token, mech_list_mic, context, lifetime, owner };
+        LogonVerdict::Accepted(Box::new(accepted)).into()
+    }
+
+    /// Returns the owner of a valid ticket. In a domain the PAC decides and nothing else: names of
+    /// a domain may be those of users of this system. Elsewhere the name decides, and a domain's
+    /// ticket is refused.
+    fn owner(&mut self, principal: &str, pac: Option<&Pac>) -> Result<LogonOwner, Checked> {
+        let invalid = || Checked::from(LogonVerdict::InvalidTicket);
+        let pac = pac.filter(|pac| pac.has_logon_info());
+        if self.shared.parameters.is_member {
+            let Some(pac) = pac else {
+                self.shared.complain(&format!(
+                    "the ticket of {principal:?} has no PAC that the domain has signed"
+                ));
+                return Err(invalid());
+            };
+            return self.account(|domain| domain.user_of_pac(pac)).map(|(account, _)| account);
+        }
+        if pac.is_some() {
+            self.shared.complain(&format!(
+                "the ticket of {principal:?} is a domain's, and `security` is not `ads`"
+            ));
+            return Err(invalid());
+        }
+        match Principal::parse(principal) {
+            Some(Principal { name, realm }) if realm == self.shared.parameters.realm => {
+                Ok(LogonOwner::Principal { name, realm })
+            }
+            _ => {
+                self.shared.complain(&format!(
+                    "{principal:?} is no user of the realm {}",
+                    self.shared.parameters.realm
+                ));
+                Err(invalid())
+            }
+        }
+    }
+
+    fn response(&mut self, response: &NtlmResponse<'_>) -> Checked {
+        match self.account(|domain| domain.verify_response(response)) {
+            Ok((owner, key)) => {
+                let accepted = AcceptedLogon {
+                    key: LogonKey(Zeroizing::new(key.to_vec())),
+                    token: Vec::new(),
+                    mech_list_mic: Vec::new(),
+                    context: 0,
+                    lifetime: 0,
+                    owner,
+                };
+                LogonVerdict::Accepted(Box::new(accepted)).into()
+            }
+            Err(checked) => checked,
+        }
+    }
+
+    /// Verifies a user and finds the user's ids.
+    fn account(
+        &mut self,
+        verify: impl Fn(&mut Connection) -> Result<Verified, WinbindError>,
+    ) -> Result<(LogonOwner, Zeroizing<[u8; 16]>), Checked> {
+        let refused = |status| Checked::from(LogonVerdict::Refused(status));
+        let found = self.with_domain(|domain| {
+            let verified = verify(domain)?;
+            let user = domain.system_user(&verified.sid).map_err(|error| match error {
+                WinbindError::Other(reason) => {
+                    WinbindError::Other(format!("{} has no user id: {reason}", verified.sid))
+                }
+                error => error,
+            })?;
+            let of_domain: Vec<Sid> =
+                verified.groups.iter().filter(|sid| is_of_domain(sid)).cloned().collect();
+            let gids = domain.group_ids(&of_domain)?;
+            Ok((verified, user, gids))
+        });
+        let (verified, user, gids) = match found {
+            Ok(found) => found,
+            Err(WinbindError::Unavailable(reason)) => {
+                self.shared.complain(&format!("the domain cannot be asked: {reason}"));
+                let verdict = LogonVerdict::Refused(NtStatus::NO_LOGON_SERVERS);
+                return Err(Checked { verdict, is_outage: true });
+            }
+            Err(WinbindError::Refused {
+                status: NtStatus::NO_SUCH_USER,
+                is_authoritative: false,
+            }) => {
+                return Err(LogonVerdict::NotInDomain.into());
+            }
+            Err(WinbindError::Refused { status, .. }) => {
+                debug!("the domain refuses a user: {status:?}");
+                return Err(refused(told_status(status)));
+            }
+            Err(WinbindError::Other(reason)) => {
+                self.shared.complain(&format!("a user of the domain cannot log on: {reason}"));
+                return Err(refused(NtStatus::LOGON_FAILURE));
+            }
+        };
+        if user.uid < self.shared.parameters.min_uid {
+            self.shared.complain(&format!(
+                "{} has the user id {}, below `min domain uid`",
+                user.name, user.uid
+            ));
+            return Err(refused(NtStatus::LOGON_FAILURE));
+        }
+        if gids.len().max(verified.groups.len()) > GROUPS_MAX {
+            self.shared.complain(&format!("{} is in more than {GROUPS_MAX} groups", user.name));
+            return Err(refused(NtStatus::LOGON_FAILURE));
+        }
+        let account = DomainAccount {
+            user: user.name,
+            domain: verified.domain,
+            sid: verified.sid,
+            groups: verified.groups,
+            uid: user.uid,
+            gid: user.gid,
+            gids,
+        };
+        Ok((LogonOwner::Account(account), verified.session_base_key))
+    }
+
+    fn keys(&mut self) -> Option<&Keys> {
+        if self.keys.is_none() {
+            let (gss, keytab) = (self.gss?, self.shared.parameters.keytab.as_ref()?);
+            match gss.keys(keytab.as_deref(), &self.shared.replay_cache) {
+                Ok(keys) => self.keys = Some(keys),
+                Err(error) => self.shared.complain(&format!("the keytab cannot be used: {error}")),
+            }
+        }
+        self.keys.as_ref()
+    }
+
+    /// Asks winbindd. It must be that of the configured domain: the winbindd of another one would
+    /// give users ids that are others' here. A connection that failed is made anew.
+    fn with_domain<T>(
+        &mut self,
+        ask: impl FnOnce(&mut Connection) -> Result<T, WinbindError>,
+    ) -> Result<T, WinbindError> {
+        if self.domain.is_none() {
+            let Some(winbind) = self.winbind else {
+                return Err(WinbindError::Unavailable("libwbclient is missing".to_owned()));
+            };
+            let mut domain = winbind.connection()?;
+            let details = domain.details()?;
+            let Parameters { workgroup, realm, .. } = &self.shared.parameters;
+            if !details.netbios_domain.eq_ignore_ascii_case(workgroup)
+                || !details.dns_domain.eq_ignore_ascii_case(realm)
+            {
+                error!(
+                    "winbindd is a member of {} ({}), and the configuration says {workgroup} \
+                     ({realm}): nobody of the domain can log on",
+                    details.netbios_domain, details.dns_domain
+                );
+                return Err(WinbindError::Unavailable("winbindd is another domain's".to_owned()));
+            }
+            info!("winbindd answers for {} in {workgroup}", details.netbios_name);
+            self.domain = Some(domain);
+        }
+        let domain = self.domain.as_mut().expect("made above");
+        let result = ask(domain);
+        if let Err(WinbindError::Unavailable(_)) = &result {
+            self.domain = None;
+        }
+        result
+    }
+}
+
+/// True for SIDs that domains and machines issue. Others have no ids of their own here.
+fn is_of_domain(sid: &Sid) -> bool {
+    sid.authority() == 5 && sid.subauthorities().first() == Some(&21)
+}
+
+/// Returns the status for the client: what users can do something about is told, the rest is a
+/// failed logon.
+fn told_status(status: NtStatus) -> NtStatus {
+    match status {
+        NtStatus::ACCOUNT_DISABLED
+        | NtStatus::ACCOUNT_EXPIRED
+        | NtStatus::ACCOUNT_LOCKED_OUT
+        | NtStatus::ACCOUNT_RESTRICTION
+        | NtStatus::INVALID_LOGON_HOURS
+        | NtStatus::INVALID_WORKSTATION
+        | NtStatus::LOGON_TYPE_NOT_GRANTED
+        | NtStatus::NO_LOGON_SERVERS
+        | NtStatus::NO_SUCH_USER
+        | NtStatus::PASSWORD_EXPIRED
+        | NtStatus::PASSWORD_MUST_CHANGE
+        | NtStatus::WRONG_PASSWORD => status,
+        _ => NtStatus::LOGON_FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dtyp::{NtStatus, Sid};
+
+    use super::{is_of_domain, told_status};
+
+    #[test]
+    fn only_what_users_can_change_is_told() {
+        assert_eq!(told_status(NtStatus::PASSWORD_EXPIRED), NtStatus::PASSWORD_EXPIRED);
+        assert_eq!(told_status(NtStatus::ACCESS_DENIED), NtStatus::LOGON_FAILURE);
+        assert_eq!(told_status(NtStatus(0xC000_0190)), NtStatus::LOGON_FAILURE);
+        assert_eq!(told_status(NtStatus::SUCCESS), NtStatus::LOGON_FAILURE);
+    }
+
+    #[test]
+    fn well_known_groups_are_not_asked_for() {
+        assert!(is_of_domain(&Sid::new(5, &[21, 1, 2, 3, 513])));
+        assert!(!is_of_domain(&Sid::new(18, &[1])) && !is_of_domain(&Sid::users()));
+    }
+}
