@@ -13,7 +13,7 @@
 #   make conformance ONLY=lease only those tests whose name contains the word
 
 .DEFAULT_GOAL := $(if $(MESSAGING),build,help)
-.PHONY: bench build conformance deb fuzz help image install instructions limits lint mutations nightly run simulate test
+.PHONY: bench build conformance deb domain fuzz help image install instructions limits lint mutations nightly run simulate test
 
 SHARE ?=
 CONFIG ?=
@@ -44,6 +44,9 @@ conformance: ## Run all of smbtorture, also what takes long
 
 nightly: ## Run what takes long: conformance, a flood of 20,000 connections, package and image
 	@scripts/nightly.sh
+
+domain: ## Test a member of a domain, with a controller of its own in namespaces
+	@scripts/domain.sh '$(ONLY)'
 
 mutations: ## Break the server on purpose and see that the tests notice
 	@scripts/mutations.sh

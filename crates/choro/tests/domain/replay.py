@@ -1,0 +1,69 @@
+"""Logs on with raw tokens of Kerberos, and prints the status of each SESSION_SETUP.
+
+A token; the same token in another session; once more there, as the second try; a token with its
+last byte changed, in a session of its own; and once more there.
+"""
+
+import socket
+import struct
+
+import gssapi
+
+SERVER = "mb.ad.lab.test"
+
+
+def token():
+    name = gssapi.Name("cifs@" + SERVER, gssapi.NameType.hostbased_service)
+    kerberos = gssapi.MechType.kerberos
+    context = gssapi.SecurityContext(name=name, mech=kerberos, usage="initiate")
+    return context.step()
+
+
+class Connection:
+    def __init__(self):
+        self.socket = socket.create_connection((SERVER, 445))
+        self.message_id = 0
+        # Dialect 2.1, which needs no contexts.
+        guid = bytes(range(16))
+        self.call(0, struct.pack("<HHHHI16sQH", 36, 1, 1, 0, 0, guid, 0, 0x0210))
+
+    def call(self, command, body, session_id=0):
+        header = struct.pack(
+            "<4sHHIHHIIQIIQ16s",
+            b"\xfeSMB", 64, 1, 0, command, 31, 0, 0, self.message_id, 0, 0, session_id, bytes(16),
+        )
+        self.message_id += 1
+        message = header + body
+        self.socket.sendall(struct.pack(">I", len(message)) + message)
+        (length,) = struct.unpack(">I", self.receive(4))
+        answer = self.receive(length)
+        (status,) = struct.unpack_from("<I", answer, 8)
+        (session_id,) = struct.unpack_from("<Q", answer, 40)
+        return status, session_id
+
+    def receive(self, length):
+        data = b""
+        while len(data) < length:
+            more = self.socket.recv(length - len(data))
+            if not more:
+                raise EOFError("the server has closed the connection")
+            data += more
+        return data
+
+    def session_setup(self, token, session_id=0):
+        body = struct.pack("<HBBIIHHQ", 25, 0, 1, 0, 0, 64 + 24, len(token), 0) + token
+        status, session_id = self.call(1, body, session_id)
+        print("%x" % status)
+        return session_id
+
+
+first = token()
+Connection().session_setup(first)
+connection = Connection()
+session_id = connection.session_setup(first)
+connection.session_setup(first, session_id)
+changed = bytearray(token())
+changed[-1] ^= 1
+connection = Connection()
+session_id = connection.session_setup(bytes(changed))
+connection.session_setup(bytes(changed), session_id)
