@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use libfuzzer_sys::fuzz_target;
 use messaging::{
-    Announcement, ClosePreviousSession, CloseShare, Done, LogLevel, PreviousSessionClosed,
-    Processes, Statistics,
+    Announcement, ClosePreviousSession, CloseShare, Done, LogLevel, LogonAnswer, LogonQuestion,
+    PreviousSessionClosed, Processes, Statistics,
 };
 use testkit::seeds::split;
 
@@ -74,6 +74,12 @@ fn read(data: &[u8]) {
     }
     if let Some(message) = CloseShare::decode(data) {
         assert_eq!(CloseShare::decode(&message.encode()), Some(message));
+    }
+    if let Some(message) = LogonQuestion::decode(data) {
+        assert_eq!(LogonQuestion::decode(&message.encode()), Some(message));
+    }
+    if let Some(message) = LogonAnswer::decode(data) {
+        assert_eq!(LogonAnswer::decode(&message.encode()), Some(message));
     }
     if let Some(message) = LogLevel::decode(data) {
         assert_eq!(LogLevel::decode(&message.encode()), Some(message));
