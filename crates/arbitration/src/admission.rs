@@ -163,7 +163,7 @@ impl FileRecord {
         self.opens.is_empty() && self.leases.is_empty() && self.delete_pending.is_empty()
     }
 
-    /// Decides on an open beside others. `None` if none of them is in its way.
+    /// Decides on an open beside others. `None` without a conflict.
     fn admit_beside(
         &mut self,
         ask: &AdmissionRequest,

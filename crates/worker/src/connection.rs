@@ -260,18 +260,16 @@ impl Channel {
         let Some(buffer) = &mut self.received else { return Ok(None) };
         let Some(head) = buffer.first_chunk() else { return Ok(None) };
         let header = FrameHeader::decode(*head);
-        let length = header.length;
-        if header.frame_type != FrameType::SESSION_MESSAGE
-            || length > RECEIVE_LEN && length > length_max()
-        {
+        let is_short = header.length <= RECEIVE_LEN || header.length <= length_max();
+        if header.frame_type != FrameType::SESSION_MESSAGE || !is_short {
             return self.next_behind(header, length_max);
         }
-        if buffer.len() < frame::SIZE + length {
+        if buffer.len() < frame::SIZE + header.length {
             return Ok(None);
         }
         buffer.advance(frame::SIZE);
-        let frame = buffer.split_to(length);
-        self.frame_is_whole(frame::SIZE + length);
+        let frame = buffer.split_to(header.length);
+        self.frame_is_whole(frame::SIZE + header.length);
         Ok(Some(frame))
     }
 

@@ -275,10 +275,7 @@ fn begin(
         let lease = caching::read_lease(request, negotiated)?;
         return durable::reconnect(scope, request, &reconnect, &lease);
     }
-    let requested_caching = match request.requested_oplock_level {
-        OplockLevel::NONE => RequestedCaching::Nothing,
-        _ => caching::read_requested(request, negotiated)?,
-    };
+    let requested_caching = caching::read_requested(request, negotiated)?;
     let posix_request = match has_contexts {
         true => contexts::read_posix(request, negotiated)?,
         false => None,

@@ -78,12 +78,11 @@ impl Command for Read {
         if request.channel.is_rdma() && negotiated.is_smb3() {
             return Err(Reject::RdmaNotOffered);
         }
-        let has_locks = globals.files.word(file.identity).locks > 0;
-        if has_locks || request.offset > OFFSET_USUAL_MAX {
+        if globals.files.word(file.identity).locks > 0 || request.offset > OFFSET_USUAL_MAX {
             verify_range(&globals.files, file.identity, open.file_id, &request)?;
         }
-        // A pipe of the kernel can neither sign nor encrypt ([MS-SMB2] 3.3.4.1.1, 3.3.4.1.4), and no
-        // other response of the frame may follow.
+        // A pipe of the kernel can neither sign nor encrypt ([MS-SMB2] 3.3.4.1.1, 3.3.4.1.4), and
+        // no other response of the frame may follow.
         let is_signed = incoming.header.is_signed() || session.signing_required;
         let may_pipe = incoming.header.next_command == 0 && !is_signed && !incoming.sealed;
         let ReadRequest { offset, length, .. } = request;

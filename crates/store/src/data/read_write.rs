@@ -20,6 +20,7 @@ use crate::data::piped::{self, PIPED_LEN_MIN, Pipes};
 use crate::errno::{During, Operation, status_from_errno};
 use crate::metadata::stream;
 use crate::model::opens::Open;
+use crate::model::stream_name::StreamName;
 use crate::security::credentials::Impersonation;
 use crate::settings::Piping;
 use crate::sys::system::{self, Uncached};
@@ -58,8 +59,7 @@ impl Store {
     ) -> Result<Started, NtStatus> {
         let opened = self.opens.get(open)?;
         if let Some(name) = &opened.stream {
-            let read = stream::read(opened, name, offset, length, buffer)?;
-            return Ok(Started::Done(Ok(ObjectReply::Read(read))));
+            return read_stream(opened, name, offset, length, buffer);
         }
         if opened.is_directory() || opened.path_only {
             return Err(NtStatus::INVALID_DEVICE_REQUEST);
@@ -165,6 +165,17 @@ fn verify_append(open: &Open, offset: u64) -> Result<(), NtStatus> {
         None => system::status_of(open.fd()).during(Operation::Query)?.stx_size,
     };
     if offset < size { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
+}
+
+fn read_stream(
+    open: &Open,
+    name: &StreamName,
+    offset: u64,
+    length: u32,
+    buffer: BytesMut,
+) -> Result<Started, NtStatus> {
+    let read = stream::read(open, name, offset, length, buffer)?;
+    Ok(Started::Done(Ok(ObjectReply::Read(read))))
 }
 
 /// Reads into a pipe, if that is possible now.

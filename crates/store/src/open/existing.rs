@@ -130,7 +130,7 @@ impl Store {
         let metadata = assemble(root, &place.name, &entry.status, dos);
         let granted_access = verify_access(root, request, &metadata, maximal)?;
         let (fd, path_only, granted_access) = match entry.data {
-            // Opened with the flags of `data_wanted`: for all that is granted.
+            // `data_wanted` has asked for all granted rights.
             Some(_) => (entry.fd, false, granted_access),
             None if is_stream || !has_data => (entry.fd, true, granted_access),
             None => open_data(root, request, entry.fd, kind, granted_access)?,
