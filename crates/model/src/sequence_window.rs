@@ -77,8 +77,8 @@ impl CommandSequenceWindow {
     /// 3.3.4.1.2. Returns their number.
     ///
     /// The span never grows beyond its maximum, and a client is never left without any credit,
-    /// because it could never ask for more. A client with more ids than `limit` gets none, or one if
-    /// it has used all of them.
+    /// because it could never ask for more. A client with more ids than `limit` gets none, or one
+    /// if it has used all of them.
     ///
     /// # Panics
     /// If the client would be left without any credit.

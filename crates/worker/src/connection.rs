@@ -322,7 +322,7 @@ impl Channel {
         buffer.advance(frame::SIZE + length);
         let response = [FrameType::POSITIVE_SESSION_RESPONSE.0, 0, 0, 0];
         self.queue(Transmit {
-            // It is the connection of this channel, whatever its id.
+            // Nobody reads this id here.
             connection: ConnectionId(0),
             frame: BytesMut::from(&response[..]),
             piped: None,
