@@ -1,7 +1,7 @@
 //! Threads for the watches of file systems that may wait long, so that these delay no others.
 //!
 //! A network or FUSE file system may hang when a directory is opened to watch it, or when a tree is
-//! scanned. Each has a thread with a [`HostWatcher`] of its own, which ends with the last watch.
+//! scanned. Each has a thread with a `HostWatcher` of its own, which ends with the last watch.
 
 mod desk;
 mod thread;
