@@ -139,6 +139,8 @@ parameter_table! {
         /// Logons with passwords, by NTLM. With `disabled` only tickets of Kerberos are accepted,
         /// which needs `realm` and a keytab.
         ntlm_auth: NtlmAuth = "ntlm auth", Kind::Choice(NtlmAuth::WORDS), "ntlmv2-only";
+        /// Offer handles that survive the server, in shares with `continuous availability`.
+        persistent_handles: bool = "persistent handles", Kind::Bool, "No";
         /// Folder of the file that holds the server's process id.
         pid_directory: String = "pid directory", Kind::Path, "/run/choro";
         /// Folder of secrets; only root may enter it.

@@ -27,6 +27,8 @@ parameter_table! {
         case_sensitive: Tri = "case sensitive" / "casesignames", Kind::Choice(Tri::WORDS), "Auto";
         /// Description of the share in lists of shares.
         comment: String = "comment", Kind::Text, "";
+        /// Have opens survive the server, for clients that ask for it; needs `persistent handles`.
+        continuous_availability: bool = "continuous availability", Kind::Bool, "No";
         /// Permission bits a new file may have.
         create_mask: u32 = "create mask" / "create mode", Kind::Mode, "0744";
         /// Caching by clients of files for offline use.

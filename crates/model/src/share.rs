@@ -30,10 +30,11 @@ pub struct Share {
     pub case_sensitive: bool,
     /// `durable handles`: true if opens may survive their connection.
     pub durable_handles: bool,
-    /// `Share.IsCA`: true if opens may survive the server, too (`smb3 share cap:continuous
-    /// availability`).
+    /// `Share.IsCA`: true if opens may survive the server, too (`continuous availability`).
     pub is_ca: bool,
-    /// `oplocks`: highest rights to cache files.
+    /// `smb3 share cap:` of the share, as the Capabilities of [MS-SMB2] 2.2.10 from 3.0 on.
+    pub capabilities: u32,
+    /// `oplocks` and `max lease mask`: highest rights to cache files.
     pub caching_max: Caching,
     /// `level2 oplocks`: true if several clients may cache reads of one file.
     pub shared_reading: bool,

@@ -472,6 +472,7 @@ fn share(root: Option<RootId>) -> Share {
         case_sensitive: false,
         durable_handles: true,
         is_ca: false,
+        capabilities: 0,
         caching_max: arbitration::Caching::all(),
         shared_reading: true,
         is_dfs_root: false,

@@ -98,7 +98,8 @@ fn memory_max(bytes: u64) -> usize {
 /// Whether a share is marked as continuously available.
 pub fn has_continuously_available_shares(config: &Config) -> bool {
     let homes = config.homes.iter();
-    config.shares.iter().chain(homes).any(is_continuously_available)
+    let is_one = |share| is_continuously_available(&config.global, share);
+    config.shares.iter().chain(homes).any(is_one)
 }
 
 /// The words for yes, in an option that `config` does not know.

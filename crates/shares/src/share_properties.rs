@@ -1,12 +1,56 @@
 //! Properties of a share that follow from several of its parameters.
 
+use arbitration::Caching;
 use config::choice::Encryption;
 use proto::settings::Policy;
+use wire::tree_connect::ShareCapabilities;
 
-/// True with `smb3 share cap:continuous availability`, which has no effect if opens do not even
-/// outlive their connection.
-pub(super) fn is_continuously_available(share: &config::Share) -> bool {
-    share.durable_handles && share.option_is_on("smb3 share cap", "continuous availability", false)
+/// True with `continuous availability` and `persistent handles`, or if `smb3 share cap:continuous
+/// availability` says so; without effect if opens do not even outlive their connection.
+pub(super) fn is_continuously_available(global: &config::Global, share: &config::Share) -> bool {
+    let by_default = global.persistent_handles && share.continuous_availability;
+    share.durable_handles
+        && share.option_is_on("smb3 share cap", "continuous availability", by_default)
+}
+
+/// Capabilities of a share that only `smb3 share cap:` switches on, as in Samba: [MS-SMB2] 2.2.10.
+pub(super) fn configured_capabilities(share: &config::Share) -> ShareCapabilities {
+    let names = [
+        ("scale out", ShareCapabilities::SCALEOUT),
+        ("cluster", ShareCapabilities::CLUSTER),
+        ("asymmetric", ShareCapabilities::ASYMMETRIC),
+    ];
+    let is_on = |name: &&(&str, _)| share.option_is_on("smb3 share cap", name.0, false);
+    names.iter().filter(is_on).map(|(_, capability)| *capability).collect()
+}
+
+/// Rights to cache files by leases and oplocks: `oplocks`, and the letters of `smb2:max lease
+/// mask`, or for a continuously available share those of `smb3 ca:max lease mask` or `smb3 ca
+/// so:max lease mask`.
+pub(super) fn caching_max(share: &config::Share, is_ca: bool) -> Caching {
+    let is_scale_out = configured_capabilities(share).contains(ShareCapabilities::SCALEOUT);
+    let (module, default) = match (is_ca, is_scale_out) {
+        (false, _) => ("smb2", "RWH"),
+        (true, false) => ("smb3 ca", "R"),
+        (true, true) => ("smb3 ca so", "R"),
+    };
+    let mask = share.option(module, "max lease mask").unwrap_or(default);
+    if share.oplocks { rights(mask) } else { Caching::empty() }
+}
+
+/// Rights to cache directories: none where handles persist, as by Windows.
+pub(super) fn directory_caching_max(is_ca: bool) -> Caching {
+    if is_ca { Caching::empty() } else { Caching::READ | Caching::HANDLE }
+}
+
+fn rights(letters: &str) -> Caching {
+    let right = |letter: char| match letter.to_ascii_uppercase() {
+        'R' => Caching::READ,
+        'W' => Caching::WRITE,
+        'H' => Caching::HANDLE,
+        _ => Caching::empty(),
+    };
+    letters.chars().map(right).collect()
 }
 
 /// Whether anybody can connect to a share.

@@ -22,7 +22,10 @@ use super::accounts::Accounts;
 use super::classes::membership;
 use super::date;
 use super::homes;
-use super::share_properties::{is_available, is_continuously_available, policy};
+use super::share_properties::{
+    caching_max, configured_capabilities, directory_caching_max, is_available,
+    is_continuously_available, policy,
+};
 use super::share_users::{
     Memberships, administrator, group_name, is_member, known_user, names_group, substitutions_of,
     with_names,
@@ -239,6 +242,7 @@ impl Shares<'_> {
             case_sensitive: false,
             durable_handles: false,
             is_ca: false,
+            capabilities: 0,
             caching_max: Caching::empty(),
             shared_reading: true,
             is_dfs_root: false,
@@ -354,6 +358,7 @@ impl Shares<'_> {
         let settings = self.root_settings(share, &path, read_only, substitutions);
         let veto_files = settings.vetoed.clone();
         let name = share.name.clone();
+        let is_ca = is_continuously_available(&self.config.global, share);
         let opening = Opening { share: name, settings, user, storage: StorageWay::of(share) };
         let share = Share {
             name: share.name.clone(),
@@ -365,11 +370,12 @@ impl Shares<'_> {
             encryption: policy(share.smb_encrypt),
             case_sensitive: share.case_sensitive == Tri::Yes,
             durable_handles: share.durable_handles,
-            is_ca: is_continuously_available(share),
-            caching_max: caching_max(share),
+            is_ca,
+            capabilities: configured_capabilities(share).bits(),
+            caching_max: caching_max(share, is_ca),
             shared_reading: share.level2_oplocks,
             is_dfs_root: self.is_dfs_root(share),
-            directory_caching_max: Caching::READ | Caching::HANDLE,
+            directory_caching_max: directory_caching_max(is_ca),
             caching: flags(share).bits(),
             extended_attributes: share.ea_support,
             named_streams: share.named_streams,
@@ -439,11 +445,6 @@ fn substitutions(
         time: date::text(SystemTime::now()),
         ..substitutions_of(config, &account.user, &account.domain, share)
     }
-}
-
-/// `oplocks`, which is about leases as well.
-fn caching_max(share: &config::Share) -> Caching {
-    if share.oplocks { Caching::all() } else { Caching::empty() }
 }
 
 /// [MS-SMB2] 2.2.10 ShareFlags.

@@ -97,6 +97,7 @@ pub fn share(name: &str, root: Option<RootId>) -> Share {
         case_sensitive: false,
         durable_handles: true,
         is_ca: false,
+        capabilities: 0,
         caching_max: arbitration::Caching::all(),
         shared_reading: true,
         is_dfs_root: false,

@@ -49,7 +49,7 @@ impl Command for TreeConnect {
         incoming: &Incoming,
         request: TreeConnectRequest<'_>,
     ) -> Result<Step<Pending>, Reject> {
-        let is_known = session.signing_key(incoming.connection).is_some();
+        let is_known = session.is_users();
         let is_authentic = incoming.sealed || incoming.header.is_signed();
         // [MS-SMB2] 3.3.5.7: a man in the middle could have downgraded the negotiation, and only a
         // signature proves that both sides hashed the same messages.
@@ -63,7 +63,8 @@ impl Command for TreeConnect {
             server,
             account: Arc::clone(session.account()),
             client: connection.client,
-            encrypted: incoming.sealed,
+            // Everybody knows the keys of anonymous users.
+            encrypted: incoming.sealed && is_known,
             session_id: session.session_id,
         };
         Ok(Step::Wait(Effect::ConnectShare(Box::new(connect)), Pending))
@@ -78,7 +79,7 @@ impl Command for TreeConnect {
         let Reply::Share(result) = reply else { panic!("a share was asked for") };
         let share = result.map_err(reject)?;
         let cipher = connection.negotiated().cipher;
-        let can_encrypt = session.sealing.is_some();
+        let can_encrypt = session.is_users() && session.sealing.is_some();
         let admitted = if share.encryption == Policy::Required && !can_encrypt {
             Err(Reject::NotEncrypted)
         } else {
@@ -142,6 +143,15 @@ fn reject(refusal: ShareRefusal) -> Reject {
     }
 }
 
+/// Returns the configured capabilities that the dialect has: [MS-SMB2] 2.2.10.
+fn configured_capabilities(share: &Share, dialect: Dialect) -> ShareCapabilities {
+    let mut capabilities = ShareCapabilities::from_bits_retain(share.capabilities);
+    if dialect < Dialect::SMB_3_0_2 {
+        capabilities.remove(ShareCapabilities::ASYMMETRIC);
+    }
+    if dialect < Dialect::SMB_3_0 { ShareCapabilities::empty() } else { capabilities }
+}
+
 fn describe(share: &Share, negotiated: &Negotiated, encrypt_data: bool) -> TreeConnectResponse {
     let mut flags = ShareFlags::from_bits_retain(share.caching);
     if share.root.is_none() {
@@ -149,7 +159,7 @@ fn describe(share: &Share, negotiated: &Negotiated, encrypt_data: bool) -> TreeC
     }
     flags.set(ShareFlags::ENCRYPT_DATA, encrypt_data);
     flags.set(ShareFlags::DFS | ShareFlags::DFS_ROOT, share.is_dfs_root);
-    let mut capabilities = ShareCapabilities::empty();
+    let mut capabilities = configured_capabilities(share, negotiated.dialect);
     let is_ca = share.is_ca && negotiated.is_smb3();
     capabilities.set(ShareCapabilities::CONTINUOUS_AVAILABILITY, is_ca);
     capabilities.set(ShareCapabilities::DFS, share.is_dfs_root);
