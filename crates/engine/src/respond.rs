@@ -150,6 +150,7 @@ impl Server {
         if outgoing.is_empty() {
             return;
         }
+        outgoing.pad_last();
         let protection = match sealed.is_some() || outgoing.is_special {
             false if self.connections.contains_key(&connection) => None,
             false => return,
