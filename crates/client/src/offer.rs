@@ -37,7 +37,8 @@ impl Offer {
             dialects: dialects.to_vec(),
             capabilities: Capabilities::LARGE_MTU
                 | Capabilities::ENCRYPTION
-                | Capabilities::MULTI_CHANNEL,
+                | Capabilities::MULTI_CHANNEL
+                | Capabilities::DIRECTORY_LEASING,
             client_guid: Guid([0xC1; 16]),
             security_mode: SecurityMode::SIGNING_ENABLED,
             hashes: vec![HashAlgorithmId::SHA_512],

@@ -215,8 +215,11 @@ fn decide(
     capabilities.set(Capabilities::DFS, settings.dfs);
     capabilities.set(Capabilities::LARGE_MTU, large);
     capabilities.set(Capabilities::LEASING, large && settings.leases);
-    let directories = settings.leases && settings.directory_leases;
-    capabilities.set(Capabilities::DIRECTORY_LEASING, directories && dialect >= Dialect::SMB_3_0);
+    let directory_leasing = settings.leases
+        && settings.directory_leases
+        && dialect >= Dialect::SMB_3_0
+        && request.capabilities.contains(Capabilities::DIRECTORY_LEASING);
+    capabilities.set(Capabilities::DIRECTORY_LEASING, directory_leasing);
     // 3.0 and 3.0.2 agree on a cipher by a capability, 3.1.1 by a context.
     let is_3_0 = (Dialect::SMB_3_0..Dialect::SMB_3_1_1).contains(&dialect);
     let ccm = settings.encryption != Policy::Off
