@@ -15,12 +15,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dtyp::AccessMask;
+use dtyp::{AccessMask, ServerId};
 
 use crate::caching::{Cache, Caching, Started};
 use crate::file_record::{FILE_OPENS_MAX, FileRecord, WorkersToNotify, teller};
 use crate::open::{
-    Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId,
+    Durability, DurabilityKind, Holding, Lease, LeaseId, LeaseKey, OpenEntry, OpenFacts, OpenId,
     RequestedCaching,
 };
 use crate::share_mode::{ShareMode, conflict};
@@ -112,6 +112,18 @@ struct Others {
     users: bool,
 }
 
+impl AdmissionRequest {
+    /// Access that the request makes of the file. Truncation writes, whatever access the open is
+    /// granted afterwards: [MS-FSA] 2.1.5.1.2.
+    fn demand(&self) -> ShareMode {
+        let mut mode = self.mode;
+        if self.overwrites {
+            mode.granted_access |= AccessMask::WRITE_DATA;
+        }
+        mode
+    }
+}
+
 /// True for an open for attributes alone, which breaks no oplock.
 fn is_stat_open(mode: ShareMode) -> bool {
     let stat = AccessMask::SYNCHRONIZE | AccessMask::READ_ATTRIBUTES | AccessMask::WRITE_ATTRIBUTES;
@@ -171,6 +183,7 @@ impl FileRecord {
         purged: &mut Vec<OpenEntry>,
     ) -> Option<Admission> {
         self.expire(ask.now, look);
+        *purged = self.drop_late(ask.now, ask.id.server, look);
         if self.is_delete_pending(ask.stream, ask.facts.link) {
             return Some(self.await_deletion(ask));
         }
@@ -185,7 +198,7 @@ impl FileRecord {
             self.wait(ask.id.server);
             return Some(Admission::Wait);
         }
-        *purged = self.make_room(ask, look);
+        purged.extend(self.make_room(ask, look));
         if self.opens.len() >= FILE_OPENS_MAX {
             purged.extend(self.purge(|it| !it.excludes(), ask.id.server, look));
         }
@@ -194,7 +207,7 @@ impl FileRecord {
             return Some(self.await_deletion(ask));
         }
         let violates = self.violates(ask);
-        if !is_stat_open(ask.mode) && self.break_others(ask, violates, look) {
+        if !is_stat_open(ask.demand()) && self.break_others(ask, violates, look) {
             self.wait(ask.id.server);
             return Some(Admission::Wait);
         }
@@ -223,10 +236,10 @@ impl FileRecord {
 
     /// True if the request conflicts with the share mode of another open.
     fn violates(&self, ask: &AdmissionRequest) -> bool {
-        !is_stat_open(ask.mode)
+        !is_stat_open(ask.demand())
             && self.opens.iter().filter(|it| it.excludes()).any(|it| {
                 if it.stream == ask.stream {
-                    conflict(it.mode, ask.mode)
+                    conflict(it.mode, ask.demand())
                 } else {
                     takes_along(ask, it)
                 }
@@ -240,7 +253,7 @@ impl FileRecord {
             true => Caching::HANDLE | Caching::WRITE,
             false => Caching::HANDLE,
         };
-        !is_stat_open(ask.mode)
+        !is_stat_open(ask.demand())
             && self.opens.iter().any(|it| {
                 it.stream == ask.stream
                     && it.is_persistent()
@@ -252,7 +265,7 @@ impl FileRecord {
 
     /// Removes conflicting disconnected opens, except resilient and persistent ones.
     fn make_room(&mut self, ask: &AdmissionRequest, look: &mut WorkersToNotify) -> Vec<OpenEntry> {
-        if is_stat_open(ask.mode) || !self.opens.iter().any(OpenEntry::is_disconnected) {
+        if is_stat_open(ask.demand()) || !self.opens.iter().any(OpenEntry::is_disconnected) {
             return Vec::new();
         }
         let unwanted: BTreeSet<OpenId> = self
@@ -260,14 +273,14 @@ impl FileRecord {
             .iter()
             .filter(|it| it.stream == ask.stream && it.is_disconnected() && !it.is_kept())
             .filter(|it| {
-                let violates = conflict(it.mode, ask.mode);
+                let violates = conflict(it.mode, ask.demand());
                 let held = self.cache_of(it).state;
                 violates || self.is_disturbed(it, ask, false, held)
             })
             .map(|it| it.id)
             .collect();
         let disturbed = |record: &Self, it: &OpenEntry| {
-            let violates = conflict(it.mode, ask.mode);
+            let violates = conflict(it.mode, ask.demand());
             let held = record.cache_of(it).state;
             it.stream == ask.stream && record.is_disturbed(it, ask, violates, held)
         };
@@ -286,7 +299,7 @@ impl FileRecord {
         let to = what_is_left(held, ask, violates);
         let is_lease = matches!(it.holding, Holding::Lease(_));
         let spared =
-            is_ours(it, ask.caching.lease()) || (is_lease && is_stat_open_for_leases(ask.mode));
+            is_ours(it, ask.caching.lease()) || (is_lease && is_stat_open_for_leases(ask.demand()));
         !spared && !to.contains(held)
     }
 
@@ -308,7 +321,7 @@ impl FileRecord {
                 continue;
             }
             let is_lease = matches!(entry.holding, Holding::Lease(_));
-            if is_lease && is_stat_open_for_leases(ask.mode) {
+            if is_lease && is_stat_open_for_leases(ask.demand()) {
                 continue;
             }
             let cache = self.cache_of(entry);
@@ -428,7 +441,8 @@ impl FileRecord {
         if ask.is_directory {
             caching -= Caching::WRITE;
         }
-        if !ask.is_new && self.locks.is_locked(ask.stream) {
+        // Windows grants leases beside locks, where [MS-FSA] 2.1.5.18 would not.
+        if !is_lease && !ask.is_new && self.locks.is_locked(ask.stream) {
             caching -= Caching::READ | Caching::HANDLE;
         }
         let others = self.others(ask);
@@ -576,19 +590,20 @@ impl FileRecord {
         }
     }
 
-    /// Breaks others' caching of a directory's listing because of a change: [MS-SMB2] 3.3.4.7 for
-    /// leases on directories. A client that names the lease as its parent knows of the change.
+    /// Breaks caching of a directory's listing because of a change: [MS-SMB2] 3.3.4.7 for leases on
+    /// directories. The changer knows of it if its ParentLeaseKey is the key of the lease:
+    /// [MS-FSA] 2.1.4.12.2 compares keys alone, of whatever client.
     pub fn break_listing(
         &mut self,
-        by: Option<LeaseId>,
+        by: Option<LeaseKey>,
         deadline: Duration,
         look: &mut WorkersToNotify,
     ) {
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
-            let is_lease = matches!(entry.holding, Holding::Lease(_));
+            let key = entry.lease().map(|it| it.key);
             let held = self.cache_of(entry).state;
-            if is_lease && held.contains(Caching::READ) && !is_ours(entry, by) {
+            if key.is_some() && held.contains(Caching::READ) && key != by {
                 self.start_break(at, Caching::empty(), deadline, look);
             }
         }
@@ -603,26 +618,35 @@ impl FileRecord {
         now: Duration,
         look: &mut WorkersToNotify,
     ) -> (bool, Vec<OpenEntry>) {
-        self.expire(now, look);
-        let ours = match self.open(changer).map(|it| it.holding) {
-            Some(Holding::Lease(id)) => Some(id),
-            _ => None,
-        };
+        let ours = self.open(changer).and_then(OpenEntry::lease);
         let is_other = |it: &OpenEntry| it.id != changer && !is_ours(it, ours);
+        self.break_handles_of(&is_other, changer.server, (deadline, now), look)
+    }
+
+    /// As [`FileRecord::break_handles`], of the opens that stand in the way of `server`.
+    pub fn break_handles_of(
+        &mut self,
+        is_in_the_way: &dyn Fn(&OpenEntry) -> bool,
+        server: ServerId,
+        (deadline, now): (Duration, Duration),
+        look: &mut WorkersToNotify,
+    ) -> (bool, Vec<OpenEntry>) {
+        self.expire(now, look);
+        let mut purged = self.drop_late(now, server, look);
         let away: BTreeSet<OpenId> = self
             .opens
             .iter()
-            .filter(|it| it.is_disconnected() && !it.is_kept() && is_other(it))
+            .filter(|it| it.is_disconnected() && !it.is_kept() && is_in_the_way(it))
             .filter(|it| self.cache_of(it).state.contains(Caching::HANDLE))
             .map(|it| it.id)
             .collect();
-        self.silence(|_, it| is_other(it), look);
-        let purged = self.purge(|it| away.contains(&it.id), changer.server, look);
+        self.silence(|_, it| is_in_the_way(it), look);
+        purged.extend(self.purge(|it| away.contains(&it.id), server, look));
         let mut must_wait = false;
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
             let cache = self.cache_of(entry);
-            if !is_other(entry) || !cache.state.contains(Caching::HANDLE) {
+            if !is_in_the_way(entry) || !cache.state.contains(Caching::HANDLE) {
                 continue;
             }
             let is_lease = matches!(entry.holding, Holding::Lease(_));
@@ -631,7 +655,7 @@ impl FileRecord {
             self.start_break(at, to, deadline, look);
         }
         if must_wait {
-            self.wait(changer.server);
+            self.wait(server);
         }
         (must_wait, purged)
     }

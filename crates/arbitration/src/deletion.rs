@@ -4,7 +4,17 @@
 use dtyp::ServerId;
 
 use crate::file_record::{FileRecord, WorkersToNotify};
-use crate::open::{OpenEntry, OpenFacts};
+use crate::open::{LeaseKey, OpenEntry, OpenFacts};
+
+/// Mark for the deletion of a stream, or of a name of the file, after its last close.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PendingDeletion {
+    /// Mark of the stream or name: [`crate::mark`].
+    pub mark: u64,
+    /// ParentLeaseKey of the open that set it. The lease of that key on the directory survives the
+    /// deletion if the last closed open has the same.
+    pub parent: Option<LeaseKey>,
+}
 
 /// A worker that deletes a stream, or a name of the file.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -54,8 +64,7 @@ impl FileRecord {
             self.opens.iter().any(is_one)
         };
         let is_begun = |mark: u64| self.deleters.iter().any(|it| it.mark == mark);
-        let is_due =
-            |mark: &u64| self.delete_pending.contains(mark) && !is_open(*mark) && !is_begun(*mark);
+        let is_due = |mark: &u64| self.is_marked(*mark) && !is_open(*mark) && !is_begun(*mark);
         let mark = [link, gone.mark()].into_iter().find(is_due)?;
         // The file is deleted by its name alone, whatever stream of it was open. In a POSIX name a
         // colon has no meaning.
@@ -83,7 +92,7 @@ impl FileRecord {
         look: &mut WorkersToNotify,
     ) {
         for entry in gone.iter().filter(|it| it.delete_on_close) {
-            self.set_delete_pending(entry.mark(), true);
+            self.set_delete_pending(entry.mark(), true, None);
         }
         for entry in gone {
             if self.begin_deletion(entry, deletion_owner, DeletionProgress::Delegated).is_some() {
@@ -119,7 +128,7 @@ impl FileRecord {
 
     /// Ends a deletion, whether it succeeded or failed.
     pub fn end_deletion(&mut self, mark: u64, look: &mut WorkersToNotify) {
-        self.delete_pending.retain(|it| *it != mark);
+        self.delete_pending.retain(|it| it.mark != mark);
         self.deleters.retain(|it| it.mark != mark);
         // The file's streams are deleted with it.
         self.forget_unused_marks();

@@ -16,10 +16,10 @@ use dtyp::ServerId;
 
 use crate::byte_range::{ByteRange, ByteRangeLock, LockError};
 use crate::caching::{AckError, Cache, Caching};
-use crate::deletion::{Deleter, DeletionProgress};
+use crate::deletion::{Deleter, DeletionProgress, PendingDeletion};
 use crate::lock_list::LockList;
 use crate::lock_sequences::LockSequence;
-use crate::open::{DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenId};
+use crate::open::{DurabilityKind, Holding, Lease, LeaseId, LeaseKey, OpenEntry, OpenId};
 use crate::share_mode::{ShareMode, conflict};
 use crate::standing::Standing;
 
@@ -40,9 +40,8 @@ pub struct FileRecord {
     pub leases: Vec<Lease>,
     /// Byte-range locks of all streams.
     pub locks: LockList,
-    /// Marks for deletion after the last close: streams, and names of the file itself
-    /// ([`crate::mark`]).
-    pub delete_pending: Vec<u64>,
+    /// Marks for deletion after the last close: streams, and names of the file itself.
+    pub delete_pending: Vec<PendingDeletion>,
     /// Deletions in progress, with their owners: see [`FileRecord::close`].
     pub deleters: Vec<Deleter>,
     /// Workers with requests that wait for a change of the record.
@@ -82,6 +81,8 @@ pub struct Closed {
     /// [Mark](crate::mark) of the stream or name that the caller must delete now: of the closed
     /// open, or of the file, whose name goes with its last open of any stream.
     pub unlink: Option<u64>,
+    /// ParentLeaseKey of the open that set the deletion.
+    pub parent: Option<LeaseKey>,
 }
 
 /// A break notification for a client.
@@ -161,14 +162,25 @@ impl FileRecord {
     /// True if a stream, or its whole file, is marked for deletion.
     #[must_use]
     pub fn is_delete_pending(&self, stream: u64, link: u64) -> bool {
-        self.delete_pending.iter().any(|it| *it == crate::mark(stream, link) || *it == link)
+        self.is_marked(crate::mark(stream, link)) || self.is_marked(link)
     }
 
-    /// Sets or clears the mark of a stream.
-    pub fn set_delete_pending(&mut self, mark: u64, delete_pending: bool) {
-        self.delete_pending.retain(|it| *it != mark);
+    /// True if exactly this stream, or this name of the file, is marked for deletion.
+    #[must_use]
+    pub fn is_marked(&self, mark: u64) -> bool {
+        self.delete_pending.iter().any(|it| it.mark == mark)
+    }
+
+    /// Sets or clears the mark of a stream, for an open with this ParentLeaseKey.
+    pub fn set_delete_pending(
+        &mut self,
+        mark: u64,
+        delete_pending: bool,
+        parent: Option<LeaseKey>,
+    ) {
+        self.delete_pending.retain(|it| it.mark != mark);
         if delete_pending {
-            self.delete_pending.push(mark);
+            self.delete_pending.push(PendingDeletion { mark, parent });
         }
     }
 
@@ -211,6 +223,7 @@ impl FileRecord {
         &mut self,
         id: OpenId,
         delete_on_close: bool,
+        parent: Option<LeaseKey>,
         look: &mut WorkersToNotify,
     ) -> Closed {
         let Some(at) = self.opens.iter().position(|it| it.id == id) else {
@@ -222,10 +235,13 @@ impl FileRecord {
             self.forget_unused_leases();
         }
         self.wake(look);
-        if delete_on_close {
-            self.set_delete_pending(gone.mark(), true);
+        if delete_on_close && !self.is_marked(gone.mark()) {
+            self.set_delete_pending(gone.mark(), true, parent);
         }
-        Closed { unlink: self.begin_deletion(&gone, id.server, DeletionProgress::Closes) }
+        let unlink = self.begin_deletion(&gone, id.server, DeletionProgress::Closes);
+        let mut marks = self.delete_pending.iter();
+        let parent = unlink.and_then(|mark| marks.find(|it| it.mark == mark)?.parent);
+        Closed { unlink, parent }
     }
 
     /// Acquires all of the locks, which are of one open, or none: [MS-FSA] 2.1.5.8.
@@ -313,16 +329,16 @@ impl FileRecord {
     /// Clears marks without an open or a deletion owner.
     pub(crate) fn forget_unused_marks(&mut self) {
         let (opens, deleters) = (&self.opens, &self.deleters);
-        self.delete_pending.retain(|stream| {
-            opens.iter().any(|it| it.mark() == *stream || it.facts.link == *stream)
-                || deleters.iter().any(|it| it.mark == *stream)
+        self.delete_pending.retain(|PendingDeletion { mark, .. }| {
+            opens.iter().any(|it| it.mark() == *mark || it.facts.link == *mark)
+                || deleters.iter().any(|it| it.mark == *mark)
         });
     }
 
     /// Replaces a name of the file by another; a pending deletion of that name stays pending.
     pub fn relinked(&mut self, old: u64, new: u64) {
         self.opens.iter_mut().filter(|it| it.facts.link == old).for_each(|it| it.facts.link = new);
-        self.delete_pending.iter_mut().filter(|it| **it == old).for_each(|it| *it = new);
+        self.delete_pending.iter_mut().filter(|it| it.mark == old).for_each(|it| it.mark = new);
     }
 
     /// Updates the path of opens by the old name of a renamed file.
@@ -342,7 +358,7 @@ impl FileRecord {
 
     /// Handles the loss of an open's connection: [MS-SMB2] 3.3.7.1. Returns true if the open stays;
     /// otherwise the caller closes it. A durable open stays while it has handle caching without a
-    /// break.
+    /// break, and, as by Windows, no byte-range locks without write caching.
     pub fn disconnect(
         &mut self,
         id: OpenId,
@@ -352,7 +368,10 @@ impl FileRecord {
     ) -> bool {
         let Some(at) = self.opens.iter().position(|it| it.id == id) else { return false };
         let cache = self.cache_of(&self.opens[at]);
-        let holds = cache.state.contains(Caching::HANDLE) && cache.breaking.is_none();
+        // Others may lock bytes of a file beside a client that does not cache its writes.
+        let locks =
+            !cache.state.contains(Caching::WRITE) && self.locks.iter().any(|lock| lock.open == id);
+        let holds = cache.state.contains(Caching::HANDLE) && cache.breaking.is_none() && !locks;
         if self.opens[at].evicted {
             // The client cannot reclaim it, and others wait for its end.
             return false;
@@ -421,8 +440,22 @@ impl FileRecord {
                 look.add(deletion_owner);
             }
         }
+        self.drop_late(now, deletion_owner, look)
+    }
+
+    /// Removes the opens that were not reclaimed in time, and returns them: their time ends for
+    /// whoever comes, not only with the next [`FileRecord::scavenge`].
+    pub fn drop_late(
+        &mut self,
+        now: Duration,
+        deletion_owner: ServerId,
+        look: &mut WorkersToNotify,
+    ) -> Vec<OpenEntry> {
         let late = |entry: &OpenEntry| entry.disconnected_until().is_some_and(|it| it <= now);
-        self.purge(late, deletion_owner, look)
+        match self.opens.iter().any(late) {
+            true => self.purge(late, deletion_owner, look),
+            false => Vec::new(),
+        }
     }
 
     /// Removes disconnected opens that conflict with others. Their deletions go to

@@ -22,12 +22,12 @@ pub mod standing;
 pub use admission::{Admission, AdmissionRequest, Granted, Refusal};
 pub use byte_range::{ByteRange, ByteRangeLock, LockError, RangeAccess};
 pub use caching::{AckError, BreakNotice, Breaking, Cache, Caching};
-pub use deletion::{Deleter, DeletionProgress};
+pub use deletion::{Deleter, DeletionProgress, PendingDeletion};
 pub use file_record::{BreakTold, Closed, FILE_OPENS_MAX, FileRecord, FileWord, WorkersToNotify};
 pub use lock_list::{LOCKS_MAX, LOCKS_OF_OPEN_MAX, LockList};
 pub use lock_sequences::{LOCK_SEQUENCES_MAX, LockSequence, LockSequences};
 pub use open::{
-    Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId,
+    Durability, DurabilityKind, Holding, Lease, LeaseId, LeaseKey, OpenEntry, OpenFacts, OpenId,
     RequestedCaching, mark,
 };
 pub use records::{FileKey, FileRecords, RecordsError};

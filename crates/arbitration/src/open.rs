@@ -17,13 +17,16 @@ pub struct OpenId {
     pub number: u64,
 }
 
+/// Key of a lease, chosen by the client: [MS-SMB2] 2.2.13.2.8.
+pub type LeaseKey = [u8; 16];
+
 /// Id of a lease: [MS-SMB2] 3.3.1.12. The same key from another client is another lease.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct LeaseId {
     /// ClientGuid of the client with the lease.
     pub client: Guid,
     /// LeaseKey, chosen by the client.
-    pub key: [u8; 16],
+    pub key: LeaseKey,
 }
 
 /// Returns the mark of a stream, or of a name of the file itself: the number by which
@@ -59,7 +62,7 @@ pub struct Lease {
     /// True if requested with the second version of the context.
     pub is_v2: bool,
     /// Key of the same client's lease on the parent directory.
-    pub parent: Option<[u8; 16]>,
+    pub parent: Option<LeaseKey>,
 }
 
 /// Conditions for reclaiming an open after its connection or worker is gone.

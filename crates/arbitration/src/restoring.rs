@@ -6,6 +6,7 @@ use std::time::Duration;
 use dtyp::ServerId;
 
 use crate::caching::{Cache, Caching};
+use crate::deletion::PendingDeletion;
 use crate::file_record::{FILE_OPENS_MAX, FileRecord};
 use crate::open::{Holding, OpenEntry, OpenId};
 
@@ -39,7 +40,7 @@ impl FileRecord {
         leases.iter_mut().for_each(|lease| lease.cache = settled(lease.cache));
         let own = self.locks.iter().filter(|lock| lock.open == entry.id);
         let locks = own.map(|lock| crate::ByteRangeLock { open: part.id, ..*lock }).collect();
-        let own = |it: &u64| *it == entry.mark() || *it == entry.facts.link;
+        let own = |it: &PendingDeletion| it.mark == entry.mark() || it.mark == entry.facts.link;
         let delete_pending = self.delete_pending.iter().copied().filter(own).collect();
         Self { opens: vec![part], leases, locks, delete_pending, ..Self::default() }
     }
@@ -59,8 +60,8 @@ impl FileRecord {
             self.add_lease(lease);
         }
         self.locks.restore(&part.locks);
-        for stream in part.delete_pending {
-            self.set_delete_pending(stream, true);
+        for PendingDeletion { mark, parent } in part.delete_pending {
+            self.set_delete_pending(mark, true, parent);
         }
         self.forget_unused_leases();
         self.agree();

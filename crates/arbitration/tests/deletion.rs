@@ -132,7 +132,7 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
     assert_eq!(record.take_delegated(OWNER), []);
     assert_eq!(admit(&mut record), Admission::Refused(Refusal::DeletePending));
     assert_eq!(
-        record.close(other, false, &mut look).unlink,
+        record.close(other, false, None, &mut look).unlink,
         Some(LINK),
         "its last user deletes it"
     );
@@ -161,7 +161,7 @@ fn what_an_heir_did_not_come_to_is_inherited_again() {
 fn what_a_worker_was_deleting_when_it_died_is_inherited() {
     let mut record = record(None);
     let id = OpenId { server: DEAD, number: 1 };
-    assert_eq!(record.close(id, true, &mut WorkersToNotify::default()).unlink, Some(LINK));
+    assert_eq!(record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(LINK));
     let mut look = WorkersToNotify::default();
     record.bury(DEAD, OWNER, Duration::ZERO, &mut look);
     check_deleted_by(&mut record, look, OWNER);
@@ -177,7 +177,7 @@ fn a_name_of_posix_is_left_whole_and_a_stream_leaves_the_name_of_its_file() {
         ask.facts = OpenFacts { path: path.to_owned(), is_posix, ..ask.facts };
         let (admission, _) = record.admit(&mut ask, None, &mut WorkersToNotify::default());
         assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
-        record.set_delete_pending(LINK, true);
+        record.set_delete_pending(LINK, true, None);
         record.bury(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
         let [deleter] = &record.take_delegated(OWNER)[..] else { panic!("{record:?}") };
         assert_eq!((&*deleter.path, deleter.is_posix), (want, is_posix));

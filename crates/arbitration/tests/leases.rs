@@ -115,6 +115,13 @@ impl File {
         id
     }
 
+    /// Has an open lock the first ten bytes for itself.
+    fn lock(&mut self, open: OpenId) {
+        let range = ByteRange { offset: 0, length: 10 };
+        let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
+        self.record.acquire_locks(&[lock], Standing::User).expect("nobody else has it");
+    }
+
     /// Asserts a worker's only break notification: from, to, and whether an acknowledgment is
     /// required.
     #[track_caller]
@@ -399,13 +406,14 @@ fn a_directory_has_no_oplock() {
 #[test]
 fn a_changed_listing_is_news_to_all_but_the_one_who_changed_it() {
     let mut file = File::default();
-    for worker in [1, 2] {
-        let wish = lease_wish(worker, 1, RH);
+    for (worker, key) in [(1, 1), (2, 2), (3, 1)] {
+        let wish = lease_wish(worker, key, RH);
         file.granted(AdmissionRequest { is_directory: true, ..ask(worker, wish) });
     }
-    file.record.break_listing(Some(lease(1, 1)), TIMEOUT, &mut WorkersToNotify::default());
+    file.record.break_listing(Some([1; 16]), TIMEOUT, &mut WorkersToNotify::default());
     assert_eq!(file.record.take_notices(server(1), |_| true), []);
     assert_eq!(file.told(2), (RH, NONE, true));
+    assert_eq!(file.record.take_notices(server(3), |_| true), [], "keys alone are compared");
 }
 
 #[test]
@@ -422,14 +430,25 @@ fn who_does_not_answer_has_nothing_and_nobody_waits_longer() {
 }
 
 #[test]
-fn a_locked_file_is_not_kept() {
+fn beside_a_lock_there_are_leases_of_reading_but_no_oplocks() {
     let mut file = File::default();
     let (_, id) = file.granted(ask(1, RequestedCaching::Nothing));
-    let range = ByteRange { offset: 0, length: 1 };
-    let lock = ByteRangeLock { open: id, stream: 0, range, exclusive: true };
-    file.record.acquire_locks(&[lock], Standing::User).expect("nobody else has it");
-    let (granted, _) = file.granted(ask(2, lease_wish(2, 1, RH)));
+    file.lock(id);
+    let (granted, _) = file.granted(ask(2, lease_wish(2, 1, RWH)));
+    assert_eq!(granted.caching, RH);
+    let (granted, _) = file.granted(ask(3, RequestedCaching::Oplock(Caching::READ)));
     assert_eq!(granted.caching, NONE);
+}
+
+#[test]
+fn a_durable_open_with_locks_stays_only_while_it_caches_writes() {
+    for (state, stays) in [(RWH, true), (RH, false)] {
+        let mut file = File::default();
+        let id = file.durable(ask(1, lease_wish(1, 1, state)), DurabilityKind::DurableV2);
+        file.lock(id);
+        let now = file.now;
+        assert_eq!(file.record.disconnect(id, 0, now, &mut WorkersToNotify::default()), stays);
+    }
 }
 
 #[test]
@@ -474,7 +493,7 @@ fn a_persistent_open_excludes_others_while_its_client_is_away() {
 fn whoever_died_while_deleting_leaves_it_to_another() {
     let mut file = File::default();
     let (_, id) = file.granted(ask(1, RequestedCaching::Nothing));
-    assert_eq!(file.record.close(id, true, &mut WorkersToNotify::default()).unlink, Some(0));
+    assert_eq!(file.record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(0));
     let pending = Admission::Refused(Refusal::DeletePending);
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), pending);
     assert!(file.record.concerns(server(1)), "or it would not be buried");
@@ -491,7 +510,7 @@ fn whoever_died_while_deleting_a_stream_leaves_the_others() {
     file.granted(ask(2, RequestedCaching::Nothing));
     let stream = AdmissionRequest { stream: 7, ..ask(1, RequestedCaching::Nothing) };
     let (_, id) = file.granted(stream);
-    assert_eq!(file.record.close(id, true, &mut WorkersToNotify::default()).unlink, Some(7));
+    assert_eq!(file.record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(7));
     file.record.bury(server(1), server(3), file.now, &mut WorkersToNotify::default());
     assert_eq!(file.record.take_delegated(server(3)).len(), 1);
     file.record.end_deletion(7, &mut WorkersToNotify::default());
@@ -502,7 +521,7 @@ fn whoever_died_while_deleting_a_stream_leaves_the_others() {
 fn a_death_does_not_disturb_those_who_delete() {
     let mut file = File::default();
     let (_, id) = file.granted(ask(1, RequestedCaching::Nothing));
-    assert_eq!(file.record.close(id, true, &mut WorkersToNotify::default()).unlink, Some(0));
+    assert_eq!(file.record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(0));
     file.record.bury(server(2), server(3), file.now, &mut WorkersToNotify::default());
     let pending = Admission::Refused(Refusal::DeletePending);
     assert_eq!(file.admit(ask(3, RequestedCaching::Nothing)), pending);
@@ -516,10 +535,13 @@ fn a_file_goes_with_the_last_open_of_any_of_its_streams() {
     let (_, id) = file.granted(ask(1, RequestedCaching::Nothing));
     let (_, stream) =
         file.granted(AdmissionRequest { stream: 7, ..ask(2, RequestedCaching::Nothing) });
-    assert_eq!(file.record.close(id, true, &mut WorkersToNotify::default()).unlink, None);
+    assert_eq!(file.record.close(id, true, None, &mut WorkersToNotify::default()).unlink, None);
     let pending = Admission::Refused(Refusal::DeletePending);
     assert_eq!(file.admit(ask(3, RequestedCaching::Nothing)), pending);
-    assert_eq!(file.record.close(stream, false, &mut WorkersToNotify::default()).unlink, Some(0));
+    assert_eq!(
+        file.record.close(stream, false, None, &mut WorkersToNotify::default()).unlink,
+        Some(0)
+    );
 }
 
 #[test]
@@ -593,7 +615,7 @@ fn where_reading_is_not_shared_only_one_keeps_anything() {
         assert_eq!(file.admit(unshared(2)), Admission::Wait);
         let told = file.record.take_notices(server(1), |_| true);
         assert_eq!(told.iter().map(|it| it.notice.to).collect::<Vec<_>>(), [Caching::empty()]);
-        file.record.close(holder, false, &mut WorkersToNotify::default());
+        file.record.close(holder, false, None, &mut WorkersToNotify::default());
         file.granted(ask(3, RequestedCaching::Nothing));
         let (granted, _) = file.granted(unshared(2));
         assert_eq!(granted.caching, Caching::empty(), "somebody else has it open");

@@ -44,7 +44,7 @@ fn open(record: &mut FileRecord, number: u64, link: u64) {
 
 fn close(record: &mut FileRecord, number: u64, delete_on_close: bool) -> Option<u64> {
     let id = OpenId { server: WORKER, number };
-    record.close(id, delete_on_close, &mut WorkersToNotify::default()).unlink
+    record.close(id, delete_on_close, None, &mut WorkersToNotify::default()).unlink
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_name_stays_as_long_as_the_file_is_open_by_it() {
 fn what_is_to_be_deleted_is_deleted_by_the_name_that_it_has_by_then() {
     let mut record = FileRecord::default();
     open(&mut record, 1, 100);
-    record.set_delete_pending(100, true);
+    record.set_delete_pending(100, true, None);
     record.relinked(100, 300);
     assert_eq!(close(&mut record, 1, false), Some(300));
 }

@@ -1,6 +1,6 @@
 //! Changes of names and files by this client, for CHANGE_NOTIFY.
 
-use arbitration::LeaseId;
+use arbitration::LeaseKey;
 use model::open::Open;
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath, RootId};
 use wire::change_notify::CompletionFilter;
@@ -25,8 +25,8 @@ pub struct AddedName {
     pub change: Change,
     /// Directory of the name; `None` for the root of a share.
     pub parent: Option<FileIdentity>,
-    /// The requester's own lease on the directory, which the change does not break.
-    pub parent_lease: Option<LeaseId>,
+    /// Key of the requester's own lease on the directory, which the change does not break.
+    pub parent_lease: Option<LeaseKey>,
 }
 
 impl Change {

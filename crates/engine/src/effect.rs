@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arbitration::FileKey;
+use arbitration::{FileKey, LeaseKey};
 use auth::{LateMic, NtlmResponse, SessionBaseKey, Ticket, TicketAccepted, TicketRefused};
 use bytes::Bytes;
 use crypto::{Cipher, SigningKey};
@@ -17,8 +17,8 @@ use model::reject::Reject;
 use model::request_id::RequestId;
 use model::share::Share;
 use object::{
-    ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId, StoreNumber, SymbolicLink,
-    UserId,
+    FileIdentity, ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId, StoreNumber,
+    SymbolicLink, UserId,
 };
 use trace::Phase;
 use wire::Dialect;
@@ -136,6 +136,8 @@ pub struct Deletion {
     pub mark: u64,
     /// Store that deletes it, perhaps on a thread.
     pub store: StoreNumber,
+    /// Directory whose listing changes by it, and the key of the lease that survives that.
+    pub directory: Option<(FileIdentity, Option<LeaseKey>)>,
 }
 
 impl Effect {

@@ -22,7 +22,7 @@ use model::session::SessionState;
 use model::tree_connect::TreeConnect;
 use object::{HostChange, HostChangeKind, Opened};
 
-use crate::effect::{Effect, Removal, Reply};
+use crate::effect::{Deletion, Effect, Removal, Reply};
 use crate::server::{Passed, Server};
 use crate::unconfirmed_breaks::ConfirmationId;
 use crate::watches;
@@ -89,9 +89,9 @@ impl Server {
     }
 
     /// Handles the end of a deletion: see [`Effect::FileDeleted`].
-    pub fn handle_deleted(&mut self, now: Now, file: FileKey, mark: u64) {
+    pub fn handle_deleted(&mut self, now: Now, deletion: &Deletion) {
         self.globals.files.set_now(now.monotonic);
-        self.globals.files.end_deletion(file, mark);
+        self.globals.end_deletion(deletion);
         self.quiesce(now);
     }
 

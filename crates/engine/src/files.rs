@@ -15,8 +15,8 @@ use std::time::Duration;
 use arbitration::records::Disconnected;
 use arbitration::{
     Admission, AdmissionRequest, ByteRangeLock, Cache, Closed, Durability, FileKey, FileRecord,
-    FileRecords, FileWord, Holding, Lease, LeaseId, OpenEntry, OpenId, RangeAccess, RecordsError,
-    ShareMode, Standing, WorkersToNotify,
+    FileRecords, FileWord, Holding, Lease, LeaseId, LeaseKey, OpenEntry, OpenId, RangeAccess,
+    RecordsError, ShareMode, Standing, WorkersToNotify,
 };
 use dtyp::ServerId;
 use model::file_key::key;
@@ -251,10 +251,18 @@ impl Files {
         identity: FileIdentity,
         volatile: u64,
         delete_on_close: bool,
+        parent: Option<LeaseKey>,
     ) -> Closed {
-        let id = self.open_id(volatile);
-        self.change(key(identity), |record, look| (record.close(id, delete_on_close, look), true))
-            .unwrap_or_default()
+        let (id, now, file) = (self.open_id(volatile), self.now, key(identity));
+        let (closed, late) = self
+            .change(file, |record, look| {
+                // An open whose time is up delays no deletion.
+                let late = record.drop_late(now, id.server, look);
+                ((record.close(id, delete_on_close, parent, look), late), true)
+            })
+            .unwrap_or_default();
+        self.forget_disconnected(file, &late);
+        closed
     }
 
     /// Ends a deletion of the stream or name with this mark, which succeeded or failed.
@@ -280,9 +288,12 @@ impl Files {
         identity: FileIdentity,
         link: u64,
         pending: bool,
+        parent: Option<LeaseKey>,
     ) -> Result<(), Reject> {
         let mark = arbitration::mark(identity.stream, link);
-        self.change(key(identity), |record, _| (record.set_delete_pending(mark, pending), true))
+        self.change(key(identity), |record, _| {
+            (record.set_delete_pending(mark, pending, parent), true)
+        })
     }
 
     /// Returns whether a stream, or the name `link` of its file, is delete pending. An unreadable
@@ -414,10 +425,10 @@ impl Files {
         Ok(())
     }
 
-    /// Breaks the read caching of a directory, because its listing changes. The lease `by` of the
-    /// changer stays. Nobody waits for these breaks. A directory without caching costs one look at
+    /// Breaks the read caching of a directory, because its listing changes. A lease with the key `by`
+    /// stays. Nobody waits for these breaks. A directory without caching costs one look at
     /// its word.
-    pub fn break_for_listing(&mut self, directory: FileIdentity, by: Option<LeaseId>) {
+    pub fn break_for_listing(&mut self, directory: FileIdentity, by: Option<LeaseKey>) {
         if self.records.word(key(directory)).readers == 0 {
             return;
         }
@@ -441,11 +452,38 @@ impl Files {
         identity: FileIdentity,
         volatile: u64,
     ) -> Result<bool, Reject> {
-        let (id, now, break_deadline) = (self.open_id(volatile), self.now, self.break_deadline());
-        let file = key(identity);
+        let (id, now, deadline) = (self.open_id(volatile), self.now, self.break_deadline());
+        let take = |record: &mut FileRecord, look: &mut WorkersToNotify| {
+            record.break_handles(id, deadline, now, look)
+        };
+        self.take_handles(key(identity), take)
+    }
+
+    /// Breaks the handle caching of opens that stand in the way of a new name. Returns whether an
+    /// acknowledgment must come first.
+    ///
+    /// # Errors
+    /// If the record cannot be read or kept.
+    pub fn clear_the_way(
+        &mut self,
+        file: FileKey,
+        is_in_the_way: &dyn Fn(&OpenEntry) -> bool,
+    ) -> Result<bool, Reject> {
+        let (server, times) = (self.worker, (self.break_deadline(), self.now));
+        let take = |record: &mut FileRecord, look: &mut WorkersToNotify| {
+            record.break_handles_of(is_in_the_way, server, times, look)
+        };
+        self.take_handles(file, take)
+    }
+
+    fn take_handles(
+        &mut self,
+        file: FileKey,
+        take: impl Fn(&mut FileRecord, &mut WorkersToNotify) -> (bool, Vec<OpenEntry>),
+    ) -> Result<bool, Reject> {
         let (waits, purged, deadline) = self.change(file, |record, look| {
             let before = record.clone();
-            let (waits, purged) = record.break_handles(id, break_deadline, now, look);
+            let (waits, purged) = take(record, look);
             ((waits, purged, record.next_deadline()), *record != before)
         })?;
         self.forget_disconnected(file, &purged);
@@ -714,20 +752,19 @@ impl Files {
         Ok(())
     }
 
-    /// Returns all files with an open that `wanted` selects.
+    /// Returns the opens of all files that `select` returns something for, with their files.
     ///
     /// # Errors
     /// If the records cannot be read.
-    pub fn find_opens(
+    pub fn find_opens<T>(
         &self,
-        wanted: impl Fn(&FileRecord, &OpenEntry) -> bool,
-    ) -> Result<Vec<FileKey>, Reject> {
+        select: impl Fn(&FileRecord, &OpenEntry) -> Option<T>,
+    ) -> Result<Vec<(FileKey, T)>, Reject> {
         let mut found = Vec::new();
         self.records
             .for_each(&mut |file, record| {
-                if record.opens.iter().any(|open| wanted(&record, open)) {
-                    found.push(file);
-                }
+                let selected = record.opens.iter().filter_map(|open| select(&record, open));
+                found.extend(selected.map(|it| (file, it)));
             })
             .map_err(Reject::Records)?;
         Ok(found)

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arbitration::{FileRecords, LeaseId};
+use arbitration::{FileRecords, LeaseKey};
 use dtyp::ServerId;
 use model::buffer_pool::BufferPool;
 use model::connection::ConnectionId;
@@ -174,7 +174,7 @@ impl Globals {
     pub fn report_added(
         &mut self,
         directory: Option<FileIdentity>,
-        own_lease: Option<LeaseId>,
+        own_lease: Option<LeaseKey>,
         change: impl FnOnce() -> Change,
     ) {
         self.report(change);

@@ -62,17 +62,18 @@ impl Server {
                 memory = self.globals.memory.pass(chain.memory());
                 (pending, false)
             }
-            Step::Suspend(pending) => match self.suspend(&mut chain, &mut incoming, async_id) {
-                Ok((id, charge)) => {
-                    (async_id, memory) = (Some(id), charge);
-                    (pending, true)
+            Step::Suspend(pending) => {
+                let is_silent = pending.is_silent();
+                match self.suspend(&mut chain, &mut incoming, async_id, is_silent) {
+                    Ok(suspended) => (async_id, memory) = suspended,
+                    Err(reject) => {
+                        self.abandon(pending, None);
+                        self.refuse(&mut chain, &incoming, async_id, reject);
+                        return Some(chain);
+                    }
                 }
-                Err(reject) => {
-                    self.abandon(pending, None);
-                    self.refuse(&mut chain, &incoming, async_id, reject);
-                    return Some(chain);
-                }
-            },
+                (pending, true)
+            }
         };
         let id = incoming.id;
         if is_suspended {
@@ -112,25 +113,27 @@ impl Server {
         Some((file.identity, open.volatile))
     }
 
-    /// Suspends a request, in as little memory as possible: the client has its credits back, and
-    /// the frame may be much longer than the rest of it. The request may have been throttled
-    /// before, and have had its interim response then.
+    /// Suspends a request, in as little memory as possible: the client has its credits back, unless
+    /// the request waits silently, and the frame may be much longer than the rest of it. A request
+    /// that was throttled before has had its interim response.
     fn suspend(
         &mut self,
         chain: &mut Chain,
         incoming: &mut Incoming,
         async_id: Option<u64>,
-    ) -> Result<(u64, Charge), Reject> {
+        is_silent: bool,
+    ) -> Result<(Option<u64>, Charge), Reject> {
         if incoming.message.len() + chain.messages.len() > SUSPENDED_BYTES_MAX {
             return Err(Reject::TooLongToWait);
         }
         chain.copy_messages(incoming);
         let mut memory = self.globals.memory.keep(chain.memory())?;
         let async_id = match async_id {
-            Some(async_id) => async_id,
-            None => self.go_async(chain, incoming)?,
+            Some(async_id) => Some(async_id),
+            None if is_silent => None,
+            None => Some(self.go_async(chain, incoming)?),
         };
-        // The earlier responses were sent.
+        // The earlier responses were sent, unless the request waits silently.
         memory.set(chain.memory());
         Ok((async_id, memory))
     }

@@ -21,6 +21,12 @@ pub trait PendingCommand: Any + Debug {
         None
     }
 
+    /// True for a suspended request without an interim response, whose compound is answered as a
+    /// whole.
+    fn is_silent(&self) -> bool {
+        false
+    }
+
     /// Returns the file whose contents the store is changing, and the volatile id of the open, if
     /// the request does not name the open itself. Read caching granted meanwhile is broken when the
     /// reply comes.

@@ -1,5 +1,6 @@
 //! The end of connections, sessions, tree connects and opens, for any reason: [MS-SMB2] 3.3.7.1.
 
+use arbitration::Closed;
 use model::connection::ConnectionId;
 use model::file_key::key;
 use model::open::{CreateName, Open, OpenFile, Target};
@@ -123,8 +124,12 @@ impl Globals {
         if let (true, Some(parent)) = (file.is_modified, file.parent) {
             self.files.break_for_listing(parent, file.parent_lease);
         }
-        let mut unlink =
-            self.files.remove_open(file.identity, volatile, file.delete_on_close).unlink;
+        let Closed { mut unlink, parent: deleter } = self.files.remove_open(
+            file.identity,
+            volatile,
+            file.delete_on_close,
+            file.parent_lease,
+        );
         if file.path.is_posix() && self.files.is_delete_pending(file.identity, file.link) {
             // With POSIX semantics the name is removed at once, and other opens keep the file.
             unlink = Some(file.link);
@@ -140,9 +145,9 @@ impl Globals {
                 kind: ChangeKind::DeletePending(file.identity),
             });
         }
-        if let (Some(_), Some(parent)) = (unlink, file.parent) {
-            self.files.break_for_listing(parent, file.parent_lease);
-        }
+        // Only a client that both set the deletion and caused it knows of the change.
+        let by = file.parent_lease.filter(|_| deleter == file.parent_lease);
+        let directory = file.parent.map(|parent| (parent, by));
         // The file is deleted with it, not only the open stream.
         let is_file_gone = unlink.is_some_and(|mark| mark != file.identity.stream);
         if let (Some(_), Some(root)) = (unlink, open.share.root) {
@@ -160,8 +165,16 @@ impl Globals {
             _ => ObjectOp::Close { open: file.local_open, unlink: unlink.is_some() },
         };
         let (file, store) = (key(file.identity), op.store());
-        let deleted = unlink.map(|mark| Deletion { file, mark, store });
+        let deleted = unlink.map(|mark| Deletion { file, mark, store, directory });
         Some(Retired { user: open.user, op, deleted })
+    }
+
+    /// Ends a deletion that the store has carried out. Only now is the directory's listing another.
+    pub fn end_deletion(&mut self, deletion: &Deletion) {
+        self.files.end_deletion(deletion.file, deletion.mark);
+        if let Some((directory, by)) = deletion.directory {
+            self.files.break_for_listing(directory, by);
+        }
     }
 
     /// Closes an open that its client does not know of, because its CREATE has failed or nobody

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arbitration::LeaseId;
+use arbitration::{LeaseId, LeaseKey};
 use dtyp::{AccessMask, Guid};
 use object::{FileIdentity, LocalOpen, ObjectPath, UserId};
 use wire::FileId;
@@ -88,7 +88,7 @@ pub struct OpenFile {
     /// Directory that contains the file.
     pub parent: Option<FileIdentity>,
     /// Lease of the same client on that directory.
-    pub parent_lease: Option<LeaseId>,
+    pub parent_lease: Option<LeaseKey>,
     /// True once data was written: closing the open then breaks other clients' leases on the
     /// directory.
     pub is_modified: bool,

@@ -17,7 +17,7 @@ use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileAttributes, NtStatus, ServerId};
 use object::{ObjectOp, ObjectPath, ObjectReply, OpenRequest, Piped, RootId};
-use proto::effect::{Deletion, LentSession, Referral, Removal};
+use proto::effect::{LentSession, Referral, Removal};
 use proto::server::Passed;
 use proto::{
     Account, ChannelInfo, ConfirmationId, ConnectionId, Disconnect, Effect, Now, Reply, RequestId,
@@ -1054,9 +1054,9 @@ impl Inner {
                 Some(Reply::NetworkInterfaces(self.interfaces.clone()))
             }
             Effect::FindGuest => Some(Reply::Account(self.guest.clone().map(Box::new))),
-            Effect::FileDeleted(Deletion { file, mark, .. }) => {
+            Effect::FileDeleted(deletion) => {
                 let now = self.clock.now();
-                self.server.handle_deleted(now, file, mark);
+                self.server.handle_deleted(now, &deletion);
                 None
             }
             // No other worker waits here.

@@ -109,11 +109,10 @@ impl Worker {
 
     /// Tells the engine of a deletion, behind the operation that carries it out.
     fn file_deleted(&mut self, deletion: Deletion) {
-        let Deletion { file, mark, store } = deletion;
-        self.run_in(Ok(store), move |_| {
+        self.run_in(Ok(deletion.store), move |_| {
             Box::new(move |worker| {
                 let now = worker.now();
-                worker.server.handle_deleted(now, file, mark);
+                worker.server.handle_deleted(now, &deletion);
             })
         });
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use arbitration::{
     AckError, Admission, AdmissionRequest, BreakTold, ByteRange, ByteRangeLock, Caching, Deleter,
     Durability, DurabilityKind, FileRecord, Granted, LeaseId, LockList, LockSequences, OpenFacts,
-    OpenId, Refusal, RequestedCaching, ShareMode, Standing, WorkersToNotify,
+    OpenId, PendingDeletion, Refusal, RequestedCaching, ShareMode, Standing, WorkersToNotify,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -188,7 +188,8 @@ impl Model {
         for gone in &purged {
             let known = self.opens.get(&gone.id).expect("what is purged was known");
             assert!(known.is_away, "only those who are away give way: {gone:?}");
-            assert!(!known.is_kept(), "what is kept stays: {gone:?}");
+            let is_late = gone.disconnected_until().is_some_and(|it| it <= self.now);
+            assert!(is_late || !known.is_kept(), "what is kept stays: {gone:?}");
             self.forget(gone.id);
         }
         // The admitted open is not known yet, and belongs to a connected client.
@@ -250,8 +251,8 @@ impl Model {
         if !others && !is_locked && (!is_mere_look || ask.is_new) {
             assert_eq!(caching, wanted.sensible(), "nobody is in the way of {ask:?}");
         }
-        if is_locked && !ask.is_new {
-            assert!(had.contains(caching), "nothing is kept of what is locked");
+        if is_locked && !ask.is_new && matches!(ask.wish, RequestedCaching::Oplock(_)) {
+            assert!(had.contains(caching), "no oplock is beside a lock");
         }
         let holder = holder.filter(|it| matches!(it, Holder::Lease(_)) || !caching.is_empty());
         self.forget_told(holder);
@@ -381,7 +382,7 @@ impl Model {
     fn close_one(&mut self, id: OpenId) {
         let Some(known) = self.opens.get(&id).cloned() else { return };
         let mut look = WorkersToNotify::default();
-        let closed = self.record.close(id, known.delete_on_close, &mut look);
+        let closed = self.record.close(id, known.delete_on_close, None, &mut look);
         self.forget(id);
         if let Some(stream) = closed.unlink {
             let is_left = self.opens.values().any(|it| it.stream == stream || stream == 0);
@@ -398,7 +399,7 @@ impl Model {
         let (stream, _) = self.deleting.remove(pick % self.deleting.len());
         let mut look = WorkersToNotify::default();
         self.record.end_deletion(stream, &mut look);
-        assert!(!self.record.delete_pending.contains(&stream));
+        assert!(!self.record.is_marked(stream));
         self.hear(look);
     }
 
@@ -510,7 +511,7 @@ impl Model {
 
     fn mark_for_deletion(&mut self, pick: usize, pending: bool) {
         if let Some(id) = self.pick(pick) {
-            self.record.set_delete_pending(self.opens[&id].stream, pending);
+            self.record.set_delete_pending(self.opens[&id].stream, pending, None);
         }
     }
 
@@ -658,7 +659,7 @@ impl Model {
 
     /// Every due deletion without an open has an owner that knows of it.
     fn verify_deletions(&self) {
-        for mark in &self.record.delete_pending {
+        for PendingDeletion { mark, .. } in &self.record.delete_pending {
             let is_open = self.opens.values().any(|it| it.stream == *mark || *mark == 0);
             // A file's streams are deleted with it.
             let is_it = |it: &&Deleter| it.mark == *mark || it.mark == 0;

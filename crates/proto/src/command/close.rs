@@ -80,8 +80,8 @@ impl Command for Close {
                 close(scope, last)
             }
             Pending::Closing(last, deleted) => {
-                if let Some(Deletion { file, mark, .. }) = deleted {
-                    scope.globals.files.end_deletion(file, mark);
+                if let Some(deletion) = deleted {
+                    scope.globals.end_deletion(&deletion);
                 }
                 match reply.object() {
                     // An entry was made in the directory after it became delete pending: then it

@@ -29,8 +29,8 @@ mod validate;
 use std::sync::Arc;
 
 use arbitration::{
-    Admission, AdmissionRequest, Caching, FileKey, Granted, LeaseId, LockSequences, OpenFacts,
-    Refusal, RequestedCaching, ShareMode,
+    Admission, AdmissionRequest, Caching, FileKey, Granted, LeaseId, LeaseKey, LockSequences,
+    OpenFacts, Refusal, RequestedCaching, ShareMode,
 };
 use dtyp::{AccessMask, FileAttributes};
 use engine::change::{AddedName, Change, ChangeKind};
@@ -513,11 +513,7 @@ fn admit(
     (file_id, link): (FileId, u64),
 ) -> Result<Verdict, Reject> {
     let overwrites = !opened.created && opening.disposition.overwrites();
-    let mut mode = share_mode(opened.granted_access, opening.share_access);
-    if overwrites {
-        // Overwriting a file writes to it, whatever access the client desires.
-        mode.granted_access |= AccessMask::WRITE_DATA;
-    }
+    let mode = share_mode(opened.granted_access, opening.share_access);
     let identity = opened.metadata.identity;
     let files = &mut scope.globals.files;
     let share = &scope.tree.share;
@@ -580,12 +576,10 @@ fn admit(
     }
 }
 
-/// Returns the lease on the parent directory that the client names as its own.
-fn parent_lease(requested: &RequestedCaching) -> Option<LeaseId> {
+/// Returns the key of the lease on the parent directory that the client names as its own.
+fn parent_lease(requested: &RequestedCaching) -> Option<LeaseKey> {
     match requested {
-        RequestedCaching::Lease { id, parent: Some(key), .. } => {
-            Some(LeaseId { client: id.client, key: *key })
-        }
+        RequestedCaching::Lease { parent, .. } => *parent,
         _ => None,
     }
 }
@@ -689,6 +683,10 @@ fn overwritten(
     };
     if let Some(open) = scope.opens.get(&entered.file_id.volatile) {
         scope.globals.report_written(open);
+        let file = open.file()?;
+        if let Some(parent) = file.parent {
+            scope.globals.files.break_for_listing(parent, file.parent_lease);
+        }
     }
     answer(scope, entered, &metadata)
 }

@@ -3,6 +3,7 @@
 mod basic;
 mod disposition;
 mod extended_attributes;
+pub mod name_conflicts;
 pub mod rename;
 mod security;
 mod size;
@@ -57,14 +58,22 @@ pub enum Pending {
     Linking(Box<rename::NewName>),
     /// Clients must release cached handles of the file first; then the request begins anew.
     Handles(FileKey),
+    /// Clients must release cached handles beneath a directory, before it is renamed.
+    Beneath(Box<name_conflicts::OpensBeneath>),
 }
 
 impl PendingCommand for Pending {
     fn waits_for(&self) -> Option<FileKey> {
         match self {
             Self::Handles(file) => Some(*file),
+            Self::Beneath(opens) => Some(opens.file),
             _ => None,
         }
+    }
+
+    /// As by Windows, which sends an interim response for no SET_INFO.
+    fn is_silent(&self) -> bool {
+        true
     }
 }
 
@@ -122,6 +131,10 @@ impl Command for SetInfo {
                 let request = SetInfoRequest::decode(&incoming.message);
                 Self::start(scope, incoming, request.map_err(Reject::Malformed)?)
             }
+            Pending::Beneath(opens) => {
+                let request = SetInfoRequest::decode(&incoming.message);
+                rename::start(scope, request.map_err(Reject::Malformed)?.buffer, Some(*opens))
+            }
         }
     }
 }
@@ -147,7 +160,7 @@ fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step<
         FileInformationClass::LINK => rename::start_link(scope, buffer),
         FileInformationClass::MODE => set_mode(scope.open()?, buffer),
         FileInformationClass::POSITION => set_position(scope.open()?, buffer),
-        FileInformationClass::RENAME => rename::start(scope, buffer),
+        FileInformationClass::RENAME => rename::start(scope, buffer, None),
         FileInformationClass::VALID_DATA_LENGTH => {
             size::set_valid_data_length(scope.open()?, buffer)
         }

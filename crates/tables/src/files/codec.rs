@@ -6,15 +6,15 @@ use std::time::Duration;
 use arbitration::caching::{BreakNotice, Breaking};
 use arbitration::{
     ByteRange, ByteRangeLock, Cache, Caching, Deleter, DeletionProgress, Durability,
-    DurabilityKind, FileKey, FileRecord, Holding, Lease, LeaseId, LockList, LockSequence,
-    LockSequences, OpenEntry, OpenFacts, OpenId, ShareMode,
+    DurabilityKind, FileKey, FileRecord, Holding, Lease, LeaseId, LeaseKey, LockList, LockSequence,
+    LockSequences, OpenEntry, OpenFacts, OpenId, PendingDeletion, ShareMode,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
 use crate::codec::{Block, Reader, RecordError, Writer};
 
 /// Version of the form; it changes with every field.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// Length of a file's key in bytes.
 pub(super) const KEY_BYTES: usize = 16;
@@ -54,7 +54,10 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
         writer.bool(lock.exclusive);
     }
     writer.count(record.delete_pending.len());
-    record.delete_pending.iter().for_each(|stream| writer.u64(*stream));
+    for PendingDeletion { mark, parent } in &record.delete_pending {
+        writer.u64(*mark);
+        optional_key(&mut writer, *parent);
+    }
     writer.count(record.deleters.len());
     for deleter in &record.deleters {
         writer.u64(deleter.mark);
@@ -95,7 +98,9 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
             exclusive: reader.bool()?,
         })
     })?;
-    let delete_pending = reader.list(Reader::u64)?;
+    let delete_pending = reader.list(|reader| {
+        Ok(PendingDeletion { mark: reader.u64()?, parent: read_optional_key(reader)? })
+    })?;
     let deleters = reader.list(|reader| {
         Ok(Deleter {
             mark: reader.u64()?,
@@ -280,10 +285,18 @@ fn lease(writer: &mut Writer<'_>, it: &Lease) {
     cache(writer, it.cache);
     writer.u16(it.epoch);
     writer.bool(it.is_v2);
-    writer.bool(it.parent.is_some());
-    if let Some(parent) = it.parent {
-        writer.guid(Guid(parent));
+    optional_key(writer, it.parent);
+}
+
+fn optional_key(writer: &mut Writer<'_>, key: Option<LeaseKey>) {
+    writer.bool(key.is_some());
+    if let Some(key) = key {
+        writer.guid(Guid(key));
     }
+}
+
+fn read_optional_key(reader: &mut Reader<'_>) -> Result<Option<LeaseKey>, RecordError> {
+    Ok(if reader.bool()? { Some(reader.guid()?.0) } else { None })
 }
 
 fn read_lease(reader: &mut Reader<'_>) -> Result<Lease, RecordError> {
@@ -293,10 +306,7 @@ fn read_lease(reader: &mut Reader<'_>) -> Result<Lease, RecordError> {
         cache: read_cache(reader)?,
         epoch: reader.u16()?,
         is_v2: reader.bool()?,
-        parent: match reader.bool()? {
-            true => Some(reader.guid()?.0),
-            false => None,
-        },
+        parent: read_optional_key(reader)?,
     })
 }
 

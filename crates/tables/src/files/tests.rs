@@ -87,7 +87,7 @@ fn full() -> FileRecord {
     let open = OpenId { server: WORKER, number: 1 };
     let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
     record.acquire_locks(&[lock], Standing::User).expect("nothing is locked");
-    record.set_delete_pending(5, true);
+    record.set_delete_pending(5, true, Some([7; 16]));
     record.deleters.push(Deleter {
         mark: 7,
         server: OTHER,
@@ -130,7 +130,7 @@ fn a_record_without_opens_is_gone() {
     assert_eq!(seen, [(KEY, 1)]);
     files
         .change(KEY, &mut |record| {
-            record.close(open, false, &mut WorkersToNotify::default());
+            record.close(open, false, None, &mut WorkersToNotify::default());
             true
         })
         .expect("room");

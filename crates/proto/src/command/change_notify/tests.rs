@@ -340,7 +340,7 @@ fn a_directory_is_looked_at_again_once_others_know_of_the_watch() {
     assert!(scene.receive().is_none(), "nothing has happened");
     let identity = crate::scene::identity_of("d");
     let files = &mut scene.server.inspect().globals.files;
-    files.set_delete_pending(identity, 0, true).expect("it is open");
+    files.set_delete_pending(identity, 0, true, None).expect("it is open");
     scene.server.handle_watched(Now::default(), Duration::ZERO, file_id.volatile);
     assert_eq!(scene.receive().map(|it| it.status()), Some(NtStatus::DELETE_PENDING));
 }

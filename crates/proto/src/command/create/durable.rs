@@ -154,8 +154,12 @@ impl DurabilityContexts {
     ) -> Option<Durability> {
         // Guests are excluded: anyone can be a guest any number of times, and leave more opens
         // behind each time.
-        let may_be = share.durable_handles && !is_directory && session.is_users();
+        let may_be = share.durable_handles && session.is_users();
         let request = self.request.filter(|_| may_be)?;
+        // [MS-SMB2] 3.3.5.9.10 knows no durable directories; Windows has persistent ones.
+        if is_directory && !self.wants_persistent() {
+            return None;
+        }
         let (kind, timeout, create_guid) = match request {
             Request::V1 => (DurabilityKind::Durable, TIMEOUT_V1, Guid::ZERO),
             Request::V2 { timeout, persistent: true, create_guid } => {
@@ -357,7 +361,7 @@ fn verify(
     let is_persistent = durability.kind == DurabilityKind::Persistent;
     if reconnect.create_guid.is_some_and(|it| it != durability.create_guid)
         || (is_persistent && !reconnect.is_persistent)
-        || durability.disconnected_until.is_none()
+        || durability.disconnected_until.is_none_or(|until| until <= scope.globals.files.now())
         || entry.facts.share != scope.tree.share.name
     {
         return not_found;
@@ -474,8 +478,7 @@ fn enter(
         lease: lease.map(|it| it.id),
         link: entry.facts.link,
         parent: opened.parent,
-        parent_lease: lease
-            .and_then(|it| it.parent.map(|key| LeaseId { client: it.id.client, key })),
+        parent_lease: lease.and_then(|it| it.parent),
         is_modified: false,
         create_name,
         replay: reopening.replay.is_some().then(|| create_action(entry)),

@@ -207,7 +207,7 @@ fn a_file_that_is_to_be_deleted_has_one_name_less() {
     for pending in [false, true] {
         let identity = scene.file(file_id).identity;
         let files = &mut scene.server.inspect().globals.files;
-        files.set_delete_pending(identity, 0, pending).expect("memory has room");
+        files.set_delete_pending(identity, 0, pending, None).expect("memory has room");
         let answer = output(&ask(&mut scene, &request));
         let standard = FileStandardInformation::decode(&answer).expect("whole");
         assert_eq!(standard.delete_pending, pending);

@@ -6,6 +6,7 @@ use engine::effect::{Effect, Reply};
 use engine::response::Step;
 use engine::scope::InTree;
 use model::file_key::key;
+use model::open::OpenFile;
 use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
 use wire::create::CreateOptions;
@@ -58,7 +59,7 @@ fn mark(
     let file = open.file()?;
     if !delete {
         let (identity, link) = (file.identity, file.link);
-        scope.globals.files.set_delete_pending(identity, link, false)?;
+        scope.globals.files.set_delete_pending(identity, link, false, None)?;
         return done();
     }
     if file.path.snapshot().is_some() {
@@ -103,11 +104,11 @@ pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step<Pe
 /// handles first, because those would delay the deletion.
 fn set_delete_pending(mut scope: InTree<'_>) -> Result<Step<Pending>, Reject> {
     let open = scope.open()?;
-    let (identity, link, volatile) =
-        (open.file()?.identity, open.file()?.link, open.file_id.volatile);
+    let volatile = open.file_id.volatile;
+    let OpenFile { identity, link, parent_lease, .. } = *open.file()?;
     if scope.globals.files.break_for_name(identity, volatile)? {
         return Ok(Step::Suspend(Pending::Handles(key(identity))));
     }
-    scope.globals.files.set_delete_pending(identity, link, true)?;
+    scope.globals.files.set_delete_pending(identity, link, true, parent_lease)?;
     done()
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arbitration::{FileRecord, OpenEntry, ShareMode};
 use dtyp::fscc::FileRenameInformation;
 use dtyp::{AccessMask, NtStatus};
 use engine::change::{Change, ChangeKind};
@@ -14,6 +13,7 @@ use model::file_key::key;
 use model::reject::Reject;
 use object::{FileIdentity, ObjectOp, ObjectPath, ObjectReply};
 
+use super::name_conflicts::{self, OpensBeneath};
 use super::{Pending, decode, done};
 use crate::command::create::{is_vetoed, parse_path, parse_posix_path};
 
@@ -27,8 +27,13 @@ pub struct NewName {
     directory: Option<FileIdentity>,
 }
 
-/// Handles FileRenameInformation of [MS-FSCC] 2.4.
-pub(super) fn start(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+/// Handles FileRenameInformation of [MS-FSCC] 2.4. `known` are the opens beneath a directory that
+/// have been asked to close before.
+pub(super) fn start(
+    mut scope: InTree<'_>,
+    buffer: &[u8],
+    known: Option<OpensBeneath>,
+) -> Result<Step<Pending>, Reject> {
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
     let wanted = read(&mut scope, buffer, false)?;
@@ -37,7 +42,10 @@ pub(super) fn start(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending
     if scope.globals.files.break_for_name(identity, volatile)? {
         return Ok(Step::Suspend(Pending::Handles(key(identity))));
     }
-    verify_alone(&mut scope)?;
+    name_conflicts::verify_alone(&mut scope)?;
+    if let Some(waiting) = name_conflicts::clear_beneath(&mut scope, known)? {
+        return Ok(Step::Suspend(Pending::Beneath(Box::new(waiting))));
+    }
     find_directory(scope, wanted)
 }
 
@@ -47,7 +55,7 @@ pub(super) fn start_link(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pe
         return Err(Reject::LinkToDirectory);
     }
     let wanted = read(&mut scope, buffer, true)?;
-    find_target(scope, wanted)
+    find_directory(scope, wanted)
 }
 
 /// Parses a request: [MS-SMB2] 2.2.39. Names are relative to the share's root, and RootDirectory is
@@ -107,53 +115,7 @@ fn accept(
     Ok(NewName { target, replace, links, directory: None })
 }
 
-/// Checks that all opens of the file share its deletion, and that nothing is open below a
-/// directory, nor any stream of a file.
-///
-/// For a directory, this reads the records of all files, each without a lock. An index of opens by
-/// directory would cost each CREATE and CLOSE an update for each directory of its path.
-fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
-    let open = scope.open()?;
-    let volatile = open.file_id.volatile;
-    let share = Arc::clone(&open.share);
-    let file = open.file()?;
-    let (identity, is_directory) = (file.identity, file.is_directory);
-    let is_stream = file.path.stream().is_some();
-    let prefix = format!("{}\\", file.path.to_windows());
-    let files = &scope.globals.files;
-    let id = files.open_id(volatile);
-    let deleting = ShareMode {
-        granted_access: AccessMask::DELETE,
-        share_read: true,
-        share_write: true,
-        share_delete: true,
-    };
-    let (is_excluded, has_streams) = files.read(key(identity), |record| {
-        let has_streams = record.has_other_streams_open(identity.stream);
-        (record.conflicts(id, identity.stream, deleting), has_streams)
-    })?;
-    if is_excluded {
-        return Err(Reject::SharingViolation);
-    }
-    if is_stream {
-        return Ok(());
-    }
-    let is_beneath = |record: &FileRecord, it: &OpenEntry| {
-        it.facts.share == share.name
-            && it.facts.path.starts_with(&prefix)
-            && record.keeps_its_name(it)
-    };
-    if has_streams {
-        return Err(Reject::StreamsOpen);
-    }
-    if is_directory && !files.find_opens(is_beneath)?.is_empty() {
-        return Err(Reject::OpenBeneath);
-    }
-    Ok(())
-}
-
-/// Looks up the directory of the new name. A rename opens it to add a name, without sharing its
-/// deletion: [MS-FSA] 2.1.5.15.12.
+/// Looks up the directory of the new name.
 fn find_directory(mut scope: InTree<'_>, wanted: NewName) -> Result<Step<Pending>, Reject> {
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     let parent = wanted.target.parent().filter(|_| wanted.target.stream().is_none());
@@ -169,16 +131,10 @@ pub(super) fn directory_found(
     mut wanted: NewName,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
-    let adding = ShareMode {
-        granted_access: AccessMask::WRITE_DATA,
-        share_read: true,
-        share_write: true,
-        share_delete: false,
-    };
     if let Ok(ObjectReply::Metadata(metadata)) = reply.object() {
-        let volatile = scope.open()?.file_id.volatile;
-        if scope.globals.files.conflicts(metadata.identity, volatile, adding)? {
-            return Err(Reject::SharingViolation);
+        let directory = metadata.identity;
+        if !wanted.links && name_conflicts::clear_directory(&mut scope, directory)? {
+            return Ok(Step::Suspend(Pending::Handles(key(directory))));
         }
         wanted.directory = Some(metadata.identity);
     }
@@ -204,10 +160,10 @@ pub(super) fn target_found(
 ) -> Result<Step<Pending>, Reject> {
     match reply.object() {
         Ok(ObjectReply::Metadata(metadata)) => {
-            let itself = scope.open()?.file()?.identity == metadata.identity;
-            let is_open = scope.globals.files.is_open(key(metadata.identity));
-            if !itself && is_open {
-                return Err(Reject::TargetOpen);
+            let target = metadata.identity;
+            let itself = scope.open()?.file()?.identity == target;
+            if !itself && name_conflicts::clear_target(&mut scope, target)? {
+                return Ok(Step::Suspend(Pending::Handles(key(target))));
             }
         }
         Ok(other) => panic!("{other:?} does not answer a look-up"),
@@ -300,7 +256,11 @@ pub(super) fn linked(
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
     reply.object()?;
-    let root = scope.open()?.share.root;
+    let open = scope.open()?;
+    let (root, parent_lease) = (open.share.root, open.file()?.parent_lease);
+    if let Some(directory) = wanted.directory {
+        scope.globals.files.break_for_listing(directory, parent_lease);
+    }
     if let Some(root) = root {
         let path = wanted.target.clone();
         let kind = ChangeKind::Added;

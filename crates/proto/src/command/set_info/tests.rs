@@ -664,6 +664,9 @@ mod rename {
             let class = FileInformationClass::LINK;
             set(&mut scene, file_id, class, |out| information.encode(out));
             if want.is_success() {
+                let root = metadata("", FileAttributes::DIRECTORY);
+                let op = store_says(&mut scene, Ok(root));
+                assert!(matches!(op, ObjectOp::Lookup { .. }), "{op:?}");
                 let op = store_does(&mut scene);
                 assert!(matches!(op, ObjectOp::Link { replace: false, .. }), "{op:?}");
             }

@@ -37,7 +37,12 @@ fn close_all(files: &FileTable<MemoryTable>) {
     let mut keys = Vec::new();
     files.for_each(&mut |key, _| keys.push(key)).expect("readable");
     let close = &mut |record: &mut FileRecord| {
-        record.close(OpenId { server: WORKER, number: 1 }, false, &mut WorkersToNotify::default());
+        record.close(
+            OpenId { server: WORKER, number: 1 },
+            false,
+            None,
+            &mut WorkersToNotify::default(),
+        );
         true
     };
     keys.into_iter().for_each(|key| files.change(key, close).expect("room"));

@@ -1,0 +1,133 @@
+//! Opens in the way of a new name: of the file itself, beneath a directory, of the new name's
+//! directory, and of the file that is replaced. Those with cached handles are asked to close first.
+
+use std::sync::Arc;
+
+use arbitration::{Caching, FileKey, FileRecord, OpenEntry, OpenId, ShareMode, conflict};
+use dtyp::AccessMask;
+use engine::scope::InTree;
+use model::file_key::key;
+use model::reject::Reject;
+use object::FileIdentity;
+
+/// Opens beneath a directory that is to be renamed, all with cached handles.
+#[derive(Debug)]
+pub struct OpensBeneath {
+    /// File of the open that is asked to close now.
+    pub(super) file: FileKey,
+    /// All of them; later ones refuse the rename.
+    opens: Vec<OpenId>,
+}
+
+/// Use of a file by its rename or deletion.
+const DELETING: ShareMode = ShareMode {
+    granted_access: AccessMask::DELETE,
+    share_read: true,
+    share_write: true,
+    share_delete: true,
+};
+
+/// Use of a directory by a new name in it: [MS-FSA] 2.1.5.15.12 opens it so.
+const ADDING: ShareMode = ShareMode {
+    granted_access: AccessMask::WRITE_DATA,
+    share_read: true,
+    share_write: true,
+    share_delete: false,
+};
+
+/// Checks that all opens of the file share its deletion, and that no stream of it is open.
+pub(super) fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
+    let open = scope.open()?;
+    let volatile = open.file_id.volatile;
+    let file = open.file()?;
+    let identity = file.identity;
+    let is_stream = file.path.stream().is_some();
+    let files = &scope.globals.files;
+    let id = files.open_id(volatile);
+    let (is_excluded, has_streams) = files.read(key(identity), |record| {
+        let has_streams = record.has_other_streams_open(identity.stream);
+        (record.conflicts(id, identity.stream, DELETING), has_streams)
+    })?;
+    if is_excluded {
+        return Err(Reject::SharingViolation);
+    }
+    if has_streams && !is_stream {
+        return Err(Reject::StreamsOpen);
+    }
+    Ok(())
+}
+
+/// Checks that nothing is open beneath a directory. As by Windows, opens with cached handles are
+/// asked to close, one after the other; the result is then what to wait with. An open that came
+/// meanwhile, or stays without caching, refuses the rename.
+///
+/// This reads the records of all files, each without a lock. An index of opens by directory would
+/// cost each CREATE and CLOSE an update for each directory of its path.
+pub(super) fn clear_beneath(
+    scope: &mut InTree<'_>,
+    known: Option<OpensBeneath>,
+) -> Result<Option<OpensBeneath>, Reject> {
+    let open = scope.open()?;
+    let share = Arc::clone(&open.share);
+    let file = open.file()?;
+    if !file.is_directory || file.path.stream().is_some() {
+        return Ok(None);
+    }
+    let prefix = format!("{}\\", file.path.to_windows());
+    let beneath = |record: &FileRecord, it: &OpenEntry| {
+        let is_beneath = it.facts.share == share.name
+            && it.facts.path.starts_with(&prefix)
+            && record.keeps_its_name(it);
+        // Who is away cannot close.
+        let may_close =
+            record.cache_of(it).state.contains(Caching::HANDLE) && !it.is_disconnected();
+        is_beneath.then_some((it.id, may_close))
+    };
+    let files = &mut scope.globals.files;
+    let found = files.find_opens(beneath)?;
+    let is_known = |id: &OpenId| known.as_ref().is_none_or(|it| it.opens.contains(id));
+    if found.iter().any(|(_, (id, may_close))| !may_close || !is_known(id)) {
+        return Err(Reject::OpenBeneath);
+    }
+    let Some(&(file, (first, _))) = found.first() else { return Ok(None) };
+    if !files.clear_the_way(file, &|it| it.id == first)? {
+        return Err(Reject::OpenBeneath);
+    }
+    Ok(Some(OpensBeneath { file, opens: found.iter().map(|(_, (id, _))| *id).collect() }))
+}
+
+/// Checks that the directory of a new name may be changed. Returns whether opens with cached
+/// handles have to close first.
+pub(super) fn clear_directory(
+    scope: &mut InTree<'_>,
+    directory: FileIdentity,
+) -> Result<bool, Reject> {
+    let volatile = scope.open()?.file_id.volatile;
+    let files = &mut scope.globals.files;
+    if !files.conflicts(directory, volatile, ADDING)? {
+        return Ok(false);
+    }
+    let id = files.open_id(volatile);
+    let is_in_the_way = |it: &OpenEntry| it.id != id && conflict(it.mode, ADDING);
+    if files.clear_the_way(key(directory), &is_in_the_way)? {
+        return Ok(true);
+    }
+    Err(Reject::SharingViolation)
+}
+
+/// Checks that the file to replace is not open. Returns whether opens with cached handles have to
+/// close first.
+pub(super) fn clear_target(scope: &mut InTree<'_>, target: FileIdentity) -> Result<bool, Reject> {
+    let files = &mut scope.globals.files;
+    if !files.is_open(key(target)) {
+        return Ok(false);
+    }
+    if files.clear_the_way(key(target), &|_| true)? {
+        return Ok(true);
+    }
+    match files.is_open(key(target)) {
+        true => Err(Reject::TargetOpen),
+        // Its only opens were those of absent clients.
+        false => Ok(false),
+    }
+}
