@@ -11,6 +11,7 @@
 #   make test IO_URING=no       every test of the crates where io_uring is forbidden, as in most
 #                               containers; all of conformance with that
 #   make conformance ONLY=lease only those tests whose name contains the word
+#   make conformance NEWEST=yes the smbtorture of Debian's unstable distribution, in a chroot
 
 .DEFAULT_GOAL := $(if $(MESSAGING),build,help)
 .PHONY: bench build conformance deb domain fuzz help image install instructions limits lint mutations nightly run simulate test
@@ -23,7 +24,8 @@ SECONDS ?= 60
 SEED ?=
 MESSAGING ?=
 IO_URING ?=
-export MESSAGING IO_URING
+NEWEST ?=
+export MESSAGING IO_URING NEWEST
 PREFIX ?= /usr/local
 DESTDIR ?=
 

@@ -4,6 +4,7 @@
 #   need_rust                       a Rust toolchain that is new enough
 #   need_room GIB                   disk for what is built
 #   debian_mirror                   prints the archive of this machine
+#   need_newest_smbtorture          a chroot with it, whose path is then in smbtorture_root
 #
 # A probe is a command, or a file under /usr/include if it contains a dot.
 
@@ -94,6 +95,32 @@ debian_mirror() {
     uri=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
         grep -oE '^(URIs:|deb)[^#]*' | grep -oE '[a-z]+://[^ ]+/debian/?( |$)' | head -n 1) || true
     printf '%s' "$uri"
+}
+
+# Makes a chroot with the newest smbtorture, of Debian's unstable distribution, below target, unless it
+# is there, and sets `smbtorture_root`. A gigabyte, a few minutes; for root.
+need_newest_smbtorture() {
+    local root=$PWD/target/smbtorture-sid version
+    [ "$(id -u)" -eq 0 ] || fail 'the newest smbtorture runs in a chroot, which only root may make'
+    need_packages debootstrap
+    if [ ! -e "$root/made" ]; then
+        say 'making a chroot with the newest smbtorture (a few minutes, the first time)'
+        rm -rf --one-file-system "$root"
+        # Packages that fail to configure there do not keep smbtorture from running.
+        # shellcheck disable=SC2046
+        debootstrap --variant=minbase --include=samba-testsuite sid "$root" $(debian_mirror) \
+            >target/smbtorture-sid.log 2>&1 || true
+        chroot "$root" smbtorture --version >/dev/null 2>&1 ||
+            fail 'there is no newest smbtorture: see target/smbtorture-sid.log'
+        # smbtorture looks up the address of the machine it runs on.
+        printf '127.0.0.1 localhost %s\n' "$(cat /proc/sys/kernel/hostname)" >"$root/etc/hosts"
+        touch "$root/made"
+    fi
+    version=$(chroot "$root" smbtorture --version | grep -oE '4\.[0-9]+' | head -n 1)
+    [ -f "tests/smbtorture/expected-$version.tsv" ] ||
+        fail "sid has smbtorture $version, and there is no tests/smbtorture/expected-$version.tsv"
+    # shellcheck disable=SC2034
+    smbtorture_root=$root
 }
 
 need_rust() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs what takes too long for each change: all of smbtorture, then a flood of 20,000 connections from
+# Runs what takes too long for each change: all of smbtorture, and of the newest, then a flood of 20,000 connections from
 # networks that the test makes, while a user's copy goes on. Its figures are for people to read: how long
 # the user's requests take with and without the flood, and what memory the server has. Last, the Debian
 # package: made, installed in a Debian of its own, and removed; and the image, run without rights.
@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 . scripts/needs.sh
 
 scripts/conformance.sh
+NEWEST=yes scripts/conformance.sh
 build_choro
 export CHORO_BIN=$choro FLOOD_CONNECTIONS=20000
 say 'a flood of 20,000 connections (about a minute)'

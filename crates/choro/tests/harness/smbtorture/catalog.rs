@@ -15,7 +15,7 @@ pub struct SpecialShare {
 }
 
 /// Tests that say nothing about this server, and why.
-const NOT_RUN: [(&str, &str); 21] = [
+const NOT_RUN: [(&str, &str); 26] = [
     ("smb2.bench.*", "a benchmark"),
     ("smb2.create.bench-path-contention-shared", "a benchmark, which runs until it is stopped"),
     ("smb2.change_notify_disabled.*", "is for servers with `change notify = no`"),
@@ -34,43 +34,85 @@ const NOT_RUN: [(&str, &str); 21] = [
     ("smb2.timestamp_resolution.*", "is for file systems with times of whole seconds"),
     ("smb2.twrp.*", "is told the names of snapshots that a script has made"),
     ("smb2.zero-data-ioctl", "a tool to be used by hand"),
-    // These two reach their time limit without a delay.
+    // These reach their time limit without a delay.
     ("smb2.aio_delay.*", "is for a share on which every read and write takes two seconds"),
+    ("smb2.compound_async.read_read", DELAYED),
+    ("smb2.compound_async.write_write", DELAYED),
+    ("smb2.create.path-length", "is to be run by hand"),
+    ("smb2.lock.open-brlock-deadlock", "is told how long to wait for a lock of a cluster"),
+    (
+        "smb2.persistent-open-reconnect-contended.*",
+        "takes up to eight minutes, or is for a cluster",
+    ),
     ("smb2.durable-v2-regressions.*", "is driven by a script that makes a share fail"),
     ("smb2.persistent-open-failover.*", "is for a cluster"),
 ];
 
+/// Reason for tests of `smbtorture_apart.rs`.
+const DELAYED: &str = "is for a share on which every read and write takes two seconds";
+
 /// Shares for single tests; all others are on one that is named like their suite.
-const SHARES_OF_TESTS: [(&str, SpecialShare); 6] = [
+const SHARES_OF_TESTS: [(&str, SpecialShare); 11] = [
     ("smb2.create.quota-fake-file", QUOTA),
     ("smb2.durable-v2-open.persistent-open-lease", AVAILABLE),
     ("smb2.durable-v2-open.persistent-open-oplock", AVAILABLE),
     ("smb2.getinfo.fsinfo", QUOTA),
     ("smb2.replay.replay5", AVAILABLE),
-    (
-        "smb2.session.reauth4",
-        SpecialShare {
-            name: "windows_acls",
-            lines: "vfs objects = acl_xattr\nacl_xattr:ignore system acls = yes\n\
-                    acl_xattr:default acl style = windows",
-        },
-    ),
+    ("smb2.acls-ignore-sysacl.*", WINDOWS_ACLS),
+    // ACCESSBASED sees the same folder through a second share.
+    ("smb2.acls-with-sysacl.*", SpecialShare { name: "acls", lines: "" }),
+    ("smb2.persistent-open.directory-leaselevels-so*", SCALE_OUT),
+    ("smb2.persistent-open.leaselevels_so", SCALE_OUT),
+    ("smb2.persistent-open.*", FAILOVER),
+    ("smb2.session.reauth4", WINDOWS_ACLS),
 ];
 
-/// Opens of which outlive the server.
-const AVAILABLE: SpecialShare =
-    SpecialShare { name: "available", lines: "smb3 share cap:continuous availability = yes" };
+/// Share whose opens outlive the server.
+const AVAILABLE: SpecialShare = SpecialShare {
+    name: "available",
+    lines: "continuous availability = yes\nsmb3 ca:max lease mask = RWH",
+};
+
+/// As that, announced as a cluster's of which one node serves it at a time.
+const FAILOVER: SpecialShare = SpecialShare {
+    name: "ca_fo_max_rwh",
+    lines: "continuous availability = yes\nsmb3 share cap:CLUSTER = yes\n\
+            smb3 ca:max lease mask = RWH",
+};
+
+/// As that, announced as a cluster's of which all nodes serve it.
+const SCALE_OUT: SpecialShare = SpecialShare {
+    name: "ca_so",
+    lines: "continuous availability = yes\nsmb3 share cap:CLUSTER = yes\n\
+            smb3 share cap:SCALE OUT = yes",
+};
+
+/// Share whose rights are those of Windows' lists alone.
+const WINDOWS_ACLS: SpecialShare = SpecialShare {
+    name: "windows_acls",
+    lines: "vfs objects = acl_xattr\nacl_xattr:ignore system acls = yes\n\
+            acl_xattr:default acl style = windows",
+};
 
 /// Share whose user sees all quotas.
 const QUOTA: SpecialShare = SpecialShare { name: "quota", lines: "admin users = tester" };
 
 /// Shares that tests connect to by themselves.
-const SHARES_BY_NAME: [SpecialShare; 3] = [
+const SHARES_BY_NAME: [SpecialShare; 6] = [
     SpecialShare { name: DYNAMIC_SHARE, lines: "path = %FOLDER/%t" },
     // The folder of the suite `acls`, whose test looks at it in both ways.
     SpecialShare { name: "hideunread", lines: "path = %FOLDER/../acls\nhide unreadable = yes" },
     SpecialShare { name: FORBIDDEN_SHARE, lines: "" },
+    SpecialShare { name: "ca_fo", lines: FAILOVER_OF_READS },
+    SpecialShare { name: "fo", lines: "smb3 share cap:CLUSTER = yes" },
+    SpecialShare {
+        name: "so",
+        lines: "smb3 share cap:CLUSTER = yes\nsmb3 share cap:SCALE OUT = yes",
+    },
 ];
+
+/// As `ca_fo_max_rwh`, with the leases that such a share has by default.
+const FAILOVER_OF_READS: &str = "continuous availability = yes\nsmb3 share cap:CLUSTER = yes";
 
 /// The share of which each tree connect leads to another folder, named after the time.
 pub const DYNAMIC_SHARE: &str = "dynamic_share";
@@ -104,10 +146,15 @@ const OPTIONS: [(&str, &str); 3] = [
 /// Seconds that tests take because they wait for something that must not, or only late, happen.
 ///
 /// They are no part of the quick run, and their limit is a multiple of this.
-const SLOW: [(&str, u32); 20] = [
+const SLOW: [(&str, u32); 26] = [
     ("smb2.compound_find.compound_find_close", 15),
     ("smb2.durable-v2-delay.durable_v2_reconnect_delay_msec", 12),
+    ("smb2.dirlease.*", 20),
+    ("smb2.durable-v2-open.keep-disconnected*", 8),
+    ("smb2.durable-v2-open.purge-disconnected*", 45),
+    ("smb2.durable-v2-open.reconnect-twice", 8),
     ("smb2.lease.break", 30),
+    ("smb2.lease.rename_dir_openfile", 20),
     ("smb2.lease.lock1", 8),
     ("smb2.lease.oplock", 35),
     ("smb2.lease.timeout", 40),
@@ -119,6 +166,7 @@ const SLOW: [(&str, u32); 20] = [
     ("smb2.multichannel.oplocks.test3*", 45),
     ("smb2.multichannel.oplocks.*", 10),
     ("smb2.notify.mask", 75),
+    ("smb2.persistent-open.*", 20),
     ("smb2.oplock.batch22a", 40),
     ("smb2.replay.dhv2-pending1n-vs-violation*", 15),
     ("smb2.replay.dhv2-pending*", 8),

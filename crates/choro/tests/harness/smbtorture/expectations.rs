@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use super::program::Program;
 use super::verdict::{Outcome, Verdict};
 
 /// The list of expected results: tab-separated test, verdict, reason, and `Samba passes` where
@@ -34,11 +35,13 @@ impl Expectations {
     /// Reads the lists that are checked in.
     pub fn load() -> Self {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/smbtorture");
-        let path = folder.join("expected.tsv");
+        let suffix = Program::chosen().suffix();
+        let path = folder.join(format!("expected{suffix}.tsv"));
         let list = fs::read_to_string(&path).expect("the list is checked in");
         let comments = list.split_inclusive('\n').take_while(|line| line.starts_with('#'));
         let preamble = comments.collect();
-        let samba = fs::read_to_string(folder.join("samba.tsv")).expect("the list is checked in");
+        let samba = fs::read_to_string(folder.join(format!("samba{suffix}.tsv")))
+            .expect("the list is checked in");
         let samba = parse(&samba).into_iter().map(|(test, outcome)| (test, outcome.verdict));
         Self { path, preamble, rows: parse(&list), samba: samba.collect() }
     }

@@ -2,24 +2,20 @@
 
 pub mod catalog;
 pub mod expectations;
+pub mod program;
 pub mod report;
 pub mod runner;
 pub mod verdict;
 
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+
+use program::Program;
 
 use super::{OTHER_USER, PASSWORD};
 
 /// All tests of `smb2.` that have no tests below them.
 pub fn leaf_tests() -> Vec<String> {
-    let output = Command::new("smbtorture")
-        .arg("--list")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .expect("Debian's samba-testsuite is installed");
-    let list = String::from_utf8(output.stdout).expect("names of tests are ASCII");
+    let list = Program::chosen().output("--list");
     let names = list.lines().map(runnable_name);
     names.filter(|name| !suite_of(name).is_empty()).map(str::to_owned).collect()
 }

@@ -8,10 +8,10 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::super::choro::text;
 use super::super::{PASSWORD, TestServer, USER};
 use super::catalog::{self, DYNAMIC_SHARE};
 use super::expectations::Expectations;
+use super::program::Program;
 use super::verdict::{Outcome, judge};
 use super::{progress, suite_of};
 
@@ -145,8 +145,9 @@ impl Runner<'_> {
         if catalog::is_hasty(test) {
             command.extend(PAUSES.map(str::to_owned));
         }
-        command.push("smbtorture".to_owned());
-        let own = text(&self.server.client_folder("own"));
+        let program = Program::chosen();
+        command.extend(program.command());
+        let own = program.own_folder(&self.server.client_folder("own"));
         let output = Command::new(&command[0])
             .args(&command[1..])
             .arg(format!("//127.0.0.1/{share}"))
