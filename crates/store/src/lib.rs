@@ -310,6 +310,7 @@ impl Store {
             self.seen = None;
         }
         let changed = data_changed_by(&op);
+        let kept = changed.and_then(|open| Some((open, self.write_time_to_keep(open)?)));
         let started = match op {
             ObjectOp::Write { open, offset, data, piped, write_through } => {
                 self.write(open, offset, data, piped, write_through)
@@ -317,8 +318,8 @@ impl Store {
             ObjectOp::Flush { open } => self.flush(open),
             other => Ok(Started::Done(self.run(other))),
         };
-        if let Some(open) = changed {
-            self.keep_write_time(open);
+        if let Some((open, kept)) = kept {
+            self.keep_write_time(open, kept);
         }
         started
     }

@@ -273,10 +273,7 @@ impl Store {
             self.set_times(open, basic.last_access_time, basic.last_write_time)?;
         }
         if let Some(keep) = basic.keep_last_write_time {
-            let opened = self.opens.get(open)?;
-            let status = system::status_of(opened.fd()).during(Operation::Query)?;
-            let kept = keep.then(|| Times::of(&status).last_write);
-            self.opens.get_mut(open)?.kept_write_time = kept;
+            self.opens.get_mut(open)?.keeps_write_time = keep;
         }
         if let Some(keep) = basic.keep_last_access_time {
             self.keep_access_time(open, keep)?;
@@ -284,13 +281,16 @@ impl Store {
         Ok(())
     }
 
-    /// Gives the file back the last write time that this open is to leave alone. That the data are
-    /// written matters more than their time.
-    pub(crate) fn keep_write_time(&mut self, open: LocalOpen) {
-        let kept = self.opens.get(open).ok().and_then(|opened| opened.kept_write_time);
-        if let Some(kept) = kept {
-            let _ = self.set_times(open, None, Some(kept));
-        }
+    /// Returns the last write time, if this open is to leave it alone.
+    pub(crate) fn write_time_to_keep(&self, open: LocalOpen) -> Option<FileTime> {
+        let opened = self.opens.get(open).ok().filter(|opened| opened.keeps_write_time)?;
+        Some(Times::of(&system::status_of(opened.fd()).ok()?).last_write)
+    }
+
+    /// Gives the file its last write time back. That the data are written matters more than their
+    /// time.
+    pub(crate) fn keep_write_time(&mut self, open: LocalOpen, kept: FileTime) {
+        let _ = self.set_times(open, None, Some(kept));
     }
 
     /// Lets reads of this open change the last access time, or not. The kernel lets only owners

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use dtyp::{AccessMask, FileTime, NtStatus};
+use dtyp::{AccessMask, NtStatus};
 use object::{INDICES_MAX, LocalOpen, ObjectKind, ObjectPath, RootId, StoreNumber};
 
 use crate::cache::directories::{Directory, Inode};
@@ -57,9 +57,9 @@ pub(crate) struct Open {
     pub(crate) piping: Knowledge,
     /// The file had no ARCHIVE attribute when it was opened: the first write sets it.
     pub(crate) archive_on_write: bool,
-    /// The last write time that nothing this open does changes: `Open.UserSetModificationTime` of
-    /// [MS-FSA] 2.1.1.6.
-    pub(crate) kept_write_time: Option<FileTime>,
+    /// Nothing that this open does changes the last write time: `Open.UserSetModificationTime` of
+    /// [MS-FSA] 2.1.1.6. Other opens change it.
+    pub(crate) keeps_write_time: bool,
     pub(crate) listing: Option<Box<Listing>>,
 }
 

@@ -205,7 +205,7 @@ impl Store {
             may_wait_in_ring: Cell::new(false),
             piping: Knowledge::default(),
             archive_on_write: !archive && metadata.kind == ObjectKind::File,
-            kept_write_time: None,
+            keeps_write_time: false,
             listing: None,
         });
         let created = stream_created;
