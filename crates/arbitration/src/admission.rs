@@ -45,6 +45,8 @@ pub struct AdmissionRequest {
     pub overwrites: bool,
     /// True if it created or truncated the file: locks of others do not restrict its caching.
     pub is_new: bool,
+    /// Size of the stream, or of the room allocated for it, if that is larger.
+    pub size: u64,
     /// True for a directory, false for a file.
     pub is_directory: bool,
     /// True if its close marks the file for deletion.
@@ -441,8 +443,7 @@ impl FileRecord {
         if ask.is_directory {
             caching -= Caching::WRITE;
         }
-        // Windows grants leases beside locks, where [MS-FSA] 2.1.5.18 would not.
-        if !is_lease && !ask.is_new && self.locks.is_locked(ask.stream) {
+        if !ask.is_new && self.locks.is_locked_below(ask.stream, ask.size) {
             caching -= Caching::READ | Caching::HANDLE;
         }
         let others = self.others(ask);

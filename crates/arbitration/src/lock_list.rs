@@ -59,6 +59,13 @@ impl LockList {
         self.iter().any(|lock| lock.stream == stream)
     }
 
+    /// True if a stream has a lock that begins before this offset: [MS-FSA] 2.1.5.18.1 grants no
+    /// caching of reads then, but beside locks of bytes that do not exist.
+    #[must_use]
+    pub fn is_locked_below(&self, stream: u64, offset: u64) -> bool {
+        self.iter().any(|lock| lock.stream == stream && lock.range.offset < offset)
+    }
+
     /// Returns all locks: the exclusive ones first, each kind by offset.
     pub fn iter(&self) -> impl Iterator<Item = &ByteRangeLock> {
         self.exclusive.as_slice().iter().chain(self.shared.as_slice())

@@ -30,6 +30,7 @@ fn ask(server: ServerId, number: u64, delete_on_close: bool) -> AdmissionRequest
         },
         overwrites: false,
         is_new: false,
+        size: 100,
         is_directory: false,
         delete_on_close,
         caching: RequestedCaching::Oplock(Caching::BATCH),

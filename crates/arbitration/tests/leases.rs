@@ -56,6 +56,7 @@ fn ask(worker: u32, caching: RequestedCaching) -> AdmissionRequest {
         mode,
         overwrites: false,
         is_new: false,
+        size: 100,
         is_directory: false,
         delete_on_close: false,
         caching,
@@ -430,14 +431,15 @@ fn who_does_not_answer_has_nothing_and_nobody_waits_longer() {
 }
 
 #[test]
-fn beside_a_lock_there_are_leases_of_reading_but_no_oplocks() {
+fn beside_a_lock_of_existing_bytes_nobody_caches_reads() {
     let mut file = File::default();
     let (_, id) = file.granted(ask(1, RequestedCaching::Nothing));
     file.lock(id);
     let (granted, _) = file.granted(ask(2, lease_wish(2, 1, RWH)));
-    assert_eq!(granted.caching, RH);
-    let (granted, _) = file.granted(ask(3, RequestedCaching::Oplock(Caching::READ)));
     assert_eq!(granted.caching, NONE);
+    // The file is empty.
+    let (granted, _) = file.granted(AdmissionRequest { size: 0, ..ask(3, lease_wish(3, 1, RWH)) });
+    assert_eq!(granted.caching, RH);
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn ask(number: u64, link: u64) -> AdmissionRequest {
         },
         overwrites: false,
         is_new: false,
+        size: 100,
         is_directory: false,
         delete_on_close: false,
         caching: RequestedCaching::Nothing,

@@ -23,6 +23,7 @@ fn ask(client: u32, number: u64, standing: Standing) -> AdmissionRequest {
         },
         overwrites: false,
         is_new: false,
+        size: 100,
         is_directory: true,
         delete_on_close: false,
         caching: RequestedCaching::Nothing,

@@ -29,7 +29,8 @@ const GUID: Guid = Guid([0x5A; 16]);
 fn start() -> TestServer {
     Setup::new()
         .share("data", "")
-        .share("ca", "smb3 share cap:continuous availability = yes")
+        .global("persistent handles = yes")
+        .share("ca", "continuous availability = yes\nsmb3 ca:max lease mask = RWH")
         .start()
 }
 

@@ -19,7 +19,7 @@ use crate::server::Server;
 /// Highest number of requests of a connection that wait for an event without an end.
 ///
 /// Each keeps its message and an entry of a wait list; no known client has more than a few.
-const ASYNC_COMMANDS_MAX: u32 = 512;
+const ASYNC_COMMANDS_MAX: u32 = 511;
 
 /// Highest size of such a request with the rest of its compound, in bytes. A CREATE with the
 /// largest valid contexts is smaller; larger requests move data, and never wait like that.

@@ -191,6 +191,7 @@ impl Globals {
             && outbox.wakes.is_empty()
             && outbox.changes.is_empty()
             && outbox.ended_sessions.is_empty()
+            && outbox.replaced_sessions.is_empty()
             && !files.has_looks()
             && throttle.is_idle()
     }

@@ -226,6 +226,7 @@ impl Scene {
             mode,
             overwrites: false,
             is_new: false,
+            size: 100,
             is_directory,
             delete_on_close: false,
             caching: arbitration::RequestedCaching::Nothing,

@@ -460,3 +460,19 @@ fn the_contexts_of_two_versions_do_not_go_together() {
     let both = durable_v2().context(&DurableHandleReconnect { file_id: FileId::ANY });
     assert_eq!(peer.try_create(&both).outcome(), Reason::DurableContextsExclude);
 }
+
+#[test]
+fn an_open_is_gone_the_moment_its_time_is_up() {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    let file_id = first.create(&durable_v2()).file_id;
+    first.disconnect();
+    world.advance(Duration::from_secs(30));
+    // Nobody has looked for late opens meanwhile.
+    assert_eq!(
+        client(&world, 1).try_create(&reconnect_v2(file_id, GUID)).outcome(),
+        Reason::NoSuchDurableOpen
+    );
+    client(&world, 2).create(&batch());
+    assert_eq!(world.open_count(), 1);
+}

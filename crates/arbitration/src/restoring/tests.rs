@@ -29,6 +29,7 @@ fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKi
         },
         overwrites: false,
         is_new: false,
+        size: 100,
         is_directory: false,
         delete_on_close: false,
         caching: RequestedCaching::Lease { id: lease, state, epoch: 1, is_v2: true, parent: None },

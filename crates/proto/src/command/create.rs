@@ -535,6 +535,7 @@ fn admit(
         mode,
         overwrites,
         is_new: opened.created || overwrites,
+        size: opened.metadata.allocation_size.max(opened.metadata.end_of_file),
         is_directory,
         delete_on_close: opening.create_options.contains(CreateOptions::DELETE_ON_CLOSE),
         caching: opening.requested_caching,

@@ -44,6 +44,23 @@ fn a_repetition_over_another_channel_meets_the_open_of_the_session() {
 }
 
 #[test]
+fn the_durable_opens_of_a_replaced_session_stay() {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    let made = first.try_create(&durable_v2()).ok();
+    let mut second = world.connect();
+    let mut offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
+    offer.client_guid = Guid([1; 16]);
+    second.negotiate_with(&offer).ok();
+    let alice = testkit::accounts::ALICE;
+    second.authenticate(&Login::user(alice.0, alice.1).previous_session(first.session_id)).ok();
+    second.tree("data");
+    let again = replay(&mut second, &durable_v2()).ok();
+    assert_eq!(file_id(&again).persistent, file_id(&made).persistent);
+    assert_eq!(again.body::<CreateResponse<'_>>().create_action, CreateAction::CREATED);
+}
+
+#[test]
 fn a_create_guid_is_used_once_by_requests_that_are_no_repetition() {
     let world = World::new();
     let mut peer = client(&world, 1);

@@ -33,6 +33,7 @@ pub(super) fn ask(server: ServerId, number: u64, caching: RequestedCaching) -> A
         },
         overwrites: false,
         is_new: false,
+        size: 100,
         is_directory: false,
         delete_on_close: false,
         caching,
