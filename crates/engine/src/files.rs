@@ -425,8 +425,8 @@ impl Files {
         Ok(())
     }
 
-    /// Breaks the read caching of a directory, because its listing changes. A lease with the key `by`
-    /// stays. Nobody waits for these breaks. A directory without caching costs one look at
+    /// Breaks the read caching of a directory, because its listing changes. A lease with the key
+    /// `by` stays. Nobody waits for these breaks. A directory without caching costs one look at
     /// its word.
     pub fn break_for_listing(&mut self, directory: FileIdentity, by: Option<LeaseKey>) {
         if self.records.word(key(directory)).readers == 0 {

@@ -351,20 +351,3 @@ fn the_requests_of_one_frame_cost_at_most_512_credits() {
     assert_eq!(statuses[512..], [Reason::CompoundTooLarge; 88]);
     assert!(peer.is_open());
 }
-
-#[test]
-fn the_last_of_several_responses_is_padded_and_a_single_one_is_not() {
-    let world = World::new();
-    world.add_file("data", "short", b"abc");
-    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
-    let file_id = peer.create(&Create::open("short")).file_id;
-    let mut length_of_last = |count: usize| {
-        let requests: Vec<Request> = (0..count).map(|_| read(&peer, file_id)).collect();
-        peer.call_all(requests);
-        world.frames().last().expect("it was answered").len()
-    };
-    let single = length_of_last(1);
-    let double = length_of_last(2);
-    assert_ne!(single % 8, 0);
-    assert_eq!(double, 2 * single.next_multiple_of(8));
-}
