@@ -6,11 +6,10 @@
 //! open, most likely still has one, which spares the `statx`. Should another object have the name
 //! by now, O_NONBLOCK keeps opening it from waiting, and it is closed again.
 
-use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
 use std::hash::BuildHasher;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::cache::directories::Inode;
 
@@ -22,17 +21,18 @@ const NAMES_MAX: usize = 16_384;
 #[derive(Debug, Default)]
 pub(crate) struct RegularFiles {
     known: FxHashSet<u64>,
-    hasher: RandomState,
+}
+
+/// Two names with the same hash may be mistaken for each other: the second then costs a system call
+/// more. So a hash that a client can foresee will do, and a listing takes one for each entry.
+fn hash(directory: Inode, name: &OsStr) -> u64 {
+    FxBuildHasher.hash_one((directory, name))
 }
 
 impl RegularFiles {
-    fn hash(&self, directory: Inode, name: &OsStr) -> u64 {
-        self.hasher.hash_one((directory, name))
-    }
-
     /// Whether an ordinary file had this name when somebody looked last.
     pub(crate) fn contains(&self, directory: Inode, name: &OsStr) -> bool {
-        !self.known.is_empty() && self.known.contains(&self.hash(directory, name))
+        !self.known.is_empty() && self.known.contains(&hash(directory, name))
     }
 
     /// An ordinary file has this name.
@@ -40,11 +40,11 @@ impl RegularFiles {
         if self.known.len() >= NAMES_MAX {
             self.known.clear();
         }
-        self.known.insert(self.hash(directory, name));
+        self.known.insert(hash(directory, name));
     }
 
     /// Drops a name whose object could not be opened at once.
     pub(crate) fn forget(&mut self, directory: Inode, name: &OsStr) {
-        self.known.remove(&self.hash(directory, name));
+        self.known.remove(&hash(directory, name));
     }
 }
