@@ -7,10 +7,12 @@
 //! into [`WorkersToNotify`] (`look`), and then looks at the record. A CREATE that waits asks again
 //! from the start after each change of the record.
 //!
-//! Terms. *Stat open*: an open for attributes alone, which conflicts with nothing. *Own* opens
-//! share the lease of the request. *Disturbed*: an open that must lose caching rights for this one.
-//! *Purged*: a disconnected durable open that is removed, since its client cannot answer a break.
-//! *Standing*: see [`Standing`].
+//! Terms. *Stat open*: an open for attributes alone, which breaks nothing and violates no share
+//! mode. *Ours*: an open with the lease of the request. *Disturbed*: an open that must lose caching
+//! rights for this one; it keeps them in `state` while `breaking` is set. *Purged*: a disconnected
+//! durable open that is removed, since its client cannot answer a break; its worker closes it.
+//! *Kept*: a resilient or persistent open, which is never purged. *Evicted*: an open that its
+//! worker was told to close. *Standing*: number of opens that a client may have.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -41,7 +43,7 @@ pub struct AdmissionRequest {
     pub stream: u64,
     /// Access that it requests and shares.
     pub mode: ShareMode,
-    /// True if it truncates the file.
+    /// True if the file will be truncated once the open is admitted.
     pub overwrites: bool,
     /// True if it created or truncated the file: locks of others do not restrict its caching.
     pub is_new: bool,
@@ -57,14 +59,14 @@ pub struct AdmissionRequest {
     pub caching_max: Caching,
     /// True if several clients may cache reads of a file; otherwise only one with write caching.
     pub shared_reading: bool,
-    /// True if it has waited before: then it waits until no lease that it disturbs is breaking any
-    /// more, even one that has only reading left.
+    /// True if it has waited before: then it also waits for leases that it still disturbs and that
+    /// are being broken, even if only reading is left to lose.
     pub has_waited: bool,
     /// Time of the request, on the clock of the machine.
     pub now: Duration,
     /// End of a break that begins now, acknowledged or not.
     pub deadline: Duration,
-    /// Properties that decide nothing here.
+    /// Properties for the record. Only `link` decides here: one hard link may be delete pending.
     pub facts: OpenFacts,
 }
 
@@ -99,7 +101,8 @@ pub enum Refusal {
     Sharing,
     /// The file has [`FILE_OPENS_MAX`] opens, or the client has its share of them: [`Standing`].
     TooMany,
-    /// A disconnected persistent open of another client has exclusive caching.
+    /// A disconnected persistent open of another client cannot yield: it has no handle caching that
+    /// a break could take, or holds locks without write caching.
     NotAvailable,
 }
 

@@ -293,13 +293,12 @@ impl Server {
             }
             // Sessions end last, so that the responses to their requests are still signed and
             // encrypted.
-            let mut ended = std::mem::take(&mut self.globals.outbox.ended_sessions);
-            for session_id in std::mem::take(&mut self.globals.outbox.replaced_sessions) {
-                self.globals.detach_durable(session_id, &mut self.opens);
-                ended.push(session_id);
-            }
+            let ended = std::mem::take(&mut self.globals.outbox.ended_sessions);
             if ended.is_empty() {
                 return;
+            }
+            for session_id in std::mem::take(&mut self.globals.outbox.replaced_sessions) {
+                self.globals.detach_durable(session_id, &mut self.opens);
             }
             for session_id in ended {
                 self.end_session(session_id);

@@ -105,8 +105,8 @@ pub struct Outbox {
     pub changes: Vec<HostChange>,
     /// Sessions that end once the response to their LOGOFF is signed.
     pub ended_sessions: Vec<u64>,
-    /// Sessions that a new one of the same client replaces. Their durable opens stay: [MS-SMB2]
-    /// 3.3.5.5.3 removes them as the loss of their connections would.
+    /// Those of `ended_sessions` that a new one of the same client replaces. Their durable opens
+    /// stay: [MS-SMB2] 3.3.5.5.3 removes them as the loss of their connections would.
     pub replaced_sessions: Vec<u64>,
 }
 

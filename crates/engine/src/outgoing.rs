@@ -44,14 +44,6 @@ pub(crate) struct Laid {
 pub(crate) const FIRST: usize = TRANSPORT + TRANSFORM;
 
 impl Outgoing {
-    /// Pads the last of several responses to 8 bytes, as [MS-SMB2] 3.3.4.1.3 recommends. Piped data
-    /// end the frame as they are.
-    pub(crate) fn pad_last(&mut self) {
-        if !self.others.is_empty() && self.piped.is_none() {
-            self.frame.resize(FIRST + (self.frame.len() - FIRST).next_multiple_of(8), 0);
-        }
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none()
     }

@@ -150,7 +150,6 @@ impl Server {
         if outgoing.is_empty() {
             return;
         }
-        outgoing.pad_last();
         let protection = match sealed.is_some() || outgoing.is_special {
             false if self.connections.contains_key(&connection) => None,
             false => return,
@@ -230,6 +229,9 @@ impl Outgoing {
             let next_command = u32::try_from(start - previous.start).expect("a frame is small");
             header::set_next_command(&mut self.frame[previous.start..], next_command);
         }
+        // The last one is padded as well, as the section recommends. A READ whose data are piped
+        // has a body of such a length already.
+        self.frame.resize(FIRST + (self.frame.len() - FIRST).next_multiple_of(8), 0);
         start
     }
 }

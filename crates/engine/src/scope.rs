@@ -1,10 +1,11 @@
-//! Objects that a command may access, looked up once before it runs.
+//! Objects that a command may access, looked up once before it runs; and the operation of the store
+//! that a request needs, if the store can answer it at once ([`InStorage::ask_at_once`]).
 //!
-//! Each command names one of four scopes as its `Command::Scope`. `proto::dispatch` resolves it
-//! from the ids in the header before `start`, and again before `resume`, since session, tree
-//! connect or open may have ended meanwhile: then the request is abandoned. A scope borrows the
-//! parts of the `Server` that the command may touch, and nothing else; `lend` gives a shorter
-//! borrow, so that `dispatch` keeps the scope over several steps.
+//! Each command names one of four scopes as its `proto::Command::Scope`. `proto::dispatch` resolves
+//! it from the ids in the header before `start`, and again before `resume`, since session, tree
+//! connect or open may have ended meanwhile: then the request is answered with the reason. A scope
+//! borrows the parts of the `Server` that the command may touch, and nothing else; `lend` gives a
+//! shorter borrow, so that `dispatch` keeps the scope over several steps.
 
 use model::connection::Connection;
 use model::open::Open;
@@ -25,9 +26,9 @@ use crate::response::Step;
 use crate::server::Server;
 use crate::storage::{Requester, Storage};
 
-/// A type that exists for any time.
+/// A scope, apart from the time for which it borrows.
 pub trait Shorten: Sized {
-    /// The same type for another time.
+    /// The same scope, borrowed for another time.
     type Shorter<'a>: Scope<'a>;
 }
 
@@ -140,8 +141,8 @@ pub enum StorageOutcome<P> {
 }
 
 impl InStorage<'_> {
-    /// Asks the store at once, if that changes nothing for anybody else: no effect waits before
-    /// this one, handlers have left nothing behind, and no class limits the request.
+    /// Asks the store at once, if that overtakes nothing: no effect waits before this one, handlers
+    /// have left nothing behind, and no class of service limits the request.
     #[inline]
     pub fn ask_at_once<P: PendingCommand>(
         self,
@@ -191,7 +192,6 @@ impl Globals {
             && outbox.wakes.is_empty()
             && outbox.changes.is_empty()
             && outbox.ended_sessions.is_empty()
-            && outbox.replaced_sessions.is_empty()
             && !files.has_looks()
             && throttle.is_idle()
     }

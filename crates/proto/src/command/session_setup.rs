@@ -448,6 +448,7 @@ fn replace_previous(
         let same_user =
             session.account.as_ref().is_some_and(|it| it.identity == done.account.identity);
         if same_user {
+            scope.globals.outbox.ended_sessions.push(previous);
             scope.globals.outbox.replaced_sessions.push(previous);
         }
         return establish(scope, incoming, &pending, done);

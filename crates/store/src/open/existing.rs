@@ -42,7 +42,9 @@ const READS: AccessMask = AccessMask::READ_DATA.union(AccessMask::EXECUTE);
 const WRITES: AccessMask = AccessMask::WRITE_DATA.union(AccessMask::APPEND_DATA);
 
 impl Store {
-    /// Opens or creates the object of a path, and its stream if the path has one.
+    /// Opens or creates the object of a path, and its stream if the path has one. Nothing is
+    /// truncated here: `ObjectOp::Overwrite` does that once the open is admitted, and the record of
+    /// the file keeps `delete_on_close`.
     pub(crate) fn open(&mut self, request: &OpenRequest) -> Result<Opened, NtStatus> {
         let root = self.root(request.root)?;
         if self.opens.is_full() {
@@ -87,7 +89,8 @@ impl Store {
                 }
             }
         }
-        // A link that leads nowhere: the name is taken, yet there is nothing to open.
+        // The name is taken, yet there is nothing to open: a link that leads nowhere, or a race
+        // that was lost each time.
         Err(NtStatus::OBJECT_NAME_COLLISION)
     }
 
@@ -312,8 +315,8 @@ fn data_wanted(root: &Root, request: &OpenRequest) -> Option<OFlags> {
     if is_refused || is_other { None } else { data_flags(access.intersects(READS), writes) }
 }
 
-/// Opens the object for what was granted. With MAXIMUM_ALLOWED, what the kernel refuses is taken
-/// from the granted rights instead.
+/// Opens the object for what was granted. Rights that the kernel refuses and the request does not
+/// require (MAXIMUM_ALLOWED grants such), and EXECUTE, are taken from the granted rights instead.
 fn open_data(
     root: &Root,
     request: &OpenRequest,
