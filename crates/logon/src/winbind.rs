@@ -48,8 +48,6 @@ pub struct NtlmResponse<'a> {
     pub challenge: [u8; 8],
     // NtChallengeResponse of [MS-NLMP] 2.2.1.3.
     pub nt_response: &'a [u8],
-    // LmChallengeResponse of [MS-NLMP] 2.2.1.3.
-    pub lm_response: &'a [u8],
 }
 
 impl fmt::Debug for NtlmResponse<'_> {
@@ -157,8 +155,8 @@ impl Connection {
                 challenge: response.challenge,
                 nt_len: len(response.nt_response),
                 nt_data: data(response.nt_response),
-                lm_len: len(response.lm_response),
-                lm_data: data(response.lm_response),
+                lm_len: 0,
+                lm_data: null_mut(),
             },
         };
         self.authenticate(&AuthUserParams {
@@ -208,6 +206,13 @@ impl Connection {
             return Err(self.error(status, error.get()));
         }
         let info = info.get().ok_or_else(|| WinbindError::Other("no answer".to_owned()))?;
+        // A controller that takes unknown users for guests has proven nothing, and a key of zeros
+        // is one that everybody knows.
+        let has_known_key = params.level == LEVEL_RESPONSE && info.user_session_key == [0; 16];
+        if info.user_flags & USER_FLAGS_GUEST != 0 || has_known_key {
+            let status = NtStatus::LOGON_FAILURE;
+            return Err(WinbindError::Refused { status, is_authoritative: true });
+        }
         let count = usize::try_from(info.num_sids).unwrap_or(0);
         let sids = if info.sids.is_null() || count == 0 || count > SIDS_MAX {
             &[][..]
@@ -420,6 +425,8 @@ const ALLOW_SERVER_TRUST_ACCOUNT: u32 = 0x20;
 const ALLOW_WORKSTATION_TRUST_ACCOUNT: u32 = 0x800;
 // WBC_SID_ATTR_GROUP_USEFOR_DENY_ONLY.
 const USE_FOR_DENY_ONLY: u32 = 0x10;
+/// WBC_AUTH_USER_INFO_GUEST: the controller took an unknown user for a guest.
+const USER_FLAGS_GUEST: u32 = 1;
 // WBC_ERR_SUCCESS.
 const SUCCESS: c_int = 0;
 // WBC_ERR_WINBIND_NOT_AVAILABLE.

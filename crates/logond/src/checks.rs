@@ -116,21 +116,14 @@ impl Checker {
                     context.is_some_and(|mut it| it.verify_mic(&mech_list, &mech_list_mic));
                 LogonVerdict::Mic(is_right).into()
             }
-            LogonProof::Response {
-                user,
-                domain,
-                workstation,
-                challenge,
-                nt_response,
-                lm_response,
-            } => self.response(&NtlmResponse {
-                user: &user,
-                domain: &domain,
-                workstation: &workstation,
-                challenge,
-                nt_response: &nt_response,
-                lm_response: &lm_response,
-            }),
+            LogonProof::Response { user, domain, workstation, challenge, nt_response } => self
+                .response(&NtlmResponse {
+                    user: &user,
+                    domain: &domain,
+                    workstation: &workstation,
+                    challenge,
+                    nt_response: &nt_response,
+                }),
         }
     }
 

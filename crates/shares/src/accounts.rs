@@ -126,9 +126,31 @@ impl Accounts {
     }
 
     /// Returns the account of a user of the domain. Its SIDs are those of the domain, and its ids
-    /// those of winbindd: the system's name service is not asked.
-    pub fn of_domain(&self, store: &mut Store, domain_account: DomainAccount) -> Account {
+    /// those of winbindd. The system's name service is asked only about a name without a domain
+    /// (`winbind use default domain`), which another user of this system may have.
+    ///
+    /// # Errors
+    /// STATUS_LOGON_FAILURE if another user has the name, STATUS_NO_LOGON_SERVERS if the name
+    /// service fails.
+    pub fn of_domain(
+        &self,
+        store: &mut Store,
+        domain_account: DomainAccount,
+    ) -> Result<Account, NtStatus> {
         let DomainAccount { user, domain, sid, groups, uid, gid, gids } = domain_account;
+        if self.is_root && !user.contains('\\') {
+            match (self.find_user)(&user) {
+                Ok(Some(other)) if other.credentials.uid != uid => {
+                    warn!("{user} of the domain {domain} has the name of a user of this system");
+                    return Err(NtStatus::LOGON_FAILURE);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    warn!("{error:#}");
+                    return Err(NtStatus::NO_LOGON_SERVERS);
+                }
+            }
+        }
         let ids = if self.is_root {
             Credentials { uid, gid, groups: gids, ..Credentials::default() }
         } else {
@@ -138,14 +160,14 @@ impl Accounts {
         let credentials = Credentials { sid: Some(sid.clone()), sids, ..ids };
         let unix = UnixUser { name: user.clone(), home: String::new(), credentials };
         let account = self.account(store, user, &unix);
-        Account {
+        Ok(Account {
             requested_user: account.user.to_lowercase(),
             domain,
             identity: sid.to_string(),
             sid,
             groups: account.groups.into_iter().chain(groups).collect(),
             ..account
-        }
+        })
     }
 
     /// Returns the account of a user of the Kerberos realm: a user of this system with the
@@ -248,6 +270,7 @@ mod tests {
     use store::{Store, StoreSettings};
 
     use super::super::name_service::{Answer, Question};
+    use super::super::share_users::own_user;
     use super::{Accounts, Credentials, MappedNames, UnixUser, unix};
 
     fn accounts(find_user: super::FindUser) -> Accounts {
@@ -264,22 +287,54 @@ mod tests {
         }
     }
 
+    /// A user of the domain whom winbindd calls `name`.
+    fn domain_user(name: &str) -> DomainAccount {
+        let [alice, users] = [1_103, 513].map(|rid| Sid::new(5, &[21, 1, 2, 3, rid]));
+        DomainAccount {
+            user: name.to_owned(),
+            domain: "ADLAB".to_owned(),
+            sid: alice,
+            groups: vec![users],
+            uid: 1_001_103,
+            gid: 1_000_513,
+            gids: vec![1_000_513],
+        }
+    }
+
+    #[test]
+    fn a_user_of_the_domain_with_the_name_of_a_local_user_is_refused() {
+        let mut store = Store::new(StoreSettings::default());
+        let local = accounts(|name| {
+            let uid = if name == "root" { 0 } else { 1_001_103 };
+            let credentials = Credentials { uid, ..Credentials::default() };
+            Ok(Some(UnixUser { name: name.to_owned(), home: String::new(), credentials }))
+        });
+        let refused = local.of_domain(&mut store, domain_user("root")).expect_err("not root");
+        assert_eq!(refused, NtStatus::LOGON_FAILURE);
+        // The name service knows the user from winbindd.
+        local.of_domain(&mut store, domain_user("alice")).expect("it is the same user");
+        let unknown = accounts(|_| anyhow::bail!("no answer"));
+        let refused = unknown.of_domain(&mut store, domain_user("alice")).expect_err("unsure");
+        assert_eq!(refused, NtStatus::NO_LOGON_SERVERS);
+    }
+
+    #[test]
+    fn a_user_of_the_domain_keeps_its_ids_in_a_share_that_forces_the_group() {
+        let mut store = Store::new(StoreSettings::default());
+        let nobody = accounts(|_| Ok(None));
+        // This system has a user of that name.
+        let account = nobody.of_domain(&mut store, domain_user("root")).expect("it is free");
+        let own = own_user(&account, &store).expect("it has logged on");
+        assert_eq!((own.credentials.uid, own.credentials.sid), (1_001_103, Some(account.sid)));
+    }
+
     #[test]
     fn a_user_of_the_domain_has_its_sids_and_the_ids_of_winbindd() {
         let mut store = Store::new(StoreSettings::default());
         let [alice, users] = [1_103, 513].map(|rid| Sid::new(5, &[21, 1, 2, 3, rid]));
-        let account = accounts(|_| anyhow::bail!("nobody asks")).of_domain(
-            &mut store,
-            DomainAccount {
-                user: "ADLAB\\alice".to_owned(),
-                domain: "ADLAB".to_owned(),
-                sid: alice.clone(),
-                groups: vec![users.clone()],
-                uid: 1_001_103,
-                gid: 1_000_513,
-                gids: vec![1_000_513],
-            },
-        );
+        let account = accounts(|_| anyhow::bail!("nobody asks"))
+            .of_domain(&mut store, domain_user("ADLAB\\alice"))
+            .expect("its name has a domain");
         assert_eq!((account.sid, account.identity), (alice.clone(), alice.to_string()));
         assert_eq!(account.groups, [Sid::unix_group(1_000_513), users]);
         assert!(!account.is_guest);

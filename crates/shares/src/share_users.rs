@@ -4,8 +4,9 @@ use std::cell::Cell;
 
 use config::{Config, GroupKind, Substitutions, UserList};
 use dtyp::Sid;
-use proto::ShareRefusal;
+use proto::{Account, ShareRefusal};
 use rpc::Caller;
+use store::Store;
 use tracing::warn;
 
 use super::unix::{self, UnixUser};
@@ -136,6 +137,18 @@ pub(super) fn administrator(user: Option<UnixUser>) -> Result<UnixUser, ShareRef
     let Some(mut user) = user else { return known_user("root") };
     user.credentials.uid = 0;
     Ok(user)
+}
+
+/// Returns the user of an account. A user of a domain keeps the ids and SIDs of the logon: by the
+/// name it might be another user of this system.
+pub(super) fn own_user(account: &Account, store: &Store) -> Result<UnixUser, ShareRefusal> {
+    let index = usize::try_from(account.unix.0).unwrap_or(usize::MAX);
+    let credentials = store.users().nth(index).ok_or(ShareRefusal::AccessDenied)?;
+    if credentials.sid.is_none() {
+        return known_user(&account.user);
+    }
+    let (name, credentials) = (account.user.clone(), credentials.clone());
+    Ok(UnixUser { name, home: String::new(), credentials })
 }
 
 /// The user of this name, who must be there.

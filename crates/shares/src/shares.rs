@@ -27,8 +27,8 @@ use super::share_properties::{
     is_continuously_available, policy,
 };
 use super::share_users::{
-    Memberships, administrator, group_name, is_member, known_user, names_group, substitutions_of,
-    with_names,
+    Memberships, administrator, group_name, is_member, known_user, names_group, own_user,
+    substitutions_of, with_names,
 };
 use super::unix::{self, UnixUser};
 
@@ -314,7 +314,7 @@ impl Shares<'_> {
             name => Some(known_user(name)?),
         };
         if is_admin {
-            let own = user.or_else(|| unix::find_user(&account.user).ok().flatten());
+            let own = user.or_else(|| own_user(account, self.store).ok());
             user = Some(administrator(own)?);
         }
         if !share.force_group.is_empty() {
@@ -327,7 +327,7 @@ impl Shares<'_> {
             if !only_members || is_member(&account.groups, group) {
                 let mut own = match user {
                     Some(user) => user,
-                    None => known_user(&account.user)?,
+                    None => own_user(account, self.store)?,
                 };
                 own.credentials.gid = gid;
                 user = Some(own);

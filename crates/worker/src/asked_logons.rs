@@ -47,10 +47,8 @@ impl Worker {
 
     /// Has an NTLM response checked by the domain.
     pub(super) fn check_response(&mut self, request: RequestId, response: NtlmResponse) {
-        let NtlmResponse { user, domain, workstation, challenge, nt_response, lm_response } =
-            response;
-        let proof =
-            LogonProof::Response { user, domain, workstation, challenge, nt_response, lm_response };
+        let NtlmResponse { user, domain, workstation, challenge, nt_response } = response;
+        let proof = LogonProof::Response { user, domain, workstation, challenge, nt_response };
         self.check_logon(request, Kind::Response, proof);
     }
 
@@ -163,7 +161,7 @@ impl Worker {
         process::leave_idle_priority();
         let of_owner = |accounts: &shares::accounts::Accounts, store: &mut store::Store| match owner
         {
-            LogonOwner::Account(account) => Ok(accounts.of_domain(store, account)),
+            LogonOwner::Account(account) => accounts.of_domain(store, account),
             LogonOwner::Principal { name, realm } => accounts.of_principal(store, &name, &realm),
         };
         self.ask_for_account(of_owner)

@@ -64,10 +64,9 @@ pub struct NtlmResponse {
     pub workstation: String,
     /// ServerChallenge of [MS-NLMP] 2.2.1.2.
     pub challenge: [u8; 8],
-    /// NtChallengeResponse of [MS-NLMP] 2.2.1.3.
+    /// NtChallengeResponse of [MS-NLMP] 2.2.1.3. There is no LmChallengeResponse: if a controller
+    /// were content with that one, nothing would prove the fields of this one.
     pub nt_response: Vec<u8>,
-    /// LmChallengeResponse of [MS-NLMP] 2.2.1.3.
-    pub lm_response: Vec<u8>,
 }
 
 impl NtlmResponse {
@@ -199,7 +198,6 @@ impl NtlmAcceptor {
             workstation: authenticate.workstation,
             challenge: self.challenge,
             nt_response: authenticate.nt_response.to_vec(),
-            lm_response: authenticate.lm_response.to_vec(),
         })
     }
 

@@ -54,8 +54,6 @@ pub enum LogonProof {
         challenge: [u8; 8],
         /// NtChallengeResponse of [MS-NLMP] 2.2.1.3.
         nt_response: Vec<u8>,
-        /// LmChallengeResponse of [MS-NLMP] 2.2.1.3.
-        lm_response: Vec<u8>,
     },
 }
 
@@ -173,19 +171,12 @@ impl LogonQuestion {
                 data.extend_from_slice(&context.to_le_bytes());
                 [mech_list, mech_list_mic].iter().for_each(|bytes| push(&mut data, bytes));
             }
-            LogonProof::Response {
-                user,
-                domain,
-                workstation,
-                challenge,
-                nt_response,
-                lm_response,
-            } => {
+            LogonProof::Response { user, domain, workstation, challenge, nt_response } => {
                 data.push(RESPONSE);
                 data.extend_from_slice(challenge);
                 let texts = [user, domain, workstation].map(|text| text.as_bytes());
                 texts.iter().for_each(|bytes| push(&mut data, bytes));
-                [nt_response, lm_response].iter().for_each(|bytes| push(&mut data, bytes));
+                push(&mut data, nt_response);
             }
         }
         data
@@ -218,7 +209,6 @@ impl LogonQuestion {
                 domain: take_text(&mut data)?,
                 workstation: take_text(&mut data)?,
                 nt_response: take(&mut data)?,
-                lm_response: take(&mut data)?,
             },
             _ => return None,
         };
@@ -416,7 +406,6 @@ mod tests {
                 workstation: "LAPTOP".to_owned(),
                 challenge: *b"8 random",
                 nt_response: vec![7; 300],
-                lm_response: vec![0; 24],
             },
         ];
         proofs.into_iter().map(|proof| LogonQuestion { number: 7, proof }).collect()
