@@ -43,6 +43,15 @@ impl RegularFiles {
         self.known.insert(hash(directory, name));
     }
 
+    /// A listing shows an ordinary file of this name, which its client may open next. Names of
+    /// listings fill half of the cache at most: those of large directories cost time, and nobody
+    /// opens them all.
+    pub(crate) fn keep_listed(&mut self, directory: Inode, name: &OsStr) {
+        if self.known.len() < NAMES_MAX / 2 {
+            self.known.insert(hash(directory, name));
+        }
+    }
+
     /// Drops a name whose object could not be opened at once.
     pub(crate) fn forget(&mut self, directory: Inode, name: &OsStr) {
         self.known.remove(&hash(directory, name));

@@ -281,8 +281,7 @@ impl Reader<'_> {
         let Stored { dos, is_bare } = Stored::look(self.root(), Some(status), attributes);
         let stored = OsStr::from_bytes(name.to_bytes());
         if kind_of(status) == ObjectKind::File {
-            // Clients open what they have listed.
-            self.root().regular.borrow_mut().keep(self.open.inode, stored);
+            self.root().regular.borrow_mut().keep_listed(self.open.inode, stored);
         }
         let mut metadata = assemble(self.root(), stored, status, dos);
         if self.detail == EntryDetail::MetadataAndEaSize && !is_bare {
