@@ -30,7 +30,7 @@ impl Started {
         let Supervisor { mut settings, command, registry, files, messaging, .. } = supervisor;
         let Supervisor { listeners, workers, clients, notifyd, discoveryd, .. } = supervisor;
         let Supervisor { logond, events, .. } = supervisor;
-        let Supervisor { qos, failed_logons, watches, prepared, .. } = supervisor;
+        let Supervisor { qos, failed_logons, watches, prepared, mounts, .. } = supervisor;
         let supervisor_pid = registry.server_id().pid;
         // To close them one by one takes long where there are many, and some would take back what
         // the supervisor has given out.
@@ -43,7 +43,8 @@ impl Started {
         let logon_slot = Some(LogonSlot { page: clients.into_page(), slot });
         log::close();
         let tables = Tables::inherit(registry, files, server_id, &settings.config)?;
-        let kept: Vec<BorrowedFd<'_>> = tables.descriptors().chain([control.as_fd()]).collect();
+        let kept: Vec<BorrowedFd<'_>> =
+            tables.descriptors().chain(mounts.descriptor()).chain([control.as_fd()]).collect();
         process::close_all_but(&kept).context("cannot close descriptors of the supervisor")?;
         properties::begin(properties::WORKER, supervisor_pid)?;
         let nothing = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
@@ -57,7 +58,7 @@ impl Started {
             log::set_detail(log_level)?;
         }
         let pages = Pages { qos, failed_logons, watches };
-        let inherited = Some(Inherited { tables, pages, prepared });
+        let inherited = Some(Inherited { tables, pages, prepared, mounts });
         let clock = command.clock;
         Ok(WorkerStart { settings, server_id, clock, control, inherited, logon_slot })
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
+use std::ops::Range;
 
 use tables::{LOGON_SLOTS, Logon, LogonPage};
 
@@ -27,8 +28,11 @@ struct Client {
 #[derive(Debug)]
 pub(super) struct Clients {
     page: LogonPage,
-    /// Slots of the page without a worker.
+    /// Slots whose workers have ended.
     free: Vec<usize>,
+    /// Slots that had no worker yet. They are not in `free`, because each fork would copy a list
+    /// of all of them.
+    fresh: Range<usize>,
     by_slot: HashMap<usize, Client>,
     of_source: HashMap<Source, Count>,
     of_network: HashMap<Network, Count>,
@@ -43,7 +47,8 @@ impl Clients {
     pub(super) fn new(page: LogonPage) -> Self {
         Self {
             page,
-            free: (0..LOGON_SLOTS).rev().collect(),
+            free: Vec::new(),
+            fresh: 0..LOGON_SLOTS,
             by_slot: HashMap::new(),
             of_source: HashMap::new(),
             of_network: HashMap::new(),
@@ -55,7 +60,7 @@ impl Clients {
 
     /// Takes a slot of the page for a new worker; `None` when no slot is free.
     pub(super) fn take_slot(&mut self) -> Option<usize> {
-        let slot = self.free.pop()?;
+        let slot = self.free.pop().or_else(|| self.fresh.next())?;
         self.page.set(slot, Logon::Nobody);
         Some(slot)
     }

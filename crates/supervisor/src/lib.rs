@@ -53,7 +53,7 @@ use tables::{
     FailedLogonPage, FileTable, LogonPage, Mended, QosPage, Registry, Restored, TableError,
     WatchPage,
 };
-use worker::{self, Prepared, tell_file_changed};
+use worker::{self, KeptMounts, Prepared, tell_file_changed};
 
 use backoff::Backoff;
 use birth_budget::BirthBudget;
@@ -109,6 +109,7 @@ struct Supervisor {
     failed_logons: FailedLogonPage,
     watches: WatchPage,
     prepared: Prepared,
+    mounts: KeptMounts,
     pressure: Pressure,
     /// Tells workers which files to look at, and hears what an administrator wants.
     messaging: Messaging,
@@ -205,6 +206,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         failed_logons,
         watches,
         prepared,
+        mounts: KeptMounts::default(),
         pressure: Pressure::default(),
         messaging,
         has_more_messages: false,
@@ -425,9 +427,11 @@ impl Supervisor {
         let is_low = self.birth_budget.is_low(Instant::now());
         let priority = if is_low { Priority::Idle } else { Priority::Normal };
         self.has_yielding |= is_low;
+        let mounts = self.mounts.before_fork();
         let started = match self.workers.spawn(&self.command, slot, priority) {
             Ok(Spawned::Child(birth)) => return Some(birth),
             Ok(Spawned::Parent(worker)) => {
+                self.mounts = mounts;
                 self.events.add(worker.control(), Event::Worker(worker.server_id.pid))
             }
             Err(error) => {

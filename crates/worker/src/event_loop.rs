@@ -49,6 +49,7 @@ use super::own_names::OwnNames;
 use super::passing::queue::Passing;
 use super::slow_storage::SlowStorage;
 use super::storage_threads::StorageThreads;
+use super::storage_threads::mounts::KeptMounts;
 use super::store_request::StoreRequest;
 use super::tables::Tables;
 use super::watches::Watches;
@@ -64,6 +65,7 @@ pub(crate) struct Worker {
     pub(super) store: Store,
     pub(super) store_requests: Slab<StoreRequest>,
     pub(super) storage_threads: StorageThreads<Self>,
+    pub(super) mounts: KeptMounts,
     pub(super) listings: Listings,
     pub(super) local_storage: LocalStorage,
     /// Time of the next call of [`Self::tell_slow_storage`].
@@ -134,7 +136,7 @@ impl Worker {
         let WorkerStart { settings, server_id, clock, control, inherited, logon_slot } = start;
         let lock_dir = &settings.directories.lock;
         let inherited = inherited.map_or_else(|| Inherited::join(&settings, server_id), Ok)?;
-        let Inherited { tables: Tables { registry, files }, pages, prepared } = inherited;
+        let Inherited { tables: Tables { registry, files }, pages, prepared, mounts } = inherited;
         let Prepared { server_guid, engine, own_names } = prepared;
         let keeps_persistent = has_continuously_available_shares(&settings.config);
         let how = messaging_settings(&settings.config.global)?;
@@ -159,6 +161,7 @@ impl Worker {
             store: Store::new(store_settings),
             store_requests: Slab::new(),
             storage_threads: StorageThreads::default(),
+            mounts,
             listings: Listings::default(),
             local_storage: LocalStorage::new(clock),
             next_slow: None,

@@ -15,6 +15,7 @@ use tables::{FailedLogonPage, QosPage, WatchPage};
 
 use super::own_names::OwnNames;
 use super::server_guid;
+use super::storage_threads::mounts::KeptMounts;
 use super::tables::Tables;
 
 /// Everything that a forked worker has from the supervisor.
@@ -26,6 +27,8 @@ pub struct Inherited {
     pub pages: Pages,
     /// Values computed from the supervisor's settings.
     pub prepared: Prepared,
+    /// The list of mounts, as it was when the worker was forked.
+    pub mounts: KeptMounts,
 }
 
 impl Inherited {
@@ -37,7 +40,8 @@ impl Inherited {
         let tables = Tables::join(settings, server_id)?;
         let supervisor = tables.registry.supervisor();
         let prepared = Prepared::of(settings, supervisor.unique_id);
-        Ok(Self { tables, pages: Pages::join(&settings.directories.lock)?, prepared })
+        let pages = Pages::join(&settings.directories.lock)?;
+        Ok(Self { tables, pages, prepared, mounts: KeptMounts::default() })
     }
 }
 

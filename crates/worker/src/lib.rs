@@ -53,6 +53,7 @@ pub use event_loop::ring_error;
 pub use inherited::{Inherited, Pages, Prepared};
 pub use logon_slot::LogonSlot;
 pub use messages::tell_file_changed;
+pub use storage_threads::mounts::KeptMounts;
 pub use tables::Tables;
 
 /// Serves one client, and ends this process.

@@ -13,7 +13,7 @@ use tracing::warn;
 use uring::{Op, Token};
 
 use super::event_loop::{STORAGE_THREADS, Worker};
-use super::storage_threads::{Completed, mounts};
+use super::storage_threads::Completed;
 
 impl Worker {
     /// Connects a share; waits for its storage on a thread of its own, if it may wait long.
@@ -113,7 +113,9 @@ impl Worker {
         if way == StorageWay::Inline {
             self.local_storage.bind();
         }
-        let Some(mount) = mounts::choose(way, path) else { return Ok(StoreNumber::default()) };
+        let Some(mount) = self.mounts.choose(way, path) else {
+            return Ok(StoreNumber::default());
+        };
         if let Some(number) = self.storage_threads.find(&mount) {
             return Ok(number);
         }

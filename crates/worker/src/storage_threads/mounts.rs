@@ -6,9 +6,13 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use shares::shares::StorageWay;
 use tracing::warn;
 
@@ -25,28 +29,89 @@ const WAITING: &[&str] = &[
 /// Symbolic links on the way to a share, as many as the kernel follows.
 const LINKS_MAX: usize = 40;
 
-/// Mount points, the most recent ones last.
+/// The kernel's list, kept until it changes: to read it takes the kernel longer than to accept a
+/// client.
 #[derive(Debug, Default)]
+pub struct KeptMounts {
+    /// Becomes ready with each change, as proc_pid_mountinfo(5) says. `None` as long as nothing was
+    /// read.
+    file: Option<File>,
+    mounts: Mounts,
+}
+
+/// Mount points, the most recent ones last.
+#[derive(Clone, Debug, Default)]
 struct Mounts(Vec<Mount>);
 
-#[derive(Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 struct Mount {
     point: PathBuf,
     /// Whether its operations may wait long.
     waits: bool,
 }
 
-/// Returns the mount point of the file system whose thread is to serve a directory; none if the
-/// worker's thread serves it.
-pub(crate) fn choose(way: StorageWay, path: &Path) -> Option<PathBuf> {
-    match way {
-        StorageWay::Inline => None,
-        StorageWay::Auto => waiting(path, &Mounts::now()),
-        StorageWay::Threads => {
-            let mounts = Mounts::now();
-            waiting(path, &mounts).or_else(|| Some(mounts.of(path)?.point.clone()))
+impl KeptMounts {
+    /// Returns the mount point of the file system whose thread is to serve a directory; none if the
+    /// worker's thread serves it.
+    pub(crate) fn choose(&mut self, way: StorageWay, path: &Path) -> Option<PathBuf> {
+        match way {
+            StorageWay::Inline => None,
+            StorageWay::Auto => waiting(path, self.now()),
+            StorageWay::Threads => {
+                let mounts = self.now();
+                waiting(path, mounts).or_else(|| Some(mounts.of(path)?.point.clone()))
+            }
         }
     }
+
+    /// Makes the list current for a fork, which is to have this one. Returns one for this process.
+    ///
+    /// A change is told once for each open file, so no two processes may have one in common.
+    pub fn before_fork(&mut self) -> Self {
+        // Opened before the list is made current: whatever changes in between is told to both.
+        let file = open();
+        let mounts = self.now().clone();
+        Self { file, mounts }
+    }
+
+    /// The file, which a fork keeps open.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The mounts of this process. Without the kernel's list no file system is known to wait.
+    fn now(&mut self) -> &Mounts {
+        if self.has_changed() {
+            self.read();
+        }
+        &self.mounts
+    }
+
+    fn has_changed(&self) -> bool {
+        let Some(file) = &self.file else { return true };
+        let mut polled = [PollFd::new(file, PollFlags::PRI)];
+        poll(&mut polled, Some(&Timespec::default())).is_err()
+            || polled[0].revents().intersects(PollFlags::PRI | PollFlags::ERR)
+    }
+
+    fn read(&mut self) {
+        if self.file.is_none() {
+            self.file = open();
+        }
+        let Some(file) = &mut self.file else { return };
+        let mut list = Vec::new();
+        self.mounts = match file.rewind().and_then(|()| file.read_to_end(&mut list)) {
+            Ok(_) => Mounts::parse(&list),
+            Err(error) => {
+                warn!("cannot read {MOUNTS}: {error}");
+                Mounts::default()
+            }
+        };
+    }
+}
+
+fn open() -> Option<File> {
+    File::open(MOUNTS).inspect_err(|error| warn!("cannot open {MOUNTS}: {error}")).ok()
 }
 
 /// Returns the mount point of a file system that may wait and that has the directory of a share, or
@@ -63,17 +128,6 @@ fn waiting(path: &Path, mounts: &Mounts) -> Option<PathBuf> {
 }
 
 impl Mounts {
-    /// The mounts of this process. Without the list no file system is known to wait.
-    fn now() -> Self {
-        match std::fs::read(MOUNTS) {
-            Ok(list) => Self::parse(&list),
-            Err(error) => {
-                warn!("cannot read {MOUNTS}: {error}");
-                Self::default()
-            }
-        }
-    }
-
     /// Parses the kernel's list, as proc_pid_mountinfo(5) describes it.
     fn parse(list: &[u8]) -> Self {
         let mut mounts = Self::default();
@@ -217,6 +271,38 @@ mod tests {
         ] {
             assert_eq!(found(path, &[]), mount.map(PathBuf::from), "{path}");
         }
+    }
+
+    /// True if the list is kept. Other programs may mount, too, but not all the time.
+    fn is_kept(list: &mut KeptMounts) -> bool {
+        (0..1_000).any(|_| {
+            list.now();
+            !list.has_changed()
+        })
+    }
+
+    #[test]
+    fn a_list_is_kept_until_something_is_mounted() {
+        let mut own = KeptMounts::default();
+        assert!(own.has_changed(), "nothing was read");
+        assert!(!own.now().0.is_empty());
+        let mut of_fork = std::mem::take(&mut own);
+        own = of_fork.before_fork();
+        assert!(is_kept(&mut own) && is_kept(&mut of_fork));
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let point = tempfile::tempdir().expect("there is space");
+        let mount = |program: &str, words: &[&str]| {
+            let status = std::process::Command::new(program).args(words).arg(point.path()).status();
+            assert!(status.expect("it is installed").success(), "{program}");
+        };
+        mount("mount", &["-t", "tmpfs", "none"]);
+        let has_point = |mounts: &Mounts| mounts.0.iter().any(|it| it.point == point.path());
+        let is_seen = [&mut own, &mut of_fork].map(|list| has_point(list.now()));
+        mount("umount", &[]);
+        assert_eq!(is_seen, [true, true]);
+        assert!(!has_point(own.now()));
     }
 
     #[test]
