@@ -14,8 +14,8 @@ unset CHORO_BIN
 # A mistake, and the tests that have to notice it.
 MISTAKES=(
     'ReplaysUndetected channel_faults answers_that_are_lost'
-    'BreaksToldOnce channel_faults packets_are_dropped'
-    'PassesUnasked channels whose_worker_does_not_answer'
+    'BreaksToldOnce channel_faults dropped_packets'
+    'PassesUnasked channels unresponsive_worker'
 )
 
 run() {

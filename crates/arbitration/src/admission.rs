@@ -301,7 +301,7 @@ impl FileRecord {
         violates: bool,
         held: Caching,
     ) -> bool {
-        let to = what_is_left(held, ask, violates);
+        let to = remaining_caching(held, ask, violates);
         let is_lease = matches!(it.holding, Holding::Lease(_));
         let spared =
             is_ours(it, ask.caching.lease()) || (is_lease && is_stat_open_for_leases(ask.demand()));
@@ -335,7 +335,7 @@ impl FileRecord {
                 must_wait |= is_lease && cache.breaking.is_some();
                 continue;
             }
-            let mut to = what_is_left(held, ask, violates);
+            let mut to = remaining_caching(held, ask, violates);
             if ask.overwrites && !violates {
                 // Truncation would break the rest anyway.
                 to = Caching::empty();
@@ -666,7 +666,7 @@ impl FileRecord {
 }
 
 /// Returns the rights of `held` that can stay beside the open.
-fn what_is_left(held: Caching, ask: &AdmissionRequest, violates: bool) -> Caching {
+fn remaining_caching(held: Caching, ask: &AdmissionRequest, violates: bool) -> Caching {
     if violates {
         return held - Caching::HANDLE;
     }

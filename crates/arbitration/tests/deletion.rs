@@ -93,7 +93,7 @@ fn check_deleted_by(record: &mut FileRecord, look: WorkersToNotify, deletion_own
 }
 
 #[test]
-fn a_file_goes_with_an_open_whose_time_is_up() {
+fn an_expired_open_deletes_its_file() {
     let mut record = record(Some(durability()));
     let mut look = WorkersToNotify::default();
     assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut look));
@@ -140,7 +140,7 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
 }
 
 #[test]
-fn what_an_heir_did_not_come_to_is_inherited_again() {
+fn a_deletion_owner_that_dies_leaves_its_deletions_to_the_next() {
     for has_begun in [false, true] {
         let mut record = record(None);
         record.bury(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
@@ -159,7 +159,7 @@ fn what_an_heir_did_not_come_to_is_inherited_again() {
 }
 
 #[test]
-fn what_a_worker_was_deleting_when_it_died_is_inherited() {
+fn a_deletion_begun_by_a_dead_worker_is_delegated() {
     let mut record = record(None);
     let id = OpenId { server: DEAD, number: 1 };
     assert_eq!(record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(LINK));

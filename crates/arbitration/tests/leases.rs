@@ -144,7 +144,7 @@ impl File {
 }
 
 #[test]
-fn a_lone_client_gets_what_it_asks_for() {
+fn a_lone_client_is_granted_its_requested_caching() {
     for state in [R, RH, RW, RWH] {
         let (granted, _) = File::default().granted(ask(1, lease_wish(1, 1, state)));
         assert_eq!(granted.caching, state);
@@ -200,7 +200,7 @@ fn a_client_may_not_keep_more_than_it_was_told() {
 }
 
 #[test]
-fn whoever_is_excluded_waits_for_handles_only() {
+fn a_sharing_conflict_waits_for_the_break_of_handle_caching_only() {
     let mut file = File::default();
     let mut alone = ask(1, lease_wish(1, 1, RWH));
     alone.mode.share_write = false;
@@ -223,7 +223,7 @@ fn emptying_a_file_takes_everything() {
 }
 
 #[test]
-fn handles_stay_with_those_who_only_read_until_the_file_is_emptied() {
+fn readers_keep_handle_caching_until_the_file_is_emptied() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RH)));
     file.granted(ask(2, RequestedCaching::Nothing));
@@ -271,7 +271,7 @@ fn a_lease_grows_if_all_that_is_asked_for_can_be_had() {
 }
 
 #[test]
-fn a_lease_does_not_grow_by_a_part_of_what_is_asked_for() {
+fn a_lease_does_not_grow_by_a_part_of_the_requested_caching() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, R)));
     file.granted(ask(2, RequestedCaching::Nothing));
@@ -405,7 +405,7 @@ fn a_directory_has_no_oplock() {
 }
 
 #[test]
-fn a_changed_listing_is_news_to_all_but_the_one_who_changed_it() {
+fn a_changed_listing_breaks_all_leases_but_that_of_the_changing_client() {
     let mut file = File::default();
     for (worker, key) in [(1, 1), (2, 2), (3, 1)] {
         let wish = lease_wish(worker, key, RH);
@@ -418,7 +418,7 @@ fn a_changed_listing_is_news_to_all_but_the_one_who_changed_it() {
 }
 
 #[test]
-fn who_does_not_answer_has_nothing_and_nobody_waits_longer() {
+fn an_unanswered_break_ends_all_caching_and_all_waiting() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
@@ -454,7 +454,7 @@ fn a_durable_open_with_locks_stays_only_while_it_caches_writes() {
 }
 
 #[test]
-fn a_durable_open_whose_client_is_away_gives_way_at_once() {
+fn a_disconnected_durable_open_is_closed_by_a_conflict_at_once() {
     let mut file = File::default();
     let id = file.durable(ask(1, RequestedCaching::Oplock(RWH)), DurabilityKind::DurableV2);
     assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
@@ -464,7 +464,7 @@ fn a_durable_open_whose_client_is_away_gives_way_at_once() {
 }
 
 #[test]
-fn a_durable_open_stays_beside_those_who_want_nothing_of_it() {
+fn a_disconnected_durable_open_survives_opens_without_a_conflict() {
     let mut file = File::default();
     let id = file.durable(ask(1, lease_wish(1, 1, RH)), DurabilityKind::DurableV2);
     assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
@@ -492,7 +492,7 @@ fn a_persistent_open_excludes_others_while_its_client_is_away() {
 }
 
 #[test]
-fn whoever_died_while_deleting_leaves_it_to_another() {
+fn a_worker_that_dies_while_deleting_leaves_the_deletion_to_another() {
     let mut file = File::default();
     let (_, id) = file.granted(ask(1, RequestedCaching::Nothing));
     assert_eq!(file.record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(0));
@@ -507,7 +507,7 @@ fn whoever_died_while_deleting_leaves_it_to_another() {
 }
 
 #[test]
-fn whoever_died_while_deleting_a_stream_leaves_the_others() {
+fn a_worker_that_dies_while_deleting_a_stream_leaves_the_others() {
     let mut file = File::default();
     file.granted(ask(2, RequestedCaching::Nothing));
     let stream = AdmissionRequest { stream: 7, ..ask(1, RequestedCaching::Nothing) };
@@ -520,7 +520,7 @@ fn whoever_died_while_deleting_a_stream_leaves_the_others() {
 }
 
 #[test]
-fn a_death_does_not_disturb_those_who_delete() {
+fn a_death_does_not_disturb_the_deletions_of_other_workers() {
     let mut file = File::default();
     let (_, id) = file.granted(ask(1, RequestedCaching::Nothing));
     assert_eq!(file.record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(0));
@@ -557,7 +557,7 @@ fn an_open_that_is_to_be_closed_does_not_outlive_its_connection() {
 }
 
 #[test]
-fn who_was_away_is_told_of_a_break_when_it_comes_back() {
+fn a_reconnected_open_is_told_of_the_break_it_missed() {
     let mut file = File::default();
     let id = file.durable(ask(1, RequestedCaching::Oplock(RWH)), DurabilityKind::Persistent);
     assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
@@ -571,7 +571,7 @@ fn who_was_away_is_told_of_a_break_when_it_comes_back() {
 }
 
 #[test]
-fn a_lease_does_not_grow_before_its_client_knows_what_it_lost() {
+fn a_lease_does_not_grow_before_its_client_is_told_of_the_break() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, R)));
     let writer = OpenId { server: server(2), number: 99 };
@@ -584,7 +584,7 @@ fn a_lease_does_not_grow_before_its_client_knows_what_it_lost() {
 }
 
 #[test]
-fn who_is_told_too_late_is_told_that_all_is_gone() {
+fn a_break_notice_after_the_timeout_says_that_all_caching_is_lost() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
@@ -594,7 +594,7 @@ fn who_is_told_too_late_is_told_that_all_is_gone() {
 }
 
 #[test]
-fn who_went_away_without_an_answer_is_asked_again() {
+fn a_client_that_left_without_an_acknowledgment_is_notified_again() {
     let mut file = File::default();
     let id = file.durable(ask(1, RequestedCaching::Oplock(RWH)), DurabilityKind::Persistent);
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
@@ -607,7 +607,7 @@ fn who_went_away_without_an_answer_is_asked_again() {
 
 /// As with the parameter `level2 oplocks = no`.
 #[test]
-fn where_reading_is_not_shared_only_one_keeps_anything() {
+fn without_shared_reading_only_one_client_keeps_caching() {
     for wish in [|worker| lease_wish(worker, 1, RWH), |_| RequestedCaching::Oplock(RWH)] {
         let mut file = File::default();
         let unshared =

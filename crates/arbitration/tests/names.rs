@@ -75,7 +75,7 @@ fn a_name_stays_as_long_as_the_file_is_open_by_it() {
 }
 
 #[test]
-fn what_is_to_be_deleted_is_deleted_by_the_name_that_it_has_by_then() {
+fn a_renamed_file_is_deleted_by_its_current_name() {
     let mut record = FileRecord::default();
     open(&mut record, 1, 100);
     record.set_delete_pending(100, true, None);

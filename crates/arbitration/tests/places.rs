@@ -63,7 +63,7 @@ fn one_client_leaves_the_other_opens_of_a_file_to_others() {
 }
 
 #[test]
-fn opens_of_others_who_name_a_client_do_not_take_its_places() {
+fn opens_of_other_users_under_a_clients_guid_do_not_take_its_places() {
     let mut record = FileRecord::default();
     fill(&mut record, 1, Standing::User);
     let mut victim = ask(2, 0, Standing::User);

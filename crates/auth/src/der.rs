@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_here_is_refused() {
+    fn malformed_and_unsupported_elements_are_refused() {
         for bytes in [
             &[][..],
             &[0x04],
@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(tag in 0_u8..0x1F, content: Vec<u8>) {
+        fn written_elements_are_read_back(tag in 0_u8..0x1F, content: Vec<u8>) {
             let bytes = element(tag, &content);
             let mut reader = Reader::new(&bytes);
             prop_assert_eq!(reader.element(), Ok(Element { tag, content: &content }));

@@ -201,7 +201,7 @@ mod tests {
     use super::seconds;
 
     #[test]
-    fn what_a_guest_says_is_taken_by_name_and_what_it_does_not_say_is_missed() {
+    fn a_guests_times_are_found_by_name_and_a_missing_one_is_an_error() {
         let said = "copy\t7.250000\nlist\t1.5\nread\t2.0\nremove\t3.0\n";
         assert_eq!(seconds(said, 0.5).expect("all is there"), [7.25, 1.5, 2.0, 3.0, 0.5]);
         let error = seconds("copy\t1\nlist\t2\nremove\t3\n", 0.5).expect_err("no `read`");

@@ -66,7 +66,7 @@ mod tests {
     use crate::server::Kind;
 
     #[test]
-    fn rows_have_bars_that_say_who_is_ahead() {
+    fn bars_of_rows_show_the_faster_server() {
         let sample = |figure| Sample { figure, ..Sample::default() };
         let of = |row: &row::Row, choro, samba| {
             let samples = [(Kind::Choro, vec![sample(choro)]), (Kind::Samba, vec![sample(samba)])];

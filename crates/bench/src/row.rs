@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_waits_is_pinned() {
+    fn only_rows_of_one_pending_request_are_pinned() {
         for row in all() {
             let name = row.to_string();
             let waits = !["depth 16", "depth 4"].iter().any(|deep| name.contains(deep));
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn less_is_better_for_what_a_client_costs() {
+    fn less_is_better_for_the_costs_of_a_client() {
         for row in all() {
             let costs = row.to_string().contains(": ");
             assert_eq!(row.unit().more_is_better(), !costs, "{row}");

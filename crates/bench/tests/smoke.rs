@@ -80,7 +80,7 @@ fn bytes_come_back_as_they_were_written_in_every_dialect() {
 }
 
 #[test]
-fn a_kept_write_frame_writes_its_bytes_where_it_says() {
+fn a_kept_write_frame_writes_its_bytes_at_its_offset() {
     if !has_samba() {
         return;
     }

@@ -76,7 +76,7 @@ mod tests {
     use super::{Histogram, bucket_of, middle_of};
 
     #[test]
-    fn buckets_follow_each_other_and_hold_what_is_near_their_middle() {
+    fn buckets_are_adjacent_and_hold_values_near_their_middle() {
         let mut last = 0;
         for nanoseconds in (0..200_000).chain((1_000_000..2_000_000_000).step_by(777_777)) {
             let bucket = bucket_of(nanoseconds);

@@ -75,7 +75,7 @@ mod tests {
     use super::rate_in;
 
     #[test]
-    fn the_rate_is_found_in_what_the_test_says() {
+    fn the_rate_is_found_in_the_output_of_the_test() {
         let said = "sending exit\nping rate of 96344 messages/sec\nsuccess: ping_speed\n";
         assert_eq!(rate_in(said), Some(96_344.0));
         assert_eq!(rate_in("failure: ping_speed"), None);

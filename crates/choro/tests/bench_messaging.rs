@@ -110,7 +110,7 @@ fn nothing_is_left_of_the_processes_and_their_sockets() {
 }
 
 #[test]
-fn samba_is_measured_where_its_test_is_installed_and_missed_where_not() {
+fn samba_is_measured_if_its_test_is_installed_and_else_left_out() {
     let site = Site::new();
     let outcome = run(&site, &["--workload", "ping", "--json"]);
     let said = outcome.error();

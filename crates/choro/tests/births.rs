@@ -106,14 +106,14 @@ fn assert_waits_with(server: &Server, has_ring: bool) {
 }
 
 #[test]
-fn workers_wait_with_a_ring_where_that_is_not_forbidden() {
+fn workers_use_a_ring_unless_it_is_forbidden() {
     let site = Site::new();
     let has_ring = uring::Backend::available().contains(&uring::Backend::Ring);
     assert_waits_with(&site.serve(), has_ring);
 }
 
 #[test]
-fn workers_do_without_a_ring_where_that_is_forbidden() {
+fn workers_run_without_a_ring_if_it_is_forbidden() {
     let mut site = Site::new();
     site.launch_with(&without_io_uring());
     let server = site.serve();
@@ -128,7 +128,7 @@ fn a_worker_that_is_execed_serves_as_well() {
 }
 
 #[test]
-fn a_worker_that_is_execed_where_the_service_is_confined_serves_as_well() {
+fn a_worker_started_by_exec_in_a_confined_service_serves_too() {
     if rustix::process::geteuid().is_root() {
         assert_execed_worker_is_ready(&under_unit());
     }

@@ -264,7 +264,7 @@ fn wait_for_serving(server: &TestServer, count: usize) {
 
 /// A ClientGuid goes over the wire in clear.
 #[test]
-fn a_stranger_who_was_there_first_with_a_users_client_guid_keeps_no_channel_from_the_user() {
+fn an_earlier_stranger_with_a_users_client_guid_keeps_no_channel_from_the_user() {
     let server = Setup::new().share("data", "").start();
     let (address, guid) = (server.site().address(), Guid(random()));
     let strange = Ipv4Addr::new(127, 0, 1, 1).into();
@@ -417,7 +417,7 @@ fn first_connections_of_a_client_at_the_same_moment_find_one_worker() {
 }
 
 #[test]
-fn a_client_whose_worker_does_not_answer_is_served_by_another() {
+fn a_client_of_an_unresponsive_worker_is_served_by_another() {
     let server = TestServer::start();
     let guid = Guid(random());
     let mut first = Connection::logged_on(address(&server), guid);
@@ -439,7 +439,7 @@ fn a_client_whose_worker_does_not_answer_is_served_by_another() {
 }
 
 #[test]
-fn a_client_whose_worker_was_killed_finds_another_and_only_one() {
+fn a_client_of_a_killed_worker_gets_exactly_one_other_worker() {
     let server = TestServer::start();
     for _ in 0..5 {
         let guid = Guid(random());
@@ -459,7 +459,7 @@ fn a_client_whose_worker_was_killed_finds_another_and_only_one() {
 }
 
 #[test]
-fn a_connection_whose_client_leaves_while_it_is_passed_on_is_forgotten() {
+fn a_connection_closed_during_its_handover_is_forgotten() {
     let server = TestServer::start();
     let guid = Guid(random());
     let mut first = Connection::logged_on(address(&server), guid);
@@ -496,7 +496,7 @@ fn two_channels_and_another(server: &TestServer) -> (Connection, Connection, Con
 }
 
 #[test]
-fn an_administrator_sees_the_channels_of_a_session_with_what_went_over_them() {
+fn an_administrator_sees_the_channels_of_a_session_with_their_bytes() {
     let server = TestServer::start();
     let guid = Guid(random());
     let mut first = Connection::logged_on(address(&server), guid);
@@ -537,7 +537,7 @@ fn an_administrator_sees_the_channels_of_a_session_with_what_went_over_them() {
 }
 
 #[test]
-fn status_says_which_worker_does_not_tell_its_channels() {
+fn status_names_a_worker_that_does_not_report_its_channels() {
     let server = TestServer::start();
     let client = Connection::logged_on(address(&server), Guid(random()));
     let worker = worker_of_the_client(&server);

@@ -27,7 +27,7 @@ fn a_user_is_added_listed_and_removed() {
 }
 
 #[test]
-fn adding_a_user_says_what_was_done_and_what_is_missing() {
+fn adding_a_user_reports_the_result_and_a_missing_system_user() {
     let site = Site::new();
     let add = |name: &str| {
         site.run_with_input(&["user", "add", name, "--password-stdin"], "x\n").succeeds()
@@ -40,7 +40,7 @@ fn adding_a_user_says_what_was_done_and_what_is_missing() {
 }
 
 #[test]
-fn check_names_shares_whose_folder_is_missing() {
+fn check_names_shares_with_a_missing_folder() {
     let site = Site::new();
     let gone = text(&site.path("gone"));
     site.write_config(&format!("[data]\npath = {gone}\n"));
@@ -103,7 +103,7 @@ fn passwd_changes_the_hash_of_an_existing_user_only() {
 }
 
 #[test]
-fn what_cannot_be_done_says_why_and_exits_with_1() {
+fn a_failed_command_prints_the_reason_and_exits_with_1() {
     let site = Site::new();
     site.run_with_input(&["user", "add", "bob", "--password-stdin"], "secret\n").succeeds();
     let outcome = site.run_with_input(&["user", "add", "Bob", "--password-stdin"], "secret\n");
@@ -128,7 +128,7 @@ fn a_password_is_never_taken_as_an_argument() {
 }
 
 #[test]
-fn what_is_not_understood_exits_with_2_and_names_the_program() {
+fn an_unknown_argument_exits_with_2_and_names_the_program() {
     let site = Site::new();
     for arguments in [&["frobnicate"][..], &["user"], &["check", "--no-such-option"], &[]] {
         let error = site.run(arguments).fails(2);

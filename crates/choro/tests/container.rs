@@ -310,7 +310,7 @@ fn root_without_the_means_to_be_a_user_serves_nobody() {
 }
 
 #[test]
-fn what_cannot_be_understood_stops_the_start() {
+fn an_invalid_configuration_stops_the_start() {
     for (variable, value, why) in [
         ("CHORO_USER_ANNA", "secret", "CHORO_USER_ANNA is unknown"),
         ("CHORO_USER_ANNA_FILE", "/nonexistent", "cannot read the password of anna"),

@@ -180,7 +180,7 @@ fn one_folder_is_shared_and_the_password_is_told_once() {
 }
 
 #[test]
-fn what_clients_of_roots_server_make_belongs_to_a_system_user_made_for_it() {
+fn files_made_through_roots_server_belong_to_a_system_user_created_for_it() {
     let Some(machine) = Machine::new() else { return };
     let server = machine.start(&[]);
     server.put("file").expect("it may write");
@@ -248,7 +248,7 @@ fn a_folder_of_somebody_is_served_as_its_owner() {
 }
 
 #[test]
-fn where_no_system_user_can_be_made_nothing_is_served_as_root() {
+fn without_a_system_user_nothing_is_served_as_root() {
     let Some(machine) = Machine::new() else { return };
     machine.shell("mount --bind /bin/false $(command -v useradd)");
     let output = machine.serve(&[]).output().expect("it starts");

@@ -83,7 +83,7 @@ fn a_link_leads_clients_to_other_servers() {
 }
 
 #[test]
-fn a_home_may_be_a_root_by_whichever_name_it_is_reached() {
+fn a_home_may_be_a_dfs_root_by_each_of_its_names() {
     let server = Setup::new().share("homes", "path = %FOLDER/%S\nmsdfs root = yes").start();
     let home = server.share_path("homes").join(USER);
     fs::create_dir(&home).expect("there is space");
@@ -100,7 +100,7 @@ fn a_home_may_be_a_root_by_whichever_name_it_is_reached() {
 }
 
 #[test]
-fn a_client_that_names_whole_paths_finds_what_is_here() {
+fn a_client_that_sends_full_dfs_paths_finds_local_files() {
     let server = start();
     let folder = server.client_folder("work");
     let client = server.client();

@@ -60,7 +60,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
 }
 
 #[test]
-fn a_folder_removed_on_the_server_is_gone_and_what_is_open_stays() {
+fn a_folder_removed_on_the_server_is_gone_and_its_open_files_stay() {
     let server = Setup::new().share("gone", "").share("other", "").start();
     let mut session = connect(&server, "gone");
     let folder = server.share_path("gone");

@@ -166,7 +166,7 @@ fn a_user_is_not_refused_for_guests() {
 }
 
 #[test]
-fn guests_beyond_their_places_go_and_first_those_whose_address_has_many() {
+fn guests_beyond_the_limit_are_disconnected_from_the_busiest_address_first() {
     let server = server("max guest clients = 4\nmap to guest = Bad User\n");
     let alone = anonymous(&server, stranger(1)).expect("there is room");
     let mut many = Vec::new();
@@ -187,7 +187,7 @@ fn guests_beyond_their_places_go_and_first_those_whose_address_has_many() {
 }
 
 #[test]
-fn an_address_whose_workers_crash_waits_and_others_do_not() {
+fn an_address_with_crashing_workers_waits_and_others_do_not() {
     let server = server("");
     let mut before = user(&server);
     let users = server.worker_of(&before);
@@ -337,7 +337,7 @@ fn serving_of(server: &TestServer, known: &[u32], users: u32) -> u32 {
 }
 
 #[test]
-fn strangers_who_name_a_users_client_take_few_places_beside_it() {
+fn strangers_with_a_users_client_guid_take_few_places_beside_it() {
     let server = server("");
     let destination = server.destination("data");
     let mut user = Client::connect(&destination, terms(Protection::Signed)).expect("it may");

@@ -72,7 +72,7 @@ fn no_client_has_a_program_that_acts_as_the_forced_user() {
 
 /// Needs root, as the first test.
 #[test]
-fn what_an_administrator_makes_through_a_forced_user_is_roots_in_the_groups_of_that_user() {
+fn an_administrators_files_through_a_forced_user_are_roots_in_that_users_groups() {
     if !runs_as_root() {
         return;
     }
@@ -105,7 +105,7 @@ fn an_administrator_has_a_name_and_a_home_of_their_own() {
 
 /// Needs root, as the first test.
 #[test]
-fn what_an_administrator_makes_is_roots_in_the_groups_of_the_administrator() {
+fn an_administrators_files_are_roots_in_the_administrators_groups() {
     if !runs_as_root() {
         return;
     }
@@ -215,7 +215,7 @@ fn make_file_for_authenticated_users(server: &TestServer, share: &str, user: &st
 
 /// Needs root: nobody else can be forced to be somebody, or in a group.
 #[test]
-fn a_guest_is_no_authenticated_user_whatever_user_or_group_a_share_forces() {
+fn a_guest_is_no_authenticated_user_under_a_forced_user_or_group() {
     if !runs_as_root() {
         return;
     }

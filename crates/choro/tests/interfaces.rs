@@ -59,7 +59,7 @@ const VETH_OF_4_QUEUES: &str =
 const GIGABIT: u64 = 1_000_000_000;
 
 #[test]
-fn each_address_is_told_once_with_what_the_kernel_says_of_its_interface() {
+fn each_address_is_offered_once_with_the_kernels_data_of_its_interface() {
     let Some(network) = Network::new(&[
         VETH,
         "link set far up",

@@ -85,7 +85,7 @@ fn client_pids(server: &TestServer) -> Vec<u32> {
 }
 
 #[test]
-fn what_killed_workers_had_open_is_free_and_the_others_go_on() {
+fn opens_of_killed_workers_are_released_and_the_others_go_on() {
     let server = TestServer::start();
     let address = server.site().address();
     let is_over = AtomicBool::new(false);
@@ -157,7 +157,7 @@ fn what_killed_workers_had_open_is_free_and_the_others_go_on() {
 }
 
 #[test]
-fn who_waits_for_an_answer_goes_on_when_the_holder_was_killed() {
+fn a_request_that_waits_for_a_break_goes_on_when_the_holder_is_killed() {
     let server = TestServer::start();
     let address = server.site().address();
     let everything = ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE;

@@ -234,14 +234,14 @@ fn restrict_anonymous_keeps_those_without_a_user_from_lists() {
 }
 
 #[test]
-fn who_cannot_know_its_names_lets_it_be_called_by_any() {
+fn a_server_of_unknown_names_accepts_logons_meant_for_any_name() {
     let server = Setup::new().share("data", "").global("additional dns hostnames = *").start();
     list_by_name(&server, "evil.example").succeeds();
     server.stop();
 }
 
 #[test]
-fn clients_whose_failed_logons_are_not_listed_leave_no_line_each() {
+fn failed_logons_beyond_the_limit_leave_no_line_each() {
     let global = "log level = 1\nlogon delay = no\nmax clients per address = 0\n";
     let server = Setup::new().share("data", "").global(global).start();
     let begun = Instant::now();

@@ -54,7 +54,7 @@ fn every_process_of_the_server_answers_a_ping() {
 }
 
 #[test]
-fn one_process_is_pinged_by_its_pid_and_some_by_what_they_are_for() {
+fn processes_are_pinged_by_pid_and_by_kind() {
     let site = Site::new();
     let server = serve(&site);
     let pinged = |target: &str| -> Vec<String> {
@@ -154,7 +154,7 @@ fn a_server_of_a_user_is_asked_by_that_user_and_root_is_told_so() {
 }
 
 #[test]
-fn who_asked_leaves_nothing_behind() {
+fn a_command_leaves_no_files_behind() {
     let site = Site::new();
     let server = serve(&site);
     site.run(&["message", "ping"]).succeeds();
@@ -171,7 +171,7 @@ fn who_asked_leaves_nothing_behind() {
 
 /// One that was killed can remove nothing.
 #[test]
-fn who_asks_removes_what_one_that_was_killed_has_left() {
+fn a_command_removes_the_files_of_a_killed_command() {
     let site = Site::new();
     let server = serve(&site);
     server.signal(Signal::STOP);

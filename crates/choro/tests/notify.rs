@@ -74,7 +74,7 @@ fn lines<const N: usize>(changes: [(&str, &str); N]) -> Vec<String> {
 }
 
 #[test]
-fn what_another_client_does_is_told_once() {
+fn a_change_by_another_client_is_told_once() {
     let server = TestServer::start();
     let watching = watch(&server);
     fs::write(server.client_folder("work").join("f"), "data").expect("there is space");
@@ -142,7 +142,7 @@ fn names_in_a_directory_that_one_may_not_enter_are_not_told() {
 }
 
 #[test]
-fn vetoed_names_are_not_told_wherever_they_are() {
+fn changes_of_vetoed_names_are_told_at_no_depth() {
     let server = shared_by_two("veto files = /secret*/", "");
     fs::create_dir(server.share_path("data").join("d")).expect("it is new");
     give_to_server(&server.share_path("data").join("d"));
@@ -167,15 +167,15 @@ fn vetoed_names_are_not_told_wherever_they_are() {
 }
 
 #[test]
-fn what_a_program_of_the_host_does_is_told_once() {
-    check_what_a_program_does(&TestServer::start());
+fn a_change_by_a_program_of_the_host_is_told_once() {
+    check_change_by_a_program(&TestServer::start());
 }
 
 /// Without the privileges for fanotify, by inotify, which does not say who made a change.
 #[test]
 fn a_server_without_privileges_tells_everything_once_as_well() {
     let server = Setup::new().share("data", "").run_as_somebody().start();
-    check_what_a_program_does(&server);
+    check_change_by_a_program(&server);
     let watching = watch_host(&server);
     fs::write(server.client_folder("work").join("p"), "data").expect("there is space");
     server.client().run("data", &["put p", "rename p q", "del q"]).succeeds();
@@ -188,7 +188,7 @@ fn a_server_without_privileges_tells_everything_once_as_well() {
 }
 
 #[track_caller]
-fn check_what_a_program_does(server: &TestServer) {
+fn check_change_by_a_program(server: &TestServer) {
     let watching = watch_host(server);
     let path = |name| server.share_path("data").join(name);
     fs::create_dir(path("d")).expect("it is new");

@@ -183,7 +183,7 @@ fn a_client_that_leaves_while_it_is_held_leaves_nothing() {
 }
 
 #[test]
-fn a_new_configuration_limits_those_who_are_connected() {
+fn a_new_configuration_limits_connected_clients() {
     let server = start();
     let mut client = connect(&server, "data");
     let file_id = open(&mut client, Purpose::Open, "file").expect("it is there");
@@ -205,7 +205,7 @@ fn a_new_configuration_limits_those_who_are_connected() {
 }
 
 #[test]
-fn a_class_that_is_wrong_is_refused_and_said_where() {
+fn an_invalid_class_is_refused_with_its_line() {
     let server = Setup::new().share("data", "").start();
     let config = &server.site().path("smb.conf");
     let text = fs::read_to_string(config).expect("it has one");

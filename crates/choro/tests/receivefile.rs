@@ -143,7 +143,7 @@ fn expect_both(server: &TestServer, client: &mut Client) {
 }
 
 #[test]
-fn what_is_written_is_in_the_file_whichever_way_it_takes() {
+fn written_data_is_in_the_file_by_each_data_path() {
     for line in [ALWAYS, AS_MEASURED, NEVER] {
         let names = ["plain", "signed", "sealed"];
         let server = serve(line, &names);
@@ -251,7 +251,7 @@ fn a_file_that_is_closed_while_its_data_come_is_not_written_and_the_next_frame_i
 }
 
 #[test]
-fn an_urgent_byte_is_no_part_of_what_is_written() {
+fn an_urgent_byte_is_no_part_of_the_written_data() {
     let (server, mut client, rest) = half_written(1_000);
     let (before, after) = rest.split_at(300_000);
     client.stream().write_all(before).expect("it is sent");

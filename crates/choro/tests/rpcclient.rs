@@ -77,7 +77,7 @@ fn well_known_principals_are_translated() {
 }
 
 #[test]
-fn what_is_unknown_is_said_to_be() {
+fn unknown_names_and_sids_are_reported_as_unmapped() {
     let server = server();
     check(&server, "lookupnames no-such-user", &["NT_STATUS_NONE_MAPPED"]);
     let sid = "S-1-5-21-1-2-3-500";

@@ -184,7 +184,7 @@ fn check_whole(tree: &[Kept]) {
 }
 
 #[test]
-fn what_samba_keeps_reads_the_same_here() {
+fn files_of_samba_read_the_same_here() {
     let Some(mut both) = Both::start() else { return };
     make_tree(&mut both.theirs);
     let (theirs, ours) = (describe(&mut both.theirs), describe(&mut both.ours));
@@ -196,7 +196,7 @@ fn what_samba_keeps_reads_the_same_here() {
 }
 
 #[test]
-fn what_we_keep_reads_the_same_in_samba() {
+fn files_of_choro_read_the_same_in_samba() {
     let Some(mut both) = Both::start() else { return };
     make_tree(&mut both.ours);
     let (theirs, ours) = (describe(&mut both.theirs), describe(&mut both.ours));
@@ -208,7 +208,7 @@ fn what_we_keep_reads_the_same_in_samba() {
 }
 
 #[test]
-fn what_the_other_server_grants_and_denies_holds() {
+fn rights_granted_and_denied_by_the_other_server_hold() {
     let Some(mut both) = Both::start() else { return };
     let Both { ours, theirs, .. } = &mut both;
     for (name, theirs_makes) in [("of samba", true), ("of choro", false)] {

@@ -81,7 +81,7 @@ fn read_all(client: &mut Client, content: &[u8]) {
 }
 
 #[test]
-fn clients_get_what_is_in_the_file_whichever_way_it_takes() {
+fn clients_get_the_contents_of_the_file_by_each_data_path() {
     for lines in [ALWAYS, NEVER, AS_MEASURED] {
         let (server, content) = serve(lines);
         thread::scope(|scope| {
@@ -95,7 +95,7 @@ fn clients_get_what_is_in_the_file_whichever_way_it_takes() {
 }
 
 #[test]
-fn channels_with_and_without_signatures_get_what_is_in_the_file() {
+fn channels_with_and_without_signatures_get_the_contents_of_the_file() {
     let (server, content) = serve(ALWAYS);
     let destination = server.destination("data");
     let plain = Client::connect(&destination, terms(Protection::Plain)).expect("it may log in");
@@ -167,7 +167,7 @@ fn a_client_that_dies_in_the_middle_leaves_no_descriptor_to_its_other_channel() 
 }
 
 #[test]
-fn nothing_is_piped_where_it_is_forbidden() {
+fn nothing_is_piped_if_it_is_forbidden() {
     let (server, content) = serve(NEVER);
     let mut client = server.connect("data", Protection::Plain);
     let file_id = open(&mut client, Purpose::Open, "file").expect("it is there");

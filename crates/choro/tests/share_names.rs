@@ -95,7 +95,7 @@ fn guests_have_no_home() {
 }
 
 #[test]
-fn the_home_is_the_folder_that_the_system_has_for_the_user_where_no_path_is_given() {
+fn without_a_path_a_home_is_the_home_directory_of_the_system_user() {
     let user = daemon();
     let homes = "path =\nread only = yes";
     let server = Setup::new().global(DAEMON_HAS_HOME).share("homes", homes).start();
@@ -160,7 +160,7 @@ fn the_section_hides_itself_and_not_the_homes() {
 }
 
 #[test]
-fn a_share_is_called_what_the_configuration_calls_it() {
+fn a_share_has_its_name_from_the_configuration() {
     let server = Setup::new().share("Data", "path = %FOLDER/../%S\ncomment = %S").start();
     fs::write(server.share_path("Data").join("file"), "").expect("there is space");
     for name in ["Data", "data", "DATA"] {
@@ -173,7 +173,7 @@ fn a_share_is_called_what_the_configuration_calls_it() {
 }
 
 #[test]
-fn the_group_that_a_path_names_is_that_of_whom_the_client_acts_as() {
+fn the_group_in_a_path_is_that_of_the_impersonated_user() {
     if !runs_as_root() {
         return;
     }

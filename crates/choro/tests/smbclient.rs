@@ -264,7 +264,7 @@ fn a_hard_link_is_the_same_file() {
 }
 
 #[test]
-fn names_beyond_ascii_are_found_whatever_their_case_and_keep_it() {
+fn names_beyond_ascii_are_found_in_any_case_and_keep_their_case() {
     let server = TestServer::start();
     let share = server.share_path("data");
     let folder = server.client_folder("work");
@@ -298,7 +298,7 @@ fn a_case_sensitive_share_tells_names_apart() {
 }
 
 #[test]
-fn names_are_vetoed_in_whatever_case_unless_that_matters() {
+fn names_are_vetoed_in_any_case_unless_the_share_is_case_sensitive() {
     let veto = "veto files = /Secret*/";
     let sensitive = format!("case sensitive = yes\n{veto}");
     let server = Setup::new().share("data", veto).share("sensitive", &sensitive).start();
@@ -316,7 +316,7 @@ fn names_are_vetoed_in_whatever_case_unless_that_matters() {
 }
 
 #[test]
-fn a_folder_goes_with_what_is_vetoed_in_it_where_that_may_be_deleted() {
+fn a_folder_is_deleted_with_its_vetoed_files_if_the_share_permits_it() {
     let veto = "veto files = /.DS_Store/._*/";
     let deleted = format!("{veto}\ndelete veto files = yes");
     let server = Setup::new().share("kept", veto).share("deleted", &deleted).start();
@@ -466,7 +466,7 @@ fn a_wrong_password_user_or_share_is_refused() {
 }
 
 #[test]
-fn guests_reach_what_is_for_guests_and_no_more() {
+fn guests_reach_guest_shares_only() {
     let server = Setup::new()
         .global("map to guest = bad user")
         .share("open", "guest ok = yes")
@@ -607,7 +607,7 @@ fn the_negotiation_of_smb1_leads_into_smb2() {
 }
 
 #[test]
-fn status_tells_who_is_connected_how() {
+fn status_lists_users_and_their_connections() {
     let server = TestServer::start();
     let status = |protection, dialect| {
         let _client = server.client().dialect(dialect).protection(protection).stay("data");

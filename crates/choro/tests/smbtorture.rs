@@ -120,14 +120,14 @@ fn the_list_names_every_test_that_is_run_and_no_other() {
 }
 
 #[test]
-fn what_samba_passes_passes_here_with_ten_exceptions_at_most() {
+fn tests_that_samba_passes_pass_here_with_ten_exceptions_at_most() {
     let expectations = Expectations::load();
     let worse = expectations.worse_than_samba();
     assert!(worse.len() <= EXCEPTIONS_MAX, "{worse:?}");
 }
 
 #[test]
-fn what_is_not_expected_to_pass_has_a_reason() {
+fn each_expected_failure_has_a_reason() {
     let expectations = Expectations::load();
     assert!(!expectations.rows().is_empty());
     for (test, expected) in expectations.rows() {

@@ -429,7 +429,7 @@ fn clients_that_hosts_deny_names_never_meet_a_worker() {
 
 /// Any number of strangers can come any number of times: the disk is not theirs to fill.
 #[test]
-fn what_strangers_send_leaves_no_line_in_the_log() {
+fn invalid_frames_of_strangers_leave_no_line_in_the_log() {
     let site = Site::new();
     let server = site.serve();
     server.idle_workers();

@@ -129,7 +129,7 @@ fn add_phases(sums: &mut BTreeMap<String, u64>, row: &Value) {
 }
 
 #[test]
-fn of_three_slow_clients_each_is_shown_with_what_makes_it_slow() {
+fn three_slow_clients_are_shown_with_their_three_causes() {
     if !has_strace() {
         return progress("strace is not installed, and nothing else makes storage slow");
     }
@@ -311,7 +311,7 @@ fn the_page_shows_in_a_browser_why_each_of_three_clients_is_slow() {
 }
 
 #[test]
-fn phases_explain_what_a_worker_did_under_load() {
+fn phases_explain_a_workers_time_under_load() {
     let server = start();
     let (mut client, file_id) = connect(&server, "data");
     let target = server.worker_of(&client).to_string();
@@ -406,7 +406,7 @@ impl Drop for Metrics {
 }
 
 #[test]
-fn metrics_count_what_clients_do() {
+fn metrics_count_operations_of_clients() {
     let server = start();
     let metrics = Metrics::begin(&server);
     let (mut client, file_id) = connect(&server, "data");
@@ -463,7 +463,7 @@ fn metrics_outlive_more_visitors_than_there_are_descriptors() {
 }
 
 #[test]
-fn what_visitors_of_metrics_send_is_read_by_a_process_without_rights() {
+fn requests_for_metrics_are_read_by_a_process_without_rights() {
     let server = start();
     let metrics = Metrics::begin(&server);
     let (head, _) = metrics.get("/metrics");

@@ -76,7 +76,7 @@ fn wait_for_closes(site: &Site, target: &str, closes: u64) -> Value {
 }
 
 #[test]
-fn a_report_counts_what_a_client_did() {
+fn a_report_counts_the_operations_of_a_client() {
     let server = TestServer::start();
     let mut client = connect(&server);
     work(&mut client, 20);
@@ -207,7 +207,7 @@ fn system_calls_are_counted_by_name() {
 }
 
 #[test]
-fn whoever_may_not_count_system_calls_has_the_rest_of_the_report() {
+fn without_the_right_to_count_system_calls_the_report_has_the_rest() {
     if !runs_as_root() {
         return progress("only root can be somebody else");
     }
@@ -312,7 +312,7 @@ fn a_worker_that_dies_while_it_is_traced_is_reported_up_to_then() {
 }
 
 #[test]
-fn what_is_no_worker_is_refused_in_words() {
+fn a_pid_that_is_no_workers_is_refused_with_a_reason() {
     let site = Site::new();
     let error = site.run(&["trace"]).fails(1);
     assert!(error.starts_with("choro: no server has run in "), "{error}");
@@ -351,7 +351,7 @@ fn the_page_of_another_version_is_refused_in_words() {
 }
 
 #[test]
-fn whoever_may_not_read_a_page_is_told_so() {
+fn a_user_that_may_not_read_a_page_gets_the_reason() {
     if !runs_as_root() {
         return progress("only root can be somebody else");
     }

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn one_side_opens_what_the_other_has_sealed() {
+    fn one_side_opens_messages_sealed_by_the_other() {
         let (mut client, server) = both_sides(Some(Cipher::Aes128Ccm));
         let mut frame = sealed(&mut client);
         assert_eq!(TransformKey::session_id(&frame), Some(9));

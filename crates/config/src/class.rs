@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_hold_is_refused_with_line_and_reason() {
+    fn a_class_that_can_never_hold_is_refused_with_line_and_reason() {
         refused("[qos:x]\nmax bandwidth = 1M\n", 1, "for nobody");
         refused("[qos:x]\nmatch = share nowhere\n", 2, "no share `nowhere`");
         refused("[qos:x]\nmatch = user a, user b\n", 2, "two users");
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_down_for_the_workers_means_the_same() {
+    fn classes_rendered_for_workers_parse_to_the_same() {
         let text =
             "[qos:x]\nmatch = user alice | share data, file *.iso\nmax iops = 500\nburst = 4M\n";
         let once = render_effective(&parse(text).expect("it is right"), false);

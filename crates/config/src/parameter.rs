@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn every_parameter_of_the_tables_says_what_it_does() {
+    fn every_parameter_of_the_tables_has_a_description() {
         for parameter in parameters().iter().filter(|parameter| parameter.effect != Effect::Never) {
             assert!(parameter.doc.trim().ends_with('.'), "{}", parameter.name);
         }

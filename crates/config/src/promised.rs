@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_clients_out_is_never_ignored_in_silence() {
+    fn parameters_that_keep_clients_out_are_never_ignored_in_silence() {
         for parameter in ["only user", "preexec close", "root preexec close"] {
             assert!(is_refused(parameter, "yes"), "{parameter}");
         }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_say_where_a_group_is_looked_up() {
+    fn prefixes_select_the_databases_of_groups() {
         check(&["+staff"], true);
         check(&["&staff"], false);
         check(&["@staff"], true);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_asked_for_only_where_names_alone_do_not_decide() {
+    fn groups_are_looked_up_only_if_names_alone_do_not_decide() {
         let never = |_: GroupKind, group: &str| panic!("{group} was asked for");
         for text in [
             "works = @staff\nanna = ann",
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn all_users_are_told_that_a_name_may_mean_whatever_its_groups() {
+    fn the_candidates_of_a_name_include_all_users_mapped_by_groups() {
         let candidates = |text: &str| {
             let map = UsernameMap::parse(text);
             let found = map.candidates("ann").into_iter().map(|it| it.map(str::to_owned));

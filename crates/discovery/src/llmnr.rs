@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_not_answered() {
+    fn a_message_that_is_no_question_is_not_answered() {
         let whole = question("nas", 1);
         for len in 0..whole.len() {
             assert!(Query::parse(&whole[..len]).is_none(), "{len} bytes");

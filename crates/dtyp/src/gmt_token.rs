@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_no_token() {
+    fn a_text_that_is_no_date_is_no_token() {
         for token in [
             "",
             "@GMT-",

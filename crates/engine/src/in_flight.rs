@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_connection_takes_only_what_waits_for_an_event() {
+    fn a_lost_connection_ends_only_requests_that_wait_for_an_event() {
         let mut requests = table([suspended(1), request(2)]);
         assert_eq!(requests.ending_with(CONNECTION), [RequestId(1)]);
         assert_eq!(requests.ending_with(ConnectionId(4)), []);

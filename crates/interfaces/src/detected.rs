@@ -250,7 +250,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_card_is_what_its_driver_says() {
+    fn the_data_of_a_card_are_those_of_its_driver() {
         let card = [link(2, "eth0", LinkKind::Single)];
         check(&card, &[("eth0", 25, 4)], (Some(25), true));
         check(&card, &[("eth0", 0, 1)], (None, false));
@@ -258,7 +258,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_vlan_is_what_the_device_below_it_is() {
+    fn a_vlan_has_the_data_of_the_device_below_it() {
         let links = [
             link(3, "eth0.7", LinkKind::Upon(2)),
             link(2, "eth0", LinkKind::Single),
@@ -287,7 +287,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_the_kernel_has_added_up_is_not_added_again() {
+    fn a_bonds_speed_from_the_kernel_is_not_added_up_again() {
         let links = [link(9, "bond0", bond(BondMode::Together, None)), port(2, "eth0", 9)];
         check(&links, &[("bond0", 35, 16), ("eth0", 25, 4)], (Some(35), true));
     }

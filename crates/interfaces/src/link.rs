@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vlan_stands_upon_its_device_where_that_is_in_the_same_network() {
+    fn a_vlan_has_its_device_below_it_if_that_is_in_the_same_namespace() {
         let vlan = [info(b"vlan\0", &[]), index(IFLA_LINK, 2)];
         check(&vlan, LinkKind::Upon(2));
         let [kind, below] = vlan;

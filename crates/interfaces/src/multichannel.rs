@@ -20,7 +20,7 @@ pub enum Multichannel {
 impl Multichannel {
     /// Determines the state for this configuration and platform.
     pub fn of(global: &Global) -> Self {
-        Self::decide(global.server_multi_channel_support, tcp::tells_what_is_acknowledged)
+        Self::decide(global.server_multi_channel_support, tcp::verify_reports_acknowledged_bytes)
     }
 
     fn decide(is_wanted: bool, tells: impl FnOnce() -> io::Result<()>) -> Self {
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_on_where_it_is_wanted_and_can_be_trusted() {
+    fn multichannel_is_on_if_configured_and_supported() {
         let (config, _) = config::Config::parse("", "test").expect("it is empty");
         assert_eq!(Multichannel::of(&config.global), Multichannel::On);
         assert_eq!(Multichannel::decide(true, || Ok(())).warning(), None);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_off_needs_no_warning_whatever_the_platform_tells() {
+    fn multichannel_that_is_off_gives_no_warning_about_the_platform() {
         let state = Multichannel::decide(false, cannot);
         assert_eq!((&state, state.warning()), (&Multichannel::Off, None));
     }

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_round_trip_whatever_their_length() {
+    fn attributes_of_any_length_round_trip() {
         let inner = [encode(3, b"abcde\0"), encode(4, &7_u32.to_ne_bytes())].concat();
         let bytes = encode_nested(1, &inner);
         let nested = attribute(&bytes, 1).expect("it is there");

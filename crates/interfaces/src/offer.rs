@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn each_field_says_where_it_comes_from() {
+    fn each_field_names_its_source() {
         let offer = offer_of("interfaces = \"eth1;if_index=65\" eth0.7", machine());
         let [eth1, vlan] = &offer.offered[..] else { panic!("{offer:?}") };
         assert_eq!(eth1.if_index.origin, Origin::Configured("eth1".to_owned()));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_has_a_reason() {
+    fn each_withheld_address_has_a_reason() {
         let lines = "server multi channel hidden interfaces = 192.0.2.0/24 wlan0";
         let offer = offer_of(lines, machine());
         let withheld: Vec<_> =

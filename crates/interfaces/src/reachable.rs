@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_is_named_is_taken_whatever_it_is() {
+    fn a_named_interface_of_any_kind_is_taken() {
         check(&["veth7", "lo", "192.0.2.4"], &["docker0", "veth7"]);
     }
 }

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_crate_takes_what_another_one_lost() {
+    fn a_new_crate_takes_the_count_another_one_lost() {
         let mut ceilings = kept(&[("a", 5)]);
         ceilings.lower(WIDTH, &measured(&[("a", 3), ("b", 2)]));
         assert_eq!(ceilings, kept(&[("a", 3), ("b", 2)]));

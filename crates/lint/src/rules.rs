@@ -6,6 +6,7 @@ pub mod function_words;
 pub mod layers;
 pub mod long_functions;
 pub mod module_cycles;
+pub mod relative_names;
 pub mod relative_openers;
 pub mod short_docs;
 pub mod width;
@@ -16,8 +17,9 @@ pub(crate) mod snippet;
 use crate::rule::Rule;
 
 /// All rules, in checking order.
-pub const RULES: [&Rule; 9] = [
+pub const RULES: [&Rule; 10] = [
     &relative_openers::RULE,
+    &relative_names::RULE,
     &function_words::RULE,
     &short_docs::RULE,
     &width::RULE,

@@ -374,7 +374,7 @@ mod tests {
     use super::{is_of_domain, told_status};
 
     #[test]
-    fn only_what_users_can_change_is_told() {
+    fn only_a_status_that_the_user_can_act_on_is_told() {
         assert_eq!(told_status(NtStatus::PASSWORD_EXPIRED), NtStatus::PASSWORD_EXPIRED);
         assert_eq!(told_status(NtStatus::ACCESS_DENIED), NtStatus::LOGON_FAILURE);
         assert_eq!(told_status(NtStatus(0xC000_0190)), NtStatus::LOGON_FAILURE);

@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_escaped_is_read(name in "[a-z@/\\\\]{1,8}", realm in "[A-Z@.]{1,8}") {
+        fn an_escaped_principal_is_read(name in "[a-z@/\\\\]{1,8}", realm in "[A-Z@.]{1,8}") {
             let escape = |text: &str| -> String {
                 text.chars()
                     .flat_map(|it| {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_nine_bytes_of_which_the_last_is_a_flag() {
+    fn answers_are_nine_bytes_and_the_last_is_a_flag() {
         for set in [false, true] {
             let answer = AnswerOffer { offer_id: 7, accepted: set };
             assert_eq!(AnswerOffer::decode(&answer.encode()), Some(answer));

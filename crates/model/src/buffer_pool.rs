@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn kept_buffers_are_bounded() {
         let mut pool = BufferPool::default();
         for _ in 0..100 {
             pool.give(BytesMut::with_capacity(SMALL_BYTES), Duration::ZERO);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_goes_on_with_an_earlier_number_and_is_not_counted() {
+    fn a_request_without_changes_passes_with_an_earlier_number_and_is_not_counted() {
         let sequence = &mut ChannelSequence::default();
         check(sequence, Command::WRITE, 5, true);
         check(sequence, Command::READ, 4, true);

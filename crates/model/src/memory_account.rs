@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stays_is_refused_beyond_half_of_the_limit_and_given_back_when_dropped() {
+    fn kept_memory_is_refused_beyond_half_of_the_limit_and_returned_on_drop() {
         let account = MemoryAccount::new(200);
         let first = account.keep(60).expect("there is room");
         let mut second = account.keep(40).expect("there is room");
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_through_leaves_room_for_what_stays_and_the_other_way_round() {
+    fn passing_and_kept_memory_leave_room_for_each_other() {
         let account = MemoryAccount::new(200);
         let kept = account.keep(100).expect("there is room");
         let frame = account.receive(100).expect("its half is free");

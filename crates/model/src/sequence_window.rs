@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_granted_while_there_is_room() {
+    fn requested_credits_are_granted_while_there_is_room() {
         check(33, 10, 10, 33);
         check(u16::MAX, 0, 0, 512);
         check(10, 505, 505, 7);

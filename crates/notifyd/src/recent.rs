@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_worker_says_before_or_after_the_kernel_is_told_once() {
+    fn a_change_from_a_worker_and_from_the_kernel_is_told_once() {
         let start = Instant::now();
         let mut recent = Recent::default();
         let (early, late) =
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_to_a_new_file_is_part_of_its_making() {
+    fn a_write_to_a_new_file_is_part_of_its_creation() {
         let start = Instant::now();
         let mut recent = Recent::default();
         recent.said(start, &change("f", HostChangeKind::Added));

@@ -72,7 +72,7 @@ impl Profile {
             bail!("nothing {what} in {} s: no samples to draw", self.seconds);
         }
         let mut options = Options::default();
-        options.title = format!("choro: what {what}: {}, {} s", self.whose(&pids), self.seconds);
+        options.title = format!("choro: what {what}: {}, {} s", self.describe(&pids), self.seconds);
         options.count_name = "ns".to_owned();
         flamegraph::from_reader(&mut options, folded.as_slice(), BufWriter::new(out))
             .with_context(|| format!("cannot write {}", self.out.display()))?;
@@ -93,7 +93,7 @@ impl Profile {
         fold(&data)
     }
 
-    fn whose(&self, pids: &[u32]) -> String {
+    fn describe(&self, pids: &[u32]) -> String {
         match pids {
             [pid] => format!("worker {pid}"),
             pids => format!("{} workers", pids.len()),
@@ -209,7 +209,7 @@ mod tests {
     use super::why_not;
 
     #[test]
-    fn what_the_kernel_forbids_is_said_plainly() {
+    fn a_measurement_forbidden_by_the_kernel_has_a_plain_error() {
         let said =
             "Error:\nAccess to performance monitoring and observability operations is limited.";
         let why = why_not(said, "3");

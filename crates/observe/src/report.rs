@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_what_is_in_them() {
+    fn columns_are_as_wide_as_their_widest_cell() {
         let rows = [vec!["a".to_owned(), "longer".to_owned()], vec!["bb\u{1b}".to_owned()]];
         assert_eq!(table(&["X", "TITLE"], &rows), "X    TITLE\na    longer\nbb?\n");
     }

@@ -6,7 +6,7 @@ use std::fs::File;
 use process::leaves_nothing_open;
 
 #[test]
-fn what_stays_open_is_noticed_and_what_is_closed_again_is_not() {
+fn an_open_descriptor_is_noticed_and_a_closed_one_is_not() {
     let mut kept = Vec::new();
     let open = || File::open("/dev/null").expect("it is there");
     assert!(leaves_nothing_open(|| ()).expect("/proc is there"));

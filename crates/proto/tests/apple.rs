@@ -43,7 +43,7 @@ fn asked(peer: &mut Peer, request: &AppleRequest) -> Option<AppleResponse> {
 }
 
 #[test]
-fn a_query_is_answered_with_what_it_asks_for() {
+fn a_query_is_answered_with_the_requested_fields() {
     let world = world();
     let mut peer = connected(&world, "mac");
     let server = AppleCapabilities::UNIX_BASED | AppleCapabilities::READ_DIRECTORY_ATTRIBUTES;
@@ -104,7 +104,7 @@ fn add_file(peer: &mut Peer) {
 }
 
 #[test]
-fn listings_tell_what_a_finder_wants_once_it_was_agreed() {
+fn listings_have_the_fields_of_the_finder_once_negotiated() {
     let world = world();
     let mut peer = connected(&world, "mac");
     add_file(&mut peer);
@@ -139,7 +139,7 @@ fn a_client_that_did_not_ask_for_it_gets_the_usual_listings() {
 
 /// A truncated context, or another command than the query, counts as none.
 #[test]
-fn what_is_not_understood_is_ignored() {
+fn an_unknown_query_is_ignored() {
     let world = world();
     let mut peer = connected(&world, "mac");
     let mut resolve_id = 2_u32.to_le_bytes().to_vec();

@@ -130,7 +130,7 @@ fn a_break_that_was_taken_and_not_answered_is_told_again_when_its_channel_is_los
 }
 
 #[test]
-fn a_break_whose_time_is_over_is_not_told_again() {
+fn a_timed_out_break_is_not_sent_again() {
     let world = World::new();
     let (mut first, mut second) = two_channels(&world);
     keep(&mut first);
@@ -272,7 +272,7 @@ fn the_break_of_a_lease_goes_to_any_session_of_the_client() {
 
 /// ClientGuids are sent in the clear.
 #[test]
-fn another_user_who_says_the_same_client_guid_does_not_hear_of_a_break_instead_of_its_holder() {
+fn another_user_with_the_same_client_guid_gets_no_break_of_the_holder() {
     let world = World::new();
     let mut impostor = world.connect();
     impostor.negotiate([Dialect::SMB_3_1_1]);
@@ -304,7 +304,7 @@ fn force_unacked_timeout(peer: &mut Peer) -> Outcome {
 }
 
 #[test]
-fn a_test_can_have_a_channel_confirm_nothing_where_that_is_allowed() {
+fn a_test_can_have_a_channel_confirm_nothing_if_the_setting_permits_it() {
     let world = World::new();
     let mut first = Peer::ready(&world, Dialect::SMB_3_1_1);
     assert_eq!(force_unacked_timeout(&mut first), Reason::NoSuchSession);

@@ -19,7 +19,7 @@ fn refused(peer: &mut Peer, create: &Create, reason: Reason) {
 }
 
 #[test]
-fn a_create_names_what_there_can_be() {
+fn a_create_with_an_impossible_name_disposition_or_context_is_refused() {
     let world = World::new();
     world.add_share("plain", |share| share.named_streams = false);
     let mut peer = ready(&world);

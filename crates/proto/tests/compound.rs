@@ -69,7 +69,7 @@ fn responses_lie_in_one_frame_aligned_to_8_bytes_and_say_that_they_are_related()
 }
 
 #[test]
-fn what_depends_on_a_failed_create_fails_alike() {
+fn requests_related_to_a_failed_create_fail_alike() {
     let world = World::new();
     let mut peer = ready(&world);
     let requests = [
@@ -86,7 +86,7 @@ fn what_depends_on_a_failed_create_fails_alike() {
 }
 
 #[test]
-fn what_follows_a_failed_read_still_has_the_file() {
+fn requests_after_a_failed_read_still_have_the_file() {
     let world = World::new();
     let mut peer = ready(&world);
     let requests = [
@@ -102,7 +102,7 @@ fn what_follows_a_failed_read_still_has_the_file() {
 }
 
 #[test]
-fn the_file_of_a_related_request_is_that_of_the_one_before_whatever_it_names() {
+fn a_related_request_uses_the_file_of_the_one_before_and_not_its_own_file_id() {
     let world = World::new();
     let mut peer = ready(&world);
     world.add_file("data", "other", b"other");

@@ -50,7 +50,7 @@ fn check_disposition(
 }
 
 #[test]
-fn each_disposition_does_what_it_says_to_existing_and_missing_files() {
+fn each_disposition_has_its_effect_on_existing_and_missing_files() {
     use CreateAction as Did;
     use CreateDisposition as Do;
     let not_found = Err(NtStatus::OBJECT_NAME_NOT_FOUND);
@@ -129,7 +129,7 @@ fn names_that_lead_nowhere_or_out_are_refused() {
 }
 
 #[test]
-fn maximum_allowed_is_what_the_share_and_the_file_leave() {
+fn maximum_allowed_is_limited_by_the_share_and_the_file() {
     let world = World::new();
     world.add_file("data", "file", b"data");
     world.add_file("readonly", "file", b"data");
@@ -158,7 +158,7 @@ fn open_twice(first: (AccessMask, u32), second: (AccessMask, u32)) -> NtStatus {
 }
 
 #[test]
-fn two_opens_stand_side_by_side_only_if_each_shares_what_the_other_does() {
+fn two_opens_coexist_only_if_each_shares_the_others_access() {
     let rights = [
         (AccessMask::READ_DATA, 1),
         (AccessMask::EXECUTE, 1),
@@ -224,7 +224,7 @@ fn check_overwrite(has: FileAttributes, says: FileAttributes, want: impl Into<Ou
 }
 
 #[test]
-fn hidden_and_system_files_are_overwritten_by_those_who_know_of_it() {
+fn hidden_and_system_files_are_overwritten_only_with_these_attributes() {
     let (hidden, system) = (FileAttributes::HIDDEN, FileAttributes::SYSTEM);
     let none = FileAttributes::empty();
     check_overwrite(hidden, none, NtStatus::ACCESS_DENIED);
@@ -329,7 +329,7 @@ fn a_failed_overwrite_deletes_nothing() {
 }
 
 #[test]
-fn what_the_store_refuses_is_refused_with_its_status() {
+fn an_open_refused_by_the_store_has_its_status() {
     for status in [NtStatus::ACCESS_DENIED, NtStatus::DISK_FULL, NtStatus::TOO_MANY_OPENED_FILES] {
         let world = World::new();
         let mut peer = ready(&world);
@@ -460,7 +460,7 @@ fn a_file_that_is_deleted_while_it_is_opened_is_looked_up_again() {
 }
 
 #[test]
-fn an_open_whose_name_is_looked_up_again_is_told_of_breaks_by_its_response() {
+fn an_open_with_a_repeated_lookup_learns_of_breaks_from_its_response() {
     let world = World::new();
     world.add_file("data", "file", b"data");
     world.add_file("data", "other", b"");
@@ -517,7 +517,7 @@ fn an_open_that_is_being_overwritten_when_its_request_is_canceled_is_closed() {
 }
 
 #[test]
-fn an_open_whose_name_is_looked_up_again_when_its_request_is_canceled_is_closed() {
+fn an_open_canceled_during_a_repeated_lookup_is_closed() {
     let world = World::new();
     world.add_file("data", "file", b"data");
     world.add_file("data", "other", b"");
@@ -581,7 +581,7 @@ fn contexts_that_are_asked_for_are_answered() {
 }
 
 #[test]
-fn contexts_of_what_was_never_granted_find_nothing() {
+fn contexts_of_opens_and_snapshots_that_never_existed_find_nothing() {
     let reconnect = DurableHandleReconnect { file_id: FileId { persistent: 1, volatile: 0 } };
     check(&Create::open("file").context(&reconnect), Reason::NoSuchDurableOpen);
     let snapshot = TimewarpToken { timestamp: FileTime(1) };
@@ -604,7 +604,7 @@ fn vetoed_names_do_not_exist() {
 }
 
 #[test]
-fn close_tells_the_attributes_of_those_who_ask() {
+fn a_close_returns_the_attributes_if_requested() {
     let world = World::new();
     let mut peer = ready(&world);
     for (flags, size) in [(CloseFlags::POSTQUERY_ATTRIB, 4), (CloseFlags::empty(), 0)] {
@@ -641,7 +641,7 @@ fn a_close_that_fails_is_told_and_the_open_is_gone() {
 }
 
 #[test]
-fn what_is_closed_twice_or_was_never_open_is_closed() {
+fn a_file_id_closed_twice_or_never_opened_is_answered_as_closed() {
     let world = World::new();
     let mut peer = ready(&world);
     let file = peer.create(&Create::open_if("file")).file_id;
@@ -700,7 +700,7 @@ fn an_open_of_another_session_is_closed_to_this_one() {
 }
 
 #[test]
-fn the_tables_learn_what_is_open() {
+fn the_tables_have_each_open() {
     let world = World::new();
     world.add_file("data", "Dir/File", b"");
     let mut peer = ready(&world);

@@ -17,7 +17,7 @@ fn ready(world: &World) -> Peer {
 }
 
 #[test]
-fn what_is_asked_for_is_granted_up_to_the_maximum() {
+fn requested_credits_are_granted_up_to_the_maximum() {
     let world = world(100);
     let mut peer = ready(&world);
     peer.credit_request = u16::MAX;

@@ -103,7 +103,7 @@ fn a_root_leads_to_itself() {
 }
 
 #[test]
-fn a_link_leads_to_its_targets_with_what_is_behind_it_left_over() {
+fn a_link_leads_to_its_targets_and_the_rest_of_the_path_remains() {
     let mut peer = peer(&world());
     for (level, version) in [(1, 2), (2, 2), (3, 3), (4, 4), (9, 4)] {
         let response = referral(&mut peer, level, "\\srv\\dfs\\deep\\link\\a\\b");
@@ -115,7 +115,7 @@ fn a_link_leads_to_its_targets_with_what_is_behind_it_left_over() {
 }
 
 #[test]
-fn what_is_no_link_leads_nowhere() {
+fn a_path_without_a_link_has_no_referral() {
     let mut peer = peer(&world());
     for path in ["", "\\srv", "\\srv\\dfs\\deep\\link\\x\\..\\y"] {
         assert_eq!(ask(&mut peer, 4, path, 4_096).outcome(), Reason::NoSuchDfsPath, "{path}");

@@ -113,7 +113,7 @@ fn without_responses(peer: &mut Peer) -> Vec<LeaseBreakNotification> {
 }
 
 #[test]
-fn a_change_by_whoever_names_the_key_of_the_parents_lease_breaks_it_not() {
+fn a_change_that_names_the_key_of_the_parents_lease_does_not_break_it() {
     for (number, parent, want) in [
         (1, Some(DIRECTORY), vec![]),
         (2, Some(DIRECTORY), vec![]),

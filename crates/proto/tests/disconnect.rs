@@ -147,7 +147,7 @@ fn a_file_that_was_to_be_deleted_is_deleted() {
 }
 
 #[test]
-fn what_was_excluded_is_possible_again() {
+fn a_file_of_a_lost_exclusive_open_can_be_opened_again() {
     let world = World::new();
     let mut first = ready(&world);
     let exclusive = Create::open_if("file").share(wire::create::ShareAccess::empty());

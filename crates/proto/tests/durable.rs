@@ -166,7 +166,7 @@ fn a_durable_open_does_not_outlive_the_server() {
 }
 
 #[test]
-fn only_who_keeps_the_handle_is_granted_durability() {
+fn only_an_open_with_handle_caching_is_granted_durability() {
     let world = World::new();
     let mut peer = client(&world, 1);
     for level in [OplockLevel::NONE, OplockLevel::II, OplockLevel::EXCLUSIVE, OplockLevel::BATCH] {
@@ -241,7 +241,7 @@ fn an_open_with_a_lease_is_taken_up_with_that_lease_only() {
 }
 
 #[test]
-fn nobody_takes_up_what_another_user_has_opened() {
+fn an_open_of_another_user_is_not_reconnected() {
     let world = World::new();
     let mut first = client(&world, 1);
     let file_id = first.create(&durable_v1()).file_id;
@@ -328,7 +328,7 @@ fn a_file_that_goes_with_an_open_goes_with_the_worker() {
 }
 
 #[test]
-fn an_open_whose_client_is_away_gives_way_to_another_at_once() {
+fn a_disconnected_open_is_closed_for_a_conflicting_one_at_once() {
     let world = World::new();
     let mut first = client(&world, 1);
     let file_id = first.create(&durable_v2()).file_id;

@@ -178,7 +178,7 @@ fn data_in_pipes_are_charged_and_held_and_given_up_like_others() {
 }
 
 #[test]
-fn what_is_held_gives_way_when_its_file_is_closed() {
+fn throttled_requests_end_when_their_file_is_closed() {
     let (_, mut peer, file_id, slots) = limited(InterimResponses::No);
     read(&mut peer, file_id, 4);
     assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
@@ -190,7 +190,7 @@ fn what_is_held_gives_way_when_its_file_is_closed() {
 }
 
 #[test]
-fn what_is_held_gives_way_when_its_session_ends() {
+fn throttled_requests_end_with_their_session() {
     let logoff = |peer: &mut Peer| {
         peer.send(peer.request(Command::LOGOFF, &LogoffRequest).tree(0));
         let statuses = statuses(peer);
@@ -214,7 +214,7 @@ fn what_is_held_gives_way_when_its_session_ends() {
 /// The store reuses the root of a closed share for the next one: delayed requests must not reach
 /// another share by it.
 #[test]
-fn what_is_held_in_a_tree_connect_ends_with_it_and_never_reaches_the_store() {
+fn throttled_requests_of_a_tree_connect_end_with_it_and_never_reach_the_store() {
     let (world, mut peer, _, slots) = limited(InterimResponses::No);
     let mut limits = Limits::default();
     limits.numbers[Meter::Iops as usize] = Some(1);
@@ -271,7 +271,7 @@ fn further_channel(world: &World, first: &Peer) -> Peer {
 }
 
 #[test]
-fn a_class_limits_what_its_clients_hold_of_credits() {
+fn a_class_limits_the_credits_of_its_clients() {
     let class = of_user("alice", of_credits(64));
     let slots = Shared::new(&class.limits);
     let world = World::new();
@@ -456,7 +456,7 @@ fn credits_of_all_clients_together_are_divided_between_them() {
 }
 
 #[test]
-fn a_read_is_charged_for_what_it_brings() {
+fn a_read_is_charged_for_the_bytes_it_returned() {
     let (world, mut peer, file_id, slots) = limited(InterimResponses::No);
     let end = 16 * u64::from(BLOCK);
     // Four reads begin at the end of the file, and four more a byte before it.
@@ -477,7 +477,7 @@ fn a_read_is_charged_for_what_it_brings() {
 }
 
 #[test]
-fn whoever_has_too_much_waiting_has_no_credits_for_more_and_can_still_give_up() {
+fn a_client_with_too_many_throttled_requests_gets_no_more_credits_and_can_cancel() {
     let (world, mut peer, file_id, slots) = limited(InterimResponses::Auto);
     let mut limits = Limits::default();
     limits.numbers[Meter::Iops as usize] = Some(1);

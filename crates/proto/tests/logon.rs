@@ -102,7 +102,7 @@ fn ipc_does_not_keep_a_guest_and_a_share_with_files_does() {
 }
 
 #[test]
-fn a_guest_who_goes_from_share_to_share_stays() {
+fn a_guest_that_changes_shares_stays() {
     let world = World::new();
     let mut peer = guest(&world);
     for _ in 0..100 {
@@ -114,7 +114,7 @@ fn a_guest_who_goes_from_share_to_share_stays() {
 }
 
 #[test]
-fn the_server_says_who_has_logged_on() {
+fn the_server_reports_each_logon() {
     let world = World::new();
     let told = || {
         let ledger = world.ledger();
@@ -219,7 +219,7 @@ fn of_connections_without_a_user_a_worker_takes_32() {
 }
 
 #[test]
-fn a_client_is_not_led_to_strangers_who_named_it_before_it_came() {
+fn a_client_is_not_passed_to_earlier_strangers_with_its_client_guid() {
     let world = World::new();
     let _stranger = negotiated(&world);
     assert!(!world.has_room_for(ELSEWHERE, 0));

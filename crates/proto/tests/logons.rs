@@ -129,7 +129,7 @@ fn a_flood_of_failed_logons_is_told_up_to_a_limit_and_how_many_more_there_were()
 }
 
 #[test]
-fn failed_logons_make_the_next_from_their_address_wait_over_whichever_connection() {
+fn failed_logons_delay_the_next_from_their_address_over_any_connection() {
     let world = counting();
     let seen = waits(&world);
     for number in 0..12 {
@@ -197,7 +197,7 @@ fn a_logon_that_waits_for_its_turn_goes_with_its_connection() {
 }
 
 #[test]
-fn what_others_do_in_a_users_name_delays_the_user_by_two_seconds_at_most() {
+fn failed_logons_of_others_delay_a_user_by_two_seconds_at_most() {
     let world = counting();
     for number in 0..100 {
         let mut peer = connected_from(&world, Ipv4Addr::new(198, 51, 100, number));
@@ -212,7 +212,7 @@ fn what_others_do_in_a_users_name_delays_the_user_by_two_seconds_at_most() {
 }
 
 #[test]
-fn who_has_logged_on_from_an_address_does_not_wait_for_others_there() {
+fn a_user_known_at_an_address_does_not_wait_for_others_there() {
     let world = counting();
     negotiated(&world).authenticate(&alice()).ok();
     for _ in 0..100 {
@@ -226,7 +226,7 @@ fn who_has_logged_on_from_an_address_does_not_wait_for_others_there() {
 }
 
 #[test]
-fn an_address_with_too_many_failed_logons_is_refused_for_a_time_whoever_is_named() {
+fn an_address_with_too_many_failed_logons_is_refused_for_a_time_for_every_user() {
     let world = World::with(|settings| settings.logon_throttle.failures_max = 3);
     world.count_failed_logons();
     for _ in 0..3 {
@@ -258,7 +258,7 @@ fn guests_that_nobody_asks_for_a_password_do_not_wait() {
 }
 
 #[test]
-fn a_logon_whose_client_goes_while_it_waits_leaves_nothing_and_counts() {
+fn a_delayed_logon_of_a_client_that_leaves_leaves_nothing_and_counts() {
     let world = counting();
     let mut peer = negotiated(&world);
     for _ in 0..8 {
@@ -278,7 +278,7 @@ fn a_logon_whose_client_goes_while_it_waits_leaves_nothing_and_counts() {
 /// The slow step is the same for every name: the name service looks up only users with the right
 /// password.
 #[test]
-fn only_who_has_proven_the_password_is_looked_up() {
+fn a_user_is_looked_up_only_after_the_proof_of_the_password() {
     let world = World::new();
     let asked = questions(&world);
     for user in [ALICE.0, "mallory"] {
@@ -290,7 +290,7 @@ fn only_who_has_proven_the_password_is_looked_up() {
 }
 
 #[test]
-fn a_user_whom_the_name_service_cannot_find_is_refused_and_becomes_no_guest() {
+fn a_user_unknown_to_the_name_service_is_refused_and_becomes_no_guest() {
     for map in [MapToGuest::Never, MapToGuest::BadUser, MapToGuest::BadPassword] {
         let world = World::with(|settings| settings.map_to_guest = map);
         world.lose_accounts();
@@ -325,7 +325,7 @@ fn a_client_that_means_another_server_is_refused_with_the_right_password() {
 /// The key of the session proves that there is no man in the middle; the client may have used
 /// another name for the server.
 #[test]
-fn a_channel_is_bound_under_whatever_name_the_client_uses() {
+fn a_channel_is_bound_under_any_name_of_the_server() {
     let world = World::new();
     let first = Peer::ready(&world, Dialect::SMB_3_1_1);
     world.set_own_names(&["cifs/server"]);

@@ -65,7 +65,7 @@ fn a_request_that_is_cut_short_is_refused() {
 
 /// Every field that could be an offset or a length has the value 4 GiB, or nearly.
 #[test]
-fn a_length_of_4_gib_is_survived_wherever_it_stands() {
+fn a_length_of_4_gib_is_survived_in_every_field() {
     for index in 0..COMMANDS {
         for at in (0..64).step_by(2) {
             for value in [u32::MAX, 0x7FFF_FFFF, 0x0001_0000] {

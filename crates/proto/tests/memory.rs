@@ -220,7 +220,7 @@ fn a_client_has_the_memory_of_a_user_while_one_is_logged_on() {
 }
 
 #[test]
-fn a_user_is_let_in_where_guests_have_taken_all_that_is_theirs() {
+fn a_user_is_admitted_after_guests_have_used_all_their_memory() {
     let world = World::with(|settings| settings.guest_memory_max = 256 << 10);
     let mut guest = nobody(&world);
     until_refused(|_| guest.try_create(&Create::open("srvsvc")));

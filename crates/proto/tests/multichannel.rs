@@ -202,7 +202,7 @@ fn binding_needs_a_signature_and_the_right_one() {
 }
 
 #[test]
-fn what_cannot_be_bound_to_is_not() {
+fn a_session_that_cannot_be_bound_to_is_not_bound() {
     let world = World::new();
     let mut second = negotiated(&world, Dialect::SMB_3_0);
     let first = Peer::ready(&world, Dialect::SMB_3_0);
@@ -226,7 +226,7 @@ fn what_cannot_be_bound_to_is_not() {
 }
 
 #[test]
-fn nothing_is_bound_where_multichannel_is_off() {
+fn nothing_is_bound_if_multichannel_is_off() {
     let world = World::with(|settings| settings.multi_channel = false);
     let first = Peer::ready(&world, Dialect::SMB_3_0);
     let mut second = world.connect();
@@ -348,7 +348,7 @@ fn a_guest_has_no_channels() {
 }
 
 #[test]
-fn a_write_whose_channel_is_lost_is_done_once_and_repeated_on_another() {
+fn a_write_of_a_lost_channel_is_done_once_and_repeated_on_another() {
     let world = World::new();
     let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
     let file = first.create(&Create::new("file")).file_id;
@@ -565,7 +565,7 @@ fn a_lock_that_was_asked_for_twice_is_cancelled_wholly() {
 
 /// A lock granted without a client to learn of it would conflict with the client's own requests.
 #[test]
-fn what_waits_without_an_end_is_given_up_with_its_channel() {
+fn requests_without_a_time_limit_end_with_their_channel() {
     let world = World::new();
     let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
     let directory = first.create(&Create::directory("dir")).file_id;
@@ -622,7 +622,7 @@ fn a_connection_is_served_by_the_worker_that_has_its_client() {
 }
 
 #[test]
-fn a_client_that_began_with_smb1_is_passed_on_where_it_stands() {
+fn a_client_that_began_with_smb1_is_handed_over_in_its_state() {
     let first_worker = World::new();
     let second_worker = World::with_seed(2, |_| {});
     let owner = Peer::ready(&first_worker, Dialect::SMB_3_1_1);

@@ -39,7 +39,7 @@ fn each_dialect_is_spoken_when_it_is_the_only_one_offered() {
 }
 
 #[test]
-fn the_greatest_common_dialect_is_chosen_whatever_the_order() {
+fn the_greatest_common_dialect_is_chosen_in_any_order() {
     let mut peer = World::new().connect();
     peer.negotiate([Dialect::SMB_3_0, Dialect(0x0666), Dialect::SMB_2_1, Dialect::SMB_2_0_2]);
     assert_eq!(peer.negotiated.dialect, Dialect::SMB_3_0);

@@ -101,7 +101,7 @@ fn an_open_waits_until_a_batch_oplock_is_given_up() {
 }
 
 #[test]
-fn an_acknowledgment_keeps_what_the_break_leaves_and_no_lease() {
+fn an_acknowledgment_keeps_at_most_the_level_of_the_break_and_is_for_no_lease() {
     let world = World::new();
     let (mut holder, mut other) = (ready(&world), ready(&world));
     let file_id = with_oplock(&mut holder, "file", OplockLevel::EXCLUSIVE);

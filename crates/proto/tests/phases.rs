@@ -90,7 +90,7 @@ fn a_delay_of_the_store_is_time_in_the_store_and_nowhere_else() {
 }
 
 #[test]
-fn who_waits_for_an_oplock_to_be_given_up_waits_for_a_break() {
+fn a_request_that_waits_for_an_oplock_break_has_the_phase_break() {
     let world = World::new();
     world.add_file("data", "file", &[]);
     let mut holder = ready(&world);
@@ -126,7 +126,7 @@ fn a_watch_waits_for_an_event_and_ends_when_it_is_cancelled() {
 }
 
 #[test]
-fn what_stands_in_a_compound_waits_for_those_around_it() {
+fn requests_in_a_compound_wait_for_those_around_them() {
     let world = World::new();
     world.add_file("data", "file", &[7; 100]);
     let mut peer = ready(&world);
@@ -192,7 +192,7 @@ fn a_request_that_came_in_pieces_was_received_from_its_first_byte_on() {
 }
 
 #[test]
-fn a_slow_request_has_its_path_also_where_no_open_is_left() {
+fn a_slow_request_has_its_path_after_its_open_is_closed() {
     let world = World::new();
     world.add_file("data", "file", &[]);
     let mut peer = ready(&world);
@@ -231,7 +231,7 @@ fn counted(tracer: &Tracer, share: &str, user: &str) -> (u64, u64) {
 }
 
 #[test]
-fn what_depends_on_a_failed_create_is_counted_where_that_is() {
+fn requests_related_to_a_failed_create_are_counted_in_its_share() {
     let (_world, tracer, mut peer) = traced();
     let before = counted(&tracer, "data", "alice");
     let requests = [
@@ -244,7 +244,7 @@ fn what_depends_on_a_failed_create_is_counted_where_that_is() {
 }
 
 #[test]
-fn a_request_that_makes_no_sense_is_counted_where_it_was_sent_to() {
+fn a_malformed_request_is_counted_in_its_share() {
     let (_world, tracer, mut peer) = traced();
     let before = counted(&tracer, "data", "alice");
     let request = peer.request(Command::READ, &EchoRequest);

@@ -18,7 +18,7 @@ fn ready(pipe: impl FnOnce(&World)) -> (World, Peer) {
 }
 
 #[test]
-fn what_is_neither_signed_nor_sealed_is_piped_and_counts_as_part_of_its_frame() {
+fn plain_data_are_piped_and_count_as_part_of_their_frame() {
     let (world, mut peer) = ready(reads);
     let file = peer.create(&Create::open("file")).file_id;
     let read = |peer: &mut Peer, offset, length| {
@@ -43,7 +43,7 @@ fn what_is_neither_signed_nor_sealed_is_piped_and_counts_as_part_of_its_frame() 
 }
 
 #[test]
-fn what_is_signed_or_sealed_comes_into_memory() {
+fn signed_or_sealed_data_come_into_memory() {
     let (world, mut peer) = ready(reads);
     let file = peer.create(&Create::open("file")).file_id;
     let signed = peer.read_request(file, 0, 10).signed();
@@ -93,7 +93,7 @@ fn data_that_follow_a_write_are_written_behind_those_in_it() {
 }
 
 #[test]
-fn what_is_signed_or_sealed_or_one_of_several_is_not_piped() {
+fn signed_sealed_or_compounded_data_are_not_piped() {
     let (world, mut peer) = ready(writes);
     let file = peer.create(&Create::open("file")).file_id;
     let signed = peer.write_request(file, 0, b"signed").signed();
@@ -109,7 +109,7 @@ fn what_is_signed_or_sealed_or_one_of_several_is_not_piped() {
 }
 
 #[test]
-fn what_is_written_to_a_pipe_of_the_server_or_to_nothing_comes_into_memory() {
+fn data_for_a_named_pipe_or_an_unknown_file_come_into_memory() {
     let (world, mut peer) = ready(writes);
     peer.tree("IPC$");
     let pipe = peer.create(&Create::open("srvsvc")).file_id;

@@ -67,7 +67,7 @@ fn query(
 }
 
 #[test]
-fn the_extensions_are_agreed_on_where_both_sides_want_them() {
+fn the_extensions_are_negotiated_if_both_sides_want_them() {
     let version = PosixExtensions::VERSION_1;
     assert!(negotiate(&mut world().connect(), &version));
     assert!(!negotiate(&mut World::new().connect(), &version), "`smb3 unix extensions` is off");
@@ -79,7 +79,7 @@ fn the_extensions_are_agreed_on_where_both_sides_want_them() {
 }
 
 #[test]
-fn an_open_with_the_context_is_told_what_posix_knows() {
+fn an_open_with_the_context_gets_the_posix_fields() {
     let world = world();
     let mut peer = posix_peer(&world);
     let response = peer.try_create(&Create::new("file").context(&CONTEXT)).ok();
@@ -127,7 +127,7 @@ fn names_that_windows_reserves_are_names() {
 }
 
 #[test]
-fn what_goes_with_its_open_goes_by_its_own_name_when_the_worker_dies() {
+fn a_file_deleted_for_a_dead_worker_is_deleted_by_its_posix_name() {
     let world = world();
     world.add_file("data", "d/a", b"another");
     let mut peer = posix_peer(&world);

@@ -32,7 +32,7 @@ fn check_read(offset: u64, length: u32, minimum_count: u32, want: Result<&[u8], 
 }
 
 #[test]
-fn a_read_brings_what_is_there() {
+fn a_read_returns_the_data_up_to_the_end() {
     check_read(0, 10, 0, Ok(b"0123456789"));
     check_read(3, 4, 0, Ok(b"3456"));
     check_read(8, 100, 0, Ok(b"89"));
@@ -62,7 +62,7 @@ fn a_read_below_the_minimum_count_is_end_of_file() {
 }
 
 #[test]
-fn a_read_beyond_what_an_offset_can_name_is_invalid() {
+fn a_read_beyond_the_greatest_offset_is_invalid() {
     check_read(0x7FFF_FFFF_FFFF_FFFF, 1, 0, Err(Reason::RangeBeyondMax));
     check_read(0x8000_0000_0000_0000, 1, 0, Err(Reason::RangeBeyondMax));
     check_read(u64::MAX, 1, 0, Err(Reason::RangeBeyondMax));
@@ -122,7 +122,7 @@ fn check_access(access: AccessMask, reads: bool, writes: bool) {
 }
 
 #[test]
-fn each_right_allows_what_it_says() {
+fn each_right_permits_its_own_operation_only() {
     check_access(AccessMask::READ_DATA, true, false);
     check_access(AccessMask::EXECUTE, true, false);
     check_access(AccessMask::WRITE_DATA, false, true);
@@ -151,7 +151,7 @@ fn check_write(offset: u64, data: &[u8], want: Result<&[u8], Reason>) {
 }
 
 #[test]
-fn a_write_lands_where_it_should() {
+fn a_write_lands_at_its_offset() {
     check_write(0, b"ab", Ok(b"ab23456789"));
     check_write(9, b"ab", Ok(b"012345678ab"));
     check_write(12, b"ab", Ok(b"0123456789\0\0ab"));
@@ -160,7 +160,7 @@ fn a_write_lands_where_it_should() {
 }
 
 #[test]
-fn a_write_beyond_what_an_offset_can_name_is_invalid() {
+fn a_write_beyond_the_greatest_offset_is_invalid() {
     for offset in [0x7FFF_FFFF_FFFF_FFFF, 0x8000_0000_0000_0000, u64::MAX] {
         check_write(offset, b"ab", Err(Reason::RangeBeyondMax));
     }
@@ -194,7 +194,7 @@ fn a_write_names_its_data_within_reason() {
 }
 
 #[test]
-fn a_write_whose_data_is_not_there_is_invalid() {
+fn a_write_without_its_data_is_invalid() {
     for length in [3_u32, 0x1000, u32::MAX] {
         let (mut peer, file) = digits(&World::new());
         let request = peer
@@ -217,7 +217,7 @@ fn a_directory_has_no_data() {
 }
 
 #[test]
-fn what_the_store_refuses_is_refused_with_its_status() {
+fn a_read_or_write_refused_by_the_store_has_its_status() {
     let world = World::new();
     let (mut peer, file) = digits(&world);
     world.store().fail_nth_of(OpKind::Write, 0, NtStatus::DISK_FULL);
@@ -245,7 +245,7 @@ fn writes_through(world: &World, peer: &mut Peer, file: FileId) -> bool {
 }
 
 #[test]
-fn a_write_reaches_stable_storage_where_the_open_or_the_share_says_so() {
+fn a_write_reaches_stable_storage_if_the_open_or_the_share_demands_it() {
     let world = World::new();
     world.add_share("careful", |share| share.sync_always = true);
     let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
@@ -260,7 +260,7 @@ fn a_write_reaches_stable_storage_where_the_open_or_the_share_says_so() {
 }
 
 #[test]
-fn each_reply_goes_to_its_own_read_in_whatever_order_they_come() {
+fn each_reply_goes_to_its_own_read_in_any_order() {
     let world = World::new();
     let (mut peer, file) = digits(&world);
     world.hold(|effect| matches!(effect, Effect::Object { .. }));

@@ -60,7 +60,7 @@ fn verify_error(data: &[u8]) {
 }
 
 #[test]
-fn an_open_stops_at_a_link_and_tells_where_it_leads() {
+fn an_open_stops_at_a_link_and_returns_its_target() {
     for dialect in [Dialect::SMB_2_0_2, Dialect::SMB_3_0_2, Dialect::SMB_3_1_1] {
         let (world, mut peer) = world_with_link(dialect, &link_to("d\\target"));
         let opens = world.store().open_count();
@@ -82,7 +82,7 @@ fn an_open_stops_at_a_link_and_tells_where_it_leads() {
 }
 
 #[test]
-fn a_link_that_is_opened_itself_tells_what_it_is_until_it_is_taken_away() {
+fn a_link_opened_itself_returns_its_reparse_point_until_that_is_deleted() {
     let written = link_to("d\\target");
     let (_world, mut peer) = world_with_link(Dialect::SMB_3_1_1, &written);
     let open = Create::open("link").options(CreateOptions::OPEN_REPARSE_POINT);

@@ -67,7 +67,7 @@ fn every_cipher_seals_in_both_directions() {
 }
 
 #[test]
-fn a_client_may_seal_where_nobody_insists_and_stop_again() {
+fn a_client_may_seal_without_a_demand_and_stop_again() {
     let world = World::new();
     let mut peer = sealed(&world);
     assert!(peer.echo().ok().sealed);
@@ -76,7 +76,7 @@ fn a_client_may_seal_where_nobody_insists_and_stop_again() {
 }
 
 #[test]
-fn a_server_that_wants_encryption_gets_it_from_those_who_can() {
+fn a_server_that_wants_encryption_gets_it_from_capable_clients() {
     for policy in [Policy::Desired, Policy::Required] {
         let world = encrypting(policy);
         for mut peer in everyone(&world) {
@@ -123,7 +123,7 @@ fn a_share_that_must_be_encrypted_says_so_and_refuses_plaintext() {
 }
 
 #[test]
-fn a_share_that_must_be_encrypted_refuses_those_who_cannot() {
+fn a_share_that_must_be_encrypted_refuses_clients_without_encryption() {
     let world = World::new();
     for dialect in [Dialect::SMB_2_0_2, Dialect::SMB_2_1] {
         let mut peer = world.connect();
@@ -159,7 +159,7 @@ fn check_changed(change: impl Fn(&mut Vec<u8>), want: Disconnect) {
 }
 
 #[test]
-fn a_changed_bit_ends_the_connection_wherever_it_is() {
+fn a_changed_bit_at_any_place_ends_the_connection() {
     let bad = Disconnect::Sealed(OpenError::BadSignature);
     // Signature, nonce, reserved, ciphertext of header and body.
     for at in [4, 19, 20, 30, 40, 52, 115, 119] {
@@ -191,7 +191,7 @@ fn a_transform_of_an_unknown_session_ends_the_connection() {
 }
 
 #[test]
-fn what_is_sealed_for_one_session_is_not_for_another() {
+fn a_message_sealed_for_one_session_is_refused_for_another() {
     let world = World::new();
     let mut peer = sealed(&world);
     let alice = peer.session_id;

@@ -70,7 +70,7 @@ fn a_wrong_password_and_an_unknown_user_look_the_same() {
 }
 
 #[test]
-fn a_session_whose_authentication_failed_is_gone() {
+fn a_session_of_a_failed_authentication_is_gone() {
     let world = World::new();
     let mut peer = negotiated(&world, Dialect::SMB_3_0);
     let response = peer.authenticate(&Login::user(ALICE.0, "wrong"));
@@ -137,7 +137,7 @@ fn check_guest(map: MapToGuest, user: &str, password: &str, want: Option<Session
 }
 
 #[test]
-fn who_becomes_a_guest_is_a_setting() {
+fn a_setting_decides_on_the_logons_that_become_guests() {
     let guest = Some(SessionFlags::IS_GUEST);
     let user = Some(SessionFlags::empty());
     check_guest(MapToGuest::Never, "mallory", "x", None);
@@ -149,7 +149,7 @@ fn who_becomes_a_guest_is_a_setting() {
 }
 
 #[test]
-fn a_guest_is_refused_where_everything_must_be_encrypted() {
+fn a_guest_is_refused_if_everything_must_be_encrypted() {
     let world = World::with(|settings| {
         settings.map_to_guest = MapToGuest::BadUser;
         settings.encryption = Policy::Required;
@@ -164,7 +164,7 @@ fn a_guest_is_refused_where_everything_must_be_encrypted() {
 }
 
 #[test]
-fn a_client_that_cannot_encrypt_is_refused_where_it_must() {
+fn a_client_that_cannot_encrypt_is_refused_if_it_must() {
     for dialect in [Dialect::SMB_2_0_2, Dialect::SMB_2_1] {
         let world = World::with(|settings| settings.encryption = Policy::Required);
         let mut peer = negotiated(&world, dialect);
@@ -388,7 +388,7 @@ fn logons_that_nobody_finishes_take_no_place_from_another_connection() {
 }
 
 #[test]
-fn a_client_has_1024_sessions_of_users_and_whoever_proves_nothing_takes_none_of_them() {
+fn a_client_has_1024_sessions_of_users_and_unproven_ones_take_none_of_them() {
     let world = World::new();
     let mut peer = negotiated(&world, Dialect::SMB_3_0);
     for _ in 0..1_024 {
@@ -415,7 +415,7 @@ fn a_client_has_1024_sessions_of_users_and_whoever_proves_nothing_takes_none_of_
 }
 
 #[test]
-fn a_crowded_client_keeps_the_connections_over_which_a_user_has_logged_on() {
+fn a_crowded_client_keeps_the_connections_of_logged_on_users() {
     let world = World::new();
     let mut guest = negotiated(&world, Dialect::SMB_3_1_1);
     guest.authenticate(&Login::anonymous()).ok();
@@ -501,7 +501,7 @@ fn logoff_ends_the_session_and_is_signed_with_its_key() {
 }
 
 #[test]
-fn the_tables_learn_who_has_a_session() {
+fn the_tables_have_each_session() {
     let world = World::new();
     let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
     peer.authenticate(&alice().signing_required()).ok();

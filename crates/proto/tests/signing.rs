@@ -53,7 +53,7 @@ fn every_algorithm_signs_in_both_directions() {
 }
 
 #[test]
-fn a_changed_bit_is_denied_wherever_it_is() {
+fn a_changed_bit_at_any_place_is_denied() {
     let world = World::new();
     for mut peer in everyone(&world) {
         // CreditResponse, TreeId, the signature's ends, the body.
@@ -83,7 +83,7 @@ fn a_denied_request_does_nothing() {
 }
 
 #[test]
-fn an_unsigned_request_is_denied_where_signatures_are_required() {
+fn an_unsigned_request_is_denied_if_signatures_are_required() {
     for mut peer in everyone(&insisting()) {
         let request = peer.request(Command::CREATE, &Create::new("file")).unsigned();
         let response = peer.call(request);
@@ -94,7 +94,7 @@ fn an_unsigned_request_is_denied_where_signatures_are_required() {
 }
 
 #[test]
-fn an_unsigned_request_is_served_unsigned_where_they_are_not() {
+fn an_unsigned_request_is_served_unsigned_if_they_are_not() {
     let world = World::new();
     for mut peer in everyone(&world) {
         let request = peer.request(Command::CREATE, &Create::open_if("file")).unsigned();
@@ -104,7 +104,7 @@ fn an_unsigned_request_is_served_unsigned_where_they_are_not() {
 }
 
 #[test]
-fn the_client_may_be_the_one_who_insists() {
+fn the_client_may_require_signatures() {
     let world = World::new();
     let mut in_negotiate = world.connect();
     let mut offer = Offer::dialects(&[Dialect::SMB_2_1]);

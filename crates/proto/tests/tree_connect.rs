@@ -24,7 +24,7 @@ fn check_path(path: &[u8], want: impl Into<Outcome>) {
 }
 
 #[test]
-fn the_share_is_what_follows_the_server() {
+fn the_share_is_the_name_after_the_server() {
     for path in ["\\\\SERVER\\data", "\\\\other\\DATA", "\\server\\Data", "\\\\192.0.2.254\\data"] {
         check_path(&utf16::to_bytes(path), NtStatus::SUCCESS);
     }
@@ -49,7 +49,7 @@ fn a_path_that_is_none_names_no_share() {
 }
 
 #[test]
-fn a_disk_and_a_pipe_share_tell_what_they_are() {
+fn a_disk_and_a_pipe_share_return_their_types() {
     let mut peer = logged_on(&World::new());
     let disk: TreeConnectResponse = peer.try_tree("data").ok().body();
     assert_eq!((disk.share_type, disk.maximal_access), (ShareType::DISK, AccessMask::FILE_ALL));
@@ -104,7 +104,7 @@ fn each_tree_connect_has_an_id_of_its_own_and_opens_of_its_own() {
 }
 
 #[test]
-fn tree_disconnect_closes_what_was_opened_there_and_nothing_else() {
+fn tree_disconnect_closes_the_opens_of_its_tree_connect_and_no_others() {
     let world = World::new();
     let mut peer = logged_on(&world);
     let first = peer.tree("data");

@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_fits_whatever_it_and_the_name_end_with() {
+    fn a_pattern_matches_with_any_end_of_pattern_and_name() {
         for (pattern, name, fits) in [
             ("*.vmdk", "a.VMDK", true),
             ("*.VMDk", "a.vmdk", true),
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_each_class_of_which_a_pattern_fits_once_however_many_there_are() {
+    fn a_file_has_each_class_with_a_matching_pattern_once() {
         let patterns = ["*.é", "a*", "*.vmdk", "*.txt", "*.TXT", "a.txt", "d/*", "?", "*k", "*1"];
         let of = |patterns: &[&str]| {
             let files = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_about_the_client_decides_its_credits() {
+    fn only_classes_of_the_client_decide_its_credits() {
         let shares = vec!["vital".to_owned()];
         let of_share = class("share", vec![Match { shares, ..Match::default() }]);
         let of_user =

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lowered_leaves_enough_and_is_never_more() {
+    fn lowered_credits_keep_a_minimum_and_are_never_more() {
         assert_eq!(lowered(8192, ONE), 8192);
         assert_eq!(lowered(8192, ONE / 16), 512);
         assert_eq!(lowered(512, ONE / 16), FLOOR);

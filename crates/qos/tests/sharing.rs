@@ -239,7 +239,7 @@ fn a_class_with_many_clients_has_no_more_than_one_with_few() {
 }
 
 #[test]
-fn what_one_does_not_use_is_the_others() {
+fn bandwidth_unused_by_one_class_goes_to_the_others() {
     let memory = Memory::new(&[&[(Meter::Weight, 8)], &[(Meter::Weight, 1)]]);
     let mut world = World::new(&memory, 4, 5 * MS);
     world.busy(&[1]);
@@ -337,7 +337,7 @@ fn a_device_that_becomes_faster_is_used() {
 /// then must not stay: with them, only as many would be admitted as one client has in progress, and
 /// nothing would be left to share by weight.
 #[test]
-fn what_was_measured_in_a_bad_moment_is_measured_again() {
+fn a_time_measured_under_load_is_measured_again() {
     let memory = Memory::new(&[&[(Meter::Weight, 8)], &[(Meter::Weight, 1)]]);
     let mut world = World::new(&memory, 4, 25 * MS);
     world.busy(&[0]);
@@ -368,7 +368,7 @@ fn a_worker_that_dies_leaves_no_room_taken() {
 }
 
 #[test]
-fn where_no_class_has_a_part_nothing_is_shared() {
+fn without_classes_in_use_nothing_is_shared() {
     let memory = Memory::new(&[&[(Meter::Bandwidth, 1 << 40)]]);
     let mut world = World::new(&memory, 1, 5 * MS);
     world.busy(&[0]);
@@ -382,7 +382,7 @@ fn where_no_class_has_a_part_nothing_is_shared() {
 }
 
 #[test]
-fn what_waits_for_its_turn_can_be_forgotten() {
+fn a_request_that_waits_for_its_turn_can_be_canceled() {
     let memory = Memory::new(&[&[(Meter::Weight, 2)]]);
     let classes = Classes { ids: [0].into(), device: Some(0) };
     let mut gate = Gate::new(Box::new(memory.clone()), ServerId { pid: 1, unique_id: 1 });

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_could_have_written_is_not_taken_for_the_servers_sid() {
+    fn a_file_writable_by_others_is_not_taken_for_the_servers_sid() {
         let state = tempfile::tempdir().expect("there is space");
         let path = state.path().join(FILE_NAME);
         let sid = read_or_make(state.path()).expect("made");

@@ -209,7 +209,7 @@ mod tests {
     static USERS_ASKED: AtomicUsize = AtomicUsize::new(0);
 
     #[test]
-    fn a_group_asks_for_the_user_once_and_not_where_names_alone_decide() {
+    fn a_group_asks_for_the_user_once_and_not_if_names_alone_decide() {
         unix::replace_name_service(staff);
         let lines = "works = @staff @others @more @staff\nanna = Anna\n";
         let (_folder, names) = map(lines);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_whose_groups_the_name_service_cannot_tell_is_nobodys() {
+    fn a_name_with_unknown_groups_is_nobodys() {
         unix::replace_name_service(|_| anyhow::bail!("the directory is away"));
         let (_folder, names) = map("!guest = @visitors\nanna = ann\n");
         names.user("bob").expect_err("bob may be a visitor");

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_is_not_asked_again_and_what_failed_is() {
+    fn an_answered_question_is_not_asked_again_and_a_failed_one_is() {
         static ASKED: AtomicUsize = AtomicUsize::new(0);
         let mut names = NameService::new(
             |question| {
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_want_to_know_does_not_take_all_of_the_time() {
+    fn questions_of_clients_do_not_take_all_of_the_time() {
         let mut names = NameService::new(|_| Ok(Answer::Named(None)), super::DEADLINE);
         names.ask_for_client(group("a")).expect("it is quick");
         names.exhaust_time_of_clients();
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn kept_answers_are_bounded() {
         let mut names = NameService::new(|_| Ok(Answer::Named(None)), super::DEADLINE);
         for number in 0..10_000 {
             names.ask(Question::UserName(number)).expect("it is quick");

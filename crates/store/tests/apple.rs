@@ -51,7 +51,7 @@ fn the_streams_of_the_finder_are_told_with_each_entry() {
 
 /// Samba's form, byte for byte: the stream and a zero behind it.
 #[test]
-fn what_samba_wrote_is_read_and_what_is_damaged_is_not() {
+fn metadata_written_by_samba_are_read_and_damaged_ones_are_not() {
     let mut share = Share::new();
     let mut stored = afp_info([7; 32]);
     stored.push(0);

@@ -10,7 +10,7 @@ use support::{DELETE, READ, Share, WRITE};
 use uring::Op;
 
 #[test]
-fn what_is_written_is_read() {
+fn written_data_are_read_back() {
     let mut share = Share::new();
     let open = share.create("f");
     share.write(open, 3, b"abc");
@@ -22,7 +22,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn reading_appends_to_what_the_buffer_holds() {
+fn reading_appends_to_the_contents_of_the_buffer() {
     let mut share = Share::new();
     let open = share.create("f");
     share.write(open, 0, b"abc");
@@ -154,7 +154,7 @@ fn a_failure_of_the_ring_is_a_status() {
 }
 
 #[test]
-fn offsets_beyond_what_the_kernel_knows_are_refused() {
+fn offsets_beyond_the_kernels_limit_are_refused() {
     let mut share = Share::new();
     let open = share.create("f");
     for offset in [u64::MAX, i64::MAX.cast_unsigned()] {
@@ -319,7 +319,7 @@ fn replacing_one_name_of_a_file_by_another_leaves_one() {
 }
 
 #[test]
-fn removing_takes_what_was_opened_and_nothing_else() {
+fn removing_deletes_the_opened_file_and_no_other() {
     let mut share = Share::new();
     let open = share.create("f");
     share.store.revert_to_server();

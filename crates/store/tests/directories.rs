@@ -33,7 +33,7 @@ fn dot_and_dot_dot_come_first_and_the_root_is_its_own_parent() {
 }
 
 #[test]
-fn a_listing_goes_on_where_it_stopped_and_begins_again_when_told() {
+fn a_listing_goes_on_and_begins_again_if_restarted() {
     let mut share = Share::new();
     for index in 0..20 {
         share.local(&format!("f{index}"), "");
@@ -99,7 +99,7 @@ fn names_that_no_client_can_send_are_left_out_without_short_names() {
 }
 
 #[test]
-fn entries_tell_what_an_open_tells() {
+fn entries_have_the_metadata_of_an_open() {
     let mut share = Share::new();
     let created = share.try_open("f", |request| {
         request.disposition = Disposition::Create;
@@ -126,7 +126,7 @@ fn entries_tell_what_an_open_tells() {
 }
 
 #[test]
-fn links_show_what_they_lead_to_within_the_share() {
+fn links_show_their_targets_within_the_share() {
     let mut share = Share::new();
     share.local_directory("d/e");
     share.local("d/file", "12345");

@@ -531,7 +531,7 @@ fn the_times_told_at_creation_are_those_of_the_file() {
 }
 
 #[test]
-fn what_a_request_has_seen_holds_for_its_frame_until_something_is_changed() {
+fn metadata_are_read_once_in_a_frame_until_a_change() {
     let mut share = Share::new();
     share.local("file", "1");
     let size = |share: &mut Share, open| share.metadata(open).end_of_file;
@@ -571,7 +571,7 @@ fn extended_attributes_of_a_compound_are_those_that_its_requests_set() {
 }
 
 #[test]
-fn each_object_tells_its_own_attributes_whatever_the_one_before_had() {
+fn each_object_has_its_own_attributes_and_not_those_of_the_one_before() {
     let mut share = Share::new();
     for name in ["bare", "dos", "ea", "both"] {
         share.local(name, "");

@@ -45,7 +45,7 @@ fn opens_and_listings_go_on_after_a_move() {
 }
 
 #[test]
-fn each_thread_has_the_rights_of_the_users_whom_it_serves() {
+fn each_thread_has_the_rights_of_its_own_users() {
     if !is_root() {
         return;
     }

@@ -163,7 +163,7 @@ fn a_link_can_be_opened_and_removed_itself() {
 }
 
 #[test]
-fn removing_what_a_link_leads_to_removes_the_link() {
+fn removing_the_target_of_a_link_removes_the_link() {
     let mut share = Share::new();
     share.local("target", "x");
     symlink("target", share.host("link")).expect("a link");
@@ -174,7 +174,7 @@ fn removing_what_a_link_leads_to_removes_the_link() {
 }
 
 #[test]
-fn links_are_not_followed_where_the_share_says_so() {
+fn links_are_not_followed_if_the_share_forbids_it() {
     let mut share = Share::with(|settings| settings.follow_symlinks = false);
     share.local_directory("d");
     share.local("d/file", "x");
@@ -361,7 +361,7 @@ fn a_real_name_comes_before_a_short_one() {
 }
 
 #[test]
-fn short_names_are_found_where_case_matters_and_after_the_directory_was_read() {
+fn short_names_are_found_with_case_sensitivity_and_after_a_listing() {
     let mut share = Share::with(|settings| settings.case_sensitive = true);
     assert_eq!(share.status_of("A4WTMA~A", |_| {}), NtStatus::OBJECT_NAME_NOT_FOUND);
     share.local("a:b", "x");
@@ -371,7 +371,7 @@ fn short_names_are_found_where_case_matters_and_after_the_directory_was_read() {
 }
 
 #[test]
-fn listings_tell_short_names_where_all_long_names_have_one() {
+fn listings_have_short_names_if_all_long_names_have_one() {
     let mut share = Share::with(|settings| settings.mangled_names = store::MangledNames::Yes);
     share.local("longfilename.txt", "x");
     share.local("short.txt", "");

@@ -167,7 +167,7 @@ fn the_null_list_grants_everything_and_the_empty_one_nothing() {
 }
 
 #[test]
-fn what_is_granted_to_another_user_the_kernel_grants_too() {
+fn rights_granted_to_another_user_are_granted_by_the_kernel_too() {
     let Some(stranger) = share().stranger() else { return };
     let mut share = share();
     assert_eq!(share.user, stranger);
@@ -188,7 +188,7 @@ fn what_is_granted_to_another_user_the_kernel_grants_too() {
 }
 
 #[test]
-fn a_local_change_of_the_mode_outweighs_what_is_stored() {
+fn a_local_change_of_the_mode_outweighs_the_stored_descriptor() {
     let mut share = share();
     make(&mut share, "f", RequestedKind::File, vec![allow(me(), READ | WRITE)]);
     assert_eq!(mode(&mut share, "f") & 0o700, 0o600);
@@ -370,7 +370,7 @@ fn the_audit_list_takes_a_privilege() {
 }
 
 #[test]
-fn where_the_systems_lists_are_ignored_descriptors_alone_decide() {
+fn with_ignored_system_acls_descriptors_alone_decide() {
     for (style, entries) in
         [(DefaultStyle::Everyone, 1), (DefaultStyle::Posix, 4), (DefaultStyle::Windows, 2)]
     {
@@ -423,7 +423,7 @@ fn the_owner_can_be_the_directorys() {
 }
 
 #[test]
-fn listings_leave_out_what_the_user_may_not_read() {
+fn listings_leave_out_files_the_user_may_not_read() {
     let mut share = share_with(|root| {
         root.hide = Hide { unreadable: true, ..Hide::default() };
     });

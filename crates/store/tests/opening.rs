@@ -120,7 +120,7 @@ fn a_read_only_file_is_neither_written_nor_deleted() {
 }
 
 #[test]
-fn a_hidden_file_is_overwritten_only_by_those_who_say_so() {
+fn a_hidden_file_is_overwritten_only_with_that_attribute() {
     let mut share = Share::new();
     let created = share.try_open("f", |request| {
         request.disposition = Disposition::Create;
@@ -159,7 +159,7 @@ fn make_pipe(path: &Path) {
 }
 
 #[test]
-fn what_takes_the_place_of_a_file_is_opened_as_what_it_is() {
+fn an_object_that_replaces_a_file_is_opened_by_its_own_type() {
     let mut share = Share::new();
     let place = share.host("f");
     let made: [(&str, &dyn Fn(), NtStatus); 3] = [
@@ -189,7 +189,7 @@ fn what_takes_the_place_of_a_file_is_opened_as_what_it_is() {
 }
 
 #[test]
-fn a_file_is_opened_for_what_is_wanted_of_it_however_often_it_was_before() {
+fn a_file_is_opened_with_the_requested_mode_at_each_open() {
     let mut share = Share::new();
     share.local("f", "content");
     let cases = [(READ, OFlags::RDONLY), (WRITE, OFlags::WRONLY), (READ | WRITE, OFlags::RDWR)];
@@ -255,7 +255,7 @@ fn rights_beyond_those_of_the_share_are_refused() {
 }
 
 #[test]
-fn what_a_share_never_grants_opens_no_file_of_the_host() {
+fn a_right_the_share_never_grants_opens_no_file_of_the_host() {
     type Change = fn(&mut object::OpenRequest);
     let write: Change = |request| request.desired_access = WRITE;
     let overwrite: Change = |request| request.disposition = Disposition::Overwrite;
@@ -352,7 +352,7 @@ fn modes_come_from_the_masks_of_the_share() {
 }
 
 #[test]
-fn modes_come_from_the_directory_where_permissions_are_inherited() {
+fn modes_come_from_the_directory_if_permissions_are_inherited() {
     let mut share = Share::with(|settings| {
         settings.inherit_permissions = true;
         settings.create_mask = 0o600;
@@ -370,7 +370,7 @@ fn modes_come_from_the_directory_where_permissions_are_inherited() {
 
 /// Needs root; nobody else makes something where its owner may not write.
 #[test]
-fn who_makes_a_directory_can_write_there_where_permissions_are_inherited() {
+fn the_creator_of_a_directory_can_write_there_if_permissions_are_inherited() {
     if !support::is_root() {
         return;
     }
@@ -384,7 +384,7 @@ fn who_makes_a_directory_can_write_there_where_permissions_are_inherited() {
 }
 
 #[test]
-fn a_default_acl_says_the_mode_where_permissions_are_inherited_as_well() {
+fn a_default_acl_decides_the_mode_if_permissions_are_inherited_too() {
     let mut share = Share::with(|settings| {
         settings.inherit_permissions = true;
         settings.inherit_acls = true;
@@ -438,7 +438,7 @@ fn an_allocation_size_is_reserved() {
 }
 
 #[test]
-fn a_path_leads_to_what_is_there_now_whoever_was_there_before() {
+fn a_path_leads_to_the_present_file_and_not_to_an_earlier_one() {
     let mut share = Share::new();
     share.local_directory("a/b");
     for name in ["a/b/1", "a/b/2"] {

@@ -51,7 +51,7 @@ fn bytes(piped: &mut Piped) -> Vec<u8> {
 }
 
 #[test]
-fn what_comes_out_of_a_pipe_is_what_is_in_the_file() {
+fn piped_data_are_the_contents_of_the_file() {
     let mut share = share(Piping::Always);
     let data = content((3 << 20) + 777);
     let open = file(&mut share, &data);
@@ -73,7 +73,7 @@ fn what_comes_out_of_a_pipe_is_what_is_in_the_file() {
 }
 
 #[test]
-fn what_is_little_or_not_to_be_piped_or_behind_the_end_comes_into_memory() {
+fn short_reads_reads_past_the_end_and_forbidden_pipes_come_into_memory() {
     let data = content(1 << 20);
     let mut never = share(Piping::Never);
     let open = file(&mut never, &data);
@@ -110,7 +110,7 @@ fn a_file_that_is_truncated_closed_and_removed_is_sent_with_the_length_that_was_
 }
 
 #[test]
-fn what_has_left_the_page_cache_comes_through_the_ring() {
+fn data_outside_the_page_cache_come_through_the_ring() {
     let mut share = share(Piping::Always);
     let data = content(1 << 20);
     let open = file(&mut share, &data);

@@ -48,7 +48,7 @@ fn number(piped: &Piped) -> i32 {
 }
 
 #[test]
-fn what_is_in_a_pipe_is_written_behind_what_is_in_memory() {
+fn piped_data_are_written_behind_those_in_memory() {
     let mut share = Share::new();
     let open = share.create("f");
     let data = content(1 << 20);
@@ -103,7 +103,7 @@ fn a_stream_is_written_from_memory() {
 }
 
 #[test]
-fn what_is_refused_leaves_the_file_and_the_pipes_as_they_were() {
+fn a_refused_write_leaves_the_file_and_the_pipes_unchanged() {
     let mut share = Share::new();
     let open = share.create("f");
     share.write(open, 0, b"before");

@@ -66,7 +66,7 @@ fn names_are_meant_as_they_are() {
 }
 
 #[test]
-fn the_mode_is_the_clients_whatever_the_masks_say() {
+fn the_mode_is_the_clients_without_the_masks() {
     let mut share = Share::with(|settings| settings.force_create_mode = 0o111);
     for mode in [0o600, 0o755, 0o000] {
         let opened = create(&mut share, &format!("{mode:o}"), mode);
@@ -84,7 +84,7 @@ fn the_mode_is_the_clients_whatever_the_masks_say() {
 
 /// Git makes its objects so, and Linux since 6.13 sets the attribute with the mode.
 #[test]
-fn what_nobody_may_write_has_its_attributes_too() {
+fn a_read_only_file_has_its_attributes_too() {
     let mut share = Share::new();
     if let Some(stranger) = share.stranger() {
         share.user = stranger;
@@ -103,7 +103,7 @@ fn what_nobody_may_write_has_its_attributes_too() {
 }
 
 #[test]
-fn a_directory_passes_its_group_on_whatever_the_mode() {
+fn a_directory_passes_its_group_on_with_any_mode() {
     let mut share = Share::new();
     share.local_directory("parent");
     let setgid = std::fs::Permissions::from_mode(0o2777);

@@ -54,7 +54,7 @@ fn it_stays_while_something_that_they_see_keeps_the_directory() {
 }
 
 #[test]
-fn it_keeps_the_directory_where_nobody_says_that_it_may_go() {
+fn vetoed_files_keep_their_directory_unless_the_share_permits_deletion() {
     let mut share = Share::with(|settings| settings.vetoed = vec![NameExpression::new(".*")]);
     share.local_directory("d");
     share.local("d/.file", "unseen");

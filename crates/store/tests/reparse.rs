@@ -88,7 +88,7 @@ fn a_path_stops_at_the_link_that_is_not_followed() {
 }
 
 #[test]
-fn what_a_client_writes_is_kept_as_samba_keeps_it() {
+fn a_written_reparse_point_is_stored_as_in_samba() {
     let mut share = Share::new();
     let open = share.create("link");
     let written = buffer(&link_to("d\\target"));
@@ -169,7 +169,7 @@ fn a_damaged_reparse_point_is_told_and_leads_nowhere() {
 }
 
 #[test]
-fn links_lead_anywhere_only_where_the_administrator_says_so() {
+fn links_lead_out_of_the_share_only_if_the_administrator_permits_it() {
     for wide in [false, true] {
         let mut share = Share::with(|settings| settings.wide_links = wide);
         let outside = share.folder.path().join("outside");
@@ -201,7 +201,7 @@ fn namespace() -> Share {
 }
 
 #[test]
-fn what_lies_behind_a_link_of_a_namespace_is_not_covered() {
+fn a_path_behind_a_link_of_a_namespace_is_not_covered() {
     let mut share = namespace();
     for path in ["d\\link", "D\\LINK", "d\\link\\file", "d\\link\\deep\\file"] {
         let status = share.status_of(path, |_| {});
@@ -247,7 +247,7 @@ fn a_link_of_a_namespace_is_listed_as_a_directory_that_is_elsewhere() {
 
 /// Else whoever may write a file could send everybody to a server of his.
 #[test]
-fn what_a_client_writes_is_no_link_of_a_namespace() {
+fn a_link_written_by_a_client_is_no_link_of_a_namespace() {
     let mut share = namespace();
     let open = share.create("d\\planted");
     write(&mut share, open, buffer(&link_to("msdfs:evil\\share"))).expect("it becomes a link");

@@ -23,7 +23,7 @@ fn share_of_stranger() -> Option<Share> {
 }
 
 #[test]
-fn files_belong_to_the_user_who_creates_them() {
+fn files_belong_to_their_creator() {
     let Some(mut share) = share_of_stranger() else { return };
     share.create("f");
     share.create_directory("d");
@@ -35,7 +35,7 @@ fn files_belong_to_the_user_who_creates_them() {
 }
 
 #[test]
-fn the_mode_decides_what_a_stranger_may_do() {
+fn the_mode_decides_on_the_rights_of_a_stranger() {
     let Some(mut share) = share_of_stranger() else { return };
     let data = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
     for (mode, granted) in [
@@ -95,7 +95,7 @@ fn deleting_is_a_right_on_the_directory() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_searched_hides_what_is_in_it() {
+fn a_directory_that_may_not_be_searched_hides_its_files() {
     let Some(mut share) = share_of_stranger() else { return };
     share.local_directory("d");
     share.local("d/f", "x");
@@ -126,7 +126,7 @@ fn requests_of_two_users_keep_their_rights_apart() {
 }
 
 #[test]
-fn nothing_runs_for_a_user_who_cannot_be_impersonated() {
+fn nothing_runs_for_a_user_that_cannot_be_impersonated() {
     let mut share = Share::new();
     share.local("f", "x");
     let unknown = object::UserId(1_000);
@@ -170,7 +170,7 @@ fn a_store_that_may_not_change_users_denies_instead_of_ignoring() {
 }
 
 #[test]
-fn who_may_write_a_file_may_set_its_times() {
+fn the_right_to_write_a_file_permits_setting_its_times() {
     let Some(mut share) = share_of_stranger() else { return };
     share.local("f", "x");
     share.mode("f", 0o666);
@@ -239,7 +239,7 @@ fn a_mode_reads_as_three_entries() {
 }
 
 #[test]
-fn what_was_read_can_be_written_back_without_change() {
+fn a_descriptor_that_was_read_can_be_written_back_without_change() {
     let mut share = Share::new();
     for bits in [0o644, 0o640, 0o600, 0o755, 0o666] {
         share.local("f", "x");

@@ -150,7 +150,7 @@ fn the_modes_that_a_share_forces_make_none() {
 }
 
 #[test]
-fn the_masks_hold_for_given_modes_where_files_are_somebody_elses() {
+fn the_masks_hold_for_given_modes_of_another_users_files() {
     let settings = |it: &mut RootSettings| {
         it.masks_given_modes = true;
         (it.create_mask, it.force_create_mode) = (0o750, 0o004);
@@ -249,7 +249,7 @@ fn two_users_make_no_program_setgid_of_a_group_that_neither_is_in() {
 /// The kernel leaves S_ISGID to a file that its group may not execute, where the thread is in the
 /// group; with the server's rights that is root's.
 #[test]
-fn what_changes_hands_is_neither_setuid_nor_setgid() {
+fn a_file_with_a_new_owner_is_neither_setuid_nor_setgid() {
     for (group, mode) in [(0, 0o2766), (TEAM, 0o2766), (TEAM, 0o6766), (A, 0o4766)] {
         let Some(mut share) = share_of(A, with_nt_acls) else { return };
         let open = share.create("f");
@@ -268,7 +268,7 @@ fn what_changes_hands_is_neither_setuid_nor_setgid() {
 }
 
 #[test]
-fn who_takes_ownership_may_bring_a_group_that_it_is_in() {
+fn a_new_owner_may_set_one_of_its_own_groups() {
     let Some(mut share) = share_of(A, with_nt_acls) else { return };
     let b = share.store.register_user(account(B, &[TEAM]));
     for (name, group, want) in [("own", B, B), ("other", TEAM, TEAM), ("foreign", FOREIGN, A)] {
@@ -287,7 +287,7 @@ fn who_takes_ownership_may_bring_a_group_that_it_is_in() {
 
 /// The descriptor names a group then that is not the file's.
 #[test]
-fn what_a_list_grants_to_a_group_the_group_of_the_file_does_not_get() {
+fn rights_of_another_group_are_not_given_to_the_group_of_the_file() {
     let Some(mut share) = share_of(A, with_nt_acls) else { return };
     let open = make(&mut share, |request| request.path = posix("f"));
     share.write_security(open, DACL, &bait()).expect("its owner");
@@ -333,7 +333,7 @@ fn an_owner_gives_its_file_to_no_group_that_it_is_not_in() {
 /// With CAP_FSETID the kernel would leave the bits: on a share with `force user = root` a client
 /// would put another program in the place of one that is there.
 #[test]
-fn writing_to_a_program_takes_setuid_from_it_also_where_the_user_is_root() {
+fn writing_to_a_program_clears_its_setuid_bit_for_root_too() {
     let Some(mut share) = share_of(0, |_| {}) else { return };
     for (mode, want) in [(0o4755, 0o755), (0o6755, 0o755)] {
         share.local("f", "a program");
@@ -373,7 +373,7 @@ fn members() -> Credentials {
 }
 
 #[test]
-fn what_is_made_in_a_setgid_directory_has_its_group_and_directories_are_setgid_too() {
+fn files_in_a_setgid_directory_have_its_group_and_directories_are_setgid_too() {
     // One who is in the group, one who is not, and root, who lacks CAP_FSETID.
     for (user, nt_acls, said) in [members(), account(B, &[]), account(0, &[])]
         .into_iter()
@@ -426,7 +426,7 @@ fn a_setgid_directory_stays_so_when_a_member_or_root_sets_its_permissions() {
 }
 
 #[test]
-fn a_setgid_directory_stays_so_when_somebody_sets_its_list_who_was_granted_that() {
+fn a_setgid_directory_stays_so_after_a_granted_change_of_its_acl() {
     let Some(mut share) = share_of(A, with_nt_acls) else { return };
     share.user = share.store.register_user(members());
     team_directory(&mut share, A);

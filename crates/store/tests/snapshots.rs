@@ -96,7 +96,7 @@ fn a_file_is_opened_as_it_was() {
 }
 
 #[test]
-fn what_was_not_there_is_not_found() {
+fn a_file_missing_in_the_snapshot_is_not_found() {
     let mut share = share_with(|_| {});
     let not_found = NtStatus::OBJECT_NAME_NOT_FOUND;
     assert_eq!(share.status_of("x", at("old", TOKENS[1])), not_found);
@@ -108,7 +108,7 @@ fn what_was_not_there_is_not_found() {
 }
 
 #[test]
-fn snapshots_are_listed_in_which_the_file_exists() {
+fn snapshots_that_contain_the_file_are_listed() {
     for (order, want) in
         [(SnapshotOrder::Descending, [2, 1, 0]), (SnapshotOrder::Ascending, [0, 1, 2])]
     {

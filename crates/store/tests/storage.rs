@@ -59,7 +59,7 @@ fn duplicate(
 }
 
 #[test]
-fn extents_are_shared_where_the_volume_promises_it() {
+fn extents_are_shared_if_the_volume_promises_it() {
     let mut share = Share::new();
     let (source, target) = (share.create("source"), share.create("target"));
     share.write(source, 0, &pages(b"abc"));
@@ -107,7 +107,7 @@ fn extents_must_lie_in_the_source_and_apart() {
 }
 
 #[test]
-fn files_are_compressed_where_the_volume_promises_it() {
+fn files_are_compressed_if_the_volume_promises_it() {
     let mut share = Share::new();
     let (file, directory) = (share.create("f"), share.create_directory("d"));
     let promised = volume(&mut share, file).attributes & FILE_COMPRESSION != 0;

@@ -131,18 +131,18 @@ fn nor_does_it_get_the_owner_that_new_directories_get() {
 }
 
 #[test]
-fn whoever_acts_as_root_changes_no_directory_in_the_place_of_a_new_one() {
+fn a_client_as_root_changes_no_directory_that_replaced_a_new_one() {
     attack_on(0, VICTIM, |settings| settings.nt_acls = Some(NtAclSettings::new(true)));
 }
 
 #[test]
-fn whoever_acts_as_root_changes_no_mode_of_a_directory_in_the_place_of_a_new_one() {
+fn a_client_as_root_changes_no_mode_of_a_directory_that_replaced_a_new_one() {
     attack_on(0, VICTIM, |_| ());
 }
 
 /// Root's own directories and those of the attacker look like new ones of root, but for what is in
 /// them.
 #[test]
-fn whoever_acts_as_root_opens_no_directory_of_root_in_the_place_of_a_new_one() {
+fn a_client_as_root_opens_no_directory_that_replaced_a_new_one() {
     attack_on(0, 0, |settings| settings.nt_acls = Some(NtAclSettings::new(true)));
 }

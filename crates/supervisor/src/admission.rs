@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_configured_places_for_clients_without_a_user_leave_some_for_users() {
+    fn every_configuration_leaves_places_for_users() {
         let startups = Startups { start: 5_000, rate: 1, full: 5_000 };
         let limits = Limits { clients: 8, startups, ..limits() };
         assert_eq!(limits.judge(count(5, 0, 0), NOTHING, || 99), Verdict::Admit);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_places_are_taken_one_that_waits_makes_room_for_another_address() {
+    fn if_all_places_are_taken_a_waiting_connection_is_closed_for_another_address() {
         let all = count(1, 0, 999);
         assert_eq!(judge(all, NOTHING, 99), Verdict::AdmitInsteadOf(Logon::Nobody));
         assert_eq!(judge(all, count(1, 0, 0), 99), Verdict::Refuse(Refusal::Full));

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn users_who_log_on_are_not_paced() {
+    fn workers_of_users_are_started_without_a_delay() {
         let (mut budget, now) = start(2);
         for _ in 0..10_000 {
             assert_eq!(connect(&mut budget, now, source(1)), Pace::Normal);

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_counts_as_what_its_worker_says_until_it_leaves() {
+    fn a_client_counts_by_its_workers_logon_state_until_it_leaves() {
         let (mut clients, page, _folder) = clients();
         let (first, second) = (enter(&mut clients, 1, 1), enter(&mut clients, 2, 1));
         assert_eq!(clients.of_source(source(1)), Count { nobody: 2, guests: 0, users: 0 });
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_used_again_says_nothing_of_who_had_it() {
+    fn a_reused_place_has_nothing_of_its_earlier_client() {
         let (mut clients, page, _folder) = clients();
         let slot = enter(&mut clients, 1, 1);
         page.set(slot, Logon::User);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guest_who_came_last_of_the_address_with_most_makes_room() {
+    fn the_latest_guest_of_the_address_with_most_guests_is_closed_first() {
         let (mut clients, page, _folder) = clients();
         for (pid, from, logon) in [
             (1, 1, Logon::Guest),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_who_wait_the_address_with_most_makes_room_and_then_the_one_that_waits_longest() {
+    fn of_waiting_clients_the_busiest_address_and_then_the_longest_wait_is_closed_first() {
         let (mut clients, _page, _folder) = clients();
         for (pid, from) in [(1, 1), (2, 2), (3, 2), (4, 3)] {
             enter(&mut clients, pid, from);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn one_network_of_many_addresses_makes_room_before_others_whose_address_has_several() {
+    fn one_network_of_many_addresses_is_closed_before_one_address_with_several() {
         let of_48: Vec<_> = (0..100).map(|it| format!("2001:db8:1:{it:x}::1")).collect();
         let of_24: Vec<_> = (0..100).map(|it| format!("198.51.100.{it}")).collect();
         for attackers in [of_48, of_24] {

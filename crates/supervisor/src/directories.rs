@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_in_which_everybody_has_files_is_not_the_servers() {
+    fn a_directory_shared_by_all_users_is_not_the_servers() {
         let root = tempfile::tempdir().expect("there is space");
         let shared = root.path().join("tmp");
         make(&shared, 0o1777);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_somebody_elses_is_refused_wherever_it_is_on_the_way() {
+    fn another_users_directory_anywhere_in_the_path_is_refused() {
         if !rustix::process::geteuid().is_root() {
             return; // Nobody else can give a directory to somebody.
         }

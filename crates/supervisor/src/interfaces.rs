@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_chosen_and_nothing_is_chosen_twice() {
+    fn missing_interfaces_are_not_chosen_and_none_is_chosen_twice() {
         check(&["wlan0", "192.168.2.0/24", "1.2.3.4", "10.0.0.0/99"], &[]);
         check(&["lo", "127.0.0.1", "127.0.0.0/8"], &["127.0.0.1"]);
     }

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_read_the_pid_cannot_keep_the_server_from_starting() {
+    fn a_reader_of_the_pid_file_cannot_keep_the_server_from_starting() {
         let directory = tempfile::tempdir().expect("there is space");
         let pid = directory.path().join(FILE_NAME);
         std::mem::forget(PidFile::take(directory.path()).expect("nobody holds it"));

@@ -44,7 +44,7 @@ mod tests {
     use super::stalled_us;
 
     #[test]
-    fn the_time_in_which_everything_waited_is_read() {
+    fn the_time_of_full_stalls_is_read() {
         let text = "some avg10=1.50 avg60=0.90 avg300=0.20 total=9000\n\
                     full avg10=1.00 avg60=0.50 avg300=0.10 total=7000\n";
         assert_eq!(stalled_us(text), Some(7000));

@@ -86,7 +86,7 @@ mod tests {
     use super::FailedLogonPage;
 
     #[test]
-    fn what_one_process_writes_all_see() {
+    fn all_processes_see_a_failed_logon_of_one() {
         let folder = tempfile::tempdir().expect("there is space");
         let [one, other] =
             [(); 2].map(|()| FailedLogonPage::open(folder.path()).expect("there is space"));

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_makes_nothing_and_takes_no_other_version() {
+    fn joining_creates_no_page_and_accepts_no_other_version() {
         let lock_dir = tempfile::tempdir().expect("a directory");
         let refused = |lock_dir: &tempfile::TempDir| {
             QosPage::join(lock_dir.path()).expect_err("there is nothing to join").kind()
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_keeps_its_slot_and_what_was_set_by_hand() {
+    fn a_class_keeps_its_slot_and_its_values_set_by_hand() {
         let (_lock_dir, [supervisor, worker]) = pair();
         let (slow, fast) = (class("slow", 10), class("fast", 20));
         supervisor.configure([&slow, &fast].into_iter());

@@ -112,7 +112,7 @@ mod tests {
     use super::WatchPage;
 
     #[test]
-    fn what_one_process_counts_all_see() {
+    fn all_processes_see_the_count_of_one() {
         let folder = tempfile::tempdir().expect("there is space");
         let [worker, notifyd] =
             [(); 2].map(|()| WatchPage::open(folder.path()).expect("there is space"));

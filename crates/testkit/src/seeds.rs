@@ -231,7 +231,7 @@ mod tests {
     const WRITTEN: [&str; 2] = ["llmnr", "wsd"];
 
     #[test]
-    fn what_is_joined_comes_apart_again() {
+    fn joined_parts_split_again() {
         let parts: [&[u8]; 3] = [b"one", b"", b"three"];
         let joined = join(parts);
         assert_eq!(split(&joined).collect::<Vec<_>>(), parts);

@@ -17,7 +17,7 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn whatever_happens_clients_are_kept_apart_and_nothing_is_lost() {
+fn under_all_faults_clients_are_kept_apart_and_nothing_is_lost() {
     let seed = std::env::var("SEED").ok().map(|seed| seed.parse().expect("SEED is a number"));
     match seed {
         Some(seed) => run(seed),

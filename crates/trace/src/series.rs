@@ -385,7 +385,7 @@ mod tests {
         }
 
         #[test]
-        fn a_bucket_is_no_wider_than_a_quarter_of_what_is_in_it(value in 4_u64..1 << 37) {
+        fn a_bucket_is_no_wider_than_a_quarter_of_its_values(value in 4_u64..1 << 37) {
             let (least, next) = bucket_range(bucket(value));
             prop_assert!(next - least <= least / 4);
         }

@@ -17,7 +17,7 @@ fn lock_dir() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_reader_sees_what_the_worker_counts() {
+fn a_reader_sees_the_counts_of_the_worker() {
     let lock_dir = lock_dir();
     let tracer = Tracer::create(lock_dir.path(), 7, 8, CLOCK).expect("there is space");
     let reader = Reader::open(lock_dir.path(), 7, 8).expect("it is ours");

@@ -39,7 +39,7 @@ pub struct TcpInfo {
 ///
 /// # Errors
 /// The missing system call.
-pub fn tells_what_is_acknowledged() -> io::Result<()> {
+pub fn verify_reports_acknowledged_bytes() -> io::Result<()> {
     let families = [AddressFamily::INET6, AddressFamily::INET];
     let open = |family| rustix::net::socket(family, SocketType::STREAM, None);
     // An unconnected socket reports the same fields, with zeros.
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_acknowledged_and_what_finds_no_room_is_not() {
+    fn received_bytes_are_acknowledged_and_bytes_without_room_are_not() {
         let (mut near, mut far) = pair();
         near.write_all(b"taken").expect("there is room");
         let begun = Instant::now();
@@ -132,8 +132,8 @@ mod tests {
     }
 
     #[test]
-    fn linux_tells_what_is_acknowledged() {
-        tells_what_is_acknowledged().expect("it does since 4.1");
+    fn linux_reports_acknowledged_bytes() {
+        verify_reports_acknowledged_bytes().expect("it does since 4.1");
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_connection_has_neither() {
+    fn a_file_that_is_no_connection_has_neither() {
         let file = std::fs::File::open("/dev/null").expect("it is there");
         unacknowledged_bytes(file.as_fd()).expect_err("no socket");
         info(file.as_fd()).expect_err("no socket");

@@ -33,7 +33,7 @@ contract! {
     bad_descriptors_are_errors
     cancelled_operations_complete_with_their_buffers
     cancelling_one_reader_leaves_the_next
-    cancelling_what_is_not_there_does_nothing
+    cancelling_an_unknown_operation_does_nothing
     completions_of_one_socket_come_in_order
     dropping_frees_each_buffer_once
     dropping_leaves_the_sockets_alone
@@ -50,14 +50,14 @@ contract! {
     receive_takes_no_more_than_its_limit
     reset_is_an_error
     send_and_receive_share_a_socket
-    send_at_once_is_reported_with_what_comes_next
-    send_at_once_takes_what_there_is_room_for
+    send_at_once_is_reported_with_the_next_completion
+    send_at_once_takes_as_many_bytes_as_there_is_room_for
     send_to_a_closed_peer_is_an_error
     ten_thousand_round_trips
     timeouts_end_waits
     waiting_for_nothing_is_an_error
-    what_is_refused_comes_back
-    what_is_written_is_read_back
+    a_refused_operation_comes_back
+    written_data_are_read_back
     whole_receives_end_with_the_stream
 }
 
@@ -266,7 +266,7 @@ fn cancelling_one_reader_leaves_the_next(backend: Backend) {
     assert_eq!((completion.token, buffer(&completion.op)), (Token(2), &b"second"[..]));
 }
 
-fn cancelling_what_is_not_there_does_nothing(backend: Backend) {
+fn cancelling_an_unknown_operation_does_nothing(backend: Backend) {
     let mut io = Loop::new(backend);
     let (ours, mut theirs) = pair();
     io.driver.cancel(Token(1));
@@ -472,7 +472,7 @@ fn many_reads_share_few_threads(backend: Backend) {
     assert_eq!(io.driver.in_flight(), 0);
 }
 
-fn send_at_once_is_reported_with_what_comes_next(backend: Backend) {
+fn send_at_once_is_reported_with_the_next_completion(backend: Backend) {
     let mut io = Loop::new(backend);
     let (ours, mut theirs) = pair();
     let peer = thread::spawn(move || {
@@ -492,7 +492,7 @@ fn send_at_once_is_reported_with_what_comes_next(backend: Backend) {
     assert_eq!(io.driver.in_flight(), 0);
 }
 
-fn send_at_once_takes_what_there_is_room_for(backend: Backend) {
+fn send_at_once_takes_as_many_bytes_as_there_is_room_for(backend: Backend) {
     let mut io = Loop::new(backend);
     let (ours, mut theirs) = tcp_pair();
     let content = pattern(64 << 20);
@@ -789,7 +789,7 @@ fn waiting_for_nothing_is_an_error(backend: Backend) {
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
 }
 
-fn what_is_refused_comes_back(backend: Backend) {
+fn a_refused_operation_comes_back(backend: Backend) {
     let mut io = Loop::with_limits(backend, Limits { operations_in_flight_max: 3, threads_max: 1 });
     let (ours, mut theirs) = pair();
     for token in 0..3 {
@@ -814,7 +814,7 @@ fn what_is_refused_comes_back(backend: Backend) {
     assert_eq!(rest, [1, 2]);
 }
 
-fn what_is_written_is_read_back(backend: Backend) {
+fn written_data_are_read_back(backend: Backend) {
     let mut io = Loop::new(backend);
     let file = tempfile::tempfile().expect("a temporary file");
     let content = pattern(3 << 20);

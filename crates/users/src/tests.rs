@@ -50,7 +50,7 @@ fn write_private(path: &PathBuf, text: &str) {
 }
 
 #[test]
-fn what_was_written_is_found_again_in_any_case() {
+fn a_written_user_is_found_in_any_case() {
     let (_directory, path) = database_with(&["Änne"]);
     let found = UserDatabase::open(&path).and_then(|mut database| database.find("ÄNNE"));
     let found = found.expect("it can be read").expect("it is there");
@@ -122,7 +122,7 @@ fn a_refused_change_leaves_the_file_as_it_was() {
 }
 
 #[test]
-fn what_a_killed_writer_left_is_in_nobodys_way() {
+fn files_left_by_a_killed_writer_hinder_no_other_writer() {
     let (_directory, path) = database_with(&["bob"]);
     fs::write(path.with_extension("new"), "half a line").expect("it is ours");
     UserDatabase::update(&path, |database| database.add(user("carol"))).expect("it can be written");
@@ -131,7 +131,7 @@ fn what_a_killed_writer_left_is_in_nobodys_way() {
 
 /// Two processes that add at once both succeed: the second reads what the first wrote.
 #[test]
-fn users_are_found_by_name_whatever_was_added_or_removed_before() {
+fn users_are_found_by_name_after_additions_and_removals() {
     let (_directory, path) = database_with(&["anna", "Bob", "carol"]);
     let mut database = UserDatabase::open(&path).expect("ours");
     database.remove("ANNA").expect("it is there");

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_platform_that_lacks_what_it_takes_is_told_from_a_parameter() {
+    fn an_unsupported_platform_is_told_from_a_parameter() {
         let (mut channel, mut negotiated) = channel();
         negotiated.server_capabilities = Capabilities::empty();
         channel.negotiated = Arc::new(negotiated);

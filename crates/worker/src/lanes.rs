@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_may_be_no_lane_none_is_chosen() {
+    fn without_permitted_lanes_none_is_chosen() {
         assert_eq!(lanes(0).choose(2, || ()), None);
     }
 }

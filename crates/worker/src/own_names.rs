@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_relayed_client_meant_is_not_ours() {
+    fn the_target_name_of_a_relayed_client_is_not_ours() {
         for target_name in [
             "cifs/evil",
             "cifs/files.evil.example",

@@ -79,7 +79,7 @@ fn an_access_to_no_bytes_meets_no_lock() {
 }
 
 #[test]
-fn an_empty_lock_conflicts_where_bytes_lie_on_both_sides_of_it() {
+fn an_empty_lock_conflicts_with_bytes_on_both_sides_of_it() {
     let beside = [(10, 0), (9, 1), (10, 1), (11, 1), (10, 2)];
     let across = [(9, 2), (9, 3)];
     for (wanted, cases) in [(Ok(()), &beside[..]), (Err(LockError::Conflict), &across[..])] {

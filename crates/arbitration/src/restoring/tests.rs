@@ -102,7 +102,7 @@ fn other_opens_and_their_locks_do_not_come_back() {
 }
 
 #[test]
-fn what_is_kept_is_the_same_for_every_owner_and_however_often_it_comes_back() {
+fn restoring_a_record_twice_or_by_another_owner_changes_nothing() {
     let mut record = FileRecord::default();
     enter(&mut record, 3, Caching::all(), DurabilityKind::Persistent);
     let parts = record.persistent_parts();
@@ -116,7 +116,7 @@ fn what_is_kept_is_the_same_for_every_owner_and_however_often_it_comes_back() {
 }
 
 #[test]
-fn what_is_being_taken_counts_as_taken() {
+fn caching_that_is_being_broken_is_restored_as_broken() {
     let mut record = FileRecord::default();
     enter(&mut record, 3, Caching::all(), DurabilityKind::Persistent);
     enter(&mut record, 4, Caching::READ, DurabilityKind::Durable);

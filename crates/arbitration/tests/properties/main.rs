@@ -23,7 +23,7 @@ proptest! {
     })]
 
     #[test]
-    fn whatever_clients_do_the_record_keeps_its_promises(
+    fn any_sequence_of_operations_keeps_the_promises_of_the_record(
         steps in prop::collection::vec(Step::any(), 1..STEPS_MAX)
     ) {
         let mut model = Model::default();

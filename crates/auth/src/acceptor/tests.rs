@@ -112,7 +112,7 @@ fn wrong_password_and_unknown_user_differ_only_in_their_reason() {
 
 /// The key of a missing account is known to every client.
 #[test]
-fn unknown_user_is_refused_whatever_the_proof() {
+fn an_unknown_user_is_refused_with_any_proof() {
     let nobody = Credentials::hash("Alice", "WORKGROUP", NtHash::new([0; 16]));
     assert_eq!(log_on(nobody, FRAMINGS[1], None).expect_err("refused"), AuthError::NoSuchUser);
 }
@@ -211,7 +211,7 @@ fn mechanisms_removed_on_the_way_are_noticed() {
 }
 
 #[test]
-fn missing_mech_list_mic_is_refused_where_it_is_due() {
+fn a_missing_mech_list_mic_is_refused_if_it_is_required() {
     for (framing, want) in [(FRAMINGS[1], None), (FRAMINGS[2], Some(AuthError::MechListMicMissing))]
     {
         let (mut acceptor, mut initiator) = (acceptor(), initiator(alice(), framing));

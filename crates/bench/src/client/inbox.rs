@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_session_message_is_refused() {
+    fn a_frame_without_a_session_message_is_refused() {
         let mut inbox = Inbox::default();
         let error = inbox.next_frame(&mut &[0x85, 0, 0, 0][..]).expect_err("a keep-alive");
         assert!(error.to_string().contains("SESSION_KEEP_ALIVE"), "{error}");

@@ -110,7 +110,7 @@ fn large_reads_and_writes_are_of_the_file_in_every_way() {
 }
 
 #[test]
-fn what_is_made_written_and_closed_is_there_with_its_bytes() {
+fn written_files_are_on_the_disk_with_their_bytes() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut client = client_of(folder.path());
     let directory = open(&mut client, Purpose::NewDirectory, "folder").expect("it is new");
@@ -161,7 +161,7 @@ fn sizes_and_times_are_those_of_the_file() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_and_the_connection_goes_on() {
+fn a_failed_operation_is_refused_and_the_connection_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut client = client_of(folder.path());
     for (purpose, name, status) in [
@@ -180,7 +180,7 @@ fn what_cannot_be_done_is_refused_and_the_connection_goes_on() {
 }
 
 #[test]
-fn a_stat_is_of_what_its_compound_opened() {
+fn a_stat_in_a_compound_is_of_the_file_opened_there() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("file"), b"12345").expect("there is room");
     let mut client = client_of(folder.path());

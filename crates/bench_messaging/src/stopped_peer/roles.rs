@@ -173,7 +173,7 @@ fn ask(
     }
     loaded.seconds = begin.elapsed().as_secs_f64();
     for peer in living {
-        ask_what_was_seen(messaging, peer.id)?;
+        ask_received_count(messaging, peer.id)?;
     }
     loaded.dropped = messaging.counters().dropped;
     loaded.memory_peak_kib = memory_peak_kib()?;
@@ -183,11 +183,11 @@ fn ask(
 /// Sends the messages queued for the stopped process.
 fn drain(messaging: &mut Messaging, to: ServerId) -> Result<Loaded> {
     leave(messaging, 0)?;
-    ask_what_was_seen(messaging, to)?;
+    ask_received_count(messaging, to)?;
     Ok(Loaded { dropped: messaging.counters().dropped, ..Loaded::default() })
 }
 
-fn ask_what_was_seen(messaging: &mut Messaging, of: ServerId) -> Result<()> {
+fn ask_received_count(messaging: &mut Messaging, of: ServerId) -> Result<()> {
     let waiting = messaging.counters().queued;
     let question = Content::new(MessageKind::COUNT_MESSAGES, &[]);
     messaging.send(Instant::now(), of, &question).context("asking what was seen")?;

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_short_where_that_is_exact() {
+    fn exact_amounts_are_short() {
         assert_eq!(rounded(20 << 20, true), "20M/s");
         assert_eq!(rounded((20 << 20) + 1, true), "20971521/s");
         assert_eq!(rounded(1024, false), "1024/s");

@@ -254,7 +254,7 @@ fn answers_that_are_lost_are_given_again_and_nothing_is_done_twice() {
 }
 
 #[test]
-fn a_channel_whose_packets_are_dropped_is_done_without() {
+fn a_client_goes_on_without_a_channel_of_dropped_packets() {
     check(Fault::Blackholed);
 }
 
@@ -264,7 +264,7 @@ fn a_channel_that_is_reset_is_done_without() {
 }
 
 #[test]
-fn what_a_frozen_channel_brings_late_changes_nothing() {
+fn late_requests_of_a_frozen_channel_change_nothing() {
     check(Fault::Frozen);
 }
 

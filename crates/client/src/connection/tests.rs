@@ -81,7 +81,7 @@ fn push_echo(client: &mut Connection) -> u64 {
 }
 
 #[test]
-fn every_dialect_ends_in_a_session_whose_messages_are_signed() {
+fn every_dialect_ends_in_a_session_with_signed_messages() {
     for dialect in ALL {
         let (mut client, mut server) = logged_on(dialect);
         let message_id = push_echo(&mut client);
@@ -94,7 +94,7 @@ fn every_dialect_ends_in_a_session_whose_messages_are_signed() {
 }
 
 #[test]
-fn gmac_is_negotiated_where_both_sides_have_it() {
+fn gmac_is_negotiated_if_both_sides_have_it() {
     let (client, _) = logged_on(Dialect::SMB_3_1_1);
     let key = client.channel().expect("a session").signing_key();
     assert_eq!(key.algorithm(), SigningAlgorithm::AesGmac);

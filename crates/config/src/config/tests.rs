@@ -20,7 +20,7 @@ fn a_base_directory_places_the_directories_that_are_not_named() {
 }
 
 #[test]
-fn the_server_is_called_what_netbios_name_says() {
+fn netbios_name_is_the_name_of_the_server() {
     let called = |text: &str| {
         let (config, _) = Config::parse(text, "smb.conf").expect("served");
         config.substitutions().expand("%L")
@@ -110,7 +110,7 @@ fn admission_follows_the_four_lists() {
 }
 
 #[test]
-fn rendering_shows_what_differs_and_verbose_shows_all() {
+fn rendering_shows_changed_parameters_and_verbose_shows_all() {
     let text = "[global]\nserver signing = mandatory\nread only = no\n\
                 [a]\nwriteable = no\npath = /a\nfruit:model = Mac\n[b]\npath=/b\ncopy=a\n";
     let (config, _) = Config::parse(text, "t").expect("served");
@@ -179,7 +179,7 @@ fn a_member_without_a_keytab_is_warned_of_passwords_only() {
 }
 
 #[test]
-fn processes_are_not_told_what_means_nothing() {
+fn parameters_without_effect_are_not_rendered_for_processes() {
     let text = "[global]\nncalrpc dir = /n\nserver signing = mandatory\n\
                 [a]\npath = /a\nfruit:model = Mac\n";
     let (config, warnings) = Config::parse(text, "t").expect("served");

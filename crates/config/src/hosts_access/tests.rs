@@ -80,7 +80,7 @@ fn names_match_no_client() {
 }
 
 #[test]
-fn except_takes_out_of_what_stands_before_it() {
+fn except_removes_from_the_entries_before_it() {
     check("150.203. EXCEPT 150.203.6.66", "", "150.203.6.7", true);
     check("150.203. EXCEPT 150.203.6.66", "", "150.203.6.66", false);
     check("ALL EXCEPT 10. EXCEPT 10.1.", "", "10.2.0.1", false);

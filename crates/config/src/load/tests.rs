@@ -59,7 +59,7 @@ fn a_section_opened_twice_is_one_section_of_the_first_name() {
 }
 
 #[test]
-fn a_share_starts_from_what_global_said_above_it() {
+fn a_share_starts_from_the_defaults_set_in_global_above_it() {
     let config = warns(
         "[a]\npath=/a\n[global]\nread only=no\n[b]\npath=/b\n[c]\npath=/c\nread only=yes\n",
         &[],
@@ -70,7 +70,7 @@ fn a_share_starts_from_what_global_said_above_it() {
 }
 
 #[test]
-fn copy_takes_what_was_not_written_and_what_is_above() {
+fn copy_takes_parameters_that_are_not_set_from_the_lines_above() {
     let config = warns(
         "[a]\npath=/a\ncomment=ca\nread only=no\nf:b=1\n\
          [b]\ncomment=cb\ncopy=A\nvolume=vb\n\
@@ -159,7 +159,7 @@ fn each_sort_of_trouble_has_its_warning() {
 }
 
 #[test]
-fn what_is_still_to_come_is_checked_and_noted() {
+fn unimplemented_parameters_are_checked_and_noted() {
     let config = warns(
         "[global]\naio max threads = 5\n[a]\npath=/a\noplocks = maybe\nposix locking = 0\n",
         &[(2, WarningKind::NoEffect), (5, WarningKind::BadValue), (6, WarningKind::NoEffect)],
@@ -181,7 +181,7 @@ fn a_misspelled_parameter_is_met_with_the_name_it_resembles() {
 
 /// The default takes effect, not what `[global]` said: `read only = ys` must not open a share.
 #[test]
-fn a_bad_value_means_the_default_and_not_what_was_inherited() {
+fn a_bad_value_means_the_default_and_not_the_inherited_value() {
     let config = warns(
         "[global]\nread only = no\n[a]\npath=/a\nread only = ys\n",
         &[(5, WarningKind::BadValue)],
@@ -241,7 +241,7 @@ fn hosts_deny_by_name_refuses_the_file_instead_of_admitting_the_host() {
 }
 
 #[test]
-fn whoever_denies_all_clients_of_one_version_of_ip_is_told_of_the_other_one() {
+fn denying_all_clients_of_one_ip_version_warns_of_the_other() {
     for deny in ["0.0.0.0/0", "::/0", "0.0.0.0/0.0.0.0 EXCEPT 10.", "10.1.2.3/0"] {
         warns(&format!("hosts deny = {deny}"), &[(1, WarningKind::Contradiction)]);
     }
@@ -251,7 +251,7 @@ fn whoever_denies_all_clients_of_one_version_of_ip_is_told_of_the_other_one() {
 }
 
 #[test]
-fn whoever_lets_clients_act_as_root_is_told_what_that_means() {
+fn letting_clients_act_as_root_gives_a_warning() {
     for line in ["force user = root", "force user = \"root\"", "guest account = root"] {
         warns(line, &[(1, WarningKind::ActsAsRoot)]);
     }
@@ -278,7 +278,7 @@ fn protocols_that_leave_no_dialect_refuse_the_file() {
 }
 
 #[test]
-fn an_include_is_read_where_it_stands() {
+fn an_include_is_read_at_its_place() {
     let loaded = read(&[
         ("/etc/smb.conf", "[a]\npath=/a\ninclude = more.conf\nvolume=v\n"),
         ("/etc/more.conf", "comment=inc\n[b]\npath=/b\n"),
@@ -428,7 +428,7 @@ fn likely_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_written_for_processes_is_the_same_configuration(text in likely_text()) {
+    fn the_rendering_for_processes_is_the_same_configuration(text in likely_text()) {
         if let Ok((config, _)) = Config::parse(&text, "t") {
             let written = crate::render_for_processes(&config);
             let (again, _) = Config::parse(&written, "t").expect("it was served before");
@@ -450,7 +450,7 @@ proptest! {
 
     /// Text that is written back has the same meaning.
     #[test]
-    fn what_is_rendered_reads_back_the_same(text in likely_text()) {
+    fn a_rendered_configuration_reads_back_the_same(text in likely_text()) {
         // A value that ends with a backslash can only be the last one of a file, and no longer is
         // once it is written back.
         prop_assume!(!text.trim_end().ends_with('\\'));

@@ -43,7 +43,7 @@ fn every_letter_has_its_value() {
 }
 
 #[test]
-fn what_means_nothing_stays() {
+fn a_percent_sign_without_a_known_letter_stays() {
     check("100% %x %", "100% %x %");
     check("%$(HOME", "%$(HOME");
     check("%$(NONE)!", "!");

@@ -140,7 +140,7 @@ fn dialects_2_x_sign_with_the_session_key() {
 }
 
 #[test]
-fn each_side_opens_what_the_other_seals() {
+fn each_side_opens_messages_sealed_by_the_other() {
     let keys = SessionKeys::derive(KeyMaterial {
         dialect: 0x0311,
         session_key: &[1; 16],

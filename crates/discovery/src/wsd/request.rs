@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_mean_something_else_is_refused() {
+    fn ambiguous_requests_are_refused() {
         let whole = envelope(PROBE, "<Probe/>");
         assert!(Request::parse(whole.as_bytes()).is_some());
         for unfit in [

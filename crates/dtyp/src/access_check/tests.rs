@@ -65,7 +65,7 @@ fn the_owner_may_read_and_change_the_dacl_unless_owner_rights_say_otherwise() {
 }
 
 #[test]
-fn maximum_must_include_what_else_was_asked_for() {
+fn maximum_allowed_must_include_the_other_requested_rights() {
     let aces = vec![allow(Sid::everyone(), AccessMask::GENERIC_READ)];
     let read = AccessMask::FILE_GENERIC_READ;
     check(aces.clone(), 5, MAXIMUM | READ, Ok(read));

@@ -126,7 +126,7 @@ mod tests {
 
     /// The offsets that Linux uses.
     #[test]
-    fn fields_are_where_linux_looks_for_them() {
+    fn fields_are_at_the_offsets_that_linux_reads() {
         let mut out = Vec::new();
         information().encode(&mut out);
         let word = |at: usize| u32::from_le_bytes(*out[at..].first_chunk().expect("within"));

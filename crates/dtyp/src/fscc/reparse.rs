@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_too_long_is_none() {
+    fn a_buffer_that_is_cut_or_too_long_decodes_to_none() {
         for cut in 0..LINK.len() {
             assert_eq!(ReparseData::decode(&LINK[..cut]), None, "{cut}");
         }

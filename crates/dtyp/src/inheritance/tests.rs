@@ -39,7 +39,7 @@ fn check(trustee: &Sid, flags: AceFlags, file: &[(Sid, AceFlags)], folder: &[(Si
 }
 
 #[test]
-fn flags_decide_who_inherits_and_who_passes_on() {
+fn flags_decide_on_inheriting_and_on_passing_on() {
     let sid = Sid::users();
     let here = [(sid.clone(), NONE)];
     check(&sid, NONE, &[], &[]);
@@ -70,7 +70,7 @@ fn entries_are_marked_inherited_if_the_parents_list_was_computed_so() {
 }
 
 #[test]
-fn what_is_inherited_twice_is_there_once() {
+fn an_ace_inherited_twice_is_there_once() {
     let mut parent = parent(Sid::creator_owner(), FILES);
     let named = Ace::allow(owner(), AccessMask::WRITE_DATA, FILES);
     parent.dacl.as_mut().expect("a list").aces.push(named);

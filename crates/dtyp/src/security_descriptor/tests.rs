@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn what_decodes_round_trips(position in 0_usize..200, value in any::<u8>()) {
+    fn a_decoded_descriptor_round_trips(position in 0_usize..200, value in any::<u8>()) {
         let mut bytes = full().to_bytes();
         let position = position % bytes.len();
         bytes[position] = value;

@@ -43,7 +43,7 @@ mod tests {
     use crate::rules::snippet;
 
     #[test]
-    fn a_comment_that_begins_with_what_counts() {
+    fn a_comment_that_begins_with_a_relative_word_counts() {
         let found =
             measure(&snippet::of("/// What was asked for.\npub fn f() {}\n// Who comes.\n"));
         assert_eq!((found.count, found.of), (2, 2));

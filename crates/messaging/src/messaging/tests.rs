@@ -45,7 +45,7 @@ fn frames_that_are_no_messages_are_counted_and_passed_over() {
 }
 
 #[test]
-fn send_all_tells_who_could_not_be_reached() {
+fn send_all_returns_the_unreachable_processes() {
     let (dir, mut messaging) = messaging();
     let (me, now) = (messaging.server_id(), Instant::now());
     let gone = ServerId { pid: 999_999, unique_id: 1 };
@@ -77,7 +77,7 @@ fn one_byte_too_many_is_refused() {
 }
 
 #[test]
-fn a_transport_is_found_by_its_name_and_one_that_is_not_built_says_what_is() {
+fn a_transport_is_found_by_name_and_an_unknown_name_gives_the_known_ones() {
     for kind in TransportKind::BUILT {
         assert_eq!(TransportKind::from_name(kind.name()), Ok(*kind));
     }

@@ -211,7 +211,7 @@ mod tests {
     use crate::kind::MessageKind;
 
     #[test]
-    fn what_was_done_round_trips_and_every_other_length_of_a_count_is_refused() {
+    fn an_outcome_round_trips_and_every_other_length_of_a_count_is_refused() {
         let done = Done { request: MessageKind::CLOSE_SHARE, outcome: Ok(3) };
         let mut data = done.encode();
         assert_eq!(Done::decode(&data), Some(done));

@@ -469,7 +469,7 @@ mod tests {
 
     /// Each byte of each message, with each value: what is decoded is what would be encoded.
     #[test]
-    fn changed_messages_are_refused_or_mean_what_they_say() {
+    fn changed_messages_are_refused_or_encode_to_the_same_bytes() {
         for answer in answers() {
             let data = answer.encode();
             for at in 0..data.len() {

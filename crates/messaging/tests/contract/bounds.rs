@@ -91,7 +91,7 @@ fn a_stopped_peer_harms_nobody() {
 
 /// Whatever its size: as much as the largest messages that may wait, and a little for each.
 #[test]
-fn what_waits_for_a_stopped_peer_needs_no_more_memory_than_it_may() {
+fn messages_for_a_stopped_peer_stay_within_their_memory_limit() {
     const A_LITTLE: isize = 1 << 20;
     each_transport(|stage| {
         let mut bench = Bench::new(stage);

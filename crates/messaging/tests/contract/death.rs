@@ -29,7 +29,7 @@ fn a_peer_that_dies_is_noticed_and_its_successor_is_another() {
 }
 
 #[test]
-fn what_waits_for_a_peer_that_dies_is_lost_and_counted() {
+fn messages_for_a_peer_that_dies_are_lost_and_counted() {
     each_transport(|stage| {
         let mut bench = Bench::new(stage);
         let peer = bench.idle();

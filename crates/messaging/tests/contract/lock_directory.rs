@@ -56,7 +56,7 @@ fn a_receiver_without_room_for_a_signal_loses_nothing() {
 
 /// Connected peers go on; others get an error; frames without room wait.
 #[test]
-fn a_full_lock_directory_keeps_out_who_comes_and_harms_nobody_who_is_there() {
+fn a_full_lock_directory_keeps_new_processes_out_and_harms_no_other() {
     each_built(|place| {
         let mut processes = Processes::new(place);
         let lock_dir = processes.lock_dir().expect("a real one").to_owned();

@@ -87,7 +87,7 @@ fn a_network_of_ipv6_is_one_address_and_a_mapped_one_is_that_of_ipv4() {
 }
 
 #[test]
-fn what_others_do_makes_a_user_wait_two_seconds_at_most_and_one_who_is_familiar_not_at_all() {
+fn others_delay_a_user_by_two_seconds_at_most_and_a_familiar_user_not_at_all() {
     let throttle = LogonThrottle::new(Box::new(memory()));
     let desk = address("192.0.2.1");
     assert_eq!(throttle.begin(&SETTINGS, NOW, desk, "anna"), Admission::Now);
@@ -159,7 +159,7 @@ fn a_hundred_thousand_names_take_no_memory_and_the_address_waits_all_the_same() 
 }
 
 #[test]
-fn lines_about_an_address_are_bounded_far_above_what_a_ban_takes() {
+fn lines_about_an_address_are_bounded_far_above_the_count_for_a_ban() {
     let throttle = LogonThrottle::new(Box::new(memory()));
     let client = address("192.0.2.7");
     let lines = (0..1_000).filter(|_| throttle.may_log(NOW, client)).count();
@@ -170,7 +170,7 @@ fn lines_about_an_address_are_bounded_far_above_what_a_ban_takes() {
 }
 
 #[test]
-fn what_has_no_line_is_counted_over_all_workers_and_told_within_their_common_rate() {
+fn failures_without_a_line_are_counted_and_logged_at_a_common_rate_of_all_workers() {
     let memory = memory();
     let [one, other] = [(); 2].map(|()| LogonThrottle::new(Box::new(memory.clone())));
     let (client, neighbour) = (address("192.0.2.7"), address("192.0.2.8"));

@@ -343,7 +343,7 @@ mod tests {
 
     /// A client can rename as often as it wants, and others watch many directories.
     #[test]
-    fn a_rename_costs_hardly_more_where_many_directories_are_watched() {
+    fn a_rename_costs_hardly_more_with_many_watched_directories() {
         let least = |others| (0..3).map(|_| time_of_renames(others)).min().expect("some");
         let (alone, crowded) = (least(0), least(20_000));
         assert!(crowded < 50 * alone, "{alone:?} alone, {crowded:?} beside many");

@@ -114,7 +114,7 @@ fn data_and_metadata_match_filters_of_their_own() {
 }
 
 #[test]
-fn a_tree_is_watched_with_what_is_made_in_it() {
+fn a_watched_tree_includes_directories_made_later() {
     for mut watcher in watchers() {
         let folder = tempfile::tempdir().expect("there is space");
         let path = |name| folder.path().join(name);
@@ -134,7 +134,7 @@ fn a_tree_is_watched_with_what_is_made_in_it() {
 }
 
 #[test]
-fn what_is_not_watched_any_more_is_quiet() {
+fn an_unwatched_directory_sends_no_events() {
     for mut watcher in watchers() {
         for recursive in [false, true] {
             let folder = tempfile::tempdir().expect("there is space");
@@ -166,7 +166,7 @@ fn of_two_trees_in_one_file_system_one_stays() {
 }
 
 #[test]
-fn only_fanotify_says_who_it_was() {
+fn only_fanotify_names_the_process() {
     for mut watcher in watchers() {
         let folder = tempfile::tempdir().expect("there is space");
         let _ = watcher.watch(open(folder.path()), false, ALL).expect("it is there");
@@ -204,7 +204,7 @@ fn a_path_that_leads_to_another_folder_is_not_followed() {
 
 /// A client moves a directory above its own away, and puts a link to somebody else's there.
 #[test]
-fn a_tree_is_watched_where_it_is_and_not_where_a_link_in_its_place_leads() {
+fn a_tree_is_watched_and_not_the_target_of_a_link_in_its_place() {
     for mut watcher in watchers() {
         let site = tempfile::tempdir().expect("there is space");
         let path = |name: &str| site.path().join(name);
@@ -230,7 +230,7 @@ fn a_tree_is_watched_where_it_is_and_not_where_a_link_in_its_place_leads() {
 /// With inotify for what fanotify has no room for, `notifyd` would look at each change of each
 /// client.
 #[test]
-fn a_folder_for_which_there_is_no_descriptor_is_refused_and_not_watched_by_inotify() {
+fn a_folder_without_a_descriptor_is_refused_and_not_watched_by_inotify() {
     let mut watcher = HostWatcher::new();
     let Some(fanotify) = &mut watcher.fanotify else { return };
     fanotify.set_folders_max(1);

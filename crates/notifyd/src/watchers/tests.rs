@@ -33,7 +33,7 @@ fn hears(directory: &str, recursive: bool, change: &HostChange) -> bool {
 }
 
 #[test]
-fn those_who_watch_the_directory_hear_and_above_it_those_who_watch_the_tree() {
+fn watchers_of_the_directory_and_of_trees_above_it_are_told() {
     let added = change("srv/a/b/f", HostChangeKind::Added);
     for (directory, flat, tree) in [
         ("srv/a/b", true, true),
@@ -57,7 +57,7 @@ fn a_rename_concerns_both_places() {
 }
 
 #[test]
-fn who_watches_a_directory_hears_of_its_end() {
+fn the_watcher_of_a_directory_is_told_of_its_removal() {
     let removed = HostChange { is_directory: true, ..change("a/d", HostChangeKind::Removed) };
     assert!(hears("a/d", false, &removed));
 }
@@ -70,14 +70,14 @@ fn changes_that_nobody_wants_are_told_to_nobody() {
 }
 
 #[test]
-fn what_nobody_counted_concerns_those_above_and_below() {
+fn an_uncounted_change_concerns_watches_above_and_below() {
     for (directory, is_concerned) in [("a", true), ("a/b", true), ("a/b/c", true), ("b", false)] {
         assert_eq!(hears(directory, false, &HostChange::uncounted(path("a/b"))), is_concerned);
     }
 }
 
 #[test]
-fn a_worker_is_not_told_what_it_told_but_what_the_kernel_saw() {
+fn a_worker_is_told_changes_of_the_kernel_and_not_its_own() {
     let mut watchers = Watchers::default();
     watchers.watch(ALICE, &watch(1, "a", false));
     watchers.watch(BOB, &Watch { kernel: false, ..watch(1, "a", false) });
@@ -113,7 +113,7 @@ fn a_watch_ends_with_its_open_or_its_worker() {
 }
 
 #[test]
-fn a_worker_that_watches_all_it_may_leaves_room_for_those_who_come_after_it() {
+fn a_worker_at_its_limit_of_watches_leaves_room_for_later_workers() {
     let mut watchers = Watchers::new(1_600);
     let mut fill = |worker| {
         let mut watch =

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_not_answered_for_too_long_is_not_listened_to_any_more() {
+    fn a_connection_without_an_answer_is_closed_after_a_time() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("there are descriptors").block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");

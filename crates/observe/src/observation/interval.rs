@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_has_what_came_between_two_looks_and_nothing_older() {
+    fn an_interval_has_the_events_between_two_observations_and_nothing_older() {
         let tracer = Tracer::private(trace::Clock::of_kernel()).expect("there is memory");
         read(&tracer);
         let at = Instant::now();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_a_client_slow_is_said_in_words() {
+    fn the_cause_of_a_slow_client_is_written_in_words() {
         let words = |phases: &[(Phase, u64)]| {
             Row { phases: phases.to_vec(), ..Row::default() }.time_goes_to()
         };

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_bpftrace_from_it_is_said_plainly() {
+    fn a_failure_of_bpftrace_has_a_plain_error() {
         let root = why_not("ERROR: bpftrace currently only supports running as the root user.");
         assert_eq!(root, "--off-cpu needs root");
         let tracefs = why_not("stdin:1:1-30: ERROR: tracepoint not found: sched:sched_switch");

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_sorts_by_what_it_stands_for() {
+    fn each_key_sorts_by_its_column() {
         let mut screen = screen();
         for (key, first) in [
             ('n', "192.0.2.1:1"),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_shown_with_what_makes_it_slow() {
+    fn a_client_is_shown_with_the_cause_of_its_delay() {
         let lines = screen().lines(200, 50);
         let slow = lines.iter().find(|line| line.starts_with("192.0.2.9:1")).expect("a line");
         assert!(
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_on_the_screen() {
+    fn missing_data_are_named_on_the_screen() {
         let mut screen = screen();
         screen.interval.remark = Some("clients and sessions are not known".to_owned());
         let lines = screen.lines(80, 24);

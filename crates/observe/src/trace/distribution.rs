@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_counts_what_is_from_its_value_to_the_next() {
+    fn a_row_counts_values_from_its_own_to_the_next() {
         let values = values(&[(500, 3), (70_000, 30), (100_000, 31), (5_000_000, 1)]);
         let rows: Vec<_> = rows(&values).into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(rows, [(0, 3), (64, 61), (4_096, 1)]);

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_begin_whose_end_was_lost_lengthens_no_other_call() {
+    fn a_begin_without_its_end_lengthens_no_other_call() {
         let (mut calls, mut counts) = (Calls::default(), Counts::default());
         calls.begun.extend([10, 30]);
         calls.finish(end(33, 0), &mut counts);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_gives_stays_in_its_string() {
+    fn a_clients_text_stays_in_its_string() {
         let mut out = String::new();
         string(&mut out, "a\"b\\c\nd\u{1b}e\u{202e}\u{7f}ü");
         assert_eq!(out, "\"a\\\"b\\\\c\\nd\\u001be\\u202e\\u007fü\"");

@@ -35,7 +35,7 @@ mod tests {
     use super::escaped;
 
     #[test]
-    fn what_a_client_gives_ends_no_line_and_moves_no_cursor() {
+    fn a_clients_text_ends_no_line_and_moves_no_cursor() {
         for (line, want) in [
             ("share a: b\n", "share a: b\n"),
             ("Straße 1\n", "Straße 1\n"),

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_now_and_then_is_written_whole() {
+    fn occasional_lines_are_all_written() {
         let start = Instant::now();
         let mut rate = Rate::new(start);
         for hour in 0..24 {

@@ -69,7 +69,7 @@ fn offsets(first: i64, second: i64) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_fsctl_is_not_supported() {
+fn a_request_that_is_no_fsctl_is_not_supported() {
     let mut scene = Scene::new();
     let file_id = scene.open("f");
     let fsctl = request(FsctlCode::GET_COMPRESSION, file_id, &[]);
@@ -156,7 +156,7 @@ fn codes_without_an_open_may_not_name_one() {
 }
 
 #[test]
-fn what_is_not_offered_is_refused_as_windows_would() {
+fn an_fsctl_that_is_not_offered_is_refused_as_in_windows() {
     let mut scene = Scene::new();
     for (code, want) in [
         (FsctlCode::DFS_GET_REFERRALS, Reason::DfsOff),
@@ -168,7 +168,7 @@ fn what_is_not_offered_is_refused_as_windows_would() {
 }
 
 #[test]
-fn what_no_file_has_is_refused_for_any_file() {
+fn an_fsctl_that_is_for_no_file_is_refused_for_every_file() {
     let mut scene = Scene::new();
     let file_id = scene.open("f");
     for code in [
@@ -277,7 +277,7 @@ fn bind() -> Vec<u8> {
 const BIND_ACK: u8 = 12;
 
 #[test]
-fn a_pipe_answers_what_it_is_asked_in_one_go() {
+fn a_pipe_answers_a_transceive_in_one_exchange() {
     let mut scene = Scene::new();
     let pipe = scene.open_pipe("srvsvc");
     let bind = bind();
@@ -309,7 +309,7 @@ fn a_part_of_a_pipes_answer_overflows_and_the_rest_is_for_read() {
 }
 
 #[test]
-fn a_peek_leaves_what_it_sees() {
+fn a_peek_leaves_the_data_in_the_pipe() {
     let mut scene = Scene::new();
     let pipe = scene.open_pipe("srvsvc");
     let peek = request(FsctlCode::PIPE_PEEK, pipe, &[]);
@@ -582,7 +582,7 @@ fn a_trim_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn what_another_open_has_locked_is_not_trimmed() {
+fn a_range_locked_by_another_open_is_not_trimmed() {
     let mut scene = Scene::new();
     let (holder, file_id) = (scene.open("f"), scene.open("f"));
     let elements = [LockElement { offset: 5, length: 1, flags: LockFlags::SHARED_LOCK }];

@@ -50,7 +50,7 @@ fn check_offered(world: &World, dialect: Dialect, share: &str, want: bool) {
 }
 
 #[test]
-fn persistent_opens_are_granted_where_the_share_and_the_dialect_have_them() {
+fn persistent_opens_are_granted_if_the_share_and_the_dialect_have_them() {
     for dialect in [Dialect::SMB_2_1, Dialect::SMB_3_0, Dialect::SMB_3_1_1] {
         check_offered(&world(), dialect, "ca", dialect >= Dialect::SMB_3_0);
         check_offered(&world(), dialect, "data", false);
@@ -128,7 +128,7 @@ fn the_time_that_it_is_kept_begins_anew_with_the_server() {
 }
 
 #[test]
-fn it_is_taken_up_by_who_asks_for_a_persistent_open_only() {
+fn it_is_reconnected_by_a_persistent_request_only() {
     let world = world();
     let mut peer = client(&world, 1);
     let file_id = peer.create(&persistent()).file_id;

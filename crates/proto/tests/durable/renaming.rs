@@ -57,7 +57,7 @@ fn rename(world: &World, share: &str) -> Outcome {
 }
 
 #[test]
-fn what_is_persistent_keeps_the_name_of_its_directory() {
+fn a_persistent_open_keeps_the_name_of_its_directory() {
     let world = world();
     let persistent = DurableFlags::PERSISTENT;
     let file_id = left_behind(&world, "ca", &file().context(&v2(persistent, GUID)));
@@ -66,7 +66,7 @@ fn what_is_persistent_keeps_the_name_of_its_directory() {
 }
 
 #[test]
-fn what_is_only_durable_gives_way() {
+fn a_durable_open_does_not_prevent_the_rename_of_its_directory() {
     let world = world();
     let none = DurableFlags::empty();
     let file_id = left_behind(&world, "data", &file().context(&v2(none, GUID)));
@@ -76,7 +76,7 @@ fn what_is_only_durable_gives_way() {
 }
 
 #[test]
-fn what_goes_with_an_open_is_found_where_it_was() {
+fn a_file_that_is_deleted_on_close_is_deleted_at_its_old_path() {
     let durable = file().context(&v2(DurableFlags::empty(), GUID));
     for is_marked in [false, true] {
         let world = world();

@@ -140,7 +140,7 @@ fn a_request_that_waits_is_not_begun_a_second_time() {
 }
 
 #[test]
-fn a_request_whose_lease_is_looked_up_is_not_begun_a_second_time() {
+fn a_replayed_request_is_not_begun_again_during_the_lookup_of_its_lease() {
     let world = World::new();
     let mut peer = client(&world, 1);
     let leased = |create: Create| create.oplock(OplockLevel::LEASE).context(&lease(1, rwh()));

@@ -39,7 +39,7 @@ fn again(file_id: FileId) -> Create {
 }
 
 #[test]
-fn a_resilient_open_is_taken_up_whatever_it_may_cache() {
+fn a_resilient_open_is_reconnected_with_any_caching() {
     let world = World::new();
     let file_id = left_behind(&world);
     let mut peer = client(&world, 1);

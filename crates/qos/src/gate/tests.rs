@@ -145,7 +145,7 @@ fn the_tightest_of_nested_limits_holds() {
 }
 
 #[test]
-fn operations_are_limited_whatever_they_move() {
+fn operations_of_any_size_are_limited() {
     let shared = Shared::new(&[(Meter::Iops, 1_000)]);
     let mut clients = [Client::new(&shared, &[0], 4 << 10)];
     run(&mut clients, 4, 10 * SECOND, 0);
@@ -163,7 +163,7 @@ fn reading_does_not_wait_for_a_limit_of_writing() {
 }
 
 #[test]
-fn what_is_forgotten_is_given_back() {
+fn tokens_of_a_canceled_request_are_returned() {
     let shared = Shared::new(&[(Meter::Bandwidth, MIB)]);
     let mut gate = shared.gate();
     assert_eq!(gate.admit(0, &classes(&[0]), read(MIB), 1), Admission::Begins);
@@ -177,7 +177,7 @@ fn what_is_forgotten_is_given_back() {
 }
 
 #[test]
-fn a_limit_that_is_changed_holds_at_once_also_for_those_who_wait() {
+fn a_changed_limit_holds_at_once_for_waiting_requests_too() {
     let shared = Shared::new(&[(Meter::Bandwidth, 1)]);
     let mut gate = shared.gate();
     assert_eq!(gate.admit(0, &classes(&[0]), read(MIB), 1), Admission::Begins);
@@ -262,7 +262,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_held_request_has_in_memory_counts_also_if_it_moves_nothing() {
+fn the_memory_of_a_throttled_request_counts_even_if_it_moves_nothing() {
     let shared = Shared::new(&[(Meter::Iops, 1)]);
     let mut gate = shared.gate();
     let cost = Cost { kind: Kind::Metadata, bytes: 0, kept: HELD_BYTES_MAX };

@@ -22,7 +22,7 @@ fn strings_are_conformant_and_varying_and_end_with_nul() {
 }
 
 #[test]
-fn what_pointers_lead_to_follows_the_whole_array() {
+fn targets_of_pointers_follow_the_whole_array() {
     let mut writer = Writer::default();
     writer.structures(&[vec![Field::text("a")], vec![Field::text("b")]]);
     let stub = writer.finish(Win32Error::SUCCESS);

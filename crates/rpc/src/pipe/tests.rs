@@ -358,7 +358,7 @@ impl Catalogue for Closed {
 }
 
 #[test]
-fn no_share_is_looked_up_for_those_who_are_not_admitted() {
+fn no_share_is_looked_up_for_a_refused_requester() {
     let mut pipe = Pipe::new(PipeName::Srvsvc, Arc::new(Closed), Caller::default());
     pipe.write(&bind(FRAGMENT_MAX, &[(0, SRVSVC, NDR)])).expect("a good bind");
     assert_eq!(pipe.read(4096)[2], 12);

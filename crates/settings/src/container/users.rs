@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_decides_who_may_log_on_and_passwords_are_made_up_once() {
+    fn the_list_decides_on_logons_and_passwords_are_generated_once() {
         let folder = tempfile::tempdir().expect("there is space");
         let database = folder.path().join("private/users");
         let secret = folder.path().join("secret");

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_leads_where_it_led_until_something_else_is_there() {
+    fn a_cached_path_is_used_until_it_leads_to_another_directory() {
         let mut share = Share::new();
         let (a, b) = (share.folder.path().join("a"), share.folder.path().join("a/b"));
         fs::create_dir_all(&b).expect("made");

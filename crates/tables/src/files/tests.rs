@@ -159,7 +159,7 @@ fn the_shared_word_follows_the_record() {
 }
 
 #[test]
-fn a_dead_worker_leaves_what_is_durable_and_wakes_who_waited_for_it() {
+fn a_dead_worker_leaves_its_durable_opens_and_wakes_waiting_workers() {
     let files = MemoryFiles::default().handle();
     files
         .change(KEY, &mut |record| {
@@ -195,7 +195,7 @@ fn a_dead_worker_leaves_what_is_durable_and_wakes_who_waited_for_it() {
 }
 
 #[test]
-fn what_a_dead_worker_was_to_delete_is_not_forgotten_until_it_is_deleted() {
+fn a_dead_workers_pending_deletion_is_kept_until_it_is_done() {
     let files = MemoryFiles::default().handle();
     let enter = &mut |record: &mut FileRecord| {
         let mut ask =
@@ -274,7 +274,7 @@ fn persistent_opens_lie_in_the_state_directory_until_they_are_closed() {
 }
 
 #[test]
-fn what_was_damaged_on_the_way_is_lost_and_counted() {
+fn damaged_records_are_lost_and_counted() {
     let tables = MemoryFiles::default();
     enter_full(&tables.handle());
     tables.persistent.insert(b"key", &[77; 40]).expect("room");

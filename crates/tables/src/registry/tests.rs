@@ -205,7 +205,7 @@ fn without_a_server_there_is_nothing_to_observe_or_join() {
 }
 
 #[test]
-fn a_second_server_is_refused_and_told_who_runs() {
+fn a_second_server_is_refused_with_the_pid_of_the_first() {
     let (dir, registry) = created();
     registry.put_session(&session(WORKER, 10)).expect("room");
     match Registry::create(dir.path()) {

@@ -115,7 +115,7 @@ fn an_observer_reads_and_changes_nothing() {
 }
 
 #[test]
-fn creating_replaces_what_was_there() {
+fn creating_replaces_an_earlier_table() {
     let (dir, table) = table();
     table.insert(b"a", b"1").expect("room");
     let path = dir.path().join("t.tdb");

@@ -57,7 +57,7 @@ fn a_table_that_is_whole_stays_as_it_is() {
 }
 
 #[test]
-fn a_table_whose_free_space_is_in_disorder_is_written_anew_and_loses_nothing() {
+fn a_table_with_damaged_free_lists_is_rewritten_and_loses_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("table.tdb");
     let table = fill(&path);

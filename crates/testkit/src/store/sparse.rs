@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_written_reads_as_zeros_and_takes_no_storage() {
+    fn unwritten_ranges_read_as_zeros_and_take_no_storage() {
         let mut file = SparseBytes::default();
         file.write(1 << 40, b"x");
         assert_eq!((file.len(), file.allocated()), ((1 << 40) + 1, 4_096));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_does_not_come_back() {
+    fn truncated_data_do_not_come_back() {
         let mut file = SparseBytes::default();
         file.write(0, &[7; 5_000]);
         file.set_len(3);

@@ -134,7 +134,7 @@ fn requests_that_wait_together_each_have_their_own_time() {
 }
 
 #[test]
-fn what_is_answered_first_in_a_compound_waits_for_the_rest() {
+fn the_first_answer_of_a_compound_waits_for_the_rest() {
     let scene = Scene::new();
     let came = scene.came(0);
     let mut answered = Answered::default();
@@ -153,7 +153,7 @@ fn what_is_answered_first_in_a_compound_waits_for_the_rest() {
 }
 
 #[test]
-fn what_waited_in_a_compound_for_the_store_then_waits_for_the_rest() {
+fn a_stored_request_of_a_compound_then_waits_for_the_rest() {
     let scene = Scene::new();
     let came = scene.came(0);
     let mut answered = Answered::default();
@@ -173,7 +173,7 @@ fn what_waited_in_a_compound_for_the_store_then_waits_for_the_rest() {
 }
 
 #[test]
-fn who_waits_for_the_store_beside_another_has_its_own_time() {
+fn requests_that_wait_for_the_store_together_have_their_own_times() {
     let scene = Scene::new();
     let begin = |mid: u64| {
         let request = scene.tracer.begin(Came::default(), Phase::Parsing);
@@ -203,7 +203,7 @@ fn who_waits_for_the_store_beside_another_has_its_own_time() {
 }
 
 #[test]
-fn what_the_store_does_for_nobody_is_no_time_of_who_is_served() {
+fn store_work_without_a_request_is_no_time_of_the_served_request() {
     let scene = Scene::new();
     let request = scene.tracer.begin(Came::default(), Phase::Parsing);
     request.identify(1, 8);
@@ -223,7 +223,7 @@ fn what_the_store_does_for_nobody_is_no_time_of_who_is_served() {
 }
 
 #[test]
-fn what_the_worker_does_next_is_no_time_of_a_request_that_is_being_sent() {
+fn later_work_is_no_time_of_a_request_that_is_being_sent() {
     let scene = Scene::new();
     let request = scene.tracer.begin(Came::default(), Phase::Parsing);
     request.identify(1, 8);
@@ -241,7 +241,7 @@ fn what_the_worker_does_next_is_no_time_of_a_request_that_is_being_sent() {
 }
 
 #[test]
-fn what_the_waiting_call_sends_ends_when_the_worker_waits() {
+fn sending_by_the_waiting_call_ends_when_the_worker_waits() {
     let scene = Scene::new();
     for mid in 1..=3 {
         let request = scene.tracer.begin(Came::default(), Phase::Parsing);
@@ -268,7 +268,7 @@ fn what_the_waiting_call_sends_ends_when_the_worker_waits() {
 }
 
 #[test]
-fn what_is_held_before_it_may_wait_for_the_store_has_both_times() {
+fn a_request_throttled_before_its_store_wait_has_both_times() {
     let scene = Scene::new();
     let request = scene.tracer.begin(Came::default(), Phase::Parsing);
     request.identify(1, 8);
@@ -364,7 +364,7 @@ fn a_slow_request_that_was_refused_is_told_with_the_reason_in_words() {
 }
 
 #[test]
-fn what_never_became_a_request_is_not_counted() {
+fn bytes_that_never_became_a_request_are_not_counted() {
     let scene = Scene::new();
     drop(scene.tracer.begin(Came::default(), Phase::Parsing));
     assert_eq!(scene.events("request_end"), Vec::<Vec<u64>>::new());
@@ -387,7 +387,7 @@ fn more_requests_than_are_traced_are_served_all_the_same() {
 }
 
 #[test]
-fn a_visit_to_a_table_is_a_part_of_what_it_interrupts() {
+fn a_table_visit_is_a_part_of_the_interrupted_phase() {
     let scene = Scene::new();
     let request = scene.tracer.begin(Came::default(), Phase::Parsing);
     request.identify(1, 6);
@@ -403,7 +403,7 @@ fn a_visit_to_a_table_is_a_part_of_what_it_interrupts() {
 }
 
 #[test]
-fn what_is_kept_by_default_is_no_other_tracers() {
+fn default_tracers_share_no_counters() {
     let scene = Scene::new();
     let tracer = Tracer::default();
     tracer.enter(Phase::Running);
@@ -454,7 +454,7 @@ fn read_by_share(tracer: Tracer) -> Vec<u64> {
 /// Two requests wait for the store, and the operation for the first one ends while the second was
 /// the last to begin waiting.
 #[test]
-fn who_waits_for_the_store_beside_another_has_its_own_data() {
+fn requests_that_wait_for_the_store_together_have_their_own_data() {
     let time = Rc::new(Cell::new(1_000));
     for tracer in [Tracer::in_test, Tracer::in_test_untold].map(|new| new(Rc::clone(&time))) {
         let [first, second] = ["first", "second"].map(|share| waiting_read(tracer, share));
@@ -470,7 +470,7 @@ fn who_waits_for_the_store_beside_another_has_its_own_data() {
 
 /// As with `choro:storage delay`: a request waits for the store before its operation has begun.
 #[test]
-fn what_the_kernel_has_done_for_one_is_no_data_of_who_waits_for_its_turn() {
+fn kernel_data_of_one_request_are_not_those_of_one_that_waits() {
     let time = Rc::new(Cell::new(1_000));
     for tracer in [Tracer::in_test, Tracer::in_test_untold].map(|new| new(Rc::clone(&time))) {
         let first = waiting_read(tracer, "first");
@@ -510,7 +510,7 @@ fn shares_beyond_their_places_are_counted_together() {
 }
 
 #[test]
-fn what_a_user_does_in_several_shares_is_told_by_share_by_user_and_in_all() {
+fn a_users_requests_in_several_shares_count_by_share_by_user_and_in_total() {
     let scene = Scene::new();
     for (mid, (share, user, ns)) in
         [("a", "one", 10), ("b", "one", 20), ("b", "two", 40), ("", "one", 80)].iter().enumerate()
@@ -536,7 +536,7 @@ fn what_a_user_does_in_several_shares_is_told_by_share_by_user_and_in_all() {
 }
 
 #[test]
-fn what_a_lane_has_done_is_no_time_of_the_way_there() {
+fn the_work_of_a_lane_is_no_receive_time() {
     let scene = Scene::new();
     scene.pass(100);
     let came = Came { opened: 30, ..scene.came(100) };
@@ -691,7 +691,7 @@ impl Worker {
 
 proptest! {
     #[test]
-    fn the_quick_way_counts_what_the_long_way_counts(
+    fn the_quick_and_the_full_recording_count_the_same(
         acts in proptest::collection::vec((0_u8..10, 0_usize..60, 0_u64..50), 1..120),
     ) {
         let time = Rc::new(Cell::new(1_000));

@@ -30,7 +30,7 @@ fn forbid_io_uring() {
 }
 
 #[test]
-fn auto_takes_the_fallback_where_io_uring_is_forbidden() {
+fn auto_takes_the_fallback_if_io_uring_is_forbidden() {
     let test = || {
         forbid_io_uring();
         assert_eq!(Backend::available(), [Backend::Fallback]);
@@ -52,7 +52,7 @@ fn auto_takes_the_fallback_where_io_uring_is_forbidden() {
 }
 
 #[test]
-fn auto_takes_the_ring_where_it_is_not_forbidden() {
+fn auto_takes_the_ring_unless_it_is_forbidden() {
     let driver = Driver::new(Backend::Auto, Limits::default()).expect("one of them works");
     assert_eq!(Some(&driver.backend()), Backend::available().first());
     assert_eq!(driver.ring_error().is_some(), driver.backend() == Backend::Fallback);

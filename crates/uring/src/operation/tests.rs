@@ -40,7 +40,7 @@ fn a_cancelled_short_write_ends() {
 }
 
 #[test]
-fn gathering_skips_what_was_sent_and_what_is_empty() {
+fn gathering_skips_sent_and_empty_parts() {
     let buffers: [SendBuffer; 4] = [
         Bytes::from_static(b"abc").into(),
         Vec::new().into(),

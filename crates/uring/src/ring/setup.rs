@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_operations_are_named() {
         let lacks = missing(|code| ![opcode::Read::CODE, opcode::SendMsg::CODE].contains(&code));
         assert_eq!(
             Unavailable::Operations(lacks).to_string(),

@@ -168,7 +168,7 @@ fn name_and_data_stay_in_their_context() {
 }
 
 #[test]
-fn names_are_shown_by_what_they_mean() {
+fn names_are_shown_by_their_meaning() {
     assert_eq!(format!("{:?}", CreateContextName(b"RqLs")), "REQUEST_LEASE");
     assert_eq!(format!("{:?}", CreateContextName(b"a\n")), "a\\n");
 }

@@ -248,7 +248,7 @@ fn a_request_for_resiliency_has_the_bytes_of_the_document() {
 }
 
 #[test]
-fn a_padded_response_says_where_its_output_is() {
+fn a_padded_response_has_the_offset_of_its_output() {
     let padded = message(&IoctlResponse { padding: 8, ..RESPONSE });
     assert_eq!(padded.len(), message(&RESPONSE).len() + 8);
     assert_eq!(padded[0x70..], [&[0; 8][..], &[8; 24]].concat());

@@ -70,7 +70,7 @@ fn data_that_is_said_to_be_longer_than_the_message_is_an_error() {
 }
 
 #[test]
-fn a_padded_response_says_where_its_data_are() {
+fn a_padded_response_has_the_offset_of_its_data() {
     let head = ReadResponseHead { data_length: 3, padding: 8, ..Default::default() };
     let mut bytes = message(&head);
     bytes.extend_from_slice(b"abc");

@@ -86,7 +86,7 @@ fn nothing_but_data_follows_a_message() {
 }
 
 #[test]
-fn what_stands_beside_no_channel_has_no_meaning() {
+fn channel_information_without_a_channel_is_ignored() {
     let mut bytes = message(&WriteRequest::new(FILE_ID, 0, b"abc"));
     // Channel, RemainingBytes, WriteChannelInfoOffset and -Length.
     bytes[64 + 32..64 + 44].fill(0xA5);

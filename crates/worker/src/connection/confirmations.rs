@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_is_bounded_whatever_the_kernel_says() {
+    fn the_retransmission_time_is_bounded_for_any_value_of_the_kernel() {
         assert_eq!(patience(Duration::from_millis(1)), Duration::from_millis(1_200));
         assert_eq!(patience(Duration::from_millis(500)), Duration::from_secs(3));
         assert_eq!(patience(Duration::from_secs(60)), Duration::from_secs(6));

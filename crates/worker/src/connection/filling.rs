@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pipe_has_no_page_for_comes_into_memory_and_the_next_pipe_is_larger() {
+    fn data_beyond_the_pages_of_a_pipe_come_into_memory_and_the_next_pipe_is_larger() {
         let (mut channel, mut client) = filling(1);
         assert_eq!(channel.room_for(DATA_LEN), DATA_LEN);
         let data = data();

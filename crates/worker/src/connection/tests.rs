@@ -58,7 +58,7 @@ fn a_client_that_does_not_read_is_not_served_until_it_does() {
 }
 
 #[test]
-fn what_a_socket_did_not_take_is_sent_first_and_by_an_operation_that_waits() {
+fn bytes_refused_by_a_socket_are_sent_first_and_by_a_waiting_operation() {
     let mut channel = channel_with(&[]);
     for byte in [1, 2] {
         let mut frame = transmit(100);
@@ -138,7 +138,7 @@ fn drive(channel: &mut Channel, driver: &mut uring::Driver) -> io::Result<usize>
 }
 
 #[test]
-fn what_is_piped_leaves_in_its_place_however_slowly_it_is_read() {
+fn piped_data_leave_in_order_to_a_slow_reader_too() {
     for backend in uring::Backend::available() {
         let (mut channel, mut client) = channel_and_client();
         let mut expected = Vec::new();
@@ -194,7 +194,7 @@ fn a_client_that_goes_away_leaves_no_pipe_and_ends_its_connection() {
 }
 
 #[test]
-fn what_is_piped_is_left_to_no_operation_however_little_it_is() {
+fn piped_data_of_any_size_are_left_to_no_operation() {
     let (mut channel, mut client) = channel_and_client();
     channel.queue(piped((10, 1), (2_000, 2)));
     let op = channel.send(true, |_, piped| assert!(piped.is_some_and(|it| it.length() == 0)));
@@ -205,7 +205,7 @@ fn what_is_piped_is_left_to_no_operation_however_little_it_is() {
 }
 
 #[test]
-fn a_frame_whose_end_cannot_be_had_ends_its_connection() {
+fn a_frame_without_its_end_ends_the_connection() {
     let (mut channel, mut client) = channel_and_client();
     let mut frame = piped((10, 1), (2_000, 2));
     // Announces more bytes than the pipe will ever have.
@@ -336,7 +336,7 @@ fn a_lane_receives_until_a_frame_is_whole_or_makes_no_sense() {
 }
 
 #[test]
-fn what_a_lane_has_opened_is_taken_before_a_lane_receives_again() {
+fn frames_opened_by_a_lane_are_taken_before_a_lane_receives_again() {
     let mut channel = channel_with(&[]);
     let buffer = BytesMut::from(&[0, 0, 0, 1, 9, 0, 0, 0, 1, 8][..]);
     channel.received_by_lane(
@@ -426,7 +426,7 @@ fn a_frame_has_a_minute_from_its_first_byte_however_little_comes_of_it() {
 }
 
 #[test]
-fn the_time_in_which_nothing_is_received_of_a_frame_does_not_count() {
+fn a_pause_within_a_frame_does_not_count() {
     let memory = MemoryAccount::new(4 << 20);
     let part = part_of_frame(FRAME_LEN);
     let (mut first, mut second) = (channel_of(&memory, &part), channel_of(&memory, &part));

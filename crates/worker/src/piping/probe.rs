@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_on_the_way_when_the_way_changed_is_not_counted() {
+    fn requests_in_flight_at_a_change_of_the_path_are_not_counted() {
         let settled = |waiting: usize| {
             let mut machine = Machine::new(100, 150);
             let (mut before, mut since_change) = (DataPath::Piped, 0);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_go_as_chosen_begins_the_window_again() {
+    fn data_by_another_path_than_chosen_begin_the_window_again() {
         let mut machine = Machine::new(100, 200);
         machine.read_many(WINDOW_BYTES / READ - 1);
         machine.probe.begin_window_again(machine.now);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_goes_as_chosen_is_copied_for_a_while() {
+    fn after_repeated_failures_data_are_copied_for_a_while() {
         let mut machine = Machine::new(200, 100);
         for _ in 0..FAILURES_MAX {
             assert_eq!(machine.read(), DataPath::Piped);

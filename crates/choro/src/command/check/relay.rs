@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_that_is_named_closes_what_is_named() {
+    fn the_recommended_line_protects_the_named_shares() {
         let (open, _) = Config::parse("[data]\npath = /d\n", "test").expect("it is one");
         let said = warning(&open).expect("it is open");
         assert!(said.contains("reaches: data, IPC$. "), "{said}");

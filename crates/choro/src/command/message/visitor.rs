@@ -66,7 +66,7 @@ impl Visitor {
     pub(in crate::command) fn join(lock_dir: &Path, timeout: Duration) -> anyhow::Result<Self> {
         let supervisor = match Registry::observe(lock_dir) {
             Err(RegistryError::File { path, source }) if is_forbidden(&source) => {
-                bail!("{}: {source}; {WHO_MAY}", path.display())
+                bail!("{}: {source}; {ONLY_THE_OWNER}", path.display())
             }
             registry => registry?.supervisor(),
         };
@@ -201,7 +201,7 @@ fn settings_in_effect(lock_dir: &Path) -> anyhow::Result<transport::Settings> {
     let settings = Settings::load(settings::Source::File(path.clone())).map_err(|error| {
         let denied = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
         match denied.into_iter().any(is_forbidden) {
-            true => error.context(WHO_MAY),
+            true => error.context(ONLY_THE_OWNER),
             false => error,
         }
     })?;
@@ -220,7 +220,7 @@ fn explain(error: InitError) -> anyhow::Error {
             path.display()
         ),
         InitError::System { source, .. } if is_forbidden(source) => {
-            anyhow::anyhow!("{error}; {WHO_MAY}")
+            anyhow::anyhow!("{error}; {ONLY_THE_OWNER}")
         }
         _ => error.into(),
     }
@@ -233,4 +233,4 @@ fn is_forbidden(error: &io::Error) -> bool {
 /// Interval between checks for receivers that ended, or began to listen.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-const WHO_MAY: &str = "only the user that the server runs as may send it messages";
+const ONLY_THE_OWNER: &str = "only the user that the server runs as may send it messages";

@@ -29,7 +29,7 @@ fn names_are_those_of_processes_and_no_others() {
 
 /// Also if a living process has this pid: it has another name.
 #[test]
-fn who_lives_is_listed_and_who_does_not_is_removed() {
+fn a_live_process_is_listed_and_a_dead_one_is_removed() {
     for kind in [SocketType::DGRAM, SocketType::STREAM] {
         let dir = tempfile::tempdir().expect("a folder");
         let me = join(&dir, ME, kind).expect("the first");

@@ -135,7 +135,7 @@ fn a_packet_that_is_too_long_ends_its_connection() {
 
 /// Also if the connections are read, or even accepted, in another order.
 #[test]
-fn what_a_process_has_sent_before_over_another_connection_comes_before() {
+fn messages_of_one_process_over_several_connections_keep_their_order() {
     let mut bench = Bench::new();
     let mut connections: Vec<UnixStream> = (0..5).map(|_| bench.connect()).collect();
     for (number, connection) in connections.iter_mut().rev().enumerate() {
@@ -197,7 +197,7 @@ fn an_idle_connection_is_closed_at_both_ends() {
 
 /// A process that does not read does not end its half.
 #[test]
-fn a_connection_whose_other_half_does_not_end_is_given_up() {
+fn a_connection_with_an_open_other_half_is_given_up() {
     let mut bench = Bench::new();
     bench.transport.send(bench.now, bench.me, b"hello", &[]).expect("room");
     bench.now += Settings::new(TransportKind::Stream).stream_idle;

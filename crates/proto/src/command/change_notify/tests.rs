@@ -170,7 +170,7 @@ fn names_are_relative_to_the_directory() {
 }
 
 #[test]
-fn what_lies_deeper_is_told_to_those_who_watch_the_tree() {
+fn deeper_changes_are_told_to_watchers_of_the_tree() {
     let deep = || vec![added("a\\b\\c\\new")];
     check("a", (TREE, NAMES), deep(), &[(NotifyAction::ADDED, "b\\c\\new")]);
     check("", (TREE, NAMES), deep(), &[(NotifyAction::ADDED, "a\\b\\c\\new")]);
@@ -205,7 +205,7 @@ fn told_now(scene: &mut Scene) -> Option<Told> {
 }
 
 #[test]
-fn nothing_is_told_of_what_lies_in_a_directory_that_the_user_may_not_enter() {
+fn changes_in_a_directory_the_user_may_not_enter_are_not_told() {
     let (mut scene, _) = watch_tree("a");
     let gone = file_change("a\\private\\b\\gone", ChangeKind::Removed);
     let moved = renamed("a\\private\\c", "a\\private\\d");
@@ -269,7 +269,7 @@ fn a_directory_that_is_gone_is_judged_as_it_was_last() {
 }
 
 #[test]
-fn unjudged_changes_have_a_limit_beyond_which_the_client_looks_for_itself() {
+fn beyond_a_limit_of_unchecked_changes_the_client_lists_again() {
     let (mut scene, _) = watch_tree("a");
     let changes = (0..4_000).map(|number| added(&format!("a\\{number}\\new")));
     let changes: Vec<_> = changes.map(|it| it.seen_from_host(&folder())).collect();
@@ -279,7 +279,7 @@ fn unjudged_changes_have_a_limit_beyond_which_the_client_looks_for_itself() {
 }
 
 #[test]
-fn what_is_vetoed_is_told_to_nobody() {
+fn changes_of_vetoed_names_are_told_to_nobody() {
     for flags in [FLAT, TREE] {
         let mut scene = Scene::new();
         let file_id = scene.open_directory("a");
@@ -302,7 +302,7 @@ fn what_is_vetoed_is_told_to_nobody() {
 
 /// A second tree connect, or a share of a folder above or below, has a root of its own.
 #[test]
-fn a_place_is_the_same_whatever_share_leads_to_it() {
+fn a_directory_is_the_same_through_each_share() {
     let mut scene = Scene::new();
     let file_id = scene.open_directory("a");
     watch(&mut scene, request(file_id));
@@ -317,7 +317,7 @@ fn a_place_is_the_same_whatever_share_leads_to_it() {
 }
 
 #[test]
-fn what_others_do_is_told_as_what_the_client_does_itself() {
+fn changes_by_others_are_told_like_those_of_the_client_itself() {
     let mut scene = Scene::new();
     let file_id = scene.open_directory("a");
     let watch_tree = ChangeNotifyRequest { flags: TREE, ..request(file_id) };
@@ -348,7 +348,7 @@ fn a_directory_is_looked_at_again_once_others_know_of_the_watch() {
 /// Changes by another worker's client pass through two more processes. They may arrive after this
 /// client has begun another watch of the same directory.
 #[test]
-fn a_watch_hears_nothing_of_what_had_happened_before_it_began() {
+fn a_watch_is_not_told_of_changes_before_it_began() {
     let mut scene = Scene::new();
     let file_id = scene.open_directory("d");
     watch(&mut scene, request(file_id));
@@ -393,7 +393,7 @@ fn others_hear_of_a_watch_when_it_begins_moves_and_ends() {
 }
 
 #[test]
-fn a_change_leaves_the_worker_only_where_somebody_watches_elsewhere() {
+fn a_change_leaves_the_worker_only_if_another_process_watches() {
     let mut scene = Scene::new();
     let file_id = scene.open_directory("");
     watch(&mut scene, request(file_id));
@@ -411,7 +411,7 @@ fn a_change_leaves_the_worker_only_where_somebody_watches_elsewhere() {
 }
 
 #[test]
-fn what_nobody_counted_sends_those_around_it_to_look() {
+fn an_uncounted_change_makes_watchers_around_it_list_again() {
     for (directory, lost, looks) in [
         ("a", "", true),
         ("a", "a", true),
@@ -508,7 +508,7 @@ fn a_move_is_a_removal_and_an_addition() {
 }
 
 #[test]
-fn those_who_watch_attributes_alone_see_a_renamed_file_change() {
+fn watchers_of_attributes_alone_see_a_renamed_file_change() {
     let attributes = CompletionFilter::ATTRIBUTES;
     let want = [(NotifyAction::MODIFIED, "y")];
     check("", (FLAT, attributes), vec![renamed("x", "y")], &want);
@@ -552,7 +552,7 @@ fn the_first_request_fixes_filter_and_depth() {
 }
 
 #[test]
-fn requests_are_answered_in_the_order_in_which_they_came() {
+fn requests_are_answered_in_order_of_arrival() {
     let mut scene = Scene::new();
     let file_id = scene.open_directory("");
     let interims = [(); 3].map(|()| watch(&mut scene, request(file_id)));
@@ -734,7 +734,7 @@ fn a_write_is_told() {
 }
 
 #[test]
-fn nothing_is_noted_where_nobody_watches() {
+fn changes_without_a_watcher_are_not_kept() {
     let mut scene = Scene::new();
     let file = scene.open("f");
     let Inspection { globals, opens, .. } = scene.server.inspect();

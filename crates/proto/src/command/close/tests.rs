@@ -73,7 +73,7 @@ fn finish_close(scene: &mut Scene) {
 }
 
 #[test]
-fn what_is_under_way_in_an_open_is_answered_before_it_is_closed() {
+fn pending_requests_of_an_open_are_answered_before_it_is_closed() {
     let (mut scene, file_id) = scene_with_a_file();
     let (one, two) = (begin_read(&mut scene, file_id), begin_read(&mut scene, file_id));
     begin_close(&mut scene, file_id);
@@ -85,7 +85,7 @@ fn what_is_under_way_in_an_open_is_answered_before_it_is_closed() {
 }
 
 #[test]
-fn a_close_does_not_wait_for_what_is_under_way_in_other_opens() {
+fn a_close_does_not_wait_for_pending_requests_of_other_opens() {
     let (mut scene, file_id) = scene_with_a_file();
     let other = scene.open("g");
     let read = begin_read(&mut scene, other);

@@ -278,7 +278,7 @@ fn the_close_of_the_holder_lets_a_waiting_lock_go_on() {
 }
 
 #[test]
-fn waiting_locks_are_granted_in_the_order_in_which_they_came() {
+fn waiting_locks_are_granted_in_order_of_arrival() {
     let (mut scene, holder, second, first_interim) = waiting();
     let third = scene.open("file");
     let second_interim = lock_in_sequence(&mut scene, third, 0, &[(105, 1, EXCLUSIVE)]);
@@ -302,7 +302,7 @@ fn a_waiting_lock_can_be_cancelled() {
 }
 
 #[test]
-fn a_lock_whose_open_is_closed_is_not_locked() {
+fn a_waiting_lock_of_a_closed_open_is_not_granted() {
     let (mut scene, _, waiter, interim) = waiting();
     scene.close(waiter);
     assert_finished(&mut scene, &interim, NtStatus::RANGE_NOT_LOCKED);

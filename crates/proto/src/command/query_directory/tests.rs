@@ -198,7 +198,7 @@ fn a_single_entry_costs_no_more_than_one() {
 }
 
 #[test]
-fn what_does_not_fit_comes_with_the_next_request() {
+fn entries_that_do_not_fit_come_with_the_next_request() {
     let many: Vec<String> = (0..500).map(|index| format!("file{index}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     for length in [130, 300, 1_000, 4_096] {
@@ -257,7 +257,7 @@ fn a_buffer_below_the_fixed_part_is_a_length_mismatch() {
 }
 
 #[test]
-fn a_class_that_tells_more_finds_what_the_one_before_left() {
+fn a_larger_class_continues_after_the_entries_of_a_smaller_one() {
     let mut listing = Listing::of(&["a", "b", "c"]);
     let names_only = Query { class: FileInformationClass::NAMES, length: 28, ..ALL };
     listing.check(names_only, &["."]);
@@ -328,7 +328,7 @@ fn a_batch_from_before_a_restart_is_not_listed() {
 }
 
 #[test]
-fn who_may_not_list_gets_nothing() {
+fn without_the_right_to_list_nothing_is_listed() {
     let mut listing = Listing::of(&["a"]);
     let access = AccessMask::FILE_ALL.difference(AccessMask::READ_DATA);
     listing.file_id = listing.scene.open_with("directory", access, true);

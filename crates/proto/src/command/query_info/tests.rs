@@ -151,7 +151,7 @@ fn check_lengths(info_type: InfoType, class: u8, fixed: u32) {
 }
 
 #[test]
-fn what_does_not_fit_is_cut_off_behind_the_fixed_part() {
+fn a_long_answer_is_cut_behind_its_fixed_part() {
     for (class, fixed, _) in FILE_CLASSES.iter().filter(|(class, ..)| *class != 22) {
         check_lengths(InfoType::FILE, *class, *fixed);
     }
@@ -216,7 +216,7 @@ fn a_file_that_is_to_be_deleted_has_one_name_less() {
 }
 
 #[test]
-fn all_information_is_what_the_single_classes_tell() {
+fn all_information_equals_the_single_classes() {
     let mut scene = Scene::new();
     let file_id = scene.open("folder\\file");
     let answer = ask(&mut scene, &request(file_id, InfoType::FILE, FileInformationClass::ALL.0));
@@ -246,7 +246,7 @@ fn a_normalized_name_is_for_3_1_1() {
 }
 
 #[test]
-fn the_short_name_is_what_the_store_says() {
+fn the_short_name_is_that_of_the_store() {
     let class = FileInformationClass::ALTERNATE_NAME.0;
     for want in [Some("FILE.TXT"), None] {
         let mut scene = Scene::new();
@@ -323,7 +323,7 @@ fn attribute_names(answer: &Answer) -> Vec<String> {
 }
 
 #[test]
-fn extended_attributes_go_on_where_the_query_before_ended() {
+fn extended_attributes_go_on_after_the_query_before() {
     let mut scene = Scene::new();
     let file_id = scene.open("file");
     let request = request(file_id, InfoType::FILE, FileInformationClass::FULL_EA.0);
@@ -432,7 +432,7 @@ fn each_part_of_a_descriptor_needs_its_right() {
 }
 
 #[test]
-fn a_pipe_tells_what_pipes_have() {
+fn a_pipe_answers_the_classes_of_pipes() {
     let mut scene = Scene::new();
     let file_id = scene.open_pipe("srvsvc");
     for (info_type, class, want) in [

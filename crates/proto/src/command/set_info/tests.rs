@@ -226,7 +226,7 @@ mod size {
     }
 
     #[test]
-    fn a_lock_of_another_keeps_what_lies_behind_it() {
+    fn a_lock_of_another_protects_the_data_behind_it() {
         let mut scene = Scene::new();
         let (file_id, other) = (scene.open("file"), scene.open("file"));
         let range = ByteRange { offset: 100, length: 10 };
@@ -364,7 +364,7 @@ mod disposition {
     }
 
     #[test]
-    fn what_create_asked_for_is_the_opens_own() {
+    fn delete_on_close_of_the_create_belongs_to_the_open() {
         let mut scene = Scene::new();
         let file_id = scene.open("file");
         send_ex(&mut scene, file_id, 0x08);
@@ -391,7 +391,7 @@ mod disposition {
     }
 
     #[test]
-    fn the_share_itself_and_what_may_not_be_deleted_stay() {
+    fn the_share_itself_and_files_without_delete_access_are_not_deleted() {
         let mut scene = Scene::new();
         let access = FILE_ALL.difference(AccessMask::DELETE);
         let file_id = scene.open_with("file", access, false);
@@ -471,7 +471,7 @@ mod rename {
     }
 
     #[test]
-    fn a_directory_takes_what_is_closed_beneath_it_along() {
+    fn a_renamed_directory_takes_closed_files_beneath_it_along() {
         let mut scene = Scene::new();
         let directory = scene.open_directory("a\\b");
         let beside = scene.open("a\\bc");
@@ -517,7 +517,7 @@ mod rename {
     }
 
     #[test]
-    fn who_has_the_directory_open_must_let_names_be_added() {
+    fn an_open_of_the_target_directory_must_share_writing() {
         let directory = |access, share| {
             move |scene: &mut Scene| {
                 scene.open_sharing("folder", access, true, share);
@@ -696,7 +696,7 @@ mod extended_attributes {
     }
 
     #[test]
-    fn they_are_set_where_they_are_kept_by_who_may() {
+    fn extended_attributes_are_set_with_the_right_if_the_share_keeps_them() {
         let mut list = Vec::new();
         let ea = FullEa { flags: 0, name: "name".to_owned(), value: vec![1] };
         encode_full_ea_entry(&ea, &mut list).expect("a good name");
@@ -758,7 +758,7 @@ mod security {
     }
 
     #[test]
-    fn what_is_no_descriptor_is_refused() {
+    fn a_buffer_that_is_no_descriptor_is_refused() {
         check(0x4, FILE_ALL, &[1; 20], Reason::SecurityDescriptorInvalid);
     }
 }

@@ -37,7 +37,7 @@ fn refused(scene: &mut Scene, target: FileId, input: &[u8], want: impl Into<Outc
 }
 
 #[test]
-fn the_store_shares_what_is_asked_for_in_both_forms() {
+fn the_store_shares_the_requested_range_in_both_forms() {
     let mut scene = Scene::new();
     let (source, target) = (scene.open("source"), scene.open("target"));
     let plain = input(extents(source));

@@ -31,7 +31,7 @@ fn refused(code: FsctlCode, input: &[u8], want: impl Into<Outcome>) {
 }
 
 #[test]
-fn a_buffer_that_is_not_what_it_says_is_refused() {
+fn a_buffer_that_contradicts_its_head_is_refused() {
     for code in [FsctlCode::SET_REPARSE_POINT, FsctlCode::DELETE_REPARSE_POINT] {
         refused(code, &[], Reason::ReparsePointMissing);
         refused(code, &[0; 7], Reason::ReparseDataInvalid);
@@ -87,7 +87,7 @@ fn either_of_two_rights_is_enough_to_change_one() {
 }
 
 #[test]
-fn what_does_not_fit_is_cut_but_not_the_head() {
+fn data_that_do_not_fit_are_cut_but_not_the_head() {
     let stored = point(TAG, b"abcd");
     for (max_output_response, want, told) in [
         (7, Outcome::Refused(Reason::OutputBufferTooSmall), 0),

@@ -148,7 +148,7 @@ fn refused(scene: &mut Scene, code: FsctlCode, target: FileId, input: &[u8]) -> 
 }
 
 #[test]
-fn whoever_asks_for_too_much_is_told_the_limits() {
+fn a_request_beyond_the_limits_is_answered_with_the_limits() {
     let (mut scene, (source, target)) = two_files();
     let key = resume_key(&mut scene, source);
     let count = usize::try_from(CHUNKS_MAX).expect("it is small");

@@ -282,7 +282,7 @@ fn a_user_comes_before_a_group_of_the_same_name() {
 }
 
 #[test]
-fn what_is_not_there_is_not_mapped() {
+fn unknown_names_are_not_mapped() {
     let mut policy = Policy::open();
     let long = "x".repeat(257);
     let stub = policy.names(NAMES, &["nobody at all", "OTHER\\jo", "", "a\u{1}b", &long]);
@@ -315,7 +315,7 @@ fn the_policy_tells_the_domains() {
 }
 
 #[test]
-fn the_caller_is_told_who_it_is() {
+fn the_requester_gets_its_own_name() {
     let mut policy = Policy::open();
     // No system name, no user name, and a null pointer for the domain's name; then without that
     // pointer.
@@ -371,7 +371,7 @@ fn nobody_gets_a_policy_to_change() {
 }
 
 #[test]
-fn whom_the_catalogue_does_not_admit_gets_no_policy_and_looks_up_nobody() {
+fn a_requester_the_catalogue_refuses_gets_no_policy_and_looks_up_no_name() {
     let mut handles = Handles::default();
     let caller = Caller { is_guest: true, ..Caller::default() };
     let catalogue = NoGuests;

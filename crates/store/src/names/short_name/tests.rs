@@ -42,7 +42,7 @@ fn names_that_clients_cannot_use_are_shown_by_short_names_or_not_at_all() {
 }
 
 #[test]
-fn short_names_are_listed_beside_long_ones_only_where_all_have_one() {
+fn short_names_are_listed_beside_long_ones_only_if_all_have_one() {
     for (name, want) in [("A long name.text", true), ("a.txt", false), ("a:b", false)] {
         let name = OsStr::new(name);
         assert_eq!(listed(&settings(MangledNames::Yes), name).is_some(), want);

@@ -49,7 +49,7 @@ fn close_all(files: &FileTable<MemoryTable>) {
 }
 
 #[test]
-fn clients_that_take_all_they_may_leave_room_for_those_who_come_after_them() {
+fn clients_at_their_limit_leave_room_for_later_clients() {
     let tables = MemoryFiles::default();
     tables.room.set_max(1 << 20);
     let opened: Vec<u64> = (0..8)
@@ -65,7 +65,7 @@ fn clients_that_take_all_they_may_leave_room_for_those_who_come_after_them() {
 }
 
 #[test]
-fn what_is_closed_is_given_back_and_what_is_disconnected_is_not() {
+fn a_closed_open_returns_its_bytes_and_a_disconnected_one_does_not() {
     let tables = MemoryFiles::default();
     tables.room.set_max(1 << 20);
     let files = tables.handle();
