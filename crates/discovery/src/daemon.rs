@@ -152,11 +152,8 @@ impl Discoveryd {
         let now = Instant::now();
         let times = [self.look_at, self.greet_at].into_iter().flatten();
         let next = times.chain(self.connections.iter().map(|it| it.until)).min();
-        let timeout = next.map(|at| at.saturating_duration_since(now)).map(|timeout| Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            // At least a millisecond, or the loop would spin through the last part of one.
-            tv_nsec: i64::from(timeout.subsec_nanos()).max(1_000_000),
-        });
+        let timeout = next.map(|at| at.saturating_duration_since(now));
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let endpoints = self.networks.iter().flat_map(|it| &it.endpoints);
         let listeners = self.networks.iter().flat_map(|it| &it.listeners);
         let mut sources: Vec<PollFd<'_>> = [self.control.as_fd(), self.changes.as_fd()]

@@ -17,9 +17,8 @@ mod pool;
 mod principal;
 mod seldom;
 
-use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -29,12 +28,10 @@ use logon::winbind::Winbind;
 use messaging::{
     Content, LogonAnswer, LogonProof, LogonQuestion, LogonVerdict, Message, MessageKind, Messaging,
 };
-use process::administration;
 use process::arguments::Start;
 use process::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
 use process::log;
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
-use rustix::io::Errno;
+use process::{EventSet, Mailbox, administration};
 use settings::Settings;
 use settings::messaging_settings::messaging_settings;
 use tables::announce_logond;
@@ -73,8 +70,8 @@ pub struct Logond {
     settings: Settings,
     messaging: Messaging,
     control: WorkerEnd,
-    epoll: OwnedFd,
-    results: Arc<Results>,
+    events: EventSet<u64>,
+    results: Arc<Mailbox<Done>>,
     tickets: Pool<Job>,
     passwords: Option<Pool<Job>>,
     outage: Outage,
@@ -108,13 +105,7 @@ struct Waiting {
     question: u64,
 }
 
-/// Results of the threads, and a descriptor that is readable while there are some.
-#[derive(Debug)]
-struct Results {
-    done: Mutex<VecDeque<Done>>,
-    wake: OwnedFd,
-}
-
+/// Result of a job, in the mailbox of the threads.
 #[derive(Debug)]
 struct Done {
     job: u64,
@@ -128,20 +119,6 @@ enum Outcome {
     Pinged(bool),
 }
 
-impl Results {
-    fn put(&self, done: Done) {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner).push_back(done);
-        // It fails only when the counter is full, and then it is readable.
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
-    }
-
-    fn take(&self) -> VecDeque<Done> {
-        // It fails when there is nothing.
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
-        std::mem::take(&mut *self.done.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 impl Logond {
     /// Joins the messages of the server, opens the libraries and starts the threads.
     ///
@@ -153,20 +130,19 @@ impl Logond {
         let how = messaging_settings(&settings.config.global)?;
         let messaging = Messaging::init(lock_dir, server_id, how)
             .context("cannot join the server's messages")?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot poll")?;
+        let events = EventSet::new().context("cannot poll")?;
         if let Some(wake) = messaging.wake_source() {
-            add(&epoll, wake, MESSAGES).context("cannot poll messages")?;
+            events.add(wake, MESSAGES).context("cannot poll messages")?;
         }
-        add(&epoll, &control, CONTROL).context("cannot poll the supervisor")?;
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        add(&epoll, &wake, RESULTS).context("cannot poll the threads")?;
-        let results = Arc::new(Results { done: Mutex::default(), wake });
+        events.add(&control, CONTROL).context("cannot poll the supervisor")?;
+        let results = Arc::new(Mailbox::new()?);
+        events.add(results.wake_source(), RESULTS).context("cannot poll the threads")?;
         let (tickets, passwords) = start_threads(&settings, &results)?;
         Ok(Self {
             settings,
             messaging,
             control,
-            epoll,
+            events,
             results,
             tickets,
             passwords,
@@ -212,20 +188,8 @@ impl Logond {
         let late = self.waiting.values().map(|it| it.since + ANSWER_TIMEOUT).min();
         let next = [self.messaging.next_timeout(), late, self.outage.next_probe()];
         let next = next.into_iter().flatten().min();
-        let timeout = next.map(|at| at.saturating_duration_since(now)).map(|timeout| Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            // At least a millisecond, or the loop would spin through the last part of one.
-            tv_nsec: i64::from(timeout.subsec_nanos()).max(1_000_000),
-        });
-        let mut events = Vec::with_capacity(8);
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut events),
-            timeout.as_ref(),
-        ) {
-            Ok(_) | Err(Errno::INTR) => Ok(events.iter().map(|event| event.data.u64()).collect()),
-            Err(error) => Err(error).context("waiting"),
-        }
+        let timeout = next.map(|at| at.saturating_duration_since(now));
+        self.events.wait(timeout).context("waiting")
     }
 
     /// Reads the supervisor's messages. Returns true if this process must end: with another
@@ -381,7 +345,7 @@ impl Logond {
 /// Opens the libraries that the configuration needs, and starts the threads.
 fn start_threads(
     settings: &Settings,
-    results: &Arc<Results>,
+    results: &Arc<Mailbox<Done>>,
 ) -> anyhow::Result<(Pool<Job>, Option<Pool<Job>>)> {
     let global = &settings.config.global;
     let replay_cache = settings.directories.lock.join(REPLAY_CACHE);
@@ -410,11 +374,6 @@ fn start_threads(
     let tickets = start("tickets", TICKET_THREADS).context("cannot start threads")?;
     let passwords = winbind.map(|_| start("passwords", PASSWORD_THREADS)).transpose();
     Ok((tickets, passwords.context("cannot start threads")?))
-}
-
-/// Begins to wait for readability. Closing the descriptor ends it.
-fn add(epoll: &OwnedFd, source: impl AsFd, token: u64) -> Result<(), Errno> {
-    epoll::add(epoll, source, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
 }
 
 /// Name of the file of used authenticators in the lock directory.

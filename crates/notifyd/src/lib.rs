@@ -22,7 +22,7 @@ mod watchers;
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -30,12 +30,12 @@ use dtyp::ServerId;
 use host_changes::{Coverage, Folder, HostEvent, HostWatcher};
 use messaging::{Changes, Message, MessageKind, Messaging, Unwatch, Watch};
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
+use process::EventSet;
 use process::administration;
 use process::arguments::Start;
 use process::clocks::machine_clock;
 use process::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
 use process::log;
-use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
 use settings::Settings;
@@ -69,7 +69,7 @@ pub struct Notifyd {
     messaging: Messaging,
     page: WatchPage,
     control: WorkerEnd,
-    epoll: OwnedFd,
+    events: EventSet<u64>,
     watchers: Watchers,
     /// A pidfd of each worker with watches, readable at the worker's end.
     lives: HashMap<ServerId, OwnedFd>,
@@ -93,17 +93,17 @@ impl Notifyd {
         let messaging = Messaging::init(lock_dir, server_id, how)
             .context("cannot join the server's messages")?;
         let page = WatchPage::open(lock_dir).context("cannot open the page of watches")?;
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("cannot poll")?;
+        let events = EventSet::new().context("cannot poll")?;
         if let Some(wake) = messaging.wake_source() {
-            add(&epoll, wake, MESSAGES).context("cannot poll messages")?;
+            events.add(wake, MESSAGES).context("cannot poll messages")?;
         }
-        add(&epoll, &control, CONTROL).context("cannot poll the supervisor")?;
+        events.add(&control, CONTROL).context("cannot poll the supervisor")?;
         let host = HostWatcher::new();
         for source in host.wake_sources() {
-            add(&epoll, source, KERNEL).context("cannot poll the kernel's changes")?;
+            events.add(source, KERNEL).context("cannot poll the kernel's changes")?;
         }
         let threads = WatchThreads::new().context("cannot poll watch threads")?;
-        add(&epoll, threads.wake_source(), KERNEL).context("cannot poll watch threads")?;
+        events.add(threads.wake_source(), KERNEL).context("cannot poll watch threads")?;
         let supervisor = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
         let supervisor = supervisor.and_then(|pid| u32::try_from(pid).ok());
         Ok(Self {
@@ -111,7 +111,7 @@ impl Notifyd {
             messaging,
             page,
             control,
-            epoll,
+            events,
             watchers: Watchers::new(host.folders_max()),
             lives: HashMap::new(),
             outbox: Outbox::default(),
@@ -153,20 +153,8 @@ impl Notifyd {
         let retry = self.outbox.is_waiting().then(|| now + RETRY);
         let next = [self.messaging.next_timeout(), self.recent.next_timeout(), retry];
         let next = next.into_iter().flatten().min();
-        let timeout = next.map(|at| at.saturating_duration_since(now)).map(|timeout| Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            // At least a millisecond, or the loop would spin through the last part of one.
-            tv_nsec: i64::from(timeout.subsec_nanos()).max(1_000_000),
-        });
-        let mut events = Vec::with_capacity(64);
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut events),
-            timeout.as_ref(),
-        ) {
-            Ok(_) | Err(Errno::INTR) => Ok(events.iter().map(|event| event.data.u64()).collect()),
-            Err(error) => Err(error).context("waiting"),
-        }
+        let timeout = next.map(|at| at.saturating_duration_since(now));
+        self.events.wait(timeout).context("waiting")
     }
 
     /// Reads the supervisor's messages. Returns true if this process must end.
@@ -237,7 +225,7 @@ impl Notifyd {
     fn watch(&mut self, worker: ServerId, mut watch: Watch) {
         if !self.lives.contains_key(&worker) {
             match life(worker.pid) {
-                Ok(life) if add(&self.epoll, &life, WORKER + u64::from(worker.pid)).is_ok() => {
+                Ok(life) if self.events.add(&life, WORKER + u64::from(worker.pid)).is_ok() => {
                     self.lives.insert(worker, life);
                 }
                 Ok(_) => warn!("the end of {worker:?} will not be seen"),
@@ -448,11 +436,6 @@ impl Notifyd {
 /// path.
 fn is_gone(watch: &Watch) -> bool {
     Folder::open(watch.path.as_str(), watch.identity).err() == Some(Errno::NOENT)
-}
-
-/// Begins to wait for readability. Closing the descriptor ends it.
-fn add(epoll: &OwnedFd, source: impl AsFd, token: u64) -> Result<(), Errno> {
-    epoll::add(epoll, source, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
 }
 
 /// Opens a pidfd, which becomes readable at the process's end.

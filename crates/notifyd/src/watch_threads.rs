@@ -8,12 +8,12 @@ mod thread;
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use object::FileIdentity;
-use rustix::event::{EventfdFlags, eventfd};
+use process::WakeUp;
 
 use super::host_changes::{Coverage, HostEvent};
 use super::watchers::WatchParameters;
@@ -38,8 +38,8 @@ pub(super) struct WatchThreads {
 #[derive(Clone, Debug)]
 struct Reporter {
     reports: SyncSender<Report>,
-    /// Descriptor that is readable while reports wait.
-    wake: Arc<OwnedFd>,
+    /// Readable while reports wait.
+    wake: Arc<WakeUp>,
 }
 
 /// Something that a thread has found out.
@@ -61,7 +61,7 @@ impl WatchThreads {
     /// # Errors
     /// There is no descriptor left.
     pub(super) fn new() -> io::Result<Self> {
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let wake = Arc::new(WakeUp::new()?);
         let (sender, reports) = sync_channel(REPORTS_MAX);
         let reporter = Reporter { reports: sender, wake };
         Ok(Self { desks: HashMap::new(), reports, reporter })
@@ -130,11 +130,10 @@ impl WatchThreads {
 
     /// Takes the reports of all threads. Bounded: the rest comes with the next call.
     pub(super) fn take(&mut self) -> Vec<Report> {
-        // It fails when there is nothing to take.
-        let _ = rustix::io::read(&*self.reporter.wake, &mut [0; 8]);
+        self.reporter.wake.clear();
         let reports: Vec<Report> = self.reports.try_iter().take(REPORTS_MAX).collect();
         if reports.len() == REPORTS_MAX {
-            self.reporter.wake();
+            self.reporter.wake.wake();
         }
         for report in &reports {
             if let Report::Ended(device) = report
@@ -151,12 +150,7 @@ impl Reporter {
     /// Waits for room. False if nobody takes reports any more.
     fn report(&self, report: Report) -> bool {
         let is_sent = self.reports.send(report).is_ok();
-        self.wake();
+        self.wake.wake();
         is_sent
-    }
-
-    fn wake(&self) {
-        // It fails only when the counter is full, and then it is readable.
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
 }

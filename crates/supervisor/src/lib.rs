@@ -44,7 +44,7 @@ use messaging::Messaging;
 use process::arguments::{DISCOVERYD_COMMAND, LOGOND_COMMAND, NOTIFYD_COMMAND};
 use process::clocks::machine_clock;
 use process::control::{Received, ToSupervisor, ToWorker};
-use process::{Ending, Priority};
+use process::{Ending, EventSet, Priority};
 use rustix::process::{WaitOptions, WaitStatus};
 use settings::Settings;
 use settings::messaging_settings::messaging_settings;
@@ -60,7 +60,7 @@ use birth_budget::BirthBudget;
 use clients::Clients;
 use crashes::CrashesBySource;
 pub use effective::path as effective_config;
-use events::{Event, Events};
+use events::Event;
 use familiar::FamiliarAddresses;
 use helper::Helper;
 use listeners::Listener;
@@ -122,7 +122,7 @@ struct Supervisor {
     backoff: Backoff,
     /// A child has ended that was not reaped: see [`Signals::child_ended`].
     child_ended: Arc<AtomicBool>,
-    events: Events,
+    events: EventSet<Event>,
     /// Time before which nothing is accepted; clients wait in the kernel's backlog.
     accept_from: Option<Instant>,
     /// Time at which workers that have not ended are killed.
@@ -173,7 +173,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let listeners = reloading::bind(&mut settings)?;
     let command = WorkerCommand::new(effective::path(&lock));
     effective::write(&command.config, &settings.config)?;
-    let events = Events::new().context("cannot create the event loop")?;
+    let events = EventSet::new().context("cannot create the event loop")?;
     for descriptor in signals.descriptors() {
         events.add(descriptor, Event::Signal)?;
     }

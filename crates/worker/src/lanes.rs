@@ -23,6 +23,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use object::Piped;
+use process::Mailbox;
 use proto::protection::{Opened, Opener};
 use proto::{ConnectionId, Protection};
 use rustix::io::Errno;
@@ -30,7 +31,6 @@ use trace::{Spent, Watch};
 use uring::{Backend, Completion, Driver, Limits, Op, SendBuffer, Token};
 
 use super::framing::{FRAME_TIMEOUT, wanted_by_lane, whole_frames};
-use super::mailbox::Mailbox;
 use super::passing::queue::CONNECTIONS_MAX;
 
 /// Shortest frame, or sum of frames that leave together, that is worth the way to a lane, in bytes.

@@ -22,7 +22,6 @@ mod listings;
 mod local_storage;
 mod logon_slot;
 mod logons;
-mod mailbox;
 mod messages;
 mod notices;
 mod orders;

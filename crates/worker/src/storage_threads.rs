@@ -23,10 +23,10 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use object::{ObjectOp, ObjectResult, Piped, RootId, StoreNumber, UserId};
+use process::Mailbox;
 use rustc_hash::FxHashMap;
 use store::{Credentials, MovingStore, Store, StoreSettings};
 
-use super::mailbox::Mailbox;
 use load::Load;
 use reads::Reads;
 pub(super) use reads::WaitingRead;

@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use object::FileIdentity;
-use rustix::event::{EventfdFlags, eventfd};
+use process::WakeUp;
 
 use crate::watchers::WatchParameters;
 
@@ -17,8 +17,8 @@ const ORDERS_MAX: usize = 16_384;
 #[derive(Debug)]
 pub(super) struct Desk {
     state: Mutex<State>,
-    /// Descriptor that is readable while orders wait.
-    wake: OwnedFd,
+    /// Readable while orders wait.
+    wake: WakeUp,
 }
 
 #[derive(Debug, Default)]
@@ -51,8 +51,7 @@ impl Desk {
     /// # Errors
     /// There is no descriptor left.
     pub(super) fn new() -> io::Result<Self> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { state: Mutex::default(), wake })
+        Ok(Self { state: Mutex::default(), wake: WakeUp::new()? })
     }
 
     /// Descriptor that is readable while orders wait.
@@ -71,7 +70,7 @@ impl Desk {
         }
         change(state.orders.entry(path.to_owned()).or_default());
         drop(state);
-        self.wake();
+        self.wake.wake();
         Some(Ok(()))
     }
 
@@ -84,13 +83,12 @@ impl Desk {
             state.orders.remove(path);
         }
         drop(state);
-        self.wake();
+        self.wake.wake();
     }
 
     /// Takes the orders. None if there are none and nothing is watched: the thread has to end.
     pub(super) fn take(&self) -> Option<HashMap<String, Order>> {
-        // It fails when the orders have been taken already.
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        self.wake.clear();
         let mut state = self.lock();
         let orders = std::mem::take(&mut state.orders);
         for (path, order) in &orders {
@@ -107,11 +105,6 @@ impl Desk {
     /// True if the thread has ended, and takes no orders.
     pub(super) fn has_ended(&self) -> bool {
         self.lock().has_ended
-    }
-
-    fn wake(&self) {
-        // It fails only when the counter is full, and then it is readable.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -8,13 +8,13 @@ use std::thread;
 use std::time::Instant;
 
 use object::StoreNumber;
+use process::Mailbox;
 use slab::Slab;
 use store::{Continuation, MovingStore, Started, Store};
 use uring::{Backend, Completion, Driver, Limits, Op, Reason, Refused, Token};
 
 use super::{Done, MakeStore, Order, Outcome};
 use crate::local_storage::SLOW_OPERATION;
-use crate::mailbox::Mailbox;
 
 /// Token of the wake-up for orders; an operation has its index.
 const ORDERS: Token = Token(u64::MAX);

@@ -171,15 +171,11 @@ impl Visitor {
         let now = Instant::now();
         let next = [Some(deadline), self.messaging.next_timeout(), Some(now + LOOK_INTERVAL)];
         let next = next.into_iter().flatten().min().unwrap_or(deadline);
-        let timeout = next.saturating_duration_since(now);
-        let timeout = Timespec {
-            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: timeout.subsec_nanos().into(),
-        };
+        let timeout = Timespec::try_from(next.saturating_duration_since(now)).ok();
         let wake = self.messaging.wake_source();
         let mut sources: Vec<PollFd<'_>> =
             wake.iter().map(|wake| PollFd::new(wake, PollFlags::IN)).collect();
-        match poll(&mut sources, Some(&timeout)) {
+        match poll(&mut sources, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error).context("waiting"),
         }

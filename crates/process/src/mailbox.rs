@@ -1,17 +1,19 @@
-//! A queue between threads that a [`uring::Driver`] can wait for.
+//! A queue between threads, with a descriptor to wait for.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::event::{EventfdFlags, eventfd};
+use crate::WakeUp;
 
 /// A queue with a descriptor that is readable while values wait in the queue.
-pub(super) struct Mailbox<T> {
+///
+/// The queue has no limit of its own: the limits of the jobs or requests behind the values bound it.
+pub struct Mailbox<T> {
     queue: Mutex<VecDeque<T>>,
-    wake: OwnedFd,
+    wake: WakeUp,
 }
 
 /// Values need not be printable: some are functions.
@@ -22,40 +24,39 @@ impl<T> fmt::Debug for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Errors
     /// There is no descriptor left.
-    pub(super) fn new() -> io::Result<Self> {
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { queue: Mutex::default(), wake })
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { queue: Mutex::default(), wake: WakeUp::new()? })
     }
 
-    /// Readable while something is in the queue.
-    pub(super) fn wake_source(&self) -> BorrowedFd<'_> {
+    /// Returns the descriptor that is readable while a value is in the queue.
+    pub fn wake_source(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    pub(super) fn put(&self, value: T) {
+    /// Adds a value at the end.
+    pub fn put(&self, value: T) {
         let mut queue = self.lock();
         queue.push_back(value);
         // Only the first value needs a wake-up: `take` empties the queue.
         let is_first = queue.len() == 1;
         drop(queue);
         if is_first {
-            // It fails only when the counter is full, and then it is readable.
-            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+            self.wake.wake();
         }
     }
 
-    pub(super) fn take(&self) -> VecDeque<T> {
-        // It fails when somebody has taken what was put already.
-        let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+    /// Takes all values.
+    pub fn take(&self) -> VecDeque<T> {
+        self.wake.clear();
         std::mem::take(&mut self.lock())
     }
 
     /// Takes the first value. The descriptor stays readable while others wait.
-    pub(super) fn take_first(&self) -> Option<T> {
+    pub fn take_first(&self) -> Option<T> {
         let mut queue = self.lock();
         let first = queue.pop_front();
         self.clear_if_empty(&queue);
@@ -63,7 +64,7 @@ impl<T> Mailbox<T> {
     }
 
     /// Takes the last value that fits, wherever it is in the queue.
-    pub(super) fn take_last(&self, fits: impl Fn(&T) -> bool) -> Option<T> {
+    pub fn take_last(&self, fits: impl Fn(&T) -> bool) -> Option<T> {
         let mut queue = self.lock();
         let place = queue.iter().rposition(fits)?;
         let value = queue.remove(place);
@@ -73,8 +74,8 @@ impl<T> Mailbox<T> {
 
     fn clear_if_empty(&self, queue: &VecDeque<T>) {
         if queue.is_empty() {
-            // It fails if the descriptor is not readable yet; then a wake-up finds nothing.
-            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+            // A `put` that has not woken anybody yet does so later, and nothing is found.
+            self.wake.clear();
         }
     }
 
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_descriptor_is_readable_while_values_wait_however_they_are_taken() {
+    fn the_descriptor_is_readable_while_values_wait() {
         let mailbox = Mailbox::new().expect("there are descriptors");
         (1..=4).for_each(|value| mailbox.put(value));
         assert_eq!(mailbox.take_last(|value| value % 2 == 1), Some(3));
