@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use dtyp::UtcTime;
 use serde::Serialize;
 
 /// The machine and its system.
@@ -40,16 +41,14 @@ impl Machine {
         let kib = field(&memory, "MemTotal")
             .and_then(|text| text.split_ascii_whitespace().next()?.parse::<u64>().ok());
         let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-        let seconds = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
+        let UtcTime { year, month, day, .. } = UtcTime::of(std::time::SystemTime::now());
         Self {
             cpu: field(&information, "model name").unwrap_or("unknown").to_owned(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             memory_mib: kib.unwrap_or_default() / 1024,
             kernel,
             tcp: congestion_control(),
-            date: date(seconds / 86_400),
+            date: format!("{year:04}-{month:02}-{day:02}"),
             load_average: load.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0.0),
         }
     }
@@ -83,28 +82,6 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// The date of a day since 1970-01-01, in the calendar of today.
-fn date(mut day: u64) -> String {
-    let is_leap = |year: u64| {
-        (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
-    };
-    let mut year = 1970;
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let mut month = 1;
-    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if day < days {
-            break;
-        }
-        day -= days;
-        month += 1;
-    }
-    format!("{year:04}-{month:02}-{:02}", day + 1)
-}
-
 /// The congestion control of new connections.
 #[must_use]
 pub fn congestion_control() -> String {
@@ -114,22 +91,7 @@ pub fn congestion_control() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Machine, date, field};
-
-    #[test]
-    fn days_have_their_dates() {
-        for (day, want) in [
-            (0, "1970-01-01"),
-            (58, "1970-02-28"),
-            (59, "1970-03-01"),
-            (11_016, "2000-02-29"),
-            (19_722, "2023-12-31"),
-            (19_723, "2024-01-01"),
-            (20_088, "2024-12-31"),
-        ] {
-            assert_eq!(date(day), want);
-        }
-    }
+    use super::{Machine, field};
 
     #[test]
     fn a_file_name_has_no_spaces() {

@@ -1,15 +1,6 @@
 //! The previous version token `@GMT-YYYY.MM.DD-HH.MM.SS`: [MS-SMB2] 2.2.32.2, [MS-SMB] 2.2.1.1.1.
 
-use crate::FileTime;
-
-/// Number of seconds of a day.
-const DAY: i64 = 86_400;
-
-/// Days from 0000-03-01 to 1970-01-01. Years that begin in March end with the leap day.
-const EPOCH_DAYS: i64 = 719_468;
-
-/// Days of 400 years, after which the calendar repeats.
-const ERA_DAYS: i64 = 146_097;
+use crate::{FileTime, UtcTime};
 
 impl FileTime {
     /// UTF-16 code units of a token.
@@ -19,9 +10,7 @@ impl FileTime {
     #[must_use]
     pub fn to_gmt_token(self) -> String {
         let (seconds, _) = self.to_unix();
-        let (days, second) = (seconds.div_euclid(DAY), seconds.rem_euclid(DAY));
-        let (year, month, day) = date(days);
-        let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+        let UtcTime { year, month, day, hour, minute, second } = UtcTime::from_unix(seconds);
         let year = year.min(9_999);
         format!("@GMT-{year:04}.{month:02}.{day:02}-{hour:02}.{minute:02}.{second:02}")
     }
@@ -33,7 +22,7 @@ impl FileTime {
         if !head.eq_ignore_ascii_case("@GMT-") || digits.len() != 19 {
             return None;
         }
-        let mut fields = [0; 6];
+        let mut fields = [0_u16; 6];
         let mut rest = digits;
         for (index, field) in fields.iter_mut().enumerate() {
             let (number, behind) = rest.split_at_checked(if index == 0 { 4 } else { 2 })?;
@@ -48,34 +37,13 @@ impl FileTime {
             };
             rest = behind.strip_prefix(separator)?;
         }
-        let [year, month, day, hour, minute, second] = fields;
-        let days = days(year, month, day);
-        let exists = date(days) == (year, month, day) && hour < 24 && minute < 60 && second < 60;
-        let seconds = days * DAY + hour * 3_600 + minute * 60 + second;
-        exists.then(|| Self::from_unix(seconds, 0))
+        let [year, rest @ ..] = fields;
+        let [month, day, hour, minute, second] = rest.map(|field| u8::try_from(field).ok());
+        let (month, day, hour) = (month?, day?, hour?);
+        let (minute, second) = (minute?, second?);
+        let time = UtcTime { year: year.into(), month, day, hour, minute, second };
+        Some(Self::from_unix(time.to_unix()?, 0))
     }
-}
-
-/// Year, month and day of the date `days` days after 1970-01-01.
-fn date(days: i64) -> (i64, i64, i64) {
-    let days = days + EPOCH_DAYS;
-    let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    // Counted from March: the months have 153 days in each five.
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + carry, month, day)
-}
-
-/// Days from 1970-01-01 to a date. An invalid date counts as one near it.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month = (month + 9).rem_euclid(12);
-    let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
-    let day = (153 * month + 2) / 5 + day - 1 + year * 365 + year / 4 - year / 100;
-    era * ERA_DAYS + day - EPOCH_DAYS
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ pub mod security_information;
 pub mod server_id;
 pub mod sid;
 pub mod upcase;
+mod utc_time;
 pub mod utf16;
 
 pub use access_check::{Privileges, Token, access_check};
@@ -40,3 +41,4 @@ pub use security_descriptor::SecurityDescriptor;
 pub use security_information::SecurityInformation;
 pub use server_id::ServerId;
 pub use sid::Sid;
+pub use utc_time::UtcTime;

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use arbitration::{Caching, FileKey, FileRecords as _, Holding, OpenEntry};
 use clap::Args;
-use dtyp::FileTime;
+use dtyp::{FileTime, UtcTime};
 use messaging::SingleChannel;
 use observe::report::{self, Row};
 use settings::Settings;
@@ -338,45 +338,19 @@ fn cipher(cipher: Option<u16>) -> Option<&'static str> {
 }
 
 fn unix_seconds(time: FileTime) -> i64 {
-    i64::try_from(time.0 / 10_000_000).map_or(0, |seconds| seconds - 11_644_473_600)
+    time.to_unix().0
 }
 
 /// Formats a time as ISO 8601, UTC.
 fn since(time: FileTime) -> String {
-    let seconds = unix_seconds(time);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let UtcTime { year, month, day, hour, minute, second } = UtcTime::from_unix(unix_seconds(time));
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// Year, month and day of a number of days since 1970, in the Gregorian calendar. Years begin in
-/// March here, so that the leap day is the last of its year.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{civil, dialect, since};
+    use super::{dialect, since};
     use dtyp::FileTime;
-
-    #[test]
-    fn days_become_dates() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(19_782), (2024, 2, 29));
-        assert_eq!(civil(19_783), (2024, 3, 1));
-        assert_eq!(civil(-1), (1969, 12, 31));
-    }
 
     #[test]
     fn times_are_shown_in_utc() {
