@@ -71,9 +71,10 @@ impl Load {
         self.is_searched |= self.is_hanging(now);
     }
 
-    /// True if the thread has nothing to do, and nothing refers to its store.
+    /// True if the thread has nothing to do, no operation waits to become an order, and nothing
+    /// refers to its store.
     pub(super) fn is_unused(&self) -> bool {
-        self.orders == 0 && self.is_unused
+        self.orders == 0 && self.bytes == 0 && self.is_unused
     }
 }
 
@@ -115,6 +116,17 @@ mod tests {
         assert!(!load.is_unused());
         load.begin(at(3));
         load.end(at(3), true);
+        assert!(load.is_unused());
+    }
+
+    #[test]
+    fn a_thread_is_used_while_an_operation_waits_to_become_an_order() {
+        let mut load = Load::default();
+        load.begin(at(1));
+        load.end(at(1), true);
+        load.hold(1);
+        assert!(!load.is_unused(), "the operation would lose its store");
+        load.release(1);
         assert!(load.is_unused());
     }
 }
