@@ -74,13 +74,17 @@ impl Desk {
         Some(Ok(()))
     }
 
-    /// Ends the watch of a path, or takes back the order for it.
+    /// Ends the watch of a path, or takes back the order for it. A check stays: it is for another
+    /// watch of the path.
     pub(super) fn unwatch(&self, path: &str) {
         let mut state = self.lock();
         if state.watched.contains(path) {
             state.orders.entry(path.to_owned()).or_default().change = Some(Change::Unwatch);
-        } else {
-            state.orders.remove(path);
+        } else if let Some(order) = state.orders.get_mut(path) {
+            order.change = None;
+            if order.check.is_none() {
+                state.orders.remove(path);
+            }
         }
         drop(state);
         self.wake.wake();
@@ -100,6 +104,11 @@ impl Desk {
         }
         state.has_ended = orders.is_empty() && state.watched.is_empty();
         (!state.has_ended).then_some(orders)
+    }
+
+    /// True if the thread has a path to watch.
+    pub(super) fn is_watching(&self) -> bool {
+        !self.lock().watched.is_empty()
     }
 
     /// True if the thread has ended, and takes no orders.
@@ -137,6 +146,18 @@ mod tests {
         assert!(!desk.has_ended());
         assert!(desk.take().is_none() && desk.has_ended());
         assert!(!watch(&desk, "a"), "nobody would take it");
+    }
+
+    #[test]
+    fn a_check_stays_when_the_order_for_a_watch_is_taken_back() {
+        let desk = Desk::new().expect("there are descriptors");
+        let identity = FileIdentity { device: 1, inode: 2, ..FileIdentity::default() };
+        desk.order("a", |order| order.check = Some(identity)).expect("it runs").expect("room");
+        assert!(watch(&desk, "a"));
+        desk.unwatch("a");
+        let orders = desk.take().expect("the thread has work");
+        assert_eq!(orders["a"], Order { check: Some(identity), change: None });
+        assert!(desk.take().is_none(), "it has nothing to watch");
     }
 
     #[test]

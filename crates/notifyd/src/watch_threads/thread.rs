@@ -48,7 +48,10 @@ impl WatchLoop {
             if !reports.into_iter().all(|report| self.reporter.report(report)) {
                 return;
             }
-            self.wait();
+            // Without a watch nothing would wake this thread: the next orders are its last.
+            if self.desk.is_watching() {
+                self.wait();
+            }
         }
     }
 
