@@ -216,7 +216,7 @@ impl Checker {
     }
 
     fn response(&mut self, response: &NtlmResponse<'_>) -> Checked {
-        match self.account(|domain| domain.verify_response(response)) {
+        match self.account(|domain| domain.verify_response(response).map_err(of_controller)) {
             Ok((owner, key)) => {
                 let accepted = AcceptedLogon {
                     key: LogonKey(Zeroizing::new(key.to_vec())),
@@ -347,6 +347,17 @@ fn is_of_domain(sid: &Sid) -> bool {
     sid.authority() == 5 && sid.subauthorities().first() == Some(&21)
 }
 
+/// Names the cause of a controller that only says that a logon has failed: the password. Other
+/// failures without a cause are this server's own refusals.
+fn of_controller(error: WinbindError) -> WinbindError {
+    match error {
+        WinbindError::Refused { status: NtStatus::LOGON_FAILURE, is_authoritative } => {
+            WinbindError::Refused { status: NtStatus::WRONG_PASSWORD, is_authoritative }
+        }
+        error => error,
+    }
+}
+
 /// Returns the status for the client: what users can do something about is told, the rest is a
 /// failed logon.
 fn told_status(status: NtStatus) -> NtStatus {
@@ -371,7 +382,7 @@ fn told_status(status: NtStatus) -> NtStatus {
 mod tests {
     use dtyp::{NtStatus, Sid};
 
-    use super::{is_of_domain, told_status};
+    use super::{WinbindError, is_of_domain, of_controller, told_status};
 
     #[test]
     fn only_a_status_that_the_user_can_act_on_is_told() {
@@ -379,6 +390,17 @@ mod tests {
         assert_eq!(told_status(NtStatus::ACCESS_DENIED), NtStatus::LOGON_FAILURE);
         assert_eq!(told_status(NtStatus(0xC000_0190)), NtStatus::LOGON_FAILURE);
         assert_eq!(told_status(NtStatus::SUCCESS), NtStatus::LOGON_FAILURE);
+    }
+
+    #[test]
+    fn a_logon_failure_of_a_controller_is_a_wrong_password() {
+        let refused = |status| WinbindError::Refused { status, is_authoritative: true };
+        let wrong = of_controller(refused(NtStatus::LOGON_FAILURE));
+        assert_eq!(wrong, refused(NtStatus::WRONG_PASSWORD));
+        let disabled = refused(NtStatus::ACCOUNT_DISABLED);
+        assert_eq!(of_controller(disabled.clone()), disabled);
+        let other = WinbindError::Other("no user id".to_owned());
+        assert_eq!(of_controller(other.clone()), other);
     }
 
     #[test]

@@ -187,7 +187,10 @@ fn the_domain_s_reasons_are_told_and_an_outage_is_no_unknown_user() {
         settings.is_member = true;
         settings.map_to_guest = MapToGuest::BadPassword;
     });
-    for status in [NtStatus::PASSWORD_EXPIRED, NtStatus::NO_LOGON_SERVERS] {
+    // LOGON_FAILURE is a refusal of this server: a wrong password has a status of its own.
+    let statuses =
+        [NtStatus::PASSWORD_EXPIRED, NtStatus::NO_LOGON_SERVERS, NtStatus::LOGON_FAILURE];
+    for status in statuses {
         world.change_domain(|domain| domain.refuses = Some(status));
         let mut peer = connected(&world);
         let login = Login::user("dora", "secret");

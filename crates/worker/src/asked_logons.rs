@@ -82,7 +82,7 @@ impl Worker {
         if let Some(LogonAnswer { number, verdict }) = answer
             && let Some(asked) = self.asked_logons.take(message.sender, number)
         {
-            let reply = self.reply_of(asked.kind, verdict);
+            let reply = reply_of(asked.kind, verdict, |owner| self.account_of(owner));
             self.answer(Some(asked.request), reply);
         }
         None
@@ -105,56 +105,6 @@ impl Worker {
         }
     }
 
-    fn reply_of(&mut self, kind: Kind, verdict: LogonVerdict) -> Reply {
-        match (kind, verdict) {
-            (Kind::Ticket, LogonVerdict::Accepted(accepted)) => {
-                let checked = self.checked_ticket(*accepted);
-                Reply::Ticket(checked.map(Box::new).map_err(TicketFailure::Owner))
-            }
-            (Kind::Ticket, LogonVerdict::Mic(_)) => invalid(TicketRefused::BadMechListMic),
-            (Kind::Ticket, LogonVerdict::TryAgain(token)) => {
-                invalid(TicketRefused::TryAgain(token))
-            }
-            (Kind::Ticket, LogonVerdict::InvalidTicket) => invalid(TicketRefused::Invalid),
-            (Kind::Ticket, LogonVerdict::Refused(status)) => {
-                Reply::Ticket(Err(TicketFailure::Owner(status)))
-            }
-            (Kind::Mic, LogonVerdict::Mic(is_right)) => Reply::Mic(is_right),
-            (Kind::Response, LogonVerdict::Accepted(accepted)) => {
-                match self.checked_response(*accepted) {
-                    Some(checked) => Reply::Response(Ok(Box::new(checked))),
-                    None => unanswered(kind),
-                }
-            }
-            (Kind::Response, LogonVerdict::NotInDomain) => {
-                Reply::Response(Err(ResponseFailure::NotInDomain))
-            }
-            (Kind::Response, LogonVerdict::Refused(status)) => {
-                Reply::Response(Err(ResponseFailure::Refused(status)))
-            }
-            (kind, verdict) => {
-                debug!("{verdict:?} is no answer about a {kind:?}");
-                unanswered(kind)
-            }
-        }
-    }
-
-    fn checked_ticket(&mut self, logon: AcceptedLogon) -> Result<CheckedTicket, NtStatus> {
-        let AcceptedLogon { key, token, mech_list_mic, context, lifetime, owner } = logon;
-        let session_key = SessionKey::from_slice(&key.0).ok_or(NtStatus::LOGON_FAILURE)?;
-        let account = self.account_of(owner)?;
-        let lifetime = Duration::from_secs(lifetime.into()).min(LIFETIME_MAX);
-        let (user, domain) = (account.user.clone(), account.domain.clone());
-        let accepted = TicketAccepted { token, session_key, mech_list_mic, context, user, domain };
-        Ok(CheckedTicket { accepted, owner: TicketOwner { account, lifetime } })
-    }
-
-    fn checked_response(&mut self, logon: AcceptedLogon) -> Option<CheckedResponse> {
-        let key = <[u8; 16]>::try_from(&logon.key.0[..]).ok()?;
-        let account = self.account_of(logon.owner).ok()?;
-        Some(CheckedResponse { session_base_key: SessionBaseKey::new(key), account })
-    }
-
     fn account_of(&mut self, owner: LogonOwner) -> Result<Account, NtStatus> {
         // The client has proven its user: before a thread of the name service starts, which would
         // have the same priority.
@@ -168,6 +118,63 @@ impl Worker {
     }
 }
 
+/// Returns the reply for logond's answer. The account of an accepted user is found last.
+fn reply_of(
+    kind: Kind,
+    verdict: LogonVerdict,
+    account_of: impl FnOnce(LogonOwner) -> Result<Account, NtStatus>,
+) -> Reply {
+    match (kind, verdict) {
+        (Kind::Ticket, LogonVerdict::Accepted(accepted)) => {
+            let checked = checked_ticket(*accepted, account_of);
+            Reply::Ticket(checked.map(Box::new).map_err(TicketFailure::Owner))
+        }
+        (Kind::Ticket, LogonVerdict::Mic(_)) => invalid(TicketRefused::BadMechListMic),
+        (Kind::Ticket, LogonVerdict::TryAgain(token)) => invalid(TicketRefused::TryAgain(token)),
+        (Kind::Ticket, LogonVerdict::InvalidTicket) => invalid(TicketRefused::Invalid),
+        (Kind::Ticket, LogonVerdict::Refused(status)) => {
+            Reply::Ticket(Err(TicketFailure::Owner(status)))
+        }
+        (Kind::Mic, LogonVerdict::Mic(is_right)) => Reply::Mic(is_right),
+        (Kind::Response, LogonVerdict::Accepted(accepted)) => {
+            let checked = checked_response(*accepted, account_of);
+            Reply::Response(checked.map(Box::new).map_err(ResponseFailure::Refused))
+        }
+        (Kind::Response, LogonVerdict::NotInDomain) => {
+            Reply::Response(Err(ResponseFailure::NotInDomain))
+        }
+        (Kind::Response, LogonVerdict::Refused(status)) => {
+            Reply::Response(Err(ResponseFailure::Refused(status)))
+        }
+        (kind, verdict) => {
+            debug!("{verdict:?} is no answer about a {kind:?}");
+            unanswered(kind)
+        }
+    }
+}
+
+fn checked_ticket(
+    logon: AcceptedLogon,
+    account_of: impl FnOnce(LogonOwner) -> Result<Account, NtStatus>,
+) -> Result<CheckedTicket, NtStatus> {
+    let AcceptedLogon { key, token, mech_list_mic, context, lifetime, owner } = logon;
+    let session_key = SessionKey::from_slice(&key.0).ok_or(NtStatus::LOGON_FAILURE)?;
+    let account = account_of(owner)?;
+    let lifetime = Duration::from_secs(lifetime.into()).min(LIFETIME_MAX);
+    let (user, domain) = (account.user.clone(), account.domain.clone());
+    let accepted = TicketAccepted { token, session_key, mech_list_mic, context, user, domain };
+    Ok(CheckedTicket { accepted, owner: TicketOwner { account, lifetime } })
+}
+
+fn checked_response(
+    logon: AcceptedLogon,
+    account_of: impl FnOnce(LogonOwner) -> Result<Account, NtStatus>,
+) -> Result<CheckedResponse, NtStatus> {
+    let key = <[u8; 16]>::try_from(&logon.key.0[..]).map_err(|_| NtStatus::LOGON_FAILURE)?;
+    let account = account_of(logon.owner)?;
+    Ok(CheckedResponse { session_base_key: SessionBaseKey::new(key), account })
+}
+
 fn invalid(refused: TicketRefused) -> Reply {
     Reply::Ticket(Err(TicketFailure::Invalid(refused)))
 }
@@ -179,5 +186,47 @@ fn unanswered(kind: Kind) -> Reply {
         Kind::Ticket => Reply::Ticket(Err(TicketFailure::Owner(status))),
         Kind::Mic => Reply::Mic(false),
         Kind::Response => Reply::Response(Err(ResponseFailure::Refused(status))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use messaging::LogonKey;
+    use zeroize::Zeroizing;
+
+    use super::*;
+
+    fn accepted() -> LogonVerdict {
+        let owner = LogonOwner::Principal { name: "anna".to_owned(), realm: "LAB.TEST".to_owned() };
+        LogonVerdict::Accepted(Box::new(AcceptedLogon {
+            key: LogonKey(Zeroizing::new(vec![7; 16])),
+            token: Vec::new(),
+            mech_list_mic: Vec::new(),
+            context: 0,
+            lifetime: 600,
+            owner,
+        }))
+    }
+
+    #[test]
+    fn an_accepted_user_without_an_account_keeps_the_status_of_the_account() {
+        for status in [NtStatus::LOGON_FAILURE, NtStatus::ACCOUNT_RESTRICTION] {
+            let reply = reply_of(Kind::Response, accepted(), |_| Err(status));
+            let Reply::Response(Err(failure)) = reply else { panic!("{reply:?}") };
+            assert_eq!(failure, ResponseFailure::Refused(status));
+            let reply = reply_of(Kind::Ticket, accepted(), |_| Err(status));
+            let Reply::Ticket(Err(failure)) = reply else { panic!("{reply:?}") };
+            assert_eq!(failure, TicketFailure::Owner(status));
+        }
+    }
+
+    #[test]
+    fn an_answer_about_another_kind_of_logon_is_none() {
+        let never = |_| panic!("nobody has logged on");
+        let reply = reply_of(Kind::Mic, accepted(), never);
+        assert!(matches!(reply, Reply::Mic(false)), "{reply:?}");
+        let reply = reply_of(Kind::Response, LogonVerdict::InvalidTicket, never);
+        let Reply::Response(Err(failure)) = reply else { panic!("{reply:?}") };
+        assert_eq!(failure, ResponseFailure::Refused(NtStatus::NO_LOGON_SERVERS));
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 
 use auth::AuthError;
+use dtyp::NtStatus;
 use process::log::AUTH_AUDIT;
 use proto::Reject;
 use proto::logon_throttle::Slots;
@@ -88,6 +89,10 @@ fn reason(reject: Reject) -> String {
         Reject::AccountUnavailable => "the system's name service failed".to_owned(),
         Reject::BoundByAnotherUser | Reject::UserChanged => {
             "the session is another user's".to_owned()
+        }
+        // A refusal of this server, whose reason `logond` has logged.
+        Reject::DomainRefused(NtStatus::LOGON_FAILURE) => {
+            "the user cannot log on here: logond says why".to_owned()
         }
         Reject::DomainRefused(status) => format!("the domain answers {status:?}"),
         Reject::LogonFailure => "there is no account for guests".to_owned(),

@@ -76,7 +76,7 @@ pub(super) fn take_response(
         Err(ResponseFailure::Refused(NtStatus::NO_SUCH_USER)) => {
             (refused(AuthError::NoSuchUser), None)
         }
-        Err(ResponseFailure::Refused(NtStatus::WRONG_PASSWORD | NtStatus::LOGON_FAILURE)) => {
+        Err(ResponseFailure::Refused(NtStatus::WRONG_PASSWORD)) => {
             (refused(AuthError::WrongPassword), None)
         }
         Err(ResponseFailure::Refused(status)) => {
