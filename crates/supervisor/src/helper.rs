@@ -83,11 +83,12 @@ impl Helper {
         if std::mem::take(&mut self.is_ending) || is_stopping {
             return Some(process.server_id);
         }
-        let how = match (status.terminating_signal(), status.exit_status()) {
-            (Some(signal), _) => format!("was killed by signal {signal}"),
-            (None, status) => format!("ended with status {}", status.unwrap_or(-1)),
-        };
-        tracing::error!("{} (pid {pid}) {how} and is started again", self.name);
+        let name = self.name;
+        match End::of(status) {
+            // Such as `logond` after a change of its parameters.
+            End::Regular => tracing::debug!("{name} (pid {pid}) ended and is started again"),
+            End::Fault(how) => tracing::error!("{name} (pid {pid}) {how} and is started again"),
+        }
         if process.is_ready {
             self.backoff.record_success();
         } else {
@@ -117,5 +118,48 @@ impl Helper {
         if let Some(process) = &self.process {
             workers::kill(process.server_id.pid, Signal::KILL);
         }
+    }
+}
+
+/// Way in which a process has ended.
+#[derive(Debug, Eq, PartialEq)]
+enum End {
+    /// It has ended itself, without an error.
+    Regular,
+    /// It has failed or was killed, in words.
+    Fault(String),
+}
+
+impl End {
+    fn of(status: WaitStatus) -> Self {
+        match (status.terminating_signal(), status.exit_status()) {
+            (None, Some(0)) => Self::Regular,
+            (Some(signal), _) => Self::Fault(format!("was killed by signal {signal}")),
+            (None, status) => Self::Fault(format!("ended with status {}", status.unwrap_or(-1))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+
+    use super::End;
+
+    #[expect(clippy::zombie_processes, reason = "waited for by its pid, for a `WaitStatus`")]
+    fn status_of(script: &str) -> WaitStatus {
+        let child = Command::new("sh").args(["-c", script]).spawn().expect("there is a shell");
+        let pid = Pid::from_child(&child);
+        waitpid(Some(pid), WaitOptions::empty()).expect("it is ours").expect("it has ended").1
+    }
+
+    #[test]
+    fn only_an_end_with_status_0_is_no_fault() {
+        assert_eq!(End::of(status_of("exit 0")), End::Regular);
+        let fault = |how: &str| End::Fault(how.to_owned());
+        assert_eq!(End::of(status_of("exit 3")), fault("ended with status 3"));
+        assert_eq!(End::of(status_of("kill -9 $$")), fault("was killed by signal 9"));
     }
 }
