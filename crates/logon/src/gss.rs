@@ -48,8 +48,6 @@ pub struct Accepted {
     pub token: Vec<u8>,
     /// Key that both sides share: the acceptor's subkey, if there is one.
     pub session_key: Zeroizing<Vec<u8>>,
-    /// Encryption type of the key, by its number; 0 if unknown.
-    pub encryption_type: u32,
     /// Name of the user as text, with `\` before special characters.
     pub principal: String,
     /// Seconds until the end of the ticket.
@@ -176,12 +174,12 @@ impl Keys {
             let reason = "a ticket in the form of DCE/RPC".to_owned();
             return Err(Refusal { token: Vec::new(), reason });
         }
-        let (session_key, encryption_type) =
+        let session_key =
             context.session_key().map_err(|reason| Refusal { token: Vec::new(), reason })?;
         let principal = name.text().map_err(|reason| Refusal { token: Vec::new(), reason })?;
         let token = answer.to_vec();
         let pac = name.pac();
-        Ok(Accepted { context, token, session_key, encryption_type, principal, lifetime, pac })
+        Ok(Accepted { context, token, session_key, principal, lifetime, pac })
     }
 }
 
@@ -194,8 +192,8 @@ impl Drop for Keys {
 }
 
 impl Context {
-    /// Returns the session key and its encryption type.
-    fn session_key(&self) -> Result<(Zeroizing<Vec<u8>>, u32), String> {
+    /// Returns the session key.
+    fn session_key(&self) -> Result<Zeroizing<Vec<u8>>, String> {
         let functions = self.functions;
         let (mut minor, mut set) = (0, null_mut::<BufferSet>());
         let oid = Oid::of(INQUIRE_SESSION_KEY);
@@ -211,15 +209,14 @@ impl Context {
         if is_error(major) {
             return Err(functions.describe(major, minor));
         }
+        // The second element is the OID of the encryption type, which nobody needs.
         // SAFETY: the library filled the set, or left it null.
         let buffers = unsafe { BufferSet::buffers(set) };
         let key = buffers.first().map(|key| Zeroizing::new(key.to_vec()));
-        // The second is the OID 1.2.840.113554.1.2.2.4 with the type as its last number.
-        let encryption_type = buffers.get(1).map_or(0, |oid| last_number(&oid.to_vec()));
         // SAFETY: the set is the library's, and no reference into it is left.
         unsafe { (functions.gss_release_buffer_set)(&raw mut minor, &raw mut set) };
         match key {
-            Some(key) if key.len() >= KEY_BYTES_MIN => Ok((key, encryption_type)),
+            Some(key) if key.len() >= KEY_BYTES_MIN => Ok(key),
             _ => Err("the ticket has no session key".to_owned()),
         }
     }
@@ -400,14 +397,6 @@ fn is_error(major: u32) -> bool {
     major & 0xFFFF_0000 != 0
 }
 
-/// Returns the last number of an object identifier's content.
-fn last_number(oid: &[u8]) -> u32 {
-    let start = oid.len().checked_sub(1).map_or(0, |end| {
-        oid[..end].iter().rposition(|byte| byte & 0x80 == 0).map_or(0, |at| at + 1)
-    });
-    oid[start..].iter().fold(0_u32, |number, byte| number << 7 | u32::from(byte & 0x7F))
-}
-
 /// Shortest key that a session may have.
 const KEY_BYTES_MIN: usize = 8;
 // GSS_C_ACCEPT.
@@ -469,14 +458,6 @@ impl BufferSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_last_number_of_an_identifier_is_read() {
-        let enctype = [0x2A, 0x86, 0x48, 0x86, 0xF7, 0x12, 0x01, 0x02, 0x02, 0x04, 18];
-        assert_eq!(last_number(&enctype), 18);
-        assert_eq!(last_number(&[0x2A, 0x81, 0x00]), 128);
-        assert_eq!(last_number(&[]), 0);
-    }
 
     #[test]
     fn garbage_is_refused_and_its_reason_told() {
