@@ -378,25 +378,12 @@ impl Files {
         self.break_reading_by(identity, volatile, FileRecord::break_reading)
     }
 
-    /// Notifies clients that have read a file while its contents changed, and may cache the former
-    /// ones. If the record cannot be read, nobody can be notified.
-    pub(crate) fn tell_readers(&mut self, identity: FileIdentity, volatile: u64) {
-        if self.word(identity).readers > 0 {
-            let _ = self.break_after_change(identity, volatile);
-        }
-    }
-
     /// Breaks read caching that others were granted while the store changed the contents: they may
-    /// have read the old ones. The changer's own caching stays.
-    ///
-    /// # Errors
-    /// If the record cannot be read or kept.
-    pub fn break_after_change(
-        &mut self,
-        identity: FileIdentity,
-        volatile: u64,
-    ) -> Result<(), Reject> {
-        self.break_reading_by(identity, volatile, FileRecord::break_reading_of_others)
+    /// have read the old ones. The changer's own caching stays. A record that cannot be read has no
+    /// caching to break.
+    pub(crate) fn break_after_change(&mut self, identity: FileIdentity, volatile: u64) {
+        let break_reading = FileRecord::break_reading_of_others;
+        let _ = self.break_reading_by(identity, volatile, break_reading);
     }
 
     fn break_reading_by(

@@ -191,9 +191,7 @@ impl Server {
             self.give_back_unread(now, charged, &reply);
         }
         if let Some((identity, volatile)) = changed {
-            // Clients that read and cached the file meanwhile have the old contents. A record that
-            // cannot be read has no caching to break.
-            let _ = self.globals.files.break_after_change(identity, volatile);
+            self.globals.files.break_after_change(identity, volatile);
         }
         self.find_another_channel(&mut incoming);
         let rest = match self.commands.resume(self, &incoming, file_id, pending, reply) {

@@ -172,7 +172,7 @@ impl InStorage<'_> {
         };
         incoming.trace.resume();
         if let Some((identity, volatile)) = changed {
-            globals.files.tell_readers(identity, volatile);
+            globals.files.break_after_change(identity, volatile);
         }
         StorageOutcome::Answered(result, pending)
     }
@@ -243,7 +243,7 @@ impl<'s> Scope<'s> for InSession<'s> {
         let session = session.filter(|it| it.channel(incoming.connection).is_some());
         let session = session.ok_or(Reject::NoSuchSession)?;
         if session.state != SessionState::Valid {
-            verify_invalid(session.state, incoming.header.command)?;
+            verify_session_state(session.state, incoming.header.command)?;
         }
         if session.encrypt_data && !incoming.sealed {
             return Err(Reject::NotEncrypted);
@@ -388,9 +388,10 @@ pub(crate) fn counted(sessions: &FxHashMap<u64, Session>, header: &Header) -> tr
     counted.unwrap_or_default()
 }
 
-/// Refuses requests of a session that is not valid, or not any more: [MS-SMB2] 3.3.5.2.9.
+/// Refuses requests that the state of their session excludes: [MS-SMB2] 3.3.5.2.9. Only few are
+/// left to an expired session.
 #[cold]
-fn verify_invalid(state: SessionState, command: Command) -> Result<(), Reject> {
+fn verify_session_state(state: SessionState, command: Command) -> Result<(), Reject> {
     match (state, command) {
         (SessionState::Valid, _)
         | (SessionState::Expired, Command::LOGOFF | Command::CLOSE | Command::LOCK) => Ok(()),

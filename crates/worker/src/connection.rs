@@ -322,8 +322,7 @@ impl Channel {
         buffer.advance(frame::SIZE + length);
         let response = [FrameType::POSITIVE_SESSION_RESPONSE.0, 0, 0, 0];
         self.queue(Transmit {
-            // Nobody reads this id here.
-            connection: ConnectionId(0),
+            connection: ConnectionId::NONE,
             frame: BytesMut::from(&response[..]),
             piped: None,
             protection: None,
