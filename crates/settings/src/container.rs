@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
+use config::{Warning, WarningKind};
 use rustix::fs::Access;
 use rustix::thread::CapabilitySet;
 
@@ -131,10 +132,7 @@ impl Container {
     /// # Errors
     /// There is no share.
     pub(crate) fn text(&self) -> anyhow::Result<String> {
-        let Folders { fit, unfit } = self.folders()?;
-        for name in unfit {
-            tracing::warn!("{name:?} is not shared: its name cannot be that of a share");
-        }
+        let fit = self.folders()?.fit;
         ensure!(
             !fit.is_empty(),
             "there is no folder to share: mount volumes below {:?}",
@@ -161,6 +159,20 @@ impl Container {
         Ok(text)
     }
 
+    /// Returns a warning for each folder that is not shared.
+    ///
+    /// # Errors
+    /// The folders cannot be listed.
+    pub(crate) fn warnings(&self) -> anyhow::Result<Vec<Warning>> {
+        let warning = |name: OsString| Warning {
+            file: self.shares.display().to_string(),
+            line: 0,
+            kind: WarningKind::NotServed,
+            message: format!("{name:?} is not shared: its name cannot be that of a share"),
+        };
+        Ok(self.folders()?.unfit.into_iter().map(warning).collect())
+    }
+
     /// Returns the folders, sorted by name. Files, links and hidden folders are no shares.
     fn folders(&self) -> anyhow::Result<Folders> {
         let reading = || format!("cannot read {:?}", self.shares);
@@ -181,6 +193,7 @@ impl Container {
             }
         }
         folders.fit.sort();
+        folders.unfit.sort();
         Ok(folders)
     }
 }
@@ -244,6 +257,14 @@ mod tests {
         assert!(warnings.is_empty(), "{warnings:?}");
         let names: Vec<&str> = config.shares.iter().map(|share| share.name.as_str()).collect();
         assert_eq!(names, ["a share", "b"]);
+        let warnings = container(root.path()).warnings().expect("there are folders");
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        let shares = root.path().join("shares");
+        let not_shared = |name| {
+            let shares = shares.display();
+            format!("{shares}: \"{name}\" is not shared: its name cannot be that of a share")
+        };
+        assert_eq!(warnings, ["a=b", "homes"].map(not_shared));
         let share = config.share("b").expect("it is there");
         assert_eq!(Path::new(&share.path), root.path().join("shares/b"));
         assert!(!share.read_only && share.has_module("acl_xattr"));

@@ -87,7 +87,10 @@ impl Settings {
     pub fn load(source: Source) -> anyhow::Result<Self> {
         let (config, warnings) = match &source {
             Source::Container(container) => {
-                Config::parse_with_includes(&container.text()?, "container")?
+                let (config, mut warnings) =
+                    Config::parse_with_includes(&container.text()?, "container")?;
+                warnings.extend(container.warnings()?);
+                (config, warnings)
             }
             Source::Default(default) => Config::parse(&default.text(), "built-in default")?,
             Source::File(path) => Config::load(path)?,

@@ -229,11 +229,14 @@ fn of_variables(
         let Some(rest) = variable.to_str().and_then(|it| it.strip_prefix(PREFIX)) else { continue };
         let (name, field) = rest.rsplit_once('_').unwrap_or_default();
         let user = users.entry(name.to_lowercase()).or_default();
-        let text = || value.to_str().map(str::to_owned);
+        let number = || {
+            let text = value.to_str().map(str::to_owned);
+            text.with_context(|| format!("{PREFIX}{rest} is not a number")).map(Some)
+        };
         match field {
             "FILE" => user.file = Some(value.into()),
-            "UID" => user.uid = text(),
-            "GID" => user.gids = text(),
+            "UID" => user.uid = number()?,
+            "GID" => user.gids = number()?,
             // A password in the environment is seen by whoever may inspect the container.
             _ => bail!(
                 "{PREFIX}{rest} is unknown: {PREFIX}NAME_FILE names a file with the password; \
@@ -287,6 +290,7 @@ fn of_line(line: &str) -> anyhow::Result<Option<ListedUser>> {
 mod tests {
     use std::ffi::OsString;
     use std::fs;
+    use std::os::unix::ffi::OsStringExt;
 
     use auth::NtHash;
     use users::UserDatabase;
@@ -324,6 +328,15 @@ mod tests {
             assert!(!error.to_string().contains("secret"), "{error}");
         }
         listed(&[("CHORO_USER_ANNA_UID", "0")]).expect_err("nobody is root");
+    }
+
+    #[test]
+    fn an_id_that_is_not_utf8_is_refused() {
+        for name in ["CHORO_USER_ANNA_UID", "CHORO_USER_ANNA_GID"] {
+            let value = OsString::from_vec(vec![b'1', 0xFF]);
+            let error = of_variables([(name.into(), value)].into_iter()).expect_err("no number");
+            assert_eq!(error.to_string(), format!("{name} is not a number"));
+        }
     }
 
     #[test]
