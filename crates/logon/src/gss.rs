@@ -192,7 +192,7 @@ impl Drop for Keys {
 }
 
 impl Context {
-    /// Returns the session key.
+    /// Returns the session key: the acceptor's subkey, or the key of the ticket.
     fn session_key(&self) -> Result<Zeroizing<Vec<u8>>, String> {
         let functions = self.functions;
         let (mut minor, mut set) = (0, null_mut::<BufferSet>());

@@ -38,7 +38,7 @@ pub(super) struct WatchThreads {
 #[derive(Clone, Debug)]
 struct Reporter {
     reports: SyncSender<Report>,
-    /// Readable while reports wait.
+    /// Wakes the process while reports wait for it.
     wake: Arc<WakeUp>,
 }
 

@@ -10,7 +10,7 @@ use crate::WakeUp;
 
 /// A queue with a descriptor that is readable while values wait in the queue.
 ///
-/// The queue has no limit of its own: the limits of the jobs or requests behind the values bound it.
+/// The queue has no limit of its own: those of the jobs or requests behind the values bound it.
 pub struct Mailbox<T> {
     queue: Mutex<VecDeque<T>>,
     wake: WakeUp,
@@ -49,7 +49,7 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Takes all values.
+    /// Takes all values, the oldest first.
     pub fn take(&self) -> VecDeque<T> {
         self.wake.clear();
         std::mem::take(&mut self.lock())

@@ -18,7 +18,7 @@ impl WakeUp {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Makes the descriptor readable.
+    /// Makes the descriptor readable, however often it is called.
     pub fn wake(&self) {
         // It fails only when the counter is full, and then it is readable.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());

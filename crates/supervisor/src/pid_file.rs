@@ -150,6 +150,8 @@ mod tests {
     use std::process::{Child, Command};
     use std::time::Instant;
 
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
     use super::{
         FILE_NAME, FlockOperation, INHERITED_INTERVAL, LOCK_NAME, PidFile, flock, open, start_time,
     };
@@ -187,7 +189,9 @@ mod tests {
     fn a_lock_that_a_dead_servers_worker_has_inherited_is_waited_for() {
         let mut server = Command::new("true").spawn().expect("it is installed");
         let start = start_time(server.id()).unwrap_or(1);
-        // As a zombie first: nobody has waited for it yet.
+        // As a zombie first: nobody has taken its status yet.
+        let pid = Pid::from_child(&server);
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).expect("ours");
         check_that_it_is_waited_for(&format!("{} {start}\n", server.id()));
         server.wait().expect("it ends");
         check_that_it_is_waited_for(&format!("{} {start}\n", server.id()));

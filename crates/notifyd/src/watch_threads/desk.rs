@@ -17,7 +17,7 @@ const ORDERS_MAX: usize = 16_384;
 #[derive(Debug)]
 pub(super) struct Desk {
     state: Mutex<State>,
-    /// Readable while orders wait.
+    /// Wakes the thread while orders wait for it.
     wake: WakeUp,
 }
 
