@@ -330,6 +330,9 @@ pub enum Reject {
     /// A component of the name has a forbidden form: [MS-FSCC] 2.1.5.
     #[error("a component of the name has a forbidden form")]
     NameComponentInvalid,
+    /// A component before the last one is ".": [MS-FSCC] 2.1.5.1.
+    #[error("a component before the last one is a dot")]
+    NameDotComponent,
     /// The name leads out of the share.
     #[error("the name leads out of the share")]
     NameLeavesShare,
@@ -777,6 +780,7 @@ statuses! {
         StreamNameInvalid StreamsOff;
     OBJECT_NAME_NOT_FOUND: NameVetoed NoShortName NoSuchCopySource NoSuchDurableOpen NoSuchLease
         NoSuchPipe;
+    OBJECT_PATH_NOT_FOUND: NameDotComponent;
     OBJECT_PATH_SYNTAX_BAD: NameLeavesShare;
     PIPE_BUSY: PipeBusy;
     PIPE_DISCONNECTED: PipeBroken;
@@ -808,6 +812,7 @@ impl From<PathError> for Reject {
         match error {
             PathError::BadComponent => Self::NameComponentInvalid,
             PathError::BadStream => Self::StreamNameInvalid,
+            PathError::DotComponent => Self::NameDotComponent,
             PathError::Escapes => Self::NameLeavesShare,
             PathError::TooLong => Self::NameTooLong,
         }

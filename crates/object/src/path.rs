@@ -32,6 +32,8 @@ pub enum PathError {
     BadComponent,
     /// The stream part is not `:name`, `:name:$DATA` or `::$DATA`: OBJECT_NAME_INVALID.
     BadStream,
+    /// A component before the last one is ".", which no directory is named: OBJECT_PATH_NOT_FOUND.
+    DotComponent,
     /// ".." beyond the root of the share, or an absolute path: OBJECT_PATH_SYNTAX_BAD.
     Escapes,
     /// More than 255 UTF-16 units in a component, or 32,767 in total: OBJECT_NAME_INVALID.
@@ -54,7 +56,8 @@ impl ObjectPath {
     /// `:stream[:$DATA]` at the end: [MS-FSCC] 2.1.5, 2.1.6 with [MS-SMB2] 2.2.13.
     ///
     /// `/`, which no component may contain, separates as well: some clients from Unix send it, and
-    /// Samba accepts it.
+    /// Samba accepts it. Several separators count as one, and those at the end as none: clients
+    /// send such names, and Windows and Samba open what they lead to.
     ///
     /// # Errors
     /// See [`PathError`].
@@ -71,27 +74,29 @@ impl ObjectPath {
             None => (name, None),
         };
         let mut path = String::with_capacity(object.len());
-        // Windows tools send one trailing separator for a directory.
-        let object = object.strip_suffix(SEPARATORS).unwrap_or(object);
-        if !object.is_empty() {
-            for component in object.split(SEPARATORS) {
-                if component == ".." {
-                    // [MS-FSCC] 2.1.5.1 forbids it on the wire, and Windows resolves it. By name
-                    // alone: the removed component is never looked up, so no link can lead
-                    // elsewhere.
-                    let parent = path.rfind('/').unwrap_or(0);
-                    if path.is_empty() {
-                        return Err(PathError::Escapes);
-                    }
-                    path.truncate(parent);
-                    continue;
+        let mut components = object.split(SEPARATORS).filter(|it| !it.is_empty()).peekable();
+        while let Some(component) = components.next() {
+            if component == ".." {
+                // [MS-FSCC] 2.1.5.1 forbids it on the wire, and Windows resolves it. By name
+                // alone: the removed component is never looked up, so no link can lead
+                // elsewhere.
+                let parent = path.rfind('/').unwrap_or(0);
+                if path.is_empty() {
+                    return Err(PathError::Escapes);
                 }
-                verify_component(component)?;
-                if !path.is_empty() {
-                    path.push('/');
-                }
-                path.push_str(component);
+                path.truncate(parent);
+                continue;
             }
+            // [MS-FSCC] 2.1.5.1 forbids it, too; Windows answers as if it were looked up, and so
+            // does Samba (smbd's `check_path_syntax`).
+            if component == "." && components.peek().is_some() {
+                return Err(PathError::DotComponent);
+            }
+            verify_component(component)?;
+            if !path.is_empty() {
+                path.push('/');
+            }
+            path.push_str(component);
         }
         let stream = stream.map(parse_stream).transpose()?.flatten();
         Ok(Self { path, stream, ..Self::default() })
@@ -392,8 +397,26 @@ mod tests {
         check("\\a", Err(PathError::Escapes));
         check("/a", Err(PathError::Escapes));
         check("a/../../b", Err(PathError::Escapes));
-        check("a//b", Err(PathError::BadComponent));
-        check("a\\\\b", Err(PathError::BadComponent));
+        check("a\\\\..\\\\..\\b", Err(PathError::Escapes));
+    }
+
+    #[test]
+    fn empty_components_are_left_out() {
+        for name in ["a\\b", "a\\\\b", "a//b", "a\\/b\\", "a\\b\\\\", "a\\x\\\\..\\b"] {
+            check(name, Ok(("a/b", None)));
+        }
+        check("a\\\\b:s", Ok(("a/b", Some("s"))));
+        check("a\\\\", Ok(("a", None)));
+    }
+
+    #[test]
+    fn a_dot_is_no_directory_on_the_way_and_no_name_at_the_end() {
+        check("a\\.\\b", Err(PathError::DotComponent));
+        check(".\\b", Err(PathError::DotComponent));
+        check("a\\.\\..\\b", Err(PathError::DotComponent));
+        check("a\\.", Err(PathError::BadComponent));
+        check("a\\.\\", Err(PathError::BadComponent));
+        check(".", Err(PathError::BadComponent));
     }
 
     #[test]

@@ -140,6 +140,7 @@ reasons! {
     MultichannelNotNegotiated
     NameBeginsWithSeparator
     NameComponentInvalid
+    NameDotComponent
     NameLeavesShare
     NameNotUnicode
     NameTooLong

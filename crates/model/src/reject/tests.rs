@@ -103,6 +103,7 @@ const EVERY: &[Reject] = &[
     Reject::MultichannelNotNegotiated,
     Reject::NameBeginsWithSeparator,
     Reject::NameComponentInvalid,
+    Reject::NameDotComponent,
     Reject::NameLeavesShare,
     Reject::NameNotUnicode,
     Reject::NameTooLong,
