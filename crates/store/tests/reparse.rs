@@ -5,7 +5,7 @@ mod support;
 use bytes::Bytes;
 use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
 use dtyp::{AccessMask, FileAttributes, NtStatus};
-use object::{LocalOpen, ObjectOp, ObjectReply, ObjectResult, Opened, SymbolicLink};
+use object::{Disposition, LocalOpen, ObjectOp, ObjectReply, ObjectResult, Opened, SymbolicLink};
 use std::os::unix::fs::symlink;
 use support::{READ, Share, WRITE};
 
@@ -135,12 +135,66 @@ fn a_reparse_point_keeps_its_tag_and_others_than_links_are_not_followed() {
     assert_eq!(share.status_of("point\\x", |_| {}), NtStatus::OBJECT_PATH_NOT_FOUND);
 }
 
+/// [MS-FSA] 2.1.5.10.37.
 #[test]
-fn directories_and_read_only_shares_take_no_reparse_point() {
+fn an_empty_directory_becomes_a_link_that_clients_follow() {
+    let mut share = Share::new();
+    share.create("file");
+    let directory = share.create_directory("d");
+    write(&mut share, directory, buffer(&link_to("target"))).expect("it is empty");
+    let metadata = share.metadata(directory);
+    let both = FileAttributes::REPARSE_POINT | FileAttributes::DIRECTORY;
+    assert!(metadata.attributes.contains(both));
+    assert_eq!(metadata.reparse_tag, ReparseTag::SYMLINK.0);
+    share.close(directory);
+
+    for (path, unparsed) in
+        [("d", ""), ("D", ""), ("d\\file", "\\file"), ("d\\e\\file", "\\e\\file")]
+    {
+        let want = SymbolicLink { link: link_to("target"), unparsed_path: unparsed.to_owned() };
+        assert_eq!(stopped(&mut share, path), want, "{path}");
+    }
+    let opened = open_itself(&mut share, "d");
+    let tag = ReparseTag::SYMLINK;
+    share.done(ObjectOp::DeleteReparsePoint { open: opened.open, tag });
+    assert_eq!(share.status_of("d", |_| {}), NtStatus::SUCCESS);
+    assert_eq!(share.status_of("d\\file", |_| {}), NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn nothing_gets_into_a_directory_that_is_a_link() {
     let mut share = Share::new();
     let directory = share.create_directory("d");
-    let status = write(&mut share, directory, buffer(&link_to("x"))).expect_err("no file");
+    write(&mut share, directory, buffer(&link_to("target"))).expect("it is empty");
+    share.close(directory);
+    let mut request = share.request("d\\new");
+    request.disposition = Disposition::Create;
+    let created = share.run(ObjectOp::Open(Box::new(request)));
+    assert!(matches!(created, Ok(ObjectReply::Stopped(_))), "{created:?}");
+    let file = share.create("file");
+    assert_eq!(share.rename(file, "d\\file", false), Err(NtStatus::OBJECT_PATH_NOT_FOUND));
+    assert_eq!(std::fs::read_dir(share.host("d")).expect("ours").count(), 0);
+}
+
+#[test]
+fn a_directory_with_entries_is_no_link_and_a_file_no_junction() {
+    let mut share = Share::new();
+    let directory = share.create_directory("d");
+    share.local("d/.hidden", "");
+    let status = write(&mut share, directory, buffer(&link_to("x"))).expect_err("not empty");
+    assert_eq!(status, NtStatus::DIRECTORY_NOT_EMPTY);
+    let root = share.open("");
+    let status = write(&mut share, root, buffer(&link_to("x"))).expect_err("the share's root");
     assert_eq!(status, NtStatus::ACCESS_DENIED);
+    let mut junction = Vec::new();
+    ReparseData { tag: ReparseTag::MOUNT_POINT, data: &[] }.encode(&mut junction);
+    let file = share.create("file");
+    let status = write(&mut share, file, junction.into()).expect_err("a file");
+    assert_eq!(status, NtStatus::NOT_A_DIRECTORY);
+}
+
+#[test]
+fn read_only_shares_take_no_reparse_point() {
     let mut share = Share::with(|settings| settings.read_only = true);
     share.local("f", "");
     let open = share.open("f");

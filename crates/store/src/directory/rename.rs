@@ -13,6 +13,7 @@ use crate::Store;
 use crate::cache::directories::{Directory, Inode};
 use crate::errno::{During, Operation};
 use crate::metadata::basic::stored_attributes;
+use crate::metadata::reparse;
 use crate::model::place::Parent;
 use crate::model::place::Place;
 use crate::model::root::Root;
@@ -70,6 +71,7 @@ impl Store {
             (self.names.verified(&old.parent), self.names.verified(&new_parent.directory));
         let same_directory = new_parent.directory.inode == old.parent.inode;
         if !same_directory {
+            reparse::verify_parent(&root, &new_parent)?;
             access::verify_may_add(&mut self.impersonation, &root, &new_parent, is_directory)?;
         }
         // Found by another case of its own name: a change of case is a plain rename.
@@ -205,6 +207,7 @@ impl Store {
         let inode = opened.named;
         let mut place = self.locate(&root, target, true)?;
         let parent = place.parent.take().ok_or(NtStatus::INVALID_PARAMETER)?;
+        reparse::verify_parent(&root, &parent)?;
         access::verify_may_add(&mut self.impersonation, &root, &parent, false)?;
         let directory = parent.directory.fd.as_fd();
         let verified = self.names.verified(&parent.directory);

@@ -47,8 +47,7 @@ pub(crate) fn assemble(
     let end_of_file = if kind == ObjectKind::File { status.stx_size } else { 0 };
     let sparse = attributes.contains(FileAttributes::SPARSE_FILE);
     let reparse_tag = match kind {
-        ObjectKind::File => dos.reparse_tag.unwrap_or_default(),
-        ObjectKind::Directory => ReparseTag::RESERVED_ZERO,
+        ObjectKind::File | ObjectKind::Directory => dos.reparse_tag.unwrap_or_default(),
         ObjectKind::SymbolicLink => ReparseTag::SYMLINK,
         _ => ReparseTag::NFS,
     };
@@ -72,7 +71,9 @@ pub(crate) fn assemble(
         ea_size: 0,
         reparse_tag: reparse_tag.0,
         mode: match (kind, dos.reparse_type) {
-            (ObjectKind::File, Some(posix)) => posix | u32::from(status.stx_mode) & 0o7777,
+            (ObjectKind::File | ObjectKind::Directory, Some(posix)) => {
+                posix | u32::from(status.stx_mode) & 0o7777
+            }
             _ => u32::from(status.stx_mode),
         },
         uid: status.stx_uid,
@@ -94,8 +95,7 @@ fn attributes_of(
     attributes.set(FileAttributes::DIRECTORY, kind == ObjectKind::Directory);
     // Only its reparse point tells a client that an object is no plain file or directory.
     let is_reparse_point = match kind {
-        ObjectKind::File => dos.reparse_tag.is_some(),
-        ObjectKind::Directory => false,
+        ObjectKind::File | ObjectKind::Directory => dos.reparse_tag.is_some(),
         _ => true,
     };
     attributes.set(FileAttributes::REPARSE_POINT, is_reparse_point);
@@ -304,7 +304,7 @@ impl Store {
         Ok(())
     }
 
-    fn set_times(
+    pub(crate) fn set_times(
         &mut self,
         open: LocalOpen,
         last_access: Option<FileTime>,

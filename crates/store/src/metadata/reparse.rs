@@ -1,9 +1,9 @@
 //! Reparse points.
 //!
-//! Two things are one to clients: a symbolic link of the host, and a file whose extended attribute
-//! `user.SmbReparse` holds what a client made of it, as Samba keeps it: the bytes of
-//! REPARSE_DATA_BUFFER, beside the attribute REPARSE_POINT in `user.DOSATTRIB`. The former are
-//! followed where that is allowed; the latter only clients can follow.
+//! Two things are one to clients: a symbolic link of the host, and a file or an empty directory
+//! whose extended attribute `user.SmbReparse` holds what a client made of it, as Samba keeps it:
+//! the bytes of REPARSE_DATA_BUFFER, beside the attribute REPARSE_POINT in `user.DOSATTRIB`. The
+//! former are followed where that is allowed; the latter only clients can follow.
 
 use crate::metadata::reparse_attribute::NFS_SPECFILE_BLK;
 use crate::metadata::reparse_attribute::NFS_SPECFILE_CHR;
@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
 use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
-use dtyp::{FileAttributes, NtStatus};
+use dtyp::{FileAttributes, FileTime, NtStatus};
 use object::{
     LocalOpen, ObjectKind, ObjectPath, ObjectReply, ObjectResult, OpenRequest, RootId, SymbolicLink,
 };
@@ -23,12 +23,15 @@ use rustix::io::Errno;
 
 use crate::Store;
 use crate::errno::{During, Operation};
-use crate::metadata::basic::stored_attributes;
+use crate::metadata::basic::{Stored, stored_attributes};
 use crate::metadata::reparse_attribute;
+use crate::model::listing::Listing;
 use crate::model::opens::Open;
+use crate::model::place::Parent;
 use crate::model::root::Root;
 use crate::sys::file_kind::kind_of;
 use crate::sys::system;
+use crate::sys::times::Times;
 use crate::sys::xattr::Attributes;
 
 /// Prefix of the target of a DFS link.
@@ -40,8 +43,7 @@ impl Store {
         let open = self.opens.get(open)?;
         let mut data = Vec::new();
         let tag = match open.kind {
-            ObjectKind::File => return stored(open),
-            ObjectKind::Directory => return Err(NtStatus::NOT_A_REPARSE_POINT),
+            ObjectKind::File | ObjectKind::Directory => return stored(open),
             ObjectKind::SymbolicLink => {
                 host_link(open.fd()).during(Operation::Query)?.encode(&mut data);
                 ReparseTag::SYMLINK
@@ -56,7 +58,8 @@ impl Store {
         Ok(buffer)
     }
 
-    /// FSCTL_SET_REPARSE_POINT: [MS-FSA] 2.1.5.10.37. Files only, as with Samba.
+    /// FSCTL_SET_REPARSE_POINT: [MS-FSA] 2.1.5.10.37. Of a directory only if it is empty; then the
+    /// client's links to directories work, which Samba refuses. The root of a share is no link.
     pub(crate) fn write_reparse_point(
         &mut self,
         open: LocalOpen,
@@ -64,17 +67,38 @@ impl Store {
     ) -> Result<(), NtStatus> {
         let opened = self.opens.get(open)?;
         opened.root.verify_changeable()?;
-        if opened.kind != ObjectKind::File || !opened.root.settings.store_dos_attributes {
+        let may = matches!(opened.kind, ObjectKind::File | ObjectKind::Directory);
+        if !may || opened.path.is_root() || !opened.root.settings.store_dos_attributes {
             return Err(NtStatus::ACCESS_DENIED);
         }
         let new = ReparseData::decode(buffer).ok_or(NtStatus::IO_REPARSE_DATA_INVALID)?;
+        let is_directory = opened.is_directory();
+        if new.tag == ReparseTag::MOUNT_POINT && !is_directory {
+            return Err(NtStatus::NOT_A_DIRECTORY);
+        }
+        if is_directory {
+            verify_empty(opened)?;
+        }
         if stored_tag(opened.attributes()).is_some_and(|tag| tag != new.tag) {
             return Err(NtStatus::IO_REPARSE_TAG_MISMATCH);
         }
         opened.attributes().set(reparse_attribute::NAME, buffer).during(Operation::SetMetadata)?;
         self.change_dos_attributes(open, |attributes, _| {
             *attributes |= FileAttributes::REPARSE_POINT;
-        })
+        })?;
+        if is_directory { self.part_times(open) } else { Ok(()) }
+    }
+
+    /// Makes the write time of a directory differ from its change time, which [`verify_parent`]
+    /// relies on. Both are the same if the directory was made within the same tick of the kernel's
+    /// clock.
+    fn part_times(&mut self, open: LocalOpen) -> Result<(), NtStatus> {
+        let status = system::status_of(self.opens.get(open)?.fd()).during(Operation::Query)?;
+        let times = Times::of(&status);
+        if times.last_write != times.change {
+            return Ok(());
+        }
+        self.set_times(open, None, Some(FileTime(times.last_write.0.saturating_sub(1))))
     }
 
     /// FSCTL_DELETE_REPARSE_POINT: [MS-FSA] 2.1.5.10.3.
@@ -85,7 +109,7 @@ impl Store {
     ) -> Result<(), NtStatus> {
         let opened = self.opens.get(open)?;
         opened.root.verify_changeable()?;
-        if opened.kind != ObjectKind::File {
+        if !matches!(opened.kind, ObjectKind::File | ObjectKind::Directory) {
             return Err(NtStatus::NOT_A_REPARSE_POINT);
         }
         match stored_tag(opened.attributes()) {
@@ -154,7 +178,7 @@ impl Store {
             let kind = kind_of(&entry.status);
             let link = match kind {
                 ObjectKind::SymbolicLink if leads_nowhere => host_link(fd).ok(),
-                ObjectKind::File => client_link(root, fd),
+                ObjectKind::File | ObjectKind::Directory => client_link(root, fd),
                 _ => None,
             };
             if let Some(link) = link {
@@ -164,6 +188,31 @@ impl Store {
         }
         None
     }
+}
+
+/// Refuses a directory with entries, also such as clients do not see.
+fn verify_empty(directory: &Open) -> Result<(), NtStatus> {
+    let mut listing = Listing::new(directory.fd()).during(Operation::List)?;
+    match listing.entries.next(listing.fd.as_fd()).during(Operation::List)? {
+        Some(_) => Err(NtStatus::DIRECTORY_NOT_EMPTY),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a name that does not exist in a directory that is a reparse point: the directory itself
+/// is empty, and what a client means is elsewhere. [`Store::stopped`] then finds the link.
+///
+/// A new extended attribute changes the change time alone, a new or removed entry the write time
+/// to the same. So nothing is read in a directory whose last change was one of its entries.
+pub(crate) fn verify_parent(root: &Root, parent: &Parent) -> Result<(), NtStatus> {
+    let times = Times::of(&parent.status);
+    if parent.path.is_empty() || times.change == times.last_write {
+        return Ok(());
+    }
+    let attributes = Attributes::new(parent.directory.fd.as_fd(), true);
+    let Stored { dos, .. } = Stored::look(root, Some(&parent.status), attributes);
+    verify_not_reparse(attributes, dos.attributes.unwrap_or_default())
+        .map_err(|_| NtStatus::OBJECT_PATH_NOT_FOUND)
 }
 
 /// Whether a link of the host is one of a DFS namespace, as Samba has them.
@@ -180,7 +229,7 @@ pub(crate) fn is_referral_at(root: &Root, directory: BorrowedFd<'_>, name: &OsSt
     root.settings.dfs_links && read().is_some_and(|target| begins(target.as_bytes()))
 }
 
-/// Refuses to open a reparse point as the file that it would be: [MS-FSA] 2.1.5.1.2.
+/// Refuses to open a reparse point as the object that it would be: [MS-FSA] 2.1.5.1.2.
 pub(crate) fn verify_not_reparse(
     attributes: Attributes<'_>,
     stored: FileAttributes,
@@ -207,7 +256,7 @@ fn stored(open: &Open) -> Result<Vec<u8>, NtStatus> {
     }
 }
 
-/// Returns the symbolic link that a client made of a file, if it is one.
+/// Returns the symbolic link that a client made of a file or a directory, if it is one.
 fn client_link(root: &Root, fd: BorrowedFd<'_>) -> Option<SymbolicLinkReparse> {
     let attributes = Attributes::new(fd, true);
     let stored = stored_attributes(root, attributes).attributes?;

@@ -79,6 +79,9 @@ impl Store {
             if let Some(entry) = place.entry.take() {
                 return self.open_existing(root, request, place, entry);
             }
+            if let Some(parent) = &place.parent {
+                reparse::verify_parent(root, parent)?;
+            }
             if !request.disposition.creates() {
                 return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
             }
@@ -127,7 +130,7 @@ impl Store {
             Stored::look(root, Some(&entry.status), Attributes::new(fd, true));
         let attributes = dos.attributes.unwrap_or_default();
         let may_be_reparse = attributes.contains(FileAttributes::REPARSE_POINT);
-        if may_be_reparse && kind == ObjectKind::File && !request.open_reparse_point {
+        if may_be_reparse && has_data && !request.open_reparse_point {
             reparse::verify_not_reparse(Attributes::new(fd, true), attributes)?;
         }
         let metadata = assemble(root, &place.name, &entry.status, dos);

@@ -128,9 +128,13 @@ impl MemoryStore {
         open: LocalOpen,
         buffer: &[u8],
     ) -> Result<(), NtStatus> {
+        let is_empty = self.is_empty(open).unwrap_or(true);
         let node = self.node_mut(open)?;
-        if node.is_directory() || node.is_host_link {
+        if node.is_host_link {
             return Err(NtStatus::ACCESS_DENIED);
+        }
+        if node.is_directory() && !is_empty {
+            return Err(NtStatus::DIRECTORY_NOT_EMPTY);
         }
         let new = ReparseData::decode(buffer).ok_or(NtStatus::IO_REPARSE_DATA_INVALID)?;
         if node.reparse_tag().is_some_and(|tag| tag != new.tag) {
