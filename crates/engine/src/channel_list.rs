@@ -44,7 +44,7 @@ impl Server {
                 let connection = self.connections.get(&channel.connection)?;
                 Some(ChannelInfo {
                     session_id: session.session_id,
-                    can_be_bound: session.signing_key.is_some(),
+                    can_be_bound: session.is_users(),
                     connection: channel.connection,
                     client: connection.client,
                     server: connection.server,

@@ -54,9 +54,8 @@ impl Server {
     /// Handles a successful SESSION_SETUP: a session was set up, authenticated anew, or bound.
     pub(crate) fn logged_on(&mut self, incoming: &Incoming, session_id: u64) {
         let id = incoming.connection;
-        // Guests and anonymous users have no keys.
         let session = self.sessions.get(&session_id);
-        let is_user = session.is_some_and(|session| session.signing_key(id).is_some());
+        let is_user = session.is_some_and(|it| it.is_users() && it.signing_key(id).is_some());
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let had_user = has_user(connection);
         connection.progress.logged_on(incoming.now.monotonic, is_user);

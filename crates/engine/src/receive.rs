@@ -340,7 +340,13 @@ fn unseal(
     let unknown = Disconnect::SealedForAnotherSession;
     let session_id = crypto::TransformKey::session_id(frame).ok_or(unknown)?;
     let session = sessions.get(&session_id).ok_or(unknown)?;
-    session.channel(chain.connection).ok_or(unknown)?;
+    let has_channel = |it: &Session| it.channel(chain.connection).is_some();
+    // A client encrypts for an anonymous user only where it does for another one. A connection
+    // without any user is constrained ([MS-SMB2] 3.3.1.7), and Samba ends it as well.
+    let has_user = || sessions.values().any(|it| it.is_users() && has_channel(it));
+    if !has_channel(session) || !session.is_users() && !has_user() {
+        return Err(unknown);
+    }
     let sealing = session.sealing.as_ref().ok_or(unknown)?;
     match opened.map(|it| it.0) {
         None | Some(Finding::Verified(_)) => sealing.open.open(frame).map(|_| ()),

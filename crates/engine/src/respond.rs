@@ -59,9 +59,9 @@ impl Server {
         let limit = if is_limited { self.credits_limit(incoming.now) } else { None };
         let session = self.sessions.get(&session_id);
         // [MS-SMB2] 3.3.4.1.1: a response is signed if its request was, or if the session requires
-        // it; the one that ends an authentication proves that the server has the key.
+        // it; the one that ends a user's authentication proves that the server has the key.
         let is_signed = request.is_signed()
-            || ends_authentication
+            || ends_authentication && session.is_some_and(Session::is_users)
             || session.is_some_and(|session| session.signing_required);
         if response.piped.is_some() && (is_signed || chain.sealed.is_some()) {
             response = refuse_piped(incoming);

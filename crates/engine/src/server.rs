@@ -190,7 +190,8 @@ impl Server {
     /// Returns a session of this worker, for another one that has to refuse a binding to it.
     #[must_use]
     pub fn lend_session(&self, session_id: u64) -> Option<LentSession> {
-        let session = self.sessions.get(&session_id)?;
+        // Anybody could sign for an anonymous user.
+        let session = self.sessions.get(&session_id).filter(|session| session.is_users())?;
         let Negotiated { dialect, cipher, .. } = *session.negotiated;
         Some(LentSession { dialect, cipher, signing_key: session.signing_key.clone()? })
     }

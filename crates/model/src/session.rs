@@ -66,8 +66,8 @@ pub struct Session {
     /// Results of NEGOTIATE on the first connection. `Session.Connection` may be gone, and further
     /// channels must agree with these.
     pub negotiated: Arc<Negotiated>,
-    /// `Session.SigningKey`, made for the first channel, which it outlives; none for guests and
-    /// anonymous users.
+    /// `Session.SigningKey`, made for the first channel, which it outlives; none for guests. That
+    /// of an anonymous user proves nothing: everybody knows the key that it is derived from.
     pub signing_key: Option<Arc<SigningKey>>,
     /// `Session.ChannelList`, and the connections that are being bound.
     pub channels: Vec<Channel>,
@@ -86,8 +86,7 @@ pub struct Session {
 pub struct Channel {
     /// `Channel.Connection`.
     pub connection: ConnectionId,
-    /// `Channel.SigningKey`; none for guests and anonymous users, and while the channel is being
-    /// bound.
+    /// `Channel.SigningKey`; none for guests, and while the channel is being bound.
     pub signing_key: Option<Arc<SigningKey>>,
     /// State of an unfinished authentication, the first or a later one.
     pub acceptor: Option<Box<auth::Acceptor>>,
@@ -174,10 +173,11 @@ impl Session {
         self.channel(connection)?.signing_key.as_ref()
     }
 
-    /// True for a user's session, false for one of a guest or an anonymous user.
+    /// True for a user's session, false for one of a guest or an anonymous user. Only then its keys
+    /// are a secret of client and server.
     #[must_use]
     pub fn is_users(&self) -> bool {
-        self.signing_key.is_some()
+        self.owner.is_some()
     }
 
     /// Returns the account of the session's user.

@@ -9,7 +9,6 @@ use trace::Reason;
 /// Reasons that no test expects, and why.
 const NOT_EXPECTED: &[(Reason, &str)] = &[
     (Reason::BindingTooEarly, "a session has no key yet that its client could sign with"),
-    (Reason::BoundByNobody, "a session has no key that its client could sign with"),
     (Reason::Disconnect, "such a request has no answer; tests expect the end of the connection"),
     (Reason::Object, "tests expect the status of the store"),
     (Reason::OverwriteOfReadOnly, "the store in memory refuses before the engine is asked"),

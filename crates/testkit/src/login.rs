@@ -19,6 +19,7 @@ pub struct Login {
     pub(crate) security_mode: SecurityMode,
     pub(crate) flags: SessionSetupFlags,
     pub(crate) reauthenticate: u64,
+    pub(crate) keeps_keys: bool,
 }
 
 impl Login {
@@ -35,6 +36,7 @@ impl Login {
             security_mode: SecurityMode::SIGNING_ENABLED,
             flags: SessionSetupFlags::empty(),
             reauthenticate: 0,
+            keeps_keys: false,
         }
     }
 
@@ -42,6 +44,13 @@ impl Login {
     #[must_use]
     pub fn anonymous() -> Self {
         Self { password: None, domain: String::new(), ..Self::user("", "") }
+    }
+
+    /// Creates a logon as anonymous that signs and seals with the keys of the session, which
+    /// anybody can derive.
+    #[must_use]
+    pub fn anonymous_with_keys() -> Self {
+        Self { keeps_keys: true, ..Self::anonymous() }
     }
 
     /// Returns the names and the password for NTLM.

@@ -73,8 +73,9 @@ enum LogonStep {
     Mic,
     /// Check of an NTLM response by the domain.
     Response,
-    /// Account of guests, for a logon without a proof.
-    Guest { token: Vec<u8>, is_anonymous: bool },
+    /// Account of guests, for a logon without a proof. Anonymous users have a key: [MS-NLMP]
+    /// 3.2.5.1.2, with a SessionBaseKey of zeros.
+    Guest { token: Vec<u8>, anonymous_key: Option<auth::SessionKey> },
     /// End of the client's previous session.
     PreviousSession(Box<Established>),
     /// Session that another worker may have.
@@ -204,11 +205,12 @@ impl Command for SessionSetup {
                 let done = Established::of_user(token, *account, session_key);
                 conclude(scope, incoming, pending, done)
             }
-            (LogonStep::Guest { token, is_anonymous }, Reply::Account(account)) => {
+            (LogonStep::Guest { token, anonymous_key }, Reply::Account(account)) => {
                 let Some(account) = account else {
                     return Err(fail(&mut scope, incoming, &pending, Reject::LogonFailure));
                 };
-                let (account, session_key, lifetime) = (Arc::new(*account), None, None);
+                let (account, is_anonymous) = (Arc::new(*account), anonymous_key.is_some());
+                let (session_key, lifetime) = (anonymous_key, None);
                 let done = Established { token, account, is_anonymous, session_key, lifetime };
                 conclude(scope, incoming, pending, done)
             }
@@ -232,6 +234,11 @@ impl Command for SessionSetup {
 
 impl Established {
     /// A user with a right proof, which does not expire.
+    /// True for a user that was proven, whose keys nobody else knows.
+    fn is_users(&self) -> bool {
+        !self.is_anonymous && !self.account.is_guest
+    }
+
     fn of_user(token: Vec<u8>, account: Account, session_key: auth::SessionKey) -> Self {
         let (account, session_key) = (Arc::new(account), Some(session_key));
         Self { token, account, is_anonymous: false, session_key, lifetime: None }
@@ -361,7 +368,7 @@ fn authenticate(
         }
         Ok(auth::Step::Done(Outcome { token, identity, session_key, target_name, account })) => {
             if identity.kind == IdentityKind::Anonymous {
-                pending.waits_for = LogonStep::Guest { token, is_anonymous: true };
+                pending.waits_for = LogonStep::Guest { token, anonymous_key: Some(session_key) };
                 return Ok(Step::Wait(Effect::FindGuest, pending));
             }
             let (source, is_ambiguous) = match source.expect("a user is proven with a secret") {
@@ -379,7 +386,7 @@ fn authenticate(
                 logon::excuse(&mut scope, incoming, session_id);
             }
             let token = acceptor(&mut scope, session_id, incoming)?.guest_token();
-            pending.waits_for = LogonStep::Guest { token, is_anonymous: false };
+            pending.waits_for = LogonStep::Guest { token, anonymous_key: None };
             Ok(Step::Wait(Effect::FindGuest, pending))
         }
         Err(error) => Err(fail(&mut scope, incoming, &pending, Reject::Authentication(error))),
@@ -441,7 +448,7 @@ fn replace_previous(
     done: Established,
 ) -> Result<Step<Pending>, Reject> {
     let previous = pending.previous_session_id;
-    if previous == 0 || previous == pending.session_id || done.session_key.is_none() {
+    if previous == 0 || previous == pending.session_id || !done.is_users() {
         return establish(scope, incoming, &pending, done);
     }
     if let Some(session) = scope.sessions.get(&previous) {
@@ -458,38 +465,36 @@ fn replace_previous(
     Ok(Step::Wait(Effect::ClosePreviousSession { session_id: previous, user }, pending))
 }
 
-/// Returns whether one more session with keys, or without, stays within the limit.
-fn has_place(sessions: &FxHashMap<u64, Session>, has_keys: bool) -> bool {
-    let is_alike = |it: &&Session| {
-        it.state != SessionState::InProgress && it.signing_key.is_some() == has_keys
-    };
+/// Returns whether one more session of a user, or of another client, stays within the limit.
+fn has_place(sessions: &FxHashMap<u64, Session>, is_users: bool) -> bool {
+    let is_alike =
+        |it: &&Session| it.state != SessionState::InProgress && it.is_users() == is_users;
     sessions.values().filter(is_alike).count() < SESSIONS_MAX
 }
 
 /// Checks whether a session may become this user's.
 fn verify_establishment(
     scope: &InConnection<'_>,
-    incoming: &Incoming,
     pending: &Pending,
     done: &Established,
 ) -> Result<(), Reject> {
     let session = &scope.sessions[&pending.session_id];
-    let is_guest = done.account.is_guest || done.is_anonymous;
-    if is_guest && scope.globals.settings.encryption == Policy::Required {
+    let is_users = done.is_users();
+    if !is_users && scope.globals.settings.encryption == Policy::Required {
         return Err(Reject::NotEncrypted);
     }
     if session.state == SessionState::InProgress {
-        let has_place = has_place(scope.sessions, done.session_key.is_some());
+        let has_place = has_place(scope.sessions, is_users);
         return if has_place { Ok(()) } else { Err(Reject::TooManySessions) };
     }
-    // Keys are made once, when the session is set up: a guest's session has none, so it could
-    // neither sign nor encrypt for a user. The opposite is possible: a user's session keeps its
-    // keys.
-    if !is_guest && session.signing_key(incoming.connection).is_none() {
+    // Keys are made once, when the session is set up: a guest's session has none, and those of an
+    // anonymous one are no secret, so it could neither sign nor encrypt for a user. The opposite
+    // is possible: a user's session keeps its keys.
+    if is_users && !session.is_users() {
         return Err(Reject::GuestBecameUser);
     }
     // The session's opens have the first user's rights, and its keys are that user's.
-    if !is_guest && session.owner.as_ref() != Some(&done.account.identity) {
+    if is_users && session.owner.as_ref() != Some(&done.account.identity) {
         return Err(Reject::UserChanged);
     }
     Ok(())
@@ -502,14 +507,14 @@ fn establish(
     pending: &Pending,
     done: Established,
 ) -> Result<Step<Pending>, Reject> {
-    if let Err(reject) = verify_establishment(&scope, incoming, pending, &done) {
+    if let Err(reject) = verify_establishment(&scope, pending, &done) {
         return Err(fail(&mut scope, incoming, pending, reject));
     }
     let InConnection { connection, sessions, globals } = scope;
     let session =
         sessions.get_mut(&pending.session_id).expect("the session was there a moment ago");
     let is_new = session.state == SessionState::InProgress;
-    let had_keys = session.signing_key(incoming.connection).is_some();
+    let was_users = session.is_users();
     if let Some(channel) = session.channel_mut(incoming.connection) {
         channel.acceptor = None;
         channel.ticket_owner = None;
@@ -525,10 +530,13 @@ fn establish(
     if is_new {
         if let Some(session_key) = &done.session_key {
             give_keys(session, connection, globals, incoming, session_key);
+        }
+        // [MS-SMB2] 3.3.5.5.3: neither is required of anonymous users, whose keys protect nothing.
+        if done.is_users() {
             session.owner = Some(done.account.identity.clone());
             session.signing_required = requires_signing(connection, globals, pending);
-        }
-        if session.is_users() {
+            session.encrypt_data =
+                session.sealing.is_some() && globals.settings.encryption >= Policy::Desired;
             globals.limit_memory(true);
         }
         let notice = describe(session, connection);
@@ -537,9 +545,9 @@ fn establish(
     }
     connection.preauth_sessions.remove(&pending.session_id);
     let mut flags = SessionFlags::empty();
-    // Both flags tell the client that there are no keys.
-    flags.set(SessionFlags::IS_NULL, done.is_anonymous && !had_keys);
-    flags.set(SessionFlags::IS_GUEST, done.account.is_guest && !done.is_anonymous && !had_keys);
+    // Both flags tell the client that there are no keys which protect anything.
+    flags.set(SessionFlags::IS_NULL, done.is_anonymous && !was_users);
+    flags.set(SessionFlags::IS_GUEST, done.account.is_guest && !done.is_anonymous && !was_users);
     flags.set(SessionFlags::ENCRYPT_DATA, session.encrypt_data);
     let body = SessionSetupResponse { session_flags: flags, security_buffer: &done.token };
     let mut response = Response::new(&body);
@@ -582,7 +590,6 @@ fn give_keys(
         let nonces = NonceCounter::new(globals.entropy.bytes());
         let (seal, open) = (Arc::new(seal), Arc::new(open));
         session.sealing = Some(Sealing { seal, open, nonces });
-        session.encrypt_data = globals.settings.encryption >= Policy::Desired;
     }
 }
 

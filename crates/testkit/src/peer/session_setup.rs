@@ -62,7 +62,7 @@ impl Peer {
             match logon.handle_response(&response.message) {
                 Ok(LogonState::More) => self.session_id = response.header.session_id,
                 Ok(done @ LogonState::Done(flags)) => {
-                    self.end(&response, flags, done.is_guest());
+                    self.end(&response, flags, done.is_guest(), login.keeps_keys);
                     return response;
                 }
                 Err(ProtocolError::Refused(..)) => {
@@ -160,10 +160,13 @@ impl Peer {
     }
 
     /// Handles a success as a client: [MS-SMB2] 3.2.5.3.1.
-    fn end(&mut self, response: &Response, flags: SessionFlags, is_guest: bool) {
+    fn end(&mut self, response: &Response, flags: SessionFlags, is_guest: bool, keeps_keys: bool) {
         if is_guest {
-            assert!(!response.is_signed(), "nobody shares a key with a guest");
-            self.channels.remove(&self.session_id);
+            assert!(!response.is_signed(), "nobody shares a secret with a guest");
+            match keeps_keys {
+                true => self.channels.get_mut(&self.session_id).expect("it has keys").finish(),
+                false => drop(self.channels.remove(&self.session_id)),
+            }
             return;
         }
         assert!(response.is_signed() || response.sealed, "the server proves that it has the key");

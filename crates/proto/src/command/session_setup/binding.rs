@@ -116,7 +116,8 @@ pub(super) fn conclude(
     if session.state != SessionState::Valid || session.account().identity != done.account.identity {
         return Err(Reject::BoundByAnotherUser);
     }
-    let session_key = done.session_key.as_ref().ok_or(Reject::BoundByNobody)?;
+    let session_key = done.session_key.as_ref().filter(|_| done.is_users());
+    let session_key = session_key.ok_or(Reject::BoundByNobody)?;
     let negotiated = Arc::clone(connection.negotiated());
     let preauth = connection.preauth_sessions.remove(&session_id);
     let keys = SessionKeys::derive(KeyMaterial {
@@ -200,7 +201,7 @@ fn verify_session(session: &Session) -> Result<(), Reject> {
         SessionState::Ended => return Err(Reject::NoSuchSession),
         SessionState::Valid => {}
     }
-    if session.is_anonymous || session.account().is_guest || session.signing_key.is_none() {
+    if session.is_anonymous || session.account().is_guest || !session.is_users() {
         return Err(Reject::BoundByNobody);
     }
     Ok(())
