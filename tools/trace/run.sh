@@ -41,6 +41,14 @@ fi
 command -v bpftrace >/dev/null || { echo "$0: bpftrace is not installed" >&2; exit 1; }
 text=$(sed -e "s|CHORO|$program|g" -e "s/pid == PID/$condition/g" \
     -e "s/^    PIDS\$/   $list/" -e "s/COUNT/$count/g" "$script")
+# The tracepoints of system calls are in tracefs, which not every machine mounts. This process mounts
+# it for itself alone then.
+if [ ! -d /sys/kernel/tracing/events ] && [ ! -d /sys/kernel/debug/tracing/events ] &&
+    unshare --mount mount -t tracefs none /sys/kernel/tracing 2>/dev/null; then
+    set -- unshare --mount sh -c 'mount -t tracefs none /sys/kernel/tracing && exec "$@"' sh bpftrace
+else
+    set -- bpftrace
+fi
 # It ends with the process, too, if there is one.
-[ "$count" -eq 1 ] && exec bpftrace -p "$pid" -e "$text"
-exec bpftrace -e "$text"
+[ "$count" -eq 1 ] && exec "$@" -p "$pid" -e "$text"
+exec "$@" -e "$text"

@@ -76,7 +76,9 @@ fn workers_are_forked_off_a_supervisor_of_one_thread_and_keep_nothing_that_it_ha
     for worker in workers {
         let kept = || {
             let of_supervisor = of_supervisor();
-            let is_kept = |it: &String| of_supervisor.contains(it) && !it.ends_with("/msg");
+            // The list of mounts is opened before the fork, once for each process.
+            let has_own = |it: &String| ["/msg", "/mountinfo"].iter().any(|own| it.ends_with(own));
+            let is_kept = |it: &String| of_supervisor.contains(it) && !has_own(it);
             open_in(worker).into_iter().filter(is_kept).collect::<Vec<_>>()
         };
         // One that was made just now has neither let go of what is not its own nor opened what is.

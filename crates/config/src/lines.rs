@@ -1,9 +1,9 @@
 //! From text to statements.
 //!
 //! A line whose first character is `;` or `#` is a comment; there are no comments behind a value.
-//! A backslash at the end of a line, white space after it or not, joins the next line, also when
-//! that one looks like a comment. Comments themselves do not continue. So no value ends with a
-//! backslash.
+//! A backslash at the end of a line, white space after it or not, joins the next line. That one is
+//! no comment then, unless nothing stands before it. Comments themselves do not continue. So no
+//! value ends with a backslash.
 
 use crate::limits::LINE_BYTES_MAX;
 
@@ -35,7 +35,7 @@ pub(crate) fn statements(text: &str) -> impl Iterator<Item = Line> {
         loop {
             let (first, number) = rest.next()?;
             let mut whole = first.trim_matches(is_space).to_owned();
-            if whole.is_empty() || whole.starts_with([';', '#']) {
+            if is_nothing(&whole) {
                 continue;
             }
             while whole.ends_with('\\') {
@@ -46,12 +46,20 @@ pub(crate) fn statements(text: &str) -> impl Iterator<Item = Line> {
                     return Some(Line { number, statement: Statement::TooLong });
                 }
             }
-            if whole.is_empty() {
+            if is_nothing(whole.trim_start_matches(is_space)) {
                 continue;
             }
             return Some(Line { number, statement: statement(&whole) });
         }
     })
+}
+
+/// Whether a line, without white space in front, is empty or a comment.
+///
+/// A comment behind an empty line that continues is one, too: as the name of a parameter it could
+/// not be written out and read again.
+fn is_nothing(line: &str) -> bool {
+    line.is_empty() || line.starts_with([';', '#'])
 }
 
 fn statement(line: &str) -> Statement {

@@ -32,6 +32,13 @@ fn a_backslash_joins_the_next_line_even_a_comment() {
     check("fo\\\n\\\no = 1", &[(1, assignment("foo", "1"))]);
 }
 
+/// Samba 4.17 takes `;x` for the name of a parameter, and writes out what it reads as a comment.
+#[test]
+fn a_comment_that_continues_an_empty_line_is_one() {
+    check("\\\n;x = 1\ny = 2", &[(3, assignment("y", "2"))]);
+    check("\\\n  # x\\\n = 1\ny = 2", &[(4, assignment("y", "2"))]);
+}
+
 #[test]
 fn values_may_contain_equal_signs_and_keep_their_quotes() {
     check("x = a = \"b\"", &[(1, assignment("x", "a = \"b\""))]);
