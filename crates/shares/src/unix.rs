@@ -6,7 +6,9 @@
 
 use std::cell::RefCell;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
+use messaging::GROUPS_MAX;
+use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use store::Credentials;
 use tracing::{debug, warn};
@@ -42,7 +44,8 @@ pub(super) fn set_own_users(users: OwnUsers) {
 /// Returns the user of this name; `None` if there is none.
 ///
 /// # Errors
-/// If the name service failed, or did not answer in time.
+/// If the name service failed, or did not answer in time, or the user is in more groups than the
+/// kernel takes.
 pub(crate) fn find_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
     user_by(name, NameService::ask)
 }
@@ -63,7 +66,13 @@ fn user_by(name: &str, ask: LookUp) -> anyhow::Result<Option<UnixUser>> {
         return Ok(Some(own));
     }
     match NAMES.with_borrow_mut(|names| ask(names, Question::User(name.to_owned())))? {
-        Answer::User(user) => Ok(user),
+        Answer::User(Some(user)) => {
+            // With a part of the groups, entries that deny something to the others would not count.
+            let count = user.credentials.groups.len();
+            ensure!(count <= GROUPS_MAX, "{name} is in more than {GROUPS_MAX} groups");
+            Ok(Some(user))
+        }
+        Answer::User(None) => Ok(None),
         Answer::Named(_) => bail!("the name service has answered another question"),
     }
 }
@@ -181,8 +190,11 @@ fn look_up_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
         return Ok(None);
     };
     let c_name = std::ffi::CString::new(user.name.as_str()).context("a user name with NUL")?;
-    let groups = getgrouplist(&c_name, user.gid)
-        .with_context(|| format!("looking up the groups of {name}"))?;
+    let groups = match getgrouplist(&c_name, user.gid) {
+        // The list was longer than the kernel's limit.
+        Err(Errno::EINVAL) => bail!("{name} is in more than {GROUPS_MAX} groups"),
+        groups => groups.with_context(|| format!("looking up the groups of {name}"))?,
+    };
     let credentials = Credentials {
         uid: user.uid.as_raw(),
         gid: user.gid.as_raw(),
@@ -220,7 +232,26 @@ pub(crate) fn own_user() -> UnixUser {
 
 #[cfg(test)]
 mod tests {
-    use super::{NAME_BYTES_MAX, find_group, find_user, may_exist};
+    use super::super::name_service::{Answer, Question};
+    use super::{
+        Credentials, GROUPS_MAX, NAME_BYTES_MAX, UnixUser, find_group, find_user, may_exist,
+        replace_name_service,
+    };
+
+    #[test]
+    fn a_user_in_more_groups_than_the_kernel_takes_is_refused() {
+        replace_name_service(|question| {
+            let Question::User(name) = question else { anyhow::bail!("not asked here") };
+            let count = name.parse().expect("names here are numbers of groups");
+            let credentials = Credentials { groups: vec![7; count], ..Credentials::default() };
+            let (name, home) = (name.clone(), String::new());
+            Ok(Answer::User(Some(UnixUser { name, home, credentials })))
+        });
+        let most = find_user(&GROUPS_MAX.to_string()).expect("there is room").expect("known");
+        assert_eq!(most.credentials.groups.len(), GROUPS_MAX);
+        let error = find_user(&(GROUPS_MAX + 1).to_string()).expect_err("one too many");
+        assert_eq!(error.to_string(), "65537 is in more than 65536 groups");
+    }
 
     #[test]
     fn nobody_is_asked_for_a_name_that_no_system_has() {

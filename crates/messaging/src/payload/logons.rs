@@ -303,13 +303,13 @@ impl DomainAccount {
     fn encode(&self, data: &mut Vec<u8>) {
         [&self.user, &self.domain].iter().for_each(|text| push(data, text.as_bytes()));
         [self.uid, self.gid].iter().for_each(|id| data.extend_from_slice(&id.to_le_bytes()));
-        let gids = &self.gids[..self.gids.len().min(GROUPS_MAX)];
-        push_count(data, gids.len());
-        gids.iter().for_each(|gid| data.extend_from_slice(&gid.to_le_bytes()));
+        // Whole lists: the receiver refuses one that is too long, and entries that deny something
+        // to a group left out would not count.
+        push_count(data, self.gids.len());
+        self.gids.iter().for_each(|gid| data.extend_from_slice(&gid.to_le_bytes()));
         self.sid.encode(data);
-        let groups = &self.groups[..self.groups.len().min(GROUPS_MAX)];
-        push_count(data, groups.len());
-        groups.iter().for_each(|sid| sid.encode(data));
+        push_count(data, self.groups.len());
+        self.groups.iter().for_each(|sid| sid.encode(data));
     }
 
     fn decode(data: &mut &[u8]) -> Option<Self> {
@@ -494,6 +494,33 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_account_in_too_many_groups_is_refused_and_not_shortened() {
+        let account = |count| DomainAccount {
+            user: "ADLAB\\alice".to_owned(),
+            domain: "ADLAB".to_owned(),
+            sid: Sid::users(),
+            groups: Vec::new(),
+            uid: 1_001_103,
+            gid: 1_000_513,
+            gids: vec![7; count],
+        };
+        let answer = |count| LogonAnswer {
+            number: 7,
+            verdict: LogonVerdict::Accepted(Box::new(AcceptedLogon {
+                key: LogonKey(Zeroizing::new(vec![5; 16])),
+                token: Vec::new(),
+                mech_list_mic: Vec::new(),
+                context: 0,
+                lifetime: 0,
+                owner: LogonOwner::Account(account(count)),
+            })),
+        };
+        let most = answer(GROUPS_MAX);
+        assert_eq!(LogonAnswer::decode(&most.encode()), Some(most));
+        assert_eq!(LogonAnswer::decode(&answer(GROUPS_MAX + 1).encode()), None);
     }
 
     #[test]
