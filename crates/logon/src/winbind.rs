@@ -213,26 +213,21 @@ impl Connection {
             let status = NtStatus::LOGON_FAILURE;
             return Err(WinbindError::Refused { status, is_authoritative: true });
         }
-        let count = usize::try_from(info.num_sids).unwrap_or(0);
-        let sids = if info.sids.is_null() || count == 0 || count > SIDS_MAX {
+        let count = usize::try_from(info.num_sids).unwrap_or(usize::MAX);
+        if count > SIDS_MAX {
+            return Err(WinbindError::Other(format!("a user with more than {SIDS_MAX} SIDs")));
+        }
+        let sids = if info.sids.is_null() {
             &[][..]
         } else {
             // SAFETY: the library gives the number of the SIDs.
             unsafe { std::slice::from_raw_parts(info.sids, count) }
         };
-        // Groups that only deny are left out: no access check here knows them.
-        let granted = |it: &&table::SidWithAttributes| it.attributes & USE_FOR_DENY_ONLY == 0;
-        let (user, groups) = sids
-            .split_first()
-            .ok_or_else(|| WinbindError::Other("an answer without a SID".to_owned()))?;
-        let groups = groups.iter().filter(granted).filter_map(|it| it.sid.to_sid()).collect();
+        let (sid, groups) = user_and_groups(sids)?;
         Ok(Verified {
             // SAFETY: the library's texts end with NUL.
             domain: unsafe { text(info.domain_name) },
-            sid: user
-                .sid
-                .to_sid()
-                .ok_or_else(|| WinbindError::Other("a SID that is none".to_owned()))?,
+            sid,
             groups,
             session_base_key: Zeroizing::new(info.user_session_key),
         })
@@ -382,6 +377,26 @@ impl DomainSid {
     }
 }
 
+/// Returns the SIDs of a user and of its groups. The user is refused unless all groups can be kept:
+/// entries that deny something to a group left out would not count.
+fn user_and_groups(sids: &[table::SidWithAttributes]) -> Result<(Sid, Vec<Sid>), WinbindError> {
+    let to_sid = |it: &table::SidWithAttributes| {
+        it.sid
+            .to_sid()
+            .ok_or_else(|| WinbindError::Other(format!("a SID that is none: {:?}", it.sid)))
+    };
+    let (user, groups) = sids
+        .split_first()
+        .ok_or_else(|| WinbindError::Other("an answer without a SID".to_owned()))?;
+    let groups = groups.iter().map(to_sid).collect::<Result<Vec<_>, _>>()?;
+    if let Some(group) = sids.iter().find(|it| it.attributes & USE_FOR_DENY_ONLY != 0) {
+        // No access check here knows such memberships, and the kernel's cannot.
+        let reason = format!("{:?} counts for denials only, which is not supported", group.sid);
+        return Err(WinbindError::Other(reason));
+    }
+    Ok((to_sid(user)?, groups))
+}
+
 // Memory of the library.
 struct Owned<T>(*mut T, Functions);
 
@@ -455,6 +470,26 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn member(sid: DomainSid, attributes: u32) -> table::SidWithAttributes {
+        table::SidWithAttributes { sid, attributes }
+    }
+
+    #[test]
+    fn a_user_with_a_group_that_cannot_be_kept_is_refused() {
+        let [user, group] = [1_103, 513].map(|rid| Sid::new(5, &[21, 1, 2, 3, rid]));
+        let [user_sid, group_sid] = [&user, &group].map(DomainSid::of);
+        let good = [member(user_sid, 0), member(group_sid, 7)];
+        assert_eq!(user_and_groups(&good), Ok((user, vec![group])));
+        let other_revision = member(DomainSid { revision: 2, ..group_sid }, 7);
+        let too_long = member(DomainSid { count: 16, ..group_sid }, 7);
+        let denies_only = member(group_sid, USE_FOR_DENY_ONLY);
+        for bad in [other_revision, too_long, denies_only] {
+            let refused = user_and_groups(&[good[0], good[1], bad]).expect_err("a group is lost");
+            assert!(matches!(refused, WinbindError::Other(_)), "{refused}");
+        }
+        user_and_groups(&[]).expect_err("there is no user");
+    }
 
     #[test]
     fn sids_round_trip_through_the_library_s_form() {
