@@ -54,6 +54,23 @@ fn check_names_shares_with_a_missing_folder() {
 }
 
 #[test]
+fn check_names_a_username_map_that_cannot_be_read() {
+    let site = Site::new();
+    let map = site.path("names");
+    site.write_config(&format!("username map = {}\n", text(&map)));
+    let outcome = site.run(&["check"]);
+    let error = outcome.error();
+    outcome.succeeds();
+    let told = format!("Users: username map {}: ", text(&map));
+    assert!(error.contains(&told) && error.contains("nobody can log on with a name"), "{error}");
+    let rows = site.run(&["check", "--json"]).succeeds();
+    assert!(rows.contains("\"users\""), "{rows}");
+    fs::write(&map, "anna = ann\n").expect("it is ours");
+    let error = site.run(&["check"]).error();
+    assert!(!error.contains("Users: "), "{error}");
+}
+
+#[test]
 fn one_parameter_places_all_directories_of_a_server() {
     let site = Site::new();
     let base = text(&site.path("base"));

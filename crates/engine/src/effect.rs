@@ -9,7 +9,7 @@ use auth::{LateMic, NtlmResponse, SessionBaseKey, Ticket, TicketAccepted, Ticket
 use bytes::Bytes;
 use crypto::{Cipher, SigningKey};
 use dtyp::{Guid, NtStatus, ServerId};
-use model::account::{Account, Credential, TicketOwner};
+use model::account::{Account, Credential, TicketOwner, UsersUnavailable};
 use model::connection::ConnectionId;
 use model::file_key;
 use model::passages::Passage;
@@ -301,7 +301,7 @@ pub enum Reply {
     /// Reply to `ClaimClient`: the connection stays.
     ClientClaimed,
     /// Reply to `FindCredential`: none if there is no such user.
-    Credential(Option<Box<Credential>>),
+    Credential(Result<Option<Box<Credential>>, UsersUnavailable>),
     /// Reply to `CheckMic`: true if the MIC is right.
     Mic(bool),
     /// Reply to `ListNetworkInterfaces`, with all addresses.

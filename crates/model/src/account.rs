@@ -52,6 +52,10 @@ pub struct Credential {
     pub others: Vec<Option<Self>>,
 }
 
+/// The users of this server cannot be read, so nobody knows whether one has a name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct UsersUnavailable;
+
 impl Credential {
     /// Returns the hashes of all users that the name may mean, those of this one first.
     #[must_use]

@@ -33,8 +33,8 @@ pub enum Reject {
     /// The account may not log on.
     #[error("the account is disabled")]
     AccountDisabled,
-    /// The name service cannot tell the user's rights.
-    #[error("the system's name service failed")]
+    /// The name service cannot tell the user's rights, or the users cannot be read.
+    #[error("the account cannot be looked up")]
     AccountUnavailable,
     /// The session is bound to the connection already: [MS-SMB2] 3.3.5.5.2.
     #[error("the session is bound to this connection already")]

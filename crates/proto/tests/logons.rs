@@ -303,6 +303,21 @@ fn a_user_unknown_to_the_name_service_is_refused_and_becomes_no_guest() {
     }
 }
 
+/// Everybody is refused alike: a user who exists must not become a guest.
+#[test]
+fn without_a_list_of_users_nobody_becomes_a_guest() {
+    for map in [MapToGuest::Never, MapToGuest::BadUser, MapToGuest::BadPassword] {
+        let world = World::with(|settings| settings.map_to_guest = map);
+        world.lose_credentials();
+        for login in [alice(), wrong(ALICE.0), wrong("mallory")] {
+            let response = negotiated(&world).authenticate(&login);
+            assert_eq!(response.outcome(), Reason::AccountUnavailable, "{map:?}");
+        }
+        assert_eq!(refusals(&world)[0].reject, Reject::AccountUnavailable);
+        assert_eq!(world.ledger().session_count(), 0);
+    }
+}
+
 #[test]
 fn a_client_that_means_another_server_is_refused_with_the_right_password() {
     let world = World::new();

@@ -1,9 +1,11 @@
 //! From a name that a client gives to an account: the user database and the system's users.
 
+use std::path::PathBuf;
+
 use anyhow::Context;
 use dtyp::{NtStatus, Sid};
 use messaging::DomainAccount;
-use proto::{Account, Credential};
+use proto::{Account, Credential, UsersUnavailable};
 use settings::Settings;
 use store::{Credentials, Store};
 use tracing::{debug, warn};
@@ -16,6 +18,8 @@ use super::unix::{self, UnixUser};
 /// The accounts of the server.
 #[derive(Debug)]
 pub struct Accounts {
+    users_path: PathBuf,
+    /// `None` until the file could be read once.
     users: Option<UserDatabase>,
     /// File state at the last update of `unix::set_own_users`.
     own_users_from: Option<Fingerprint>,
@@ -30,26 +34,36 @@ pub struct Accounts {
 type FindUser = fn(&str) -> anyhow::Result<Option<UnixUser>>;
 
 impl Accounts {
-    /// Opens the user database. Without one there are no users, and a message says so.
+    /// Opens the user database. If it cannot be read, a message says so, and nobody can log on with
+    /// a name until it can.
     pub fn open(settings: &Settings) -> Self {
-        let users = match UserDatabase::open(&settings.users_path()) {
-            Ok(users) => Some(users),
-            Err(error) => {
-                warn!("cannot open the user database: {error}");
-                None
-            }
-        };
-        let own_users = users.as_ref().map(|users| OwnUsers::of(users.users()));
-        unix::set_own_users(own_users.unwrap_or_default());
-        Self {
-            own_users_from: users.as_ref().and_then(UserDatabase::fingerprint),
-            users,
+        unix::set_own_users(OwnUsers::default());
+        let mut accounts = Self {
+            users_path: settings.users_path(),
+            users: None,
+            own_users_from: None,
             names: MappedNames::of(&settings.config),
             guest_account: settings.config.global.guest_account.clone(),
             domain: settings.config.global.workgroup.clone(),
             is_root: rustix::process::geteuid().is_root(),
             find_user: unix::find_user,
+        };
+        let _told = accounts.users();
+        accounts
+    }
+
+    /// Returns the user database, and opens it if that has failed before.
+    fn users(&mut self) -> Result<&mut UserDatabase, UsersUnavailable> {
+        if self.users.is_none() {
+            let opened = UserDatabase::open(&self.users_path);
+            let opened =
+                opened.inspect_err(|error| warn!("cannot read the user database: {error}"));
+            let users = opened.map_err(|_| UsersUnavailable)?;
+            self.own_users_from = users.fingerprint();
+            unix::set_own_users(OwnUsers::of(users.users()));
+            self.users = Some(users);
         }
+        Ok(self.users.as_mut().expect("opened above"))
     }
 
     /// True if the server may act as other users: it was root when this was made.
@@ -65,36 +79,41 @@ impl Accounts {
     /// Returns the secret that checks a user's proof, with those of others where groups of
     /// `username map` decide between them. The system's name service is not asked before the proof,
     /// because its delay would reveal the names of users. `None` if the database has none of them.
-    pub fn credential(&mut self, name: &str) -> Option<Credential> {
+    ///
+    /// # Errors
+    /// If the database or the map cannot be read: one who may be a user must not become a guest.
+    pub fn credential(&mut self, name: &str) -> Result<Option<Credential>, UsersUnavailable> {
         let users = self.names.candidates(name);
-        let users = users.inspect_err(|error| warn!("{error:#}")).ok()?;
-        let mut found: Vec<Option<Credential>> =
-            users.iter().map(|user| self.credential_of(user, name)).collect();
-        let first = found.iter().position(Option::is_some)?;
-        let first = found.swap_remove(first)?;
-        Some(Credential { others: found, ..first })
+        let users = users.inspect_err(|error| warn!("{error:#}")).map_err(|_| UsersUnavailable)?;
+        let found = users.iter().map(|user| self.credential_of(user, name));
+        let mut found: Vec<Option<Credential>> = found.collect::<Result<_, _>>()?;
+        let Some(first) = found.iter().position(Option::is_some) else { return Ok(None) };
+        let first = found.swap_remove(first);
+        Ok(first.map(|first| Credential { others: found, ..first }))
     }
 
-    fn credential_of(&mut self, user: &str, name: &str) -> Option<Credential> {
-        let users = self.users.as_mut()?;
-        let entry = match users.find(user) {
-            Ok(entry) => entry?,
-            Err(error) => {
-                warn!("cannot read the user database: {error}");
-                return None;
-            }
-        };
-        if users.fingerprint() != self.own_users_from {
-            self.own_users_from = users.fingerprint();
-            unix::set_own_users(OwnUsers::of(users.users()));
+    fn credential_of(
+        &mut self,
+        user: &str,
+        name: &str,
+    ) -> Result<Option<Credential>, UsersUnavailable> {
+        let users = self.users()?;
+        let found = users.find(user);
+        let found = found.inspect_err(|error| warn!("cannot read the user database: {error}"));
+        let entry = found.map_err(|_| UsersUnavailable)?;
+        let now = users.fingerprint();
+        if now != self.own_users_from {
+            let own_users = OwnUsers::of(self.users()?.users());
+            self.own_users_from = now;
+            unix::set_own_users(own_users);
         }
-        Some(Credential {
+        Ok(entry.map(|entry| Credential {
             user: entry.name,
             requested_user: name.to_lowercase(),
             nt_hash: entry.nt_hash,
             disabled: !entry.enabled,
             others: Vec::new(),
-        })
+        }))
     }
 
     /// Returns the user that a name means, of those whose password was right.
@@ -131,14 +150,15 @@ impl Accounts {
     ///
     /// # Errors
     /// STATUS_LOGON_FAILURE if another user has the name, STATUS_NO_LOGON_SERVERS if the name
-    /// service fails.
+    /// service fails, or the user database cannot be read, which may have the name, too.
     pub fn of_domain(
-        &self,
+        &mut self,
         store: &mut Store,
         domain_account: DomainAccount,
     ) -> Result<Account, NtStatus> {
         let DomainAccount { user, domain, sid, groups, uid, gid, gids } = domain_account;
         if self.is_root && !user.contains('\\') {
+            self.users().map_err(|UsersUnavailable| NtStatus::NO_LOGON_SERVERS)?;
             match (self.find_user)(&user) {
                 Ok(Some(other)) if other.credentials.uid != uid => {
                     warn!("{user} of the domain {domain} has the name of a user of this system");
@@ -175,9 +195,10 @@ impl Accounts {
     /// the map makes somebody root.
     ///
     /// # Errors
-    /// STATUS_LOGON_FAILURE without such a user, STATUS_NO_LOGON_SERVERS if the name service fails.
+    /// STATUS_LOGON_FAILURE without such a user, STATUS_NO_LOGON_SERVERS if the name service fails,
+    /// or the map or the user database cannot be read, which may give the user other ids.
     pub fn of_principal(
-        &self,
+        &mut self,
         store: &mut Store,
         name: &str,
         realm: &str,
@@ -186,6 +207,7 @@ impl Accounts {
             warn!("{error:#}");
             NtStatus::NO_LOGON_SERVERS
         };
+        self.users().map_err(|UsersUnavailable| NtStatus::NO_LOGON_SERVERS)?;
         let full = format!("{realm}\\{name}");
         let mut user = self.names.proved_user(&full).map_err(failed)?;
         if *user == full {
@@ -271,13 +293,17 @@ mod tests {
 
     use super::super::name_service::{Answer, Question};
     use super::super::share_users::own_user;
-    use super::{Accounts, Credentials, MappedNames, UnixUser, unix};
+    use std::path::{Path, PathBuf};
+
+    use super::{Accounts, Credentials, MappedNames, UnixUser, UserDatabase, unix};
+    use proto::UsersUnavailable;
 
     fn accounts(find_user: super::FindUser) -> Accounts {
         let (config, _) =
             Config::parse("[global]\nguest account = nobody\n", "test").expect("it is one");
         Accounts {
-            users: None,
+            users_path: PathBuf::from("/dev/null/none"),
+            users: Some(UserDatabase::open(Path::new("/nonexistent")).expect("it is empty")),
             own_users_from: None,
             names: MappedNames::of(&config),
             guest_account: config.global.guest_account.clone(),
@@ -304,7 +330,7 @@ mod tests {
     #[test]
     fn a_user_of_the_domain_with_the_name_of_a_local_user_is_refused() {
         let mut store = Store::new(StoreSettings::default());
-        let local = accounts(|name| {
+        let mut local = accounts(|name| {
             let uid = if name == "root" { 0 } else { 1_001_103 };
             let credentials = Credentials { uid, ..Credentials::default() };
             Ok(Some(UnixUser { name: name.to_owned(), home: String::new(), credentials }))
@@ -313,7 +339,7 @@ mod tests {
         assert_eq!(refused, NtStatus::LOGON_FAILURE);
         // The name service knows the user from winbindd.
         local.of_domain(&mut store, domain_user("alice")).expect("it is the same user");
-        let unknown = accounts(|_| anyhow::bail!("no answer"));
+        let mut unknown = accounts(|_| anyhow::bail!("no answer"));
         let refused = unknown.of_domain(&mut store, domain_user("alice")).expect_err("unsure");
         assert_eq!(refused, NtStatus::NO_LOGON_SERVERS);
     }
@@ -321,7 +347,7 @@ mod tests {
     #[test]
     fn a_user_of_the_domain_keeps_its_ids_in_a_share_that_forces_the_group() {
         let mut store = Store::new(StoreSettings::default());
-        let nobody = accounts(|_| Ok(None));
+        let mut nobody = accounts(|_| Ok(None));
         // This system has a user of that name.
         let account = nobody.of_domain(&mut store, domain_user("root")).expect("it is free");
         let own = own_user(&account, &store).expect("it has logged on");
@@ -343,7 +369,7 @@ mod tests {
     #[test]
     fn a_principal_is_a_user_of_this_system_and_never_root_by_name() {
         let mut store = Store::new(StoreSettings::default());
-        let known = accounts(|name| {
+        let mut known = accounts(|name| {
             let uid = match name {
                 "root" => 0,
                 "carol" => 1_000,
@@ -358,7 +384,7 @@ mod tests {
             let status = known.of_principal(&mut store, name, "LAB.TEST").expect_err("nobody");
             assert_eq!(status, NtStatus::LOGON_FAILURE, "{name}");
         }
-        let fails = accounts(|_| anyhow::bail!("the directory is away"));
+        let mut fails = accounts(|_| anyhow::bail!("the directory is away"));
         let status = fails.of_principal(&mut store, "carol", "LAB.TEST").expect_err("unknown");
         assert_eq!(status, NtStatus::NO_LOGON_SERVERS);
     }
@@ -382,6 +408,53 @@ mod tests {
         assert_eq!(account.sid, Sid::unix_user(65_534));
     }
 
+    fn accounts_mapped_by(map: &Path, find_user: super::FindUser) -> Accounts {
+        let text = format!("[global]\nusername map = {}\n", map.display());
+        let (config, _) = Config::parse(&text, "test").expect("it is one");
+        Accounts { names: MappedNames::of(&config), ..accounts(find_user) }
+    }
+
+    /// The map may be there to keep a principal from being the local user of its name.
+    #[test]
+    fn without_its_username_map_a_server_knows_no_names() {
+        let mut store = Store::new(StoreSettings::default());
+        let mut mapped = accounts_mapped_by(Path::new("/nonexistent"), |name| {
+            let credentials = Credentials { uid: 1_000, ..Credentials::default() };
+            Ok(Some(UnixUser { name: name.to_owned(), home: String::new(), credentials }))
+        });
+        let status = mapped.of_principal(&mut store, "carol", "LAB.TEST").expect_err("no map");
+        assert_eq!(status, NtStatus::NO_LOGON_SERVERS);
+        assert_eq!(mapped.credential("carol").err(), Some(UsersUnavailable));
+    }
+
+    #[test]
+    fn an_unreadable_database_knows_no_names_until_it_can_be_read() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let path = folder.path().join("users");
+        // Others can read its password hashes.
+        std::fs::write(&path, "# choro users 1\n").expect("there is space");
+        let mode = |mode| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(&path, mode).expect("it is ours");
+        };
+        mode(0o644);
+        let of_all = |name: &str| {
+            let credentials = Credentials { uid: 1_000, ..Credentials::default() };
+            Ok(Some(UnixUser { name: name.to_owned(), home: String::new(), credentials }))
+        };
+        let known = accounts(of_all);
+        let mut unread = Accounts { users_path: path.clone(), users: None, ..known };
+        let mut store = Store::new(StoreSettings::default());
+        assert_eq!(unread.credential("anna").err(), Some(UsersUnavailable));
+        let status = unread.of_principal(&mut store, "anna", "LAB.TEST").expect_err("no ids");
+        assert_eq!(status, NtStatus::NO_LOGON_SERVERS);
+        let status = unread.of_domain(&mut store, domain_user("anna")).expect_err("unsure");
+        assert_eq!(status, NtStatus::NO_LOGON_SERVERS);
+        mode(0o600);
+        assert!(unread.credential("anna").expect("it can be read").is_none());
+        unread.of_principal(&mut store, "anna", "LAB.TEST").expect("a user of the system");
+    }
+
     /// A name may mean two users, each with a password of its own.
     #[test]
     fn a_proof_is_for_the_user_that_groups_map_the_name_to() {
@@ -398,9 +471,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("there is space");
         let map = folder.path().join("names");
         std::fs::write(&map, "works = @staff\n").expect("there is space");
-        let text = format!("[global]\nusername map = {}\n", map.display());
-        let (config, _) = Config::parse(&text, "test").expect("it is one");
-        let accounts = Accounts { names: MappedNames::of(&config), ..accounts(unix::find_user) };
+        let accounts = accounts_mapped_by(&map, unix::find_user);
         let mut store = Store::new(StoreSettings::default());
         for (proved, name, want) in [
             (&["works"][..], "bob", Some("works")),

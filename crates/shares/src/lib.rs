@@ -14,7 +14,7 @@ mod date;
 pub mod domain_sid;
 mod homes;
 pub mod host_names;
-mod mapped_names;
+pub mod mapped_names;
 pub mod name_service;
 mod own_users;
 mod root_settings;

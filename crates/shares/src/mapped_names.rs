@@ -4,7 +4,8 @@
 //! where names alone do not decide. A client that logs on has proved the password of one of the
 //! users that the name may mean before that; names of shares are looked up in the time that
 //! clients' questions may take (`NameService::ask_for_client`). Without an answer the name has no
-//! user, because another line, or none, would give it other rights.
+//! user, because another line, or none, would give it other rights. For the same reason no name has
+//! a user while the file cannot be read.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -12,10 +13,10 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use config::{Config, GroupKind, UsernameMap};
 use store::Credentials;
-use tracing::{debug, warn};
+use tracing::debug;
 use users::Fingerprint;
 
 use super::unix::{self, UnixUser};
@@ -45,13 +46,12 @@ impl MappedNames {
     /// Returns the users that a name may mean, before anybody is asked for groups.
     ///
     /// # Errors
-    /// If there are too many.
+    /// If there are too many, or the file cannot be read.
     pub(super) fn candidates(&self, name: &str) -> anyhow::Result<Vec<String>> {
-        let map = match self.path.as_str() {
-            "" => return Ok(vec![name.to_owned()]),
-            path => self.map().inspect_err(|error| warn!("username map {path}: {error}")),
-        };
-        let Ok(map) = map else { return Ok(vec![name.to_owned()]) };
+        if self.path.is_empty() {
+            return Ok(vec![name.to_owned()]);
+        }
+        let map = self.map()?;
         let users = map.candidates(name);
         ensure!(
             users.len() <= CANDIDATES_MAX,
@@ -69,11 +69,11 @@ impl MappedNames {
         self.user_by(Groups::of(name, unix::find_group, unix::find_user))
     }
 
-    /// Returns the user of a name that a client chose. If the file cannot be read, names map to
-    /// themselves, and a message says so.
+    /// Returns the user of a name that a client chose.
     ///
     /// # Errors
-    /// If the name service could not tell whether the user is in a group of the map.
+    /// If the name service could not tell whether the user is in a group of the map, or the file
+    /// cannot be read.
     pub(super) fn user<'a>(&self, name: &'a str) -> anyhow::Result<Cow<'a, str>> {
         self.user_by(Groups::of(name, unix::find_group_for_client, unix::find_user_for_client))
     }
@@ -83,13 +83,7 @@ impl MappedNames {
         if self.path.is_empty() {
             return Ok(name.into());
         }
-        let map = match self.map() {
-            Ok(map) => map,
-            Err(error) => {
-                warn!("username map {}: {error}", self.path);
-                return Ok(name.into());
-            }
-        };
+        let map = self.map()?;
         let user = map.user(name, |kind, group| kind == GroupKind::Unix && groups.include(group));
         if groups.are_unknown.get() {
             bail!("username map: the groups of a client's name could not be looked up");
@@ -98,7 +92,11 @@ impl MappedNames {
     }
 
     /// Returns the map with the file's current contents.
-    fn map(&self) -> io::Result<Arc<UsernameMap>> {
+    fn map(&self) -> anyhow::Result<Arc<UsernameMap>> {
+        self.read().with_context(|| format!("username map {}", self.path))
+    }
+
+    fn read(&self) -> io::Result<Arc<UsernameMap>> {
         let now = Fingerprint::of(&fs::metadata(&self.path)?);
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((fingerprint, map)) = &*read
@@ -112,6 +110,16 @@ impl MappedNames {
         *read = Some((fingerprint, Arc::clone(&map)));
         Ok(map)
     }
+}
+
+/// Returns why the configured file cannot be read, so that nobody can log on; `None` if it can.
+#[must_use]
+pub fn fault(config: &Config) -> Option<String> {
+    let names = MappedNames::of(config);
+    if names.path.is_empty() {
+        return None;
+    }
+    names.map().err().map(|error| format!("{error:#}"))
 }
 
 fn text_of(file: File) -> io::Result<String> {
@@ -293,7 +301,21 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &names.map().expect("it is there")), "it was read twice");
         fs::write(&path, "bob = ann annie\n").expect("there is space");
         assert_eq!(names.user("ann").expect("no groups"), "bob");
-        fs::remove_file(&path).expect("ours");
-        assert_eq!(names.user("ann").expect("no groups"), "ann");
+    }
+
+    /// A line of the map may be there to keep a name from being another user's.
+    #[test]
+    fn without_the_file_no_name_has_a_user() {
+        let (folder, names) = map("anna = ann\n");
+        assert_eq!(names.proved_user("ann").expect("no groups"), "anna");
+        fs::remove_file(folder.path().join("names")).expect("ours");
+        names.candidates("ann").expect_err("no file");
+        names.user("ann").expect_err("no file");
+        let error = names.proved_user("ann").expect_err("no file");
+        assert!(error.to_string().starts_with("username map /"), "{error}");
+        fs::write(folder.path().join("names"), vec![b'a'; 2 << 20]).expect("there is space");
+        names.proved_user("ann").expect_err("it is too long");
+        fs::write(folder.path().join("names"), "").expect("there is space");
+        assert_eq!(names.proved_user("ann").expect("no groups"), "ann");
     }
 }

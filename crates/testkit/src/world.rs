@@ -21,7 +21,7 @@ use proto::effect::{LentSession, Referral, Removal};
 use proto::server::Passed;
 use proto::{
     Account, ChannelInfo, ConfirmationId, ConnectionId, Disconnect, Effect, Now, Reply, RequestId,
-    Server, ServerSettings, Share, ShareRefusal,
+    Server, ServerSettings, Share, ShareRefusal, UsersUnavailable,
 };
 use tables::MemoryFiles;
 use trace::{Reason, Spent};
@@ -82,6 +82,7 @@ struct Inner {
     own_names: Vec<String>,
     /// True if the name service does not answer at all.
     has_no_accounts: bool,
+    has_no_credentials: bool,
     domain: Domain,
     guest: Option<Account>,
     shares: Vec<Share>,
@@ -227,6 +228,7 @@ impl Inner {
             users: accounts::users(),
             own_names: Vec::new(),
             has_no_accounts: false,
+            has_no_credentials: false,
             domain: Domain {
                 template: accounts::users().first().map(|it| it.account.clone()),
                 ..Domain::default()
@@ -393,6 +395,11 @@ impl World {
     /// Makes the name service fail from now on.
     pub fn lose_accounts(&self) {
         self.inner().has_no_accounts = true;
+    }
+
+    /// Makes the list of users unreadable.
+    pub fn lose_credentials(&self) {
+        self.inner().has_no_credentials = true;
     }
 
     /// Starts to count failed logons, in slots of this world.
@@ -1035,7 +1042,9 @@ impl Inner {
             }
             Effect::FindCredential { user, domain: _ } => {
                 let user = accounts::find(&self.users, &user);
-                Some(Reply::Credential(user.map(|user| Box::new(user.credential.clone()))))
+                let found = user.map(|user| Box::new(user.credential.clone()));
+                let is_lost = self.has_no_credentials;
+                Some(Reply::Credential(if is_lost { Err(UsersUnavailable) } else { Ok(found) }))
             }
             Effect::IsOwnName { target_name, .. } => {
                 let is_any = self.own_names.is_empty();

@@ -109,11 +109,13 @@ impl Worker {
         // The client has proven its user: before a thread of the name service starts, which would
         // have the same priority.
         process::leave_idle_priority();
-        let of_owner = |accounts: &shares::accounts::Accounts, store: &mut store::Store| match owner
-        {
-            LogonOwner::Account(account) => accounts.of_domain(store, account),
-            LogonOwner::Principal { name, realm } => accounts.of_principal(store, &name, &realm),
-        };
+        let of_owner =
+            |accounts: &mut shares::accounts::Accounts, store: &mut store::Store| match owner {
+                LogonOwner::Account(account) => accounts.of_domain(store, account),
+                LogonOwner::Principal { name, realm } => {
+                    accounts.of_principal(store, &name, &realm)
+                }
+            };
         self.ask_for_account(of_owner)
     }
 }

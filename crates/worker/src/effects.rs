@@ -72,10 +72,12 @@ impl Worker {
                 Reply::Account(account.map(Box::new))
             }),
             Effect::FindCredential { user, .. } => self.reply(request, |worker| {
-                Reply::Credential(worker.accounts.credential(&user).map(Box::new))
+                Reply::Credential(worker.accounts.credential(&user).map(|it| it.map(Box::new)))
             }),
             Effect::FindGuest => self.reply(request, |worker| {
-                Reply::Account(worker.ask_for_account(Accounts::guest).map(Box::new))
+                Reply::Account(
+                    worker.ask_for_account(|accounts, store| accounts.guest(store)).map(Box::new),
+                )
             }),
             Effect::IsOwnName { target_name, server } => self.reply(request, |worker| {
                 Reply::OwnName(worker.own_names.include(&target_name, server))
@@ -97,7 +99,7 @@ impl Worker {
     /// connections without one: a name service that hangs may end the process.
     pub(super) fn ask_for_account<T>(
         &mut self,
-        find: impl FnOnce(&Accounts, &mut Store) -> T,
+        find: impl FnOnce(&mut Accounts, &mut Store) -> T,
     ) -> T {
         let Self { accounts, store, notices, .. } = self;
         if notices.had_session() {

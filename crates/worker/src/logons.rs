@@ -86,7 +86,9 @@ fn reason(reject: Reject) -> String {
     match reject {
         Reject::Authentication(error) => error.to_string(),
         Reject::AccountDisabled => "the account is disabled".to_owned(),
-        Reject::AccountUnavailable => "the system's name service failed".to_owned(),
+        Reject::AccountUnavailable => {
+            "the account cannot be looked up: the lines before say why".to_owned()
+        }
         Reject::BoundByAnotherUser | Reject::UserChanged => {
             "the session is another user's".to_owned()
         }

@@ -14,6 +14,7 @@ use observe::report;
 use serde_json::Value;
 use settings::messaging_settings::messaging_settings;
 use settings::{Settings, Source};
+use shares::mapped_names::fault;
 
 /// Check a configuration and show its effect.
 ///
@@ -62,6 +63,9 @@ impl Check {
         }
         for (share, path, fault) in paths::missing(&settings.config) {
             writeln!(errors, "Path: {path} {fault}, so clients cannot connect to [{share}]")?;
+        }
+        if let Some(fault) = fault(&settings.config) {
+            writeln!(errors, "Users: {fault}, so nobody can log on with a name")?;
         }
         if let Some(warning) = relay::warning(&settings.config) {
             writeln!(errors, "Relay: {warning}")?;
@@ -116,6 +120,9 @@ impl Check {
                 ("path", path.into()),
                 ("message", fault.into()),
             ]);
+        }
+        if let Some(fault) = fault(&settings.config) {
+            rows.push(vec![("kind", "users".into()), ("message", fault.into())]);
         }
         for share in relay::reachable(&settings.config) {
             let (share, remedy) = (share.into(), relay::REMEDY.into());

@@ -17,7 +17,7 @@ use engine::pending_command::PendingCommand;
 use engine::request::Incoming;
 use engine::response::{Response, Step};
 use engine::scope::InConnection;
-use model::account::{Account, Credential};
+use model::account::{Account, Credential, UsersUnavailable};
 use model::connection::Connection;
 use model::reject::Reject;
 use model::session::{SESSION_BYTES, SETUP_BYTES, Sealing, Session, SessionState};
@@ -185,7 +185,11 @@ impl Command for SessionSetup {
             (LogonStep::Turn, Reply::Woken) => {
                 logon::find_credential(&mut scope, incoming, pending)
             }
-            (LogonStep::Credential, Reply::Credential(credential)) => {
+            (LogonStep::Credential, Reply::Credential(Err(UsersUnavailable))) => {
+                logon::excuse(&mut scope, incoming, session_id);
+                Err(fail(&mut scope, incoming, &pending, Reject::AccountUnavailable))
+            }
+            (LogonStep::Credential, Reply::Credential(Ok(credential))) => {
                 let hashes = credential.as_ref().map_or_else(|| vec![None], |it| it.nt_hashes());
                 let acceptor = acceptor(&mut scope, session_id, incoming)?;
                 let step = acceptor.resume_with_any(&hashes);
