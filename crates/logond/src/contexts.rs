@@ -23,11 +23,13 @@ impl<C> Default for Contexts<C> {
 }
 
 impl<C> Contexts<C> {
-    /// Keeps a context for its worker, and returns its number; `None` if there are too many.
+    /// Keeps a context for its worker, and returns its number; `None` if there are too many, or too
+    /// many of that worker: one client must not take the room of all others.
     pub(crate) fn keep(&self, now: Instant, of: ServerId, context: C) -> Option<u64> {
         let mut kept = self.lock();
         kept.by_number.retain(|_, (_, until, _)| *until > now);
-        if kept.by_number.len() >= CONTEXTS_MAX {
+        let of_worker = kept.by_number.values().filter(|(owner, ..)| *owner == of).count();
+        if kept.by_number.len() >= CONTEXTS_MAX || of_worker >= PER_WORKER_MAX {
             return None;
         }
         kept.last += 1;
@@ -52,6 +54,8 @@ impl<C> Contexts<C> {
 
 /// Contexts that wait for a signature. A client needs one round trip for it.
 const CONTEXTS_MAX: usize = 1_024;
+/// The same for one worker, whose client logs on over as many connections at once.
+const PER_WORKER_MAX: usize = 16;
 /// Time that a client has for its signature.
 const CONTEXT_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -61,7 +65,7 @@ mod tests {
 
     use dtyp::ServerId;
 
-    use super::{CONTEXT_TIMEOUT, CONTEXTS_MAX, Contexts};
+    use super::{CONTEXT_TIMEOUT, CONTEXTS_MAX, Contexts, PER_WORKER_MAX};
 
     fn worker(pid: u32) -> ServerId {
         ServerId { pid, unique_id: 1 }
@@ -78,13 +82,26 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_cannot_take_the_room_of_the_others() {
+        let (contexts, now) = (Contexts::default(), Instant::now());
+        let greedy = (0..CONTEXTS_MAX).filter_map(|_| contexts.keep(now, worker(1), 0));
+        let numbers: Vec<u64> = greedy.collect();
+        assert_eq!(numbers.len(), PER_WORKER_MAX);
+        contexts.keep(now, worker(2), 0).expect("others have room");
+        contexts.take(now, worker(1), numbers[0]).expect("it is the worker's own");
+        contexts.keep(now, worker(1), 0).expect("one is finished");
+        assert_eq!(contexts.keep(now, worker(1), 0), None);
+    }
+
+    #[test]
     fn contexts_are_bounded_in_number_and_time() {
         let (contexts, now) = (Contexts::default(), Instant::now());
-        let first = contexts.keep(now, worker(1), 0).expect("there is room");
-        for number in 1..CONTEXTS_MAX {
-            contexts.keep(now, worker(1), number).expect("there is room");
+        let first = contexts.keep(now, worker(0), 0).expect("there is room");
+        let last = u32::try_from(CONTEXTS_MAX).expect("a number");
+        for number in 1..last {
+            contexts.keep(now, worker(number), 0).expect("there is room");
         }
-        assert_eq!(contexts.keep(now, worker(1), 0), None);
+        assert_eq!(contexts.keep(now, worker(last), 0), None);
         let later = now + CONTEXT_TIMEOUT;
         assert_eq!(contexts.take(later, worker(1), first), None, "it is too late");
         contexts.keep(later, worker(1), 0).expect("the others are over");
