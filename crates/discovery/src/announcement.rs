@@ -1,6 +1,6 @@
 //! What the server tells others of itself.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use config::choice::MdnsName;
@@ -8,11 +8,16 @@ use config::interface::InterfaceSpec;
 use settings::Settings;
 use shares::{domain_sid, host_names};
 
+use super::uuid;
+
 /// Port at which Windows looks for servers.
 const SMB_PORT: u16 = 445;
 
 /// Model of the icon in the Finder if none is configured, as in Samba.
 const MODEL: &str = "MacSamba";
+
+/// Version of a UUID whose bits its maker chooses, here those of a hash: RFC 9562 5.8.
+const HASHED: u8 = 8;
 
 /// Longest label of a DNS name: RFC 1035 2.3.4.
 const LABEL_BYTES_MAX: usize = 63;
@@ -97,7 +102,7 @@ impl Announcement {
             port,
             model: global.option("fruit", "model").map_or(MODEL, str::trim).to_owned(),
             time_machines: time_machines.map(|share| share.name.clone()).collect(),
-            uuid: uuid(&settings.directories.state)?,
+            uuid: address(&settings.directories.state)?,
             interfaces,
             log_file: settings.log_file(),
         }))
@@ -119,16 +124,12 @@ fn is_label(name: &str) -> bool {
         && !name.chars().any(char::is_control)
 }
 
-/// Makes a UUID of the random numbers in the SID, which the server keeps: RFC 9562 5.8.
-fn uuid(state: &std::path::Path) -> anyhow::Result<String> {
+/// Makes a UUID from the server's SID, which it keeps, so that both last equally long. Everybody in
+/// the network gets the UUID, and must not learn the SID by it: so it is a hash.
+fn address(state: &Path) -> anyhow::Result<String> {
     let sid = domain_sid::read_or_make(state)?;
-    let &[_, a, b, c] = sid.subauthorities() else { anyhow::bail!("{sid} is of no domain") };
-    let (b_high, b_low, c_high, c_low) = (b >> 16, b & 0xFFF, c >> 16, c & 0xFFFF);
-    // A word behind, so that no other program makes the same of the SID.
-    Ok(format!(
-        "{a:08x}-{b_high:04x}-8{b_low:03x}-{:04x}-{c_low:04x}63686f72",
-        0x8000 | (c_high >> 2)
-    ))
+    let bytes = crypto::fingerprint("choro WS-Discovery address", sid.to_string().as_bytes());
+    Ok(uuid::text(bytes, HASHED))
 }
 
 #[cfg(test)]
@@ -137,7 +138,7 @@ mod tests {
     use settings::Settings;
     use std::sync::Arc;
 
-    use super::Announcement;
+    use super::{Announcement, address};
 
     fn announcement(global: &str, shares: &str) -> Option<Announcement> {
         let state = tempfile::tempdir().expect("there is space");
@@ -168,6 +169,27 @@ mod tests {
         let told = announcement("mdns name = mdns\nchoro:wsd = no", "").expect("two of them");
         assert!(told.mdns && !told.wsd && told.llmnr);
         assert_eq!(told.name, "nas");
+    }
+
+    #[test]
+    fn the_address_shows_nothing_of_the_sid_and_lasts_as_long() {
+        let state = tempfile::tempdir().expect("there is space");
+        let write = |text: &str| {
+            std::fs::write(state.path().join("domain_sid"), text).expect("there is space");
+        };
+        // printf 'choro WS-Discovery address\0S-1-5-21-1-2-3' | sha256sum, with version and variant
+        write("S-1-5-21-1-2-3\n");
+        assert_eq!(address(state.path()).expect("a SID"), "d61a9d07-894d-8423-9730-dafb8afd2a6c");
+        assert_eq!(address(state.path()).expect("a SID"), "d61a9d07-894d-8423-9730-dafb8afd2a6c");
+        let parts = [0x1234_5678_u32, 0x9ABC_DEF0, 0x1357_9BDF];
+        write(&format!("S-1-5-21-{}-{}-{}\n", parts[0], parts[1], parts[2]));
+        let told = address(state.path()).expect("a SID");
+        for part in parts {
+            let hex = format!("{part:08x}");
+            for digits in [&hex[..4], &hex[4..]] {
+                assert!(!told.contains(digits), "{told} has {digits} of the SID");
+            }
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::network::{Endpoint, Interface, Network, Protocol};
 use super::wsd::http::{self, Progress};
 use super::wsd::message::{self, Host, Identity};
 use super::wsd::request::{Query, Request};
-use super::{Announcement, rights, service_file, sockets, wsd};
+use super::{Announcement, rights, service_file, sockets, uuid, wsd};
 
 /// Packets of one socket to take before the others have their turn.
 const PACKETS_PER_TURN_MAX: usize = 32;
@@ -376,18 +376,16 @@ fn send(endpoint: &Endpoint, answer: &[u8], to: SocketAddr) {
     }
 }
 
-/// Makes the identity of the next message: RFC 9562 5.4.
+/// Version of a UUID of random bits: RFC 9562 5.4.
+const RANDOM: u8 = 4;
+
+/// Makes the identity of the next message.
 fn next_identity(count: &mut u64) -> Identity {
     *count += 1;
     let mut random = [0; 16];
     // Enough randomness is there once the machine has started.
     let _ = rustix::rand::getrandom(&mut random[..], GetRandomFlags::empty());
-    random[6] = random[6] & 0x0F | 0x40;
-    random[8] = random[8] & 0x3F | 0x80;
-    let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let uuid =
-        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
-    Identity { uuid, number: *count }
+    Identity { uuid: uuid::text(random, RANDOM), number: *count }
 }
 
 /// Hands the records of multicast DNS to another responder, if there is one. Returns false if this

@@ -19,6 +19,7 @@ mod network;
 mod rights;
 mod service_file;
 mod sockets;
+mod uuid;
 pub mod wsd;
 
 pub use announcement::Announcement;
