@@ -5,23 +5,28 @@
 //! process of its own because the key of a service can forge any user's ticket, because libraries
 //! in C parse what strangers send, and because a domain may take a minute to answer.
 //!
-//! Two pools of threads: tickets need no other machine, and never wait behind passwords, which do.
+//! Three pools of threads: tickets need no controller, and never wait behind passwords, which do;
+//! passwords of the own domain never wait behind those of others.
 //! If this process dies, the logons under way fail, and the next ones are its successor's.
 
 #![forbid(unsafe_code)]
 
 mod checks;
 mod contexts;
+mod domains;
+mod jobs;
 mod outage;
+mod passwords;
 mod pool;
 mod principal;
 mod seldom;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
+use config::Global;
 use dtyp::{NtStatus, ServerId};
 use logon::gss::Gss;
 use logon::winbind::Winbind;
@@ -35,11 +40,12 @@ use process::{EventSet, Mailbox, administration};
 use settings::Settings;
 use settings::messaging_settings::messaging_settings;
 use tables::announce_logond;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 use zeroize::Zeroize;
 
-use checks::{Checked, Checker, Parameters, Shared};
-use outage::Outage;
+use checks::{Checker, Parameters, Shared};
+use jobs::{Answer, Done, Job};
+use passwords::Passwords;
 use pool::Pool;
 
 /// Threads for tickets, which take 0.3 ms each.
@@ -48,14 +54,14 @@ const TICKET_THREADS: usize = 2;
 /// Threads for passwords, each of which may wait for the domain.
 const PASSWORD_THREADS: usize = 6;
 
+/// Threads for passwords of other domains.
+const OTHER_THREADS: usize = 4;
+
 /// Checks of each kind that wait for a thread.
 const WAITING_MAX: usize = 1_024;
 
 /// Checks of one worker that are under way: none can exhaust the others' room.
 const PER_WORKER_MAX: u32 = 32;
-
-/// Time after which a domain without an answer counts as out, before winbindd gives up.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Highest number of messages to take before results are sent.
 const MESSAGES_PER_TURN_MAX: usize = 256;
@@ -73,50 +79,9 @@ pub struct Logond {
     events: EventSet<u64>,
     results: Arc<Mailbox<Done>>,
     tickets: Pool<Job>,
-    passwords: Option<Pool<Job>>,
-    outage: Outage,
+    passwords: Option<Passwords>,
     /// Questions of each worker that are under way.
     asked: HashMap<ServerId, u32>,
-    /// Checks of passwords that have no answer yet, by job.
-    waiting: HashMap<u64, Waiting>,
-    next_job: u64,
-}
-
-// Work for a thread.
-#[derive(Debug)]
-struct Job {
-    number: u64,
-    task: Task,
-}
-
-#[derive(Debug)]
-enum Task {
-    /// Check a proof of a worker's client.
-    Check { asker: ServerId, question: u64, proof: LogonProof },
-    /// Ask the domain for a sign of life.
-    Ping,
-}
-
-/// A check of a password without an answer.
-#[derive(Debug)]
-struct Waiting {
-    since: Instant,
-    asker: ServerId,
-    question: u64,
-}
-
-/// Result of a job, in the mailbox of the threads.
-#[derive(Debug)]
-struct Done {
-    job: u64,
-    outcome: Outcome,
-}
-
-#[derive(Debug)]
-enum Outcome {
-    Password { checked: Checked },
-    Ticket { asker: ServerId, question: u64, verdict: LogonVerdict },
-    Pinged(bool),
 }
 
 impl Logond {
@@ -146,10 +111,7 @@ impl Logond {
             results,
             tickets,
             passwords,
-            outage: Outage::default(),
             asked: HashMap::new(),
-            waiting: HashMap::new(),
-            next_job: 0,
         })
     }
 
@@ -174,7 +136,8 @@ impl Logond {
                 let Some(message) = self.messaging.poll(Instant::now()) else { break };
                 self.take(message);
             }
-            self.look_at_domain(Instant::now());
+            let late = self.passwords.as_mut().map(|it| it.look(Instant::now()));
+            self.answer_all(late.unwrap_or_default());
             self.messaging.flush(Instant::now());
             let dropped = self.messaging.take_dropped().messages;
             if dropped > 0 {
@@ -185,8 +148,8 @@ impl Logond {
 
     fn wait(&self) -> anyhow::Result<Vec<u64>> {
         let now = Instant::now();
-        let late = self.waiting.values().map(|it| it.since + ANSWER_TIMEOUT).min();
-        let next = [self.messaging.next_timeout(), late, self.outage.next_probe()];
+        let passwords = self.passwords.as_ref().and_then(Passwords::next_timeout);
+        let next = [self.messaging.next_timeout(), passwords];
         let next = next.into_iter().flatten().min();
         let timeout = next.map(|at| at.saturating_duration_since(now));
         self.events.wait(timeout).context("waiting")
@@ -244,45 +207,53 @@ impl Logond {
         if self.asked.get(&asker).is_some_and(|count| *count >= PER_WORKER_MAX) {
             return refuse(self, NtStatus::INSUFF_SERVER_RESOURCES);
         }
-        let is_password = matches!(proof, LogonProof::Response { .. });
-        if is_password && !self.outage.may_ask() {
-            return refuse(self, NtStatus::NO_LOGON_SERVERS);
+        let added = match self.domain_of(&proof) {
+            None => {
+                let job = Job::Ticket { asker, question, proof };
+                self.tickets.add(job).map_err(|_| NtStatus::INSUFF_SERVER_RESOURCES)
+            }
+            Some(domain) => match &mut self.passwords {
+                Some(it) => it.begin(Instant::now(), (asker, question), proof, domain),
+                None => Err(NtStatus::NO_LOGON_SERVERS),
+            },
+        };
+        match added {
+            Ok(()) => *self.asked.entry(asker).or_default() += 1,
+            Err(status) => refuse(self, status),
         }
-        let pool = if is_password { self.passwords.as_ref() } else { Some(&self.tickets) };
-        let Some(pool) = pool else { return refuse(self, NtStatus::NO_LOGON_SERVERS) };
-        self.next_job += 1;
-        let job = Job { number: self.next_job, task: Task::Check { asker, question, proof } };
-        if pool.add(job).is_err() {
-            return refuse(self, NtStatus::INSUFF_SERVER_RESOURCES);
-        }
-        *self.asked.entry(asker).or_default() += 1;
-        if is_password {
-            let waiting = Waiting { since: Instant::now(), asker, question };
-            self.waiting.insert(self.next_job, waiting);
-        }
+    }
+
+    /// Returns the domain of a password, by its name if it is another than the own one; `None` for
+    /// other proofs.
+    #[expect(clippy::option_option, reason = "the own domain needs no name")]
+    fn domain_of(&self, proof: &LogonProof) -> Option<Option<String>> {
+        let LogonProof::Response { user, domain, .. } = proof else { return None };
+        let Global { workgroup, realm, .. } = &self.settings.config.global;
+        Some(domains::other_domain(user, domain, [workgroup, realm]))
     }
 
     fn finish(&mut self, done: Done) {
         let now = Instant::now();
-        match done.outcome {
-            Outcome::Pinged(true) => self.end_outage(),
-            Outcome::Pinged(false) => drop(self.outage.begin(now)),
-            Outcome::Ticket { asker, question, verdict } => {
-                self.forget(asker);
-                self.answer(asker, question, verdict);
+        let answers = match (done, &mut self.passwords) {
+            (Done::Ticket { asker, question, verdict }, _) => {
+                vec![Answer { asker, question, verdict }]
             }
-            Outcome::Password { checked } => {
-                // Without one, it was too late.
-                if let Some(Waiting { asker, question, .. }) = self.waiting.remove(&done.job) {
-                    self.forget(asker);
-                    self.answer(asker, question, checked.verdict);
-                }
-                if checked.is_outage {
-                    self.begin_outage(now);
-                } else {
-                    self.end_outage();
-                }
+            (Done::Password { number, domain, checked }, Some(passwords)) => {
+                passwords.finish(now, number, domain.as_deref(), checked)
             }
+            (Done::Pinged(is_alive), Some(passwords)) => {
+                passwords.finish_ping(now, is_alive);
+                Vec::new()
+            }
+            (_, None) => Vec::new(),
+        };
+        self.answer_all(answers);
+    }
+
+    fn answer_all(&mut self, answers: Vec<Answer>) {
+        for Answer { asker, question, verdict } in answers {
+            self.forget(asker);
+            self.answer(asker, question, verdict);
         }
     }
 
@@ -292,44 +263,6 @@ impl Logond {
             if *count == 0 {
                 self.asked.remove(&asker);
             }
-        }
-    }
-
-    /// Declares an outage if a password has waited too long, and asks for a sign of life during
-    /// one.
-    fn look_at_domain(&mut self, now: Instant) {
-        let is_late = |it: &Waiting| now.saturating_duration_since(it.since) >= ANSWER_TIMEOUT;
-        if self.waiting.values().any(is_late) {
-            self.begin_outage(now);
-        }
-        let Some(passwords) = &self.passwords else { return };
-        if self.outage.take_probe(now) {
-            self.next_job += 1;
-            let job = Job { number: self.next_job, task: Task::Ping };
-            if passwords.add(job).is_err() {
-                self.outage.begin(now);
-            }
-        }
-    }
-
-    /// Refuses all passwords that wait, also those whose check has begun: it may take a minute.
-    fn begin_outage(&mut self, now: Instant) {
-        if self.outage.begin(now) {
-            warn!("no controller of the domain answers: passwords of its users are refused");
-        }
-        let waiting = self.passwords.as_ref().map(Pool::take_waiting).unwrap_or_default();
-        if waiting.iter().any(|job| matches!(job.task, Task::Ping)) {
-            self.outage.begin(now);
-        }
-        for (_, Waiting { asker, question, .. }) in std::mem::take(&mut self.waiting) {
-            self.forget(asker);
-            self.answer(asker, question, LogonVerdict::Refused(NtStatus::NO_LOGON_SERVERS));
-        }
-    }
-
-    fn end_outage(&mut self) {
-        if self.outage.end() {
-            info!("the domain answers again");
         }
     }
 
@@ -346,7 +279,7 @@ impl Logond {
 fn start_threads(
     settings: &Settings,
     results: &Arc<Mailbox<Done>>,
-) -> anyhow::Result<(Pool<Job>, Option<Pool<Job>>)> {
+) -> anyhow::Result<(Pool<Job>, Option<Passwords>)> {
     let global = &settings.config.global;
     let replay_cache = settings.directories.lock.join(REPLAY_CACHE);
     let parameters = Parameters::of(global);
@@ -355,25 +288,20 @@ fn start_threads(
     let shared = Arc::new(Shared::new(parameters, replay_cache));
     let begin = move || Checker::new(Arc::clone(&shared), gss, winbind);
     let results = Arc::clone(results);
-    let work = move |checker: &mut Checker, job: Job| {
-        let outcome = match job.task {
-            Task::Check { asker, question, proof } => {
-                let is_password = matches!(proof, LogonProof::Response { .. });
-                let checked = checker.check(asker, proof);
-                match is_password {
-                    true => Outcome::Password { checked },
-                    false => Outcome::Ticket { asker, question, verdict: checked.verdict },
-                }
-            }
-            Task::Ping => Outcome::Pinged(checker.ping()),
-        };
-        results.put(Done { job: job.number, outcome });
+    let work = move |checker: &mut Checker, job: Job| results.put(job.run(checker));
+    let start = |name, threads| {
+        let pool = Pool::start(name, threads, WAITING_MAX, begin.clone(), work.clone());
+        pool.context("cannot start threads")
     };
-    let start =
-        |name, threads| Pool::start(name, threads, WAITING_MAX, begin.clone(), work.clone());
-    let tickets = start("tickets", TICKET_THREADS).context("cannot start threads")?;
-    let passwords = winbind.map(|_| start("passwords", PASSWORD_THREADS)).transpose();
-    Ok((tickets, passwords.context("cannot start threads")?))
+    let tickets = start("tickets", TICKET_THREADS)?;
+    let passwords = match winbind {
+        Some(_) => {
+            let own = start("passwords", PASSWORD_THREADS)?;
+            Some(Passwords::new(own, start("other domains", OTHER_THREADS)?))
+        }
+        None => None,
+    };
+    Ok((tickets, passwords))
 }
 
 /// Name of the file of used authenticators in the lock directory.

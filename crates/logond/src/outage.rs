@@ -32,6 +32,21 @@ impl Outage {
         is_news
     }
 
+    /// Records a probe without an answer. Without one under way it says nothing: the domain may have
+    /// answered a password meanwhile.
+    pub(crate) fn probe_failed(&mut self, now: Instant) {
+        if self.0.as_ref().is_some_and(|out| out.is_probing) {
+            self.begin(now);
+        }
+    }
+
+    /// Records that the probe was not asked, so that another question is the next one.
+    pub(crate) fn not_probed(&mut self) {
+        if let Some(out) = &mut self.0 {
+            out.is_probing = false;
+        }
+    }
+
     /// Records an answer. True if that is news.
     pub(crate) fn end(&mut self) -> bool {
         self.0.take().is_some()
@@ -75,6 +90,16 @@ mod tests {
         assert_eq!(outage.next_probe(), Some(now + PAUSE_MIN), "late questions move nothing");
         assert!(outage.end() && outage.may_ask());
         assert!(!outage.end());
+    }
+
+    #[test]
+    fn a_probe_that_fails_after_an_answer_begins_no_outage() {
+        let (mut outage, now) = (Outage::default(), Instant::now());
+        outage.begin(now);
+        assert!(outage.take_probe(now + PAUSE_MIN));
+        assert!(outage.end());
+        outage.probe_failed(now + PAUSE_MIN);
+        assert!(outage.may_ask(), "it has answered since");
     }
 
     #[test]

@@ -1,0 +1,98 @@
+//! Work of the threads, and its results.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use dtyp::ServerId;
+use messaging::{LogonProof, LogonVerdict};
+
+use crate::checks::{Checked, Checker};
+
+/// Work for a thread.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// Check a ticket, or the signature that follows one.
+    Ticket {
+        asker: ServerId,
+        question: u64,
+        proof: LogonProof,
+    },
+    Password(PasswordJob),
+    /// Ask the own domain for a sign of life.
+    Ping,
+}
+
+/// A password to be checked by a domain.
+#[derive(Debug)]
+pub(crate) struct PasswordJob {
+    pub(crate) number: u64,
+    pub(crate) asker: ServerId,
+    pub(crate) proof: LogonProof,
+    /// Name of another domain than the own one.
+    pub(crate) domain: Option<String>,
+    pub(crate) begin: Begin,
+}
+
+/// Start of a job, which happens once, or is prevented: a job that waits for too long is answered
+/// without having begun.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Begin(Arc<OnceLock<Option<Instant>>>);
+
+impl Begin {
+    /// Begins the job. False if that was prevented.
+    pub(crate) fn begin(&self, now: Instant) -> bool {
+        self.0.set(Some(now)).is_ok()
+    }
+
+    /// Prevents the job, unless it has begun: then returns the time of that.
+    pub(crate) fn prevent(&self) -> Option<Instant> {
+        *self.0.get_or_init(|| None)
+    }
+
+    /// Returns the time at which the job has begun.
+    pub(crate) fn begun(&self) -> Option<Instant> {
+        self.0.get().copied().flatten()
+    }
+}
+
+/// Result of a job, in the mailbox of the threads.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Ticket {
+        asker: ServerId,
+        question: u64,
+        verdict: LogonVerdict,
+    },
+    /// A password; without a result if the job was prevented.
+    Password {
+        number: u64,
+        domain: Option<String>,
+        checked: Option<Checked>,
+    },
+    Pinged(bool),
+}
+
+/// An answer for a worker.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) asker: ServerId,
+    pub(crate) question: u64,
+    pub(crate) verdict: LogonVerdict,
+}
+
+impl Job {
+    /// Does the work.
+    pub(crate) fn run(self, checker: &mut Checker) -> Done {
+        match self {
+            Self::Ticket { asker, question, proof } => {
+                let verdict = checker.check(asker, proof).verdict;
+                Done::Ticket { asker, question, verdict }
+            }
+            Self::Password(PasswordJob { number, asker, proof, domain, begin }) => {
+                let checked = begin.begin(Instant::now()).then(|| checker.check(asker, proof));
+                Done::Password { number, domain, checked }
+            }
+            Self::Ping => Done::Pinged(checker.ping()),
+        }
+    }
+}
