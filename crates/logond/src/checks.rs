@@ -92,6 +92,28 @@ pub(crate) struct Checked {
     pub(crate) is_outage: bool,
 }
 
+/// Result of the check of a ticket.
+#[derive(Debug)]
+pub(crate) enum TicketStep {
+    Answered(LogonVerdict),
+    /// The ticket is valid. The domain has to give the ids of its owner.
+    NeedsIds(Box<ProvenTicket>),
+}
+
+/// A valid ticket whose owner has no ids yet.
+#[derive(Debug)]
+pub(crate) struct ProvenTicket {
+    pub(crate) principal: String,
+    /// The PAC of a domain.
+    pac: Option<Pac>,
+    context: Context,
+    mic_follows: bool,
+    key: LogonKey,
+    token: Vec<u8>,
+    mech_list_mic: Vec<u8>,
+    lifetime: u32,
+}
+
 impl From<LogonVerdict> for Checked {
     fn from(verdict: LogonVerdict) -> Self {
         Self { verdict, is_outage: false }
@@ -103,27 +125,45 @@ impl Checker {
         Self { shared, gss, keys: None, winbind, domain: None }
     }
 
-    /// Checks a proof of a worker's client.
-    pub(crate) fn check(&mut self, asker: ServerId, proof: LogonProof) -> Checked {
+    /// Checks a ticket of a worker's client, or the signature that follows one.
+    pub(crate) fn check_ticket(&mut self, asker: ServerId, proof: LogonProof) -> TicketStep {
         match proof {
             LogonProof::Ticket { token, mech_list, mech_list_mic, mic_follows } => {
                 let mic = mech_list_mic.as_deref();
                 self.ticket(asker, &token, &mech_list, mic, mic_follows)
+                    .unwrap_or_else(TicketStep::Answered)
             }
             LogonProof::Mic { context, mech_list, mech_list_mic } => {
                 let context = self.shared.contexts.take(Instant::now(), asker, context);
                 let is_right =
                     context.is_some_and(|mut it| it.verify_mic(&mech_list, &mech_list_mic));
-                LogonVerdict::Mic(is_right).into()
+                TicketStep::Answered(LogonVerdict::Mic(is_right))
             }
+            LogonProof::Response { .. } => TicketStep::Answered(LogonVerdict::InvalidTicket),
+        }
+    }
+
+    /// Checks a password of a worker's client.
+    pub(crate) fn check_password(&mut self, proof: &LogonProof) -> Checked {
+        match proof {
             LogonProof::Response { user, domain, workstation, challenge, nt_response } => self
                 .response(&NtlmResponse {
-                    user: &user,
-                    domain: &domain,
-                    workstation: &workstation,
-                    challenge,
-                    nt_response: &nt_response,
+                    user,
+                    domain,
+                    workstation,
+                    challenge: *challenge,
+                    nt_response,
                 }),
+            _ => LogonVerdict::Refused(NtStatus::LOGON_FAILURE).into(),
+        }
+    }
+
+    /// Finds the ids of a ticket's owner.
+    pub(crate) fn find_ids(&mut self, asker: ServerId, mut ticket: ProvenTicket) -> LogonVerdict {
+        let Some(pac) = ticket.pac.take() else { return LogonVerdict::InvalidTicket };
+        match self.account(|domain| domain.user_of_pac(&pac)) {
+            Ok((owner, _)) => self.accept(asker, ticket, owner),
+            Err(Checked { verdict, .. }) => verdict,
         }
     }
 
@@ -140,77 +180,93 @@ impl Checker {
         mech_list: &[u8],
         mic: Option<&[u8]>,
         mic_follows: bool,
-    ) -> Checked {
-        let Some(keys) = self.keys() else { return LogonVerdict::InvalidTicket.into() };
+    ) -> Result<TicketStep, LogonVerdict> {
+        let keys = self.keys().ok_or(LogonVerdict::InvalidTicket)?;
         let accepted = match keys.accept(token) {
             Ok(accepted) => accepted,
             Err(refusal) => {
                 self.shared.complain(&format!("a ticket is not valid: {}", refusal.reason));
-                return match refusal.token {
+                return Err(match refusal.token {
                     token if token.is_empty() => LogonVerdict::InvalidTicket,
                     token => LogonVerdict::TryAgain(token),
-                }
-                .into();
+                });
             }
         };
         let Accepted { mut context, token, session_key, principal, lifetime, pac, .. } = accepted;
         if mic.is_some_and(|mic| !context.verify_mic(mech_list, mic)) {
-            return LogonVerdict::Mic(false).into();
+            return Err(LogonVerdict::Mic(false));
         }
         let own_mic = match mech_list {
             [] => Ok(Vec::new()),
             list => context.mic(list),
         };
-        let Ok(mech_list_mic) = own_mic else { return LogonVerdict::InvalidTicket.into() };
-        let owner = match self.owner(&principal, pac.as_ref()) {
-            Ok(owner) => owner,
-            Err(checked) => return checked,
-        };
+        let mech_list_mic = own_mic.map_err(|_| LogonVerdict::InvalidTicket)?;
+        let pac = pac.filter(Pac::has_logon_info);
+        let owner = self.owner(&principal, pac.is_some())?;
         debug!("a ticket of {principal:?} is valid for {lifetime} s");
+        let key = LogonKey(session_key);
+        let ticket = ProvenTicket {
+            principal,
+            pac,
+            context,
+            mic_follows,
+            key,
+            token,
+            mech_list_mic,
+            lifetime,
+        };
+        Ok(match owner {
+            Some(owner) => TicketStep::Answered(self.accept(asker, ticket, owner)),
+            None => TicketStep::NeedsIds(Box::new(ticket)),
+        })
+    }
+
+    /// Accepts a ticket of a known owner.
+    fn accept(&self, asker: ServerId, ticket: ProvenTicket, owner: LogonOwner) -> LogonVerdict {
+        let ProvenTicket { context, mic_follows, key, token, mech_list_mic, lifetime, .. } = ticket;
         let context = if mic_follows {
             self.shared.contexts.keep(Instant::now(), asker, context)
         } else {
             Some(0)
         };
         let Some(context) = context else {
-            return LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES).into();
+            return LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES);
         };
-        let (key, lifetime) = (LogonKey(session_key), lifetime.max(1));
+        let lifetime = lifetime.max(1);
         let accepted = AcceptedLogon { key, token, mech_list_mic, context, lifetime, owner };
-        LogonVerdict::Accepted(Box::new(accepted)).into()
+        LogonVerdict::Accepted(Box::new(accepted))
     }
 
-    /// Returns the owner of a valid ticket. In a domain the PAC decides and nothing else: names of
-    /// a domain may be those of users of this system. Elsewhere the name decides, and a domain's
-    /// ticket is refused.
-    fn owner(&mut self, principal: &str, pac: Option<&Pac>) -> Result<LogonOwner, Checked> {
-        let invalid = || Checked::from(LogonVerdict::InvalidTicket);
-        let pac = pac.filter(|pac| pac.has_logon_info());
-        if self.shared.parameters.is_member {
-            let Some(pac) = pac else {
+    /// Returns the owner of a valid ticket. In a domain the PAC decides and nothing else, so there
+    /// the owner is not known here: names of a domain may be those of users of this system.
+    /// Elsewhere the name decides, and a domain's ticket is refused.
+    fn owner(&self, principal: &str, has_pac: bool) -> Result<Option<LogonOwner>, LogonVerdict> {
+        match (self.shared.parameters.is_member, has_pac) {
+            (true, true) => return Ok(None),
+            (true, false) => {
                 self.shared.complain(&format!(
                     "the ticket of {principal:?} has no PAC that the domain has signed"
                 ));
-                return Err(invalid());
-            };
-            return self.account(|domain| domain.user_of_pac(pac)).map(|(account, _)| account);
-        }
-        if pac.is_some() {
-            self.shared.complain(&format!(
-                "the ticket of {principal:?} is a domain's, and `security` is not `ads`"
-            ));
-            return Err(invalid());
+                return Err(LogonVerdict::InvalidTicket);
+            }
+            (false, true) => {
+                self.shared.complain(&format!(
+                    "the ticket of {principal:?} is a domain's, and `security` is not `ads`"
+                ));
+                return Err(LogonVerdict::InvalidTicket);
+            }
+            (false, false) => {}
         }
         match Principal::parse(principal) {
             Some(Principal { name, realm }) if realm == self.shared.parameters.realm => {
-                Ok(LogonOwner::Principal { name, realm })
+                Ok(Some(LogonOwner::Principal { name, realm }))
             }
             _ => {
                 self.shared.complain(&format!(
                     "{principal:?} is no user of the realm {}",
                     self.shared.parameters.realm
                 ));
-                Err(invalid())
+                Err(LogonVerdict::InvalidTicket)
             }
         }
     }

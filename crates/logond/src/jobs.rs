@@ -6,7 +6,7 @@ use std::time::Instant;
 use dtyp::ServerId;
 use messaging::{LogonProof, LogonVerdict};
 
-use crate::checks::{Checked, Checker};
+use crate::checks::{Checked, Checker, ProvenTicket, TicketStep};
 
 /// Work for a thread.
 #[derive(Debug)]
@@ -18,6 +18,7 @@ pub(crate) enum Job {
         proof: LogonProof,
     },
     Password(PasswordJob),
+    Ids(IdsJob),
     /// Ask the own domain for a sign of life.
     Ping,
 }
@@ -26,10 +27,19 @@ pub(crate) enum Job {
 #[derive(Debug)]
 pub(crate) struct PasswordJob {
     pub(crate) number: u64,
-    pub(crate) asker: ServerId,
     pub(crate) proof: LogonProof,
     /// Name of another domain than the own one.
     pub(crate) domain: Option<String>,
+    pub(crate) begin: Begin,
+}
+
+/// The ids of a ticket's owner, to be asked of winbindd.
+#[derive(Debug)]
+pub(crate) struct IdsJob {
+    pub(crate) number: u64,
+    pub(crate) asker: ServerId,
+    pub(crate) realm: String,
+    pub(crate) ticket: Box<ProvenTicket>,
     pub(crate) begin: Begin,
 }
 
@@ -63,6 +73,18 @@ pub(crate) enum Done {
         question: u64,
         verdict: LogonVerdict,
     },
+    /// A valid ticket whose owner's ids are to be found.
+    Proven {
+        asker: ServerId,
+        question: u64,
+        ticket: Box<ProvenTicket>,
+    },
+    /// The ids of a ticket's owner; without a result if the job was prevented.
+    Ids {
+        number: u64,
+        realm: String,
+        verdict: Option<LogonVerdict>,
+    },
     /// A password; without a result if the job was prevented.
     Password {
         number: u64,
@@ -84,12 +106,17 @@ impl Job {
     /// Does the work.
     pub(crate) fn run(self, checker: &mut Checker) -> Done {
         match self {
-            Self::Ticket { asker, question, proof } => {
-                let verdict = checker.check(asker, proof).verdict;
-                Done::Ticket { asker, question, verdict }
+            Self::Ticket { asker, question, proof } => match checker.check_ticket(asker, proof) {
+                TicketStep::Answered(verdict) => Done::Ticket { asker, question, verdict },
+                TicketStep::NeedsIds(ticket) => Done::Proven { asker, question, ticket },
+            },
+            Self::Ids(IdsJob { number, asker, realm, ticket, begin }) => {
+                let begun = begin.begin(Instant::now());
+                let verdict = begun.then(|| checker.find_ids(asker, *ticket));
+                Done::Ids { number, realm, verdict }
             }
-            Self::Password(PasswordJob { number, asker, proof, domain, begin }) => {
-                let checked = begin.begin(Instant::now()).then(|| checker.check(asker, proof));
+            Self::Password(PasswordJob { number, proof, domain, begin }) => {
+                let checked = begin.begin(Instant::now()).then(|| checker.check_password(&proof));
                 Done::Password { number, domain, checked }
             }
             Self::Ping => Done::Pinged(checker.ping()),

@@ -5,8 +5,8 @@
 //! process of its own because the key of a service can forge any user's ticket, because libraries
 //! in C parse what strangers send, and because a domain may take a minute to answer.
 //!
-//! Three pools of threads: tickets need no controller, and never wait behind passwords, which do;
-//! passwords of the own domain never wait behind those of others.
+//! Four pools of threads: tickets are verified without winbindd, and never wait behind passwords or
+//! the ids of others, which need it; passwords of the own domain never wait behind those of others.
 //! If this process dies, the logons under way fail, and the next ones are its successor's.
 
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@
 mod checks;
 mod contexts;
 mod domains;
+mod ids;
 mod jobs;
 mod outage;
 mod passwords;
@@ -44,7 +45,8 @@ use tracing::{debug, warn};
 use zeroize::Zeroize;
 
 use checks::{Checker, Parameters, Shared};
-use jobs::{Answer, Done, Job};
+use ids::Ids;
+use jobs::{Answer, Done, IdsJob, Job};
 use passwords::Passwords;
 use pool::Pool;
 
@@ -56,6 +58,9 @@ const PASSWORD_THREADS: usize = 6;
 
 /// Threads for passwords of other domains.
 const OTHER_THREADS: usize = 4;
+
+/// Threads for the ids of owners of tickets.
+const IDS_THREADS: usize = 6;
 
 /// Checks of each kind that wait for a thread.
 const WAITING_MAX: usize = 1_024;
@@ -80,6 +85,8 @@ pub struct Logond {
     results: Arc<Mailbox<Done>>,
     tickets: Pool<Job>,
     passwords: Option<Passwords>,
+    /// Ids of owners of tickets, in a domain.
+    ids: Option<Ids<Job>>,
     /// Questions of each worker that are under way.
     asked: HashMap<ServerId, u32>,
 }
@@ -102,7 +109,8 @@ impl Logond {
         events.add(&control, CONTROL).context("cannot poll the supervisor")?;
         let results = Arc::new(Mailbox::new()?);
         events.add(results.wake_source(), RESULTS).context("cannot poll the threads")?;
-        let (tickets, passwords) = start_threads(&settings, &results)?;
+        let (tickets, of_domain) = start_threads(&settings, &results)?;
+        let (passwords, ids) = of_domain.unzip();
         Ok(Self {
             settings,
             messaging,
@@ -111,6 +119,7 @@ impl Logond {
             results,
             tickets,
             passwords,
+            ids,
             asked: HashMap::new(),
         })
     }
@@ -138,6 +147,8 @@ impl Logond {
             }
             let late = self.passwords.as_mut().map(|it| it.look(Instant::now()));
             self.answer_all(late.unwrap_or_default());
+            let late = self.ids.as_mut().map(|it| it.look(Instant::now()));
+            self.answer_all(late.unwrap_or_default());
             self.messaging.flush(Instant::now());
             let dropped = self.messaging.take_dropped().messages;
             if dropped > 0 {
@@ -149,7 +160,8 @@ impl Logond {
     fn wait(&self) -> anyhow::Result<Vec<u64>> {
         let now = Instant::now();
         let passwords = self.passwords.as_ref().and_then(Passwords::next_timeout);
-        let next = [self.messaging.next_timeout(), passwords];
+        let ids = self.ids.as_ref().and_then(Ids::next_timeout);
+        let next = [self.messaging.next_timeout(), passwords, ids];
         let next = next.into_iter().flatten().min();
         let timeout = next.map(|at| at.saturating_duration_since(now));
         self.events.wait(timeout).context("waiting")
@@ -234,18 +246,34 @@ impl Logond {
 
     fn finish(&mut self, done: Done) {
         let now = Instant::now();
-        let answers = match (done, &mut self.passwords) {
-            (Done::Ticket { asker, question, verdict }, _) => {
+        let answers = match (done, &mut self.passwords, &mut self.ids) {
+            (Done::Ticket { asker, question, verdict }, ..) => {
                 vec![Answer { asker, question, verdict }]
             }
-            (Done::Password { number, domain, checked }, Some(passwords)) => {
+            (Done::Proven { asker, question, ticket }, _, Some(ids)) => {
+                let realm = domains::realm_of(&ticket.principal);
+                let begun = ids.begin(now, (asker, question), &realm.clone(), |number, begin| {
+                    Job::Ids(IdsJob { number, asker, realm, ticket, begin })
+                });
+                let refused = begun.err().map(LogonVerdict::Refused);
+                let answer = refused.map(|verdict| Answer { asker, question, verdict });
+                answer.into_iter().collect()
+            }
+            (Done::Ids { number, realm, verdict }, _, Some(ids)) => {
+                ids.finish(number, &realm, verdict).into_iter().collect()
+            }
+            (Done::Password { number, domain, checked }, Some(passwords), _) => {
                 passwords.finish(now, number, domain.as_deref(), checked)
             }
-            (Done::Pinged(is_alive), Some(passwords)) => {
+            (Done::Pinged(is_alive), Some(passwords), _) => {
                 passwords.finish_ping(now, is_alive);
                 Vec::new()
             }
-            (_, None) => Vec::new(),
+            // Only in a domain there are such threads.
+            (
+                Done::Proven { .. } | Done::Ids { .. } | Done::Password { .. } | Done::Pinged(_),
+                ..,
+            ) => Vec::new(),
         };
         self.answer_all(answers);
     }
@@ -275,11 +303,14 @@ impl Logond {
     }
 }
 
+/// Checks that need winbindd, each kind with its threads.
+type OfDomain = (Passwords, Ids<Job>);
+
 /// Opens the libraries that the configuration needs, and starts the threads.
 fn start_threads(
     settings: &Settings,
     results: &Arc<Mailbox<Done>>,
-) -> anyhow::Result<(Pool<Job>, Option<Passwords>)> {
+) -> anyhow::Result<(Pool<Job>, Option<OfDomain>)> {
     let global = &settings.config.global;
     let replay_cache = settings.directories.lock.join(REPLAY_CACHE);
     let parameters = Parameters::of(global);
@@ -294,14 +325,12 @@ fn start_threads(
         pool.context("cannot start threads")
     };
     let tickets = start("tickets", TICKET_THREADS)?;
-    let passwords = match winbind {
-        Some(_) => {
-            let own = start("passwords", PASSWORD_THREADS)?;
-            Some(Passwords::new(own, start("other domains", OTHER_THREADS)?))
-        }
-        None => None,
-    };
-    Ok((tickets, passwords))
+    if winbind.is_none() {
+        return Ok((tickets, None));
+    }
+    let own = start("passwords", PASSWORD_THREADS)?;
+    let passwords = Passwords::new(own, start("other domains", OTHER_THREADS)?);
+    Ok((tickets, Some((passwords, Ids::new(start("ids", IDS_THREADS)?)))))
 }
 
 /// Name of the file of used authenticators in the lock directory.

@@ -73,7 +73,7 @@ impl Passwords {
         let (number, begin) = (self.next_job, Begin::default());
         let waiting = Waiting { since: now, begin, asker, question, domain };
         let (begin, domain) = (waiting.begin.clone(), waiting.domain.clone());
-        let job = Job::Password(PasswordJob { number, asker, proof, domain, begin });
+        let job = Job::Password(PasswordJob { number, proof, domain, begin });
         let is_full = match &waiting.domain {
             None => self.own.add(job).is_err(),
             Some(domain) => match self.domains.start(domain, job) {

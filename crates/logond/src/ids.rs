@@ -1,0 +1,138 @@
+//! Ids of the owners of tickets, which winbindd knows: their threads and their time.
+//!
+//! A ticket is verified without any other machine, and its owner's ids may need one. So that is done
+//! by other threads, of which each realm has a part: neither a winbindd that hangs nor a domain that
+//! does not answer holds up tickets of others. Controllers that are out end nothing here: winbindd
+//! may know the ids of a user still.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use dtyp::{NtStatus, ServerId};
+use messaging::LogonVerdict;
+
+use crate::domains::{Domains, TooMany};
+use crate::jobs::{Answer, Begin};
+use crate::pool::Pool;
+
+/// Time for the ids of a ticket's owner, its wait for a thread included.
+pub(crate) const IDS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Questions for ids. `J` is a job.
+#[derive(Debug)]
+pub(crate) struct Ids<J> {
+    pool: Pool<J>,
+    realms: Domains<J>,
+    /// Questions without an answer, by job.
+    waiting: HashMap<u64, Waiting>,
+    next_job: u64,
+}
+
+/// A question without an answer.
+#[derive(Debug)]
+struct Waiting {
+    until: Instant,
+    begin: Begin,
+    asker: ServerId,
+    question: u64,
+}
+
+impl<J: Send + 'static> Ids<J> {
+    pub(crate) fn new(pool: Pool<J>) -> Self {
+        Self { pool, realms: Domains::default(), waiting: HashMap::new(), next_job: 0 }
+    }
+
+    /// Gives a ticket to the threads of its realm. `job` makes the job of a number and a start.
+    ///
+    /// # Errors
+    /// There are too many tickets.
+    pub(crate) fn begin(
+        &mut self,
+        now: Instant,
+        (asker, question): (ServerId, u64),
+        realm: &str,
+        job: impl FnOnce(u64, Begin) -> J,
+    ) -> Result<(), NtStatus> {
+        self.next_job += 1;
+        let (number, begin) = (self.next_job, Begin::default());
+        let started = self.realms.start(realm, job(number, begin.clone()));
+        let started = started.map_err(|TooMany| NtStatus::INSUFF_SERVER_RESOURCES)?;
+        started.into_iter().for_each(|job| self.add(job));
+        self.waiting.insert(number, Waiting { until: now + IDS_TIMEOUT, begin, asker, question });
+        Ok(())
+    }
+
+    /// Handles a result. One that comes late has been answered for.
+    pub(crate) fn finish(
+        &mut self,
+        number: u64,
+        realm: &str,
+        verdict: Option<LogonVerdict>,
+    ) -> Option<Answer> {
+        if let Some(next) = self.realms.finish(realm) {
+            self.add(next);
+        }
+        let verdict = verdict?;
+        let Waiting { asker, question, .. } = self.waiting.remove(&number)?;
+        Some(Answer { asker, question, verdict })
+    }
+
+    /// Refuses tickets that are late.
+    pub(crate) fn look(&mut self, now: Instant) -> Vec<Answer> {
+        let late = self.waiting.extract_if(|_, it| it.until <= now);
+        late.map(|(_, Waiting { asker, question, begin, .. })| {
+            begin.prevent();
+            let verdict = LogonVerdict::Refused(NtStatus::NO_LOGON_SERVERS);
+            Answer { asker, question, verdict }
+        })
+        .collect()
+    }
+
+    /// Returns the time of the next [`Self::look`].
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        self.waiting.values().map(|it| it.until).min()
+    }
+
+    fn add(&self, job: J) {
+        assert!(self.pool.add(job).is_ok(), "the queue has room for all jobs of the realms");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::WAITING_MAX;
+
+    #[test]
+    fn a_realm_whose_ids_do_not_come_holds_no_other_up() {
+        let (given, jobs) = channel();
+        let give = move |(): &mut (), job: (u64, Begin)| {
+            // The test may have ended.
+            let _ = given.send(job);
+        };
+        let pool = Pool::start("test", 1, WAITING_MAX, || (), give).expect("there are threads");
+        let (mut ids, now) = (Ids::new(pool), Instant::now());
+        let asker = ServerId { pid: 1, unique_id: 1 };
+        for (question, realm) in [(1, "HANGS"), (2, "HANGS"), (3, "HANGS"), (4, "OTHER")] {
+            ids.begin(now, (asker, question), realm, |number, begin| (number, begin))
+                .expect("there is room");
+        }
+        let begun = [1, 2, 4].map(|want| {
+            let (number, begin) = jobs.recv().expect("a thread has it");
+            assert!(number == want && begin.begin(now));
+            number
+        });
+        let found = || Some(LogonVerdict::NotInDomain);
+        let answer = ids.finish(begun[2], "OTHER", found()).expect("it is in time");
+        assert_eq!(answer.question, 4);
+        assert_eq!(ids.next_timeout(), Some(now + IDS_TIMEOUT));
+        let refused = ids.look(now + IDS_TIMEOUT);
+        let status = LogonVerdict::Refused(NtStatus::NO_LOGON_SERVERS);
+        assert!(refused.len() == 3 && refused.iter().all(|it| it.verdict == status));
+        assert_eq!(ids.finish(begun[0], "HANGS", found()), None, "it is too late");
+        let (number, begin) = jobs.recv().expect("it is the next");
+        assert!(number == 3 && !begin.begin(now), "it is refused already");
+    }
+}
