@@ -230,14 +230,18 @@ impl Command for Create {
 }
 
 impl Pending {
-    /// Returns the name of the CREATE while its open is in no table: replays are refused meanwhile.
+    /// Returns the name of the CREATE until it has its response: replays are refused meanwhile. An
+    /// open in the tables may be withdrawn yet, or its file not be truncated.
     fn create_name(&self) -> Option<CreateName> {
         match self {
             Self::Opening(opening) => opening.durability.create_name(),
             Self::Suspended(suspended) => suspended.create_name,
             Self::CheckingLeaseName(_, _, create_name) => *create_name,
-            // The open is in the tables already.
-            Self::Confirming(_) | Self::Overwriting(_) | Self::Replaying(_) => None,
+            Self::Confirming(entered) | Self::Overwriting(entered) => {
+                entered.opening.durability.create_name()
+            }
+            // The first request has its response.
+            Self::Replaying(_) => None,
             Self::Reopening(reopening) => reopening.create_name(),
         }
     }

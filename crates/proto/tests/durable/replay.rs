@@ -3,6 +3,7 @@
 use dtyp::fscc::FileRenameInformation;
 use object::ObjectOp;
 use proto::Effect;
+use wire::create::CreateDisposition;
 
 use super::renaming::set;
 use super::*;
@@ -137,6 +138,42 @@ fn a_request_that_waits_is_not_begun_a_second_time() {
     let first = peer.receive().pop().expect("it waits no more").ok();
     let again = replay(&mut peer, &wanted).ok();
     assert_eq!(file_id(&again), file_id(&first));
+}
+
+/// The open is in the tables, and may be withdrawn yet: the file is looked up again, or its data go.
+#[test]
+fn a_request_whose_open_is_being_made_is_not_answered_a_second_time() {
+    let is_open = |effect: &Effect| match effect {
+        Effect::Object { op: ObjectOp::Open(open), .. } => open.path.as_str() == "file",
+        _ => false,
+    };
+    for disposition in [CreateDisposition::OPEN, CreateDisposition::OVERWRITE] {
+        let world = World::new();
+        world.add_file("data", "file", b"data");
+        let (mut peer, mut other) = (client(&world, 1), client(&world, 2));
+        let gone = other.create(&Create::open_if("other").delete_on_close()).file_id;
+        let create = Create::with_disposition("file", disposition)
+            .context(&v2(DurableFlags::empty(), Guid([9; 16])));
+        world.hold(is_open);
+        let request = peer.request(Command::CREATE, &create);
+        peer.send(request);
+        if disposition == CreateDisposition::OPEN {
+            other.close(gone).ok();
+        }
+        world.hold(|effect| {
+            matches!(
+                effect,
+                Effect::Object { op: ObjectOp::Lookup { .. } | ObjectOp::Overwrite { .. }, .. }
+            )
+        });
+        world.release(0);
+        assert_eq!(world.held(), 1, "{disposition:?}: its open is in the tables");
+        assert_eq!(replay(&mut peer, &create).outcome(), Reason::FileNotAvailable);
+        assert_eq!(peer.try_create(&create).outcome(), Reason::FileNotAvailable);
+        world.release_all();
+        let first = peer.receive().pop().expect("it is made").ok();
+        assert_eq!(file_id(&replay(&mut peer, &create).ok()), file_id(&first));
+    }
 }
 
 #[test]
