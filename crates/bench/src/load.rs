@@ -23,21 +23,23 @@ pub mod watcher;
 pub enum Limit {
     /// End after this number of operations.
     Operations(u64),
-    /// End at this point in time.
-    Until(Instant),
+    /// End at this point in time, but not before one operation.
+    Until { end: Instant, has_begun: bool },
 }
 
 impl Limit {
-    /// Ends after this time from now.
+    /// Ends after this time from now, and after one operation if a busy machine took all of it.
     #[must_use]
     pub fn after(duration: Duration) -> Self {
-        Self::Until(Instant::now() + duration)
+        Self::Until { end: Instant::now() + duration, has_begun: false }
     }
 
     /// Whether one more operation is to be begun. It counts as begun.
     pub fn take(&mut self) -> bool {
         match self {
-            Self::Until(end) => Instant::now() < *end,
+            Self::Until { end, has_begun } => {
+                !std::mem::replace(has_begun, true) || Instant::now() < *end
+            }
             Self::Operations(0) => false,
             Self::Operations(rest) => {
                 *rest -= 1;
@@ -82,8 +84,10 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_time_ends_when_it_is_over() {
-        assert!(!Limit::after(Duration::ZERO).take());
-        assert!(Limit::after(Duration::from_secs(60)).take());
+    fn a_limit_of_time_ends_when_it_is_over_and_permits_one_operation() {
+        let mut over = Limit::after(Duration::ZERO);
+        assert_eq!([over.take(), over.take()], [true, false]);
+        let mut lasting = Limit::after(Duration::from_secs(60));
+        assert_eq!([lasting.take(), lasting.take()], [true, true]);
     }
 }
