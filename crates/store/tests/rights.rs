@@ -313,3 +313,38 @@ fn a_file_is_created_with_the_descriptor_that_is_given() {
     assert_eq!(metadata.mode & 0o7777, 0o600);
     assert_eq!(mode(&mut share, "f"), 0o600);
 }
+
+/// EXECUTE without READ_DATA reads nothing: the kernel runs such a file, and does not show it.
+#[test]
+fn a_file_that_may_be_executed_and_not_read_shows_nothing() {
+    let Some(mut share) = share_of_stranger() else { return };
+    share.local("f", "secret");
+    // Others may write and execute.
+    share.mode("f", 0o713);
+    for access in [
+        AccessMask::EXECUTE,
+        AccessMask::EXECUTE | AccessMask::WRITE_DATA,
+        AccessMask::MAXIMUM_ALLOWED,
+        AccessMask::MAXIMUM_ALLOWED | AccessMask::EXECUTE,
+    ] {
+        let opened = share.try_open("f", |request| request.desired_access = access);
+        let opened = opened.expect("the mode permits it");
+        // Either of them would let the client send a READ.
+        let reads = AccessMask::READ_DATA | AccessMask::EXECUTE;
+        assert!(!opened.granted_access.intersects(reads), "{access:?}");
+        let writes = opened.granted_access.contains(AccessMask::WRITE_DATA);
+        assert_eq!(writes, access != AccessMask::EXECUTE, "{access:?}");
+        let read = ObjectOp::Read {
+            open: opened.open,
+            offset: 0,
+            length: 6,
+            buffer: bytes::BytesMut::with_capacity(6),
+            may_pipe: false,
+        };
+        assert!(share.run(read).is_err(), "the kernel refuses it");
+    }
+    for access in [AccessMask::READ_DATA, AccessMask::READ_DATA | AccessMask::EXECUTE] {
+        let status = share.status_of("f", |request| request.desired_access = access);
+        assert_eq!(status, NtStatus::ACCESS_DENIED);
+    }
+}

@@ -364,7 +364,7 @@ fn open_data(
             return Ok((fd, true, granted.difference(lost)));
         };
         match system::reopen(fd.as_fd(), flags) {
-            Ok(fd) => return Ok((fd, false, granted.difference(lost) | required & granted)),
+            Ok(fd) => return Ok((fd, false, granted.difference(lost))),
             Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY)) => {
                 if index == 0 {
                     refused = errno;
