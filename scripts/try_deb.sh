@@ -49,6 +49,7 @@ cp "$package" "$chroot/tmp/choro.deb"
 say 'installing'
 inside dpkg -i /tmp/choro.deb
 inside id -u choro-share >/dev/null || fail 'the package made no user choro-share'
+inside id -u choro-discovery >/dev/null || fail 'the package made no user choro-discovery'
 
 say 'serving'
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use harness::choro::{Server, Site, children, wait_until};
 use harness::namespace::Namespace;
 use harness::smbtorture::progress;
+use nix::unistd::User;
 use rustix::process::Signal;
 
 /// Network of the server: two cables to two neighbors, and a bridge without a port.
@@ -180,7 +181,9 @@ fn the_process_has_no_rights_and_comes_back() {
     for line in ["CapEff:\t0000000000000000", "CapPrm:\t0000000000000000", "NoNewPrivs:\t1"] {
         assert!(status.contains(line), "{status}");
     }
-    assert!(status.contains("Uid:\t65534\t65534\t65534\t65534"), "{status}");
+    let own = User::from_name("choro-discovery").expect("users can be looked up");
+    let uid = own.map_or(65_534, |user| user.uid.as_raw());
+    assert!(status.contains(&format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}")), "{status}");
     harness::choro::signal_process(pid, Signal::KILL);
     wait_until(|| discoveryd(&server).is_some_and(|it| it != pid), || server.log());
     // Switched off it costs nothing, not even a process.

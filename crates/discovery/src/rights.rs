@@ -1,25 +1,77 @@
 //! Giving up all rights, before the first packet is read.
 
 use anyhow::Context;
-use nix::unistd::{Gid, Uid, setgid, setgroups, setuid};
+use nix::unistd::{Gid, Uid, User, setgid, setgroups, setuid};
 use rustix::process::DumpableBehavior;
+use tracing::{debug, warn};
 
-/// The user without rights of every Linux.
-const NOBODY: u32 = 65_534;
+/// The user of this process alone, if the system has it: the package creates it.
+const USER: &str = "choro-discovery";
 
-/// Becomes nobody, if this process is root's, and forbids itself to become anybody else.
+/// The user without rights of every Linux. Processes of other programs may have it, too.
+const NOBODY: Ids = Ids { uid: 65_534, gid: 65_534 };
+
+/// Ids of a user without rights.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Ids {
+    uid: u32,
+    gid: u32,
+}
+
+/// Becomes a user without rights, if this process is root's, and forbids itself to become anybody
+/// else.
 ///
 /// # Errors
 /// The kernel refuses: the process must not go on.
 pub(crate) fn give_up() -> anyhow::Result<()> {
     if rustix::process::geteuid().is_root() {
+        let Ids { uid, gid } = unprivileged(User::from_name(USER));
+        debug!("goes on as the user with id {uid}");
         setgroups(&[]).context("cannot leave root's groups")?;
-        setgid(Gid::from_raw(NOBODY)).context("cannot leave root's group")?;
-        setuid(Uid::from_raw(NOBODY)).context("cannot give up root's rights")?;
+        setgid(Gid::from_raw(gid)).context("cannot leave root's group")?;
+        setuid(Uid::from_raw(uid)).context("cannot give up root's rights")?;
     }
     rustix::thread::set_no_new_privs(true).context("cannot give up future rights")?;
-    // Another process of nobody's could attach to this one otherwise.
+    // Another process of the user's could attach to this one otherwise.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .context("cannot forbid core dumps")?;
     Ok(())
+}
+
+/// Returns the ids of the process's own user, or those of nobody without a fit one.
+fn unprivileged(found: nix::Result<Option<User>>) -> Ids {
+    match found {
+        Ok(Some(user)) if user.uid.is_root() || user.gid.as_raw() == 0 => {
+            warn!("{USER} has ids of root: nobody is used instead");
+            NOBODY
+        }
+        Ok(Some(user)) => Ids { uid: user.uid.as_raw(), gid: user.gid.as_raw() },
+        Ok(None) => NOBODY,
+        Err(error) => {
+            warn!("looking up {USER}: {error}; nobody is used instead");
+            NOBODY
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::errno::Errno;
+    use nix::unistd::{Gid, Uid, User};
+
+    use super::{Ids, NOBODY, unprivileged};
+
+    fn user(uid: u32, gid: u32) -> Option<User> {
+        let root =
+            User::from_uid(Uid::from_raw(0)).expect("there are users").expect("there is root");
+        Some(User { uid: Uid::from_raw(uid), gid: Gid::from_raw(gid), ..root })
+    }
+
+    #[test]
+    fn the_own_user_is_taken_unless_it_is_root_or_unknown() {
+        assert_eq!(unprivileged(Ok(user(990, 989))), Ids { uid: 990, gid: 989 });
+        for unfit in [Ok(user(0, 989)), Ok(user(990, 0)), Ok(None), Err(Errno::EIO)] {
+            assert_eq!(unprivileged(unfit), NOBODY);
+        }
+    }
 }
