@@ -62,12 +62,6 @@ pub(crate) fn other_domain(user: &str, domain: &str, own: [&str; 2]) -> Option<S
     (!is_own).then(|| name.chars().take(NAME_CHARS_MAX).collect::<String>().to_uppercase())
 }
 
-/// Returns the key of the realm of a principal.
-pub(crate) fn realm_of(principal: &str) -> String {
-    let realm = principal.rsplit_once('@').map_or("", |(_, realm)| realm);
-    realm.chars().take(NAME_CHARS_MAX).collect()
-}
-
 impl<J> Domains<J> {
     /// Returns whether a domain may be asked about a password. All questions go through a
     /// controller of the own domain. After a pause, the first question to another domain that does

@@ -1,7 +1,7 @@
 //! Ids of the owners of tickets, which winbindd knows: their threads and their time.
 //!
 //! A ticket is verified without any other machine, and its owner's ids may need one. So that is done
-//! by other threads, of which each realm has a part: neither a winbindd that hangs nor a domain that
+//! by other threads. The own realm has some of them for itself, and each other one a part of the rest: neither a winbindd that hangs nor a domain that
 //! does not answer holds up tickets of others. Controllers that are out end nothing here: winbindd
 //! may know the ids of a user still.
 
@@ -21,7 +21,8 @@ pub(crate) const IDS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Questions for ids. `J` is a job.
 #[derive(Debug)]
 pub(crate) struct Ids<J> {
-    pool: Pool<J>,
+    own: Pool<J>,
+    others: Pool<J>,
     realms: Domains<J>,
     /// Questions without an answer, by job.
     waiting: HashMap<u64, Waiting>,
@@ -38,11 +39,12 @@ struct Waiting {
 }
 
 impl<J: Send + 'static> Ids<J> {
-    pub(crate) fn new(pool: Pool<J>) -> Self {
-        Self { pool, realms: Domains::default(), waiting: HashMap::new(), next_job: 0 }
+    pub(crate) fn new(own: Pool<J>, others: Pool<J>) -> Self {
+        Self { own, others, realms: Domains::default(), waiting: HashMap::new(), next_job: 0 }
     }
 
-    /// Gives a ticket to the threads of its realm. `job` makes the job of a number and a start.
+    /// Gives a ticket to the threads of its realm; `None` is the own one. `job` makes the job of a
+    /// number and a start.
     ///
     /// # Errors
     /// There are too many tickets.
@@ -50,14 +52,19 @@ impl<J: Send + 'static> Ids<J> {
         &mut self,
         now: Instant,
         (asker, question): (ServerId, u64),
-        realm: &str,
+        realm: Option<&str>,
         job: impl FnOnce(u64, Begin) -> J,
     ) -> Result<(), NtStatus> {
         self.next_job += 1;
         let (number, begin) = (self.next_job, Begin::default());
-        let started = self.realms.start(realm, job(number, begin.clone()));
-        let started = started.map_err(|TooMany| NtStatus::INSUFF_SERVER_RESOURCES)?;
-        started.into_iter().for_each(|job| self.add(job));
+        let job = job(number, begin.clone());
+        let started = match realm {
+            None => self.own.add(job).map_err(|_| TooMany),
+            Some(realm) => {
+                self.realms.start(realm, job).map(|job| job.into_iter().for_each(|it| self.add(it)))
+            }
+        };
+        started.map_err(|TooMany| NtStatus::INSUFF_SERVER_RESOURCES)?;
         self.waiting.insert(number, Waiting { until: now + IDS_TIMEOUT, begin, asker, question });
         Ok(())
     }
@@ -66,10 +73,10 @@ impl<J: Send + 'static> Ids<J> {
     pub(crate) fn finish(
         &mut self,
         number: u64,
-        realm: &str,
+        realm: Option<&str>,
         verdict: Option<LogonVerdict>,
     ) -> Option<Answer> {
-        if let Some(next) = self.realms.finish(realm) {
+        if let Some(next) = realm.and_then(|realm| self.realms.finish(realm)) {
             self.add(next);
         }
         let verdict = verdict?;
@@ -94,7 +101,7 @@ impl<J: Send + 'static> Ids<J> {
     }
 
     fn add(&self, job: J) {
-        assert!(self.pool.add(job).is_ok(), "the queue has room for all jobs of the realms");
+        assert!(self.others.add(job).is_ok(), "the queue has room for all jobs of other realms");
     }
 }
 
@@ -107,31 +114,39 @@ mod tests {
 
     #[test]
     fn a_realm_whose_ids_do_not_come_holds_no_other_up() {
-        let (given, jobs) = channel();
-        let give = move |(): &mut (), job: (u64, Begin)| {
-            // The test may have ended.
-            let _ = given.send(job);
+        let pool = || {
+            let (given, jobs) = channel();
+            let give = move |(): &mut (), job: (u64, Begin)| {
+                // The test may have ended.
+                let _ = given.send(job);
+            };
+            let pool = Pool::start("test", 1, WAITING_MAX, || (), give);
+            (pool.expect("there are threads"), jobs)
         };
-        let pool = Pool::start("test", 1, WAITING_MAX, || (), give).expect("there are threads");
-        let (mut ids, now) = (Ids::new(pool), Instant::now());
+        let ((own, own_jobs), (others, jobs)) = (pool(), pool());
+        let (mut ids, now) = (Ids::new(own, others), Instant::now());
         let asker = ServerId { pid: 1, unique_id: 1 };
         for (question, realm) in [(1, "HANGS"), (2, "HANGS"), (3, "HANGS"), (4, "OTHER")] {
-            ids.begin(now, (asker, question), realm, |number, begin| (number, begin))
+            ids.begin(now, (asker, question), Some(realm), |number, begin| (number, begin))
                 .expect("there is room");
         }
+        ids.begin(now, (asker, 5), None, |number, begin| (number, begin)).expect("there is room");
+        let (own, begin) = own_jobs.recv().expect("the own realm has its threads");
+        assert!(begin.begin(now));
         let begun = [1, 2, 4].map(|want| {
             let (number, begin) = jobs.recv().expect("a thread has it");
             assert!(number == want && begin.begin(now));
             number
         });
         let found = || Some(LogonVerdict::NotInDomain);
-        let answer = ids.finish(begun[2], "OTHER", found()).expect("it is in time");
+        assert_eq!(ids.finish(own, None, found()).map(|it| it.question), Some(5));
+        let answer = ids.finish(begun[2], Some("OTHER"), found()).expect("it is in time");
         assert_eq!(answer.question, 4);
         assert_eq!(ids.next_timeout(), Some(now + IDS_TIMEOUT));
         let refused = ids.look(now + IDS_TIMEOUT);
         let status = LogonVerdict::Refused(NtStatus::NO_LOGON_SERVERS);
         assert!(refused.len() == 3 && refused.iter().all(|it| it.verdict == status));
-        assert_eq!(ids.finish(begun[0], "HANGS", found()), None, "it is too late");
+        assert_eq!(ids.finish(begun[0], Some("HANGS"), found()), None, "it is too late");
         let (number, begin) = jobs.recv().expect("it is the next");
         assert!(number == 3 && !begin.begin(now), "it is refused already");
     }

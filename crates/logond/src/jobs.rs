@@ -38,7 +38,8 @@ pub(crate) struct PasswordJob {
 pub(crate) struct IdsJob {
     pub(crate) number: u64,
     pub(crate) asker: ServerId,
-    pub(crate) realm: String,
+    /// Name of another realm than the own one.
+    pub(crate) realm: Option<String>,
     pub(crate) ticket: Box<ProvenTicket>,
     pub(crate) begin: Begin,
 }
@@ -82,7 +83,7 @@ pub(crate) enum Done {
     /// The ids of a ticket's owner; without a result if the job was prevented.
     Ids {
         number: u64,
-        realm: String,
+        realm: Option<String>,
         verdict: Option<LogonVerdict>,
     },
     /// A password; without a result if the job was prevented.

@@ -59,8 +59,8 @@ const PASSWORD_THREADS: usize = 6;
 /// Threads for passwords of other domains.
 const OTHER_THREADS: usize = 4;
 
-/// Threads for the ids of owners of tickets.
-const IDS_THREADS: usize = 6;
+/// Threads for the ids of owners of tickets of the own realm, and of others.
+const IDS_THREADS: usize = 4;
 
 /// Checks of each kind that wait for a thread.
 const WAITING_MAX: usize = 1_024;
@@ -251,8 +251,10 @@ impl Logond {
                 vec![Answer { asker, question, verdict }]
             }
             (Done::Proven { asker, question, ticket }, _, Some(ids)) => {
-                let realm = domains::realm_of(&ticket.principal);
-                let begun = ids.begin(now, (asker, question), &realm.clone(), |number, begin| {
+                let Global { workgroup, realm, .. } = &self.settings.config.global;
+                let realm = domains::other_domain(&ticket.principal, "", [workgroup, realm]);
+                let of = realm.clone();
+                let begun = ids.begin(now, (asker, question), of.as_deref(), |number, begin| {
                     Job::Ids(IdsJob { number, asker, realm, ticket, begin })
                 });
                 let refused = begun.err().map(LogonVerdict::Refused);
@@ -260,7 +262,7 @@ impl Logond {
                 answer.into_iter().collect()
             }
             (Done::Ids { number, realm, verdict }, _, Some(ids)) => {
-                ids.finish(number, &realm, verdict).into_iter().collect()
+                ids.finish(number, realm.as_deref(), verdict).into_iter().collect()
             }
             (Done::Password { number, domain, checked }, Some(passwords), _) => {
                 passwords.finish(now, number, domain.as_deref(), checked)
@@ -330,7 +332,8 @@ fn start_threads(
     }
     let own = start("passwords", PASSWORD_THREADS)?;
     let passwords = Passwords::new(own, start("other domains", OTHER_THREADS)?);
-    Ok((tickets, Some((passwords, Ids::new(start("ids", IDS_THREADS)?)))))
+    let ids = Ids::new(start("ids", IDS_THREADS)?, start("ids of others", IDS_THREADS)?);
+    Ok((tickets, Some((passwords, ids))))
 }
 
 /// Name of the file of used authenticators in the lock directory.
