@@ -15,6 +15,7 @@ use crate::limits::{
 use crate::lines::{Line, Statement, statements};
 use crate::parameter::{Effect, Parameter, Scope, find, nearest};
 use crate::promised::{self, Promise};
+use crate::recycle;
 use crate::section::{Section, option_key};
 use crate::source::Source;
 use crate::substitutions::Substitutions;
@@ -330,6 +331,12 @@ impl<'a> Loader<'a> {
     }
 
     fn assign_option(&mut self, key: &str, value: &str, place: &Place) -> Result<(), LoadError> {
+        if let Some(option) = key.strip_prefix(RECYCLE_OPTIONS)
+            && let Some(fault) = recycle::fault(option, value)
+        {
+            let text = format!("`{} = {}`: {fault}", quoted(key), quoted(value));
+            self.warn(place, WarningKind::BadValue, text);
+        }
         let section = self.target(Scope::Global);
         if section.options().len() >= OPTIONS_MAX && !section.has_option(key) {
             return Err(limit(OPTIONS_MAX as u64, "parametric options in one section", place));
@@ -473,6 +480,9 @@ fn limit(limit: u64, what: &'static str, place: &Place) -> LoadError {
     LoadError::Limit { file: place.file.clone(), line: place.line, limit, what }
 }
 
+/// Prefix of the options of the recycle bin.
+const RECYCLE_OPTIONS: &str = "recycle:";
+
 /// Modules of Samba whose function this server has, always or if named in `vfs objects`.
 const BUILT_IN: &[&str] = &[
     "acl_xattr",
@@ -480,6 +490,7 @@ const BUILT_IN: &[&str] = &[
     "catia",
     "fruit",
     "io_uring",
+    recycle::MODULE,
     "shadow_copy2",
     "streams_xattr",
 ];

@@ -17,6 +17,7 @@ pub mod host_names;
 pub mod mapped_names;
 pub mod name_service;
 mod own_users;
+mod recycle_bin;
 mod root_settings;
 pub mod server_settings;
 mod share_properties;

@@ -9,6 +9,7 @@ use store::{
 };
 use tracing::warn;
 
+use super::recycle_bin::recycle_settings;
 use super::shares::Shares;
 use super::snapshots::snapshot_settings;
 
@@ -89,6 +90,7 @@ impl Shares<'_> {
                 label => substitutions.expand(label),
             },
             file_system_name: share.fstype.clone(),
+            recycle: recycle_settings(share, substitutions),
             snapshots: snapshot_settings(share, path, substitutions),
             inherit_owner: match share.inherit_owner {
                 config::choice::InheritOwner::No => InheritOwner::No,

@@ -13,7 +13,7 @@ use object::{ObjectPath, RootId, UserId};
 use proto::effect::ConnectShare;
 use proto::share::AppleShare;
 use proto::{Account, Share, ShareRefusal};
-use store::{Credentials, RootSettings, Store};
+use store::{Credentials, RecycleSettings, RootSettings, Store};
 use tables::{QosPage, Registry};
 use tracing::{info, warn};
 use wire::tree_connect::ShareFlags;
@@ -201,7 +201,7 @@ impl Shares<'_> {
 
     /// Returns the root of a share at its former path, to be opened with the server's rights.
     /// Vetoed entries in a directory prevent its removal: the user might not have been allowed to
-    /// remove them.
+    /// remove them. The user is unknown, so a recycle bin with `%U` in its path is that of `_`.
     ///
     /// # Errors
     /// There is no such share any more.
@@ -211,10 +211,9 @@ impl Shares<'_> {
         let user = self.store.register_user(unix::own_user().credentials);
         let substitutions = self.config.substitutions();
         let path = format!("/{}", folder.as_str());
-        let settings = RootSettings {
-            remove_vetoed: false,
-            ..self.root_settings(share, &path, false, &substitutions)
-        };
+        let settings = self.root_settings(share, &path, false, &substitutions);
+        let recycle = settings.recycle.map(|it| RecycleSettings { gives_directories: true, ..it });
+        let settings = RootSettings { remove_vetoed: false, recycle, ..settings };
         Ok(Opening { share: name.to_owned(), settings, user, storage: StorageWay::of(share) })
     }
 

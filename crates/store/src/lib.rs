@@ -38,7 +38,7 @@ pub use names::character_mappings::CharacterMappings;
 pub use security::credentials::take_server_rights;
 pub use settings::{
     Credentials, DefaultStyle, Hide, InheritOwner, MangledNames, NewCase, NtAclSettings, Piping,
-    RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings,
+    RecycleSettings, RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings, Touch,
 };
 pub use sys::system::has_fine_times;
 

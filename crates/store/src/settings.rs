@@ -1,5 +1,7 @@
 //! Settings of the store and of each share, as an administrator decides them.
 
+mod recycle;
+
 use std::ffi::CString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +9,7 @@ use std::time::Duration;
 use dtyp::{NameExpression, Sid};
 use object::StoreNumber;
 
+pub use self::recycle::{RecycleSettings, Touch};
 use crate::names::character_mappings::CharacterMappings;
 
 /// Settings of a [`Store`](crate::Store), the same for all shares.
@@ -123,6 +126,8 @@ pub struct RootSettings {
     pub volume_label: String,
     /// The file system's name that clients see ("fstype").
     pub file_system_name: String,
+    /// Bin for deleted files, if the share has one (Samba's `vfs_recycle`).
+    pub recycle: Option<RecycleSettings>,
     /// Location of the share's earlier versions, if it has any (Samba's `vfs_shadow_copy2`).
     pub snapshots: Option<SnapshotSettings>,
     /// NT security descriptors are kept (Samba's `vfs_acl_xattr`); without this they are what the
@@ -277,6 +282,7 @@ impl RootSettings {
             dfs_links: false,
             volume_label: String::new(),
             file_system_name: "NTFS".to_owned(),
+            recycle: None,
             snapshots: None,
             nt_acls: None,
             inherit_owner: InheritOwner::No,

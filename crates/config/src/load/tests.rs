@@ -131,7 +131,7 @@ fn each_sort_of_trouble_has_its_warning() {
     let config = warns(
         "[global]\nread onyl = no\nmystery\nmax open files = many\ndeadtime = 15x\n\
          password server = X\n\
-         [a]\npath=/a\nworkgroup = Y\nvfs objects = recycle streams_xattr\n\
+         [a]\npath=/a\nworkgroup = Y\nvfs objects = worms streams_xattr\n\
          hosts allow = 1.2.3.4/99\n\
          [homes]\n[printers]\nprintable = yes\n[nopath]\n[x/y]\npath=/x\n",
         &[

@@ -44,6 +44,9 @@ impl Store {
         // A descriptor can grant to remove what the directory's mode does not.
         let may = closed.root.settings.nt_acls.is_some()
             && closed.granted_access.contains(AccessMask::DELETE);
+        if self.recycle(closed, parent, may) {
+            return Ok(());
+        }
         match self.unlink(parent, &closed.name, closed.named, may) {
             Err(NtStatus::DIRECTORY_NOT_EMPTY) => {
                 remains::remove(closed)?;

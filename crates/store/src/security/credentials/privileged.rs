@@ -15,10 +15,11 @@
 //! The kernel has a part in this: without CAP_FSETID it takes these bits by itself where a group is
 //! not the thread's, or data are written.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{AtFlags, CWD, Gid, IFlags, Mode, OFlags, Statx, Timestamps, Uid};
-use rustix::fs::{fcntl_getfl, fcntl_setfl};
+use rustix::fs::{RenameFlags, fcntl_getfl, fcntl_setfl, renameat_with};
 use rustix::io::Errno;
 use rustix::pipe::fcntl_setpipe_size;
 
@@ -198,11 +199,33 @@ impl Impersonation {
     pub(crate) fn unlink(
         &mut self,
         directory: BorrowedFd<'_>,
-        name: &std::ffi::OsStr,
+        name: &OsStr,
         flags: AtFlags,
         granted: bool,
     ) -> Result<(), Errno> {
         self.try_as_user(granted, || rustix::fs::unlinkat(directory, name, flags))
+    }
+
+    /// Moves a file to a name that must be free, in another directory: DELETE. The server's rights
+    /// do it only for a user who may add to that directory.
+    pub(crate) fn move_file(
+        &mut self,
+        from: (BorrowedFd<'_>, &OsStr),
+        to: (BorrowedFd<'_>, &OsStr),
+        granted: bool,
+    ) -> Result<(), Errno> {
+        let may_add = || system::may_access(to.0, libc::W_OK | libc::X_OK).is_ok();
+        let granted = granted && may_add();
+        self.try_as_user(granted, || {
+            match renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
+                // File systems without NOREPLACE.
+                Err(Errno::INVAL | Errno::NOSYS) => match system::status_at(to.0, to.1) {
+                    Err(Errno::NOENT) => rustix::fs::renameat(from.0, from.1, to.0, to.1),
+                    result => result.and(Err(Errno::EXIST)),
+                },
+                result => result,
+            }
+        })
     }
 
     /// Gives a pipe so many bytes. The server may have more of pipes than a user

@@ -1,0 +1,197 @@
+//! The recycle bin of a share: deleted files are moved there, as Samba's `vfs_recycle` does.
+//!
+//! The user's rights decide, the path follows no symbolic link, and nothing is copied: a file that
+//! cannot be renamed into the bin is deleted. Directories, links and special files are deleted, and
+//! so are files that a rename replaces.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rustix::fs::{Mode, OFlags, Statx, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::io::Errno;
+use tracing::warn;
+
+use crate::Store;
+use crate::cache::directories::{Directory, Inode};
+use crate::model::opens::Open;
+use crate::model::root::Root;
+use crate::model::subject::Subject;
+use crate::settings::{RecycleSettings, Touch};
+use crate::sys::file_kind::is_file;
+use crate::sys::system;
+
+/// Attempts to find a free name in the bin while other processes use the same names.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// How the bin's directories are opened: not through links, and without the right to list them.
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
+
+impl Store {
+    /// Moves a file that is deleted into the bin of its share. Returns false if it is still there
+    /// and has to be removed. `may`: the user was granted to remove it, whatever the kernel says.
+    pub(crate) fn recycle(&mut self, closed: &Open, parent: &Rc<Directory>, may: bool) -> bool {
+        let Some(settings) = &closed.root.settings.recycle else { return false };
+        self.move_to_bin(closed, parent, settings, may).unwrap_or_else(|errno| {
+            let (share, path) = (&closed.root.settings.path, closed.path.as_str());
+            warn!("{path:?} of {share:?} cannot go to the recycle bin and is deleted: {errno}");
+            false
+        })
+    }
+
+    fn move_to_bin(
+        &mut self,
+        closed: &Open,
+        parent: &Rc<Directory>,
+        settings: &RecycleSettings,
+        may: bool,
+    ) -> Result<bool, Errno> {
+        let root = &closed.root;
+        let status = system::status_at(parent.fd.as_fd(), &closed.name)?;
+        if Inode::of(&status) != closed.named || !is_file(&status) {
+            return Ok(false);
+        }
+        let directory = path_below(root, parent)?;
+        if !settings.takes(&directory, &root.shown(&closed.name), status.stx_size) {
+            return Ok(false);
+        }
+        let place = settings.place_of(&directory);
+        let keeps_versions = settings.keeps_versions_of(&root.shown(&closed.name));
+        let verified = self.names.verified(parent);
+        let mut move_there = || {
+            let target = self.open_bin(root, settings, &place, &status)?;
+            self.move_file(parent, &closed.name, &target, keeps_versions, may)
+        };
+        let moved = match move_there() {
+            // Somebody empties the bin, and has just removed the directory.
+            Err(Errno::NOENT) => move_there(),
+            result => result,
+        };
+        if !moved? {
+            return Ok(false);
+        }
+        self.names.changed(parent, verified, None);
+        self.touch(closed, settings.touch);
+        Ok(true)
+    }
+
+    /// Opens a directory of the bin, and makes it if it is missing.
+    fn open_bin(
+        &mut self,
+        root: &Root,
+        settings: &RecycleSettings,
+        path: &Path,
+        deleted: &Statx,
+    ) -> Result<OwnedFd, Errno> {
+        match system::open_beneath(root.directory.fd.as_fd(), path, DIRECTORY, 0, false) {
+            Err(Errno::NOENT) => {}
+            result => return result,
+        }
+        let mut directory: Option<OwnedFd> = None;
+        for component in path {
+            let (parent, mode) = match &directory {
+                None => (root.directory.fd.as_fd(), settings.directory_mode),
+                Some(directory) => (directory.as_fd(), settings.subdirectory_mode),
+            };
+            let made = match rustix::fs::mkdirat(parent, component, Mode::from_raw_mode(mode)) {
+                Err(Errno::EXIST) => false,
+                result => result.map(|()| true)?,
+            };
+            let opened = system::open_beneath(parent, component, DIRECTORY, 0, false)?;
+            if made && settings.gives_directories {
+                let status = system::status_of(opened.as_fd())?;
+                let subject = Subject { fd: opened.as_fd(), path_only: true, status: &status };
+                self.impersonation.pass_to_owner(subject, deleted)?;
+            }
+            directory = Some(opened);
+        }
+        directory.ok_or(Errno::INVAL)
+    }
+
+    /// Moves a file to a directory of the bin, under its own name or that of a further copy.
+    /// Returns false if the bin has the same file already: both names are links to it.
+    fn move_file(
+        &mut self,
+        parent: &Directory,
+        name: &OsStr,
+        target: &OwnedFd,
+        keeps_versions: bool,
+        may: bool,
+    ) -> Result<bool, Errno> {
+        let (from, to) = (parent.fd.as_fd(), target.as_fd());
+        if !keeps_versions {
+            let old = system::status_at(to, name).ok().filter(is_file).map(|it| Inode::of(&it));
+            if old.is_some() && old == Some(Inode::of(&system::status_at(from, name)?)) {
+                return Ok(false);
+            }
+            // Only with the user's own rights: the earlier file may be somebody else's.
+            if old.is_some() && rustix::fs::renameat(from, name, to, name).is_ok() {
+                return Ok(true);
+            }
+        }
+        let mut wanted = name.to_owned();
+        for _ in 0..ATTEMPTS_MAX {
+            match self.impersonation.move_file((from, name), (to, &wanted), may) {
+                Err(Errno::EXIST) => wanted = free_copy(target, name)?,
+                result => return result.map(|()| true),
+            }
+        }
+        Err(Errno::EXIST)
+    }
+
+    /// Sets the times that tell when a file was deleted. The file is in the bin whatever happens.
+    fn touch(&mut self, closed: &Open, touch: Touch) {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let omitted = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let last_modification = match touch {
+            Touch::Nothing => return,
+            Touch::AccessTime => omitted,
+            Touch::BothTimes => now,
+        };
+        let times = Timestamps { last_access: now, last_modification };
+        if let Err(errno) = self.impersonation.set_times(closed.fd(), &times, true) {
+            let path = closed.path.as_str();
+            warn!("{path:?} in the recycle bin keeps its times: {errno}");
+        }
+    }
+}
+
+/// The path of a directory below its share, with the names on disk.
+fn path_below(root: &Root, directory: &Directory) -> Result<PathBuf, Errno> {
+    let path_of = |directory: &Directory| {
+        let path = system::magic_path(directory.fd.as_fd());
+        let path = rustix::fs::readlink(path, Vec::new())?;
+        Ok::<_, Errno>(PathBuf::from(OsString::from_vec(path.into_bytes())))
+    };
+    let path = path_of(directory)?;
+    // A wide link leads to directories outside, which have no bin.
+    path.strip_prefix(path_of(&root.directory)?).map(Path::to_owned).map_err(|_| Errno::XDEV)
+}
+
+/// The name of a further copy in the bin, as in Samba.
+fn copy_name(number: u32, name: &OsStr) -> OsString {
+    let mut copy = format!("Copy #{number} of ").into_bytes();
+    copy.extend_from_slice(name.as_bytes());
+    OsString::from_vec(copy)
+}
+
+/// A name of a further copy that is free. It is the one after the last, if numbers have no gaps;
+/// the cost grows with the logarithm of the number of copies.
+fn free_copy(directory: &OwnedFd, name: &OsStr) -> Result<OsString, Errno> {
+    let is_used = |number| match system::status_at(directory.as_fd(), copy_name(number, name)) {
+        Err(Errno::NOENT) => Ok(false),
+        result => result.map(|_| true),
+    };
+    let (mut used, mut free) = (0_u32, 1_u32);
+    while is_used(free)? {
+        used = free;
+        free = free.checked_mul(2).ok_or(Errno::EXIST)?;
+    }
+    while free - used > 1 {
+        let middle = used + (free - used) / 2;
+        if is_used(middle)? { used = middle } else { free = middle }
+    }
+    Ok(copy_name(free, name))
+}

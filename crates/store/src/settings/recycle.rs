@@ -1,0 +1,73 @@
+//! Settings of a share's recycle bin. In quotes: the option of `vfs_recycle`.
+
+use std::path::{Path, PathBuf};
+
+use dtyp::NameExpression;
+
+/// A recycle bin: files that clients delete are moved there.
+#[derive(Clone, Debug, Default)]
+pub struct RecycleSettings {
+    /// Path of the bin below the share, without `.` and `..` ("repository").
+    pub repository: PathBuf,
+    /// Files keep their path below the bin ("keeptree").
+    pub keep_tree: bool,
+    /// A file keeps earlier ones of its name, as `Copy #1 of` it ("versions").
+    pub versions: bool,
+    /// Times of a file that become those of its deletion ("touch", "touch_mtime").
+    pub touch: Touch,
+    /// Mode of the bin's first directory ("directory_mode").
+    pub directory_mode: u32,
+    /// Mode of directories below that one ("subdir_mode").
+    pub subdirectory_mode: u32,
+    /// Smaller files are deleted ("minsize").
+    pub size_min: u64,
+    /// Larger files are deleted ("maxsize").
+    pub size_max: Option<u64>,
+    /// Names of files that are deleted ("exclude").
+    pub excluded: Vec<NameExpression>,
+    /// Names of directories whose files, also in directories below, are deleted ("exclude_dir").
+    pub excluded_directories: Vec<NameExpression>,
+    /// Names of files that replace earlier ones in the bin ("noversions").
+    pub unversioned: Vec<NameExpression>,
+    /// The server deletes for a user who is not known any more: directories that it makes go to the
+    /// file's owner.
+    pub gives_directories: bool,
+}
+
+/// Selection of times that a move to the bin sets to the present.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Touch {
+    /// Both times stay as they are.
+    #[default]
+    Nothing,
+    /// The last access time changes.
+    AccessTime,
+    /// The last access and last write times change.
+    BothTimes,
+}
+
+impl RecycleSettings {
+    /// Whether a file of this size is moved to the bin. `directory` is its directory below the
+    /// share. What is in the bin already is not.
+    pub(crate) fn takes(&self, directory: &Path, name: &str, size: u64) -> bool {
+        let is_excluded = |component: &std::path::Component<'_>| {
+            let component = component.as_os_str().to_string_lossy();
+            self.excluded_directories.iter().any(|it| it.matches(&component))
+        };
+        !directory.starts_with(&self.repository)
+            && size >= self.size_min
+            && self.size_max.is_none_or(|max| size <= max)
+            && !self.excluded.iter().any(|it| it.matches(name))
+            && !directory.components().any(|it| is_excluded(&it))
+    }
+
+    /// Whether a file of this name keeps earlier ones in the bin.
+    pub(crate) fn keeps_versions_of(&self, name: &str) -> bool {
+        self.versions && !self.unversioned.iter().any(|it| it.matches(name))
+    }
+
+    /// The directory in the bin, below the share, for files of `directory`.
+    pub(crate) fn place_of(&self, directory: &Path) -> PathBuf {
+        if self.keep_tree { self.repository.join(directory) } else { self.repository.clone() }
+    }
+}
