@@ -10,6 +10,7 @@ mod man;
 mod message;
 pub(crate) mod notifyd;
 mod qos;
+mod recycle;
 mod serve;
 mod status;
 mod user;
@@ -50,6 +51,8 @@ enum Command {
     Profile(Profile),
     #[command(subcommand)]
     Qos(qos::Qos),
+    #[command(subcommand)]
+    Recycle(recycle::Recycle),
     Status(status::Status),
     Top(Top),
     Trace(Trace),
@@ -75,6 +78,7 @@ impl CommandLine {
             Command::Metrics(metrics) => metrics.run(file, status::count_channels),
             Command::Profile(profile) => profile.run(file),
             Command::Qos(qos) => qos.run(file),
+            Command::Recycle(recycle) => recycle.run(file),
             Command::Serve(serve) => serve.run(file),
             Command::Status(status) => status.run(file),
             Command::Top(top) => top.run(file),

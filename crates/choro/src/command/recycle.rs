@@ -1,0 +1,173 @@
+//! `choro recycle`, which manages the recycle bins of shares.
+
+mod bin;
+mod restore;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use clap::Subcommand;
+use dtyp::UtcTime;
+use observe::report;
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::io::Errno;
+use settings::Settings;
+
+use self::bin::{Bin, Visit};
+
+/// List, restore and empty the recycle bins of shares (`vfs objects = recycle`).
+///
+/// Works on the files of this machine; the server may run meanwhile. Paths are below the share.
+#[derive(Debug, Subcommand)]
+pub(super) enum Recycle {
+    /// List deleted files with the time of the deletion, in UTC.
+    List {
+        /// Share to list; all shares if absent.
+        share: Option<String>,
+        /// Print a JSON array, one object for each file.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Move a deleted file back. Never replaces another file.
+    ///
+    /// Missing folders are made, with owner and mode of the folder above.
+    Restore {
+        /// Share that had the file.
+        share: String,
+        /// Path of the file in the bin, as `list` shows it under STORED AS.
+        file: PathBuf,
+        /// New path of the file; needed if the bin keeps no paths (`recycle:keeptree = no`).
+        #[arg(long, value_name = "PATH")]
+        to: Option<PathBuf>,
+    },
+    /// Delete the files in the bins for good, and folders that are empty then.
+    Empty {
+        /// Share to empty; all shares if absent.
+        share: Option<String>,
+        /// Only files that were deleted so long ago: `12h`, `30d` or `8w`.
+        #[arg(long, value_name = "AGE", value_parser = age)]
+        older_than: Option<Duration>,
+    },
+}
+
+impl Recycle {
+    pub(super) fn run(self, config: Option<&Path>) -> anyhow::Result<()> {
+        let config = Settings::find(config)?.config;
+        match self {
+            Self::List { share, json } => list(&bin::find(&config, share.as_deref())?, json),
+            Self::Restore { share, file, to } => {
+                let bins = bin::find(&config, Some(&share))?;
+                let restored = restore::restore(&bins, &file, to)?;
+                report::print(&format!("Restored {}\n", restored.display()))
+            }
+            Self::Empty { share, older_than } => {
+                empty(&bin::find(&config, share.as_deref())?, older_than)
+            }
+        }
+    }
+}
+
+/// Reads an age such as `30d`.
+fn age(text: &str) -> Result<Duration, String> {
+    let hours = match text.chars().last() {
+        Some('h') => 1,
+        Some('d') => 24,
+        Some('w') => 7 * 24,
+        _ => return Err("expected a number and h, d or w, such as 30d".to_owned()),
+    };
+    let number: u32 = text[..text.len() - 1].parse().map_err(|_| "expected a number".to_owned())?;
+    Ok(Duration::from_secs(u64::from(number) * hours * 3_600))
+}
+
+fn list(bins: &[Bin], json: bool) -> anyhow::Result<()> {
+    let mut rows = Vec::new();
+    for bin in bins {
+        bin.visit(&mut |visit| {
+            if let Visit::File { path, size, deleted, .. } = visit {
+                let original = bin.original(path).map(|it| it.display().to_string());
+                let text = [bin.share.clone(), date(deleted), size.to_string()];
+                rows.push((text, original, path.display().to_string()));
+            }
+            Ok(())
+        })?;
+    }
+    if json {
+        let row =
+            |([share, deleted, size], original, stored): ([String; 3], Option<String>, String)| {
+                vec![
+                    ("share", share.into()),
+                    ("deleted", deleted.into()),
+                    ("size", size.parse::<u64>().unwrap_or_default().into()),
+                    ("original", original.into()),
+                    ("stored", stored.into()),
+                ]
+            };
+        return report::print_json(rows.into_iter().map(row).collect());
+    }
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|(text, original, stored)| {
+            let original = original.unwrap_or_else(|| "-".to_owned());
+            text.into_iter().chain([original, stored]).collect()
+        })
+        .collect();
+    report::print(&report::table(&["SHARE", "DELETED", "SIZE", "ORIGINAL", "STORED AS"], &rows))
+}
+
+fn date(time: SystemTime) -> String {
+    let UtcTime { year, month, day, hour, minute, second } = UtcTime::of(time);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+fn empty(bins: &[Bin], older_than: Option<Duration>) -> anyhow::Result<()> {
+    let until =
+        older_than.map(|age| SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH));
+    let (mut files, mut bytes) = (0_u64, 0_u64);
+    for bin in bins {
+        bin.visit(&mut |visit| {
+            let (directory, name, flags, path) = match visit {
+                Visit::File { deleted, .. } if until.is_some_and(|until| deleted > until) => {
+                    return Ok(());
+                }
+                Visit::File { directory, name, path, .. } => {
+                    (directory, name, AtFlags::empty(), path)
+                }
+                Visit::DirectoryEnd { parent, name, path } => {
+                    (parent, name, AtFlags::REMOVEDIR, path)
+                }
+            };
+            match unlinkat(directory.as_fd(), name, flags) {
+                // A folder that still has files, or a file that another process has removed.
+                Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => return Ok(()),
+                result => result
+                    .map_err(io::Error::from)
+                    .with_context(|| format!("cannot delete {}", path.display()))?,
+            }
+            if let Visit::File { size, .. } = visit {
+                files += 1;
+                bytes += size;
+            }
+            Ok(())
+        })?;
+    }
+    report::print(&format!("Deleted {files} files of {bytes} bytes\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::age;
+    use std::time::Duration;
+
+    #[test]
+    fn ages_are_numbers_with_a_unit() {
+        assert_eq!(age("12h"), Ok(Duration::from_secs(12 * 3_600)));
+        assert_eq!(age("30d"), Ok(Duration::from_secs(30 * 86_400)));
+        assert_eq!(age("2w"), age("14d"));
+        for bad in ["", "d", "-1d", "30", "3 d", "99999999999d", "1é"] {
+            age(bad).expect_err(bad);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The recycle bin of a share: Debian's smbclient deletes, and `choro recycle` brings back.
+
+mod harness;
+
+use std::fs;
+use std::path::Path;
+
+use bench::client::{Client, Protection};
+use dtyp::AccessMask;
+use harness::choro::{signal_process, wait_until};
+use harness::{Setup, TestServer, USER, give_to_server};
+use rustix::process::Signal;
+use wire::Command;
+use wire::create::{
+    CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess,
+};
+
+fn server(lines: &str) -> TestServer {
+    Setup::new().share("data", &format!("vfs objects = recycle\n{lines}\n")).start()
+}
+
+/// A file of the share, made by a local program.
+fn make(folder: &Path, path: &str, content: &str) {
+    let path = folder.join(path);
+    if let Some(parent) = path.parent().filter(|it| *it != folder) {
+        fs::create_dir_all(parent).expect("there is space");
+        give_to_server(parent);
+    }
+    fs::write(&path, content).expect("there is space");
+    give_to_server(&path);
+}
+
+fn content(folder: &Path, path: &str) -> String {
+    fs::read_to_string(folder.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Opens a file so that it is deleted at the end of the open.
+fn open_to_delete(client: &mut Client, name: &str) {
+    let name = dtyp::utf16::to_bytes(name);
+    let request = CreateRequest {
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access: AccessMask::DELETE,
+        share_access: ShareAccess::empty(),
+        create_disposition: CreateDisposition::OPEN,
+        create_options: CreateOptions::DELETE_ON_CLOSE,
+        name: &name,
+        ..CreateRequest::default()
+    };
+    let reply = client.call(Command::CREATE, 0, &request).expect("it answers");
+    assert!(!reply.header.status.is_error(), "{:?}", reply.header.status);
+}
+
+#[test]
+fn a_deleted_file_is_listed_and_restored() {
+    let server = server("recycle:repository = .bin/%U\nrecycle:keeptree = yes");
+    let folder = server.share_path("data");
+    make(&folder, "docs/letter", "dear");
+    server.client().run("data", &["cd docs", "del letter", "cd ..", "rmdir docs"]).succeeds();
+    assert!(!folder.join("docs").exists());
+    let stored = format!(".bin/{USER}/docs/letter");
+    assert_eq!(content(&folder, &stored), "dear");
+
+    let listed = server.site().run(&["recycle", "list", "--json"]).succeeds();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&listed).expect("an array");
+    assert_eq!(rows.len(), 1, "{listed}");
+    let row = ["share", "original", "stored"].map(|name| rows[0][name].as_str());
+    assert_eq!(row, [Some("data"), Some("docs/letter"), Some(stored.as_str())]);
+    assert_eq!(rows[0]["size"], 4);
+
+    server.site().run(&["recycle", "restore", "data", &stored]).succeeds();
+    server.client().run("data", &["cd docs", "get letter"]).succeeds();
+    assert_eq!(content(&server.client_folder("work"), "letter"), "dear");
+    server.stop();
+}
+
+#[test]
+fn a_restored_file_replaces_none_and_stays_in_the_share() {
+    let server = server("recycle:keeptree = yes");
+    let (folder, site) = (server.share_path("data"), server.site());
+    make(&folder, "f", "old");
+    server.client().run("data", &["del f"]).succeeds();
+    make(&folder, "f", "new");
+    let refused = site.run(&["recycle", "restore", "data", ".recycle/f"]).fails(1);
+    assert!(refused.contains("f exists"), "{refused}");
+    for outside in ["../f", "/tmp/f"] {
+        site.run(&["recycle", "restore", "data", ".recycle/f", "--to", outside]).fails(1);
+    }
+    site.run(&["recycle", "restore", "data", ".recycle/../f", "--to", "g"]).fails(1);
+    site.run(&["recycle", "restore", "data", "f", "--to", "g"]).fails(1);
+    site.run(&["recycle", "restore", "data", ".recycle/f", "--to", "sub/g"]).succeeds();
+    assert_eq!((content(&folder, "f"), content(&folder, "sub/g")), ("new".into(), "old".into()));
+    server.stop();
+}
+
+#[test]
+fn emptying_deletes_the_files_that_are_old_enough() {
+    let server = server("recycle:versions = yes");
+    let (folder, site) = (server.share_path("data"), server.site());
+    for _ in 0..2 {
+        make(&folder, "f", "1234");
+        server.client().run("data", &["del f"]).succeeds();
+    }
+    assert!(folder.join(".recycle/Copy #1 of f").exists());
+    let text = site.run(&["recycle", "empty", "--older-than", "1h"]).succeeds();
+    assert_eq!(text, "Deleted 0 files of 0 bytes\n");
+    let text = site.run(&["recycle", "empty", "data"]).succeeds();
+    assert_eq!(text, "Deleted 2 files of 8 bytes\n");
+    assert_eq!(fs::read_dir(folder.join(".recycle")).expect("it stays").count(), 0);
+    server.stop();
+}
+
+#[test]
+fn the_deletion_that_a_dead_worker_leaves_goes_to_the_bin() {
+    let server = server("recycle:repository = .bin/%U");
+    let folder = server.share_path("data");
+    make(&folder, "f", "kept");
+    let mut client = server.connect("data", Protection::Signed);
+    open_to_delete(&mut client, "f");
+    signal_process(server.worker_of(&client), Signal::KILL);
+    wait_until(|| !folder.join("f").exists(), || "f is still there".to_owned());
+    assert_eq!(content(&folder, ".bin/_/f"), "kept");
+    server.stop();
+}
+
+#[test]
+fn check_has_nothing_to_say_about_a_good_bin_and_names_unknown_options() {
+    let server = server("recycle:keeptree = yes\nrecycle:keptree = yes");
+    let told = server.site().run(&["check", "--json"]).succeeds();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&told).expect("an array");
+    let about: Vec<&str> = rows
+        .iter()
+        .filter(|row| row["kind"] == "warning")
+        .filter_map(|row| row["message"].as_str())
+        .filter(|message| message.contains("recycle"))
+        .collect();
+    assert_eq!(about, ["`recycle:keptree = yes`: unknown option"]);
+    server.stop();
+}
