@@ -688,44 +688,126 @@ impl Scene {
     }
 }
 
+/// More blocks than may wait for a client, with the default limit of its memory.
+const BLOCKS_MAX: u64 = 160;
+
+/// Times that the client uses all credits for WRITEs, and works elsewhere in between.
+const ROUNDS: usize = 100;
+
+impl Scene {
+    /// Sends as many WRITEs as there are credits for, behind `sent`; one credit is left.
+    fn write_while_there_are_credits(&mut self, file_id: FileId, sent: &mut Vec<u64>) {
+        let charge = u32::try_from(WRITE_BYTES >> 16).expect("a few");
+        loop {
+            let number = u64::try_from(sent.len()).expect("there are few");
+            if number >= BLOCKS_MAX || self.client.smb.window.credits() <= charge {
+                return;
+            }
+            let message_id = self.write_block(file_id, number);
+            sent.push(message_id);
+        }
+    }
+
+    /// Has all WRITEs of the slow share hang, and sends as many as there are credits for, again
+    /// and again. Returns their open and their message ids.
+    fn hang_in_writes(&mut self) -> (FileId, Vec<u64>) {
+        let open = self.open(self.slow, FILE);
+        self.slow_fs.gate().set(Operation::Write, Behavior::Hang);
+        let mut sent = Vec::new();
+        for _ in 0..ROUNDS {
+            self.write_while_there_are_credits(open, &mut sent);
+            self.work_elsewhere();
+        }
+        (open, sent)
+    }
+
+    /// Asserts that the slow share's file consists of so many blocks.
+    #[track_caller]
+    fn assert_blocks(&self, count: usize) {
+        let data = fs::read(self.server.share_path("slow").join("file")).expect("it is there");
+        assert_eq!(data.len(), count * WRITE_BYTES);
+        for (block, number) in data.chunks(WRITE_BYTES).zip(1_u8..) {
+            assert!(block.iter().all(|it| *it == number), "block {number}");
+        }
+    }
+}
+
 #[test]
-fn many_writes_that_hang_leave_room_for_others() {
-    let blocks = BIG >> 20;
+fn writes_that_hang_leave_credits_for_other_shares_and_lose_no_data() {
+    let Some(mut scene) = Scene::new("") else { return };
+    let (open, mut sent) = scene.hang_in_writes();
+    assert!(sent.len() >= 16, "{}", sent.len());
+    let count = sent.len();
+    scene.slow_fs.gate().open();
+    while !sent.is_empty() {
+        let (header, _) = scene.client.receive().expect("the server answers");
+        if header.status != NtStatus::PENDING {
+            assert_eq!(header.status, NtStatus::SUCCESS);
+            let place = sent.iter().position(|it| *it == header.message_id);
+            sent.remove(place.expect("each is answered once"));
+        }
+    }
+    scene.assert_blocks(count);
+    // The client has its window again.
+    scene.finish(Command::ECHO, &EchoRequest);
+    let credits = scene.client.smb.window.credits();
+    assert!((256..=512).contains(&credits), "{credits}");
+    scene.client.smb.tree_id = scene.slow;
+    scene.close(open);
+    scene.stop();
+}
+
+#[test]
+fn writes_that_hang_are_done_though_their_connection_is_lost() {
+    let Some(mut scene) = Scene::new("") else { return };
+    let mut other = logged_on(&scene.server, GUID);
+    let (_, sent) = scene.hang_in_writes();
+    scene.client.socket.shutdown(Shutdown::Both).expect("it is connected");
+    tree(&mut other, "fast");
+    assert_eq!(try_to_open(&mut other), NtStatus::SUCCESS);
+    let (echo, _) = other.call(Command::ECHO, &EchoRequest).expect("it is served");
+    assert_eq!(echo.status, NtStatus::SUCCESS);
+    scene.slow_fs.gate().open();
+    let path = scene.server.share_path("slow").join("file");
+    let length = || fs::metadata(&path).map_or(0, |it| it.len());
+    let want = u64::try_from(sent.len() * WRITE_BYTES).expect("64 bits");
+    wait_until(|| length() == want, || format!("{} of {want}", length()));
+    drop(other);
+    scene.stop();
+}
+
+/// The client has had its credits before it has connected to the slow share, and they are for more
+/// than half of what may wait.
+#[test]
+fn writes_that_hang_are_refused_beyond_the_memory_for_them() {
     let Some(mut scene) = Scene::with_little_memory() else { return };
     let open = scene.open(scene.slow, FILE);
     scene.slow_fs.gate().set(Operation::Write, Behavior::Hang);
-    // Together more than may wait for one client.
-    let (mut pending, mut refused) = (Vec::new(), 0);
-    for number in 0..blocks {
-        let sent = scene.write_block(open, number);
-        loop {
-            let (header, _) = scene.client.receive().expect("the server answers");
-            let message_id = header.message_id;
-            match header.status {
-                NtStatus::PENDING => pending.push(message_id),
-                NtStatus::INSUFFICIENT_RESOURCES => {
-                    pending.retain(|it| *it != message_id);
-                    refused += 1;
-                }
-                status => panic!("{status:?}"),
-            }
-            if message_id == sent {
-                break;
-            }
+    let mut pending = Vec::new();
+    scene.write_while_there_are_credits(open, &mut pending);
+    let sent = pending.len();
+    let echo = scene.begin(Command::ECHO, &EchoRequest);
+    let mut is_echoed = false;
+    while !is_echoed {
+        let (header, _) = scene.client.receive().expect("the server answers");
+        is_echoed = header.message_id == echo;
+        if header.status == NtStatus::INSUFFICIENT_RESOURCES {
+            pending.retain(|it| *it != header.message_id);
         }
     }
     scene.work_elsewhere();
     // Half of what may wait, which is half of the memory of a client.
-    assert!((8..12).contains(&pending.len()), "{pending:?}");
-    assert_eq!(refused + pending.len(), usize::try_from(blocks).expect("few"));
+    assert!(sent > 24 && (8..12).contains(&pending.len()), "{pending:?} of {sent}");
     scene.slow_fs.gate().open();
-    for _ in 0..pending.len() {
+    while !pending.is_empty() {
         let (header, _) = scene.client.receive().expect("the server answers");
-        assert_eq!(header.status, NtStatus::SUCCESS);
-        assert!(pending.contains(&header.message_id), "{header:?}");
+        if header.status != NtStatus::PENDING {
+            assert_eq!(header.status, NtStatus::SUCCESS);
+            pending.retain(|it| *it != header.message_id);
+        }
     }
     // It works as before.
-    let sent = scene.write_block(open, blocks);
+    let sent = scene.write_block(open, 0);
     scene.receive(sent);
     scene.close(open);
     scene.stop();

@@ -23,14 +23,16 @@ use model::pipe::Pipes;
 use model::reject::Disconnect;
 use model::request_id::RequestId;
 use model::settings::ServerSettings;
+use model::storage_load::StorageLoad;
 use object::{FileIdentity, HostChange, ObjectPath, RootId};
 use trace::{LogonOutcome, Tracer};
-use wire::FileId;
+use wire::{FileId, Header};
 
 use crate::change::Change;
 use crate::effect::Effect;
 use crate::files::Files;
 use crate::notice::Notice;
+use crate::request::Chain;
 use crate::response::Transmit;
 use crate::throttle::Throttle;
 use crate::unconfirmed_breaks::BreakNotifications;
@@ -52,6 +54,8 @@ pub struct Globals {
     pub buffers: BufferPool,
     /// Requests delayed by a limit of their classes, or until their turn at the storage.
     pub throttle: Throttle,
+    /// Memory of the client's requests that wait for slow storage, which limits its credits.
+    pub storage_load: StorageLoad,
     /// Counts of failed logons of all workers.
     pub logon_throttle: LogonThrottle,
     /// Address of the last refused logon without a line in the log, because there were too many.
@@ -127,6 +131,7 @@ impl Globals {
             breaks: BreakNotifications::default(),
             buffers: BufferPool::default(),
             throttle: Throttle::new(Box::new(Vec::new()), server),
+            storage_load: StorageLoad::default(),
             logon_throttle: LogonThrottle::new(Box::new(Vec::new())),
             refused_untold: None,
             entropy,
@@ -150,6 +155,20 @@ impl Globals {
         let Self { settings, memory, .. } = self;
         let limit = if has_user { settings.client_memory_max } else { settings.guest_memory_max };
         memory.set_limit(limit);
+    }
+
+    /// Returns whether requests for slow storage keep their credits, because they hold much.
+    #[inline]
+    pub(crate) fn keeps_credits(&self) -> bool {
+        self.storage_load.limits_credits() && self.storage_load.is_full(self.memory.passing_max())
+    }
+
+    /// Returns the credits that a response should carry: those of its request, or no more than that
+    /// has cost while slow storage holds much.
+    #[inline]
+    pub(crate) fn credits_wanted(&self, chain: &Chain, request: &Header) -> u16 {
+        let cost = if chain.pays { request.credit_charge.max(1) } else { 1 };
+        if self.keeps_credits() { request.credits.min(cost) } else { request.credits }
     }
 
     /// Returns an id for a new open. Ids are never reused: a client that keeps an old one must not

@@ -174,6 +174,7 @@ mod tests {
             chain: Box::new(chain),
             file_id: Some(FileId { persistent: 5, volatile: 5 }),
             async_id: None,
+            is_slow: false,
             is_suspended: false,
             held: None,
             _memory: MemoryAccount::new(0).pass(0),

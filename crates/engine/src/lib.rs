@@ -39,4 +39,5 @@ pub(crate) mod throttled;
 pub mod unconfirmed_breaks;
 pub mod watches;
 
+pub use pending::INTERIM_TIME_MAX;
 pub use server::Server;

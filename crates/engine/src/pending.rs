@@ -1,5 +1,7 @@
 //! Requests that wait: for the store, or suspended for an event that may never happen.
 
+use std::time::Duration;
+
 use model::connection::ConnectionId;
 use model::memory_account::Charge;
 use model::now::Now;
@@ -24,6 +26,10 @@ const ASYNC_COMMANDS_MAX: u32 = 511;
 /// Highest size of such a request with the rest of its compound, in bytes. A CREATE with the
 /// largest valid contexts is smaller; larger requests move data, and never wait like that.
 const SUSPENDED_BYTES_MAX: usize = 256 * 1024;
+
+/// Longest time for which a request for slow storage keeps its credits. Then it has its interim
+/// response: clients give up a request without any response after 60 s or more.
+pub const INTERIM_TIME_MAX: Duration = Duration::from_secs(30);
 
 impl Server {
     /// Makes a request wait that cannot be answered yet. Gives the chain back if the request was
@@ -95,6 +101,7 @@ impl Server {
             chain,
             file_id,
             async_id,
+            is_slow: false,
             is_suspended,
             held,
             _memory: memory,
@@ -131,18 +138,23 @@ impl Server {
         let async_id = match async_id {
             Some(async_id) => Some(async_id),
             None if is_silent => None,
-            None => Some(self.go_async(chain, incoming)?),
+            None => {
+                let wanted = self.globals.credits_wanted(chain, &incoming.header);
+                Some(self.go_async(chain, incoming, wanted)?)
+            }
         };
         // The earlier responses were sent, unless the request waits silently.
         memory.set(chain.memory());
         Ok((async_id, memory))
     }
 
-    /// Sends the responses that the chain has so far, and the interim response after them.
+    /// Sends the responses that the chain has so far, and the interim response after them, with as
+    /// many of the `wanted` credits as there are.
     pub(crate) fn go_async(
         &mut self,
         chain: &mut Chain,
         incoming: &Incoming,
+        wanted: u16,
     ) -> Result<u64, Reject> {
         // A CREATE waits at any position, and the rest of its compound with it, as in Windows: its
         // client may be unable to acknowledge a break before it has a response. So does a CLOSE,
@@ -157,26 +169,39 @@ impl Server {
         }
         let async_id = incoming.id.0;
         self.transmit(chain.connection, chain.sealed, std::mem::take(&mut chain.outgoing));
-        self.respond_interim(chain.connection, chain.sealed, incoming, async_id);
+        let receiver = (chain.connection, chain.sealed);
+        self.respond_interim(receiver, incoming, async_id, wanted);
         Ok(async_id)
     }
 
     /// Sends the interim response of a request that waits long for the store, so that its client
     /// has its credits back and can cancel it: [MS-SMB2] 3.3.4.2. Without effect for a request that
     /// had one, for commands that clients expect to be short, and within a compound.
-    pub fn handle_slow(&mut self, now: Now, id: RequestId) {
+    ///
+    /// Returns true if the request keeps its credits at first, because [`StorageLoad`] is full. A
+    /// second call, after [`INTERIM_TIME_MAX`], sends the interim response in any case.
+    ///
+    /// [`StorageLoad`]: model::storage_load::StorageLoad
+    pub fn handle_slow(&mut self, now: Now, id: RequestId) -> bool {
         let is_due = |waiting: &InFlight| {
             let is_waiting = !waiting.is_suspended && waiting.held.is_none();
             is_waiting && waiting.async_id.is_none() && may_be_slow(waiting.incoming.header.command)
         };
         if !self.in_flight.get(id).is_some_and(is_due) {
-            return;
+            return false;
         }
         let mut waiting = self.in_flight.remove(id).expect("it was found");
         waiting.incoming.now = now;
+        if !std::mem::replace(&mut waiting.is_slow, true) && self.globals.keeps_credits() {
+            self.in_flight.insert(waiting);
+            return true;
+        }
         // Without an interim response it waits all the same, and keeps its credits.
-        waiting.async_id = self.go_async(&mut waiting.chain, &waiting.incoming).ok();
+        let keeps_credits = self.globals.keeps_credits();
+        let wanted = if keeps_credits { 0 } else { waiting.incoming.header.credits };
+        waiting.async_id = self.go_async(&mut waiting.chain, &waiting.incoming, wanted).ok();
         self.in_flight.insert(waiting);
+        false
     }
 
     /// Resumes a request that was pending.

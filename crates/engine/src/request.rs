@@ -215,6 +215,8 @@ pub(crate) struct InFlight {
     pub(crate) file_id: Option<FileId>,
     /// Set once an interim response was sent.
     pub(crate) async_id: Option<u64>,
+    /// True once it waits long for the store, with or without an interim response.
+    pub(crate) is_slow: bool,
     /// True if it waits for a wake-up rather than a reply.
     pub(crate) is_suspended: bool,
     /// Effect that a delayed request will emit once the limits of its classes permit.
@@ -238,9 +240,10 @@ impl InFlight {
         (self.is_suspended && command != Command::CLOSE) || self.held.is_some() || self.is_slow()
     }
 
-    /// Returns whether it waits for the store, and its client knows that.
+    /// Returns whether it waits for the store, and its client knows that or it waits long.
     pub(crate) fn is_slow(&self) -> bool {
-        let is_known = self.async_id.is_some() && self.incoming.header.command != Command::CLOSE;
-        is_known && !self.is_suspended && self.held.is_none()
+        let is_long = self.async_id.is_some() || self.is_slow;
+        let may_end = is_long && self.incoming.header.command != Command::CLOSE;
+        may_end && !self.is_suspended && self.held.is_none()
     }
 }

@@ -55,8 +55,7 @@ impl Server {
         if ends_authentication {
             self.logged_on(incoming, session_id);
         }
-        let is_limited = self.globals.throttle.limits_credits(incoming.now);
-        let limit = if is_limited { self.credits_limit(incoming.now) } else { None };
+        let (wanted, limit) = self.credits_for(chain, incoming);
         let session = self.sessions.get(&session_id);
         // [MS-SMB2] 3.3.4.1.1: a response is signed if its request was, or if the session requires
         // it; the one that ends a user's authentication proves that the server has the key.
@@ -78,7 +77,7 @@ impl Server {
         match async_id {
             // The interim response carried the credits already: [MS-SMB2] 3.3.4.1.2.
             Some(_) => connection.async_commands -= 1,
-            None => header.credits = window.grant(request.credits, limit),
+            None => header.credits = window.grant(wanted, limit),
         }
         // Encryption authenticates the message.
         let key = match is_signed && chain.sealed.is_none() {
@@ -104,19 +103,20 @@ impl Server {
         }
     }
 
-    /// Sends the interim response of a request that takes its time: [MS-SMB2] 3.3.4.2.
+    /// Sends the interim response of a request that takes its time, with as many of the `wanted`
+    /// credits as there are: [MS-SMB2] 3.3.4.2.
     pub(crate) fn respond_interim(
         &mut self,
-        connection_id: ConnectionId,
-        sealed: Option<u64>,
+        (connection_id, sealed): (ConnectionId, Option<u64>),
         incoming: &Incoming,
         async_id: u64,
+        wanted: u16,
     ) {
         let limit = self.credits_limit(incoming.now);
         let request = &incoming.header;
         let Some(connection) = self.connections.get_mut(&connection_id) else { return };
         connection.async_commands += 1;
-        let credits = connection.command_sequence_window.grant(request.credits, limit);
+        let credits = connection.command_sequence_window.grant(wanted, limit);
         let status = NtStatus::PENDING;
         let async_id = Some(async_id);
         let header = Header { credits, async_id, ..request.response(status) };

@@ -19,6 +19,7 @@ use model::reject::{Disconnect, Reject};
 use model::request_id::RequestId;
 use model::session::Session;
 use model::settings::ServerSettings;
+use model::storage_load::StorageLoad;
 use rustc_hash::FxHashMap;
 use trace::Tracer;
 use wire::FileId;
@@ -170,6 +171,12 @@ impl Server {
     #[must_use]
     pub fn memory(&self) -> &MemoryAccount {
         &self.globals.memory
+    }
+
+    /// Returns the sum of the memory of the client's requests that wait for slow storage.
+    #[must_use]
+    pub fn storage_load(&self) -> &StorageLoad {
+        &self.globals.storage_load
     }
 
     /// Sets the client's memory limit according to its sessions.

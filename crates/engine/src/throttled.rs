@@ -93,7 +93,8 @@ impl Server {
                 if interim && async_id.is_none() && chain.messages.is_empty() {
                     // Without an interim response it is delayed all the same, and keeps its
                     // credits.
-                    *async_id = self.go_async(chain, incoming).ok();
+                    let wanted = self.globals.credits_wanted(chain, &incoming.header);
+                    *async_id = self.go_async(chain, incoming, wanted).ok();
                 }
                 incoming.trace.wait(Phase::Held);
                 chain.hold(incoming, &mut effect);
@@ -137,14 +138,28 @@ impl Server {
         }
     }
 
+    /// Returns the credits that a response should carry, and the limit of the connection's credits
+    /// beside its own maximum.
+    #[inline]
+    pub(crate) fn credits_for(&mut self, chain: &Chain, incoming: &Incoming) -> (u16, Option<u32>) {
+        let Incoming { header, now, .. } = incoming;
+        let Globals { throttle, storage_load, .. } = &self.globals;
+        if !throttle.limits_credits(*now) && !storage_load.limits_credits() {
+            return (header.credits, None);
+        }
+        (self.globals.credits_wanted(chain, header), self.credits_limit(*now))
+    }
+
     /// Returns the limit of a connection's credits beside its own maximum.
     #[inline]
     pub(crate) fn credits_limit(&mut self, now: Now) -> Option<u32> {
         if self.globals.throttle.must_look_at_credits(now) {
             self.look_at_credits(now);
         }
-        let Globals { throttle, settings, .. } = &self.globals;
-        throttle.credits_limit(now, settings)
+        let Globals { throttle, settings, storage_load, memory, .. } = &self.globals;
+        let of_throttle = throttle.credits_limit(now, settings);
+        let of_storage = storage_load.credits(memory.passing_max());
+        [of_throttle, of_storage].into_iter().flatten().min()
     }
 
     /// Computes the limit of credits anew. Classes of all of the client's tree connects count, over
@@ -156,7 +171,8 @@ impl Server {
         let classes = trees.flat_map(|tree| tree.classes.of_client.iter().copied());
         let has_session = |it: &&Connection| it.progress.logon() != Logon::Nobody;
         let connections = self.connections.values().filter(has_session).count();
-        let Globals { throttle, settings, .. } = &mut self.globals;
+        let Globals { throttle, settings, storage_load, .. } = &mut self.globals;
+        storage_load.set_connections(connections);
         throttle.look_at_credits(now, settings, classes, connections);
     }
 

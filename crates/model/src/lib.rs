@@ -25,5 +25,6 @@ pub mod sequence_window;
 pub mod session;
 pub mod settings;
 pub mod share;
+pub mod storage_load;
 pub mod tree_connect;
 pub mod watch;

@@ -34,6 +34,7 @@ pub use model::{
     share,
 };
 
+pub use engine::INTERIM_TIME_MAX;
 pub use engine::channel_list::ChannelInfo;
 pub use engine::effect::{Effect, Reply, ShareRefusal};
 pub use engine::notice::Notice;
@@ -52,3 +53,4 @@ pub use model::reject::{Disconnect, Reject};
 pub use model::request_id::RequestId;
 pub use model::settings::ServerSettings;
 pub use model::share::Share;
+pub use model::storage_load::StorageLoad;

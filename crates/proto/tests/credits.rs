@@ -2,11 +2,14 @@
 //! that the window is never wider than the server allows and never shut for good.
 
 use dtyp::NtStatus;
+use object::ObjectOp;
+use proto::{Effect, StorageLoad};
 use testkit::{Create, Outcome, Peer, World};
 use trace::Reason;
+use wire::cancel::CancelRequest;
 use wire::echo::EchoRequest;
 use wire::read::ReadRequest;
-use wire::{Command, Dialect};
+use wire::{Command, Dialect, FileId};
 
 fn world(credits_max: u32) -> World {
     World::with(|settings| settings.credits_max = credits_max)
@@ -75,7 +78,7 @@ fn the_whole_window_may_be_in_flight_and_comes_back() {
     peer.echo().ok();
     let file = peer.create(&Create::open_if("file")).file_id;
     peer.write(file, 0, b"data").ok();
-    world.hold(|effect| matches!(effect, proto::Effect::Object { .. }));
+    world.hold(|effect| matches!(effect, Effect::Object { .. }));
     let reads = peer.credits();
     for _ in 0..reads {
         let request = peer.read_request(file, 0, 4);
@@ -152,4 +155,124 @@ fn a_write_pays_for_its_data() {
     assert_eq!(peer.call(request).outcome(), Reason::CreditChargeTooSmall);
     let request = peer.write_request(file, 0, &data).charge(2);
     peer.call(request).ok();
+}
+
+/// Bytes and credits of a WRITE for slow storage.
+const LONG: (usize, u32) = (1 << 20, 16);
+
+/// A client with a file whose WRITEs wait, while others of its requests hold much.
+fn slow() -> (World, Peer, FileId, StorageLoad) {
+    // No more than the reserve, so that nothing has to be taken back.
+    let world = world(64);
+    let mut peer = ready(&world);
+    let file = peer.create(&Create::open_if("file")).file_id;
+    let load = world.storage_load();
+    load.set_has_threads(true);
+    load.hold(1 << 30);
+    let is_write = |op: &ObjectOp| matches!(op, ObjectOp::Write { .. });
+    world.hold(move |effect| matches!(effect, Effect::Object { op, .. } if is_write(op)));
+    (world, peer, file, load)
+}
+
+fn write_long(peer: &mut Peer, file: FileId) -> u64 {
+    let id = peer.next_message_id();
+    let request = peer.write_request(file, 0, &vec![7; LONG.0]);
+    peer.send(request);
+    id
+}
+
+#[test]
+fn requests_for_slow_storage_keep_their_credits_until_they_end() {
+    let (world, mut peer, file, load) = slow();
+    let before = peer.credits();
+    write_long(&mut peer, file);
+    assert_eq!(world.tell_slow(), 1);
+    assert_eq!(peer.receive().len(), 0, "there is no interim response");
+    // Others return as many as they cost.
+    assert_eq!(peer.echo().ok().header.credits, 1);
+    assert_eq!(peer.credits(), before - LONG.1);
+    world.release_all();
+    let ended = peer.receive();
+    assert_eq!((ended.len(), ended[0].status()), (1, NtStatus::SUCCESS));
+    assert_eq!((ended[0].header.async_id, peer.credits()), (None, before));
+    // With room, the client has its whole window again.
+    load.release(1 << 30);
+    load.set_has_threads(false);
+    peer.credit_request = u16::MAX;
+    peer.echo().ok();
+    assert_eq!(peer.credits(), 64);
+    peer.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_request_that_keeps_its_credits_for_long_has_an_interim_response_without_any() {
+    let (world, mut peer, file, load) = slow();
+    let before = peer.credits();
+    write_long(&mut peer, file);
+    assert_eq!([world.tell_slow(), world.tell_slow(), world.tell_slow()], [1, 0, 0]);
+    let interim = peer.receive();
+    assert_eq!((interim.len(), interim[0].status()), (1, NtStatus::PENDING));
+    assert_eq!(interim[0].header.credits, 0);
+    world.release_all();
+    assert_eq!(peer.receive().len(), 1);
+    assert_eq!(peer.credits(), before - LONG.1);
+    // Later responses bring what the client asks for.
+    load.release(1 << 30);
+    peer.echo().ok();
+    assert_eq!(peer.credits(), before);
+    peer.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn an_interim_response_returns_the_credits_while_little_waits() {
+    let (world, mut peer, file, load) = slow();
+    load.release(1 << 30);
+    write_long(&mut peer, file);
+    assert_eq!(world.tell_slow(), 0);
+    let interim = peer.receive();
+    assert_eq!((interim.len(), interim[0].status()), (1, NtStatus::PENDING));
+    assert!(u32::from(interim[0].header.credits) >= LONG.1);
+    world.release_all();
+    assert_eq!(peer.receive().len(), 1);
+    peer.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_request_that_keeps_its_credits_is_canceled_by_its_message_id() {
+    let (world, mut peer, file, load) = slow();
+    let before = peer.credits();
+    let id = write_long(&mut peer, file);
+    assert_eq!(world.tell_slow(), 1);
+    peer.send(peer.request(Command::CANCEL, &CancelRequest).message_id(id));
+    let ended = peer.receive();
+    assert_eq!((ended.len(), ended[0].status()), (1, NtStatus::CANCELLED));
+    assert_eq!(peer.credits(), before);
+    world.release_all();
+    assert_eq!(peer.receive().len(), 0, "it is answered once");
+    load.release(1 << 30);
+    peer.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn a_last_credit_that_slow_storage_has_comes_back_at_the_end_of_its_request() {
+    let (world, mut peer, file, load) = slow();
+    peer.credit_request = 1;
+    while peer.credits() > 0 {
+        let request = peer.write_request(file, 0, b"x");
+        peer.send(request);
+    }
+    assert!(world.tell_slow() > 1);
+    assert_eq!((peer.receive().len(), peer.credits()), (0, 0));
+    world.release(0);
+    peer.receive();
+    assert_eq!(peer.credits(), 1);
+    world.release_all();
+    peer.receive();
+    load.release(1 << 30);
+    peer.disconnect();
+    world.assert_nothing_left();
 }

@@ -21,7 +21,7 @@ use proto::effect::{LentSession, Referral, Removal};
 use proto::server::Passed;
 use proto::{
     Account, ChannelInfo, ConfirmationId, ConnectionId, Disconnect, Effect, Now, Reply, RequestId,
-    Server, ServerSettings, Share, ShareRefusal, UsersUnavailable,
+    Server, ServerSettings, Share, ShareRefusal, StorageLoad, UsersUnavailable,
 };
 use tables::MemoryFiles;
 use trace::{Reason, Spent};
@@ -602,13 +602,21 @@ impl World {
         }
     }
 
-    /// Tells the server that the requests with delayed replies take long.
-    pub fn tell_slow(&self) {
+    /// Tells the server that the requests with delayed replies take long. Returns the number of
+    /// those that keep their credits until it is told again.
+    pub fn tell_slow(&self) -> usize {
         let mut inner = self.inner();
         let now = inner.clock.now();
         let requests: Vec<_> = inner.held.iter().map(|(id, _)| *id).collect();
-        requests.into_iter().for_each(|id| inner.server.handle_slow(now, id));
+        let kept = requests.into_iter().filter(|id| inner.server.handle_slow(now, *id)).count();
         inner.pump();
+        kept
+    }
+
+    /// Memory of requests that wait for storage threads: tests set it, as there are no threads.
+    #[must_use]
+    pub fn storage_load(&self) -> StorageLoad {
+        self.inner().server.storage_load().clone()
     }
 
     /// Returns the time of the world.

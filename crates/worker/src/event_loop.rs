@@ -160,7 +160,7 @@ impl Worker {
             own_names,
             store: Store::new(store_settings),
             store_requests: Slab::new(),
-            storage_threads: StorageThreads::default(),
+            storage_threads: StorageThreads::new(server.storage_load().clone()),
             mounts,
             listings: Listings::default(),
             local_storage: LocalStorage::new(clock),

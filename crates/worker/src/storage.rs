@@ -10,7 +10,7 @@ use std::time::Duration;
 use dtyp::NtStatus;
 use object::{ObjectOp, ObjectResult, UserId};
 use process::clocks::machine_clock;
-use proto::{ConnectionId, Effect, RequestId, Requester};
+use proto::{ConnectionId, Effect, INTERIM_TIME_MAX, RequestId, Requester};
 use rustc_hash::FxHashMap;
 use slab::Slab;
 use store::piped::PIPED_LEN_MIN;
@@ -151,13 +151,17 @@ impl Worker {
         let now = self.now();
         let is_due = |at: &mut Duration| *at <= now.monotonic;
         let mut due = Vec::new();
-        for (_, it) in &mut self.store_requests {
+        for (slot, it) in &mut self.store_requests {
             if it.slow_at.take_if(is_due).is_some() {
-                due.extend(it.request);
+                due.extend(it.request.map(|request| (slot, request)));
             }
         }
-        for request in due {
-            self.server.handle_slow(now, request);
+        for (slot, request) in due {
+            if self.server.handle_slow(now, request)
+                && let Some(it) = self.store_requests.get_mut(slot)
+            {
+                it.slow_at = Some(now.monotonic + INTERIM_TIME_MAX);
+            }
         }
         self.next_slow = self.store_requests.iter().filter_map(|(_, it)| it.slow_at).min();
         self.serve_effects();
@@ -387,7 +391,7 @@ impl Storage<'_> {
         promised: Option<(ConnectionId, usize)>,
     ) -> usize {
         let slow_at = self.now + SLOW_TIME;
-        self.next_slow.get_or_insert(slow_at);
+        *self.next_slow = Some(self.next_slow.map_or(slow_at, |at| at.min(slow_at)));
         let slow_at = Some(slow_at);
         self.requests.insert(StoreRequest {
             request,

@@ -5,10 +5,11 @@
 //! shares; only READs may be overtaken, by waiting for room or for the disk. It uses a ring of its
 //! own for reads outside the page cache.
 //!
-//! All shares of a client have its memory in common. Storage that is merely slow is waited for, as
-//! that of other shares: at the limit nothing more is received from the client. Where a thread
-//! [hangs](load::HANG_TIME), further requests are refused, and those that it has not begun, until
-//! no more than a part of the memory waits for threads.
+//! All shares of a client have its memory in common. Requests that wait keep their credits once
+//! they hold much of it ([`StorageLoad`]), so that a client cannot fill it with them. Storage that
+//! is merely slow is waited for: at the limit nothing more is received from the client. Where a
+//! thread [hangs](load::HANG_TIME), further requests are refused, and those that it has not begun,
+//! until no more than a part of the memory waits for threads.
 
 mod load;
 pub(super) mod mounts;
@@ -24,6 +25,7 @@ use std::time::Duration;
 
 use object::{ObjectOp, ObjectResult, Piped, RootId, StoreNumber, UserId};
 use process::Mailbox;
+use proto::StorageLoad;
 use rustc_hash::FxHashMap;
 use store::{Credentials, MovingStore, Store, StoreSettings};
 
@@ -101,6 +103,8 @@ pub(super) struct StorageThreads<W> {
     calls: usize,
     /// Bytes that requests may hold once a thread hangs.
     held_max: usize,
+    /// Bytes that all requests hold which threads have, for the engine.
+    total: StorageLoad,
 }
 
 /// A thread that waits for its store.
@@ -124,8 +128,9 @@ struct StorageThread<W> {
     load: Load,
 }
 
-impl<W> Default for StorageThreads<W> {
-    fn default() -> Self {
+impl<W: 'static> StorageThreads<W> {
+    /// No threads yet; `total` is the sum of what their requests will hold.
+    pub(super) fn new(total: StorageLoad) -> Self {
         Self {
             threads: Vec::new(),
             last_number: 0,
@@ -134,11 +139,10 @@ impl<W> Default for StorageThreads<W> {
             devices: FxHashMap::default(),
             calls: 0,
             held_max: usize::MAX,
+            total,
         }
     }
-}
 
-impl<W: 'static> StorageThreads<W> {
     /// True if no share may wait.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
@@ -231,6 +235,7 @@ impl<W: 'static> StorageThreads<W> {
         let (mut reads, load) = (Reads::default(), Load::default());
         reads.set_held_max(self.held_max);
         self.threads.push(StorageThread { number, mount, orders, users_known, reads, load });
+        self.total.set_has_threads(true);
     }
 
     /// Gives the store of local file systems, which knows so many users, to a thread.
@@ -253,6 +258,7 @@ impl<W: 'static> StorageThreads<W> {
         self.threads[place].orders.put(Order::Leave(give));
         let store = given.recv().ok()?;
         self.threads.remove(place);
+        self.total.set_has_threads(!self.threads.is_empty());
         Some(store)
     }
 
@@ -287,7 +293,7 @@ impl<W: 'static> StorageThreads<W> {
 
     /// Bytes that all requests hold which threads have.
     fn held(&self) -> usize {
-        self.threads.iter().map(|thread| thread.load.bytes()).sum()
+        self.total.bytes()
     }
 
     /// True if an operation may wait for its thread: always unless one hangs. Threads that go on
@@ -314,16 +320,19 @@ impl<W: 'static> StorageThreads<W> {
         let data = if matches!(op, ObjectOp::Read { .. }) { 0 } else { data_bytes(op) };
         let bytes = data + OPERATION_BYTES;
         self.thread(op.store()).load.hold(bytes);
+        self.total.hold(bytes);
         bytes
     }
 
     /// Notes that a READ has its buffer from now on.
     pub(super) fn hold_buffer(&mut self, number: StoreNumber, bytes: usize) {
         self.thread(number).load.hold(bytes);
+        self.total.hold(bytes);
     }
 
     pub(super) fn release(&mut self, number: StoreNumber, bytes: usize) {
         self.thread(number).load.release(bytes);
+        self.total.release(bytes);
     }
 
     /// Returns the time of the next call of [`Self::take_excess`], if nothing ends before.

@@ -14,6 +14,9 @@ use proto::ConnectionId;
 /// gigabit and 60 ms.
 const READ_BYTES_MAX: usize = 8 << 20;
 
+/// Part of what requests may hold on threads that the buffers of READs may take.
+const READS_PART: usize = 8;
+
 /// A READ for a storage thread.
 #[derive(Debug)]
 pub(crate) struct WaitingRead {
@@ -43,9 +46,10 @@ impl Default for Reads {
 }
 
 impl Reads {
-    /// Sets the bytes that all requests of the client may hold on threads.
+    /// Sets the bytes that all requests of the client may hold on threads. READs have an
+    /// eighth: the rest is for WRITEs that wait, and for those that the client has credits for.
     pub(super) fn set_held_max(&mut self, held_max: usize) {
-        self.max = held_max.min(READ_BYTES_MAX);
+        self.max = (held_max / READS_PART).min(READ_BYTES_MAX);
     }
 
     /// Takes back a READ that waits. Returns whether it did.
