@@ -23,6 +23,7 @@ use model::pipe::Pipes;
 use model::reject::Disconnect;
 use model::request_id::RequestId;
 use model::settings::ServerSettings;
+use model::share::Share;
 use model::storage_load::StorageLoad;
 use object::{FileIdentity, HostChange, ObjectPath, RootId};
 use trace::{LogonOutcome, Tracer};
@@ -75,6 +76,8 @@ pub struct Globals {
     pub watchers: Vec<u64>,
     /// Directories that users of watches may enter.
     pub passages: Passages,
+    /// True if the client has negotiated Apple's extensions.
+    pub is_apple: bool,
     /// True if an Apple client was told that listings have its format.
     pub apple_listings: bool,
     /// Time at which the first ticket of a session's user ends.
@@ -141,6 +144,7 @@ impl Globals {
             file_id_base,
             watchers: Vec::new(),
             passages: Passages::default(),
+            is_apple: false,
             apple_listings: false,
             logon: Logon::Nobody,
             next_expiry: None,
@@ -148,6 +152,12 @@ impl Globals {
             trace: Tracer::default(),
             folders: HashMap::new(),
         }
+    }
+
+    /// Returns whether file ids are zero for the client.
+    #[must_use]
+    pub fn hides_file_ids(&self, share: &Share) -> bool {
+        self.is_apple && share.apple.as_ref().is_some_and(|apple| apple.hides_file_ids)
     }
 
     /// Sets the memory limit of a client with a logged-on user, or without.

@@ -50,6 +50,8 @@ pub struct Demand {
     pub single: bool,
     /// Highest number of bytes in the response.
     pub limit: usize,
+    /// True if the file ids of all entries are zero.
+    pub hides_file_ids: bool,
 }
 
 /// A batch to request from the store.
@@ -252,7 +254,7 @@ impl Enumeration {
         let mut writer = EntryListWriter::new(buffer, demand.limit, 8);
         let answers_max = if demand.single { 1 } else { usize::MAX };
         for entry in self.entries.iter().take(answers_max) {
-            if !writer.push(|out| encode(demand.class, entry, out)) {
+            if !writer.push(|out| encode(demand, entry, out)) {
                 break;
             }
             self.names_bytes -= name_bytes(&entry.name);
@@ -282,16 +284,20 @@ fn name_bytes(name: &str) -> usize {
     2 * name.len()
 }
 
-fn encode(class: FileInformationClass, entry: &DirectoryEntry, out: &mut Vec<u8>) {
+fn encode(demand: &Demand, entry: &DirectoryEntry, out: &mut Vec<u8>) {
+    let class = demand.class;
     match &entry.metadata {
         Some(metadata) if class == FileInformationClass::POSIX => {
             posix::information(metadata).encode_entry(&entry.name, out);
         }
-        _ => encode_directory_entry(class, &fields(entry), out).expect("the class was checked"),
+        _ => {
+            let fields = fields(entry, demand.hides_file_ids);
+            encode_directory_entry(class, &fields, out).expect("the class was checked");
+        }
     }
 }
 
-fn fields(entry: &DirectoryEntry) -> DirectoryEntryFields<'_> {
+fn fields(entry: &DirectoryEntry, hides_file_ids: bool) -> DirectoryEntryFields<'_> {
     let file_name = Cow::Borrowed(entry.name.as_str());
     let short_name = Cow::Borrowed(entry.short_name.as_deref().unwrap_or_default());
     let Some(metadata) = &entry.metadata else {
@@ -299,7 +305,8 @@ fn fields(entry: &DirectoryEntry) -> DirectoryEntryFields<'_> {
     };
     // The parent of the share's root is outside of the share, and clients can learn the id of any
     // other parent by listing the directory above.
-    let file_id = if file_name == ".." { 0 } else { metadata.identity.inode };
+    let is_hidden = hides_file_ids || file_name == "..";
+    let file_id = if is_hidden { 0 } else { metadata.identity.inode };
     let mut file_id_128 = [0; 16];
     file_id_128[..8].copy_from_slice(&file_id.to_le_bytes());
     DirectoryEntryFields {

@@ -69,4 +69,8 @@ pub struct AppleShare {
     pub model: String,
     /// True if it may hold backups: FLUSH then reaches the disk.
     pub full_sync: bool,
+    /// True if these clients get no file ids: they take them for ids that are never used again.
+    pub hides_file_ids: bool,
+    /// True if an access control list without entries is ignored when these clients set it.
+    pub ignores_empty_lists: bool,
 }

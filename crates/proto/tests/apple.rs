@@ -1,15 +1,22 @@
 //! The extensions of Apple's clients: the create context `AAPL` and its effect on listings.
 
+use dtyp::ace::{Ace, AceFlags};
+use dtyp::acl::Acl;
 use dtyp::fscc::FileInformationClass;
+use dtyp::security_descriptor::{Control, SecurityDescriptor};
+use dtyp::security_information::SecurityInformation;
+use dtyp::sid::Sid;
 use dtyp::{AccessMask, NtStatus, utf16};
 use proto::share::AppleShare;
 use testkit::{Create, Peer, World};
 use wire::create::CreateResponse;
 use wire::create_context::{
     AppleCapabilities, AppleQuery, AppleRequest, AppleResponse, AppleVolumeCapabilities,
-    CreateContextName,
+    CreateContextName, QueryOnDiskIdRequest, QueryOnDiskIdResponse,
 };
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
+use wire::query_info::{InfoType, QueryInfoFlags, QueryInfoRequest, QueryInfoResponse};
+use wire::set_info::SetInfoRequest;
 use wire::{Command, Dialect};
 
 const EVERYTHING: AppleRequest = AppleRequest {
@@ -22,7 +29,12 @@ fn world() -> World {
     let world = World::new();
     world.add_share("mac", |share| {
         let model = "MacSamba".to_owned();
-        share.apple = Some(AppleShare { model, full_sync: true });
+        share.apple = Some(AppleShare {
+            model,
+            full_sync: true,
+            hides_file_ids: true,
+            ignores_empty_lists: true,
+        });
     });
     world
 }
@@ -135,6 +147,106 @@ fn a_client_that_did_not_ask_for_it_gets_the_usual_listings() {
     asked(&mut peer, &no_listings);
     let entry = listed(&mut peer, "f", FileInformationClass::ID_BOTH_DIRECTORY);
     assert_eq!(entry[4..30], [0; 26]);
+}
+
+fn on_disk_id(peer: &mut Peer) -> u64 {
+    let response = peer.try_create(&Create::open_if("f").context(&QueryOnDiskIdRequest)).ok();
+    let body: CreateResponse<'_> = response.body();
+    let id: Option<QueryOnDiskIdResponse> = body.create_contexts.find().expect("well-formed");
+    peer.close(body.file_id);
+    id.expect("it was asked for").disk_file_id
+}
+
+fn internal_id(peer: &mut Peer) -> u64 {
+    let file_id = peer.create(&Create::open_if("f")).file_id;
+    let body = QueryInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: FileInformationClass::INTERNAL.0,
+        output_buffer_length: 8,
+        additional_information: 0,
+        flags: QueryInfoFlags::empty(),
+        file_id,
+        input_buffer: &[],
+    };
+    let request = peer.request(Command::QUERY_INFO, &body);
+    let response = peer.call(request).ok();
+    let QueryInfoResponse { output_buffer } = response.body();
+    let id = u64::from_le_bytes(output_buffer.try_into().expect("8 bytes"));
+    peer.close(file_id);
+    id
+}
+
+/// The ids of a file: in a listing, of its CREATE and of a query.
+fn ids(peer: &mut Peer) -> [u64; 3] {
+    let entry = listed(peer, "f", FileInformationClass::ID_BOTH_DIRECTORY);
+    let in_listing = u64::from_le_bytes(entry[32..40].try_into().expect("8 bytes"));
+    [in_listing, on_disk_id(peer), internal_id(peer)]
+}
+
+#[test]
+fn file_ids_are_zero_once_the_extensions_are_negotiated() {
+    let world = world();
+    let mut peer = connected(&world, "mac");
+    add_file(&mut peer);
+    assert!(ids(&mut peer).iter().all(|id| *id != 0));
+    asked(&mut peer, &EVERYTHING);
+    assert_eq!(ids(&mut peer), [0; 3]);
+    let mut other = connected(&world, "data");
+    add_file(&mut other);
+    asked(&mut other, &EVERYTHING);
+    assert!(ids(&mut other).iter().all(|id| *id != 0), "without Apple's extensions");
+}
+
+fn set_list(peer: &mut Peer, list: Acl) {
+    let file_id = peer.create(&Create::open_if("f").access(AccessMask::FILE_ALL)).file_id;
+    let control = Control::SELF_RELATIVE | Control::DACL_PRESENT;
+    let descriptor =
+        SecurityDescriptor { control, dacl: Some(list), ..SecurityDescriptor::default() };
+    let bytes = descriptor.to_bytes();
+    let body = SetInfoRequest {
+        info_type: InfoType::SECURITY,
+        file_info_class: 0,
+        additional_information: SecurityInformation::DACL.bits(),
+        file_id,
+        buffer: &bytes,
+    };
+    let request = peer.request(Command::SET_INFO, &body);
+    peer.call(request).ok();
+    peer.close(file_id);
+}
+
+fn list_length(peer: &mut Peer) -> usize {
+    let file_id = peer.create(&Create::open_if("f").access(AccessMask::FILE_ALL)).file_id;
+    let body = QueryInfoRequest {
+        info_type: InfoType::SECURITY,
+        file_info_class: 0,
+        output_buffer_length: 4_096,
+        additional_information: SecurityInformation::DACL.bits(),
+        flags: QueryInfoFlags::empty(),
+        file_id,
+        input_buffer: &[],
+    };
+    let request = peer.request(Command::QUERY_INFO, &body);
+    let response = peer.call(request).ok();
+    let QueryInfoResponse { output_buffer } = response.body();
+    let descriptor = SecurityDescriptor::decode(output_buffer).expect("well-formed");
+    peer.close(file_id);
+    descriptor.dacl.expect("it was asked for").aces.len()
+}
+
+#[test]
+fn a_list_without_entries_is_ignored_once_the_extensions_are_negotiated() {
+    let world = world();
+    let mut peer = connected(&world, "mac");
+    add_file(&mut peer);
+    let everyone = Ace::allow(Sid::everyone(), AccessMask::FILE_ALL, AceFlags::empty());
+    set_list(&mut peer, Acl::new(vec![everyone.clone()]));
+    assert_eq!(list_length(&mut peer), 1);
+    asked(&mut peer, &EVERYTHING);
+    set_list(&mut peer, Acl::new(Vec::new()));
+    assert_eq!(list_length(&mut peer), 1, "ignored");
+    set_list(&mut peer, Acl::new(vec![everyone.clone(), everyone]));
+    assert_eq!(list_length(&mut peer), 2, "a list with entries is set");
 }
 
 /// A truncated context, or another command than the query, counts as none.

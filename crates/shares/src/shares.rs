@@ -401,6 +401,8 @@ impl Shares<'_> {
         (share.has_module("fruit") && wanted).then(|| AppleShare {
             model: global("model").unwrap_or("MacSamba").to_owned(),
             full_sync: share.option_is_on("fruit", "time machine", false),
+            hides_file_ids: !global("zero_file_id").is_some_and(is_refused),
+            ignores_empty_lists: share.option_is_on("fruit", "ignore_zero_aces", true),
         })
     }
 }

@@ -74,6 +74,7 @@ impl Command for QueryDirectory {
             class,
             single: request.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY),
             limit: usize::try_from(length).expect("32 bits fit memory"),
+            hides_file_ids: globals.hides_file_ids(&open.share),
         };
         demand.verify_limit()?;
         let pattern = read_pattern(request.file_name)?;

@@ -101,7 +101,7 @@ impl Command for SetInfo {
         match request.info_type {
             InfoType::FILE => set_file(scope, &request),
             InfoType::FILESYSTEM => set_file_system(scope.open()?, &request),
-            InfoType::SECURITY => security::start(scope.open()?, &request),
+            InfoType::SECURITY => security::start(scope, &request),
             quota @ InfoType::QUOTA => Err(Reject::InfoTypeNotOffered(quota)),
             unknown => Err(Reject::InfoTypeUnknown(unknown)),
         }

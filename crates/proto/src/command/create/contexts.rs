@@ -33,6 +33,8 @@ pub(super) struct Contexts {
     pub(super) posix: Option<PosixRequest>,
     apple_request: Option<AppleRequest>,
     apple: Option<Box<AppleResponse>>,
+    /// True if the on-disk id of the response is zero.
+    hides_file_id: bool,
 }
 
 /// Length of the shortest name in bytes: [MS-SMB2] 2.2.13.2.
@@ -70,6 +72,7 @@ impl Contexts {
             // A malformed context is ignored, like an unknown one.
             apple_request: contexts.find().ok().flatten(),
             apple: None,
+            hides_file_id: false,
         })
     }
 
@@ -77,9 +80,11 @@ impl Contexts {
     pub(super) fn answer_apple(&mut self, share: &Share, globals: &mut Globals) {
         if let (Some(request), Some(apple)) = (self.apple_request, &share.apple) {
             let response = apple::answer(request, share, apple);
+            globals.is_apple = true;
             globals.apple_listings |= apple::changes_listings(&response);
             self.apple = Some(Box::new(response));
         }
+        self.hides_file_id = globals.hides_file_ids(share);
     }
 
     /// Returns whether the response has contexts for these.
@@ -101,7 +106,7 @@ impl Contexts {
         }
         if self.on_disk_id {
             list.push(&QueryOnDiskIdResponse {
-                disk_file_id: metadata.identity.inode,
+                disk_file_id: if self.hides_file_id { 0 } else { metadata.identity.inode },
                 volume_id: metadata.identity.device,
             });
         }

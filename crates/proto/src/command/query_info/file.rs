@@ -136,11 +136,12 @@ fn tell(
     length: u32,
 ) -> Result<Step<Pending>, Reject> {
     let file = open.file()?;
+    let file_id = if globals.hides_file_ids(&open.share) { 0 } else { metadata.identity.inode };
     let mut out = Vec::with_capacity(128);
     match class {
         FileInformationClass::ACCESS => access(open).encode(&mut out),
         FileInformationClass::ALIGNMENT => alignment().encode(&mut out),
-        FileInformationClass::ALL => all(open, file, globals, metadata).encode(&mut out),
+        FileInformationClass::ALL => all(open, globals, metadata, file_id)?.encode(&mut out),
         FileInformationClass::ATTRIBUTE_TAG => FileAttributeTagInformation {
             file_attributes: metadata.attributes.shown(),
             reparse_tag: metadata.reparse_tag,
@@ -155,8 +156,10 @@ fn tell(
         FileInformationClass::EA => {
             FileEaInformation { ea_size: metadata.ea_size }.encode(&mut out);
         }
-        FileInformationClass::ID => id(metadata).encode(&mut out),
-        FileInformationClass::INTERNAL => internal(metadata).encode(&mut out),
+        FileInformationClass::ID => id(metadata, file_id).encode(&mut out),
+        FileInformationClass::INTERNAL => {
+            FileInternalInformation { index_number: file_id }.encode(&mut out)
+        }
         FileInformationClass::MODE => mode(file).encode(&mut out),
         FileInformationClass::NETWORK_OPEN => network_open(metadata).encode(&mut out),
         FileInformationClass::NORMALIZED_NAME => {
@@ -179,11 +182,17 @@ fn alignment() -> FileAlignmentInformation {
     FileAlignmentInformation { alignment_requirement: 0 }
 }
 
-fn all(open: &Open, file: &OpenFile, globals: &Globals, metadata: &Metadata) -> FileAllInformation {
-    FileAllInformation {
+fn all(
+    open: &Open,
+    globals: &Globals,
+    metadata: &Metadata,
+    file_id: u64,
+) -> Result<FileAllInformation, Reject> {
+    let file = open.file()?;
+    Ok(FileAllInformation {
         basic: basic(metadata),
         standard: standard(file, globals, metadata),
-        internal: internal(metadata),
+        internal: FileInternalInformation { index_number: file_id },
         ea: FileEaInformation { ea_size: metadata.ea_size },
         access: access(open),
         position: position(file),
@@ -191,7 +200,7 @@ fn all(open: &Open, file: &OpenFile, globals: &Globals, metadata: &Metadata) -> 
         alignment: alignment(),
         // Path from the share's root, with a leading separator for the root.
         name: FileNameInformation { file_name: format!("\\{}", file.path.to_windows()) },
-    }
+    })
 }
 
 /// Makes the response with a short name: [MS-FSA] 2.1.5.12.4.
@@ -213,14 +222,10 @@ fn basic(metadata: &Metadata) -> FileBasicInformation {
     }
 }
 
-fn id(metadata: &Metadata) -> FileIdInformation {
-    let mut file_id = [0; 16];
-    file_id[..8].copy_from_slice(&metadata.identity.inode.to_le_bytes());
-    FileIdInformation { volume_serial_number: metadata.identity.device, file_id }
-}
-
-fn internal(metadata: &Metadata) -> FileInternalInformation {
-    FileInternalInformation { index_number: metadata.identity.inode }
+fn id(metadata: &Metadata, file_id: u64) -> FileIdInformation {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&file_id.to_le_bytes());
+    FileIdInformation { volume_serial_number: metadata.identity.device, file_id: bytes }
 }
 
 fn mode(file: &OpenFile) -> FileModeInformation {

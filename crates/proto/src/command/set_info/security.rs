@@ -5,20 +5,32 @@ use dtyp::AccessMask;
 use dtyp::security_descriptor::SecurityDescriptor;
 use dtyp::security_information::SecurityInformation;
 use engine::response::Step;
+use engine::scope::InTree;
 use model::open::Open;
 use model::reject::Reject;
 use object::ObjectOp;
 use wire::change_notify::CompletionFilter;
 use wire::set_info::SetInfoRequest;
 
-use super::{Pending, change};
+use super::{Pending, change, done};
 
 /// Replaces the parts that the request names.
-pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
-    let information = SecurityInformation::from_bits_retain(request.additional_information);
+pub(super) fn start(
+    mut scope: InTree<'_>,
+    request: &SetInfoRequest<'_>,
+) -> Result<Step<Pending>, Reject> {
+    let is_apple = scope.globals.is_apple;
+    let open = scope.open()?;
+    let mut information = SecurityInformation::from_bits_retain(request.additional_information);
     open.verify_access(wanted_access(information))?;
-    if SecurityDescriptor::decode(request.buffer).is_none() {
+    let Some(descriptor) = SecurityDescriptor::decode(request.buffer) else {
         return Err(Reject::SecurityDescriptorInvalid);
+    };
+    if is_apple && is_ignored(open, &descriptor) {
+        information.remove(SecurityInformation::DACL);
+        if information.is_empty() {
+            return done();
+        }
     }
     let op = ObjectOp::WriteSecurity {
         open: open.file()?.local_open,
@@ -26,6 +38,13 @@ pub(super) fn start(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pe
         descriptor: Bytes::copy_from_slice(request.buffer),
     };
     Ok(change(open, op, CompletionFilter::SECURITY))
+}
+
+/// Returns whether the list of a descriptor has no entries, and therefore is ignored. macOS sends
+/// such lists to remove its own entries; taken by the letter, nobody may use the file afterwards.
+fn is_ignored(open: &Open, descriptor: &SecurityDescriptor) -> bool {
+    let ignores = open.share.apple.as_ref().is_some_and(|apple| apple.ignores_empty_lists);
+    ignores && descriptor.dacl.as_ref().is_some_and(|list| list.aces.is_empty())
 }
 
 fn wanted_access(information: SecurityInformation) -> AccessMask {
