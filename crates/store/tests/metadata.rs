@@ -255,6 +255,25 @@ fn allocation_covers_the_size_in_whole_clusters() {
     assert!(share.metadata(open).allocation_size < 1 << 20, "what was reserved is given back");
 }
 
+/// Steps of a coarse clock are at most 10 ms apart, and each attempt takes microseconds.
+const ATTEMPTS_MAX: u32 = 100_000;
+
+#[test]
+fn setting_the_allocation_size_renews_the_change_time_and_keeps_the_last_write_time() {
+    let mut share = Share::new();
+    let open = share.create("f");
+    share.done(ObjectOp::SetEndOfFile { open, size: 1 });
+    for size in [1 << 20, 4_096, 1] {
+        let before = share.metadata(open);
+        let is_renewed = (0..ATTEMPTS_MAX).any(|_| {
+            share.done(ObjectOp::SetAllocation { open, size });
+            share.metadata(open).change_time != before.change_time
+        });
+        assert!(is_renewed, "allocation size {size}");
+        assert_eq!(share.metadata(open).last_write_time, before.last_write_time, "{size}");
+    }
+}
+
 #[track_caller]
 fn attributes(share: &mut Share, open: LocalOpen) -> Vec<(String, Vec<u8>)> {
     match share.run(ObjectOp::ReadExtendedAttributes { open }) {

@@ -15,6 +15,7 @@ use crate::metadata::clusters::round_up;
 use crate::metadata::stream;
 use crate::model::opens::Open;
 use crate::sys::system;
+use crate::sys::times::Times;
 
 /// Bytes moved at once where the file system cannot do it by itself.
 pub(crate) const CHUNK_BYTES: usize = 256 * 1_024;
@@ -26,6 +27,13 @@ pub(crate) fn reserve(file: BorrowedFd<'_>, size: u64) -> Result<(), NtStatus> {
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(errno).during(Operation::SetSize),
     }
+}
+
+/// Sets the change time to now, also where the kernel saw no change.
+fn renew_change_time(open: &Open) {
+    // Changing neither owner nor group renews this time alone. A file system that refuses has made
+    // the change all the same.
+    let _ = rustix::fs::fchown(open.fd(), None, None);
 }
 
 /// A length, to be added to an offset.
@@ -61,8 +69,8 @@ impl Store {
     }
 
     /// [MS-FSA] 2.1.5.15.1: less than the size truncates, more reserves.
-    pub(crate) fn set_allocation(&self, open: LocalOpen, size: u64) -> Result<(), NtStatus> {
-        let open = self.opens.get(open)?;
+    pub(crate) fn set_allocation(&mut self, id: LocalOpen, size: u64) -> Result<(), NtStatus> {
+        let open = self.opens.get(id)?;
         verify_writable(open)?;
         if i64::try_from(size).is_err() {
             return Err(NtStatus::INVALID_PARAMETER);
@@ -73,16 +81,24 @@ impl Store {
         }
         let status = system::status_of(open.fd()).during(Operation::Query)?;
         if size < status.stx_size {
-            rustix::fs::ftruncate(open.fd(), size).during(Operation::SetSize)
-        } else if size == 0 {
-            Ok(())
-        } else if round_up(size) < status.stx_blocks.saturating_mul(512) {
-            // Truncating to the same size gives back what was reserved beyond it.
-            rustix::fs::ftruncate(open.fd(), status.stx_size).during(Operation::SetSize)?;
-            reserve(open.fd(), size)
-        } else {
-            reserve(open.fd(), size)
+            rustix::fs::ftruncate(open.fd(), size).during(Operation::SetSize)?;
+        } else if size > 0 {
+            if round_up(size) < status.stx_blocks.saturating_mul(512) {
+                // Truncating to the same size gives back what was reserved beyond it.
+                rustix::fs::ftruncate(open.fd(), status.stx_size).during(Operation::SetSize)?;
+            }
+            reserve(open.fd(), size)?;
         }
+        if size >= status.stx_size {
+            // On Windows the change time is that of the request, and the data keep their time.
+            renew_change_time(open);
+            let current = system::status_of(open.fd()).during(Operation::Query)?;
+            let kept = Times::of(&status).last_write;
+            if Times::of(&current).last_write != kept {
+                self.keep_write_time(id, kept);
+            }
+        }
+        Ok(())
     }
 
     /// FSCTL_SET_ZERO_DATA: fills a range with zeros without changing the size.
