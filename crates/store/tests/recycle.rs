@@ -6,10 +6,13 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
 
-use dtyp::NameExpression;
+use dtyp::security_descriptor::Control;
+use dtyp::{
+    AccessMask, Ace, AceFlags, Acl, NameExpression, SecurityDescriptor, SecurityInformation, Sid,
+};
 use object::{ObjectOp, ObjectPath};
 use rustix::fs::XattrFlags;
-use store::{RecycleSettings, Touch};
+use store::{NtAclSettings, RecycleSettings, Touch};
 use support::{DELETE, Share, account, is_root};
 
 fn bin(change: impl FnOnce(&mut RecycleSettings)) -> Share {
@@ -221,5 +224,38 @@ fn directories_of_the_bin_belong_to_the_user_or_to_the_owner_of_the_file() {
             let found = fs::metadata(share.host(path)).expect("it is there");
             assert_eq!(found.uid(), 12_345, "{path}");
         }
+    }
+}
+
+/// The server's rights remove a file that the user was granted to delete, though the mode of its
+/// directory refuses that. They add nothing to a bin that the user may not write.
+#[test]
+fn a_deletion_that_only_a_descriptor_grants_moves_a_file_if_the_user_may_write_the_bin() {
+    if !is_root() {
+        return;
+    }
+    for (mode, is_moved) in [(0o777, true), (0o755, false)] {
+        let settings = RecycleSettings { repository: "bin".into(), ..RecycleSettings::default() };
+        let mut share = Share::with(|share| {
+            share.nt_acls = Some(NtAclSettings::new(true));
+            share.recycle = Some(settings);
+        });
+        share.local_directory("d");
+        share.local_directory("bin");
+        share.mode("bin", mode);
+        share.local("d/file", "1");
+        let open = share.open_for("d/file", AccessMask::WRITE_DAC);
+        let ace = Ace::allow(Sid::unix_user(12_345), DELETE, AceFlags::empty());
+        let descriptor = SecurityDescriptor {
+            control: Control::DACL_PRESENT,
+            dacl: Some(Acl::new(vec![ace])),
+            ..SecurityDescriptor::default()
+        };
+        share.write_security(open, SecurityInformation::DACL, &descriptor).expect("root's");
+        share.close(open);
+        share.mode("d", 0o755);
+        share.user = share.store.register_user(account(12_345, &[]));
+        delete(&mut share, "d/file");
+        assert_eq!(share.host("bin/file").exists(), is_moved);
     }
 }
