@@ -144,7 +144,7 @@ fn empty(bins: &[Bin], older_than: Option<Duration>) -> anyhow::Result<()> {
                 Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => return Ok(()),
                 result => result
                     .map_err(io::Error::from)
-                    .with_context(|| format!("cannot delete {}", path.display()))?,
+                    .with_context(|| format!("cannot delete {path:?}"))?,
             }
             if let Visit::File { size, .. } = visit {
                 files += 1;

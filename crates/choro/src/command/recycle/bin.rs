@@ -111,7 +111,7 @@ fn open_directory(root: BorrowedFd<'_>, path: &Path) -> anyhow::Result<Option<Ow
         result => result
             .map(Some)
             .map_err(io::Error::from)
-            .with_context(|| format!("cannot open {}", path.display())),
+            .with_context(|| format!("cannot open {path:?}")),
     }
 }
 
