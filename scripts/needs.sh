@@ -209,5 +209,5 @@ need_to_test() {
     need_packages acl=setfacl attr=setfattr bpftrace chromium debootstrap e2fsprogs=mkfs.ext4 \
         fail2ban=fail2ban-regex git iproute2=ip linux-perf=perf passwd=useradd procps=ps python3 samba=smbd samba-common-bin=testparm \
         samba-testsuite=smbtorture samba-vfs-modules=smbd smbclient strace systemd=systemd-analyze \
-        tdb-tools=tdbdump util-linux=unshare valgrind
+        tdb-tools=tdbdump util-linux=unshare valgrind xfsprogs=mkfs.xfs
 }

@@ -1,10 +1,11 @@
 //! A view of this machine that a server under test may have for itself: mounts that nobody else
 //! sees, and that are gone with the process that holds them, however the test ends.
 //!
-//! It needs root, a loop device and mkfs.ext4.
+//! It needs root, a loop device and mkfs.ext4; mkfs.xfs for files that share blocks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::namespace::Namespace;
 use super::{OTHER_USER, USER, runs_as_root};
@@ -20,6 +21,17 @@ const SETUP: &str = r#"
     mount -o loop "$1/image" "$2"
     rm "$1/image"
     for name in passwd group hosts; do mount --bind "$1/$name" /etc/$name; done"#;
+
+/// Script that mounts a file system whose files can share blocks, in the same view: $1 is its
+/// image and $2 its mount point. XFS needs 300 MiB at least; the image is sparse.
+const MOUNT_CLONES: &str = r#"
+    set -e
+    PATH=$PATH:/usr/sbin:/sbin
+    mkdir -p "$2"
+    truncate -s 512M "$1"
+    mkfs.xfs -q -m reflink=1 "$1"
+    mount -o loop "$1" "$2"
+    rm "$1""#;
 
 /// A first id for users that the machine does not have.
 const FIRST_ID: u32 = 61_001;
@@ -45,6 +57,22 @@ impl Machine {
         let owner = write_lists(work);
         let view = Namespace::of_mounts(SETUP, &[work, mount_point])?;
         Ok(Self { view, owner })
+    }
+
+    /// Mounts a file system whose files can share blocks, on a folder of this view.
+    ///
+    /// # Errors
+    /// Says why this machine does not allow it.
+    pub fn mount_clones(&self, work: &Path, mount_point: &Path) -> Result<(), String> {
+        let launcher = self.launcher();
+        let output = Command::new(&launcher[0])
+            .args(&launcher[1..])
+            .args(["sh", "-c", MOUNT_CLONES, "sh"])
+            .args([&work.join("clones"), mount_point])
+            .output()
+            .map_err(|error| error.to_string())?;
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if output.status.success() { Ok(()) } else { Err(said) }
     }
 
     /// The command that runs another one in this view, without a process of its own.

@@ -84,6 +84,16 @@ impl Setup {
         setup
     }
 
+    /// Lets the files of a share that is added later share blocks with each other.
+    ///
+    /// # Errors
+    /// Says why this machine does not allow it.
+    pub fn mount_clones(&self, share: &str) -> Result<(), String> {
+        let machine = self.machine.as_ref().ok_or("there is no file system of its own")?;
+        let folder = self.site.path("shares").join(share);
+        machine.mount_clones(&self.site.path("machine"), &folder)
+    }
+
     /// A path in the folder of the test; shares are in `shares`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.site.path(name)

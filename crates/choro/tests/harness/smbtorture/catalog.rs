@@ -52,11 +52,12 @@ const NOT_RUN: [(&str, &str); 26] = [
 const DELAYED: &str = "is for a share on which every read and write takes two seconds";
 
 /// Shares for single tests; all others are on one that is named like their suite.
-const SHARES_OF_TESTS: [(&str, SpecialShare); 11] = [
+const SHARES_OF_TESTS: [(&str, SpecialShare); 12] = [
     ("smb2.create.quota-fake-file", QUOTA),
     ("smb2.durable-v2-open.persistent-open-lease", AVAILABLE),
     ("smb2.durable-v2-open.persistent-open-oplock", AVAILABLE),
     ("smb2.getinfo.fsinfo", QUOTA),
+    ("smb2.ioctl.dup_extents*", SpecialShare { name: CLONES_SHARE, lines: "" }),
     ("smb2.replay.replay5", AVAILABLE),
     ("smb2.acls-ignore-sysacl.*", WINDOWS_ACLS),
     // ACCESSBASED sees the same folder through a second share.
@@ -113,6 +114,9 @@ const SHARES_BY_NAME: [SpecialShare; 6] = [
 
 /// As `ca_fo_max_rwh`, with the leases that such a share has by default.
 const FAILOVER_OF_READS: &str = "continuous availability = yes\nsmb3 share cap:CLUSTER = yes";
+
+/// The share on a file system whose files can share blocks.
+pub const CLONES_SHARE: &str = "clones";
 
 /// The share of which each tree connect leads to another folder, named after the time.
 pub const DYNAMIC_SHARE: &str = "dynamic_share";
