@@ -885,7 +885,7 @@ fn a_file_system_that_is_not_used_any_more_leaves_its_thread_to_another() {
 fn a_listing_that_takes_long_lets_others_pass_between_its_parts() {
     for way in ["inline", "threads"] {
         let Some(mut scene) = Scene::new(&format!("choro:storage path = {way}")) else { return };
-        let names: Vec<String> = (0..20).map(|number| format!("folder\\{number}")).collect();
+        let names: Vec<String> = (10..30).map(|number| format!("folder\\{number}")).collect();
         for name in &names {
             let open = scene.open(scene.slow, (name, EVERYTHING, NEW_FILE.2, NEW_FILE.3));
             scene.close(open);
@@ -898,12 +898,17 @@ fn a_listing_that_takes_long_lets_others_pass_between_its_parts() {
         scene.receive(echo);
         let (_, answer) = scene.receive(listing);
         scene.slow_fs.gate().open();
+        // Entries behind the first one are looked up at the same time.
+        let together = scene.slow_fs.gate().together_max(Operation::Lookup);
+        assert!((8..=16).contains(&together), "{way}: {together}");
         let answer = QueryDirectoryResponse::decode(&answer).expect("well-formed");
-        for number in 0..20 {
-            let name = utf16::to_bytes(&format!("{number}"));
+        let mut places = Vec::new();
+        for name in &names {
+            let name = utf16::to_bytes(name.trim_start_matches("folder\\"));
             let at = |it: &[u8]| it == name.as_slice();
-            assert!(answer.output_buffer.windows(name.len()).any(at), "{way}: {number}");
+            places.push(answer.output_buffer.windows(name.len()).position(at));
         }
+        assert!(places.is_sorted() && places.iter().all(Option::is_some), "{way}: {places:?}");
         scene.client.smb.tree_id = scene.slow;
         scene.close(open);
         scene.stop();

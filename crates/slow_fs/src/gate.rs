@@ -53,6 +53,17 @@ struct State {
     behaviors: HashMap<Operation, Behavior>,
     waiting: HashMap<Operation, usize>,
     passed: HashMap<Operation, usize>,
+    under_way: HashMap<Operation, usize>,
+    together_max: HashMap<Operation, usize>,
+}
+
+impl State {
+    fn begin(&mut self, operation: Operation) {
+        let under_way = self.under_way.entry(operation).or_default();
+        *under_way += 1;
+        let most = self.together_max.entry(operation).or_default();
+        *most = (*most).max(*under_way);
+    }
 }
 
 impl Gate {
@@ -76,6 +87,12 @@ impl Gate {
         count(&state.waiting) + count(&state.passed)
     }
 
+    /// Returns the highest number of operations of a kind that were under way at the same time.
+    #[must_use]
+    pub fn together_max(&self, operation: Operation) -> usize {
+        self.lock().together_max.get(&operation).copied().unwrap_or(0)
+    }
+
     /// Waits until an operation of this kind hangs. False if none does in this time.
     #[must_use]
     pub fn wait_until_hanging(&self, operation: Operation, patience: Duration) -> bool {
@@ -94,6 +111,13 @@ impl Gate {
 
     /// Lets one operation pass, late or at once, or gives its errno.
     pub(crate) fn pass(&self, operation: Operation) -> Result<(), i32> {
+        self.lock().begin(operation);
+        let passed = self.wait(operation);
+        *self.lock().under_way.entry(operation).or_default() -= 1;
+        passed
+    }
+
+    fn wait(&self, operation: Operation) -> Result<(), i32> {
         let mut state = self.lock();
         let mut is_waiting = false;
         let behavior = loop {

@@ -1,5 +1,6 @@
 //! Calls of the system, and their results. Nothing here decides.
 
+pub(crate) mod ahead;
 pub(crate) mod entries;
 pub(crate) mod features;
 pub(crate) mod file_kind;

@@ -16,6 +16,7 @@ use dtyp::fscc::ReparseTag;
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectKind};
 use rustix::fs::{OFlags, Statx};
+use rustix::io::Errno;
 
 use crate::Store;
 use crate::directory::apple::AppleReader;
@@ -32,6 +33,7 @@ use crate::open::lookup::follow;
 use crate::security::access;
 use crate::security::credentials::Impersonation;
 use crate::settings::Hide;
+use crate::sys::ahead::Ahead;
 use crate::sys::file_kind::is_link;
 use crate::sys::file_kind::kind_of;
 use crate::sys::system;
@@ -91,7 +93,7 @@ impl Store {
             None => Box::new(Listing::new(opened.fd()).during(Operation::List)?),
         };
         if restart {
-            listing.next = Next::Dot;
+            (listing.next, listing.ahead) = (Next::Dot, Ahead::default());
             listing.entries.rewind(listing.fd.as_fd()).during(Operation::List)?;
         }
         let hidden =
@@ -130,7 +132,8 @@ fn list(
     let (mut looked_at, began) = (0_u32, Instant::now());
     let mut is_paused = false;
     let clock_interval = if listing.is_slow { 1 } else { CLOCK_INTERVAL };
-    let Listing { fd, next, entries: names, is_slow } = listing;
+    let Listing { fd, next, entries: names, ahead, is_slow } = listing;
+    let looks_ahead = *is_slow && detail > EntryDetail::Name;
     let reader = Reader { open, directory: fd.as_fd(), detail };
     while entries.len() < entries_max {
         looked_at = looked_at.wrapping_add(1);
@@ -156,6 +159,9 @@ fn list(
                 reader.special("..", above)
             }
             Next::Entry => {
+                if looks_ahead {
+                    ahead.look(fd.as_fd(), names, entries_max - entries.len());
+                }
                 let Some(name) = names.next(fd.as_fd()).during(Operation::List)? else { break };
                 let stored = OsStr::from_bytes(name.to_bytes());
                 let visible = match open.path.is_posix() {
@@ -167,7 +173,8 @@ fn list(
                     Some(text) => {
                         let seen = !hidden.applies()
                             || hidden.shows(open, reader.directory, stored, &text);
-                        let entry = if seen { reader.entry(name, &text) } else { None };
+                        let status = if looks_ahead { ahead.take(name) } else { None };
+                        let entry = if seen { reader.entry(name, &text, status) } else { None };
                         entry.map(|entry| DirectoryEntry {
                             apple: apple.as_ref().and_then(|apple| {
                                 apple.of(hidden.impersonation, &open.root, reader.directory, stored)
@@ -258,14 +265,19 @@ impl Reader<'_> {
         Some(entry)
     }
 
-    /// `None` if it vanished meanwhile.
-    fn entry(&self, name: &CStr, text: &str) -> Option<DirectoryEntry> {
+    /// Returns an entry, whose metadata may be known. `None` if it vanished meanwhile.
+    fn entry(
+        &self,
+        name: &CStr,
+        text: &str,
+        status: Option<Result<Statx, Errno>>,
+    ) -> Option<DirectoryEntry> {
         let stored = OsStr::from_bytes(name.to_bytes());
         let short_name = short_name::listed(&self.root().settings, stored);
         let mut entry =
             DirectoryEntry { name: text.to_owned(), short_name, metadata: None, apple: None };
         if self.detail > EntryDetail::Name {
-            let status = system::status_at(self.directory, name).ok()?;
+            let status = status.unwrap_or_else(|| system::status_at(self.directory, name)).ok()?;
             // To POSIX a link is a thing of its own.
             entry.metadata = Some(if is_link(&status) && !self.open.path.is_posix() {
                 self.link(stored, text, &status)

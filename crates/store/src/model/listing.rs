@@ -5,6 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::sys::ahead::Ahead;
 use crate::sys::entries::Entries;
 use crate::sys::system;
 
@@ -15,6 +16,8 @@ pub(crate) struct Listing {
     pub(crate) fd: OwnedFd,
     pub(crate) next: Next,
     pub(crate) entries: Entries,
+    /// Metadata of the next entries, if it is slow.
+    pub(crate) ahead: Ahead,
     /// Its last part paused after few entries: they are not in the caches.
     pub(crate) is_slow: bool,
 }
@@ -31,6 +34,7 @@ impl Listing {
     pub(crate) fn new(directory: BorrowedFd<'_>) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = system::open_beneath(directory, ".", flags, 0, false)?;
-        Ok(Self { fd, next: Next::Dot, entries: Entries::default(), is_slow: false })
+        let (entries, ahead) = (Entries::default(), Ahead::default());
+        Ok(Self { fd, next: Next::Dot, entries, ahead, is_slow: false })
     }
 }

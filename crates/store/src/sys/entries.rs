@@ -1,6 +1,6 @@
 //! Reading a directory from the kernel.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::SeekFrom;
@@ -50,6 +50,25 @@ impl Entries {
                 return found.map(Some).map_err(|_| Errno::IO);
             }
         }
+    }
+
+    /// The names behind the last one that was read already, and no more of them than `max`. The
+    /// kernel is not asked.
+    pub(crate) fn upcoming(&self, max: usize) -> Vec<CString> {
+        let mut rest = &self.buffer[self.position..self.filled];
+        let mut names = Vec::new();
+        while names.len() < max
+            && let Some(&[low, high]) = rest.get(16..18)
+        {
+            let length = usize::from(u16::from_ne_bytes([low, high]));
+            let Some(name) = rest.get(NAME_OFFSET..length) else { break };
+            let Ok(name) = CStr::from_bytes_until_nul(name) else { break };
+            if !matches!(name.to_bytes(), b"." | b"..") {
+                names.push(name.to_owned());
+            }
+            rest = &rest[length..];
+        }
+        names
     }
 
     /// Goes back to the beginning.
