@@ -69,3 +69,13 @@ fn without_retry_oplocks_are_broken_as_by_windows() {
     let tests = ["smb2.multichannel.oplocks.test2", "smb2.multichannel.oplocks.test3_windows"];
     check(global, &tests);
 }
+
+#[test]
+fn sessions_of_a_server_that_requires_signing_are_signed() {
+    check("server signing = required\n", &["smb2.session-require-signing.bug15397"]);
+}
+
+#[test]
+fn watches_are_refused_where_change_notify_is_off() {
+    check("change notify = no\n", &["smb2.change_notify_disabled.notfiy_disabled"]);
+}

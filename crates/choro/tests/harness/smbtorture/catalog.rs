@@ -18,7 +18,10 @@ pub struct SpecialShare {
 const NOT_RUN: [(&str, &str); 26] = [
     ("smb2.bench.*", "a benchmark"),
     ("smb2.create.bench-path-contention-shared", "a benchmark, which runs until it is stopped"),
-    ("smb2.change_notify_disabled.*", "is for servers with `change notify = no`"),
+    (
+        "smb2.change_notify_disabled.*",
+        "is for servers with `change notify = no`: see smbtorture_apart.rs",
+    ),
     ("smb2.check-sharemode", "a tool to be used by hand"),
     ("smb2.durable-open-disconnect.*", "leaves a durable open behind for another program"),
     ("smb2.hold-oplock", "keeps an open for another program, for minutes"),
@@ -29,7 +32,10 @@ const NOT_RUN: [(&str, &str); 26] = [
     ("smb2.rename.rename_dir_bench", "a benchmark"),
     ("smb2.samba3misc.*", "runs beside the server, on its local files"),
     ("smb2.scan.*", "tries all codes and has no opinion on the answers"),
-    ("smb2.session-require-signing.*", "is for servers with `server signing = required`"),
+    (
+        "smb2.session-require-signing.*",
+        "is for servers with `server signing = required`: see smbtorture_apart.rs",
+    ),
     ("smb2.set-sparse-ioctl", "a tool to be used by hand"),
     ("smb2.timestamp_resolution.*", "is for file systems with times of whole seconds"),
     ("smb2.twrp.*", "is told the names of snapshots that a script has made"),
