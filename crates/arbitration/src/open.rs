@@ -232,4 +232,11 @@ impl RequestedCaching {
             _ => None,
         }
     }
+
+    /// Key of the lease on the parent directory that the client names as its own.
+    #[must_use]
+    pub fn parent(&self) -> Option<LeaseKey> {
+        let Self::Lease { parent, .. } = self else { return None };
+        *parent
+    }
 }

@@ -124,6 +124,15 @@ pub struct ServerSettings {
     pub catalogue: Arc<dyn CatalogueDebug>,
 }
 
+impl ServerSettings {
+    /// Returns whether `smb2 leases` and `smb3 directory leases` permit a lease. They do not limit
+    /// oplocks.
+    #[must_use]
+    pub fn permits_lease(&self, is_directory: bool) -> bool {
+        self.leases && (self.directory_leases || !is_directory)
+    }
+}
+
 /// A catalogue that can be printed.
 pub trait CatalogueDebug: rpc::Catalogue + std::fmt::Debug {}
 

@@ -29,8 +29,8 @@ mod validate;
 use std::sync::Arc;
 
 use arbitration::{
-    Admission, AdmissionRequest, Caching, FileKey, Granted, LeaseId, LeaseKey, LockSequences,
-    OpenFacts, Refusal, RequestedCaching, ShareMode,
+    Admission, AdmissionRequest, Caching, FileKey, Granted, LeaseId, LockSequences, OpenFacts,
+    Refusal, RequestedCaching, ShareMode,
 };
 use dtyp::{AccessMask, FileAttributes};
 use engine::change::{AddedName, Change, ChangeKind};
@@ -45,7 +45,6 @@ use model::file_key::key;
 use model::open::{CreateName, OPEN_BYTES, OPENS_MAX, Open, OpenFile, Target};
 use model::posix;
 use model::reject::Reject;
-use model::settings::ServerSettings;
 use model::tree_connect::TreeConnect;
 use object::{Disposition, FileIdentity, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened};
 use wire::create::{
@@ -160,7 +159,7 @@ impl PendingCommand for Pending {
                     Box::new(AddedName {
                         change,
                         parent,
-                        parent_lease: parent_lease(&opening.requested_caching),
+                        parent_lease: opening.requested_caching.parent(),
                     })
                 });
                 let op = ObjectOp::Close { open: opened.open, unlink: false };
@@ -234,11 +233,11 @@ impl Pending {
     /// open in the tables may be withdrawn yet, or its file not be truncated.
     fn create_name(&self) -> Option<CreateName> {
         match self {
-            Self::Opening(opening) => opening.durability.create_name(),
+            Self::Opening(opening) => opening.durability.create_name,
             Self::Suspended(suspended) => suspended.create_name,
             Self::CheckingLeaseName(_, _, create_name) => *create_name,
             Self::Confirming(entered) | Self::Overwriting(entered) => {
-                entered.opening.durability.create_name()
+                entered.opening.durability.create_name
             }
             // The first request has its response.
             Self::Replaying(_) => None,
@@ -279,7 +278,10 @@ fn begin(
         let lease = caching::read_lease(request, negotiated)?;
         return durable::reconnect(scope, request, &reconnect, &lease);
     }
-    let requested_caching = caching::read_requested(request, negotiated)?;
+    let requested_caching = match request.requested_oplock_level {
+        OplockLevel::NONE => RequestedCaching::Nothing,
+        level => caching::read_requested(level, request, negotiated)?,
+    };
     let posix_request = match has_contexts {
         true => contexts::read_posix(request, negotiated)?,
         false => None,
@@ -306,7 +308,7 @@ fn begin(
     {
         // The lease may still be granted if this is a further name of its file.
         let op = ObjectOp::Lookup { root, path: valid.path.into() };
-        let waiting = Pending::CheckingLeaseName(lease, progress, durability.create_name());
+        let waiting = Pending::CheckingLeaseName(lease, progress, durability.create_name);
         return Ok(Step::Wait(Effect::Object { user, op }, waiting));
     }
     scope.globals.files.verify_room(scope.session.standing())?;
@@ -364,18 +366,13 @@ fn opened_by_store(
 ) -> Result<Step<Pending>, Reject> {
     if opened.created {
         // The name stays even if the request is refused: others may use the file by now.
-        let own_lease = parent_lease(&opening.requested_caching);
+        let own_lease = opening.requested_caching.parent();
         scope.globals.report_added(opened.parent, own_lease, || addition(&opening, &opened));
     }
     let file_id = scope.globals.allocate_file_id();
     let link = opened.path.link(opened.parent, opened.metadata.identity);
-    let verdict = verify_overwrite(&opening, &opened)
-        .and_then(|()| match opening.durability.app_instance_id.is_zero() {
-            true => Ok(()),
-            false => opening.durability.evict_predecessors(&mut scope, &opened),
-        })
-        .and_then(|()| admit(&mut scope, incoming, &opening, &opened, (file_id, link)));
-    let granted = match verdict {
+    let action = create_action(&opening, opened.created);
+    let granted = match admit(&mut scope, incoming, &opening, &opened, (file_id, link, action)) {
         Ok(Verdict::Granted(granted)) => granted,
         other => {
             let op = ObjectOp::Close { open: opened.open, unlink: false };
@@ -383,7 +380,7 @@ fn opened_by_store(
             // No request waits for the end of the close.
             scope.globals.outbox.effects.push_back((None, close));
             let file = key(opened.metadata.identity);
-            let suspended = Suspended { file, create_name: opening.durability.create_name() };
+            let suspended = Suspended { file, create_name: opening.durability.create_name };
             return other.map(|_| Step::Suspend(Pending::Suspended(suspended)));
         }
     };
@@ -396,7 +393,6 @@ fn opened_by_store(
         .then(|| ObjectOp::Lookup { root: opening.root, path: opened.path.clone().into() });
     let metadata = opened.metadata.clone();
     let maximal_access = opened.maximal_access;
-    let action = create_action(&opening, opened.created);
     let is_being_made = is_uncertain || is_overwriting;
     enter(&mut scope, &opening, *opened, &granted, (file_id, link), (action, is_being_made));
     if !is_being_made {
@@ -494,19 +490,6 @@ enum Verdict {
     MustWait,
 }
 
-/// Refuses to overwrite read-only files: [MS-FSA] 2.1.5.1.2.1. The store checks the rule on hidden
-/// and system files: a file hidden by the share alone (`hide dot files`) may be overwritten, and
-/// the metadata do not tell it from one with the attribute.
-fn verify_overwrite(opening: &Opening, opened: &Opened) -> Result<(), Reject> {
-    if opened.created || !opening.disposition.overwrites() {
-        return Ok(());
-    }
-    if opened.metadata.attributes.contains(FileAttributes::READONLY) {
-        return Err(Reject::OverwriteOfReadOnly);
-    }
-    Ok(())
-}
-
 /// Checks whether this open may exist beside the others, and what it may cache: [MS-FSA] 2.1.5.1.2.
 /// A granted open is in its file's record from then on, and in its lease.
 fn admit(
@@ -514,29 +497,35 @@ fn admit(
     incoming: &Incoming,
     opening: &Opening,
     opened: &Opened,
-    (file_id, link): (FileId, u64),
+    (file_id, link, action): (FileId, u64, CreateAction),
 ) -> Result<Verdict, Reject> {
     let overwrites = !opened.created && opening.disposition.overwrites();
-    let mode = share_mode(opened.granted_access, opening.share_access);
-    let identity = opened.metadata.identity;
+    // [MS-FSA] 2.1.5.1.2.1. The store checks the rule on hidden and system files: a file hidden by
+    // the share alone (`hide dot files`) may be overwritten, and the metadata do not tell it from
+    // one with the attribute.
+    if overwrites && opened.metadata.attributes.contains(FileAttributes::READONLY) {
+        return Err(Reject::OverwriteOfReadOnly);
+    }
+    if !opening.durability.app_instance_id.is_zero() {
+        opening.durability.evict_predecessors(scope, opened)?;
+    }
+    let file = key(opened.metadata.identity);
     let files = &mut scope.globals.files;
     let share = &scope.tree.share;
     let is_directory = opened.metadata.is_directory() && opened.path.stream().is_none();
     let mut caching_max =
         if is_directory { share.directory_caching_max } else { share.caching_max };
-    caching_max &= permitted(&scope.globals.settings, is_directory, &opening.requested_caching);
-    if opening
-        .requested_caching
-        .lease()
-        .is_some_and(|id| files.lease_has_other_files(id, key(identity)))
+    if let Some(lease) = opening.requested_caching.lease()
+        && (!scope.globals.settings.permits_lease(is_directory)
+            || files.lease_has_other_files(lease, file))
     {
         caching_max = Caching::empty();
     }
     let mut ask = AdmissionRequest {
         id: files.open_id(file_id.volatile),
         standing: scope.session.standing(),
-        stream: identity.stream,
-        mode,
+        stream: opened.metadata.identity.stream,
+        mode: share_mode(opened.granted_access, opening.share_access),
         overwrites,
         is_new: opened.created || overwrites,
         size: opened.metadata.allocation_size.max(opened.metadata.end_of_file),
@@ -560,16 +549,18 @@ fn admit(
             path: opened.path.to_windows(),
             is_posix: opened.path.is_posix(),
             create_options: opening.create_options.bits(),
-            create_action: create_action(opening, opened.created).0,
+            create_action: action.0,
             opened_at: incoming.now.wall,
         },
     };
-    let durability = opening.durability.durability(share, scope.session, is_directory);
-    match files.admit(key(identity), &mut ask, durability)? {
+    let durability = match opening.durability.is_requested() {
+        true => opening.durability.durability(share, scope.session, is_directory),
+        false => None,
+    };
+    match files.admit(file, &mut ask, durability)? {
         Admission::Granted(granted) => {
             if let Some(lease) = granted.lease {
-                let name = lease_name(share, &opened.path);
-                files.use_lease(lease.id, name, key(identity));
+                files.use_lease(lease.id, lease_name(share, &opened.path), file);
             }
             Ok(Verdict::Granted(granted))
         }
@@ -578,28 +569,6 @@ fn admit(
         Admission::Refused(Refusal::NotAvailable) => Err(Reject::FileNotAvailable),
         Admission::Refused(Refusal::Sharing) => Err(Reject::SharingViolation),
         Admission::Refused(Refusal::TooMany) => Err(Reject::TooManyOpens),
-    }
-}
-
-/// Returns the key of the lease on the parent directory that the client names as its own.
-fn parent_lease(requested: &RequestedCaching) -> Option<LeaseKey> {
-    match requested {
-        RequestedCaching::Lease { parent, .. } => *parent,
-        _ => None,
-    }
-}
-
-/// Returns the rights to cache that `smb2 leases` and `smb3 directory leases` permit. They do not
-/// limit oplocks.
-fn permitted(
-    settings: &ServerSettings,
-    is_directory: bool,
-    requested: &RequestedCaching,
-) -> Caching {
-    let leases = settings.leases && (settings.directory_leases || !is_directory);
-    match requested {
-        RequestedCaching::Lease { .. } if !leases => Caching::empty(),
-        _ => Caching::all(),
     }
 }
 
@@ -624,7 +593,7 @@ fn enter(
     (action, is_being_made): (CreateAction, bool),
 ) {
     let options = opening.create_options;
-    let create_name = opening.durability.create_name();
+    let create_name = opening.durability.create_name;
     if let Some(name) = create_name {
         scope.globals.create_names.insert(name, file_id.volatile);
     }
@@ -640,7 +609,7 @@ fn enter(
         lease: granted.lease.map(|it| it.id),
         link,
         parent: opened.parent,
-        parent_lease: parent_lease(&opening.requested_caching),
+        parent_lease: opening.requested_caching.parent(),
         is_modified: false,
         is_being_made,
         create_name,

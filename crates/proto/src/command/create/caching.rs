@@ -17,10 +17,10 @@ use wire::{Dialect, OplockLevel};
 /// A lease needs 2.1, and its second version 3.0; a context that the dialect lacks is ignored.
 /// Without a context, the oplock level for leases requests nothing.
 pub(super) fn read_requested(
+    level: OplockLevel,
     request: &CreateRequest<'_>,
     negotiated: &Negotiated,
 ) -> Result<RequestedCaching, Reject> {
-    let level = request.requested_oplock_level;
     if level == OplockLevel::LEASE {
         return read_lease(request, negotiated);
     }

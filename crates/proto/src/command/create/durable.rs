@@ -52,6 +52,8 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(300);
 pub(super) struct DurabilityContexts {
     client: Guid,
     request: Option<Request>,
+    /// Name of the request, if it has a CreateGuid.
+    pub(super) create_name: Option<CreateName>,
     pub(super) reconnect: Option<Reconnect>,
     pub(super) app_instance_id: Guid,
 }
@@ -85,7 +87,7 @@ pub struct Reopening {
 impl Reopening {
     /// Returns the name of the open's CREATE, if a replay of that CREATE reconnects it.
     pub(super) fn create_name(&self) -> Option<CreateName> {
-        self.replay.as_ref().and_then(|it| it.1.create_name())
+        self.replay.as_ref().and_then(|it| it.1.create_name)
     }
 }
 
@@ -140,8 +142,11 @@ impl DurabilityContexts {
             }),
             (None, None) => None,
         };
+        let client = negotiated.client_guid;
+        let create_guid = v2.map(|it| it.create_guid).filter(|it| !it.is_zero());
+        let create_name = create_guid.map(|create_guid| CreateName { client, create_guid });
         let app_instance_id = app_instance.map_or(Guid::ZERO, |it| it.app_instance_id);
-        Ok(Self { client: negotiated.client_guid, request, reconnect, app_instance_id })
+        Ok(Self { client, request, create_name, reconnect, app_instance_id })
     }
 
     /// Returns the durability for the file's record, if the open may be durable at all. Whether it
@@ -181,6 +186,11 @@ impl DurabilityContexts {
         })
     }
 
+    /// True if the request asks for a durable open.
+    pub(super) fn is_requested(&self) -> bool {
+        self.request.is_some()
+    }
+
     /// True if a persistent open was requested and the share has them.
     pub(super) fn wants_persistent(&self) -> bool {
         matches!(self.request, Some(Request::V2 { persistent: true, .. }))
@@ -202,16 +212,6 @@ impl DurabilityContexts {
                 list.push(&DurableHandleResponseV2 { timeout_ms, flags });
             }
             None => {}
-        }
-    }
-
-    /// Returns the name of the request, if it has a CreateGuid.
-    pub(super) fn create_name(&self) -> Option<CreateName> {
-        match self.request {
-            Some(Request::V2 { create_guid, .. }) if !create_guid.is_zero() => {
-                Some(CreateName { client: self.client, create_guid })
-            }
-            _ => None,
         }
     }
 
@@ -286,7 +286,7 @@ pub(super) fn take_up_again(
     requested_caching: RequestedCaching,
 ) -> Result<Step<Pending>, Reject> {
     let is_persistent = asked.wants_persistent();
-    let create_guid = asked.create_name().map(|it| it.create_guid);
+    let create_guid = asked.create_name.map(|it| it.create_guid);
     let reconnect = Reconnect { persistent, create_guid, is_persistent };
     reopen(scope, request, &reconnect, &requested_caching, Some(Box::new((contexts, asked))))
 }

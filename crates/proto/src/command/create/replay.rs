@@ -43,7 +43,7 @@ pub(super) fn find_replayed(
     requested_caching: &RequestedCaching,
 ) -> Result<Option<Replayed>, Reject> {
     let detects = scope.globals.settings.replay_detection;
-    let Some(name) = asked.create_name().filter(|_| detects) else { return Ok(None) };
+    let Some(name) = asked.create_name.filter(|_| detects) else { return Ok(None) };
     // The specification does not cover this case: two pending requests would make two opens. The
     // client sends the replay again.
     let is_first = |create: &Pending| create.create_name() == Some(name);
