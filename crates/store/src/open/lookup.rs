@@ -27,7 +27,7 @@ use std::time::Instant;
 
 use dtyp::NtStatus;
 use object::{Metadata, ObjectPath, RootId, UserId};
-use rustix::fs::{OFlags, Statx};
+use rustix::fs::{Mode, OFlags, ResolveFlags, Statx};
 use rustix::io::Errno;
 
 use crate::Store;
@@ -386,10 +386,14 @@ fn open_unknown(
     Ok(Entry { fd, data: None, named: Inode::of(&status), status })
 }
 
-/// Opens an ordinary file for its data. `None` for other objects, and after a refusal.
+/// Opens an ordinary file for its data. `None` for other objects, and after a refusal. One name
+/// without links needs no second attempt; AGAIN says that a local program holds a lease, which it
+/// gives up in its time.
 fn open_regular(directory: BorrowedFd<'_>, name: &OsStr, data: OFlags) -> Option<Entry> {
-    let flags = data | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let fd = system::open_beneath(directory, name, flags, 0, true).ok()?;
+    let flags = data | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    let open = || rustix::fs::openat2(directory, name, flags, Mode::empty(), resolve);
+    let fd = rustix::io::retry_on_intr(open).ok()?;
     let status = system::status_of(fd.as_fd()).ok().filter(is_file)?;
     Some(Entry { fd, data: Some(data), named: Inode::of(&status), status })
 }

@@ -21,9 +21,7 @@ const SYS_LISTXATTRAT: libc::c_long = 465;
 /// Kernels before 6.13, and sandboxes that do not know the two.
 static NO_XATTRAT: AtomicBool = AtomicBool::new(false);
 
-/// Opens `path` beneath `directory`, whatever links and `..` it meets on the way. With O_NONBLOCK
-/// nothing is tried again: then AGAIN can also say that a local program holds a lease, which it
-/// gives up in its time.
+/// Opens `path` beneath `directory`, whatever links and `..` it meets on the way.
 pub(crate) fn open_beneath(
     directory: BorrowedFd<'_>,
     path: impl AsRef<OsStr>,
@@ -39,12 +37,11 @@ pub(crate) fn open_beneath(
     }
     let flags = flags | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(mode);
-    let attempts_max = if flags.contains(OFlags::NONBLOCK) { 0 } else { RESOLVE_ATTEMPTS_MAX };
     let mut attempts = 0;
     loop {
         match rustix::fs::openat2(directory, path, flags, mode, resolve) {
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if attempts < attempts_max => attempts += 1,
+            Err(Errno::AGAIN) if attempts < RESOLVE_ATTEMPTS_MAX => attempts += 1,
             result => return result,
         }
     }
