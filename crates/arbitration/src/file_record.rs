@@ -75,6 +75,13 @@ pub struct FileWord {
     pub readers: u32,
 }
 
+impl FileWord {
+    fn of(locks: usize, readers: usize) -> Self {
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Self { locks: count(locks), readers: count(readers) }
+    }
+}
+
 /// Consequences of closing an open.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Closed {
@@ -106,16 +113,9 @@ impl FileRecord {
     /// Returns the record's part of the shared word.
     #[must_use]
     pub fn word(&self) -> FileWord {
-        let oplocks = self.opens.iter().filter(|it| match &it.holding {
-            Holding::Oplock(cache) => cache.state.contains(Caching::READ),
-            _ => false,
-        });
-        let leases = self.leases.iter().filter(|it| it.cache.state.contains(Caching::READ));
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        FileWord {
-            locks: count(self.locks.len()),
-            readers: count(oplocks.count() + leases.count()),
-        }
+        let oplocks = self.opens.iter().filter(|it| it.reads_by_oplock()).count();
+        let leases = self.leases.iter().filter(|it| it.cache.state.contains(Caching::READ)).count();
+        FileWord::of(self.locks.len(), oplocks + leases)
     }
 
     /// Returns the open with that id.

@@ -169,6 +169,12 @@ impl OpenEntry {
         }
     }
 
+    /// True if its oplock permits to cache reads.
+    #[must_use]
+    pub fn reads_by_oplock(&self) -> bool {
+        matches!(self.holding, Holding::Oplock(cache) if cache.state.contains(Caching::READ))
+    }
+
     /// True while its client is disconnected and cannot answer breaks.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
