@@ -126,8 +126,10 @@ impl Config {
     }
 
     fn build(loaded: Loaded) -> Result<(Self, Vec<Warning>), LoadError> {
-        let Loaded { mut global, defaults, sections, mut classes, mut warnings } = loaded;
+        let Loaded { mut global, mut defaults, mut sections, mut classes, mut warnings } = loaded;
         place_directories(&mut global);
+        let shares = sections.iter_mut().map(|named| &mut named.section);
+        global.share_options(shares.chain([&mut defaults]));
         let global = Global::new("global".to_owned(), global);
         let (min, max) = global.dialects();
         if min > max {

@@ -147,4 +147,13 @@ mod tests {
         assert_eq!(told.len(), 3, "{told:?}");
         assert!(told[0].contains("test:4") && told[0].contains("recycle:keeptre"), "{told:?}");
     }
+
+    #[test]
+    fn options_of_the_global_section_hold_for_all_shares() {
+        let text = "[global]\nvfs objects = recycle\nrecycle:repository = bin\n\
+                    recycle:versions = yes\n[a]\npath = /a\nrecycle:versions = no\n";
+        let (config, _) = Config::parse(text, "test").expect("it is well-formed");
+        let recycle = Recycle::of(&config.shares[0]).expect("it has the module");
+        assert_eq!((recycle.repository.as_str(), recycle.versions), ("bin", false));
+    }
 }

@@ -10,8 +10,13 @@ use crate::parameter::{Parameter, find};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Section {
     settings: BTreeMap<&'static str, Setting>,
-    options: BTreeMap<String, Arc<str>>,
+    options: Options,
+    /// Options of `[global]`, which hold where this section has no value of its own.
+    shared_options: Arc<Options>,
 }
+
+/// Parametric options by `module:option` in small letters.
+type Options = BTreeMap<String, Arc<str>>;
 
 /// A value in canonical form.
 #[derive(Debug, Clone)]
@@ -28,7 +33,7 @@ impl Section {
         let settings = defaults.settings.iter().map(|(name, setting)| {
             (*name, Setting { text: Arc::clone(&setting.text), own: false })
         });
-        Self { settings: settings.collect(), options: BTreeMap::new() }
+        Self { settings: settings.collect(), ..Self::default() }
     }
 
     pub(crate) fn set(&mut self, parameter: &'static Parameter, text: &str) {
@@ -37,6 +42,14 @@ impl Section {
 
     pub(crate) fn set_option(&mut self, key: String, text: &str) {
         self.options.insert(key, text.into());
+    }
+
+    /// Has the options of `[global]`, wherever they stand in the file, hold in each section.
+    pub(crate) fn share_options<'a>(&self, sections: impl Iterator<Item = &'a mut Self>) {
+        let options = Arc::new(self.options.clone());
+        for section in sections {
+            section.shared_options = Arc::clone(&options);
+        }
     }
 
     /// Copies all settings of `source` except those already written here.
@@ -74,7 +87,8 @@ impl Section {
     }
 
     pub(crate) fn option(&self, module: &str, option: &str) -> Option<&str> {
-        self.options.get(&option_key(module, option)).map(|text| &**text)
+        let key = option_key(module, option);
+        self.options.get(&key).or_else(|| self.shared_options.get(&key)).map(|text| &**text)
     }
 
     pub(crate) fn option_is_on(&self, module: &str, option: &str, default: bool) -> bool {
