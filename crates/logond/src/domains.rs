@@ -1,7 +1,7 @@
 //! The own domain, and those that it trusts: which of them answer, and their parts of the threads.
 //!
-//! Clients choose the names of other domains. A name has an entry only while jobs of it run or wait,
-//! or while its domain does not answer.
+//! Clients choose the names of other domains. A name has an entry only while jobs of it run or
+//! wait, or while its domain does not answer.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -72,7 +72,8 @@ impl<J> Domains<J> {
             && other.is_none_or(|it| it.outage.may_ask() || it.outage.take_probe(now))
     }
 
-    /// Returns a job of another domain for the threads. It waits if they have enough of that domain.
+    /// Returns a job of another domain for the threads. It waits if they have enough of that
+    /// domain.
     ///
     /// # Errors
     /// There are too many jobs.

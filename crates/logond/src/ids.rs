@@ -1,9 +1,9 @@
 //! Ids of the owners of tickets, which winbindd knows: their threads and their time.
 //!
-//! A ticket is verified without any other machine, and its owner's ids may need one. So that is done
-//! by other threads. The own realm has some of them for itself, and each other one a part of the rest: neither a winbindd that hangs nor a domain that
-//! does not answer holds up tickets of others. Controllers that are out end nothing here: winbindd
-//! may know the ids of a user still.
+//! A ticket is verified without any other machine, and the ids of its owner may need one. So other
+//! threads ask for them. The own realm has threads for itself, and each other realm may take a part
+//! of the rest: neither a winbindd that hangs nor a domain that does not answer holds up tickets of
+//! others. Ids are asked for while controllers are out, too: winbindd may still know them.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -113,7 +113,7 @@ mod tests {
     use crate::WAITING_MAX;
 
     #[test]
-    fn a_realm_whose_ids_do_not_come_holds_no_other_up() {
+    fn a_realm_without_answers_holds_up_no_other() {
         let pool = || {
             let (given, jobs) = channel();
             let give = move |(): &mut (), job: (u64, Begin)| {

@@ -8,7 +8,7 @@ use messaging::{LogonProof, LogonVerdict};
 
 use crate::checks::{Checked, Checker, ProvenTicket, TicketStep};
 
-/// Work for a thread.
+/// Work that one thread does at once.
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Check a ticket, or the signature that follows one.
@@ -104,7 +104,6 @@ pub(crate) struct Answer {
 }
 
 impl Job {
-    /// Does the work.
     pub(crate) fn run(self, checker: &mut Checker) -> Done {
         match self {
             Self::Ticket { asker, question, proof } => match checker.check_ticket(asker, proof) {

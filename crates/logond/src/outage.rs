@@ -32,8 +32,8 @@ impl Outage {
         is_news
     }
 
-    /// Records a probe without an answer. Without one under way it says nothing: the domain may have
-    /// answered a password meanwhile.
+    /// Records a probe without an answer. Without a probe under way nothing changes: the domain may
+    /// have answered a password meanwhile.
     pub(crate) fn probe_failed(&mut self, now: Instant) {
         if self.0.as_ref().is_some_and(|out| out.is_probing) {
             self.begin(now);

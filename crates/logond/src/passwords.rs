@@ -20,7 +20,7 @@ use crate::seldom::Seldom;
 /// longest time until a check begins.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Checks of passwords.
+/// Passwords that are checked or wait for that, in a pool for the own domain and one for others.
 #[derive(Debug)]
 pub(crate) struct Passwords {
     own: Pool<Job>,

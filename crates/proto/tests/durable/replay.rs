@@ -140,9 +140,9 @@ fn a_request_that_waits_is_not_begun_a_second_time() {
     assert_eq!(file_id(&again), file_id(&first));
 }
 
-/// The open is in the tables, and may be withdrawn yet: the file is looked up again, or its data go.
+/// The open is in the tables, and may yet be withdrawn: the file is looked up again, or truncated.
 #[test]
-fn a_request_whose_open_is_being_made_is_not_answered_a_second_time() {
+fn a_replay_before_the_response_is_refused() {
     let is_open = |effect: &Effect| match effect {
         Effect::Object { op: ObjectOp::Open(open), .. } => open.path.as_str() == "file",
         _ => false,
