@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use rustix::fs::Statx;
 
 use crate::cache::directories::Inode;
-use crate::sys::times::Times;
+use crate::sys::times;
 
 /// Highest number of objects kept of a share, at some 60 bytes each; one more clears the cache.
 const OBJECTS_MAX: usize = 4_096;
@@ -21,7 +21,7 @@ pub(crate) struct NoXattr(FxHashMap<Inode, FileTime>);
 impl NoXattr {
     /// Whether an object that looks like `status` was seen to have none.
     pub(crate) fn contains(&self, status: &Statx) -> bool {
-        !self.0.is_empty() && self.0.get(&Inode::of(status)) == Some(&Times::of(status).change)
+        !self.0.is_empty() && self.0.get(&Inode::of(status)) == Some(&times::change(status))
     }
 
     /// Records that an object had no attributes after its status was `status`.
@@ -29,6 +29,6 @@ impl NoXattr {
         if self.0.len() >= OBJECTS_MAX {
             self.0.clear();
         }
-        self.0.insert(Inode::of(status), Times::of(status).change);
+        self.0.insert(Inode::of(status), times::change(status));
     }
 }

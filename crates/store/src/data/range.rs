@@ -15,7 +15,7 @@ use crate::metadata::clusters::round_up;
 use crate::metadata::stream;
 use crate::model::opens::Open;
 use crate::sys::system;
-use crate::sys::times::Times;
+use crate::sys::times;
 
 /// Bytes moved at once where the file system cannot do it by itself.
 pub(crate) const CHUNK_BYTES: usize = 256 * 1_024;
@@ -93,8 +93,8 @@ impl Store {
             // On Windows the change time is that of the request, and the data keep their time.
             renew_change_time(open);
             let current = system::status_of(open.fd()).during(Operation::Query)?;
-            let kept = Times::of(&status).last_write;
-            if Times::of(&current).last_write != kept {
+            let kept = times::last_write(&status);
+            if times::last_write(&current) != kept {
                 self.keep_write_time(id, kept);
             }
         }

@@ -22,7 +22,7 @@ use crate::metadata::stream;
 use crate::model::place::Entry;
 use crate::model::root::Root;
 use crate::sys::system;
-use crate::sys::times::{self, Times};
+use crate::sys::times;
 use crate::sys::xattr::{Attributes, Listed};
 
 /// Attributes that are believed when they are found stored.
@@ -42,7 +42,6 @@ pub(crate) fn assemble(
     if status.stx_attributes.contains(StatxAttributes::COMPRESSED) {
         attributes = (attributes | FileAttributes::COMPRESSED).shown();
     }
-    let times = Times::of(status);
     let directory = kind == ObjectKind::Directory;
     let end_of_file = if kind == ObjectKind::File { status.stx_size } else { 0 };
     let sparse = attributes.contains(FileAttributes::SPARSE_FILE);
@@ -53,17 +52,17 @@ pub(crate) fn assemble(
     };
     let inode = crate::cache::directories::Inode::of(status);
     let mut identity = inode.identity();
-    identity.birth = times::birth(status);
+    identity.birth = times::birth(status).map_or(0, times::nanoseconds);
     if let Some(time) = root.snapshot {
         snapshot::mark(&mut identity, time);
     }
     Metadata {
         identity,
         kind,
-        creation_time: dos.creation_time.unwrap_or(times.creation),
-        last_access_time: times.last_access,
-        last_write_time: times.last_write,
-        change_time: times.change,
+        creation_time: dos.creation_time.unwrap_or_else(|| creation_time(status)),
+        last_access_time: times::file_time(&status.stx_atime),
+        last_write_time: times::last_write(status),
+        change_time: times::change(status),
         end_of_file,
         allocation_size: if kind == ObjectKind::File { allocation_size(status, sparse) } else { 0 },
         attributes,
@@ -79,6 +78,16 @@ pub(crate) fn assemble(
         uid: status.stx_uid,
         gid: status.stx_gid,
     }
+}
+
+/// Returns the creation time of an object that has none stored. Without a birth time the oldest of
+/// the others is the best guess, as in Samba.
+pub(crate) fn creation_time(status: &Statx) -> FileTime {
+    let oldest = || {
+        let last_access = times::file_time(&status.stx_atime);
+        last_access.min(times::last_write(status)).min(times::change(status))
+    };
+    times::birth(status).map_or_else(oldest, times::file_time)
 }
 
 fn attributes_of(
@@ -284,7 +293,7 @@ impl Store {
     /// Returns the last write time, if this open is to leave it alone.
     pub(crate) fn write_time_to_keep(&self, open: LocalOpen) -> Option<FileTime> {
         let opened = self.opens.get(open).ok().filter(|opened| opened.keeps_write_time)?;
-        Some(Times::of(&system::status_of(opened.fd()).ok()?).last_write)
+        Some(times::last_write(&system::status_of(opened.fd()).ok()?))
     }
 
     /// Gives the file its last write time back. That the data are written matters more than their

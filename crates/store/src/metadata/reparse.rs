@@ -31,7 +31,7 @@ use crate::model::place::Parent;
 use crate::model::root::Root;
 use crate::sys::file_kind::kind_of;
 use crate::sys::system;
-use crate::sys::times::Times;
+use crate::sys::times;
 use crate::sys::xattr::Attributes;
 
 /// Prefix of the target of a DFS link.
@@ -94,11 +94,11 @@ impl Store {
     /// clock.
     fn part_times(&mut self, open: LocalOpen) -> Result<(), NtStatus> {
         let status = system::status_of(self.opens.get(open)?.fd()).during(Operation::Query)?;
-        let times = Times::of(&status);
-        if times.last_write != times.change {
+        let last_write = times::last_write(&status);
+        if last_write != times::change(&status) {
             return Ok(());
         }
-        self.set_times(open, None, Some(FileTime(times.last_write.0.saturating_sub(1))))
+        self.set_times(open, None, Some(FileTime(last_write.0.saturating_sub(1))))
     }
 
     /// FSCTL_DELETE_REPARSE_POINT: [MS-FSA] 2.1.5.10.3.
@@ -205,8 +205,8 @@ fn verify_empty(directory: &Open) -> Result<(), NtStatus> {
 /// A new extended attribute changes the change time alone, a new or removed entry the write time
 /// to the same. So nothing is read in a directory whose last change was one of its entries.
 pub(crate) fn verify_parent(root: &Root, parent: &Parent) -> Result<(), NtStatus> {
-    let times = Times::of(&parent.status);
-    if parent.path.is_empty() || times.change == times.last_write {
+    let status = &parent.status;
+    if parent.path.is_empty() || times::change(status) == times::last_write(status) {
         return Ok(());
     }
     let attributes = Attributes::new(parent.directory.fd.as_fd(), true);

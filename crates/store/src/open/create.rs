@@ -16,7 +16,7 @@ use crate::Store;
 use crate::cache::directories::Inode;
 use crate::data::range;
 use crate::errno::{During, Operation};
-use crate::metadata::basic::assemble;
+use crate::metadata::basic::{assemble, creation_time};
 use crate::metadata::dos_attributes::{self, DosAttributes};
 use crate::metadata::extended_attributes;
 use crate::model::place::Parent;
@@ -283,10 +283,10 @@ fn store_attributes(
     }
     let default = wanted == FileAttributes::DIRECTORY || wanted == dos_attributes::DEFAULT_FILE;
     let said_by_absence = default && root.settings.nt_acls.is_none();
-    if said_by_absence && times::has_birth_time(status) || !root.settings.store_dos_attributes {
+    if said_by_absence && times::birth(status).is_some() || !root.settings.store_dos_attributes {
         return Ok(DosAttributes::default());
     }
-    let creation_time = Some(times::Times::of(status).creation);
+    let creation_time = Some(creation_time(status));
     let dos = DosAttributes { attributes: Some(wanted), creation_time, ..DosAttributes::default() };
     match attributes.set(dos_attributes::NAME, &dos.encode()) {
         Ok(()) => Ok(dos),

@@ -29,7 +29,7 @@ use crate::security::posix_acl::PosixAcl;
 use crate::sys::entries::Entries;
 use crate::sys::file_kind::is_directory;
 use crate::sys::system;
-use crate::sys::times::has_birth_time;
+use crate::sys::times;
 use crate::sys::xattr::Attributes;
 
 /// The bits S_ISUID and S_ISGID of a mode.
@@ -335,7 +335,7 @@ impl Impersonation {
 /// where it keeps no birth times.
 fn is_fresh(status: &Statx) -> bool {
     let (birth, change) = (status.stx_btime.tv_sec, status.stx_ctime.tv_sec);
-    !has_birth_time(status) || change.saturating_sub(birth) <= FRESH_SECONDS_MAX
+    times::birth(status).is_none() || change.saturating_sub(birth) <= FRESH_SECONDS_MAX
 }
 
 /// Returns true if a directory can be read and has no entries.
