@@ -48,6 +48,12 @@ pub(crate) fn owner(value: &[u8]) -> Option<ServerId> {
     rest.first_chunk().map(ServerId::from_bytes)
 }
 
+/// Returns the length of a text as a record has it, unless it is too long.
+fn text_length(bytes: usize) -> Result<u16, RecordError> {
+    let length = u16::try_from(bytes).ok().filter(|_| bytes <= TEXT_BYTES_MAX);
+    length.ok_or(RecordError::TextTooLong(bytes))
+}
+
 /// Encoder of a record's fields.
 #[derive(Debug)]
 pub(crate) struct Writer<'a> {
@@ -103,8 +109,7 @@ impl<'a> Writer<'a> {
     }
 
     pub(crate) fn text(&mut self, value: &str) -> Result<(), RecordError> {
-        let len = u16::try_from(value.len()).ok().filter(|len| usize::from(*len) <= TEXT_BYTES_MAX);
-        self.u16(len.ok_or(RecordError::TextTooLong(value.len()))?);
+        self.u16(text_length(value.len())?);
         self.out.extend_from_slice(value.as_bytes());
         Ok(())
     }
@@ -197,10 +202,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn text(&mut self) -> Result<String, RecordError> {
-        let len = usize::from(self.u16()?);
-        if len > TEXT_BYTES_MAX {
-            return Err(RecordError::TextTooLong(len));
-        }
+        let len = usize::from(text_length(self.u16()?.into())?);
         let short = RecordError::Short { need: len, have: self.rest.len() };
         let (text, rest) = self.rest.split_at_checked(len).ok_or(short)?;
         self.rest = rest;

@@ -368,7 +368,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         let mut must_sync = false;
         let mut last = self.last.take().unwrap_or_else(|| Last::new(key));
         let mut words = None;
-        let mut lengths = None;
+        let mut growth = None;
         let outcome = self.files.with_record(&codec::key_of(key), |found| {
             match found {
                 None => last.record = FileRecord::default(),
@@ -385,7 +385,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 return (Change::Keep, Ok(()));
             }
             let after = record.word();
-            let Some((change, length)) = change_to(record, opens) else {
+            let Some((change, bytes)) = change_to(record, opens) else {
                 return (Change::Keep, Err(RecordsError::Full));
             };
             if let (Some(table), Some(parts)) = (kept, parts) {
@@ -400,7 +400,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 self.words.change(key, before, after);
             }
             words = Some((before, after));
-            lengths = Some((found.map(<[u8]>::len), length));
+            growth = Some(bytes - room::bytes_of(found.map(<[u8]>::len)));
             last.key = key;
             match &change {
                 Change::Store(bytes) => bytes.clone_into(&mut last.bytes),
@@ -410,8 +410,8 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             self.keep(last);
             (change, Ok(()))
         });
-        match (outcome.is_ok(), words, lengths) {
-            (true, _, Some((before, after))) => self.room.change(before, after),
+        match (outcome.is_ok(), words, growth) {
+            (true, _, Some(bytes)) => self.room.add(bytes),
             // The record is unchanged, so the word must be as well.
             (false, Some((before, after)), _) => self.words.change(key, after, before),
             _ => {}
@@ -461,7 +461,7 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
     }
 
     fn has_room(&self, standing: Standing) -> bool {
-        self.room.has_room(standing)
+        self.room.is_plentiful() || self.room.has_room(standing)
     }
 
     fn word(&self, key: FileKey) -> FileWord {
@@ -502,16 +502,16 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
     }
 }
 
-/// Returns the change that stores a record, which had `opens` opens before; `None` if it is too
-/// long.
-fn change_to(record: &FileRecord, opens: usize) -> Option<(Change, Option<usize>)> {
+/// Returns the change that stores a record, which had `opens` opens before, and the bytes that it
+/// takes then; `None` if it is too long.
+fn change_to(record: &FileRecord, opens: usize) -> Option<(Change, i64)> {
     if record.is_empty() {
-        return Some((Change::Delete, None));
+        return Some((Change::Delete, 0));
     }
     let bytes = codec::encode(record).ok()?;
     let length = bytes.len();
     let is_grown = record.opens.len() > opens && length > GROWN_BYTES_MAX;
-    (!is_grown).then_some((Change::Store(bytes), Some(length)))
+    (!is_grown).then_some((Change::Store(bytes), room::bytes_of(Some(length))))
 }
 
 fn failure(error: TableError) -> RecordsError {

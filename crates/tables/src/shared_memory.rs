@@ -1,9 +1,10 @@
-//! Memory that all processes of a server share: a mapped file of the lock directory.
+//! Memory that all processes of a server share: a mapped file of the lock directory; or without a
+//! file, for a simulation, memory of one process.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Deref;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -18,7 +19,7 @@ pub(crate) unsafe trait Shared: Sync {}
 // SAFETY: an array consists of its elements.
 unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
 
-/// A value in a mapped file, as one process accesses it.
+/// A value in mapped memory, as one process accesses it.
 #[derive(Debug)]
 pub(crate) struct SharedMemory<T: Shared> {
     value: NonNull<T>,
@@ -65,14 +66,24 @@ impl<T: Shared> SharedMemory<T> {
         Self::map(&file)
     }
 
+    /// Makes a value of zeros for the threads of this process.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub(crate) fn private() -> io::Result<Self> {
+        Self::map_with(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    }
+
     fn map(file: &File) -> io::Result<Self> {
+        Self::map_with(libc::MAP_SHARED, file.as_raw_fd())
+    }
+
+    fn map_with(flags: libc::c_int, fd: RawFd) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let (length, fd) = (size_of::<T>(), file.as_raw_fd());
-        // SAFETY: a new shared mapping of a long enough file, at an address that the kernel
+        let length = size_of::<T>();
+        // SAFETY: a new mapping of a long enough file or of none, at an address that the kernel
         // chooses.
-        let value = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, fd, 0)
-        };
+        let value = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, fd, 0) };
         if value == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

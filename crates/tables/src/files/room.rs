@@ -22,6 +22,10 @@ const RECORDS_BYTES_MAX: u64 = 256 << 20;
 /// Number of equal parts of the bytes left by other clients; a client may have one part.
 const CLIENT_PARTS: usize = 8;
 
+/// Number of parts of the bytes of all records. While one part has room, so has each client: a
+/// guest may have a quarter of a user's part.
+const PLENTY_PARTS: u64 = 8 * CLIENT_PARTS as u64;
+
 /// Bytes of another open with an ordinary path.
 const OPEN_BYTES: usize = 384;
 
@@ -41,23 +45,17 @@ unsafe impl Shared for Figures {}
 /// The shared count, as one process accesses it.
 #[derive(Debug)]
 pub(super) struct Room {
-    figures: Memory,
+    /// Shared by the processes of a server, or by the threads of a simulation.
+    figures: Arc<SharedMemory<Figures>>,
     /// Bytes that this process has added, less those that it has removed.
     own: Cell<i64>,
 }
 
-#[derive(Clone, Debug)]
-enum Memory {
-    /// Shared by the threads of a simulation, or private.
-    Own(Arc<Figures>),
-    /// Shared by the processes of a server.
-    Mapped(Arc<SharedMemory<Figures>>),
-}
-
 impl Default for Room {
     fn default() -> Self {
-        let (bytes, bytes_max) = (AtomicU64::new(0), AtomicU64::new(RECORDS_BYTES_MAX));
-        Self::of(Memory::Own(Arc::new(Figures { bytes, bytes_max })))
+        let room = Self::of(Arc::new(SharedMemory::private().expect("there is a page of memory")));
+        room.set_max(RECORDS_BYTES_MAX);
+        room
     }
 }
 
@@ -71,62 +69,60 @@ impl Clone for Room {
 impl Room {
     /// Creates the count. The records get at most half of the file system's free bytes.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        let room = Self::of(Memory::Mapped(Arc::new(SharedMemory::create(path)?)));
-        let bytes_max = RECORDS_BYTES_MAX.min(bytes_left(path)? / 2);
-        room.figures().bytes_max.store(bytes_max, Ordering::Relaxed);
+        let room = Self::of(Arc::new(SharedMemory::create(path)?));
+        room.set_max(RECORDS_BYTES_MAX.min(bytes_left(path)? / 2));
         Ok(room)
     }
 
     pub(super) fn join(path: &Path) -> io::Result<Self> {
-        Ok(Self::of(Memory::Mapped(Arc::new(SharedMemory::join(path)?))))
+        Ok(Self::of(Arc::new(SharedMemory::join(path)?)))
     }
 
-    fn of(figures: Memory) -> Self {
+    fn of(figures: Arc<SharedMemory<Figures>>) -> Self {
         Self { figures, own: Cell::new(0) }
     }
 
-    fn figures(&self) -> &Figures {
-        match &self.figures {
-            Memory::Own(figures) => figures,
-            Memory::Mapped(figures) => figures,
-        }
+    /// True if every client may have another open, as is usual. A negative sum of bytes is a large
+    /// number here, and says nothing.
+    pub(super) fn is_plentiful(&self) -> bool {
+        let bytes = self.figures.bytes.load(Ordering::Relaxed).saturating_add(OPEN_BYTES as u64);
+        bytes.saturating_mul(PLENTY_PARTS) <= self.figures.bytes_max.load(Ordering::Relaxed)
     }
 
     /// True if the client of this process may have another open.
     pub(super) fn has_room(&self, standing: Standing) -> bool {
         let bytes = self.bytes();
-        let max = self.figures().bytes_max.load(Ordering::Relaxed);
-        // As a rule there is room for everybody.
-        if bytes.saturating_add(OPEN_BYTES as u64).saturating_mul(8 * CLIENT_PARTS as u64) <= max {
-            return true;
-        }
+        let max = self.figures.bytes_max.load(Ordering::Relaxed);
         let own = u64::try_from(self.own.get()).unwrap_or(0);
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let others = size(bytes.saturating_sub(own));
         standing.has_room((size(max), CLIENT_PARTS), (others, size(own), OPEN_BYTES))
     }
 
-    /// Counts a changed length of a record's value, `None` for an absent record. Called after the
-    /// change. A process that is killed just before leaves the count wrong by one change.
-    pub(super) fn change(&self, before: Option<usize>, after: Option<usize>) {
-        let bytes = |length: Option<usize>| length.map_or(0, |it| it + ENTRY_BYTES) as u64;
-        let (before, after) = (bytes(before), bytes(after));
-        // The sum of differences is right in any order.
-        self.figures().bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
-        self.own.set(self.own.get().wrapping_add_unsigned(after).wrapping_sub_unsigned(before));
+    /// Adds the bytes by which a record has grown; the sum of differences is right in any order.
+    /// Called after the change. A process that is killed just before leaves the count wrong by one
+    /// change.
+    pub(super) fn add(&self, bytes: i64) {
+        self.figures.bytes.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
+        self.own.set(self.own.get().wrapping_add(bytes));
     }
 
     /// Bytes of all records. A process that was killed between adding a record and counting it
     /// leaves the sum too low; a negative one is taken as zero.
     pub(super) fn bytes(&self) -> u64 {
-        let bytes = self.figures().bytes.load(Ordering::Relaxed);
+        let bytes = self.figures.bytes.load(Ordering::Relaxed);
         if i64::try_from(bytes).is_ok() { bytes } else { 0 }
     }
 
     /// Sets the highest size of all records in bytes.
     pub(super) fn set_max(&self, bytes_max: u64) {
-        self.figures().bytes_max.store(bytes_max, Ordering::Relaxed);
+        self.figures.bytes_max.store(bytes_max, Ordering::Relaxed);
     }
+}
+
+/// Returns the bytes that a record with a value of this length takes; `None` for an absent one.
+pub(super) fn bytes_of(length: Option<usize>) -> i64 {
+    length.map_or(0, |it| i64::try_from(it + ENTRY_BYTES).expect("records are short"))
 }
 
 /// Free bytes of a file system.

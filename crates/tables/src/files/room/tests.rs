@@ -182,7 +182,7 @@ fn a_record_has_no_more_opens_than_it_can_change_with_later() {
 fn a_record_that_was_never_counted_takes_nobodys_room_when_it_goes() {
     let tables = MemoryFiles::default();
     // Its worker was killed between storing the record and counting it.
-    tables.room.clone().change(Some(400), None);
+    tables.room.clone().add(-400);
     assert_eq!(tables.room.bytes(), 0);
     assert!(tables.handle().has_room(Standing::User));
 }
