@@ -167,7 +167,28 @@ impl FileRecord {
         {
             return (decided, purged);
         }
-        let granted = self.enter(ask, durability);
+        let (holding, granted) = match ask.caching {
+            RequestedCaching::Nothing => (Holding::Nothing, Granted::default()),
+            _ => self.grant(ask),
+        };
+        // [MS-SMB2] 3.3.5.9.6, 3.3.5.9.10: without handle caching an open cannot be durable.
+        let keeps = granted.caching.contains(Caching::HANDLE);
+        let durability = durability.filter(|it| keeps || it.kind == DurabilityKind::Persistent);
+        let granted = Granted { is_durable: durability.is_some(), ..granted };
+        if self.opens.is_empty() {
+            // Most files have one open; a growing vector would allocate four.
+            self.opens.reserve_exact(1);
+        }
+        self.opens.push(OpenEntry {
+            id: ask.id,
+            stream: ask.stream,
+            mode: ask.mode,
+            holding,
+            delete_on_close: ask.delete_on_close,
+            durability,
+            evicted: false,
+            facts: std::mem::take(&mut ask.facts),
+        });
         if granted.lease.is_some_and(|it| it.cache.notice.is_some()) {
             // Only from now on has the lease an open whose client can be notified.
             look.add(ask.id.server);
@@ -378,32 +399,6 @@ impl FileRecord {
                 }
             }
         }
-    }
-
-    fn enter(&mut self, ask: &mut AdmissionRequest, durability: Option<Durability>) -> Granted {
-        let (holding, granted) = match ask.caching {
-            RequestedCaching::Nothing => (Holding::Nothing, Granted::default()),
-            _ => self.grant(ask),
-        };
-        // [MS-SMB2] 3.3.5.9.6, 3.3.5.9.10: without handle caching an open cannot be durable.
-        let keeps = granted.caching.contains(Caching::HANDLE);
-        let durability = durability.filter(|it| keeps || it.kind == DurabilityKind::Persistent);
-        let granted = Granted { is_durable: durability.is_some(), ..granted };
-        if self.opens.is_empty() {
-            // Most files have one open; a growing vector would allocate four.
-            self.opens.reserve_exact(1);
-        }
-        self.opens.push(OpenEntry {
-            id: ask.id,
-            stream: ask.stream,
-            mode: ask.mode,
-            holding,
-            delete_on_close: ask.delete_on_close,
-            durability,
-            evicted: false,
-            facts: std::mem::take(&mut ask.facts),
-        });
-        granted
     }
 
     /// Grants the oplock or lease that the request asks for, or less.
