@@ -92,7 +92,12 @@ impl ObjectPath {
             if component == "." && components.peek().is_some() {
                 return Err(PathError::DotComponent);
             }
-            verify_component(component)?;
+            if component == "." || component.bytes().any(is_illegal) {
+                return Err(PathError::BadComponent);
+            }
+            if utf16::units(component) > Self::COMPONENT_UNITS_MAX {
+                return Err(PathError::TooLong);
+            }
             if !path.is_empty() {
                 path.push('/');
             }
@@ -303,18 +308,8 @@ impl fmt::Display for ObjectPath {
     }
 }
 
-/// [MS-FSCC] 2.1.5.2: no control characters, none of `" * / : < > ? |`, not "." or "..".
-fn verify_component(component: &str) -> Result<(), PathError> {
-    if component.is_empty() || component == "." || component.bytes().any(is_illegal) {
-        return Err(PathError::BadComponent);
-    }
-    if utf16::units(component) > ObjectPath::COMPONENT_UNITS_MAX {
-        return Err(PathError::TooLong);
-    }
-    Ok(())
-}
-
-/// True for a byte that stands for a forbidden character. In UTF-8 no other character has it.
+/// True for a byte that stands for a character forbidden by [MS-FSCC] 2.1.5.2: a control character
+/// or one of `" * / : < > ? |`. In UTF-8 no other character has it.
 fn is_illegal(byte: u8) -> bool {
     byte < b' ' || matches!(byte, b'"' | b'*' | b'/' | b':' | b'<' | b'>' | b'?' | b'|')
 }

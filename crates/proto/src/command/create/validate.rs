@@ -70,16 +70,17 @@ pub(super) fn validate(
     if is_vetoed(share, &path) {
         return Err(Reject::NameVetoed);
     }
-    let mut kind = requested_kind(request.create_options);
-    if names_data || path.stream().is_some() {
-        if kind == RequestedKind::Directory {
-            return Err(Reject::StreamIsDirectory);
-        }
-        if names_data {
-            // Directories have no unnamed stream.
-            kind = RequestedKind::File;
-        }
+    let is_directory = request.create_options.contains(CreateOptions::DIRECTORY_FILE);
+    if is_directory && (names_data || path.stream().is_some()) {
+        return Err(Reject::StreamIsDirectory);
     }
+    // Directories have no unnamed stream.
+    let is_file = names_data || request.create_options.contains(CreateOptions::NON_DIRECTORY_FILE);
+    let kind = match (is_directory, is_file) {
+        (true, _) => RequestedKind::Directory,
+        (false, true) => RequestedKind::File,
+        (false, false) => RequestedKind::Any,
+    };
     Ok(ValidCreate { path, disposition, kind, desired_access })
 }
 
@@ -118,17 +119,6 @@ fn verify_options(
         return Err(Reject::DeleteOnCloseWithoutDelete(desired));
     }
     Ok(())
-}
-
-/// Returns the kind of object that the options demand.
-fn requested_kind(options: CreateOptions) -> RequestedKind {
-    if options.contains(CreateOptions::DIRECTORY_FILE) {
-        RequestedKind::Directory
-    } else if options.contains(CreateOptions::NON_DIRECTORY_FILE) {
-        RequestedKind::File
-    } else {
-        RequestedKind::Any
-    }
 }
 
 /// Parses the name of a CREATE ([MS-SMB2] 2.2.13). Returns its path, and whether it names the
