@@ -213,10 +213,8 @@ impl Files {
     /// # Errors
     /// If there is no room.
     pub fn verify_room(&self, standing: Standing) -> Result<(), Reject> {
-        match self.records.has_room(standing) {
-            true => Ok(()),
-            false => Err(Reject::Records(RecordsError::Full)),
-        }
+        let has_room = self.records.has_room(standing);
+        has_room.then_some(()).ok_or(Reject::Records(RecordsError::Full))
     }
 
     /// Checks an open against the others and adds it to the record: [MS-FSA] 2.1.5.1.2. For
@@ -232,10 +230,11 @@ impl Files {
     ) -> Result<Admission, Reject> {
         let (admission, purged, deadline) = self.change(file, |record, look| {
             let (admission, purged) = record.admit(ask, durability, look);
-            ((admission, purged, record.next_deadline()), true)
+            let deadline = (admission == Admission::Wait).then(|| record.next_deadline());
+            ((admission, purged, deadline), true)
         })?;
         self.forget_disconnected(file, &purged);
-        if admission == Admission::Wait {
+        if let Some(deadline) = deadline {
             self.set_deadline(file, deadline);
         }
         Ok(admission)

@@ -1,6 +1,6 @@
 //! Responses on their way from a handler to the wire.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use dtyp::NtStatus;
 use model::connection::ConnectionId;
 use model::reject::Reject;
@@ -143,14 +143,9 @@ pub(crate) fn error_body(status: NtStatus) -> Response {
 }
 
 /// Converts a `Vec` to `BytesMut` without a copy.
-pub fn buffer_from_vec(mut buffer: Vec<u8>) -> BytesMut {
-    let length = buffer.len();
-    // `Bytes` keeps the capacity of a vector that is not full in memory of its own.
-    buffer.resize(buffer.capacity(), 0);
-    let bytes = bytes::Bytes::from(buffer);
-    let mut buffer = bytes.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
-    buffer.truncate(length);
-    buffer
+#[must_use]
+pub fn buffer_from_vec(buffer: Vec<u8>) -> BytesMut {
+    Bytes::from(buffer).into()
 }
 
 /// A frame to send, the transport's length included.
