@@ -131,6 +131,14 @@ pub struct OpenFacts {
     pub opened_at: FileTime,
 }
 
+impl OpenFacts {
+    /// True if both opens were made by the same path of the same share.
+    #[must_use]
+    pub fn has_path_of(&self, other: &Self) -> bool {
+        self.path == other.path && self.share == other.share && self.folder == other.folder
+    }
+}
+
 /// An open of a file, as part of its record.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OpenEntry {

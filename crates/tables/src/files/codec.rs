@@ -182,7 +182,14 @@ fn open(
     ids.put(facts.tree_id.to_le_bytes());
     ids.put(facts.persistent.to_le_bytes());
     writer.block(&ids);
-    place(writer, facts, before)?;
+    // Usually the path of the previous open, which is not repeated.
+    let is_as_before = before.is_some_and(|it| it.has_path_of(facts));
+    writer.bool(is_as_before);
+    if !is_as_before {
+        writer.text(&facts.share)?;
+        writer.text(&facts.folder)?;
+        writer.text(&facts.path)?;
+    }
     let mut tail = Block::<17>::default();
     tail.put([u8::from(facts.is_posix)]);
     tail.put(facts.create_options.to_le_bytes());
@@ -192,25 +199,7 @@ fn open(
     Ok(())
 }
 
-/// Encodes the path by which the file was opened: usually that of the previous open, which is not
-/// repeated.
-fn place(
-    writer: &mut Writer<'_>,
-    facts: &OpenFacts,
-    before: Option<&OpenFacts>,
-) -> Result<(), RecordError> {
-    let OpenFacts { share, folder, path, .. } = facts;
-    let is_same = |it: &OpenFacts| it.path == *path && it.share == *share && it.folder == *folder;
-    let is_as_before = before.is_some_and(is_same);
-    writer.bool(is_as_before);
-    if is_as_before {
-        return Ok(());
-    }
-    writer.text(share)?;
-    writer.text(folder)?;
-    writer.text(path)
-}
-
+/// Decodes the share, folder and path by which the file was opened.
 fn read_place(
     reader: &mut Reader<'_>,
     before: Option<&OpenFacts>,
