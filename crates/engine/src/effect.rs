@@ -336,10 +336,8 @@ impl Reply {
     /// # Panics
     /// If this is a reply to another effect: the worker pairs replies with effects.
     pub fn object(self) -> Result<ObjectReply, Reject> {
-        match self {
-            Self::Object(result) => result.map_err(Reject::Object),
-            other => panic!("the store was asked, and {other:?} came back"),
-        }
+        let Self::Object(result) = self else { panic!("{self:?} is no reply of the store") };
+        result.map_err(Reject::Object)
     }
 }
 

@@ -85,10 +85,8 @@ impl MemoryAccount {
     /// # Errors
     /// If the half for such memory is exhausted.
     pub fn verify_room(&self, bytes: usize) -> Result<(), Reject> {
-        if self.0.kept.get().saturating_add(bytes) > self.half() {
-            return Err(Reject::TooMuchMemory);
-        }
-        Ok(())
+        let fits = self.0.kept.get().saturating_add(bytes) <= self.half();
+        fits.then_some(()).ok_or(Reject::TooMuchMemory)
     }
 
     /// Charges memory for an incoming frame; none if it does not fit. A single incoming frame

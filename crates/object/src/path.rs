@@ -215,10 +215,7 @@ impl ObjectPath {
     /// The last component; empty for the root.
     #[must_use]
     pub fn file_name(&self) -> &str {
-        match self.path.bytes().rposition(|byte| byte == b'/') {
-            Some(last) => &self.path[last + 1..],
-            None => &self.path,
-        }
+        self.path.rsplit('/').next().unwrap_or_default()
     }
 
     /// Parent directory of the object; `None` for the root. The stream is dropped.
@@ -290,15 +287,8 @@ impl ObjectPath {
     /// The name in the form of clients: `\` between components, `:stream` at the end.
     #[must_use]
     pub fn to_windows(&self) -> String {
-        let mut name = match self.path.contains('/') {
-            true => self.path.replace('/', "\\"),
-            false => self.path.clone(),
-        };
-        if let Some(stream) = &self.stream {
-            name.push(':');
-            name.push_str(stream);
-        }
-        name
+        let stream = self.stream.as_ref().map_or_else(String::new, |name| format!(":{name}"));
+        self.path.replace('/', "\\") + &stream
     }
 }
 

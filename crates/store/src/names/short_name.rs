@@ -93,10 +93,8 @@ pub(crate) fn is_vetoed(settings: &RootSettings, stored: &OsStr) -> bool {
 
 /// The name with its characters as clients write them; the bytes if they are not UTF-8.
 fn client_name<'a>(settings: &RootSettings, stored: &'a OsStr) -> Result<Cow<'a, str>, &'a [u8]> {
-    match stored.to_str() {
-        Some(name) => Ok(settings.character_mappings.to_client(name)),
-        None => Err(stored.as_encoded_bytes()),
-    }
+    let name = stored.to_str().ok_or(stored.as_encoded_bytes())?;
+    Ok(settings.character_mappings.to_client(name))
 }
 
 /// Whether a name that a client sent may be a short name: in Samba's words, is mangled.
