@@ -62,9 +62,14 @@ impl BufferPool {
     pub fn give(&mut self, mut buffer: BytesMut, now: Duration) {
         self.idle_since = now;
         buffer.clear();
+        let capacity = buffer.capacity();
+        // The headers of one of these do not make it long enough to keep.
+        if capacity < SMALL_BYTES / 4 {
+            return;
+        }
         // `take` makes room at the front again, if it needs that. A large buffer has lost no more
         // than its headers there.
-        if (SMALL_BYTES / 4..=SMALL_BYTES).contains(&buffer.capacity()) {
+        if capacity <= SMALL_BYTES {
             if self.small.len() < SMALL_COUNT_MAX {
                 self.small.push(buffer);
             }
@@ -72,7 +77,7 @@ impl BufferPool {
         }
         // Bytes split off the front become part of the buffer again. Failing means that there were
         // none.
-        let _ = buffer.try_reclaim(buffer.capacity() + 1);
+        let _ = buffer.try_reclaim(capacity + 1);
         let capacity = buffer.capacity();
         if capacity >= BUFFER_BYTES_MIN && self.bytes + capacity <= POOL_BYTES_MAX {
             self.bytes += capacity;
