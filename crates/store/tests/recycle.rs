@@ -93,6 +93,18 @@ fn versions_are_numbered_as_in_samba() {
 }
 
 #[test]
+fn versions_of_a_long_name_lose_its_beginning() {
+    let mut share = bin(|bin| bin.versions = true);
+    let name = format!("{}.text", "\u{e4}".repeat(125));
+    deleted(&mut share, &name, "0");
+    deleted(&mut share, &name, "1");
+    assert_eq!(share.content(&format!(".recycle/ann/{name}")), "0");
+    // There is room for 244 of its 255 bytes, but the first one is the second half of a character.
+    let copy = format!("Copy #1 of {}.text", "\u{e4}".repeat(119));
+    assert_eq!(share.content(&format!(".recycle/ann/{copy}")), "1");
+}
+
+#[test]
 fn a_file_in_the_bin_is_deleted() {
     let mut share = bin(|bin| bin.keep_tree = true);
     share.local_directory(".recycle/annex");

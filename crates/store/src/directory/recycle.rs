@@ -26,6 +26,9 @@ use crate::sys::system;
 /// Attempts to find a free name in the bin while other processes use the same names.
 const ATTEMPTS_MAX: u32 = 8;
 
+/// Longest name on Linux's file systems, in bytes: `NAME_MAX`.
+const NAME_BYTES_MAX: usize = 255;
+
 /// How the bin's directories are opened: not through links, and without the right to list them.
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
 
@@ -62,7 +65,8 @@ impl Store {
         let verified = self.names.verified(parent);
         let mut move_there = || {
             let target = self.open_bin(root, settings, &place, &status)?;
-            self.move_file(parent, &closed.name, &target, keeps_versions, may)
+            let from = (&**parent, closed.name.as_os_str(), closed.named);
+            self.move_file(from, &target, keeps_versions, may)
         };
         let moved = match move_there() {
             // Somebody empties the bin, and has just removed the directory.
@@ -111,11 +115,11 @@ impl Store {
     }
 
     /// Moves a file to a directory of the bin, under its own name or that of a further copy.
-    /// Returns false if the bin has the same file already: both names are links to it.
+    /// Returns false if the bin has the same file already, as another link to it, or the name is
+    /// another file's by now.
     fn move_file(
         &mut self,
-        parent: &Directory,
-        name: &OsStr,
+        (parent, name, file): (&Directory, &OsStr, Inode),
         target: &OwnedFd,
         keeps_versions: bool,
         may: bool,
@@ -123,7 +127,7 @@ impl Store {
         let (from, to) = (parent.fd.as_fd(), target.as_fd());
         if !keeps_versions {
             let old = system::status_at(to, name).ok().filter(is_file).map(|it| Inode::of(&it));
-            if old.is_some() && old == Some(Inode::of(&system::status_at(from, name)?)) {
+            if old == Some(file) {
                 return Ok(false);
             }
             // Only with the user's own rights: the earlier file may be somebody else's.
@@ -133,6 +137,10 @@ impl Store {
         }
         let mut wanted = name.to_owned();
         for _ in 0..ATTEMPTS_MAX {
+            // A local program may have put another file there meanwhile.
+            if Inode::of(&system::status_at(from, name)?) != file {
+                return Ok(false);
+            }
             match self.impersonation.move_file((from, name), (to, &wanted), may) {
                 Err(Errno::EXIST) => wanted = free_copy(target, name)?,
                 result => return result.map(|()| true),
@@ -170,10 +178,16 @@ fn path_below(root: &Root, directory: &Directory) -> Result<PathBuf, Errno> {
     path.strip_prefix(path_of(&root.directory)?).map(Path::to_owned).map_err(|_| Errno::XDEV)
 }
 
-/// The name of a further copy in the bin, as in Samba.
+/// The name of a further copy in the bin, as in Samba. A long name loses its beginning, and keeps
+/// its extension: without a name in the bin the file would be deleted.
 fn copy_name(number: u32, name: &OsStr) -> OsString {
     let mut copy = format!("Copy #{number} of ").into_bytes();
-    copy.extend_from_slice(name.as_bytes());
+    let name = name.as_bytes();
+    let surplus = (copy.len() + name.len()).saturating_sub(NAME_BYTES_MAX);
+    let kept = &name[surplus..];
+    let is_within_character = |byte: &u8| byte & 0xC0 == 0x80;
+    let rest = kept.iter().take_while(|byte| surplus > 0 && is_within_character(byte)).count();
+    copy.extend_from_slice(&kept[rest..]);
     OsString::from_vec(copy)
 }
 

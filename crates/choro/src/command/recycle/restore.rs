@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use rustix::fs::{Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
-use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::bin::{Bin, open_beneath};
 
@@ -82,9 +82,13 @@ fn as_user<T>(uid: u32, gid: u32, call: impl FnOnce() -> Result<T, Errno>) -> Re
     if !own.is_root() || uid == 0 {
         return call();
     }
+    // Of the user's other groups nothing is known here; root's would give rights.
+    let own_groups = rustix::process::getgroups()?;
+    set_thread_groups(&[])?;
     set_thread_res_gid(own_group, Gid::from_raw(gid), own_group)?;
     let result = set_thread_res_uid(own, Uid::from_raw(uid), own).and_then(|()| call());
     set_thread_res_uid(own, own, own)?;
     set_thread_res_gid(own_group, own_group, own_group)?;
+    set_thread_groups(&own_groups)?;
     result
 }

@@ -216,16 +216,16 @@ impl Impersonation {
     ) -> Result<(), Errno> {
         let may_add = || system::may_access(to.0, libc::W_OK | libc::X_OK).is_ok();
         let granted = granted && may_add();
-        self.try_as_user(granted, || {
-            match renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
-                // File systems without NOREPLACE.
-                Err(Errno::INVAL | Errno::NOSYS) => match system::status_at(to.0, to.1) {
-                    Err(Errno::NOENT) => rustix::fs::renameat(from.0, from.1, to.0, to.1),
-                    result => result.and(Err(Errno::EXIST)),
-                },
-                result => result,
-            }
-        })
+        let rename = || renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE);
+        match self.try_as_user(granted, rename) {
+            // File systems without NOREPLACE. Only with the user's own rights: somebody else's file
+            // may take the name between the two calls.
+            Err(Errno::INVAL | Errno::NOSYS) => match system::status_at(to.0, to.1) {
+                Err(Errno::NOENT) => rustix::fs::renameat(from.0, from.1, to.0, to.1),
+                result => result.and(Err(Errno::EXIST)),
+            },
+            result => result,
+        }
     }
 
     /// Gives a pipe so many bytes. The server may have more of pipes than a user
