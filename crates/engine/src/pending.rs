@@ -179,7 +179,8 @@ impl Server {
     /// had one, for commands that clients expect to be short, and within a compound.
     ///
     /// Returns true if the request keeps its credits at first, because [`StorageLoad`] is full. A
-    /// second call, after [`INTERIM_TIME_MAX`], sends the interim response in any case.
+    /// second call, after [`INTERIM_TIME_MAX`], sends the interim response in any case. A client
+    /// that has spent its last credit gets one back at once: its other shares are to go on.
     ///
     /// [`StorageLoad`]: model::storage_load::StorageLoad
     pub fn handle_slow(&mut self, now: Now, id: RequestId) -> bool {
@@ -192,12 +193,14 @@ impl Server {
         }
         let mut waiting = self.in_flight.remove(id).expect("it was found");
         waiting.incoming.now = now;
-        if !std::mem::replace(&mut waiting.is_slow, true) && self.globals.keeps_credits() {
+        let keeps_credits = self.globals.keeps_credits();
+        let connection = self.connections.get(&waiting.chain.connection);
+        let is_stuck = connection.is_some_and(|it| it.command_sequence_window.is_used_up());
+        if !std::mem::replace(&mut waiting.is_slow, true) && keeps_credits && !is_stuck {
             self.in_flight.insert(waiting);
             return true;
         }
         // Without an interim response it waits all the same, and keeps its credits.
-        let keeps_credits = self.globals.keeps_credits();
         let wanted = if keeps_credits { 0 } else { waiting.incoming.header.credits };
         waiting.async_id = self.go_async(&mut waiting.chain, &waiting.incoming, wanted).ok();
         self.in_flight.insert(waiting);

@@ -119,14 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn a_large_buffer_comes_back_however_much_of_it_was_sent() {
-        for sent in [0, 52, 65_536] {
+    fn a_large_buffer_comes_back_without_its_headers() {
+        for sent in [0, 52, 120] {
             let mut pool = BufferPool::default();
             let mut buffer = pool.take(65_536, Duration::ZERO);
             buffer.resize(65_536, 7);
             let memory = buffer.as_ptr().addr();
             buffer.advance(sent);
             pool.give(buffer, Duration::ZERO);
+            assert_eq!(pool.buffers.len(), 1);
             let buffer = pool.take(65_536, Duration::ZERO);
             assert_eq!((buffer.len(), buffer.as_ptr().addr()), (0, memory), "{sent}");
         }

@@ -73,6 +73,12 @@ impl CommandSequenceWindow {
         Ok(())
     }
 
+    /// True if the client has used all of its credits: it can send nothing until it has another.
+    #[must_use]
+    pub fn is_used_up(&self) -> bool {
+        self.unused == 0
+    }
+
     /// Grants credits with a response, of as many as its request asks for: [MS-SMB2] 3.3.1.2 and
     /// 3.3.4.1.2. Returns their number.
     ///
@@ -83,7 +89,7 @@ impl CommandSequenceWindow {
     /// # Panics
     /// If the client would be left without any credit.
     pub fn grant(&mut self, credit_request: u16, limit: Option<u32>) -> u16 {
-        let has_used_all = u32::from(self.unused == 0);
+        let has_used_all = u32::from(self.is_used_up());
         let least = self.span + has_used_all;
         let max = self.max.min(limit.map_or(self.max, |limit| limit.max(least)));
         let room = max.saturating_sub(self.span);

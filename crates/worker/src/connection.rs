@@ -22,6 +22,7 @@ use trace::{Answered, Moment};
 use uring::Op;
 use wire::frame::{self, FrameHeader, FrameType};
 
+pub(crate) use self::sending::make_whole;
 use super::arrival::Arrival;
 use super::framing::{FRAME_TIMEOUT, missing, wanted};
 use super::lanes::{LaneId, OpenedFrame, Outgoing};

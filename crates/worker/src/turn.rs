@@ -16,7 +16,7 @@ use trace::{Phase, Spent};
 use tracing::{debug, info, warn};
 use uring::{Backend, Completion, Op, SendBuffer, Token};
 
-use super::connection::{Channel, Filled};
+use super::connection::{Channel, Filled, make_whole};
 use super::event_loop::{CONTROL, LANES, MESSAGES, RECEIVE, SEND, STORAGE_THREADS, STORE, Worker};
 use super::lanes::{LANE_BYTES_MIN, LaneId, OpenedFrame};
 
@@ -322,10 +322,14 @@ impl Worker {
         result: io::Result<usize>,
     ) {
         let now = self.now();
+        let mut is_begun = self.channels.get_mut(&id).is_some_and(Channel::take_front_begun);
         for buffer in buffers {
             if let SendBuffer::Bytes(bytes) = buffer
-                && let Ok(frame) = bytes.try_into_mut()
+                && let Ok(mut frame) = bytes.try_into_mut()
             {
+                if std::mem::take(&mut is_begun) {
+                    make_whole(&mut frame);
+                }
                 self.server.handle_sent(now, frame);
             }
         }

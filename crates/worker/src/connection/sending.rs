@@ -142,10 +142,8 @@ impl Channel {
             }
             let Outgoing { mut frame, piped, .. } =
                 self.queued.pop_front().expect("it was just there");
-            // A buffer is kept by its capacity, which must not lack what left before the rest.
-            if std::mem::take(&mut self.is_front_begun) {
-                frame.clear();
-                let _ = frame.try_reclaim(frame.capacity() + 1);
+            if self.take_front_begun() {
+                make_whole(&mut frame);
             }
             done(frame, piped);
             self.answered.pop_front();
@@ -164,6 +162,11 @@ impl Channel {
     /// The socket takes more, or never will.
     pub(crate) fn may_send(&mut self) {
         self.is_sending = false;
+    }
+
+    /// Returns whether a part of the first frame left before the rest, and forgets that.
+    pub(crate) fn take_front_begun(&mut self) -> bool {
+        std::mem::take(&mut self.is_front_begun)
     }
 
     /// Handles buffers of [`Channel::send`] that were sent, or never will be.
@@ -204,4 +207,11 @@ impl Channel {
         }
         bytes
     }
+}
+
+/// Empties a frame of which a part left before the rest. A buffer is kept by its capacity, which
+/// lacks that part until then.
+pub(crate) fn make_whole(frame: &mut BytesMut) {
+    frame.clear();
+    let _ = frame.try_reclaim(frame.capacity() + 1);
 }

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use object::Piped;
 use proto::{ConnectionId, Opener};
+use uring::SendBuffer;
 
 use super::*;
 use crate::framing::{LANE_RECEIVE_LEN, wanted_by_lane, whole_frames};
@@ -191,6 +192,21 @@ fn a_client_that_goes_away_leaves_no_pipe_and_ends_its_connection() {
         drive(&mut channel, &mut driver).expect_err("nobody is there");
         assert_eq!(Arc::strong_count(&counted), 1, "{backend:?}");
     }
+}
+
+#[test]
+fn a_frame_that_left_in_two_parts_gives_its_whole_buffer_back() {
+    let (mut channel, _client) = channel_and_client();
+    channel.queue(transmit(16 << 20));
+    let Some(Op::Send { buffers, .. }) = channel.send(true, |_, _| ()) else {
+        panic!("the socket does not take all of it")
+    };
+    let Some(SendBuffer::Bytes(rest)) = buffers.into_iter().next() else { panic!("in memory") };
+    assert!(!rest.is_empty() && rest.len() < 16 << 20, "{}", rest.len());
+    assert!(channel.take_front_begun() && !channel.take_front_begun());
+    let mut frame = rest.try_into_mut().expect("nobody else has it");
+    make_whole(&mut frame);
+    assert!(frame.is_empty() && frame.capacity() >= 16 << 20, "{}", frame.capacity());
 }
 
 #[test]
