@@ -34,6 +34,10 @@ fn check(global: &str, tests: &[&str]) {
         &format!("smb ports = 445\ninterfaces = {addresses}\n{global}"),
         &format!("[data]\npath = {data}\nread only = no\n"),
     );
+    // Bursts of messages between workers are to fill their queues.
+    let shorten = "echo 1 >/proc/sys/net/unix/max_dgram_qlen";
+    let shortened = network.command("sh").args(["-c", shorten]).status();
+    assert!(shortened.expect("there is a shell").success());
     let server = site.serve();
     let own = text(&site.path("own"));
     for test in tests {

@@ -270,7 +270,9 @@ impl Worker {
         if self.deadline().is_some_and(|at| at <= Instant::now()) {
             return true;
         }
-        is_left && self.server.is_idle() && self.has_closed_all()
+        // A connection that was passed on is lost if the last message about it does not leave.
+        let has_queued = || self.messaging.counters().queued > 0;
+        is_left && self.server.is_idle() && self.has_closed_all() && !has_queued()
     }
 
     /// Deadline of this worker; unfinished work ends with it.
