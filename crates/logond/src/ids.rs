@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use dtyp::{NtStatus, ServerId};
 use messaging::LogonVerdict;
 
-use crate::domains::{Domains, TooMany};
+use crate::domain_pools::DomainPools;
+use crate::domains::TooMany;
 use crate::jobs::{Answer, Begin};
-use crate::pool::Pool;
 
 /// Time for the ids of a ticket's owner, its wait for a thread included.
 pub(crate) const IDS_TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,9 +21,7 @@ pub(crate) const IDS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Questions for ids. `J` is a job.
 #[derive(Debug)]
 pub(crate) struct Ids<J> {
-    own: Pool<J>,
-    others: Pool<J>,
-    realms: Domains<J>,
+    pools: DomainPools<J>,
     /// Questions without an answer, by job.
     waiting: HashMap<u64, Waiting>,
     next_job: u64,
@@ -39,8 +37,8 @@ struct Waiting {
 }
 
 impl<J: Send + 'static> Ids<J> {
-    pub(crate) fn new(own: Pool<J>, others: Pool<J>) -> Self {
-        Self { own, others, realms: Domains::default(), waiting: HashMap::new(), next_job: 0 }
+    pub(crate) fn new(pools: DomainPools<J>) -> Self {
+        Self { pools, waiting: HashMap::new(), next_job: 0 }
     }
 
     /// Gives a ticket to the threads of its realm; `None` is the own one. `job` makes the job of a
@@ -57,14 +55,8 @@ impl<J: Send + 'static> Ids<J> {
     ) -> Result<(), NtStatus> {
         self.next_job += 1;
         let (number, begin) = (self.next_job, Begin::default());
-        let job = job(number, begin.clone());
-        let started = match realm {
-            None => self.own.add(job).map_err(|_| TooMany),
-            Some(realm) => {
-                self.realms.start(realm, job).map(|job| job.into_iter().for_each(|it| self.add(it)))
-            }
-        };
-        started.map_err(|TooMany| NtStatus::INSUFF_SERVER_RESOURCES)?;
+        let added = self.pools.add(realm, job(number, begin.clone()));
+        added.map_err(|TooMany| NtStatus::INSUFF_SERVER_RESOURCES)?;
         self.waiting.insert(number, Waiting { until: now + IDS_TIMEOUT, begin, asker, question });
         Ok(())
     }
@@ -76,9 +68,7 @@ impl<J: Send + 'static> Ids<J> {
         realm: Option<&str>,
         verdict: Option<LogonVerdict>,
     ) -> Option<Answer> {
-        if let Some(next) = realm.and_then(|realm| self.realms.finish(realm)) {
-            self.add(next);
-        }
+        self.pools.finish(realm);
         let verdict = verdict?;
         let Waiting { asker, question, .. } = self.waiting.remove(&number)?;
         Some(Answer { asker, question, verdict })
@@ -99,10 +89,6 @@ impl<J: Send + 'static> Ids<J> {
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.waiting.values().map(|it| it.until).min()
     }
-
-    fn add(&self, job: J) {
-        assert!(self.others.add(job).is_ok(), "the queue has room for all jobs of other realms");
-    }
 }
 
 #[cfg(test)]
@@ -111,6 +97,7 @@ mod tests {
 
     use super::*;
     use crate::WAITING_MAX;
+    use crate::pool::Pool;
 
     #[test]
     fn a_realm_without_answers_holds_up_no_other() {
@@ -124,7 +111,7 @@ mod tests {
             (pool.expect("there are threads"), jobs)
         };
         let ((own, own_jobs), (others, jobs)) = (pool(), pool());
-        let (mut ids, now) = (Ids::new(own, others), Instant::now());
+        let (mut ids, now) = (Ids::new(DomainPools::new(own, others)), Instant::now());
         let asker = ServerId { pid: 1, unique_id: 1 };
         for (question, realm) in [(1, "HANGS"), (2, "HANGS"), (3, "HANGS"), (4, "OTHER")] {
             ids.begin(now, (asker, question), Some(realm), |number, begin| (number, begin))

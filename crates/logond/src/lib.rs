@@ -5,14 +5,15 @@
 //! process of its own because the key of a service can forge any user's ticket, because libraries
 //! in C parse what strangers send, and because a domain may take a minute to answer.
 //!
-//! Four pools of threads: tickets are verified without winbindd, and never wait behind passwords or
-//! the ids of others, which need it; passwords of the own domain never wait behind those of others.
+//! Five pools of threads: tickets are verified without winbindd, and never wait behind passwords or
+//! ids, which need it; passwords and ids of the own domain never wait behind those of others.
 //! If this process dies, the logons under way fail, and the next ones are its successor's.
 
 #![forbid(unsafe_code)]
 
 mod checks;
 mod contexts;
+mod domain_pools;
 mod domains;
 mod ids;
 mod jobs;
@@ -45,6 +46,7 @@ use tracing::{debug, warn};
 use zeroize::Zeroize;
 
 use checks::{Checker, Parameters, Shared};
+use domain_pools::DomainPools;
 use ids::Ids;
 use jobs::{Answer, Done, IdsJob, Job};
 use passwords::Passwords;
@@ -331,9 +333,9 @@ fn start_threads(
         return Ok((tickets, None));
     }
     let own = start("passwords", PASSWORD_THREADS)?;
-    let passwords = Passwords::new(own, start("other domains", OTHER_THREADS)?);
-    let ids = Ids::new(start("ids", IDS_THREADS)?, start("ids of others", IDS_THREADS)?);
-    Ok((tickets, Some((passwords, ids))))
+    let passwords = DomainPools::new(own, start("other domains", OTHER_THREADS)?);
+    let ids = DomainPools::new(start("ids", IDS_THREADS)?, start("ids of others", IDS_THREADS)?);
+    Ok((tickets, Some((Passwords::new(passwords), Ids::new(ids)))))
 }
 
 /// Name of the file of used authenticators in the lock directory.

@@ -11,9 +11,9 @@ use messaging::{LogonProof, LogonVerdict};
 use tracing::{info, warn};
 
 use crate::checks::Checked;
-use crate::domains::{Domains, TooMany};
+use crate::domain_pools::DomainPools;
+use crate::domains::TooMany;
 use crate::jobs::{Answer, Begin, Job, PasswordJob};
-use crate::pool::Pool;
 use crate::seldom::Seldom;
 
 /// Time after which a domain without an answer counts as out, before winbindd gives up; also the
@@ -23,9 +23,7 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Passwords that are checked or wait for that, in a pool for the own domain and one for others.
 #[derive(Debug)]
 pub(crate) struct Passwords {
-    own: Pool<Job>,
-    others: Pool<Job>,
-    domains: Domains<Job>,
+    pools: DomainPools<Job>,
     /// Checks without an answer, by job.
     waiting: HashMap<u64, Waiting>,
     next_job: u64,
@@ -49,10 +47,8 @@ impl Waiting {
 }
 
 impl Passwords {
-    pub(crate) fn new(own: Pool<Job>, others: Pool<Job>) -> Self {
-        let (domains, waiting, complaints) =
-            (Domains::default(), HashMap::new(), Seldom::default());
-        Self { own, others, domains, waiting, next_job: 0, complaints }
+    pub(crate) fn new(pools: DomainPools<Job>) -> Self {
+        Self { pools, waiting: HashMap::new(), next_job: 0, complaints: Seldom::default() }
     }
 
     /// Gives a check to the threads of its domain.
@@ -66,7 +62,7 @@ impl Passwords {
         proof: LogonProof,
         domain: Option<String>,
     ) -> Result<(), NtStatus> {
-        if !self.domains.may_ask(now, domain.as_deref()) {
+        if !self.pools.domains.may_ask(now, domain.as_deref()) {
             return Err(NtStatus::NO_LOGON_SERVERS);
         }
         self.next_job += 1;
@@ -74,26 +70,12 @@ impl Passwords {
         let waiting = Waiting { since: now, begin, asker, question, domain };
         let (begin, domain) = (waiting.begin.clone(), waiting.domain.clone());
         let job = Job::Password(PasswordJob { number, proof, domain, begin });
-        let is_full = match &waiting.domain {
-            None => self.own.add(job).is_err(),
-            Some(domain) => match self.domains.start(domain, job) {
-                Ok(job) => {
-                    job.into_iter().for_each(|job| self.add_other(job));
-                    false
-                }
-                Err(TooMany) => true,
-            },
-        };
-        if is_full {
-            self.domains.not_asked(waiting.domain.as_deref());
+        if let Err(TooMany) = self.pools.add(waiting.domain.as_deref(), job) {
+            self.pools.domains.not_asked(waiting.domain.as_deref());
             return Err(NtStatus::INSUFF_SERVER_RESOURCES);
         }
         self.waiting.insert(number, waiting);
         Ok(())
-    }
-
-    fn add_other(&self, job: Job) {
-        self.others.add(job).expect("the queue has room for all jobs of other domains");
     }
 
     /// Handles the result of a check. Only one in time says something about its domain.
@@ -104,11 +86,7 @@ impl Passwords {
         domain: Option<&str>,
         checked: Option<Checked>,
     ) -> Vec<Answer> {
-        if let Some(domain) = domain
-            && let Some(next) = self.domains.finish(domain)
-        {
-            self.add_other(next);
-        }
+        self.pools.finish(domain);
         let (Some(Checked { verdict, is_outage }), Some(waiting)) =
             (checked, self.waiting.remove(&number))
         else {
@@ -129,7 +107,7 @@ impl Passwords {
     pub(crate) fn finish_ping(&mut self, now: Instant, is_alive: bool) {
         match is_alive {
             true => self.end_outage(None),
-            false => self.domains.own.probe_failed(now),
+            false => self.pools.domains.own.probe_failed(now),
         }
     }
 
@@ -151,11 +129,11 @@ impl Passwords {
             answers.push(waiting.refused());
             match begun {
                 Some(_) => answers.extend(self.begin_outage(now, domain.as_deref())),
-                None => self.domains.not_asked(domain.as_deref()),
+                None => self.pools.domains.not_asked(domain.as_deref()),
             }
         }
-        if self.domains.own.take_probe(now) && self.own.add(Job::Ping).is_err() {
-            self.domains.own.probe_failed(now);
+        if self.pools.domains.own.take_probe(now) && self.pools.add(None, Job::Ping).is_err() {
+            self.pools.domains.own.probe_failed(now);
         }
         answers
     }
@@ -163,13 +141,13 @@ impl Passwords {
     /// Returns the time of the next [`Self::look`].
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let late = self.waiting.values().map(Waiting::late_at).min();
-        [late, self.domains.own.next_probe()].into_iter().flatten().min()
+        [late, self.pools.domains.own.next_probe()].into_iter().flatten().min()
     }
 
     /// Refuses all passwords of a domain that wait, also those whose check has begun: it may take a
     /// minute.
     fn begin_outage(&mut self, now: Instant, domain: Option<&str>) -> Vec<Answer> {
-        if self.domains.begin_outage(now, domain) && self.may_tell(now, domain) {
+        if self.pools.domains.begin_outage(now, domain) && self.may_tell(now, domain) {
             match domain {
                 None => warn!("no controller of the domain answers: its passwords are refused"),
                 Some(name) => {
@@ -183,7 +161,7 @@ impl Passwords {
     }
 
     fn end_outage(&mut self, domain: Option<&str>) {
-        if self.domains.end_outage(domain) {
+        if self.pools.domains.end_outage(domain) {
             match domain {
                 None => info!("the domain answers again"),
                 Some(name) => info!("the domain {name:?} answers again"),
@@ -213,6 +191,7 @@ mod tests {
     use super::*;
     use crate::WAITING_MAX;
     use crate::domains::WAITING_PER_DOMAIN_MAX;
+    use crate::pool::Pool;
 
     /// Checks whose threads hand each job to the test, which plays the domain.
     struct Scene {
@@ -234,7 +213,7 @@ mod tests {
     impl Scene {
         fn new() -> Self {
             let ((own_pool, own), (other_pool, others)) = (pool(), pool());
-            let passwords = Passwords::new(own_pool, other_pool);
+            let passwords = Passwords::new(DomainPools::new(own_pool, other_pool));
             Self { passwords, own, others, now: Instant::now() }
         }
 
