@@ -20,7 +20,7 @@ const WORDS_COUNT: usize = 1 << 16;
 /// Words of files, and one more that counts deletions in `locks`.
 const SLOTS: usize = WORDS_COUNT + 1;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(C)]
 struct Word {
     locks: AtomicU32,
@@ -30,51 +30,36 @@ struct Word {
 // SAFETY: atomics, which have no invalid bytes.
 unsafe impl Shared for Word {}
 
-/// The words of all files, shared.
+/// The words of all files, shared by the processes of a server, or the threads of a simulation.
 #[derive(Clone, Debug)]
-pub(super) struct Words(Memory);
-
-#[derive(Clone, Debug)]
-enum Memory {
-    /// Shared by the threads of a simulation, or private.
-    Own(Arc<[Word]>),
-    /// Shared by the processes of a server.
-    Mapped(Arc<SharedMemory<[Word; SLOTS]>>),
-}
+pub(super) struct Words(Arc<SharedMemory<[Word; SLOTS]>>);
 
 impl Default for Words {
     fn default() -> Self {
-        Self(Memory::Own((0..SLOTS).map(|_| Word::default()).collect()))
+        Self(Arc::new(SharedMemory::private().expect("there is half a megabyte")))
     }
 }
 
 impl Words {
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self(Memory::Mapped(Arc::new(SharedMemory::create(path)?))))
+        Ok(Self(Arc::new(SharedMemory::create(path)?)))
     }
 
     pub(super) fn join(path: &Path) -> io::Result<Self> {
-        Ok(Self(Memory::Mapped(Arc::new(SharedMemory::join(path)?))))
+        Ok(Self(Arc::new(SharedMemory::join(path)?)))
     }
 
     fn word(&self, key: FileKey) -> &Word {
-        self.at(slot(key))
+        &self.0[slot(key)]
     }
 
     /// Number of deletions so far: see [`arbitration::FileRecords::deletion_count`].
     pub(super) fn deletion_count(&self) -> u32 {
-        self.at(WORDS_COUNT).locks.load(Ordering::Acquire)
+        self.0[WORDS_COUNT].locks.load(Ordering::Acquire)
     }
 
     pub(super) fn count_deletion(&self) {
-        self.at(WORDS_COUNT).locks.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn at(&self, at: usize) -> &Word {
-        match &self.0 {
-            Memory::Own(words) => &words[at],
-            Memory::Mapped(words) => &words[at],
-        }
+        self.0[WORDS_COUNT].locks.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Returns the word of a file.
