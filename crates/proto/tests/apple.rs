@@ -157,13 +157,14 @@ fn on_disk_id(peer: &mut Peer) -> u64 {
     id.expect("it was asked for").disk_file_id
 }
 
-fn internal_id(peer: &mut Peer) -> u64 {
-    let file_id = peer.create(&Create::open_if("f")).file_id;
+/// Information on the file, of a type and a class, or a part of its descriptor.
+fn queried(peer: &mut Peer, info_type: InfoType, class: u8, part: u32) -> Vec<u8> {
+    let file_id = peer.create(&Create::open_if("f").access(AccessMask::FILE_ALL)).file_id;
     let body = QueryInfoRequest {
-        info_type: InfoType::FILE,
-        file_info_class: FileInformationClass::INTERNAL.0,
-        output_buffer_length: 8,
-        additional_information: 0,
+        info_type,
+        file_info_class: class,
+        output_buffer_length: 4_096,
+        additional_information: part,
         flags: QueryInfoFlags::empty(),
         file_id,
         input_buffer: &[],
@@ -171,9 +172,14 @@ fn internal_id(peer: &mut Peer) -> u64 {
     let request = peer.request(Command::QUERY_INFO, &body);
     let response = peer.call(request).ok();
     let QueryInfoResponse { output_buffer } = response.body();
-    let id = u64::from_le_bytes(output_buffer.try_into().expect("8 bytes"));
+    let information = output_buffer.to_vec();
     peer.close(file_id);
-    id
+    information
+}
+
+fn internal_id(peer: &mut Peer) -> u64 {
+    let id = queried(peer, InfoType::FILE, FileInformationClass::INTERNAL.0, 0);
+    u64::from_le_bytes(id.try_into().expect("8 bytes"))
 }
 
 /// The ids of a file: in a listing, of its CREATE and of a query.
@@ -216,21 +222,8 @@ fn set_list(peer: &mut Peer, list: Acl) {
 }
 
 fn list_length(peer: &mut Peer) -> usize {
-    let file_id = peer.create(&Create::open_if("f").access(AccessMask::FILE_ALL)).file_id;
-    let body = QueryInfoRequest {
-        info_type: InfoType::SECURITY,
-        file_info_class: 0,
-        output_buffer_length: 4_096,
-        additional_information: SecurityInformation::DACL.bits(),
-        flags: QueryInfoFlags::empty(),
-        file_id,
-        input_buffer: &[],
-    };
-    let request = peer.request(Command::QUERY_INFO, &body);
-    let response = peer.call(request).ok();
-    let QueryInfoResponse { output_buffer } = response.body();
-    let descriptor = SecurityDescriptor::decode(output_buffer).expect("well-formed");
-    peer.close(file_id);
+    let bytes = queried(peer, InfoType::SECURITY, 0, SecurityInformation::DACL.bits());
+    let descriptor = SecurityDescriptor::decode(&bytes).expect("well-formed");
     descriptor.dacl.expect("it was asked for").aces.len()
 }
 

@@ -48,7 +48,8 @@ impl Accounts {
             is_root: rustix::process::geteuid().is_root(),
             find_user: unix::find_user,
         };
-        let _told = accounts.users();
+        // A failure is logged, and tried again with the next logon.
+        let _ = accounts.users();
         accounts
     }
 
@@ -58,12 +59,19 @@ impl Accounts {
             let opened = UserDatabase::open(&self.users_path);
             let opened =
                 opened.inspect_err(|error| warn!("cannot read the user database: {error}"));
-            let users = opened.map_err(|_| UsersUnavailable)?;
-            self.own_users_from = users.fingerprint();
-            unix::set_own_users(OwnUsers::of(users.users()));
-            self.users = Some(users);
+            self.users = Some(opened.map_err(|_| UsersUnavailable)?);
+            self.tell_own_users();
         }
         Ok(self.users.as_mut().expect("opened above"))
+    }
+
+    /// Gives the users of the database to `unix`, if they have changed.
+    fn tell_own_users(&mut self) {
+        let Some(users) = &self.users else { return };
+        if users.fingerprint() != self.own_users_from {
+            self.own_users_from = users.fingerprint();
+            unix::set_own_users(OwnUsers::of(users.users()));
+        }
     }
 
     /// True if the server may act as other users: it was root when this was made.
@@ -101,12 +109,7 @@ impl Accounts {
         let found = users.find(user);
         let found = found.inspect_err(|error| warn!("cannot read the user database: {error}"));
         let entry = found.map_err(|_| UsersUnavailable)?;
-        let now = users.fingerprint();
-        if now != self.own_users_from {
-            let own_users = OwnUsers::of(self.users()?.users());
-            self.own_users_from = now;
-            unix::set_own_users(own_users);
-        }
+        self.tell_own_users();
         Ok(entry.map(|entry| Credential {
             user: entry.name,
             requested_user: name.to_lowercase(),

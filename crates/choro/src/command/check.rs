@@ -14,7 +14,7 @@ use observe::report;
 use serde_json::Value;
 use settings::messaging_settings::messaging_settings;
 use settings::{Settings, Source};
-use shares::mapped_names::fault;
+use shares::mapped_names;
 
 /// Check a configuration and show its effect.
 ///
@@ -64,7 +64,7 @@ impl Check {
         for (share, path, fault) in paths::missing(&settings.config) {
             writeln!(errors, "Path: {path} {fault}, so clients cannot connect to [{share}]")?;
         }
-        if let Some(fault) = fault(&settings.config) {
+        if let Some(fault) = mapped_names::fault(&settings.config) {
             writeln!(errors, "Users: {fault}, so nobody can log on with a name")?;
         }
         if let Some(warning) = relay::warning(&settings.config) {
@@ -121,7 +121,7 @@ impl Check {
                 ("message", fault.into()),
             ]);
         }
-        if let Some(fault) = fault(&settings.config) {
+        if let Some(fault) = mapped_names::fault(&settings.config) {
             rows.push(vec![("kind", "users".into()), ("message", fault.into())]);
         }
         for share in relay::reachable(&settings.config) {

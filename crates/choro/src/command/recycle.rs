@@ -82,38 +82,47 @@ fn age(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(u64::from(number) * hours * 3_600))
 }
 
+/// A deleted file, as `list` shows it.
+struct Row {
+    share: String,
+    deleted: String,
+    size: u64,
+    original: Option<String>,
+    stored: String,
+}
+
 fn list(bins: &[Bin], json: bool) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for bin in bins {
         bin.visit(&mut |visit| {
             if let Visit::File { path, size, deleted, .. } = visit {
-                let original = bin.original(path).map(|it| it.display().to_string());
-                let text = [bin.share.clone(), date(deleted), size.to_string()];
-                rows.push((text, original, path.display().to_string()));
+                rows.push(Row {
+                    share: bin.share.clone(),
+                    deleted: date(deleted),
+                    size,
+                    original: bin.original(path).map(|it| it.display().to_string()),
+                    stored: path.display().to_string(),
+                });
             }
             Ok(())
         })?;
     }
     if json {
-        let row =
-            |([share, deleted, size], original, stored): ([String; 3], Option<String>, String)| {
-                vec![
-                    ("share", share.into()),
-                    ("deleted", deleted.into()),
-                    ("size", size.parse::<u64>().unwrap_or_default().into()),
-                    ("original", original.into()),
-                    ("stored", stored.into()),
-                ]
-            };
+        let row = |Row { share, deleted, size, original, stored }| {
+            vec![
+                ("share", share.into()),
+                ("deleted", deleted.into()),
+                ("size", size.into()),
+                ("original", original.into()),
+                ("stored", stored.into()),
+            ]
+        };
         return report::print_json(rows.into_iter().map(row).collect());
     }
-    let rows: Vec<Vec<String>> = rows
-        .into_iter()
-        .map(|(text, original, stored)| {
-            let original = original.unwrap_or_else(|| "-".to_owned());
-            text.into_iter().chain([original, stored]).collect()
-        })
-        .collect();
+    let row = |Row { share, deleted, size, original, stored }| {
+        vec![share, deleted, size.to_string(), original.unwrap_or_else(|| "-".to_owned()), stored]
+    };
+    let rows: Vec<Vec<String>> = rows.into_iter().map(row).collect();
     report::print(&report::table(&["SHARE", "DELETED", "SIZE", "ORIGINAL", "STORED AS"], &rows))
 }
 

@@ -141,7 +141,7 @@ fn tell(
     match class {
         FileInformationClass::ACCESS => access(open).encode(&mut out),
         FileInformationClass::ALIGNMENT => alignment().encode(&mut out),
-        FileInformationClass::ALL => all(open, globals, metadata, file_id)?.encode(&mut out),
+        FileInformationClass::ALL => all(open, file, globals, metadata, file_id).encode(&mut out),
         FileInformationClass::ATTRIBUTE_TAG => FileAttributeTagInformation {
             file_attributes: metadata.attributes.shown(),
             reparse_tag: metadata.reparse_tag,
@@ -184,12 +184,12 @@ fn alignment() -> FileAlignmentInformation {
 
 fn all(
     open: &Open,
+    file: &OpenFile,
     globals: &Globals,
     metadata: &Metadata,
     file_id: u64,
-) -> Result<FileAllInformation, Reject> {
-    let file = open.file()?;
-    Ok(FileAllInformation {
+) -> FileAllInformation {
+    FileAllInformation {
         basic: basic(metadata),
         standard: standard(file, globals, metadata),
         internal: FileInternalInformation { index_number: file_id },
@@ -200,7 +200,7 @@ fn all(
         alignment: alignment(),
         // Path from the share's root, with a leading separator for the root.
         name: FileNameInformation { file_name: format!("\\{}", file.path.to_windows()) },
-    })
+    }
 }
 
 /// Makes the response with a short name: [MS-FSA] 2.1.5.12.4.
