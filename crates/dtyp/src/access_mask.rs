@@ -63,13 +63,6 @@ impl AccessMask {
     /// The meaning of GENERIC_EXECUTE for a file.
     pub const FILE_GENERIC_EXECUTE: Self = Self::from_bits_retain(0x0012_00A0);
 
-    /// True if it has rights that [`AccessMask::map_generic`] replaces.
-    #[must_use]
-    pub fn has_generic(self) -> bool {
-        let read_or_write = Self::GENERIC_READ | Self::GENERIC_WRITE;
-        self.intersects(Self::GENERIC_ALL | Self::GENERIC_EXECUTE | read_or_write)
-    }
-
     /// Replaces the generic bits by file rights: [MS-SMB2] 2.2.13.1. MAXIMUM_ALLOWED stays.
     #[must_use]
     pub fn map_generic(self) -> Self {
@@ -94,12 +87,5 @@ mod tests {
         assert_eq!(AccessMask::GENERIC_ALL.map_generic(), AccessMask::FILE_ALL);
         let mask = (AccessMask::GENERIC_READ | AccessMask::MAXIMUM_ALLOWED).map_generic();
         assert_eq!(mask, AccessMask::FILE_GENERIC_READ | AccessMask::MAXIMUM_ALLOWED);
-    }
-
-    #[test]
-    fn a_mask_with_generic_bits_is_one_that_their_mapping_changes() {
-        for bit in (0..32).map(|at| AccessMask::from_bits_retain(1 << at)) {
-            assert_eq!(bit.has_generic(), bit.map_generic() != bit, "{bit:?}");
-        }
     }
 }

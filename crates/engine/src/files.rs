@@ -213,8 +213,10 @@ impl Files {
     /// # Errors
     /// If there is no room.
     pub fn verify_room(&self, standing: Standing) -> Result<(), Reject> {
-        let has_room = self.records.has_room(standing);
-        has_room.then_some(()).ok_or(Reject::Records(RecordsError::Full))
+        match self.records.has_room(standing) {
+            true => Ok(()),
+            false => Err(Reject::Records(RecordsError::Full)),
+        }
     }
 
     /// Checks an open against the others and adds it to the record: [MS-FSA] 2.1.5.1.2. For

@@ -17,6 +17,7 @@ use model::entropy::Entropy;
 use model::logon::Logon;
 use model::logon_throttle::LogonThrottle;
 use model::memory_account::MemoryAccount;
+use model::now::Now;
 use model::open::{CreateName, Open};
 use model::passages::Passages;
 use model::pipe::Pipes;
@@ -165,6 +166,12 @@ impl Globals {
         let Self { settings, memory, .. } = self;
         let limit = if has_user { settings.client_memory_max } else { settings.guest_memory_max };
         memory.set_limit(limit);
+    }
+
+    /// Returns whether anything beside a connection's own maximum limits its credits.
+    #[inline]
+    pub(crate) fn limits_credits(&self, now: Now) -> bool {
+        self.throttle.limits_credits(now) || self.storage_load.limits_credits()
     }
 
     /// Returns whether requests for slow storage keep their credits, because they hold much.

@@ -55,7 +55,10 @@ impl Server {
         if ends_authentication {
             self.logged_on(incoming, session_id);
         }
-        let (wanted, limit) = self.credits_for(chain, incoming);
+        let (wanted, limit) = match self.globals.limits_credits(incoming.now) {
+            true => (self.globals.credits_wanted(chain, request), self.credits_limit(incoming.now)),
+            false => (request.credits, None),
+        };
         let session = self.sessions.get(&session_id);
         // [MS-SMB2] 3.3.4.1.1: a response is signed if its request was, or if the session requires
         // it; the one that ends a user's authentication proves that the server has the key.
@@ -73,11 +76,10 @@ impl Server {
         chain.carried = Carried { session_id: known, tree_id, file_id, status };
         let Some(connection) = self.connections.get_mut(&chain.connection) else { return };
         let mut header = Header { session_id, tree_id, async_id, ..request.response(status) };
-        let window = &mut connection.command_sequence_window;
         match async_id {
             // The interim response carried the credits already: [MS-SMB2] 3.3.4.1.2.
             Some(_) => connection.async_commands -= 1,
-            None => header.credits = window.grant(wanted, limit),
+            None => header.credits = connection.command_sequence_window.grant(wanted, limit),
         }
         // Encryption authenticates the message.
         let key = match is_signed && chain.sealed.is_none() {

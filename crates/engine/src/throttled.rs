@@ -138,18 +138,6 @@ impl Server {
         }
     }
 
-    /// Returns the credits that a response should carry, and the limit of the connection's credits
-    /// beside its own maximum.
-    #[inline]
-    pub(crate) fn credits_for(&mut self, chain: &Chain, incoming: &Incoming) -> (u16, Option<u32>) {
-        let Incoming { header, now, .. } = incoming;
-        let Globals { throttle, storage_load, .. } = &self.globals;
-        if !throttle.limits_credits(*now) && !storage_load.limits_credits() {
-            return (header.credits, None);
-        }
-        (self.globals.credits_wanted(chain, header), self.credits_limit(*now))
-    }
-
     /// Returns the limit of a connection's credits beside its own maximum.
     #[inline]
     pub(crate) fn credits_limit(&mut self, now: Now) -> Option<u32> {

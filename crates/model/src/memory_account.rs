@@ -85,8 +85,10 @@ impl MemoryAccount {
     /// # Errors
     /// If the half for such memory is exhausted.
     pub fn verify_room(&self, bytes: usize) -> Result<(), Reject> {
-        let fits = self.0.kept.get().saturating_add(bytes) <= self.half();
-        fits.then_some(()).ok_or(Reject::TooMuchMemory)
+        if self.0.kept.get().saturating_add(bytes) > self.half() {
+            return Err(Reject::TooMuchMemory);
+        }
+        Ok(())
     }
 
     /// Charges memory for an incoming frame; none if it does not fit. A single incoming frame

@@ -192,8 +192,10 @@ impl Session {
     /// Returns the share of a record's room that the user may take.
     #[must_use]
     pub fn standing(&self) -> Standing {
-        let is_guest = self.is_anonymous || self.account().is_guest;
-        if is_guest { Standing::Guest } else { Standing::User }
+        match self.is_anonymous || self.account().is_guest {
+            true => Standing::Guest,
+            false => Standing::User,
+        }
     }
 
     /// Returns an unused tree id.

@@ -297,10 +297,9 @@ impl Membership {
     /// backslashes.
     #[must_use]
     pub fn of_file(&self, path: &str) -> Option<Classes> {
-        if self.by_file.is_empty() { self.always.clone() } else { self.of_path(path) }
-    }
-
-    fn of_path(&self, path: &str) -> Option<Classes> {
+        if self.by_file.is_empty() {
+            return self.always.clone();
+        }
         let path = path.replace('\\', "/");
         let name = path.rsplit('/').next().unwrap_or_default();
         let fits = |pattern: &&Pattern| {
