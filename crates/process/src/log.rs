@@ -1,12 +1,13 @@
 //! The log: its file, its level and its rate.
 //!
 //! Some lines contain names given by clients. No name can end a line or move a terminal's cursor,
-//! and the rate of a process is limited.
+//! lines have a longest length, and their rate in a process is limited.
 
 mod json;
 mod line;
 mod rate;
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -185,8 +186,10 @@ struct Sink {
 impl Write for Sink {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut output = output();
+        // The texts of an object are escaped and cut already, in another way.
+        let text = if output.is_json { Cow::Borrowed(line) } else { line::escaped(line) };
         let left_out = match output.rate.as_mut().filter(|_| self.is_limited) {
-            Some(rate) => match rate.take(Instant::now()) {
+            Some(rate) => match rate.take(Instant::now(), text.len()) {
                 Some(left_out) => left_out,
                 None => return Ok(line.len()),
             },
@@ -197,12 +200,7 @@ impl Write for Sink {
             let note = if output.is_json { json::note(&text) } else { format!("{text}\n") };
             output.write(note.as_bytes())?;
         }
-        if output.is_json {
-            // Its texts are escaped already, in another way.
-            output.write(line)?;
-        } else {
-            output.write(&line::escaped(line))?;
-        }
+        output.write(&text)?;
         Ok(line.len())
     }
 

@@ -18,7 +18,7 @@ use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::AUTH_AUDIT;
-use super::line::is_command;
+use super::line::{cut, is_command, left_out};
 
 /// Formats each event as an object.
 pub(super) struct JsonLines;
@@ -86,10 +86,11 @@ impl Visit for Object {
     }
 }
 
-/// Appends a string of JSON. Also characters that would reverse the direction of text are escaped.
+/// Appends a string of JSON, cut if it is too long. Also characters that would reverse the direction of text are escaped.
 fn string(out: &mut String, text: &str) {
+    let (kept, more) = cut(text.as_bytes());
     out.push('"');
-    for character in text.chars() {
+    for character in text[..kept.len()].chars() {
         match character {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
@@ -100,6 +101,9 @@ fn string(out: &mut String, text: &str) {
             }
             other => out.push(other),
         }
+    }
+    if more > 0 {
+        out.push_str(&left_out(more));
     }
     out.push('"');
 }
@@ -128,5 +132,12 @@ mod tests {
         let mut out = String::new();
         string(&mut out, "a\"b\\c\nd\u{1b}e\u{202e}\u{7f}ü");
         assert_eq!(out, "\"a\\\"b\\\\c\\nd\\u001be\\u202e\\u007fü\"");
+    }
+
+    #[test]
+    fn a_string_has_a_longest_length() {
+        let mut out = String::new();
+        string(&mut out, &"ü".repeat(30_000));
+        assert!(out.len() < 7_000 && out.ends_with("ü... (53856 more bytes)\""), "{}", out.len());
     }
 }

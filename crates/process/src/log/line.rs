@@ -2,12 +2,31 @@
 
 use std::borrow::Cow;
 
+/// Longest text of an event, in bytes: a path and what is said of it. Names and reasons come from
+/// clients and libraries, and one of a message's length would be a line of 64 KiB.
+const TEXT_BYTES_MAX: usize = 6 * 1024;
+
+/// Returns a text of at most [`TEXT_BYTES_MAX`], and the number of bytes that are left out.
+pub(super) fn cut(text: &[u8]) -> (&[u8], usize) {
+    if text.len() <= TEXT_BYTES_MAX {
+        return (text, 0);
+    }
+    let is_inside = |byte: &u8| byte & 0xC0 == 0x80;
+    let end = (0..=TEXT_BYTES_MAX).rev().find(|&at| !is_inside(&text[at])).unwrap_or(0);
+    (&text[..end], text.len() - end)
+}
+
+/// Says at the end of a cut text how much is missing.
+pub(super) fn left_out(bytes: usize) -> String {
+    format!("... ({bytes} more bytes)")
+}
+
 /// Escapes line breaks and terminal control characters within a line: `\
-/// `, `\\u{1b}`. Keeps the line's own end.
+/// `, `\\u{1b}`, and cuts what is too long. Keeps the line's own end.
 pub(super) fn escaped(line: &[u8]) -> Cow<'_, [u8]> {
-    let text = line.strip_suffix(b"\n").unwrap_or(line);
+    let (text, more) = cut(line.strip_suffix(b"\n").unwrap_or(line));
     // Nearly all lines are of this kind.
-    if text.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+    if more == 0 && text.iter().all(|byte| matches!(byte, b' '..=b'~')) {
         return Cow::Borrowed(line);
     }
     let mut escaped = String::with_capacity(line.len());
@@ -17,6 +36,9 @@ pub(super) fn escaped(line: &[u8]) -> Cow<'_, [u8]> {
         } else {
             escaped.push(character);
         }
+    }
+    if more > 0 {
+        escaped.push_str(&left_out(more));
     }
     escaped.push('\n');
     Cow::Owned(escaped.into_bytes())
@@ -32,7 +54,7 @@ pub(super) fn is_command(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::escaped;
+    use super::{TEXT_BYTES_MAX, cut, escaped};
 
     #[test]
     fn a_clients_text_ends_no_line_and_moves_no_cursor() {
@@ -46,5 +68,21 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&escaped(line.as_bytes())), want);
         }
         assert_eq!(&*escaped(b"x\xff\n"), "x\u{fffd}\n".as_bytes());
+    }
+
+    #[test]
+    fn a_line_has_a_longest_length_and_says_how_much_is_missing() {
+        let line = |len: usize| format!("{}\n", "x".repeat(len));
+        let fits = line(TEXT_BYTES_MAX);
+        assert_eq!(&*escaped(fits.as_bytes()), fits.as_bytes());
+        let long = escaped(line(60_000).as_bytes()).into_owned();
+        let want =
+            format!("{}... ({} more bytes)\n", "x".repeat(TEXT_BYTES_MAX), 60_000 - TEXT_BYTES_MAX);
+        assert_eq!(String::from_utf8(long).expect("it is text"), want);
+        let umlauts = format!("x{}", "ü".repeat(TEXT_BYTES_MAX));
+        let (text, more) = cut(umlauts.as_bytes());
+        assert_eq!((text.len(), more), (TEXT_BYTES_MAX - 1, TEXT_BYTES_MAX + 2));
+        assert_eq!(text.last(), "ü".as_bytes().last(), "no character is divided");
+        assert_eq!(cut(&[0x80; TEXT_BYTES_MAX + 1]).0, [], "bytes that are no text");
     }
 }

@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 /// Lines at once: more than anything says that happens once.
 const LINES_MAX: u32 = 1_000;
 
+/// Bytes that count as one line: a longer one counts several times.
+const LINE_BYTES: usize = 256;
+
 /// Interval between further lines. A client can cause a line with each request, for as long as it
-/// likes: at this rate a day of them is some hundred MiB at most, and not a full disk.
+/// likes: at this rate a day of them is 1 GiB at most, and not a full disk.
 const LINE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Lines that may still be written.
@@ -23,8 +26,9 @@ impl Rate {
         Self { lines: LINES_MAX, counted: now, left_out: 0 }
     }
 
-    /// Takes a line. Returns how many were left out before it, and `None` if this one is.
-    pub(super) fn take(&mut self, now: Instant) -> Option<u64> {
+    /// Takes a line of some length in bytes. Returns how many were left out before it, and `None` if
+    /// this one is.
+    pub(super) fn take(&mut self, now: Instant, len: usize) -> Option<u64> {
         let passed = now.saturating_duration_since(self.counted);
         let more = passed.as_nanos() / LINE_INTERVAL.as_nanos();
         let more = u32::try_from(more).unwrap_or(LINES_MAX).min(LINES_MAX);
@@ -34,7 +38,8 @@ impl Rate {
             self.counted += LINE_INTERVAL * more;
         }
         self.lines = (self.lines + more).min(LINES_MAX);
-        let Some(lines) = self.lines.checked_sub(1) else {
+        let taken = u32::try_from(len.div_ceil(LINE_BYTES).max(1)).unwrap_or(u32::MAX);
+        let Some(lines) = self.lines.checked_sub(taken) else {
             self.left_out += 1;
             return None;
         };
@@ -54,7 +59,7 @@ mod tests {
         // A line each millisecond, for an hour.
         let (mut written, mut left_out) = (0_u64, 0);
         for at in 0..3_600_000 {
-            if let Some(before) = rate.take(start + Duration::from_millis(at)) {
+            if let Some(before) = rate.take(start + Duration::from_millis(at), 100) {
                 (written, left_out) = (written + 1, left_out + before);
             }
         }
@@ -68,8 +73,17 @@ mod tests {
         let mut rate = Rate::new(start);
         for hour in 0..24 {
             for _ in 0..LINES_MAX {
-                assert_eq!(rate.take(start + Duration::from_secs(3_600) * hour), Some(0));
+                assert_eq!(rate.take(start + Duration::from_secs(3_600) * hour, 256), Some(0));
             }
         }
+    }
+
+    #[test]
+    fn a_long_line_counts_as_several() {
+        let start = Instant::now();
+        let mut rate = Rate::new(start);
+        let lines = (0..LINES_MAX).take_while(|_| rate.take(start, 10 * LINE_BYTES).is_some());
+        assert_eq!(lines.count(), 100);
+        assert_eq!(rate.take(start + LINE_INTERVAL, 1), Some(1), "a short one is soon written");
     }
 }
