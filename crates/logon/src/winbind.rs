@@ -11,7 +11,7 @@ use std::fmt;
 use std::ptr::{null, null_mut};
 
 use dtyp::{NtStatus, Sid};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::LibraryError;
 use crate::gss::Pac;
@@ -205,10 +205,13 @@ impl Connection {
         if status != SUCCESS {
             return Err(self.error(status, error.get()));
         }
-        let info = info.get().ok_or_else(|| WinbindError::Other("no answer".to_owned()))?;
+        let info = info.get_mut().ok_or_else(|| WinbindError::Other("no answer".to_owned()))?;
+        // The library frees its memory without erasing it.
+        let session_base_key = Zeroizing::new(std::mem::take(&mut info.user_session_key));
+        info.lm_session_key.zeroize();
         // A controller that takes unknown users for guests has proven nothing, and a key of zeros
         // is one that everybody knows.
-        let has_known_key = params.level == LEVEL_RESPONSE && info.user_session_key == [0; 16];
+        let has_known_key = params.level == LEVEL_RESPONSE && *session_base_key == [0; 16];
         if info.user_flags & USER_FLAGS_GUEST != 0 || has_known_key {
             let status = NtStatus::LOGON_FAILURE;
             return Err(WinbindError::Refused { status, is_authoritative: true });
@@ -229,7 +232,7 @@ impl Connection {
             domain: unsafe { text(info.domain_name) },
             sid,
             groups,
-            session_base_key: Zeroizing::new(info.user_session_key),
+            session_base_key,
         })
     }
 
@@ -252,29 +255,12 @@ impl Connection {
         Ok(SystemUser { name, uid: entry.pw_uid, gid: entry.pw_gid })
     }
 
-    /// Returns the group ids of SIDs that have one. One SID without an id fails the question for
-    /// all of them, so then each is asked for alone.
+    /// Returns the group id of each SID; none for a SID without one, and for one whose id cannot be
+    /// found out just now: winbindd does not tell them apart.
     ///
     /// # Errors
-    /// winbindd does not run.
-    pub fn group_ids(&mut self, sids: &[Sid]) -> Result<Vec<u32>, WinbindError> {
-        match self.unix_ids(sids) {
-            Err(WinbindError::Other(_)) if sids.len() > 1 => {}
-            Err(WinbindError::Other(_)) => return Ok(Vec::new()),
-            ids => return ids,
-        }
-        let mut all = Vec::new();
-        for sid in sids {
-            match self.unix_ids(std::slice::from_ref(sid)) {
-                Ok(ids) => all.extend(ids),
-                Err(error @ WinbindError::Unavailable(_)) => return Err(error),
-                Err(_) => {}
-            }
-        }
-        Ok(all)
-    }
-
-    fn unix_ids(&mut self, sids: &[Sid]) -> Result<Vec<u32>, WinbindError> {
+    /// winbindd does not run, or has failed.
+    pub fn group_ids(&mut self, sids: &[Sid]) -> Result<Vec<Option<u32>>, WinbindError> {
         if sids.is_empty() {
             return Ok(Vec::new());
         }
@@ -293,7 +279,7 @@ impl Connection {
         if status != SUCCESS {
             return Err(self.error(status, None));
         }
-        Ok(ids.iter().filter(|id| matches!(id.kind, ID_GID | ID_BOTH)).map(|id| id.id).collect())
+        Ok(ids.iter().map(|id| matches!(id.kind, ID_GID | ID_BOTH).then_some(id.id)).collect())
     }
 
     /// Asks a controller of the domain for a sign of life.
@@ -408,6 +394,11 @@ impl<T> Owned<T> {
     fn get(&self) -> Option<&T> {
         // SAFETY: null, or filled by the library and freed by `drop` alone.
         unsafe { self.0.as_ref() }
+    }
+
+    fn get_mut(&mut self) -> Option<&mut T> {
+        // SAFETY: as for `get`; `&mut self` excludes other references.
+        unsafe { self.0.as_mut() }
     }
 }
 

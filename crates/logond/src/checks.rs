@@ -7,16 +7,17 @@ use std::time::Instant;
 use config::Global;
 use dtyp::{NtStatus, ServerId, Sid};
 use logon::gss::{Accepted, Context, Gss, Keys, Pac};
-use logon::winbind::{Connection, NtlmResponse, Verified, Winbind, WinbindError};
+use logon::winbind::{Connection, NtlmResponse, SystemUser, Verified, Winbind, WinbindError};
 use messaging::{
     AcceptedLogon, DomainAccount, GROUPS_MAX, LogonKey, LogonOwner, LogonProof, LogonVerdict,
 };
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, info};
 use zeroize::Zeroizing;
 
+use crate::complaints::{Cause, Complaints, quoted};
 use crate::contexts::Contexts;
+use crate::known_groups::KnownGroups;
 use crate::principal::Principal;
-use crate::seldom::Seldom;
 
 // Parameters of the checks.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -40,7 +41,8 @@ pub(crate) struct Shared {
     /// File of the authenticators that were used already.
     pub(crate) replay_cache: PathBuf,
     pub(crate) contexts: Contexts<Context>,
-    pub(crate) complaints: Seldom,
+    pub(crate) known_groups: KnownGroups,
+    pub(crate) complaints: Complaints,
 }
 
 impl Parameters {
@@ -61,16 +63,12 @@ impl Parameters {
 
 impl Shared {
     pub(crate) fn new(parameters: Parameters, replay_cache: PathBuf) -> Self {
-        let (contexts, complaints) = (Contexts::default(), Seldom::default());
-        Self { parameters, replay_cache, contexts, complaints }
-    }
-
-    /// Logs a reason why a client was refused. Strangers can cause many.
-    fn complain(&self, text: &str) {
-        match self.complaints.tell(Instant::now()) {
-            Some(0) => warn!("{text}"),
-            Some(more) => warn!("{text} ({more} more in between)"),
-            None => debug!("{text}"),
+        Self {
+            parameters,
+            replay_cache,
+            contexts: Contexts::default(),
+            known_groups: KnownGroups::default(),
+            complaints: Complaints::default(),
         }
     }
 }
@@ -185,7 +183,9 @@ impl Checker {
         let accepted = match keys.accept(token) {
             Ok(accepted) => accepted,
             Err(refusal) => {
-                self.shared.complain(&format!("a ticket is not valid: {}", refusal.reason));
+                let reason = quoted(&refusal.reason);
+                let text = format!("a ticket is not valid: {reason}");
+                self.complain(Cause::Ticket, &text);
                 return Err(match refusal.token {
                     token if token.is_empty() => LogonVerdict::InvalidTicket,
                     token => LogonVerdict::TryAgain(token),
@@ -223,9 +223,18 @@ impl Checker {
 
     /// Accepts a ticket of a known owner.
     fn accept(&self, asker: ServerId, ticket: ProvenTicket, owner: LogonOwner) -> LogonVerdict {
-        let ProvenTicket { context, mic_follows, key, token, mech_list_mic, lifetime, .. } = ticket;
+        let ProvenTicket {
+            principal,
+            context,
+            mic_follows,
+            key,
+            token,
+            mech_list_mic,
+            lifetime,
+            ..
+        } = ticket;
         let context = if mic_follows {
-            self.shared.contexts.keep(Instant::now(), asker, context)
+            self.shared.contexts.keep(Instant::now(), asker, &principal, context)
         } else {
             Some(0)
         };
@@ -244,15 +253,19 @@ impl Checker {
         match (self.shared.parameters.is_member, has_pac) {
             (true, true) => return Ok(None),
             (true, false) => {
-                self.shared.complain(&format!(
-                    "the ticket of {principal:?} has no PAC that the domain has signed"
-                ));
+                self.complain(
+                    Cause::Owner,
+                    &format!("the ticket of {principal:?} has no PAC that the domain has signed"),
+                );
                 return Err(LogonVerdict::InvalidTicket);
             }
             (false, true) => {
-                self.shared.complain(&format!(
-                    "the ticket of {principal:?} is a domain's, and `security` is not `ads`"
-                ));
+                self.complain(
+                    Cause::Owner,
+                    &format!(
+                        "the ticket of {principal:?} is a domain's, and `security` is not `ads`"
+                    ),
+                );
                 return Err(LogonVerdict::InvalidTicket);
             }
             (false, false) => {}
@@ -262,10 +275,13 @@ impl Checker {
                 Ok(Some(LogonOwner::Principal { name, realm }))
             }
             _ => {
-                self.shared.complain(&format!(
-                    "{principal:?} is no user of the realm {}",
-                    self.shared.parameters.realm
-                ));
+                self.complain(
+                    Cause::Owner,
+                    &format!(
+                        "{principal:?} is no user of the realm {}",
+                        self.shared.parameters.realm
+                    ),
+                );
                 Err(LogonVerdict::InvalidTicket)
             }
         }
@@ -288,6 +304,10 @@ impl Checker {
         }
     }
 
+    fn complain(&self, cause: Cause, text: &str) {
+        self.shared.complaints.log(cause, text);
+    }
+
     /// Verifies a user and finds the user's ids.
     fn account(
         &mut self,
@@ -296,6 +316,10 @@ impl Checker {
         let refused = |status| Checked::from(LogonVerdict::Refused(status));
         let found = self.with_domain(|domain| {
             let verified = verify(domain)?;
+            if verified.groups.len() > GROUPS_MAX {
+                let reason = format!("{} is in more than {GROUPS_MAX} groups", verified.sid);
+                return Err(WinbindError::Other(reason));
+            }
             let user = domain.system_user(&verified.sid).map_err(|error| match error {
                 WinbindError::Other(reason) => {
                     WinbindError::Other(format!("{} has no user id: {reason}", verified.sid))
@@ -304,13 +328,16 @@ impl Checker {
             })?;
             let of_domain: Vec<Sid> =
                 verified.groups.iter().filter(|sid| is_of_domain(sid)).cloned().collect();
-            let gids = domain.group_ids(&of_domain)?;
-            Ok((verified, user, gids))
+            let ids = match domain.group_ids(&of_domain) {
+                Err(WinbindError::Other(reason)) => Err(reason),
+                ids => Ok(ids?),
+            };
+            Ok((verified, user, of_domain, ids))
         });
-        let (verified, user, gids) = match found {
+        let (verified, user, of_domain, ids) = match found {
             Ok(found) => found,
             Err(WinbindError::Unavailable(reason)) => {
-                self.shared.complain(&format!("the domain cannot be asked: {reason}"));
+                self.complain(Cause::Domain, &format!("the domain cannot be asked: {reason}"));
                 let verdict = LogonVerdict::Refused(NtStatus::NO_LOGON_SERVERS);
                 return Err(Checked { verdict, is_outage: true });
             }
@@ -325,19 +352,24 @@ impl Checker {
                 return Err(refused(told_status(status)));
             }
             Err(WinbindError::Other(reason)) => {
-                self.shared.complain(&format!("a user of the domain cannot log on: {reason}"));
+                let text = format!("a user of the domain cannot log on: {}", quoted(&reason));
+                self.complain(Cause::Account, &text);
                 return Err(refused(NtStatus::LOGON_FAILURE));
             }
         };
-        if user.uid < self.shared.parameters.min_uid {
-            self.shared.complain(&format!(
-                "{} has the user id {}, below `min domain uid`",
-                user.name, user.uid
-            ));
-            return Err(refused(NtStatus::LOGON_FAILURE));
-        }
-        if gids.len().max(verified.groups.len()) > GROUPS_MAX {
-            self.shared.complain(&format!("{} is in more than {GROUPS_MAX} groups", user.name));
+        let known_groups = &self.shared.known_groups;
+        let gids = ids.and_then(|ids| {
+            known_groups.ids(Instant::now(), &of_domain, &ids).map_err(|sid| {
+                format!("{sid} had a group id and has none now; restart to accept that")
+            })
+        });
+        let gids = gids.map_err(|reason| {
+            let text = format!("the group ids of {} cannot be found: {reason}", user.name);
+            self.complain(Cause::Domain, &text);
+            refused(NtStatus::NO_LOGON_SERVERS)
+        })?;
+        if let Err(reason) = check_ids(&user, &gids, self.shared.parameters.min_uid) {
+            self.complain(Cause::Account, &format!("{} {reason}", user.name));
             return Err(refused(NtStatus::LOGON_FAILURE));
         }
         let account = DomainAccount {
@@ -357,7 +389,9 @@ impl Checker {
             let (gss, keytab) = (self.gss?, self.shared.parameters.keytab.as_ref()?);
             match gss.keys(keytab.as_deref(), &self.shared.replay_cache) {
                 Ok(keys) => self.keys = Some(keys),
-                Err(error) => self.shared.complain(&format!("the keytab cannot be used: {error}")),
+                Err(error) => {
+                    self.complain(Cause::Keytab, &format!("the keytab cannot be used: {error}"))
+                }
             }
         }
         self.keys.as_ref()
@@ -396,6 +430,24 @@ impl Checker {
         }
         result
     }
+}
+
+/// Refuses ids of the system's own users and groups: a domain must make nobody root, or a member of
+/// the group that reads password hashes. Groups of the domain have ids within the ranges that the
+/// administrator gave to winbindd, but the primary group of a user has what the domain says
+/// (`unix_primary_group` of `idmap_ad`).
+fn check_ids(user: &SystemUser, gids: &[u32], min_uid: u32) -> Result<(), String> {
+    let SystemUser { uid, gid, .. } = user;
+    if *uid < min_uid {
+        return Err(format!("has the user id {uid}, below `min domain uid`"));
+    }
+    if *gid < min_uid && !gids.contains(gid) {
+        return Err(format!("has the primary group id {gid}, below `min domain uid`"));
+    }
+    if *gid == 0 || gids.contains(&0) {
+        return Err("has the group id 0, which is root's".to_owned());
+    }
+    Ok(())
 }
 
 /// True for SIDs that domains and machines issue. Others have no ids of their own here.
@@ -438,7 +490,7 @@ fn told_status(status: NtStatus) -> NtStatus {
 mod tests {
     use dtyp::{NtStatus, Sid};
 
-    use super::{WinbindError, is_of_domain, of_controller, told_status};
+    use super::{SystemUser, WinbindError, check_ids, is_of_domain, of_controller, told_status};
 
     #[test]
     fn only_a_status_that_the_user_can_act_on_is_told() {
@@ -463,5 +515,28 @@ mod tests {
     fn well_known_groups_are_not_asked_for() {
         assert!(is_of_domain(&Sid::new(5, &[21, 1, 2, 3, 513])));
         assert!(!is_of_domain(&Sid::new(18, &[1])) && !is_of_domain(&Sid::users()));
+    }
+
+    #[test]
+    fn no_user_of_a_domain_has_ids_of_the_systems_own() {
+        let user = |uid, gid| SystemUser { name: "ADLAB\\alice".to_owned(), uid, gid };
+        assert_eq!(check_ids(&user(11_103, 10_513), &[10_513], 1_000), Ok(()));
+        assert_eq!(check_ids(&user(11_103, 20_000), &[], 1_000), Ok(()), "a group without a SID");
+        assert_eq!(
+            check_ids(&user(11_103, 100), &[100], 1_000),
+            Ok(()),
+            "winbindd's ranges have it"
+        );
+        for (wrong, gids) in [
+            (user(999, 10_513), &[10_513][..]),
+            (user(0, 10_513), &[10_513]),
+            (user(11_103, 42), &[10_513]),
+            (user(11_103, 0), &[]),
+            (user(11_103, 0), &[0]),
+            (user(11_103, 10_513), &[10_513, 0]),
+        ] {
+            check_ids(&wrong, gids, 1_000).expect_err("an id of the system");
+        }
+        check_ids(&user(5, 0), &[], 0).expect_err("root's group in any case");
     }
 }

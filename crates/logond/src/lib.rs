@@ -12,11 +12,13 @@
 #![forbid(unsafe_code)]
 
 mod checks;
+mod complaints;
 mod contexts;
 mod domain_pools;
 mod domains;
 mod ids;
 mod jobs;
+mod known_groups;
 mod outage;
 mod passwords;
 mod pool;
