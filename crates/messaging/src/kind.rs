@@ -89,6 +89,14 @@ kinds! {
     44 SESSION_FOUND,
 }
 
+impl MessageKind {
+    /// True if the data hold keys or proofs of users, which are erased after use.
+    #[must_use]
+    pub fn is_secret(self) -> bool {
+        matches!(self, Self::CHECK_LOGON | Self::LOGON_CHECKED)
+    }
+}
+
 impl fmt::Debug for MessageKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {

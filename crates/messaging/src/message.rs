@@ -84,6 +84,12 @@ impl Message {
     }
 }
 
+/// True if a frame holds keys or proofs of users, which are erased after use.
+pub(crate) fn is_secret(frame: &[u8]) -> bool {
+    let trailer = frame.last_chunk::<TRAILER_BYTES>();
+    trailer.is_some_and(|it| MessageKind(u16::from_le_bytes([it[2], it[3]])).is_secret())
+}
+
 /// Fault of a frame, counted by [`crate::Counters`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum FrameError {

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use dtyp::ServerId;
 use trace::Tracer;
+use zeroize::Zeroize;
 
 use crate::counters::Counters;
 use crate::message::{Content, FrameError, Message, TRAILER_BYTES};
@@ -116,13 +117,17 @@ impl Messaging {
     ) -> Result<(), SendError> {
         self.encode(content)?;
         let descriptors = content.descriptors;
-        match self.transport.side_channel() {
+        let sent = match self.transport.side_channel() {
             Some(side) if !descriptors.is_empty() => side.send(now, to, &self.frame, descriptors),
             _ => {
                 let frame = FrameBytes::Buffer(&mut self.frame);
                 self.transport.send_frame(now, to, frame, descriptors)
             }
-        }?;
+        };
+        if content.kind.is_secret() {
+            self.frame.zeroize();
+        }
+        sent?;
         self.trace.message_sent(content.kind.0, content.data.len());
         Ok(())
     }

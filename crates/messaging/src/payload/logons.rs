@@ -1,6 +1,7 @@
 //! Data of logons that `logond` checks: Kerberos tickets, and NTLM responses of domain users.
 //!
-//! The data hold keys and proofs of users; senders and receivers erase them after use.
+//! The data hold keys and proofs of users. Senders, receivers and the queues between them erase
+//! them after use; buffers of the kernel and free space of `messages.tdb` are not erased.
 
 use std::fmt;
 

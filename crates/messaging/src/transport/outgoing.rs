@@ -12,12 +12,14 @@ use std::time::{Duration, Instant};
 
 use dtyp::ServerId;
 use rustix::io::Errno;
+use zeroize::Zeroize;
 
 use super::clock::Clock;
 use super::owner::Owner;
 use super::packet::{ENTRY_BYTES, Entry, HEAD_BYTES, HEADER_BYTES, Header};
 use super::socket;
 use crate::counters::Counters;
+use crate::message;
 use crate::transport::{FRAME_BYTES_MAX, SendError};
 
 /// Carries packets to processes. A transport consists of a carrier and a way to receive.
@@ -205,7 +207,7 @@ impl<C: Carrier> Outgoing<C> {
         self.next_message_id += 1;
         let sent_at = self.clock.nanoseconds(now);
         let mut entry = Entry { total, offset: 0, message_id, sent_at };
-        let is_small = descriptors.is_empty() && is_small(frame.len(), C::PACKET_BYTES_MAX);
+        let is_small = descriptors.is_empty() && may_be_packed(&frame, C::PACKET_BYTES_MAX);
         let fits = descriptors.is_empty() && HEAD_BYTES + frame.len() <= C::PACKET_BYTES_MAX;
         let peer = self.peers.get_mut(&to).ok_or(SendError::NoSuchProcess)?;
         peer.last_used = now;
@@ -445,8 +447,9 @@ impl<C: Carrier> Outgoing<C> {
         let Some(peer) = self.peers.get_mut(&to) else { return };
         let deadline = now + QUEUE_TIMEOUT;
         let len = ENTRY_BYTES + frame_len;
-        let is_small =
-            descriptors.is_empty() && entry.offset == 0 && is_small(frame_len, C::PACKET_BYTES_MAX);
+        let is_small = descriptors.is_empty()
+            && entry.offset == 0
+            && may_be_packed(&frame, C::PACKET_BYTES_MAX);
         let mut is_full = true;
         match peer.outbox.back_mut() {
             Some(Parcel { content: Content::Packet(packet), frames, frame_bytes, .. })
@@ -520,12 +523,12 @@ impl<C: Carrier> Outgoing<C> {
             }
             peer.pushed_at = Some(now);
             peer.last_used = now;
-            let Some(sent) = peer.pop() else { break };
+            let Some(mut sent) = peer.pop() else { break };
             self.counters.sent += sent.frames;
             self.counters.bytes_sent += sent.frame_bytes as u64;
             self.counters.queued -= sent.frames;
             self.counters.queued_bytes -= sent.frame_bytes as u64;
-            let (Content::Packet(buffer) | Content::Frame { frame: buffer, .. }) = sent.content;
+            let buffer = sent.take_buffer();
             if self.spares.len() < SPARES_MAX && buffer.capacity() <= SPARE_BYTES_MAX {
                 self.spares.push(buffer);
             }
@@ -599,6 +602,15 @@ impl<L> Peer<L> {
 }
 
 impl Parcel {
+    /// Takes the bytes, to use their memory again. Those that are secret are erased.
+    fn take_buffer(&mut self) -> Vec<u8> {
+        let (Content::Packet(buffer) | Content::Frame { frame: buffer, .. }) = &mut self.content;
+        if message::is_secret(buffer) {
+            buffer.zeroize();
+        }
+        std::mem::take(buffer)
+    }
+
     fn push<C: Carrier>(
         &mut self,
         carrier: &mut C,
@@ -624,6 +636,12 @@ impl Parcel {
             Content::Packet(_) => false,
             Content::Frame { entry, .. } => entry.offset > 0,
         }
+    }
+}
+
+impl Drop for Parcel {
+    fn drop(&mut self) {
+        self.take_buffer();
     }
 }
 
@@ -656,9 +674,10 @@ fn header(sender: ServerId, receiver: ServerId, descriptors: u16) -> Header {
 }
 
 /// True for a frame that is packed with others: a packet has room for four of its size. Larger ones
-/// gain little by that, and would have to be copied into the packet.
-fn is_small(len: usize, packet_bytes_max: usize) -> bool {
-    HEADER_BYTES + 4 * (ENTRY_BYTES + len) <= packet_bytes_max
+/// gain little by that, and would have to be copied into the packet. Secret ones are not copied, so
+/// that one buffer is to be erased.
+fn may_be_packed(frame: &[u8], packet_bytes_max: usize) -> bool {
+    HEADER_BYTES + 4 * (ENTRY_BYTES + frame.len()) <= packet_bytes_max && !message::is_secret(frame)
 }
 
 /// Returns the length of a frame, unless it exceeds the maximum.
@@ -720,3 +739,38 @@ const QUEUES_BYTES_MAX: u64 = 4 * QUEUE_BYTES_MAX as u64;
 /// Time after which a queued message is dropped. A worker that takes nothing for a minute has other
 /// troubles than a lost message.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::{Content, Entry, Parcel, may_be_packed};
+    use crate::kind::MessageKind;
+    use crate::message;
+
+    fn frame(kind: MessageKind) -> Vec<u8> {
+        let mut frame = Vec::new();
+        message::Content::new(kind, b"key").encode(&mut frame).expect("it is short");
+        frame
+    }
+
+    #[test]
+    fn frames_with_keys_are_erased_before_their_memory_is_used_again() {
+        let parcel = |frame| Parcel {
+            content: Content::Frame {
+                entry: Entry { total: 11, offset: 0, message_id: 1, sent_at: 0 },
+                frame,
+                descriptors: Vec::new(),
+            },
+            frames: 1,
+            frame_bytes: 11,
+            deadline: Instant::now(),
+        };
+        let (secret, ping) = (frame(MessageKind::LOGON_CHECKED), frame(MessageKind::PING));
+        assert_eq!(parcel(ping.clone()).take_buffer(), ping);
+        let erased = parcel(secret.clone()).take_buffer();
+        assert!(erased.is_empty() && erased.capacity() >= 11, "the memory stays");
+        assert!(may_be_packed(&ping, 4_096));
+        assert!(!may_be_packed(&secret, 4_096), "no packet has a copy");
+    }
+}
