@@ -1,5 +1,6 @@
 //! Accounts of users, and the secrets that check their proofs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use dtyp::Sid;
@@ -21,10 +22,18 @@ pub struct Account {
     pub identity: String,
     /// SID of the user, as access checks use it.
     pub sid: Sid,
-    /// SIDs of the groups that the user belongs to.
-    pub groups: Vec<Sid>,
+    /// SIDs of the groups that the user belongs to. The user's open pipes share them.
+    pub groups: Arc<[Sid]>,
     /// True for the account of guests and anonymous users.
     pub is_guest: bool,
+}
+
+impl Account {
+    /// Memory of its groups in bytes: here, and in the credentials of the store.
+    #[must_use]
+    pub fn group_bytes(&self) -> usize {
+        2 * size_of_val(&*self.groups)
+    }
 }
 
 /// Owner of a valid Kerberos ticket.

@@ -20,7 +20,8 @@ pub const CHANNELS_MAX: usize = 32;
 /// Highest number of tree connects of a session.
 pub const TREE_CONNECTS_MAX: usize = 4_096;
 
-/// Memory of a session in bytes: itself, its account, keys and channels, and its entries in tables.
+/// Memory of a session in bytes: itself, its account without groups, keys and channels, and its
+/// entries in tables.
 pub const SESSION_BYTES: usize = 6 * 1024;
 
 /// Memory of a session in bytes until its user has authenticated: the messages of the client are

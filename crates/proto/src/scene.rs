@@ -456,7 +456,7 @@ fn account() -> Account {
         unix: UserId(1),
         identity: "alice".to_owned(),
         sid: Sid::unix_user(1000),
-        groups: Vec::new(),
+        groups: Arc::default(),
         is_guest: false,
     }
 }

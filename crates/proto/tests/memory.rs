@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use dtyp::fscc::FileInformationClass;
 use dtyp::fscc::directory::decode_directory_list;
-use dtyp::{NtStatus, utf16};
-use testkit::{Create, Login, Peer, Request, Response, World};
+use dtyp::{NtStatus, Sid, utf16};
+use proto::Account;
+use testkit::{Create, Login, Peer, Request, Response, World, accounts};
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::{Command, Dialect, FileId};
 
@@ -88,6 +89,21 @@ fn pipes_of_nobody_end_in_insufficient_resources_and_the_rest_goes_on() {
     peer.write(last, 0, &fragments).ok();
     peer.disconnect();
     world.assert_nothing_left();
+}
+
+#[test]
+fn the_groups_of_an_account_are_charged_once_for_its_session_and_pipes() {
+    let taken = |groups| {
+        let world = World::new();
+        let groups = vec![Sid::users(); groups].into();
+        world.set_guest(Some(Account { groups, ..accounts::guest() }));
+        let mut peer = nobody(&world);
+        for _ in 0..2 {
+            peer.create(&Create::open("srvsvc"));
+        }
+        world.memory_taken()
+    };
+    assert_eq!(taken(1_000) - taken(0), 2 * 1_000 * size_of::<Sid>());
 }
 
 /// Reads one entry of a directory; the store returns many.

@@ -1,5 +1,7 @@
 //! Users, groups and domains with their SIDs.
 
+use std::sync::Arc;
+
 use dtyp::Sid;
 
 /// SID_NAME_USE: [MS-LSAT] 2.2.13.
@@ -58,7 +60,7 @@ pub struct Caller {
     /// Domain of the account.
     pub domain: String,
     /// SIDs of the account's groups.
-    pub groups: Vec<Sid>,
+    pub groups: Arc<[Sid]>,
     /// True for the account of guests.
     pub is_guest: bool,
 }

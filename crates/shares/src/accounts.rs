@@ -188,7 +188,7 @@ impl Accounts {
             domain,
             identity: sid.to_string(),
             sid,
-            groups: account.groups.into_iter().chain(groups).collect(),
+            groups: account.groups.iter().cloned().chain(groups).collect(),
             ..account
         })
     }
@@ -281,7 +281,7 @@ impl Accounts {
             identity: "guest".to_owned(),
             unix: store.register_user(credentials.clone()),
             sid: Sid::unix_user(credentials.uid),
-            groups,
+            groups: groups.into(),
             is_guest: false,
         }
     }
@@ -365,7 +365,7 @@ mod tests {
             .of_domain(&mut store, domain_user("ADLAB\\alice"))
             .expect("its name has a domain");
         assert_eq!((account.sid, account.identity), (alice.clone(), alice.to_string()));
-        assert_eq!(account.groups, [Sid::unix_group(1_000_513), users]);
+        assert_eq!(*account.groups, [Sid::unix_group(1_000_513), users]);
         assert!(!account.is_guest);
     }
 

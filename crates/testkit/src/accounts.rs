@@ -57,7 +57,7 @@ pub fn user((user, password): (&str, &str), id: u32) -> User {
         unix: UserId(id),
         identity: user.into(),
         sid: Sid::unix_user(id),
-        groups: vec![Sid::unix_group(100)],
+        groups: vec![Sid::unix_group(100)].into(),
         is_guest: false,
     };
     User { credential, account }
@@ -73,7 +73,7 @@ pub fn guest() -> Account {
         unix: UserId(65_534),
         identity: "guest".into(),
         sid: Sid::unix_user(65_534),
-        groups: Vec::new(),
+        groups: Arc::default(),
         is_guest: true,
     }
 }

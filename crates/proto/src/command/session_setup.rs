@@ -526,7 +526,7 @@ fn establish(
     session.state = SessionState::Valid;
     session.expires = done.lifetime.map(|lifetime| incoming.now.monotonic + lifetime);
     globals.next_expiry = globals.next_expiry.into_iter().chain(session.expires).min();
-    session.memory.set(SESSION_BYTES);
+    session.memory.set(SESSION_BYTES + done.account.group_bytes());
     session.account = Some(Arc::clone(&done.account));
     session.counted = globals.trace.party("", &done.account.user);
     incoming.trace.belongs_to(session.counted);

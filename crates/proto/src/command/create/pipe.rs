@@ -25,7 +25,7 @@ pub(super) fn open(
         user: account.user.clone(),
         requested_user: account.requested_user.clone(),
         domain: account.domain.clone(),
-        groups: account.groups.clone(),
+        groups: Arc::clone(&account.groups),
         is_guest: account.is_guest,
     };
     let memory = scope.globals.memory.keep(OPEN_BYTES)?;
