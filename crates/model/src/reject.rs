@@ -194,6 +194,9 @@ pub enum Reject {
     /// `ea support` is off for the share.
     #[error("`ea support` is off for the share")]
     ExtendedAttributesOff,
+    /// A list of extended attributes beyond what a file may have: [MS-FSA] 2.1.5.15.5.
+    #[error("a list of {0} bytes is more than the extended attributes of a file may take")]
+    ExtendedAttributesTooLarge(usize),
     /// A class of information that the server does not offer: [MS-SMB2] 3.3.5.20.1, 3.3.5.21.1.
     #[error("the class {0:?} of file information is not offered")]
     FileClassNotOffered(FileInformationClass),
@@ -722,6 +725,7 @@ statuses! {
     DUPLICATE_OBJECTID: DuplicateCreateGuid;
     EAS_NOT_SUPPORTED: ExtendedAttributesOff;
     EA_LIST_INCONSISTENT: ExtendedAttributeListInvalid;
+    EA_TOO_LARGE: ExtendedAttributesTooLarge;
     END_OF_FILE: MinimumCountNotReached;
     FILE_CLOSED: NoSuchOpen;
     FILE_IS_A_DIRECTORY: LinkToDirectory;

@@ -246,4 +246,5 @@ reasons! {
     UnknownCommand
     UnknownFsctl
     UserChanged
+    ExtendedAttributesTooLarge
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-use object::{ObjectOp, ObjectResult, Piped, RootId, StoreNumber, UserId};
+use object::{ExtendedAttribute, ObjectOp, ObjectResult, Piped, RootId, StoreNumber, UserId};
 use process::Mailbox;
 use proto::StorageLoad;
 use rustc_hash::FxHashMap;
@@ -453,8 +453,15 @@ fn data_bytes(op: &ObjectOp) -> usize {
     match op {
         ObjectOp::Read { length, .. } => usize::try_from(*length).expect("32 bits fit memory"),
         ObjectOp::Write { data, piped, .. } => data.len() + piped.as_ref().map_or(0, Piped::length),
+        ObjectOp::WriteExtendedAttributes { attributes, .. } => attribute_bytes(attributes),
+        ObjectOp::Open(open) => attribute_bytes(&open.extended_attributes),
         _ => 0,
     }
+}
+
+fn attribute_bytes(attributes: &[ExtendedAttribute]) -> usize {
+    let content = |it: &ExtendedAttribute| it.name.len() + it.value.len();
+    size_of_val(attributes) + attributes.iter().map(content).sum::<usize>()
 }
 
 /// True for operations of requests that a client may have many of, and that leave nothing undone

@@ -66,6 +66,7 @@ const EVERY: &[Reject] = &[
     Reject::ExtendedAttributeNameInvalid(7),
     Reject::ExtendedAttributeNotFound(7),
     Reject::ExtendedAttributesOff,
+    Reject::ExtendedAttributesTooLarge(7),
     Reject::FileClassNotOffered(FileInformationClass::RENAME_EX),
     Reject::FileClassUnknown(FileInformationClass::RENAME_EX),
     Reject::FileIdNotWanted,

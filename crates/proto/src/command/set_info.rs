@@ -2,7 +2,7 @@
 
 mod basic;
 mod disposition;
-mod extended_attributes;
+pub(crate) mod extended_attributes;
 pub mod name_conflicts;
 pub mod rename;
 mod security;

@@ -1,7 +1,6 @@
 //! Create contexts: [MS-SMB2] 2.2.13.2 and 3.3.5.9.1 to 3.3.5.9.14.
 
 use bytes::Bytes;
-use dtyp::fscc::FullEaList;
 use dtyp::{AccessMask, FileTime, NtStatus};
 use engine::globals::Globals;
 use model::connection::Negotiated;
@@ -18,6 +17,7 @@ use wire::create_context::{
 };
 
 use super::apple;
+use crate::command::set_info::extended_attributes;
 
 /// Create contexts of a request. Unknown ones, and those of features that were not negotiated, are
 /// ignored, as [MS-SMB2] 3.3.5.9 demands.
@@ -49,7 +49,7 @@ impl Contexts {
             return Err(Reject::CreateContextNameTooShort(length));
         }
         let extended_attributes = match find::<ExtendedAttributes<'_>>(contexts)? {
-            Some(found) => read_extended_attributes(found.entries)?,
+            Some(found) => extended_attributes::decode(found.entries)?,
             None => Vec::new(),
         };
         let security = find::<SecurityDescriptor<'_>>(contexts)?
@@ -133,14 +133,4 @@ pub(super) fn read_posix(
 
 fn find<'a, T: CreateContextData<'a>>(contexts: CreateContexts<'a>) -> Result<Option<T>, Reject> {
     contexts.find().map_err(Reject::Malformed)
-}
-
-fn read_extended_attributes(entries: &[u8]) -> Result<Vec<ExtendedAttribute>, Reject> {
-    FullEaList(entries)
-        .iter()
-        .map(|ea| {
-            let ea = ea?;
-            Ok(ExtendedAttribute { flags: ea.flags, name: ea.name, value: ea.value })
-        })
-        .collect()
 }

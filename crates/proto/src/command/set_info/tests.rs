@@ -10,6 +10,7 @@ use dtyp::fscc::{
 use dtyp::name_expression::NameExpression;
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus, SecurityDescriptor};
 use engine::effect::Effect;
+use model::reject::Reject;
 use object::{Metadata, ObjectOp, ObjectPath, ObjectReply, ObjectResult};
 use testkit::Outcome;
 use trace::Reason;
@@ -704,6 +705,9 @@ mod extended_attributes {
         check(AccessMask::READ_EA, &list, true, Reason::AccessNotGranted);
         check(AccessMask::WRITE_EA, &list, false, Reason::ExtendedAttributesOff);
         check(AccessMask::WRITE_EA, &list[..12], true, Reason::ExtendedAttributeListInvalid);
+        let refused = super::super::extended_attributes::decode(&list.repeat(10_000));
+        let want = Reject::ExtendedAttributesTooLarge(10_000 * list.len());
+        assert_eq!(refused.expect_err("a file has no room for them"), want);
         list[8] = b'*';
         check(AccessMask::WRITE_EA, &list, true, Reason::ExtendedAttributeNameInvalid);
     }
