@@ -89,13 +89,23 @@ pub struct Channel {
     pub connection: ConnectionId,
     /// `Channel.SigningKey`; none for guests, and while the channel is being bound.
     pub signing_key: Option<Arc<SigningKey>>,
-    /// State of an unfinished authentication, the first or a later one.
-    pub acceptor: Option<Box<auth::Acceptor>>,
-    /// Owner of the ticket that the acceptor was given, while the authentication goes on.
-    pub ticket_owner: Option<Box<TicketOwner>>,
+    /// An unfinished authentication, the first or a later one.
+    pub authentication: Option<Box<Authentication>>,
     /// True once the user has authenticated on this connection. Until then the session accepts only
     /// SESSION_SETUP on it.
     pub is_bound: bool,
+}
+
+/// An unfinished authentication over one channel.
+#[derive(Debug)]
+pub struct Authentication {
+    /// MessageId of the request that began it. The channel may have begun another while a request
+    /// of this one waits, and the two must not be taken for each other.
+    pub began_with: u64,
+    /// State of the mechanism.
+    pub acceptor: auth::Acceptor,
+    /// Owner of the ticket that the acceptor was given.
+    pub ticket_owner: Option<Box<TicketOwner>>,
 }
 
 /// Keys of a session for encryption in both directions.
@@ -114,10 +124,10 @@ impl Channel {
     #[must_use]
     pub fn new(
         connection: ConnectionId,
-        acceptor: Option<Box<auth::Acceptor>>,
+        authentication: Box<Authentication>,
         is_bound: bool,
     ) -> Self {
-        Self { connection, signing_key: None, acceptor, ticket_owner: None, is_bound }
+        Self { connection, signing_key: None, authentication: Some(authentication), is_bound }
     }
 }
 
@@ -128,10 +138,9 @@ impl Session {
         session_id: u64,
         connection: ConnectionId,
         negotiated: Arc<Negotiated>,
-        acceptor: Box<auth::Acceptor>,
+        authentication: Box<Authentication>,
         memory: Charge,
     ) -> Self {
-        let acceptor = Some(acceptor);
         Self {
             session_id,
             state: SessionState::InProgress,
@@ -144,7 +153,7 @@ impl Session {
             sealing: None,
             negotiated,
             signing_key: None,
-            channels: vec![Channel::new(connection, acceptor, true)],
+            channels: vec![Channel::new(connection, authentication, true)],
             tree_connects: FxHashMap::default(),
             next_tree_id: 1,
             counted: trace::PartyId::default(),

@@ -126,9 +126,8 @@ impl Scene {
             channels: vec![Channel {
                 connection,
                 signing_key: None,
-                acceptor: None,
+                authentication: None,
                 is_bound: true,
-                ticket_owner: None,
             }],
             tree_connects: FxHashMap::default(),
             next_tree_id: 1,

@@ -6,7 +6,7 @@ use proto::effect::LentSession;
 use proto::{Disconnect, Effect};
 use testkit::accounts::{ALICE, BOB};
 use testkit::peer::Offer;
-use testkit::{Create, Login, Outcome, Peer, World};
+use testkit::{Create, Login, Outcome, Peer, Response, World};
 use trace::Reason;
 use wire::create::CreateResponse;
 use wire::create_context::{DurableFlags, DurableHandleRequestV2};
@@ -18,7 +18,7 @@ use wire::ioctl::{
 use wire::lock::LockFlags;
 use wire::negotiate::{Capabilities, NegotiateResponse};
 use wire::negotiate_context::{CipherId, SigningAlgorithmId};
-use wire::session_setup::SessionSetupFlags;
+use wire::session_setup::{SessionSetupFlags, SessionSetupResponse};
 use wire::{Command, Dialect, FileId, OplockLevel};
 
 const SMB3: [Dialect; 3] = [Dialect::SMB_3_0, Dialect::SMB_3_0_2, Dialect::SMB_3_1_1];
@@ -257,6 +257,46 @@ fn another_user_and_a_wrong_password_bind_nothing_and_end_nothing() {
     first.tree("data");
 }
 
+/// A request that waits belongs to the authentication that it came with, and to no later one.
+#[test]
+fn a_logon_that_waits_does_not_go_on_with_a_later_one_of_its_connection() {
+    for (held, wanted) in [("Sleep", Login::user(ALICE.0, "wrong")), ("FindCredential", alice())] {
+        let world = World::with(|settings| settings.logon_throttle.delays = true);
+        world.count_failed_logons();
+        let (first, mut second) =
+            (Peer::ready(&world, Dialect::SMB_3_1_1), negotiated(&world, Dialect::SMB_3_1_1));
+        if held == "Sleep" {
+            for _ in 0..9 {
+                negotiated(&world, Dialect::SMB_3_1_1).authenticate(&wanted);
+            }
+        }
+        world.hold(move |effect| format!("{effect:?}").starts_with(held));
+        second.claim_key(&first);
+        let login = wanted.flags(SessionSetupFlags::BINDING);
+        let (mut initiator, token) = second.begin(&login);
+        let request = second.session_setup(&login, &token);
+        let response = second.call(request).expect(NtStatus::MORE_PROCESSING_REQUIRED);
+        let body: SessionSetupResponse<'_> = response.body();
+        let proof = initiator.step(body.security_buffer).expect("a challenge").token;
+        let request = second.session_setup(&login, &proof);
+        second.send(request);
+        assert_eq!(world.held(), 1, "{held}");
+        // Anything out of order gives the binding up, and the next token begins another.
+        let request = second.session_setup(&login, b"out of order");
+        assert_eq!(second.call(request).outcome(), Reason::Authentication);
+        let (_, token) = second.begin(&login);
+        let request = second.session_setup(&login, &token);
+        assert_eq!(second.call(request).outcome(), NtStatus::MORE_PROCESSING_REQUIRED);
+        world.release_all();
+        world.stop_holding();
+        let answers: Vec<Outcome> = second.receive().iter().map(Response::outcome).collect();
+        assert_eq!(answers, [Outcome::from(Reason::NoSuchSession)], "{held}");
+        // The other one goes on, and can be given up and begun anew as any.
+        assert_eq!(second.bind(&first, &alice()).outcome(), Reason::Authentication);
+        second.bind(&first, &alice()).ok();
+    }
+}
+
 #[test]
 fn a_session_has_at_most_32_channels() {
     let world = World::new();
@@ -468,7 +508,7 @@ fn numbered(number: u32) -> u32 {
 
 /// Returns the statuses of all responses.
 fn outcomes(peer: &mut Peer) -> Vec<Outcome> {
-    peer.receive().iter().map(testkit::Response::outcome).collect()
+    peer.receive().iter().map(Response::outcome).collect()
 }
 
 /// Makes a file that the second channel has locked, and an open of it whose LOCK, with a number,
@@ -575,7 +615,7 @@ fn requests_without_a_time_limit_end_with_their_channel() {
     assert!(second.receive()[0].status().is_success());
     let waiter = second.create(&Create::open("file")).file_id;
     lock(&mut first, waiter);
-    assert!(first.receive().iter().all(testkit::Response::is_interim));
+    assert!(first.receive().iter().all(Response::is_interim));
     first.disconnect();
     second.close(holder).ok();
     let third = second.create(&Create::open("file")).file_id;

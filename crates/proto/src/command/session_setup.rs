@@ -20,7 +20,7 @@ use engine::scope::InConnection;
 use model::account::{Account, Credential, UsersUnavailable};
 use model::connection::Connection;
 use model::reject::Reject;
-use model::session::{SESSION_BYTES, SETUP_BYTES, Sealing, Session, SessionState};
+use model::session::{Authentication, SESSION_BYTES, SETUP_BYTES, Sealing, Session, SessionState};
 use model::settings::{MapToGuest, Policy, ServerSettings};
 use rustc_hash::FxHashMap;
 use trace::LogonOutcome;
@@ -49,6 +49,8 @@ pub struct SessionSetup;
 #[derive(Debug)]
 pub struct Pending {
     session_id: u64,
+    /// [`Authentication::began_with`] of the authentication that the request is a part of.
+    began_with: u64,
     previous_session_id: u64,
     client_requires_signing: bool,
     /// True if the connection is being bound to an existing session.
@@ -138,6 +140,7 @@ impl Command for SessionSetup {
         scope.connection.progress.token_came();
         let mut pending = Pending {
             session_id: incoming.header.session_id,
+            began_with: incoming.header.message_id,
             previous_session_id: request.previous_session_id,
             client_requires_signing: request.security_mode.contains(SecurityMode::SIGNING_REQUIRED),
             binds: false,
@@ -150,9 +153,9 @@ impl Command for SessionSetup {
             pending.waits_for = LogonStep::Session;
             return Ok(Step::Wait(effect, pending));
         } else if is_bound(&scope, pending.session_id, incoming) {
-            reauthenticate(&mut scope, incoming, &request)?;
+            pending.began_with = reauthenticate(&mut scope, incoming, &request)?;
         } else {
-            binding::begin(&mut scope, incoming, request.flags)?;
+            pending.began_with = binding::begin(&mut scope, incoming, request.flags)?;
             pending.binds = true;
         }
         let session_id = pending.session_id;
@@ -162,7 +165,7 @@ impl Command for SessionSetup {
         {
             hash.update(&incoming.message);
         }
-        let step = acceptor(&mut scope, session_id, incoming)?.step(request.security_buffer);
+        let step = acceptor(&mut scope, incoming, &pending)?.step(request.security_buffer);
         authenticate(scope, incoming, pending, step, None)
     }
 
@@ -177,21 +180,21 @@ impl Command for SessionSetup {
                 SessionSetupRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
             return Err(binding::refuse_elsewhere(&mut scope, incoming, request.flags, lent));
         }
-        let session_id = pending.session_id;
-        // Another connection may have ended the session meanwhile.
-        acceptor(&mut scope, session_id, incoming)?;
+        // Another connection may have ended the session meanwhile, and another request of this one
+        // the authentication.
+        acceptor(&mut scope, incoming, &pending)?;
         let wanted = std::mem::replace(&mut pending.waits_for, LogonStep::Credential);
         match (wanted, reply) {
             (LogonStep::Turn, Reply::Woken) => {
                 logon::find_credential(&mut scope, incoming, pending)
             }
             (LogonStep::Credential, Reply::Credential(Err(UsersUnavailable))) => {
-                logon::excuse(&mut scope, incoming, session_id);
+                logon::excuse(&mut scope, incoming, &pending);
                 Err(fail(&mut scope, incoming, &pending, Reject::AccountUnavailable))
             }
             (LogonStep::Credential, Reply::Credential(Ok(credential))) => {
                 let hashes = credential.as_ref().map_or_else(|| vec![None], |it| it.nt_hashes());
-                let acceptor = acceptor(&mut scope, session_id, incoming)?;
+                let acceptor = acceptor(&mut scope, incoming, &pending)?;
                 let step = acceptor.resume_with_any(&hashes);
                 authenticate(scope, incoming, pending, step, credential.map(Source::Database))
             }
@@ -203,7 +206,7 @@ impl Command for SessionSetup {
                     return Err(fail(&mut scope, incoming, &pending, Reject::AccountUnavailable));
                 };
                 if proven.is_ambiguous {
-                    logon::succeed(&mut scope, incoming, session_id);
+                    logon::succeed(&mut scope, incoming, &pending);
                 }
                 let Proven { token, session_key, .. } = *proven;
                 let done = Established::of_user(token, *account, session_key);
@@ -222,7 +225,7 @@ impl Command for SessionSetup {
                 domain::take_ticket(scope, incoming, pending, result)
             }
             (LogonStep::Mic, Reply::Mic(is_right)) => {
-                let step = acceptor(&mut scope, session_id, incoming)?.resume_mic(is_right);
+                let step = acceptor(&mut scope, incoming, &pending)?.resume_mic(is_right);
                 authenticate(scope, incoming, pending, step, None)
             }
             (LogonStep::Response, Reply::Response(result)) => {
@@ -255,15 +258,25 @@ fn is_bound(scope: &InConnection<'_>, session_id: u64, incoming: &Incoming) -> b
     session.is_some_and(|session| session.channel(incoming.connection).is_some())
 }
 
-/// Returns the unfinished authentication over this connection.
+/// Returns the unfinished authentication that a request is a part of.
+fn authentication<'a>(
+    scope: &'a mut InConnection<'_>,
+    incoming: &Incoming,
+    pending: &Pending,
+) -> Result<&'a mut Authentication, Reject> {
+    let session = scope.sessions.get_mut(&pending.session_id).ok_or(Reject::NoSuchSession)?;
+    let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
+    let authentication = channel.authentication.as_deref_mut();
+    let own = authentication.filter(|it| it.began_with == pending.began_with);
+    own.ok_or(Reject::NoSuchSession)
+}
+
 fn acceptor<'a>(
     scope: &'a mut InConnection<'_>,
-    session_id: u64,
     incoming: &Incoming,
+    pending: &Pending,
 ) -> Result<&'a mut Acceptor, Reject> {
-    let session = scope.sessions.get_mut(&session_id).ok_or(Reject::NoSuchSession)?;
-    let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
-    channel.acceptor.as_deref_mut().ok_or(Reject::NoSuchSession)
+    authentication(scope, incoming, pending).map(|it| &mut it.acceptor)
 }
 
 /// Returns the names of this server for NTLM.
@@ -278,9 +291,13 @@ fn acceptor_settings(settings: &ServerSettings) -> AcceptorSettings {
     }
 }
 
-fn new_acceptor(globals: &mut Globals, incoming: &Incoming) -> Box<Acceptor> {
+fn new_authentication(globals: &mut Globals, incoming: &Incoming) -> Box<Authentication> {
     let settings = acceptor_settings(&globals.settings);
-    Box::new(Acceptor::new(&settings, globals.entropy.bytes(), incoming.now.wall))
+    Box::new(Authentication {
+        began_with: incoming.header.message_id,
+        acceptor: Acceptor::new(&settings, globals.entropy.bytes(), incoming.now.wall),
+        ticket_owner: None,
+    })
 }
 
 /// Begins a session: [MS-SMB2] 3.3.5.5.1 Authenticating a New Session.
@@ -299,21 +316,21 @@ fn begin(scope: &mut InConnection<'_>, incoming: &Incoming) -> Result<u64, Rejec
             break id;
         }
     };
-    let acceptor = new_acceptor(scope.globals, incoming);
+    let authentication = new_authentication(scope.globals, incoming);
     let negotiated = Arc::clone(scope.connection.negotiated());
-    let session = Session::new(session_id, incoming.connection, negotiated, acceptor, memory);
+    let session = Session::new(session_id, incoming.connection, negotiated, authentication, memory);
     scope.sessions.insert(session_id, session);
     scope.connection.preauth_sessions.insert(session_id, scope.connection.preauth);
     Ok(session_id)
 }
 
 /// Continues an authentication, or begins [MS-SMB2] 3.3.5.5.2 Reauthenticating, over any channel of
-/// the session.
+/// the session. Returns its [`Authentication::began_with`].
 fn reauthenticate(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
     request: &SessionSetupRequest<'_>,
-) -> Result<(), Reject> {
+) -> Result<u64, Reject> {
     let session = scope.sessions.get_mut(&incoming.header.session_id).expect("found by the caller");
     if session.state == SessionState::Ended {
         return Err(Reject::NoSuchSession);
@@ -331,10 +348,8 @@ fn reauthenticate(
         }
     }
     let channel = session.channel_mut(incoming.connection).expect("found by the caller");
-    if channel.acceptor.is_none() {
-        channel.acceptor = Some(new_acceptor(scope.globals, incoming));
-    }
-    Ok(())
+    let begin = || new_authentication(scope.globals, incoming);
+    Ok(channel.authentication.get_or_insert_with(begin).began_with)
 }
 
 /// Handles the result of the mechanism's step: [MS-SMB2] 3.3.5.5.3 Handling GSS-API Authentication.
@@ -367,7 +382,7 @@ fn authenticate(
             pending.waits_for = LogonStep::Mic;
             Ok(Step::Wait(Effect::CheckMic(Box::new(mic)), pending))
         }
-        Ok(auth::Step::Done(outcome)) if is_kerberos(&mut scope, session_id, incoming) => {
+        Ok(auth::Step::Done(outcome)) if is_kerberos(&mut scope, incoming, &pending) => {
             domain::accept_ticket(scope, incoming, pending, outcome)
         }
         Ok(auth::Step::Done(Outcome { token, identity, session_key, target_name, account })) => {
@@ -387,9 +402,9 @@ fn authenticate(
         }
         Err(error) if becomes_guest(scope.globals.settings.map_to_guest, error) => {
             if error == AuthError::NoSuchUser {
-                logon::excuse(&mut scope, incoming, session_id);
+                logon::excuse(&mut scope, incoming, &pending);
             }
-            let token = acceptor(&mut scope, session_id, incoming)?.guest_token();
+            let token = acceptor(&mut scope, incoming, &pending)?.guest_token();
             pending.waits_for = LogonStep::Guest { token, anonymous_key: None };
             Ok(Step::Wait(Effect::FindGuest, pending))
         }
@@ -397,8 +412,8 @@ fn authenticate(
     }
 }
 
-fn is_kerberos(scope: &mut InConnection<'_>, session_id: u64, incoming: &Incoming) -> bool {
-    acceptor(scope, session_id, incoming).is_ok_and(|acceptor| acceptor.is_kerberos())
+fn is_kerberos(scope: &mut InConnection<'_>, incoming: &Incoming, pending: &Pending) -> bool {
+    acceptor(scope, incoming, pending).is_ok_and(|acceptor| acceptor.is_kerberos())
 }
 
 fn becomes_guest(map: MapToGuest, error: AuthError) -> bool {
@@ -520,8 +535,7 @@ fn establish(
     let is_new = session.state == SessionState::InProgress;
     let was_users = session.is_users();
     if let Some(channel) = session.channel_mut(incoming.connection) {
-        channel.acceptor = None;
-        channel.ticket_owner = None;
+        channel.authentication = None;
     }
     session.state = SessionState::Valid;
     session.expires = done.lifetime.map(|lifetime| incoming.now.monotonic + lifetime);

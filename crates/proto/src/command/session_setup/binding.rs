@@ -16,7 +16,7 @@ use model::session::{CHANNELS_MAX, Channel, Session, SessionState};
 use wire::Dialect;
 use wire::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
 
-use super::{Established, new_acceptor};
+use super::{Established, new_authentication};
 
 /// Parameters in which the connection and the session must agree.
 struct Agreed {
@@ -25,12 +25,13 @@ struct Agreed {
     signing_algorithm: SigningAlgorithm,
 }
 
-/// Begins or continues a binding. The connection is not a bound channel of the session yet.
+/// Begins or continues a binding. The connection is not a bound channel of the session yet. Returns
+/// [`Authentication::began_with`](model::session::Authentication::began_with).
 pub(super) fn begin(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
     flags: SessionSetupFlags,
-) -> Result<(), Reject> {
+) -> Result<u64, Reject> {
     let InConnection { connection, sessions, globals } = scope;
     let session_id = incoming.header.session_id;
     let session = sessions.get_mut(&session_id).expect("found by the caller");
@@ -56,18 +57,17 @@ pub(super) fn begin(
     verify_session(session)?;
     if let Some(channel) = session.channel_mut(incoming.connection) {
         // A further step. A failed authentication would have removed the channel.
-        channel.acceptor.get_or_insert_with(|| new_acceptor(globals, incoming));
-        return Ok(());
+        let begin = || new_authentication(globals, incoming);
+        return Ok(channel.authentication.get_or_insert_with(begin).began_with);
     }
     if session.channels.len() >= CHANNELS_MAX {
         return Err(Reject::TooManyChannels);
     }
-    let acceptor = Some(new_acceptor(globals, incoming));
-    let connection_id = incoming.connection;
-    let channel = Channel::new(connection_id, acceptor, false);
-    session.channels.push(channel);
+    let authentication = new_authentication(globals, incoming);
+    let began_with = authentication.began_with;
+    session.channels.push(Channel::new(incoming.connection, authentication, false));
     connection.preauth_sessions.insert(session_id, connection.preauth);
-    Ok(())
+    Ok(began_with)
 }
 
 /// Returns the reason for refusing a session that this worker does not have. If another worker has
@@ -131,8 +131,7 @@ pub(super) fn conclude(
     });
     let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
     channel.signing_key = Some(Arc::new(keys.signing_key()));
-    channel.acceptor = None;
-    channel.ticket_owner = None;
+    channel.authentication = None;
     channel.is_bound = true;
     connection.binding_key = None;
     let mut flags = SessionFlags::empty();

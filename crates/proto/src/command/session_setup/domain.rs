@@ -11,7 +11,9 @@ use engine::response::Step;
 use engine::scope::InConnection;
 use model::reject::Reject;
 
-use super::{Established, Pending, Source, acceptor, authenticate, conclude, fail, logon};
+use super::{
+    Established, Pending, Source, acceptor, authenticate, authentication, conclude, fail, logon,
+};
 
 /// Handles the result of a ticket. Its owner is kept with the acceptor: a mechListMIC may follow.
 pub(super) fn take_ticket(
@@ -20,13 +22,11 @@ pub(super) fn take_ticket(
     pending: Pending,
     result: Result<Box<CheckedTicket>, TicketFailure>,
 ) -> Result<Step<Pending>, Reject> {
-    let session_id = pending.session_id;
     let result = match result {
         Ok(checked) => {
             let CheckedTicket { accepted, owner } = *checked;
-            let session = scope.sessions.get_mut(&session_id).ok_or(Reject::NoSuchSession)?;
-            let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
-            channel.ticket_owner = Some(Box::new(owner));
+            let authentication = authentication(&mut scope, incoming, &pending)?;
+            authentication.ticket_owner = Some(Box::new(owner));
             Ok(accepted)
         }
         Err(TicketFailure::Invalid(refused)) => Err(refused),
@@ -34,20 +34,20 @@ pub(super) fn take_ticket(
             return Err(fail(&mut scope, incoming, &pending, Reject::DomainRefused(status)));
         }
     };
-    let step = acceptor(&mut scope, session_id, incoming)?.resume_ticket(result);
+    let step = acceptor(&mut scope, incoming, &pending)?.resume_ticket(result);
     authenticate(scope, incoming, pending, step, None)
 }
 
 /// Concludes the logon of a ticket's owner.
 pub(super) fn accept_ticket(
-    scope: InConnection<'_>,
+    mut scope: InConnection<'_>,
     incoming: &Incoming,
     pending: Pending,
     outcome: Outcome,
 ) -> Result<Step<Pending>, Reject> {
-    let session = scope.sessions.get_mut(&pending.session_id).ok_or(Reject::NoSuchSession)?;
-    let channel = session.channel_mut(incoming.connection).ok_or(Reject::NoSuchSession)?;
-    let owner = channel.ticket_owner.take().expect("it was kept with the result of the ticket");
+    let authentication = authentication(&mut scope, incoming, &pending)?;
+    let owner = authentication.ticket_owner.take();
+    let owner = owner.expect("it was kept with the result of the ticket");
     let Outcome { token, session_key, .. } = outcome;
     let lifetime = Some(owner.lifetime);
     let done = Established { lifetime, ..Established::of_user(token, owner.account, session_key) };
@@ -66,7 +66,7 @@ pub(super) fn take_response(
     let (step, source) = match result {
         Ok(checked) => {
             let CheckedResponse { session_base_key, account } = *checked;
-            let acceptor = acceptor(&mut scope, pending.session_id, incoming)?;
+            let acceptor = acceptor(&mut scope, incoming, &pending)?;
             let step = acceptor.resume_with_key(&session_base_key);
             (step, Some(Source::Domain(Box::new(account))))
         }

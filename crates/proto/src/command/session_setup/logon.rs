@@ -48,8 +48,8 @@ pub(super) fn find_credential(
     mut pending: Pending,
 ) -> Result<Step<Pending>, Reject> {
     let settings = Arc::clone(&scope.globals.settings);
-    let acceptor = acceptor(scope, pending.session_id, incoming)?;
-    let claimed = acceptor.claimed().expect("whoever sent a proof has named a user");
+    let acceptor = acceptor(scope, incoming, &pending)?;
+    let claimed = acceptor.claimed().ok_or(Reject::NoSuchSession)?;
     if !settings.is_member || equal_ignoring_case(&claimed.domain, &settings.netbios_name) {
         return find_own_credential(scope, incoming, pending);
     }
@@ -64,8 +64,7 @@ pub(super) fn find_own_credential(
     incoming: &Incoming,
     mut pending: Pending,
 ) -> Result<Step<Pending>, Reject> {
-    let claimed = acceptor(scope, pending.session_id, incoming)?.claimed();
-    let claimed = claimed.expect("whoever sent a proof has named a user");
+    let claimed = acceptor(scope, incoming, &pending)?.claimed().ok_or(Reject::NoSuchSession)?;
     let (user, domain) = (claimed.user.clone(), claimed.domain.clone());
     pending.waits_for = LogonStep::Credential;
     Ok(Step::Wait(Effect::FindCredential { user, domain }, pending))
@@ -83,7 +82,7 @@ pub(super) fn accept_proof(
 ) -> Result<Step<Pending>, Reject> {
     // Whoever has a password must not be taken for all others whom their name may mean.
     if !proven.is_ambiguous {
-        succeed(&mut scope, incoming, pending.session_id);
+        succeed(&mut scope, incoming, &pending);
     }
     if matches!(&proven.source, Source::Database(credential) if credential.disabled) {
         return Err(fail(&mut scope, incoming, &pending, Reject::AccountDisabled));
@@ -99,8 +98,8 @@ pub(super) fn accept_proof(
 }
 
 /// Takes the count of a failed logon back, and notes that the user is known at the address.
-pub(super) fn succeed(scope: &mut InConnection<'_>, incoming: &Incoming, session_id: u64) {
-    if let Some(user) = claimed_user(scope, incoming, session_id) {
+pub(super) fn succeed(scope: &mut InConnection<'_>, incoming: &Incoming, pending: &Pending) {
+    if let Some(user) = claimed_user(scope, incoming, pending) {
         let (now, client) = (incoming.now.monotonic, scope.connection.client);
         scope.globals.logon_throttle.succeed(now, client, &user);
     }
@@ -132,8 +131,8 @@ pub(super) fn find_account(
 }
 
 /// Takes the count of a failed logon back, because the logon needs no proof.
-pub(super) fn excuse(scope: &mut InConnection<'_>, incoming: &Incoming, session_id: u64) {
-    if let Some(user) = claimed_user(scope, incoming, session_id) {
+pub(super) fn excuse(scope: &mut InConnection<'_>, incoming: &Incoming, pending: &Pending) {
+    if let Some(user) = claimed_user(scope, incoming, pending) {
         let (now, client) = (incoming.now.monotonic, scope.connection.client);
         scope.globals.logon_throttle.excuse(now, client, &user);
     }
@@ -146,7 +145,7 @@ pub(super) fn refuse(
     pending: &Pending,
     reject: Reject,
 ) {
-    let acceptor = acceptor(scope, pending.session_id, incoming).ok();
+    let acceptor = acceptor(scope, incoming, pending).ok();
     let claimed = acceptor.and_then(|acceptor| acceptor.claimed().cloned());
     let (user, domain) = claimed.map(|it| (it.user, it.domain)).unwrap_or_default();
     let globals = &mut *scope.globals;
@@ -175,9 +174,9 @@ pub(super) fn refuse(
 fn claimed_user(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
-    session_id: u64,
+    pending: &Pending,
 ) -> Option<String> {
-    Some(acceptor(scope, session_id, incoming).ok()?.claimed()?.user.clone())
+    Some(acceptor(scope, incoming, pending).ok()?.claimed()?.user.clone())
 }
 
 fn outcome(reject: Reject) -> LogonOutcome {
