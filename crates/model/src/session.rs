@@ -24,9 +24,9 @@ pub const TREE_CONNECTS_MAX: usize = 4_096;
 /// entries in tables.
 pub const SESSION_BYTES: usize = 6 * 1024;
 
-/// Memory of a session in bytes until its user has authenticated: the messages of the client are
-/// kept until then, because the proof covers all of them.
-pub const SETUP_BYTES: usize = 24 * 1024;
+/// Memory of an unfinished authentication in bytes: the messages of the client are kept until its
+/// end, because the proof covers all of them.
+pub const AUTHENTICATION_BYTES: usize = 18 * 1024;
 
 /// `Session.State`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -106,6 +106,8 @@ pub struct Authentication {
     pub acceptor: auth::Acceptor,
     /// Owner of the ticket that the acceptor was given.
     pub ticket_owner: Option<Box<TicketOwner>>,
+    /// Memory charged for it.
+    pub memory: Charge,
 }
 
 /// Keys of a session for encryption in both directions.

@@ -7,8 +7,11 @@ use dtyp::fscc::FileInformationClass;
 use dtyp::fscc::directory::decode_directory_list;
 use dtyp::{NtStatus, Sid, utf16};
 use proto::Account;
+use proto::session::AUTHENTICATION_BYTES;
+use testkit::accounts::ALICE;
 use testkit::{Create, Login, Peer, Request, Response, World, accounts};
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
+use wire::session_setup::SessionSetupFlags;
 use wire::{Command, Dialect, FileId};
 
 const INSUFFICIENT: NtStatus = NtStatus::INSUFFICIENT_RESOURCES;
@@ -89,6 +92,27 @@ fn pipes_of_nobody_end_in_insufficient_resources_and_the_rest_goes_on() {
     peer.write(last, 0, &fragments).ok();
     peer.disconnect();
     world.assert_nothing_left();
+}
+
+#[test]
+fn each_unfinished_authentication_is_charged() {
+    let (world, mut peer) = user();
+    let before = world.memory_taken();
+    let mut other = world.connect();
+    other.negotiate([Dialect::SMB_3_1_1]);
+    other.claim_key(&peer);
+    let again = Login::user(ALICE.0, ALICE.1);
+    for (peer, login, bytes) in [
+        (&mut other, again.clone().flags(SessionSetupFlags::BINDING), AUTHENTICATION_BYTES),
+        (&mut peer, again.clone(), 2 * AUTHENTICATION_BYTES),
+    ] {
+        let (_, token) = peer.begin(&login);
+        let request = peer.session_setup(&login, &token);
+        assert_eq!(peer.call(request).outcome(), NtStatus::MORE_PROCESSING_REQUIRED);
+        assert_eq!(world.memory_taken() - before, bytes);
+    }
+    other.disconnect();
+    assert_eq!(world.memory_taken() - before, AUTHENTICATION_BYTES);
 }
 
 #[test]

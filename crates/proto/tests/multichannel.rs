@@ -298,6 +298,24 @@ fn a_logon_that_waits_does_not_go_on_with_a_later_one_of_its_connection() {
 }
 
 #[test]
+fn a_connection_binds_at_most_16_sessions_at_once() {
+    let world = World::new();
+    let mut second = negotiated(&world, Dialect::SMB_3_1_1);
+    let login = alice().flags(SessionSetupFlags::BINDING);
+    let mut begin = |first: &Peer| {
+        second.claim_key(first);
+        let (_, token) = second.begin(&login);
+        let request = second.session_setup(&login, &token);
+        second.call(request).outcome()
+    };
+    let firsts: Vec<Peer> = (0..17).map(|_| Peer::ready(&world, Dialect::SMB_3_1_1)).collect();
+    for first in &firsts[..16] {
+        assert_eq!(begin(first), NtStatus::MORE_PROCESSING_REQUIRED);
+    }
+    assert_eq!(begin(&firsts[16]), Reason::TooManySessions);
+}
+
+#[test]
 fn a_session_has_at_most_32_channels() {
     let world = World::new();
     let first = Peer::ready(&world, Dialect::SMB_3_0);

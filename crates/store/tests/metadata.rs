@@ -322,6 +322,31 @@ fn extended_attributes_are_those_of_the_host() {
 }
 
 #[test]
+fn attributes_that_are_too_large_together_change_nothing() {
+    let mut share = Share::new();
+    let open = share.open_after_create("f");
+    let set = |list: &[ExtendedAttribute]| ObjectOp::WriteExtendedAttributes {
+        open,
+        attributes: list.to_vec(),
+    };
+    let result = share.run(set(&[attribute("small", b"1"), attribute("large", &[0; 65_535])]));
+    assert!(matches!(result, Err(NtStatus::EA_TOO_LARGE)), "{result:?}");
+    assert_eq!(share.attribute("f", "user.small"), None);
+    // What is removed in the same list counts no longer.
+    share.done(set(&[attribute("old", &[0; 1_000])]));
+    let large = &[0; 64 * 1024 - 5 - 14];
+    let list = [
+        attribute("old", b""),
+        attribute("small", b"1"),
+        attribute("SMALL", b""),
+        attribute("large", large),
+    ];
+    // Whether it has room for them is up to the file system.
+    let _ = share.run(set(&list));
+    assert_eq!(share.attribute("f", "user.old"), None);
+}
+
+#[test]
 fn streams_are_kept_as_samba_does() {
     let mut share = Share::new();
     share.local("f", "main");

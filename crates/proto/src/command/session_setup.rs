@@ -19,8 +19,11 @@ use engine::response::{Response, Step};
 use engine::scope::InConnection;
 use model::account::{Account, Credential, UsersUnavailable};
 use model::connection::Connection;
+use model::memory_account::Charge;
 use model::reject::Reject;
-use model::session::{Authentication, SESSION_BYTES, SETUP_BYTES, Sealing, Session, SessionState};
+use model::session::{
+    AUTHENTICATION_BYTES, Authentication, SESSION_BYTES, Sealing, Session, SessionState,
+};
 use model::settings::{MapToGuest, Policy, ServerSettings};
 use rustc_hash::FxHashMap;
 use trace::LogonOutcome;
@@ -291,12 +294,17 @@ fn acceptor_settings(settings: &ServerSettings) -> AcceptorSettings {
     }
 }
 
-fn new_authentication(globals: &mut Globals, incoming: &Incoming) -> Box<Authentication> {
+fn new_authentication(
+    globals: &mut Globals,
+    incoming: &Incoming,
+    memory: Charge,
+) -> Box<Authentication> {
     let settings = acceptor_settings(&globals.settings);
     Box::new(Authentication {
         began_with: incoming.header.message_id,
         acceptor: Acceptor::new(&settings, globals.entropy.bytes(), incoming.now.wall),
         ticket_owner: None,
+        memory,
     })
 }
 
@@ -306,7 +314,8 @@ fn begin(scope: &mut InConnection<'_>, incoming: &Incoming) -> Result<u64, Rejec
         return Err(Reject::TooManySessions);
     }
     // Charged beyond the limit, so that guests who have exhausted theirs keep no user out.
-    let memory = scope.globals.memory.keep_anyway(SETUP_BYTES);
+    let memory = scope.globals.memory.keep_anyway(SESSION_BYTES);
+    let of_authentication = scope.globals.memory.keep_anyway(AUTHENTICATION_BYTES);
     // Random, so that ids of different workers do not collide; 32 bits, as in Samba, because some
     // clients keep no more. Among 10,000 sessions one new id in 400,000 is taken already, and then
     // the tables report only one of the two.
@@ -316,7 +325,7 @@ fn begin(scope: &mut InConnection<'_>, incoming: &Incoming) -> Result<u64, Rejec
             break id;
         }
     };
-    let authentication = new_authentication(scope.globals, incoming);
+    let authentication = new_authentication(scope.globals, incoming, of_authentication);
     let negotiated = Arc::clone(scope.connection.negotiated());
     let session = Session::new(session_id, incoming.connection, negotiated, authentication, memory);
     scope.sessions.insert(session_id, session);
@@ -348,8 +357,12 @@ fn reauthenticate(
         }
     }
     let channel = session.channel_mut(incoming.connection).expect("found by the caller");
-    let begin = || new_authentication(scope.globals, incoming);
-    Ok(channel.authentication.get_or_insert_with(begin).began_with)
+    if let Some(authentication) = &channel.authentication {
+        return Ok(authentication.began_with);
+    }
+    let memory = scope.globals.memory.keep(AUTHENTICATION_BYTES)?;
+    let authentication = new_authentication(scope.globals, incoming, memory);
+    Ok(channel.authentication.insert(authentication).began_with)
 }
 
 /// Handles the result of the mechanism's step: [MS-SMB2] 3.3.5.5.3 Handling GSS-API Authentication.

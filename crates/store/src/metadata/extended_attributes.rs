@@ -1,6 +1,8 @@
 //! Extended attributes of SMB in those of the host, as Samba maps them: the attribute `n` of SMB is
 //! `user.n` with the same value. Those that the server itself uses are hidden.
 
+use std::collections::HashMap;
+
 use crate::model::stream_name::PREFIX;
 use dtyp::NtStatus;
 use object::{ExtendedAttribute, LocalOpen};
@@ -79,7 +81,8 @@ pub(crate) fn remove_all(root: &Root, attributes: Attributes<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Sets, or removes those with an empty value. Names are checked before anything is changed.
+/// Sets, or removes those with an empty value. Names, and the size of all together, are checked
+/// before anything is changed: [MS-FSA] 2.1.5.15.5.
 pub(crate) fn set_all(
     root: &Root,
     attributes: Attributes<'_>,
@@ -92,6 +95,7 @@ pub(crate) fn set_all(
         host_name(root, &attribute.name)?;
     }
     let existing = attributes.names().during(Operation::WriteExtendedAttribute)?;
+    verify_size(root, attributes, &existing, wanted)?;
     for attribute in wanted {
         let host = host_name(root, &attribute.name)?;
         // Windows compares the names without case, the host does not.
@@ -110,6 +114,60 @@ pub(crate) fn set_all(
     Ok(())
 }
 
+/// Refuses attributes that would make those of a file larger than all may be. Local programs may
+/// have set more: then clients can only remove some, or make them smaller.
+fn verify_size(
+    root: &Root,
+    attributes: Attributes<'_>,
+    existing: &[String],
+    wanted: &[ExtendedAttribute],
+) -> Result<(), NtStatus> {
+    let mut lengths: HashMap<String, usize> = shown(root, existing.to_vec())
+        .filter_map(|name| Some((name[5..].to_ascii_uppercase(), attributes.length(&name).ok()?)))
+        .collect();
+    let size = |lengths: &HashMap<String, usize>| {
+        packed_size(lengths.iter().map(|(name, value)| (name.len(), *value)))
+    };
+    let before = size(&lengths);
+    for attribute in wanted {
+        match attribute.value.len() {
+            0 => lengths.remove(&attribute.name.to_ascii_uppercase()),
+            length => lengths.insert(attribute.name.to_ascii_uppercase(), length),
+        };
+    }
+    match size(&lengths) > before.max(SET_BYTES_MAX) {
+        true => Err(NtStatus::EA_TOO_LARGE),
+        false => Ok(()),
+    }
+}
+
+/// Highest size of the extended attributes that clients can give to a file, in the form of
+/// FILE_FULL_EA_INFORMATION: [MS-FSA] 2.1.5.15.5.
+const SET_BYTES_MAX: u32 = 64 * 1024 - 5;
+
+/// Bytes of values after which no more are read: local programs may have set hundreds of megabytes.
+/// Clients do not see the rest.
+const READ_BYTES_MAX: usize = 1024 * 1024;
+
+/// Reads the values of attributes, up to [`READ_BYTES_MAX`].
+fn read_all(
+    names: impl Iterator<Item = String>,
+    read: impl Fn(&str) -> Result<Vec<u8>, Errno>,
+) -> Vec<ExtendedAttribute> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for name in names {
+        if bytes >= READ_BYTES_MAX {
+            break;
+        }
+        // One that vanished meanwhile is left out.
+        let Ok(mut value) = read(&name) else { continue };
+        value.shrink_to_fit();
+        bytes += value.len();
+        found.push(ExtendedAttribute { flags: 0, name: name[5..].to_owned(), value });
+    }
+    found
+}
+
 impl Store {
     pub(crate) fn read_extended_attributes(
         &self,
@@ -125,12 +183,7 @@ impl Store {
         }
         let attributes = open.attributes();
         let names = attributes.names().during(Operation::Query)?;
-        let read = |name: String| {
-            // One that vanished meanwhile is left out.
-            let value = attributes.get(&name).ok()?;
-            Some(ExtendedAttribute { flags: 0, name: name.get(5..)?.to_owned(), value })
-        };
-        Ok(shown(&open.root, names).filter_map(read).collect())
+        Ok(read_all(shown(&open.root, names), |name| attributes.get(name)))
     }
 
     pub(crate) fn write_extended_attributes(
@@ -144,5 +197,28 @@ impl Store {
         }
         open.root.verify_changeable()?;
         set_all(&open.root, open.attributes(), wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::{READ_BYTES_MAX, read_all};
+
+    #[test]
+    fn values_are_read_up_to_a_mebibyte() {
+        let names = (0..2_500).map(|number| format!("user.{number}"));
+        let found = read_all(names, |name| match name {
+            "user.1" => Err(Errno::NODATA),
+            _ => {
+                let mut value = Vec::with_capacity(65_536);
+                value.resize(60_000, 0);
+                Ok(value)
+            }
+        });
+        assert_eq!(found.len(), READ_BYTES_MAX.div_ceil(60_000));
+        assert_eq!([&found[0].name, &found[1].name], ["0", "2"], "one that is gone is left out");
+        assert!(found.iter().all(|it| it.value.capacity() == 60_000), "no memory is kept");
     }
 }

@@ -12,6 +12,7 @@ use object::{ExtendedAttribute, ObjectOp, ObjectReply};
 use wire::query_info::{QueryInfoFlags, QueryInfoRequest};
 
 use super::{Pending, respond};
+use crate::command::set_info::extended_attributes::LIST_BYTES_MAX;
 
 /// Parameters of a query of extended attributes.
 #[derive(Debug)]
@@ -37,6 +38,9 @@ pub(super) fn start(open: &Open, request: &QueryInfoRequest<'_>) -> Result<Step<
     open.verify_access(AccessMask::READ_EA)?;
     if !open.share.extended_attributes {
         return Err(Reject::ExtendedAttributesOff);
+    }
+    if request.input_buffer.len() > LIST_BYTES_MAX {
+        return Err(Reject::ExtendedAttributesTooLarge(request.input_buffer.len()));
     }
     let wanted = if !request.input_buffer.is_empty() {
         let names: Result<Vec<String>, _> = GetEaList(request.input_buffer).iter().collect();

@@ -12,11 +12,11 @@ use engine::response::Response;
 use engine::scope::InConnection;
 use model::connection::Negotiated;
 use model::reject::Reject;
-use model::session::{CHANNELS_MAX, Channel, Session, SessionState};
+use model::session::{AUTHENTICATION_BYTES, CHANNELS_MAX, Channel, Session, SessionState};
 use wire::Dialect;
 use wire::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
 
-use super::{Established, new_authentication};
+use super::{Established, SETUPS_MAX, new_authentication};
 
 /// Parameters in which the connection and the session must agree.
 struct Agreed {
@@ -55,15 +55,19 @@ pub(super) fn begin(
     let ours = connection.negotiated();
     verify_agreement(ours, globals.settings.multi_channel, incoming, &agreed)?;
     verify_session(session)?;
-    if let Some(channel) = session.channel_mut(incoming.connection) {
+    let channel = session.channel_mut(incoming.connection);
+    if let Some(authentication) = channel.and_then(|it| it.authentication.as_ref()) {
         // A further step. A failed authentication would have removed the channel.
-        let begin = || new_authentication(globals, incoming);
-        return Ok(channel.authentication.get_or_insert_with(begin).began_with);
+        return Ok(authentication.began_with);
     }
     if session.channels.len() >= CHANNELS_MAX {
         return Err(Reject::TooManyChannels);
     }
-    let authentication = new_authentication(globals, incoming);
+    if connection.preauth_sessions.len() >= SETUPS_MAX {
+        return Err(Reject::TooManySessions);
+    }
+    let memory = globals.memory.keep(AUTHENTICATION_BYTES)?;
+    let authentication = new_authentication(globals, incoming, memory);
     let began_with = authentication.began_with;
     session.channels.push(Channel::new(incoming.connection, authentication, false));
     connection.preauth_sessions.insert(session_id, connection.preauth);
