@@ -205,6 +205,33 @@ fn a_file_that_goes_with_its_open_goes_when_the_worker_is_killed() {
 
 /// The deleting process may have more rights than the dead client: a replaced path must not lead it
 /// elsewhere.
+/// Deletions that an open leaves behind are done as root, so what it may delete is decided before.
+#[test]
+fn an_open_deletes_nothing_from_a_share_that_can_only_be_read() {
+    let server = Setup::new().share("data", "read only = yes").start();
+    fs::write(server.share_path("data").join("file"), "kept").expect("there is room");
+    let mut client = connect(&server, "data");
+    let name = dtyp::utf16::to_bytes("file");
+    let mut contexts = CreateContextList::new();
+    let flags = DurableFlags::empty();
+    contexts.push(&DurableHandleRequestV2 { timeout_ms: 1_000, flags, create_guid: GUID });
+    let request = CreateRequest {
+        requested_oplock_level: OplockLevel::BATCH,
+        impersonation_level: ImpersonationLevel::IMPERSONATION,
+        desired_access: AccessMask::MAXIMUM_ALLOWED,
+        share_access: ShareAccess::empty(),
+        create_disposition: CreateDisposition::OPEN,
+        create_options: CreateOptions::DELETE_ON_CLOSE,
+        name: &name,
+        create_contexts: contexts.contexts(),
+        ..CreateRequest::default()
+    };
+    let reply = client.call(Command::CREATE, 0, &request).expect("an answer");
+    assert_eq!(reply.header.status, NtStatus::ACCESS_DENIED);
+    assert!(server.share_path("data").join("file").exists());
+    server.stop();
+}
+
 #[test]
 fn a_path_that_leads_elsewhere_by_now_deletes_nothing() {
     let server = start();

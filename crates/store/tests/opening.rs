@@ -97,6 +97,30 @@ fn the_root_opens_as_a_directory_and_cannot_be_deleted() {
 }
 
 #[test]
+fn nothing_is_deleted_on_close_in_a_share_that_grants_no_deletion() {
+    let mut share = Share::new();
+    share.local("f", "kept");
+    for (disposition, name) in [
+        (Disposition::Open, "f"),
+        (Disposition::OpenIf, "f"),
+        (Disposition::OverwriteIf, "f"),
+        (Disposition::Create, "new"),
+    ] {
+        for access in [AccessMask::MAXIMUM_ALLOWED, AccessMask::MAXIMUM_ALLOWED | READ, DELETE] {
+            let status = share.status_of(name, |request| {
+                request.disposition = disposition;
+                request.desired_access = access;
+                request.share_access_max = AccessMask::FILE_ALL.difference(DELETE);
+                request.delete_on_close = true;
+            });
+            assert_eq!(status, NtStatus::ACCESS_DENIED, "{disposition:?} {access:?}");
+        }
+    }
+    assert_eq!(share.content("f"), "kept");
+    assert!(!share.host("new").exists());
+}
+
+#[test]
 fn a_read_only_file_is_neither_written_nor_deleted() {
     let mut share = Share::new();
     let open = share.create("f");

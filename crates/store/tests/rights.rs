@@ -35,6 +35,23 @@ fn files_belong_to_their_creator() {
 }
 
 #[test]
+fn asking_for_the_maximum_deletes_nothing_that_the_user_may_not() {
+    let Some(mut share) = share_of_stranger() else { return };
+    for (mode, want) in [(0o755, NtStatus::ACCESS_DENIED), (0o777, NtStatus::SUCCESS)] {
+        share.local_directory("d");
+        share.mode("d", mode);
+        share.local("d/f", "root's");
+        let status = share.status_of("d\\f", |request| {
+            request.desired_access = AccessMask::MAXIMUM_ALLOWED;
+            request.delete_on_close = true;
+        });
+        assert_eq!(status, want, "{mode:o}");
+        share.store.revert_to_server();
+        std::fs::remove_dir_all(share.host("d")).expect("it is there");
+    }
+}
+
+#[test]
 fn the_mode_decides_on_the_rights_of_a_stranger() {
     let Some(mut share) = share_of_stranger() else { return };
     let data = AccessMask::READ_DATA | AccessMask::WRITE_DATA;

@@ -179,7 +179,8 @@ impl Store {
 fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
     let required = request.desired_access.difference(OF_NO_SHARE);
     root.verify_changeable()?;
-    if !request.share_access_max.contains(required) {
+    let deletes = if request.delete_on_close { AccessMask::DELETE } else { AccessMask::empty() };
+    if !request.share_access_max.contains(required | deletes) {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if request.delete_on_close && request.attributes.contains(FileAttributes::READONLY) {

@@ -289,6 +289,10 @@ fn verify_access(
     if read_only && !metadata.is_directory() {
         granted.remove(WRITES | AccessMask::DELETE_CHILD);
     }
+    // Asking for the maximum does not grant the deletion, which others may carry out as root.
+    if request.delete_on_close && !granted.contains(AccessMask::DELETE) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
     Ok(granted)
 }
 
