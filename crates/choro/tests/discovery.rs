@@ -301,6 +301,40 @@ fn macos_finds_the_server_and_its_time_machine() {
     }
 }
 
+/// Asks by multicast DNS for the address of the server, from a port of its own. `TO` is the
+/// receiver.
+const ASK_FOR_ADDRESS: &str = "import socket, struct\n\
+     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+     s.bind((OWN, 0))\n\
+     s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(OWN))\n\
+     query = struct.pack('>6H', 7, 0, 1, 0, 0, 0) + b'\\x03nas\\x05local\\x00' \
+         + struct.pack('>2H', 1, 1)\n\
+     s.settimeout(WAIT)\n\
+     for attempt in range(3):\n\
+     \x20   s.sendto(query, (TO, 5353))\n\
+     \x20   try:\n\
+     \x20       s.recvfrom(1000)\n\
+     \x20       print('answered')\n\
+     \x20       break\n\
+     \x20   except socket.timeout:\n\
+     \x20       pass\n\
+     else:\n\
+     \x20   print('silent')";
+
+/// Who is beyond a router cannot ask the group, but could ask the machine, in another's name.
+#[test]
+fn questions_of_multicast_dns_are_answered_where_the_group_was_asked() {
+    let Some(site) = Neighborhood::new(NAMED) else { return };
+    let server = site.site.serve();
+    server.wait_for_log("announced on near2");
+    let ask = |to: &str, wait: &str| {
+        let script = format!("OWN, TO, WAIT = '192.0.2.7', '{to}', {wait}\n{ASK_FOR_ADDRESS}");
+        site.ask(0, &script)
+    };
+    assert_eq!(ask("224.0.0.251", "10").trim(), "answered", "{}", server.log());
+    assert_eq!(ask("192.0.2.1", "0.3").trim(), "silent");
+}
+
 /// Holds the port of multicast DNS in the server's network, as Avahi does.
 const HOLD: &str = "import socket, time\n\
      s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\

@@ -1,5 +1,7 @@
 //! Multicast DNS with DNS-SD, by the library mdns-sd, which has a thread of its own.
 
+mod neighbors;
+
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,6 +12,9 @@ use super::service_file::records;
 
 /// Time to say good-bye. The library sends at once, and twice.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Longest time until the library's thread has opened its sockets.
+const OPENING_MAX: Duration = Duration::from_secs(10);
 
 /// The responder. It says good-bye when it is stopped.
 pub(crate) struct Mdns {
@@ -31,6 +36,9 @@ impl Mdns {
     /// The socket cannot be opened, or a name is not fit.
     pub(crate) fn new(announcement: &Announcement) -> anyhow::Result<Self> {
         let daemon = ServiceDaemon::new().context("cannot open the port of multicast DNS")?;
+        // Its thread has opened its sockets before it answers.
+        daemon.status()?.recv_timeout(OPENING_MAX).context("multicast DNS does not start")?;
+        neighbors::admit_only_them().context("cannot keep others from multicast DNS")?;
         daemon.disable_interface(IfKind::All).context("multicast DNS")?;
         let host = format!("{}.local.", announcement.host);
         let mut services = Vec::new();

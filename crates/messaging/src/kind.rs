@@ -93,7 +93,7 @@ impl MessageKind {
     /// True if the data hold keys or proofs of users, which are erased after use.
     #[must_use]
     pub fn is_secret(self) -> bool {
-        matches!(self, Self::CHECK_LOGON | Self::LOGON_CHECKED)
+        matches!(self, Self::CHECK_LOGON | Self::LOGON_CHECKED | Self::SESSION_FOUND)
     }
 }
 
