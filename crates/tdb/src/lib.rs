@@ -33,6 +33,7 @@ use std::sync::Mutex;
 use chain_lock::ChainLock;
 use collect::Collected;
 use ffi::TdbData;
+use zeroize::{Zeroize, Zeroizing};
 
 pub use mend::Mended;
 
@@ -284,15 +285,18 @@ impl Tdb {
         }
     }
 
-    /// Returns a copy of the record that libtdb made without looking at a lock.
-    fn fetch(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TdbError> {
+    /// Returns a copy of the record that libtdb made without looking at a lock. It may be a secret,
+    /// of which no further copy stays in memory.
+    fn fetch(&self, key: &[u8]) -> Result<Option<Zeroizing<Vec<u8>>>, TdbError> {
         // SAFETY: the context is open and the key outlives the call.
         let value = unsafe { ffi::tdb_fetch(self.context.as_ptr(), data(key)) };
         if value.dptr.is_null() {
             return if self.is_absent() { Ok(None) } else { Err(self.error()) };
         }
         // SAFETY: libtdb says that these bytes are ours, allocated by `malloc`.
-        let copy = unsafe { bytes(value) }.to_vec();
+        let record = unsafe { std::slice::from_raw_parts_mut(value.dptr, value.dsize) };
+        let copy = Zeroizing::new(record.to_vec());
+        record.zeroize();
         // SAFETY: as above; `copy` does not borrow from them.
         unsafe { libc::free(value.dptr.cast()) };
         Ok(Some(copy))
