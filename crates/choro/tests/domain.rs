@@ -6,6 +6,9 @@
 
 #![expect(clippy::print_stderr, reason = "each check is told, and why all are left out")]
 
+#[path = "domain/keys.rs"]
+mod keys;
+
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -416,6 +419,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("no PAC", a_ticket_without_a_signed_pac_is_refused),
     ("death", a_killed_logond_is_replaced_and_sessions_go_on),
     ("realm", a_realm_without_a_domain_has_users_of_this_system),
+    ("keys: missing", keys::without_winbindd_s_database_the_log_says_which_parameter_names_it),
+    ("keys: former", keys::a_ticket_for_the_former_password_stays_good),
+    ("keys: change", keys::no_ticket_fails_while_the_machine_s_password_changes),
     ("outage", without_a_controller_tickets_work_and_passwords_fail_soon),
 ];
 

@@ -99,11 +99,11 @@ choices! {
 
     /// Source of the keys that check Kerberos tickets.
     KerberosMethod {
-        /// As [`KerberosMethod::SecretsOnly`], for now and as in Samba.
+        /// As [`KerberosMethod::SecretsOnly`], as in Samba.
         Default = "default",
-        /// winbindd's own database of secrets, which this server does not read: no tickets.
+        /// winbindd's own database of secrets, of a member of a domain.
         SecretsOnly = "secrets only",
-        /// The keytab of the system, which winbindd keeps up to date.
+        /// winbindd's own database of secrets; the keytab of the system where there is none.
         SecretsAndKeytab = "secrets and keytab",
         /// The keytab that `dedicated keytab file` names.
         DedicatedKeytab = "dedicated keytab",

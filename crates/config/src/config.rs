@@ -140,11 +140,6 @@ impl Config {
             });
         }
         verify_domain(&global)?;
-        if global.is_member() && global.keytab().is_none() {
-            let (file, line) = (global.name.clone(), 0);
-            let (kind, message) = (WarningKind::WeakerThanSamba, NO_KEYTAB.to_owned());
-            warnings.push(Warning { file, line, kind, message });
-        }
         let defaults = Share::new("global".to_owned(), defaults);
         let mut config = Self {
             global,
@@ -208,11 +203,6 @@ impl Config {
         self.shares.push(Share::new(name, section));
     }
 }
-
-/// Of a member of a domain that accepts no tickets.
-const NO_KEYTAB: &str = "`kerberos method`: the keys in winbindd's own database are not read, so \
-                         users of the domain log on with passwords only; with `kerberos method = \
-                         secrets and keytab`, winbindd keeps a keytab for their tickets";
 
 /// Refuses a server that could admit nobody of its domain, or whose role contradicts itself.
 fn verify_domain(global: &Global) -> Result<(), LoadError> {

@@ -1,5 +1,7 @@
 //! Parameters of the whole server.
 
+use std::path::{Path, PathBuf};
+
 use crate::choice::{
     EncryptionAlgorithm, KerberosMethod, MapToGuest, MdnsName, MessagingType, NtlmAuth, Protocol,
     Security, ServerRole, Signing, SigningAlgorithm, Tri,
@@ -32,6 +34,9 @@ parameter_table! {
         deadtime: u32 = "deadtime", Kind::Integer { min: 0, max: 35_791_394 }, "10080", NotYet;
         /// Keytab that checks Kerberos tickets, with `kerberos method = dedicated keytab`.
         dedicated_keytab_file: String = "dedicated keytab file", Kind::Path, "";
+        /// winbindd's database of secrets, whose keys check Kerberos tickets of a domain. Empty:
+        /// `secrets.tdb` in `private dir`, or else in Samba's own. Samba has no such parameter.
+        domain_secrets: String = "domain secrets", Kind::Path, "";
         /// Account whose rights a guest has.
         guest_account: String = "guest account", Kind::Text, "nobody";
         /// Users with a lower id have no home in `[homes]`: accounts of the system's programs, and
@@ -256,11 +261,31 @@ impl Global {
             return None;
         }
         match self.kerberos_method {
-            KerberosMethod::Default | KerberosMethod::SecretsOnly => None,
+            KerberosMethod::Default | KerberosMethod::SecretsOnly => {
+                self.is_member().then_some(Keytab::Secrets { or_system: false })
+            }
+            KerberosMethod::SecretsAndKeytab if self.is_member() => {
+                Some(Keytab::Secrets { or_system: true })
+            }
             KerberosMethod::SecretsAndKeytab | KerberosMethod::SystemKeytab => {
                 Some(Keytab::OfSystem)
             }
             KerberosMethod::DedicatedKeytab => Some(Keytab::File(&self.dedicated_keytab_file)),
+        }
+    }
+
+    /// Places of winbindd's database of secrets, the first to be tried first: a configuration that
+    /// is Samba's, too, may name its `private dir`.
+    #[must_use]
+    pub fn secrets_files(&self) -> Vec<PathBuf> {
+        const FILE: &str = "secrets.tdb";
+        /// `private dir` of Samba in Debian, Red Hat and SUSE.
+        const SAMBA_PRIVATE: &str = "/var/lib/samba/private";
+        match &*self.domain_secrets {
+            "" => [&*self.private_directory, SAMBA_PRIVATE]
+                .map(|folder| Path::new(folder).join(FILE))
+                .to_vec(),
+            file => vec![PathBuf::from(file)],
         }
     }
 
@@ -320,6 +345,11 @@ pub enum Keytab<'a> {
     File(&'a str),
     /// The file that krb5.conf names, by default /etc/krb5.keytab.
     OfSystem,
+    /// The keys of the machine's passwords in winbindd's database: [`Global::secrets_files`].
+    Secrets {
+        /// True if the keytab of the system serves where there is no such database.
+        or_system: bool,
+    },
 }
 
 /// SMB 2.0.2 ([MS-SMB2] 2.2.3).

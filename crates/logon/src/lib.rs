@@ -10,6 +10,7 @@
 
 pub mod gss;
 mod library;
+pub mod machine_secrets;
 pub mod winbind;
 
 pub use library::LibraryError;

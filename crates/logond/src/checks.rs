@@ -16,7 +16,9 @@ use zeroize::Zeroizing;
 
 use crate::complaints::{Cause, Complaints, quoted};
 use crate::contexts::Contexts;
+use crate::keys::{KeySource, LoadedKeys};
 use crate::known_groups::KnownGroups;
+use crate::machine_keys::MachineKeys;
 use crate::principal::Principal;
 
 // Parameters of the checks.
@@ -30,8 +32,8 @@ pub(crate) struct Parameters {
     pub(crate) is_member: bool,
     // `min domain uid`.
     pub(crate) min_uid: u32,
-    /// The keytab; the inner `None` means that of the system.
-    pub(crate) keytab: Option<Option<String>>,
+    /// Source of the keys of tickets.
+    pub(crate) keys: Option<KeySource>,
 }
 
 /// Values that all threads share.
@@ -41,22 +43,19 @@ pub(crate) struct Shared {
     /// File of the authenticators that were used already.
     pub(crate) replay_cache: PathBuf,
     pub(crate) contexts: Contexts<Context>,
+    pub(crate) machine_keys: MachineKeys,
     pub(crate) known_groups: KnownGroups,
     pub(crate) complaints: Complaints,
 }
 
 impl Parameters {
     pub(crate) fn of(global: &Global) -> Self {
-        let keytab = global.keytab().map(|keytab| match keytab {
-            config::Keytab::File(path) => Some(path.to_owned()),
-            config::Keytab::OfSystem => None,
-        });
         Self {
             realm: global.realm.clone(),
             workgroup: global.workgroup.clone(),
             is_member: global.is_member(),
             min_uid: global.min_domain_uid,
-            keytab,
+            keys: KeySource::of(global),
         }
     }
 }
@@ -67,6 +66,7 @@ impl Shared {
             parameters,
             replay_cache,
             contexts: Contexts::default(),
+            machine_keys: MachineKeys::default(),
             known_groups: KnownGroups::default(),
             complaints: Complaints::default(),
         }
@@ -78,7 +78,7 @@ impl Shared {
 pub(crate) struct Checker {
     shared: Arc<Shared>,
     gss: Option<Gss>,
-    keys: Option<Keys>,
+    keys: Option<LoadedKeys>,
     winbind: Option<Winbind>,
     domain: Option<Connection>,
 }
@@ -384,17 +384,18 @@ impl Checker {
         Ok((LogonOwner::Account(account), verified.session_base_key))
     }
 
+    /// Returns the keys as they are now: those of a machine's account change.
     fn keys(&mut self) -> Option<&Keys> {
-        if self.keys.is_none() {
-            let (gss, keytab) = (self.gss?, self.shared.parameters.keytab.as_ref()?);
-            match gss.keys(keytab.as_deref(), &self.shared.replay_cache) {
-                Ok(keys) => self.keys = Some(keys),
-                Err(error) => {
-                    self.complain(Cause::Keytab, &format!("the keytab cannot be used: {error}"))
-                }
+        let (gss, source) = (self.gss?, self.shared.parameters.keys.as_ref()?);
+        let secrets = &self.shared.machine_keys;
+        let replay_cache = &self.shared.replay_cache;
+        match LoadedKeys::renew(self.keys.take(), gss, source, secrets, replay_cache) {
+            Ok(keys) => Some(self.keys.insert(keys).keys()),
+            Err(error) => {
+                self.complain(Cause::Keytab, &format!("tickets cannot be checked: {error}"));
+                None
             }
         }
-        self.keys.as_ref()
     }
 
     /// Asks winbindd. It must be that of the configured domain: the winbindd of another one would

@@ -18,7 +18,9 @@ mod domain_pools;
 mod domains;
 mod ids;
 mod jobs;
+mod keys;
 mod known_groups;
+mod machine_keys;
 mod outage;
 mod passwords;
 mod pool;
@@ -320,7 +322,7 @@ fn start_threads(
     let global = &settings.config.global;
     let replay_cache = settings.directories.lock.join(REPLAY_CACHE);
     let parameters = Parameters::of(global);
-    let gss = parameters.keytab.is_some().then(Gss::open).transpose()?;
+    let gss = parameters.keys.is_some().then(Gss::open).transpose()?;
     let winbind = parameters.is_member.then(Winbind::open).transpose()?;
     let shared = Arc::new(Shared::new(parameters, replay_cache));
     let begin = move || Checker::new(Arc::clone(&shared), gss, winbind);

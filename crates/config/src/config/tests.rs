@@ -140,7 +140,6 @@ fn a_member_of_a_domain_needs_its_realm_and_a_role_that_fits() {
         "security = domain\n",
         "ntlm auth = disabled\n",
         "ntlm auth = never\n",
-        "ntlm auth = disabled\nsecurity = ads\nrealm = ad.lab\n",
         "server role = dc\n",
         "security = nonsense\n",
     ] {
@@ -154,7 +153,8 @@ fn a_member_of_a_domain_needs_its_realm_and_a_role_that_fits() {
     assert_eq!((&*member.realm, member.keytab()), ("AD.LAB", Some(crate::Keytab::OfSystem)));
     let by_role = check("server role = member server\nrealm = ad.lab\nserver signing = auto\n");
     let by_role = by_role.expect("a member").global;
-    assert!(by_role.is_member() && !by_role.signing_required() && by_role.keytab().is_none());
+    assert!(by_role.is_member() && !by_role.signing_required());
+    assert_eq!(by_role.keytab(), Some(crate::Keytab::Secrets { or_system: false }));
 }
 
 #[test]
@@ -172,10 +172,20 @@ fn a_server_of_its_own_users_has_no_logond_but_for_a_keytab_of_its_realm() {
 }
 
 #[test]
-fn a_member_without_a_keytab_is_warned_of_passwords_only() {
-    let (_, warnings) =
-        Config::parse("[global]\nsecurity = ads\nrealm = ad.lab\n", "t").expect("a member");
-    assert!(warnings.iter().any(|it| it.message.contains("secrets and keytab")), "{warnings:?}");
+fn keys_of_a_member_are_those_of_winbindd_unless_a_keytab_is_named() {
+    let check = |lines: &str| {
+        let text = format!("[global]\nsecurity = ads\nrealm = ad.lab\n{lines}");
+        Config::parse(&text, "t").expect("a member").0.global
+    };
+    let secrets = |or_system| Some(crate::Keytab::Secrets { or_system });
+    assert_eq!(check("").keytab(), secrets(false));
+    assert_eq!(check("kerberos method = secrets only\n").keytab(), secrets(false));
+    assert_eq!(check("kerberos method = secrets and keytab\n").keytab(), secrets(true));
+    let files = |lines| check(lines).secrets_files();
+    let both = ["/p/secrets.tdb", "/var/lib/samba/private/secrets.tdb"];
+    assert_eq!(files("private dir = /p\n"), both.map(PathBuf::from));
+    let own = ["/s.tdb"].map(PathBuf::from);
+    assert_eq!(files("private dir = /p\ndomain secrets = /s.tdb\n"), own);
 }
 
 #[test]
