@@ -359,20 +359,42 @@ fn an_open_for_writing_alone_writes() {
     assert_eq!(share.content("f"), "aXcd");
 }
 
+/// Windows grants a WRITE with either right at any offset, and its clients rely on it.
 #[test]
-fn an_open_for_appending_alone_does_not_overwrite() {
+fn an_open_for_appending_alone_writes_at_the_offset_of_the_request() {
     let mut share = Share::new();
     share.local("f", "abc");
     let open = share.open_for("f", AccessMask::APPEND_DATA);
-    let overwrite = |offset| ObjectOp::Write {
-        open,
-        offset,
-        data: Bytes::from_static(b"xy"),
-        piped: None,
-        write_through: false,
-    };
-    assert_eq!(share.run(overwrite(0)).err(), Some(NtStatus::ACCESS_DENIED));
-    assert_eq!(share.run(overwrite(2)).err(), Some(NtStatus::ACCESS_DENIED));
+    share.write(open, 0, b"x");
     share.write(open, 3, b"de");
-    assert_eq!(share.content("f"), "abcde");
+    assert_eq!(share.content("f"), "xbcde");
+}
+
+/// ext4 takes 60 KiB more; other file systems know their limit themselves.
+#[test]
+fn a_write_beyond_the_largest_file_of_ext4_is_invalid() {
+    const BYTES_MAX: u64 = (16 << 40) - (64 << 10);
+    const EXT4: i64 = 0xEF53;
+    let mut share = Share::new();
+    share.local("f", "abc");
+    let folder = rustix::fs::statfs(share.host("")).expect("it is there");
+    let open = share.open_for("f", WRITE);
+    let mut write = |offset, data: &'static [u8]| {
+        share.run(ObjectOp::Write {
+            open,
+            offset,
+            data: Bytes::from_static(data),
+            piped: None,
+            write_through: false,
+        })
+    };
+    assert!(write(BYTES_MAX, b"").is_ok(), "nothing is written");
+    let beyond = write(BYTES_MAX, b"x").err();
+    let resized = share.run(ObjectOp::SetEndOfFile { open, size: BYTES_MAX + 1 }).err();
+    if folder.f_type == EXT4 {
+        assert_eq!(beyond, Some(NtStatus::INVALID_PARAMETER));
+        assert_eq!(resized, Some(NtStatus::INVALID_PARAMETER));
+    } else {
+        assert_ne!(beyond, Some(NtStatus::INVALID_PARAMETER));
+    }
 }

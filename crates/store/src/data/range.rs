@@ -14,11 +14,15 @@ use crate::metadata::clusters::CLUSTER_BYTES;
 use crate::metadata::clusters::round_up;
 use crate::metadata::stream;
 use crate::model::opens::Open;
-use crate::sys::system;
+use crate::sys::{features, system};
 use crate::sys::times;
 
 /// Bytes moved at once where the file system cannot do it by itself.
 pub(crate) const CHUNK_BYTES: usize = 256 * 1_024;
+
+/// Largest file on ext4: its own limit with blocks of 4 KiB, rounded down to the 64 KiB in which
+/// clients write out their caches. NTFS has the same one, MAXFILESIZE of [MS-FSA] 2.1.5.4.
+const EXT4_FILE_BYTES_MAX: u64 = 0xFFF_FFFF_0000;
 
 /// Reserves storage without changing the size.
 pub(crate) fn reserve(file: BorrowedFd<'_>, size: u64) -> Result<(), NtStatus> {
@@ -46,6 +50,19 @@ pub(crate) fn verify_range(from: u64, to: u64) -> Result<(), NtStatus> {
     if from > to || i64::try_from(to).is_err() { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }
 }
 
+/// Refuses a file that would end beyond the largest one: [MS-FSA] 2.1.5.4, 2.1.5.15.4. Other file
+/// systems than ext4 know their limit themselves.
+#[inline]
+pub(crate) fn verify_end(open: &Open, end: u64) -> Result<(), NtStatus> {
+    if end <= EXT4_FILE_BYTES_MAX { Ok(()) } else { verify_far_end(open, end) }
+}
+
+#[cold]
+fn verify_far_end(open: &Open, end: u64) -> Result<(), NtStatus> {
+    let is_valid = i64::try_from(end).is_ok() && !features::is_ext4(open.fd());
+    if is_valid { Ok(()) } else { Err(NtStatus::INVALID_PARAMETER) }
+}
+
 pub(crate) fn verify_writable(open: &Open) -> Result<(), NtStatus> {
     open.root.verify_changeable()?;
     if open.is_directory() && open.stream.is_none() {
@@ -59,9 +76,7 @@ impl Store {
     pub(crate) fn set_end_of_file(&self, open: LocalOpen, size: u64) -> Result<(), NtStatus> {
         let open = self.opens.get(open)?;
         verify_writable(open)?;
-        if i64::try_from(size).is_err() {
-            return Err(NtStatus::INVALID_PARAMETER);
-        }
+        verify_end(open, size)?;
         match &open.stream {
             Some(name) => stream::resize(open, name, size),
             None => rustix::fs::ftruncate(open.fd(), size).during(Operation::SetSize),
@@ -72,9 +87,7 @@ impl Store {
     pub(crate) fn set_allocation(&mut self, id: LocalOpen, size: u64) -> Result<(), NtStatus> {
         let open = self.opens.get(id)?;
         verify_writable(open)?;
-        if i64::try_from(size).is_err() {
-            return Err(NtStatus::INVALID_PARAMETER);
-        }
+        verify_end(open, size)?;
         if let Some(name) = &open.stream {
             let shorter = stream::size(open.attributes(), name)? > size;
             return if shorter { stream::resize(open, name, size) } else { Ok(()) };

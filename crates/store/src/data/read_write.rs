@@ -5,12 +5,12 @@
 //! processor copies no faster than it can, and the answers before them can be sent meanwhile.
 //! Writes go to the page cache.
 
-use crate::data::range::as_u64;
+use crate::data::range::{as_u64, verify_end};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use dtyp::{AccessMask, FileAttributes, NtStatus};
+use dtyp::{FileAttributes, NtStatus};
 use object::{LocalOpen, ObjectReply, Piped};
 use rustix::io::Errno;
 use rustix::param::page_size;
@@ -107,15 +107,15 @@ impl Store {
         let opened = self.opens.get(open)?;
         verify_data(opened)?;
         opened.root.verify_changeable()?;
-        verify_append(opened, offset)?;
         let sync = write_through || opened.write_through;
         let written = as_u64(data.len() + piped.as_ref().map_or(0, Piped::length));
         let started = if let Some(name) = &opened.stream {
             stream::write(opened, name, offset, &brought_in(data, piped)?)?;
             Started::Done(Ok(ObjectReply::Written(written)))
         } else {
-            let end = offset.checked_add(written).and_then(|end| i64::try_from(end).ok());
-            end.ok_or(NtStatus::INVALID_PARAMETER)?;
+            if written > 0 {
+                verify_end(opened, offset.saturating_add(written))?;
+            }
             let piped_at = offset + as_u64(data.len());
             write_all(opened, offset, &data)?;
             if let Some(mut piped) = piped {
@@ -153,18 +153,6 @@ fn verify_data(open: &Open) -> Result<(), NtStatus> {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
     Ok(())
-}
-
-/// [MS-SMB2] 3.3.5.13: what exists may be overwritten with WRITE_DATA only.
-fn verify_append(open: &Open, offset: u64) -> Result<(), NtStatus> {
-    if open.granted_access.contains(AccessMask::WRITE_DATA) {
-        return Ok(());
-    }
-    let size = match &open.stream {
-        Some(name) => stream::size(open.attributes(), name)?,
-        None => system::status_of(open.fd()).during(Operation::Query)?.stx_size,
-    };
-    if offset < size { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
 }
 
 fn read_stream(

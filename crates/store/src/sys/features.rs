@@ -40,3 +40,8 @@ impl Features {
         }
     }
 }
+
+/// Returns whether the file system of an object is ext4, or an older one of its family.
+pub(crate) fn is_ext4(object: BorrowedFd<'_>) -> bool {
+    system::file_system_number(object) == Some(EXT4)
+}
