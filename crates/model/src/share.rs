@@ -71,6 +71,10 @@ pub struct AppleShare {
     pub full_sync: bool,
     /// True if these clients get no file ids: they take them for ids that are never used again.
     pub hides_file_ids: bool,
+    /// True if a copy without ranges is one of the whole file with its streams.
+    pub copies_files: bool,
+    /// True if security descriptors tell these clients the mode, which they may change there.
+    pub nfs_entries: bool,
     /// True if an access control list without entries is ignored when these clients set it.
     pub ignores_empty_lists: bool,
 }

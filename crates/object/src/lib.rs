@@ -212,6 +212,8 @@ pub enum ObjectOp {
         open: LocalOpen,
         /// SECURITY_INFORMATION: [MS-DTYP] 2.4.7.
         information: u32,
+        /// Whether the DACL ends with entries that tell mode, owner and group of POSIX.
+        nfs_entries: bool,
     },
     /// Replaces the parts of the security descriptor that `information` selects. Reply: `Done`.
     WriteSecurity {
@@ -220,6 +222,9 @@ pub enum ObjectOp {
         information: u32,
         /// A security descriptor in self-relative form.
         descriptor: Bytes,
+        /// Whether entries of the DACL may tell mode, owner and group of POSIX: the mode is set,
+        /// the others are ignored.
+        nfs_entries: bool,
     },
     /// Returns the 8.3 name of the open's object. Reply: `ShortName`.
     QueryShortName { open: LocalOpen },
@@ -280,6 +285,13 @@ pub enum ObjectOp {
         /// Number of bytes to copy.
         length: u32,
     },
+    /// Copies all named streams of a file to another one. Reply: `Done`.
+    CopyStreams {
+        /// Open of the source file.
+        source: LocalOpen,
+        /// Open of the target file.
+        target: LocalOpen,
+    },
     /// Shares the storage of a range of one file with another, with the effect of a copy: [MS-FSA]
     /// 2.1.5.10.4. The size of the target stays, so bytes behind its end are left out.
     /// INVALID_DEVICE_REQUEST if the file system does not support it. Reply: `Done`.
@@ -337,9 +349,9 @@ impl ObjectOp {
         match self {
             Self::Open(request) => request.root.store(),
             Self::FindReferral { root, .. } | Self::Lookup { root, .. } => root.store(),
-            Self::CopyRange { target: open, .. } | Self::DuplicateExtents { target: open, .. } => {
-                open.store()
-            }
+            Self::CopyRange { target: open, .. }
+            | Self::CopyStreams { target: open, .. }
+            | Self::DuplicateExtents { target: open, .. } => open.store(),
             Self::AllocatedRanges { open, .. }
             | Self::Close { open, .. }
             | Self::CloseAndUnlinkFile { open }

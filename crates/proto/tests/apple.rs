@@ -14,6 +14,10 @@ use wire::create_context::{
     AppleCapabilities, AppleQuery, AppleRequest, AppleResponse, AppleVolumeCapabilities,
     CreateContextName, QueryOnDiskIdRequest, QueryOnDiskIdResponse,
 };
+use wire::ioctl::{
+    CopyChunkCopy, CopyChunkResponse, FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse,
+    RequestResumeKeyResponse,
+};
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::query_info::{InfoType, QueryInfoFlags, QueryInfoRequest, QueryInfoResponse};
 use wire::set_info::SetInfoRequest;
@@ -34,6 +38,8 @@ fn world() -> World {
             full_sync: true,
             hides_file_ids: true,
             ignores_empty_lists: true,
+            copies_files: true,
+            nfs_entries: true,
         });
     });
     world
@@ -58,7 +64,10 @@ fn asked(peer: &mut Peer, request: &AppleRequest) -> Option<AppleResponse> {
 fn a_query_is_answered_with_the_requested_fields() {
     let world = world();
     let mut peer = connected(&world, "mac");
-    let server = AppleCapabilities::UNIX_BASED | AppleCapabilities::READ_DIRECTORY_ATTRIBUTES;
+    let server = AppleCapabilities::UNIX_BASED
+        | AppleCapabilities::READ_DIRECTORY_ATTRIBUTES
+        | AppleCapabilities::COPY_FILE
+        | AppleCapabilities::NFS_ACE;
     let whole = AppleResponse {
         server_capabilities: Some(server),
         volume_capabilities: Some(AppleVolumeCapabilities::FULL_SYNC),
@@ -73,7 +82,8 @@ fn a_query_is_answered_with_the_requested_fields() {
         client_capabilities: AppleCapabilities::empty(),
     };
     let got = asked(&mut peer, &able_to_nothing).expect("answered");
-    assert_eq!(got.server_capabilities, Some(AppleCapabilities::UNIX_BASED));
+    let want = server.difference(AppleCapabilities::READ_DIRECTORY_ATTRIBUTES);
+    assert_eq!(got.server_capabilities, Some(want));
 }
 
 #[test]
@@ -240,6 +250,53 @@ fn a_list_without_entries_is_ignored_once_the_extensions_are_negotiated() {
     assert_eq!(list_length(&mut peer), 1, "ignored");
     set_list(&mut peer, Acl::new(vec![everyone.clone(), everyone]));
     assert_eq!(list_length(&mut peer), 2, "a list with entries is set");
+}
+
+/// Copies `f` to `g` without naming a range. Returns the number of bytes that were copied.
+fn copy_of_nothing(peer: &mut Peer) -> u32 {
+    let [source, target] = ["f", "g"]
+        .map(|name| peer.create(&Create::open_if(name).access(AccessMask::FILE_ALL)).file_id);
+    let mut fsctl = |ctl_code, file_id, input: &[u8]| {
+        let flags = IoctlFlags::IS_FSCTL;
+        let max_output_response = 64;
+        let rest = IoctlRequest::default();
+        let body = IoctlRequest { ctl_code, file_id, input, max_output_response, flags, ..rest };
+        let request = peer.request(Command::IOCTL, &body);
+        let response = peer.call(request).ok();
+        response.body::<IoctlResponse<'_>>().output.to_vec()
+    };
+    let key = fsctl(FsctlCode::SRV_REQUEST_RESUME_KEY, source, &[]);
+    let key = RequestResumeKeyResponse::decode(&key).expect("it is whole").resume_key;
+    let mut input = Vec::new();
+    CopyChunkCopy::encode(key, &[], &mut input);
+    let copied = fsctl(FsctlCode::SRV_COPYCHUNK, target, &input);
+    let copied = CopyChunkResponse::decode(&copied).expect("it is whole");
+    assert_eq!((copied.chunks_written, copied.chunk_bytes_written), (0, 0));
+    for file_id in [source, target] {
+        peer.close(file_id);
+    }
+    copied.total_bytes_written
+}
+
+#[test]
+fn a_copy_without_ranges_is_one_of_the_whole_file_once_negotiated() {
+    let world = world();
+    let mut peer = connected(&world, "mac");
+    add_file(&mut peer);
+    let file = peer.create(&Create::open_if("f")).file_id;
+    let data: Vec<u8> = (0..=255).cycle().take(0x10_0000).collect();
+    peer.write(file, 0, &data).ok();
+    peer.write(file, 0x20_0000, b"end").ok();
+    peer.close(file);
+    assert_eq!(copy_of_nothing(&mut peer), 0);
+    asked(&mut peer, &EVERYTHING);
+    assert_eq!(copy_of_nothing(&mut peer), 0x20_0003);
+    let file = peer.create(&Create::open_if("g")).file_id;
+    assert_eq!(peer.read(file, 0, 0x10_0000), data);
+    assert_eq!(peer.read(file, 0x1F_FFFF, 10), b"\0end");
+    peer.close(file);
+    let fork = peer.create(&Create::open_if("g:AFP_Resource")).file_id;
+    assert_eq!(peer.read(fork, 0, 1_000), [1; 300]);
 }
 
 /// A truncated context, or another command than the query, counts as none.

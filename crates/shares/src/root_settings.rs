@@ -83,6 +83,7 @@ impl Shares<'_> {
             delete_readonly: share.delete_readonly,
             follow_symlinks: share.follow_symlinks,
             streams: share.named_streams,
+            apple_streams: share.has_module("fruit"),
             wide_links: share.wide_links && self.allows_wide_links(share),
             dfs_links: self.is_dfs_root(share),
             volume_label: match share.volume.as_str() {

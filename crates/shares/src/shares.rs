@@ -393,14 +393,21 @@ impl Shares<'_> {
     /// Returns the settings for Apple's clients of a share, if its `vfs objects` ask for them. The
     /// share must keep streams, as it always does here.
     fn apple(&self, share: &config::Share) -> Option<AppleShare> {
-        // As in Samba these two are the whole server's.
+        // As in Samba these are the whole server's.
         let global = |option| self.config.global.option("fruit", option).map(str::trim);
         let refused = ["no", "false", "0", "off"];
         let is_refused = |word: &str| refused.iter().any(|it| word.eq_ignore_ascii_case(it));
+        let accepted = ["yes", "true", "1", "on"];
+        let is_accepted = |option| {
+            global(option)
+                .is_some_and(|word| accepted.iter().any(|it| word.eq_ignore_ascii_case(it)))
+        };
         let wanted = !global("aapl").is_some_and(is_refused);
         (share.has_module("fruit") && wanted).then(|| AppleShare {
             model: global("model").unwrap_or("MacSamba").to_owned(),
             full_sync: share.option_is_on("fruit", "time machine", false),
+            copies_files: is_accepted("copyfile"),
+            nfs_entries: !global("nfs_aces").is_some_and(is_refused),
             hides_file_ids: !global("zero_file_id").is_some_and(is_refused),
             ignores_empty_lists: share.option_is_on("fruit", "ignore_zero_aces", true),
         })

@@ -346,6 +346,7 @@ impl Store {
             Op::CopyRange { source, target, source_offset, target_offset, length } => self
                 .copy_range(source, target, (source_offset, target_offset), length)
                 .map(Reply::Written),
+            Op::CopyStreams { source, target } => self.copy_all_streams(source, target).map(done),
             Op::DeleteReparsePoint { open, tag } => self.delete_reparse_point(open, tag).map(done),
             Op::DuplicateExtents { source, target, source_offset, target_offset, length } => {
                 let extents = Extents { source_offset, target_offset, length };
@@ -376,8 +377,8 @@ impl Store {
             Op::ReadExtendedAttributes { open } => {
                 self.read_extended_attributes(open).map(Reply::ExtendedAttributes)
             }
-            Op::ReadSecurity { open, information } => {
-                self.read_security(open, information).map(Reply::Security)
+            Op::ReadSecurity { open, information, nfs_entries } => {
+                self.read_security(open, information, nfs_entries).map(Reply::Security)
             }
             Op::ReadReparsePoint { open } => self.read_reparse_point(open).map(Reply::ReparsePoint),
             Op::Rename { open, target, replace } => {
@@ -398,8 +399,8 @@ impl Store {
             Op::WriteReparsePoint { open, buffer } => {
                 self.write_reparse_point(open, &buffer).map(done)
             }
-            Op::WriteSecurity { open, information, descriptor } => {
-                self.write_security(open, information, &descriptor).map(done)
+            Op::WriteSecurity { open, information, descriptor, nfs_entries } => {
+                self.write_security(open, information, &descriptor, nfs_entries).map(done)
             }
             Op::ZeroRange { open, from, to } => self.zero_range(open, from, to).map(done),
             // Taken by `begin` and `begin_other`.

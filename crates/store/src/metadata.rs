@@ -1,5 +1,6 @@
 //! Metadata of objects: times, attributes, streams, reparse points, snapshots, volumes.
 
+pub(crate) mod afp_info;
 pub(crate) mod basic;
 pub(crate) mod clusters;
 pub(crate) mod dos_attributes;

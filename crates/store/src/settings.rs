@@ -105,6 +105,9 @@ pub struct RootSettings {
     pub ea_support: bool,
     /// Serve named streams (Samba's `vfs_streams_xattr`).
     pub streams: bool,
+    /// Streams are as Apple's clients want them: one without bytes is none, and `AFP_AfpInfo` a
+    /// structure (Samba's `vfs_fruit`).
+    pub apple_streams: bool,
     /// Names that begin with a dot are HIDDEN ("hide dot files").
     pub hide_dot_files: bool,
     /// Names that are HIDDEN ("hide files").
@@ -272,6 +275,7 @@ impl RootSettings {
             store_dos_attributes: true,
             ea_support: true,
             streams: true,
+            apple_streams: false,
             hide_dot_files: true,
             hide_files: Vec::new(),
             vetoed: Vec::new(),

@@ -63,12 +63,14 @@ fn set(
 ) -> Result<(), NtStatus> {
     let descriptor = Bytes::from(descriptor.to_bytes());
     let information = information.bits();
-    share.run(ObjectOp::WriteSecurity { open, information, descriptor }).map(drop)
+    share
+        .run(ObjectOp::WriteSecurity { open, information, descriptor, nfs_entries: false })
+        .map(drop)
 }
 
 #[track_caller]
 fn get(share: &mut Share, open: LocalOpen) -> SecurityDescriptor {
-    match share.run(ObjectOp::ReadSecurity { open, information: 0xF }) {
+    match share.run(ObjectOp::ReadSecurity { open, information: 0xF, nfs_entries: false }) {
         Ok(ObjectReply::Security(bytes)) => SecurityDescriptor::decode(&bytes).expect("ours"),
         other => panic!("{other:?}"),
     }

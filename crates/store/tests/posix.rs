@@ -181,7 +181,12 @@ fn an_entry_may_say_the_mode_outright() {
     };
     let information = SecurityInformation::DACL.bits();
     let descriptor = descriptor.to_bytes().into();
-    share.done(ObjectOp::WriteSecurity { open: opened, information, descriptor });
+    share.done(ObjectOp::WriteSecurity {
+        open: opened,
+        information,
+        descriptor,
+        nfs_entries: false,
+    });
     let mode = share.metadata(opened).mode & 0o7777;
     assert_eq!(mode, 0o750);
 }

@@ -214,7 +214,7 @@ fn an_owner_has_full_control_of_a_file() {
 
 #[track_caller]
 fn descriptor(share: &mut Share, open: LocalOpen) -> SecurityDescriptor {
-    let op = ObjectOp::ReadSecurity { open, information: 7 };
+    let op = ObjectOp::ReadSecurity { open, information: 7, nfs_entries: false };
     match share.run(op) {
         Ok(ObjectReply::Security(bytes)) => SecurityDescriptor::decode(&bytes).expect("ours"),
         other => panic!("{other:?}"),
@@ -229,7 +229,9 @@ fn write(
 ) -> Result<(), NtStatus> {
     let descriptor = Bytes::from(descriptor.to_bytes());
     let information = information.bits();
-    share.run(ObjectOp::WriteSecurity { open, information, descriptor }).map(drop)
+    share
+        .run(ObjectOp::WriteSecurity { open, information, descriptor, nfs_entries: false })
+        .map(drop)
 }
 
 fn mode(share: &mut Share, name: &str) -> u32 {

@@ -149,10 +149,10 @@ impl MemoryStore {
             Op::WriteExtendedAttributes { open, attributes } => {
                 self.write_extended_attributes(open, attributes).map(done)
             }
-            Op::ReadSecurity { open, information } => {
+            Op::ReadSecurity { open, information, nfs_entries: _ } => {
                 self.read_security(open, information).map(Reply::Security)
             }
-            Op::WriteSecurity { open, information, descriptor } => {
+            Op::WriteSecurity { open, information, descriptor, nfs_entries: _ } => {
                 self.write_security(open, information, &descriptor).map(done)
             }
             Op::QueryShortName { open } => {
@@ -169,6 +169,7 @@ impl MemoryStore {
             Op::Lookup { root, path } => self.lookup(root, &path).map(described),
             op @ (Op::AllocatedRanges { .. }
             | Op::CopyRange { .. }
+            | Op::CopyStreams { .. }
             | Op::DuplicateExtents { .. }
             | Op::Flush { .. }
             | Op::Read { .. }
@@ -214,6 +215,7 @@ impl MemoryStore {
             Op::CopyRange { source, target, source_offset, target_offset, length } => self
                 .copy_range((source, source_offset), (target, target_offset), length)
                 .map(Reply::Written),
+            Op::CopyStreams { source, target } => self.copy_streams(source, target).map(done),
             Op::DuplicateExtents { source, target, source_offset, target_offset, length } => self
                 .duplicate_extents((source, source_offset), (target, target_offset), length)
                 .map(done),

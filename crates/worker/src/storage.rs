@@ -419,6 +419,7 @@ impl Storage<'_> {
 fn spans_stores(op: &ObjectOp) -> bool {
     match op {
         ObjectOp::CopyRange { source, target, .. }
+        | ObjectOp::CopyStreams { source, target }
         | ObjectOp::DuplicateExtents { source, target, .. } => source.store() != target.store(),
         _ => false,
     }

@@ -66,7 +66,9 @@ fn operation(op: &ObjectOp) -> StoreOperation {
         ObjectOp::Read { .. } => StoreOperation::Read,
         ObjectOp::Write { .. } => StoreOperation::Write,
         ObjectOp::Flush { .. } => StoreOperation::Flush,
-        ObjectOp::CopyRange { .. } | ObjectOp::DuplicateExtents { .. } => StoreOperation::Copy,
+        ObjectOp::CopyRange { .. }
+        | ObjectOp::CopyStreams { .. }
+        | ObjectOp::DuplicateExtents { .. } => StoreOperation::Copy,
         ObjectOp::QueryMetadata { .. }
         | ObjectOp::QueryShortName { .. }
         | ObjectOp::Lookup { .. }

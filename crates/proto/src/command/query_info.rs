@@ -46,7 +46,7 @@ impl Command for QueryInfo {
     type Pending = Pending;
 
     fn start(
-        InOpen { connection, open, .. }: InOpen<'_>,
+        InOpen { connection, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: QueryInfoRequest<'_>,
     ) -> Result<Step<Pending>, Reject> {
@@ -69,7 +69,9 @@ impl Command for QueryInfo {
             InfoType::FILESYSTEM => {
                 file_system::start(open, FsInformationClass(request.file_info_class), &request)
             }
-            InfoType::SECURITY => security::start(open, negotiated.dialect, &request),
+            InfoType::SECURITY => {
+                security::start(open, negotiated.dialect, globals.is_apple, &request)
+            }
             // Quotas are not supported.
             quota @ InfoType::QUOTA => Err(Reject::InfoTypeNotOffered(quota)),
             unknown => Err(Reject::InfoTypeUnknown(unknown)),

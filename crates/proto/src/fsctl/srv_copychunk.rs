@@ -1,6 +1,7 @@
 //! FSCTL_SRV_COPYCHUNK and FSCTL_SRV_COPYCHUNK_WRITE: [MS-SMB2] 3.3.5.15.6.
 //!
 //! The store copies range by range, in the order of the client; the response reports the progress.
+//! A client with Apple's extensions copies a whole file, with its streams, by naming no range.
 
 #[cfg(test)]
 mod tests;
@@ -41,8 +42,19 @@ pub(crate) struct Pending {
     source: FileId,
     /// Size of the source in bytes; none before the store's first reply.
     source_end: Option<u64>,
-    chunks: Vec<CopyChunk>,
+    ranges: Ranges,
     written: CopyChunkResponse,
+}
+
+/// The ranges of a copy.
+#[derive(Debug)]
+enum Ranges {
+    /// Those of the request.
+    Listed(Vec<CopyChunk>),
+    /// All of the source, in pieces of the size that one range may have.
+    WholeFile,
+    /// The streams, behind everything else of a whole file.
+    Streams,
 }
 
 impl Fsctl for SrvCopyChunk {
@@ -111,11 +123,13 @@ fn start(
     verify_file(scope.open()?, AccessMask::WRITE_DATA | AccessMask::APPEND_DATA)?;
     target_is_readable?;
     let written = CopyChunkResponse::default();
-    if chunks.is_empty() {
-        return Ok(Progress::Done(Output::new(encoded(written))));
-    }
+    let ranges = match chunks.is_empty() {
+        true if copies_whole_files(&mut scope)? => Ranges::WholeFile,
+        true => return Ok(Progress::Done(Output::new(encoded(written)))),
+        false => Ranges::Listed(chunks),
+    };
     let effect = Effect::Object { user: source_user, op: source_op };
-    Ok(Progress::Wait(effect, Pending { source, source_end: None, chunks, written }))
+    Ok(Progress::Wait(effect, Pending { source, source_end: None, ranges, written }))
 }
 
 fn resume(
@@ -130,9 +144,11 @@ fn resume(
     match (pending.source_end, reply) {
         (None, ObjectReply::Metadata(metadata)) => pending.source_end = Some(metadata.end_of_file),
         (Some(source_end), ObjectReply::Written(count)) => {
-            let chunk = pending.chunks[index(&pending)];
+            let chunk = pending.next().expect("a range was copied");
             let count = u32::try_from(count).expect("no more is copied than was asked for");
-            pending.written.total_bytes_written += count;
+            // A whole file may have more bytes than the field can tell.
+            let total = &mut pending.written.total_bytes_written;
+            *total = total.saturating_add(count);
             if count < chunk.length {
                 // The source became shorter meanwhile.
                 pending.written.chunk_bytes_written = count;
@@ -145,9 +161,19 @@ fn resume(
                 pending.source_end = Some(target_end);
             }
         }
+        (Some(_), ObjectReply::Done) => {}
         (_, reply) => panic!("{reply:?} does not answer a copy"),
     }
-    if index(&pending) == pending.chunks.len() {
+    if pending.next().is_none() {
+        if matches!(pending.ranges, Ranges::WholeFile) {
+            pending.ranges = Ranges::Streams;
+            // The response tells of bytes alone, as Apple's server does.
+            pending.written.chunks_written = 0;
+            return match copy_of_streams(scope, &pending) {
+                Ok(effect) => Ok(Progress::Wait(effect, pending)),
+                Err(reject) => Ok(stopped(pending, reject)),
+            };
+        }
         let target = scope.into_open()?;
         target.globals.report_written(target.open);
         return Ok(Progress::Done(Output::new(encoded(pending.written))));
@@ -160,7 +186,7 @@ fn resume(
 
 /// Returns the copy of the next range for the store, after its checks.
 fn next_chunk(mut scope: InTree<'_>, pending: &Pending) -> Result<Effect, Reject> {
-    let chunk = pending.chunks[index(pending)];
+    let chunk = pending.next().expect("there is one more");
     let source_range = file_range(chunk.source_offset, chunk.length)?;
     let target_range = file_range(chunk.target_offset, chunk.length)?;
     let source_end = pending.source_end.expect("it was asked for first");
@@ -185,6 +211,22 @@ fn next_chunk(mut scope: InTree<'_>, pending: &Pending) -> Result<Effect, Reject
         length: chunk.length,
     };
     Ok(Effect::Object { user, op })
+}
+
+/// Returns whether a copy without ranges is one of a whole file for this client.
+fn copies_whole_files(scope: &mut InTree<'_>) -> Result<bool, Reject> {
+    let is_apple = scope.globals.is_apple;
+    let copies = scope.open()?.share.apple.as_ref().is_some_and(|apple| apple.copies_files);
+    Ok(is_apple && copies)
+}
+
+/// Returns the copy of the named streams for the store.
+fn copy_of_streams(mut scope: InTree<'_>, pending: &Pending) -> Result<Effect, Reject> {
+    let source = find_source(&scope, pending.source).ok_or(Reject::NoSuchOpen)?;
+    let source = source.file()?.local_open;
+    let open = scope.open()?;
+    let op = ObjectOp::CopyStreams { source, target: open.file()?.local_open };
+    Ok(Effect::Object { user: open.user, op })
 }
 
 /// Returns the ranges of a request, unless they exceed the limits or their number is wrong.
@@ -225,8 +267,23 @@ fn verify_file(open: &Open, wanted: AccessMask) -> Result<(), Reject> {
     Ok(())
 }
 
-fn index(pending: &Pending) -> usize {
-    usize::try_from(pending.written.chunks_written).expect("a few hundred")
+impl Pending {
+    /// Returns the next range, if there is one.
+    fn next(&self) -> Option<CopyChunk> {
+        let index = self.written.chunks_written;
+        match &self.ranges {
+            Ranges::Listed(chunks) => chunks.get(usize::try_from(index).ok()?).copied(),
+            Ranges::WholeFile => {
+                let offset = u64::from(index) * u64::from(CHUNK_BYTES_MAX);
+                let left = self.source_end?.saturating_sub(offset);
+                let length =
+                    u32::try_from(left).map_or(CHUNK_BYTES_MAX, |it| it.min(CHUNK_BYTES_MAX));
+                let chunk = CopyChunk { source_offset: offset, target_offset: offset, length };
+                (left > 0).then_some(chunk)
+            }
+            Ranges::Streams => None,
+        }
+    }
 }
 
 /// Makes an error that reports the progress before it: [MS-SMB2] 3.3.5.15.6.1.

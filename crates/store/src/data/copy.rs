@@ -32,6 +32,23 @@ impl Store {
         }
         copy_files(from, to, offsets, u64::from(length))
     }
+
+    /// Copies the named streams of a file, of the open's as well as all others.
+    pub(crate) fn copy_all_streams(
+        &self,
+        source: LocalOpen,
+        target: LocalOpen,
+    ) -> Result<(), NtStatus> {
+        let (from, to) = (self.opens.get(source)?, self.opens.get(target)?);
+        verify_writable(to)?;
+        if !from.root.settings.streams || !to.root.settings.streams {
+            return Ok(());
+        }
+        for name in from.streams().list()? {
+            to.streams().save(&name, from.streams().load(&name)?)?;
+        }
+        Ok(())
+    }
 }
 
 fn copy_files(from: &Open, to: &Open, offsets: (u64, u64), length: u64) -> Result<u64, NtStatus> {
@@ -93,7 +110,7 @@ fn copy_streams(from: &Open, to: &Open, offsets: (u64, u64), length: u32) -> Res
     let length = u64::from(length).min(STREAM_BYTES_MAX + 1);
     let length = usize::try_from(length).unwrap_or(0);
     let data = if let Some(name) = &from.stream {
-        let value = stream::load(from.attributes(), name)?;
+        let value = from.streams().load(name)?;
         let start = usize::try_from(offsets.0).unwrap_or(usize::MAX).min(value.len());
         value[start..value.len().min(start.saturating_add(length))].to_vec()
     } else {

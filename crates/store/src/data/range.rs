@@ -14,8 +14,8 @@ use crate::metadata::clusters::CLUSTER_BYTES;
 use crate::metadata::clusters::round_up;
 use crate::metadata::stream;
 use crate::model::opens::Open;
-use crate::sys::{features, system};
 use crate::sys::times;
+use crate::sys::{features, system};
 
 /// Bytes moved at once where the file system cannot do it by itself.
 pub(crate) const CHUNK_BYTES: usize = 256 * 1_024;
@@ -89,7 +89,7 @@ impl Store {
         verify_writable(open)?;
         verify_end(open, size)?;
         if let Some(name) = &open.stream {
-            let shorter = stream::size(open.attributes(), name)? > size;
+            let shorter = open.streams().size(name)? > size;
             return if shorter { stream::resize(open, name, size) } else { Ok(()) };
         }
         let status = system::status_of(open.fd()).during(Operation::Query)?;
@@ -123,7 +123,7 @@ impl Store {
             return Ok(());
         }
         if let Some(name) = &open.stream {
-            let size = stream::size(open.attributes(), name)?;
+            let size = open.streams().size(name)?;
             let end = to.min(size);
             let length = usize::try_from(end.saturating_sub(from)).unwrap_or(0);
             return stream::write(open, name, from, &vec![0; length]);
@@ -166,7 +166,7 @@ impl Store {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         let size = match &open.stream {
-            Some(name) => stream::size(open.attributes(), name)?,
+            Some(name) => open.streams().size(name)?,
             None => system::status_of(open.fd()).during(Operation::Query)?.stx_size,
         };
         let end = to.min(size);

@@ -13,6 +13,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::Store;
 use crate::errno::{During, Operation};
+use crate::metadata::afp_info::{AFP_INFO_LEN, AfpInfo};
 use crate::model::place::Parent;
 use crate::model::root::Root;
 use crate::model::subject::Subject;
@@ -24,13 +25,6 @@ use crate::sys::xattr::Attributes;
 /// The streams, as attributes of the host.
 const AFP_INFO: &str = "user.DosStream.AFP_AfpInfo:$DATA";
 const AFP_RESOURCE: &str = "user.DosStream.AFP_Resource:$DATA";
-
-/// `AFP_AfpInfo`: signature, version, reserved, backup time, the Finder's information, ProDos's.
-/// Behind it the byte that ends a stream.
-const AFP_INFO_LEN: usize = 60;
-
-/// Offset of the Finder's information in the value.
-const FINDER_INFO_AT: usize = 16;
 
 /// Reads Apple's metadata of the entries of one directory.
 #[derive(Debug)]
@@ -70,15 +64,11 @@ impl AppleReader {
         let resource_fork_size = attributes.length(AFP_RESOURCE).unwrap_or(0).saturating_sub(1);
         let mut info = [0; AFP_INFO_LEN + 1];
         let length = attributes.get_into(AFP_INFO, &mut info).unwrap_or(0);
-        let mut finder_info = [0; 32];
-        // A value that is too short, or begins otherwise, is ignored.
-        if length >= AFP_INFO_LEN && info.starts_with(b"AFP\0") {
-            finder_info.copy_from_slice(&info[FINDER_INFO_AT..FINDER_INFO_AT + 32]);
-        }
+        let info = AfpInfo::stored(info.get(..length).unwrap_or_default()).unwrap_or_default();
         Some(Box::new(AppleMetadata {
             maximal_access,
             resource_fork_size: u64::try_from(resource_fork_size).unwrap_or(u64::MAX),
-            finder_info,
+            finder_info: info.finder_info(),
         }))
     }
 }

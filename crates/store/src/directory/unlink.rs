@@ -11,7 +11,6 @@ use crate::Store;
 use crate::cache::directories::{Directory, Inode};
 use crate::directory::delete_vetoed as remains;
 use crate::errno::{During, Operation};
-use crate::metadata::stream;
 use crate::model::opens::Open;
 use crate::sys::file_kind::is_directory;
 
@@ -25,7 +24,7 @@ impl Store {
         }
         closed.root.verify_changeable()?;
         if let Some(name) = &closed.stream {
-            return stream::remove(closed.attributes(), name);
+            return closed.streams().delete(name);
         }
         self.unlink_file(&closed)
     }

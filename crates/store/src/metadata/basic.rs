@@ -18,7 +18,7 @@ use crate::errno::{During, Operation};
 use crate::metadata::dos_attributes::{self, DosAttributes};
 use crate::metadata::extended_attributes;
 use crate::metadata::snapshot;
-use crate::metadata::stream;
+use crate::metadata::stream::{self, Streams};
 use crate::model::place::Entry;
 use crate::model::root::Root;
 use crate::sys::system;
@@ -228,7 +228,7 @@ impl Store {
             Stored::look(&opened.root, Some(&status), opened.attributes());
         let mut metadata = assemble(&opened.root, &opened.name, &status, dos);
         if let Some(name) = &opened.stream {
-            let size = stream::size(opened.attributes(), name)?;
+            let size = opened.streams().size(name)?;
             stream::describe(&mut metadata, name, size);
         }
         Ok(Seen { open, metadata, is_bare })
@@ -246,9 +246,9 @@ impl Store {
         let stored = stored_attributes(root, attributes);
         let mut metadata = assemble(root, name, &entry.status, stored);
         if let Some(stream) = stream {
-            let name = stream::find(attributes, stream)?;
-            let name = name.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-            stream::describe(&mut metadata, &name, stream::size(attributes, &name)?);
+            let streams = Streams::new(root, attributes);
+            let name = streams.find(stream)?.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+            stream::describe(&mut metadata, &name, streams.size(&name)?);
         }
         Ok(metadata)
     }

@@ -11,9 +11,12 @@ use object::{LocalOpen, Metadata, ObjectPath, StreamEntry};
 use rustix::io::Errno;
 
 use crate::Store;
+use crate::data::range::as_u64;
 use crate::errno::{During, Operation};
+use crate::metadata::afp_info::{AFP_INFO_LEN, AfpInfo};
 use crate::metadata::clusters::round_up;
 use crate::model::opens::Open;
+use crate::model::root::Root;
 use crate::sys::system;
 use crate::sys::xattr::Attributes;
 
@@ -27,46 +30,117 @@ pub(crate) fn describe(metadata: &mut Metadata, name: &StreamName, size: u64) {
     metadata.allocation_size = round_up(size);
 }
 
-/// Returns all named streams of an object.
-pub(crate) fn list(attributes: Attributes<'_>) -> Result<Vec<StreamName>, NtStatus> {
-    let names = attributes.names().during(Operation::Stream)?;
-    Ok(names.iter().filter_map(|name| StreamName::from_attribute(name)).collect())
+/// The named streams of one object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Streams<'a> {
+    attributes: Attributes<'a>,
+    /// The share is for Apple's clients: a stream without bytes is none, and `AFP_AfpInfo` a
+    /// structure.
+    is_apple: bool,
 }
 
-/// The stream of that name: as it is written if possible, else without regard to case.
-pub(crate) fn find(attributes: Attributes<'_>, name: &str) -> Result<Option<StreamName>, NtStatus> {
-    let exact = StreamName::new(name);
-    match attributes.length(&exact.attribute) {
-        Ok(_) => return Ok(Some(exact)),
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
-        Err(errno) => return Err(errno).during(Operation::Stream),
+impl<'a> Streams<'a> {
+    pub(crate) fn new(root: &Root, attributes: Attributes<'a>) -> Self {
+        Self { attributes, is_apple: root.settings.apple_streams }
     }
-    let streams = list(attributes)?;
-    Ok(streams.into_iter().find(|stream| upcase::equal_ignoring_case(&stream.name, name)))
+
+    /// Returns all of them.
+    pub(crate) fn list(self) -> Result<Vec<StreamName>, NtStatus> {
+        let names = self.attributes.names().during(Operation::Stream)?;
+        let mut streams: Vec<StreamName> =
+            names.iter().filter_map(|name| StreamName::from_attribute(name)).collect();
+        if self.is_apple {
+            streams.retain(|name| matches!(self.exists(name), Ok(true)));
+        }
+        Ok(streams)
+    }
+
+    /// The stream of that name: as it is written if possible, else without regard to case.
+    pub(crate) fn find(self, name: &str) -> Result<Option<StreamName>, NtStatus> {
+        let exact = StreamName::new(name);
+        if self.exists(&exact)? {
+            return Ok(Some(exact));
+        }
+        let streams = self.list()?;
+        Ok(streams.into_iter().find(|stream| upcase::equal_ignoring_case(&stream.name, name)))
+    }
+
+    fn exists(self, name: &StreamName) -> Result<bool, NtStatus> {
+        if self.is_apple && name.is_afp_info() {
+            return Ok(self.afp_info(name)?.is_some());
+        }
+        match self.attributes.length(&name.attribute) {
+            Ok(length) => Ok(!self.is_apple || length > 1),
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
+            Err(errno) => Err(errno).during(Operation::Stream),
+        }
+    }
+
+    /// Returns the structure that is stored, if it is one.
+    fn afp_info(self, name: &StreamName) -> Result<Option<AfpInfo>, NtStatus> {
+        match self.attributes.get(&name.attribute) {
+            Ok(value) => Ok(AfpInfo::stored(&value)),
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+            Err(errno) => Err(errno).during(Operation::Stream),
+        }
+    }
+
+    pub(crate) fn size(self, name: &StreamName) -> Result<u64, NtStatus> {
+        if self.is_apple && name.is_afp_info() {
+            return Ok(as_u64(AFP_INFO_LEN));
+        }
+        match self.attributes.length(&name.attribute) {
+            Err(Errno::NODATA) if self.is_apple => Ok(0),
+            length => Ok(as_u64(length.during(Operation::Stream)?.saturating_sub(1))),
+        }
+    }
+
+    pub(crate) fn load(self, name: &StreamName) -> Result<Vec<u8>, NtStatus> {
+        if self.is_apple && name.is_afp_info() {
+            return Ok(self.afp_info(name)?.unwrap_or_default().into());
+        }
+        match self.attributes.get(&name.attribute) {
+            Err(Errno::NODATA) if self.is_apple => Ok(Vec::new()),
+            value => {
+                let mut value = value.during(Operation::Stream)?;
+                value.pop();
+                Ok(value)
+            }
+        }
+    }
+
+    pub(crate) fn save(self, name: &StreamName, mut value: Vec<u8>) -> Result<(), NtStatus> {
+        let says_nothing = || name.is_afp_info() && AfpInfo::stored(&value).is_none();
+        if self.is_apple && (value.is_empty() || says_nothing()) {
+            return self.remove(name);
+        }
+        value.push(0);
+        self.attributes.set(&name.attribute, &value).during(Operation::Stream)
+    }
+
+    /// Makes a stream without bytes, as far as there is such a thing.
+    pub(crate) fn create(self, name: &StreamName) -> Result<(), NtStatus> {
+        if self.is_apple { Ok(()) } else { self.save(name, Vec::new()) }
+    }
+
+    pub(crate) fn remove(self, name: &StreamName) -> Result<(), NtStatus> {
+        match self.attributes.remove(&name.attribute) {
+            Err(Errno::NODATA) if self.is_apple => Ok(()),
+            result => result.during(Operation::Stream),
+        }
+    }
+
+    /// Removes a stream whose deletion a client has asked for. A resource fork stays: Apple's
+    /// servers ignore that request, and its clients truncate the fork instead.
+    pub(crate) fn delete(self, name: &StreamName) -> Result<(), NtStatus> {
+        if self.is_apple && name.is_resource_fork() { Ok(()) } else { self.remove(name) }
+    }
 }
 
-pub(crate) fn size(attributes: Attributes<'_>, name: &StreamName) -> Result<u64, NtStatus> {
-    let length = attributes.length(&name.attribute).during(Operation::Stream)?;
-    Ok(u64::try_from(length.saturating_sub(1)).unwrap_or(u64::MAX))
-}
-
-pub(crate) fn load(attributes: Attributes<'_>, name: &StreamName) -> Result<Vec<u8>, NtStatus> {
-    let mut value = attributes.get(&name.attribute).during(Operation::Stream)?;
-    value.pop();
-    Ok(value)
-}
-
-pub(crate) fn save(
-    attributes: Attributes<'_>,
-    name: &StreamName,
-    mut value: Vec<u8>,
-) -> Result<(), NtStatus> {
-    value.push(0);
-    attributes.set(&name.attribute, &value).during(Operation::Stream)
-}
-
-pub(crate) fn remove(attributes: Attributes<'_>, name: &StreamName) -> Result<(), NtStatus> {
-    attributes.remove(&name.attribute).during(Operation::Stream)
+impl Open {
+    pub(crate) fn streams(&self) -> Streams<'_> {
+        Streams::new(&self.root, self.attributes())
+    }
 }
 
 /// Appends what the stream has at `offset`.
@@ -77,7 +151,8 @@ pub(crate) fn read(
     length: u32,
     mut buffer: BytesMut,
 ) -> Result<BytesMut, NtStatus> {
-    let value = load(open.attributes(), name)?;
+    let value = open.streams().load(name)?;
+    let offset = if open.has_afp_info() { AfpInfo::read_offset(offset) } else { offset };
     let start = usize::try_from(offset).unwrap_or(usize::MAX).min(value.len());
     let length = usize::try_from(length).unwrap_or(usize::MAX);
     let end = start.saturating_add(length).min(value.len());
@@ -95,22 +170,31 @@ pub(crate) fn write(
     if data.is_empty() {
         return Ok(());
     }
+    let mut value = open.streams().load(name)?;
+    if open.has_afp_info() {
+        AfpInfo::overwrite(&mut value, offset, data)?;
+        return open.streams().save(name, value);
+    }
     let start = stream_bytes(offset)?;
-    let end = stream_bytes(offset.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX)))?;
-    let mut value = load(open.attributes(), name)?;
+    let end = stream_bytes(offset.saturating_add(as_u64(data.len())))?;
     if value.len() < end {
         value.resize(end, 0);
     }
     value[start..end].copy_from_slice(data);
-    save(open.attributes(), name, value)
+    open.streams().save(name, value)
 }
 
 /// Truncates or extends with zeros.
 pub(crate) fn resize(open: &Open, name: &StreamName, size: u64) -> Result<(), NtStatus> {
+    if open.has_afp_info() {
+        // A structure has one length.
+        let fits = size <= as_u64(AFP_INFO_LEN);
+        return if fits { Ok(()) } else { Err(NtStatus::ALLOTTED_SPACE_EXCEEDED) };
+    }
     let size = stream_bytes(size)?;
-    let mut value = load(open.attributes(), name)?;
+    let mut value = open.streams().load(name)?;
     value.resize(size, 0);
-    save(open.attributes(), name, value)
+    open.streams().save(name, value)
 }
 
 fn stream_bytes(size: u64) -> Result<usize, NtStatus> {
@@ -133,9 +217,9 @@ impl Store {
             });
         }
         if open.root.settings.streams {
-            for stream in list(open.attributes())? {
+            for stream in open.streams().list()? {
                 // One that vanished meanwhile is left out.
-                let Ok(size) = size(open.attributes(), &stream) else { continue };
+                let Ok(size) = open.streams().size(&stream) else { continue };
                 let allocation_size = round_up(size);
                 entries.push(StreamEntry { name: stream.name, size, allocation_size });
             }
@@ -154,17 +238,17 @@ impl Store {
         let old = opened.stream.clone().ok_or(NtStatus::INVALID_PARAMETER)?;
         let wanted = target.stream().ok_or(NtStatus::INVALID_PARAMETER)?;
         let new = StreamName::new(wanted);
-        let attributes = opened.attributes();
-        match find(attributes, wanted)? {
+        let streams = opened.streams();
+        match streams.find(wanted)? {
             Some(same) if same == old => {}
             Some(_) if !replace => return Err(NtStatus::OBJECT_NAME_COLLISION),
-            Some(other) => remove(attributes, &other)?,
+            Some(other) => streams.remove(&other)?,
             None => {}
         }
         if new != old {
-            let value = load(attributes, &old)?;
-            save(attributes, &new, value)?;
-            remove(attributes, &old)?;
+            let value = streams.load(&old)?;
+            streams.save(&new, value)?;
+            streams.remove(&old)?;
         }
         let inode = opened.inode;
         let path = opened.path.with_stream(Some(new.name.clone()));

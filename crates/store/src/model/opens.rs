@@ -87,6 +87,12 @@ impl Open {
         Attributes::new(self.fd(), self.path_only)
     }
 
+    /// True if its stream is the structure `AFP_AfpInfo`, as Apple's clients know it.
+    pub(crate) fn has_afp_info(&self) -> bool {
+        let is_it = |name: &StreamName| name.is_afp_info();
+        self.root.settings.apple_streams && self.stream.as_ref().is_some_and(is_it)
+    }
+
     /// Whether the open was granted what the server may do for a user that POSIX does not let.
     pub(crate) fn may_set_attributes(&self) -> bool {
         self.granted_access.contains(AccessMask::WRITE_ATTRIBUTES)

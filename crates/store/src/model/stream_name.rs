@@ -28,6 +28,16 @@ impl StreamName {
         (!name.is_empty()).then(|| Self { name: name.to_owned(), attribute: attribute.to_owned() })
     }
 
+    /// True for the stream with the Finder's information.
+    pub(crate) fn is_afp_info(&self) -> bool {
+        upcase::equal_ignoring_case(&self.name, "AFP_AfpInfo")
+    }
+
+    /// True for the resource fork of an Apple client's file.
+    pub(crate) fn is_resource_fork(&self) -> bool {
+        upcase::equal_ignoring_case(&self.name, "AFP_Resource")
+    }
+
     /// The same in every process, because processes meet in the tables by it; never 0, which is the
     /// unnamed stream. FNV-1a over the folded name.
     pub(crate) fn identity(&self) -> u64 {

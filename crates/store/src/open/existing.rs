@@ -18,7 +18,7 @@ use crate::cache::directories::Inode;
 use crate::errno::{During, Operation};
 use crate::metadata::basic::{Seen, Stored, assemble, is_hidden_by_name};
 use crate::metadata::reparse;
-use crate::metadata::stream;
+use crate::metadata::stream::{self, Streams};
 use crate::model::opens::Knowledge;
 use crate::model::opens::Open;
 use crate::model::place::Entry;
@@ -169,15 +169,15 @@ impl Store {
         let mut stream = None;
         let mut stream_created = created;
         if let Some(wanted) = request.path.stream() {
-            let attributes = Attributes::new(fd.as_fd(), path_only);
-            let (name, is_new) = match open_stream(root, request, attributes, wanted) {
+            let streams = Streams::new(root, Attributes::new(fd.as_fd(), path_only));
+            let (name, is_new) = match open_stream(root, request, streams, wanted) {
                 Err(status) if created => {
                     self.discard(&place, named);
                     return Err(status);
                 }
                 result => result?,
             };
-            let size = if is_new { 0 } else { stream::size(attributes, &name)? };
+            let size = streams.size(&name)?;
             stream::describe(&mut metadata, &name, size);
             stream_created = is_new;
             stream = Some(name);
@@ -384,10 +384,10 @@ fn open_data(
 fn open_stream(
     root: &Root,
     request: &OpenRequest,
-    attributes: Attributes<'_>,
+    streams: Streams<'_>,
     wanted: &str,
 ) -> Result<(StreamName, bool), NtStatus> {
-    match stream::find(attributes, wanted)? {
+    match streams.find(wanted)? {
         Some(_) if request.disposition == Disposition::Create => {
             Err(NtStatus::OBJECT_NAME_COLLISION)
         }
@@ -395,7 +395,7 @@ fn open_stream(
         None if request.disposition.creates() => {
             root.verify_changeable()?;
             let name = StreamName::new(wanted);
-            stream::save(attributes, &name, Vec::new())?;
+            streams.create(&name)?;
             Ok((name, true))
         }
         None => Err(NtStatus::OBJECT_NAME_NOT_FOUND),

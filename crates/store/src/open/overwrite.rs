@@ -11,7 +11,6 @@ use crate::data::range::{reserve, verify_writable};
 use crate::errno::{During, Operation};
 use crate::metadata::basic::stored_attributes;
 use crate::metadata::extended_attributes;
-use crate::metadata::stream;
 
 /// Parameters of an overwriting CREATE.
 #[derive(Debug)]
@@ -32,13 +31,13 @@ impl Store {
         let opened = self.opens.get(open)?;
         verify_writable(opened)?;
         if let Some(name) = &opened.stream {
-            stream::save(opened.attributes(), name, Vec::new())?;
+            opened.streams().save(name, Vec::new())?;
             return self.query_metadata(open, false);
         }
         rustix::fs::ftruncate(opened.fd(), 0).during(Operation::SetSize)?;
         if opened.root.settings.streams {
-            for name in stream::list(opened.attributes())? {
-                stream::remove(opened.attributes(), &name)?;
+            for name in opened.streams().list()? {
+                opened.streams().remove(&name)?;
             }
         }
         if opened.root.settings.ea_support {

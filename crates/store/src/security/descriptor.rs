@@ -31,11 +31,15 @@ impl Store {
         &mut self,
         open: LocalOpen,
         information: u32,
+        nfs_entries: bool,
     ) -> Result<Vec<u8>, NtStatus> {
         let open = self.opens.get(open)?;
         let status = system::status_of(open.fd()).during(Operation::Query)?;
         let information = SecurityInformation::from_bits_retain(information);
-        let shown = stored::shown(&mut self.impersonation, &open.root, open.subject(&status))?;
+        let mut shown = stored::shown(&mut self.impersonation, &open.root, open.subject(&status))?;
+        if nfs_entries && let Some(list) = &mut shown.dacl {
+            list.aces.extend(mode::nfs_entries(&status));
+        }
         Ok(shown.select(information).to_bytes())
     }
 
@@ -44,18 +48,28 @@ impl Store {
         open: LocalOpen,
         information: u32,
         descriptor: &[u8],
+        nfs_entries: bool,
     ) -> Result<(), NtStatus> {
         let open = self.opens.get(open)?;
         open.root.verify_changeable()?;
         let status = system::status_of(open.fd()).during(Operation::Query)?;
         let mut information = SecurityInformation::from_bits_retain(information);
+        let stripped;
+        let descriptor = if nfs_entries && information.contains(SecurityInformation::DACL) {
+            stripped = without_unchanged(descriptor, &status, &mut information)?;
+            &stripped
+        } else {
+            descriptor
+        };
         let Some(settings) = &open.root.settings.nt_acls else {
             let subject = open.subject(&status);
             return mode::apply(&mut self.impersonation, subject, information, descriptor, None);
         };
         let given =
             SecurityDescriptor::decode(descriptor).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
-        if open.path.is_posix() && given.dacl.as_ref().and_then(mode::said_mode).is_some() {
+        if (nfs_entries || open.path.is_posix())
+            && given.dacl.as_ref().and_then(mode::said_mode).is_some()
+        {
             // A new mode makes a stored descriptor void, as with every program that changes it.
             let subject = open.subject(&status);
             return mode::apply(&mut self.impersonation, subject, information, descriptor, None);
@@ -201,6 +215,27 @@ impl Store {
         let creator = Creator { owner: &owner, group: &group };
         Ok(inherited_descriptor(&above, creator, is_directory(status)))
     }
+}
+
+/// Takes the entries for NFS from the list of a descriptor that a client has read and sends back,
+/// but for a new mode. A list that had no others is not set.
+fn without_unchanged(
+    descriptor: &[u8],
+    status: &Statx,
+    information: &mut SecurityInformation,
+) -> Result<Vec<u8>, NtStatus> {
+    let mut given =
+        SecurityDescriptor::decode(descriptor).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
+    let Some(list) = &mut given.dacl else { return Ok(descriptor.to_vec()) };
+    if mode::changes_mode(list, status) {
+        return Ok(descriptor.to_vec());
+    }
+    let had_entries = !list.aces.is_empty();
+    list.aces.retain(|ace| !mode::is_nfs_entry(ace));
+    if had_entries && list.aces.is_empty() {
+        information.remove(SecurityInformation::DACL);
+    }
+    Ok(given.to_bytes())
 }
 
 /// `old` with the parts that `information` names taken from `given`.

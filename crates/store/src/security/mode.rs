@@ -180,6 +180,28 @@ pub(crate) fn said_mode(dacl: &Acl) -> Option<u32> {
     modes.next()
 }
 
+/// Whether an entry tells what POSIX says, and grants nothing.
+pub(crate) fn is_nfs_entry(ace: &Ace) -> bool {
+    let is_one =
+        |sid: &Sid| sid.authority() == 5 && matches!(*sid.subauthorities(), [NFS, 1..=3, _]);
+    ace.sid().is_some_and(is_one)
+}
+
+/// Whether a list says another mode than the object has.
+pub(crate) fn changes_mode(dacl: &Acl, status: &Statx) -> bool {
+    let directory = is_directory(status);
+    let current = given_mode::permitted(u32::from(status.stx_mode), directory);
+    said_mode(dacl).is_some_and(|mode| given_mode::permitted(mode, directory) != current)
+}
+
+/// Entries that tell mode, owner and group, without a right that they could deny.
+pub(crate) fn nfs_entries(status: &Statx) -> [Ace; 3] {
+    let mode = u32::from(status.stx_mode);
+    [(3, mode), (1, status.stx_uid), (2, status.stx_gid)].map(|(kind, value)| {
+        Ace::deny(Sid::new(5, &[NFS, kind, value]), AccessMask::empty(), AceFlags::empty())
+    })
+}
+
 /// The mode that grants what the list grants. No list grants everything.
 fn mode_of(
     dacl: Option<&Acl>,

@@ -291,6 +291,7 @@ impl Folder {
                     open,
                     information: information.bits(),
                     descriptor: Bytes::from(descriptor.to_bytes()),
+                    nfs_entries: false,
                 })
             }
             Act::WriteStream => self.write_stream(path),

@@ -157,7 +157,8 @@ impl Share {
     ) -> Result<(), NtStatus> {
         let descriptor = Bytes::from(descriptor.to_bytes());
         let information = information.bits();
-        self.run(ObjectOp::WriteSecurity { open, information, descriptor }).map(drop)
+        self.run(ObjectOp::WriteSecurity { open, information, descriptor, nfs_entries: false })
+            .map(drop)
     }
 
     pub fn content(&mut self, path: &str) -> String {

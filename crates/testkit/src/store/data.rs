@@ -131,6 +131,16 @@ impl MemoryStore {
         self.write(target, target_offset, &data)
     }
 
+    pub(super) fn copy_streams(
+        &mut self,
+        source: LocalOpen,
+        target: LocalOpen,
+    ) -> Result<(), NtStatus> {
+        let streams = self.node(source)?.streams.clone();
+        self.node_mut(target)?.streams.extend(streams);
+        Ok(())
+    }
+
     /// Copies extents: [MS-FSA] 2.1.5.10.4. Sharing would not be visible to clients.
     pub(super) fn duplicate_extents(
         &mut self,

@@ -30,7 +30,7 @@ op_kinds! {
     SetEndOfFile, SetAllocation, FindReferral,
     Rename, Link, ReadDirectory, IsEmpty, ListStreams, ReadExtendedAttributes,
     WriteExtendedAttributes, ReadSecurity, WriteSecurity, QueryVolume, ZeroRange, AllocatedRanges,
-    SetSparse, CopyRange, DuplicateExtents, SetCompression, Trim, Relocate,
+    SetSparse, CopyRange, CopyStreams, DuplicateExtents, SetCompression, Trim, Relocate,
     ListSnapshots, ReadReparsePoint, WriteReparsePoint, DeleteReparsePoint, Lookup,
     QueryShortName,
 }

@@ -14,7 +14,9 @@ use wire::create_context::{
 pub(super) fn answer(request: AppleRequest, share: &Share, apple: &AppleShare) -> AppleResponse {
     let asks = |what| request.query.contains(what);
     let both = AppleCapabilities::READ_DIRECTORY_ATTRIBUTES;
-    let server = AppleCapabilities::UNIX_BASED | (request.client_capabilities & both);
+    let mut server = AppleCapabilities::UNIX_BASED | (request.client_capabilities & both);
+    server.set(AppleCapabilities::COPY_FILE, apple.copies_files);
+    server.set(AppleCapabilities::NFS_ACE, apple.nfs_entries);
     let mut volume = AppleVolumeCapabilities::empty();
     volume.set(AppleVolumeCapabilities::CASE_SENSITIVE, share.case_sensitive);
     volume.set(AppleVolumeCapabilities::FULL_SYNC, apple.full_sync);

@@ -25,12 +25,16 @@ pub struct Question {
 pub(super) fn start(
     open: &Open,
     dialect: Dialect,
+    is_apple: bool,
     request: &QueryInfoRequest<'_>,
 ) -> Result<Step<Pending>, Reject> {
     let information = SecurityInformation::from_bits_retain(request.additional_information);
     open.verify_access(wanted_access(information))?;
-    let op =
-        ObjectOp::ReadSecurity { open: open.file()?.local_open, information: information.bits() };
+    let op = ObjectOp::ReadSecurity {
+        open: open.file()?.local_open,
+        information: information.bits(),
+        nfs_entries: is_apple && open.share.apple.as_ref().is_some_and(|apple| apple.nfs_entries),
+    };
     let question = Question {
         output_buffer_length: request.output_buffer_length,
         has_error_contexts: dialect >= Dialect::SMB_3_1_1,

@@ -36,6 +36,7 @@ pub(super) fn start(
         open: open.file()?.local_open,
         information: information.bits(),
         descriptor: Bytes::copy_from_slice(request.buffer),
+        nfs_entries: is_apple && open.share.apple.as_ref().is_some_and(|apple| apple.nfs_entries),
     };
     Ok(change(open, op, CompletionFilter::SECURITY))
 }
