@@ -214,6 +214,13 @@ impl Share {
         self.section.option(module, option)
     }
 
+    /// Value of the parametric option `module:option` as a number of bytes, such as `64K`.
+    #[must_use]
+    pub fn option_bytes(&self, module: &str, option: &str) -> Option<u64> {
+        let kind = Kind::Bytes { min: 0, max: u64::MAX };
+        kind.canonical(self.option(module, option)?.trim(), "").ok()?.text.parse().ok()
+    }
+
     /// Value of the parametric option `module:option` as a boolean; `default` if it is absent or no
     /// boolean.
     #[must_use]

@@ -84,6 +84,7 @@ impl Shares<'_> {
             follow_symlinks: share.follow_symlinks,
             streams: share.named_streams,
             apple_streams: share.has_module("fruit"),
+            backup_bytes_max: backup_bytes_max(share),
             wide_links: share.wide_links && self.allows_wide_links(share),
             dfs_links: self.is_dfs_root(share),
             volume_label: match share.volume.as_str() {
@@ -145,4 +146,10 @@ fn expressions(list: &str, share: &config::Share) -> Vec<NameExpression> {
         Tri::No | Tri::Auto => NameExpression::new,
     };
     list.split('/').filter(|pattern| !pattern.is_empty()).map(read).collect()
+}
+
+/// Returns the highest size of all backups in a share for them.
+fn backup_bytes_max(share: &config::Share) -> Option<u64> {
+    let is_for_backups = share.has_module("fruit");
+    share.option_bytes("fruit", "time machine max size").filter(|max| is_for_backups && *max > 0)
 }

@@ -1,6 +1,7 @@
 //! Metadata of objects: times, attributes, streams, reparse points, snapshots, volumes.
 
 pub(crate) mod afp_info;
+pub(crate) mod backups;
 pub(crate) mod basic;
 pub(crate) mod clusters;
 pub(crate) mod dos_attributes;

@@ -108,6 +108,8 @@ pub struct RootSettings {
     /// Streams are as Apple's clients want them: one without bytes is none, and `AFP_AfpInfo` a
     /// structure (Samba's `vfs_fruit`).
     pub apple_streams: bool,
+    /// Highest size of all backups of Apple's clients in the share ("fruit:time machine max size").
+    pub backup_bytes_max: Option<u64>,
     /// Names that begin with a dot are HIDDEN ("hide dot files").
     pub hide_dot_files: bool,
     /// Names that are HIDDEN ("hide files").
@@ -276,6 +278,7 @@ impl RootSettings {
             ea_support: true,
             streams: true,
             apple_streams: false,
+            backup_bytes_max: None,
             hide_dot_files: true,
             hide_files: Vec::new(),
             vetoed: Vec::new(),

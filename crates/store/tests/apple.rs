@@ -80,3 +80,55 @@ fn rights_are_those_of_the_user() {
     let rights = listed(&mut share, "f").expect("looked at").maximal_access;
     assert!(rights.contains(AccessMask::READ_DATA) && !rights.contains(AccessMask::WRITE_DATA));
 }
+
+fn volume(share: &mut Share) -> object::Volume {
+    let open = share.open("");
+    let Ok(ObjectReply::Volume(volume)) = share.run(ObjectOp::QueryVolume { open }) else {
+        panic!("no volume");
+    };
+    share.close(open);
+    *volume
+}
+
+#[test]
+fn a_volume_for_backups_is_as_large_as_its_limit() {
+    const LIMIT: u64 = 32 << 10;
+    let mut share = Share::with(|root| root.backup_bytes_max = Some(LIMIT));
+    let before = volume(&mut share);
+    assert_eq!((before.total_bytes, before.available_bytes), (LIMIT, LIMIT));
+    share.local_directory("mac.sparsebundle/bands");
+    assert_eq!(volume(&mut share).available_bytes, LIMIT, "a backup that is just being made");
+    let plist = "<dict>\n  <key>band-size</key>\n  <integer>8192</integer>\n</dict>\n";
+    share.local("mac.sparsebundle/Info.plist", plist);
+    for band in ["1", "2"] {
+        share.local(&format!("mac.sparsebundle/bands/{band}"), "");
+    }
+    let with_two = volume(&mut share);
+    assert_eq!((with_two.total_bytes, with_two.available_bytes), (LIMIT, LIMIT / 2));
+    let huge = plist.replace("8192", &u64::MAX.to_string());
+    share.local("mac.sparsebundle/Info.plist", &huge);
+    assert_eq!(volume(&mut share).available_bytes, 0);
+}
+
+/// Neither a pipe, which would wait for a writer, nor a link out of the share is opened.
+#[test]
+fn a_property_list_that_is_no_file_counts_as_nothing() {
+    let mut share = Share::with(|root| root.backup_bytes_max = Some(1 << 20));
+    share.local_directory("a.sparsebundle/bands");
+    share.local("a.sparsebundle/bands/0", "");
+    let list = share.host("a.sparsebundle/Info.plist");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &list,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .expect("a pipe");
+    assert_eq!(volume(&mut share).available_bytes, 1 << 20);
+    std::fs::remove_file(&list).expect("it is ours");
+    let outside = share.folder.path().join("outside");
+    std::fs::write(&outside, "<key>band-size</key><integer>512</integer>").expect("it is ours");
+    std::os::unix::fs::symlink(&outside, &list).expect("it is ours");
+    assert_eq!(volume(&mut share).available_bytes, 1 << 20);
+}

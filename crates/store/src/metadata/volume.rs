@@ -3,9 +3,11 @@
 use dtyp::{FileTime, NtStatus};
 use object::{LocalOpen, Volume};
 use rustix::fs::StatVfsMountFlags;
+use std::os::fd::AsFd;
 
 use crate::Store;
 use crate::errno::{During, Operation};
+use crate::metadata::backups;
 use crate::metadata::clusters::CLUSTER_BYTES;
 use crate::sys::features::Features;
 
@@ -49,7 +51,7 @@ impl Store {
         set(features.compresses, FILE_COMPRESSION);
         let read_only = found.f_flag.contains(StatVfsMountFlags::RDONLY) || settings.read_only;
         set(read_only, READ_ONLY_VOLUME);
-        Ok(Volume {
+        let mut volume = Volume {
             total_bytes: found.f_blocks.saturating_mul(block),
             free_bytes: found.f_bfree.saturating_mul(block),
             available_bytes: found.f_bavail.saturating_mul(block),
@@ -62,7 +64,11 @@ impl Store {
             attributes,
             component_units_max: u32::try_from(found.f_namemax.min(255)).unwrap_or(255),
             supports_trim: features.trims,
-        })
+        };
+        if let Some(max) = settings.backup_bytes_max {
+            backups::limit(&mut volume, open.root.directory.fd.as_fd(), max);
+        }
+        Ok(volume)
     }
 }
 
