@@ -1,9 +1,11 @@
 //! Metadata of objects: times, attributes, streams, reparse points, snapshots, volumes.
 
 pub(crate) mod afp_info;
+pub(crate) mod apple_double;
 pub(crate) mod backups;
 pub(crate) mod basic;
 pub(crate) mod clusters;
+pub(crate) mod conversion;
 pub(crate) mod dos_attributes;
 pub(crate) mod extended_attributes;
 pub(crate) mod reparse;

@@ -2,7 +2,7 @@
 //!
 //! The Finder's information and the resource fork are in the streams `AFP_AfpInfo` and
 //! `AFP_Resource`, as `vfs_fruit` has them with `fruit:metadata = stream` and `fruit:resource =
-//! stream`. Its other forms, AppleDouble files and `org.netatalk.Metadata`, are not read.
+//! stream`. Its other forms are read, and converted when they are met.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,6 +14,8 @@ use rustix::fs::{Mode, OFlags};
 use crate::Store;
 use crate::errno::{During, Operation};
 use crate::metadata::afp_info::{AFP_INFO_LEN, AfpInfo};
+use crate::metadata::conversion;
+use crate::metadata::stream::netatalk_info;
 use crate::model::place::Parent;
 use crate::model::root::Root;
 use crate::model::subject::Subject;
@@ -54,6 +56,7 @@ impl AppleReader {
         directory: BorrowedFd<'_>,
         name: &OsStr,
     ) -> Option<Box<AppleMetadata>> {
+        conversion::convert_entry(root, directory, name);
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?;
         let status = system::status_of(fd.as_fd()).ok()?;
@@ -64,11 +67,14 @@ impl AppleReader {
         let resource_fork_size = attributes.length(AFP_RESOURCE).unwrap_or(0).saturating_sub(1);
         let mut info = [0; AFP_INFO_LEN + 1];
         let length = attributes.get_into(AFP_INFO, &mut info).unwrap_or(0);
-        let info = AfpInfo::stored(info.get(..length).unwrap_or_default()).unwrap_or_default();
+        let info = match length {
+            0 => netatalk_info(attributes),
+            _ => AfpInfo::stored(info.get(..length).unwrap_or_default()),
+        };
         Some(Box::new(AppleMetadata {
             maximal_access,
             resource_fork_size: u64::try_from(resource_fork_size).unwrap_or(u64::MAX),
-            finder_info: info.finder_info(),
+            finder_info: info.unwrap_or_default().finder_info(),
         }))
     }
 }

@@ -4,7 +4,7 @@
 //! A stream is read and written whole. Two clients that write different parts of one stream at the
 //! same moment through different processes may undo each other's change, as with Samba.
 
-use crate::model::stream_name::StreamName;
+use crate::model::stream_name::{AFP_INFO, StreamName};
 use bytes::BytesMut;
 use dtyp::{NtStatus, upcase};
 use object::{LocalOpen, Metadata, ObjectPath, StreamEntry};
@@ -14,7 +14,9 @@ use crate::Store;
 use crate::data::range::as_u64;
 use crate::errno::{During, Operation};
 use crate::metadata::afp_info::{AFP_INFO_LEN, AfpInfo};
+use crate::metadata::apple_double::AppleDouble;
 use crate::metadata::clusters::round_up;
+use crate::metadata::conversion;
 use crate::model::opens::Open;
 use crate::model::root::Root;
 use crate::sys::system;
@@ -22,6 +24,9 @@ use crate::sys::xattr::Attributes;
 
 /// `XATTR_SIZE_MAX` without the byte at the end. File systems may take less (ext4: a block).
 pub(crate) const STREAM_BYTES_MAX: u64 = 65_535;
+
+/// Attribute of Netatalk, and of Samba with `fruit:metadata = netatalk`, which is the default.
+const NETATALK: &str = "user.org.netatalk.Metadata";
 
 /// Makes the metadata of a file those of its stream.
 pub(crate) fn describe(metadata: &mut Metadata, name: &StreamName, size: u64) {
@@ -50,6 +55,10 @@ impl<'a> Streams<'a> {
         let mut streams: Vec<StreamName> =
             names.iter().filter_map(|name| StreamName::from_attribute(name)).collect();
         if self.is_apple {
+            let info = StreamName::new(AFP_INFO);
+            if names.iter().any(|name| name == NETATALK) && !streams.contains(&info) {
+                streams.push(info);
+            }
             streams.retain(|name| matches!(self.exists(name), Ok(true)));
         }
         Ok(streams)
@@ -76,11 +85,12 @@ impl<'a> Streams<'a> {
         }
     }
 
-    /// Returns the structure that is stored, if it is one.
+    /// Returns the structure that is stored, if it is one, or what Netatalk has stored.
     fn afp_info(self, name: &StreamName) -> Result<Option<AfpInfo>, NtStatus> {
         match self.attributes.get(&name.attribute) {
             Ok(value) => Ok(AfpInfo::stored(&value)),
-            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+            Err(Errno::NODATA) => Ok(netatalk_info(self.attributes)),
+            Err(Errno::OPNOTSUPP) => Ok(None),
             Err(errno) => Err(errno).during(Operation::Stream),
         }
     }
@@ -115,7 +125,9 @@ impl<'a> Streams<'a> {
             return self.remove(name);
         }
         value.push(0);
-        self.attributes.set(&name.attribute, &value).during(Operation::Stream)
+        self.attributes.set(&name.attribute, &value).during(Operation::Stream)?;
+        self.forget_netatalk(name);
+        Ok(())
     }
 
     /// Makes a stream without bytes, as far as there is such a thing.
@@ -123,7 +135,15 @@ impl<'a> Streams<'a> {
         if self.is_apple { Ok(()) } else { self.save(name, Vec::new()) }
     }
 
+    /// Removes what Netatalk has stored, once it was replaced by a stream.
+    fn forget_netatalk(self, name: &StreamName) {
+        if self.is_apple && name.is_afp_info() {
+            let _ = self.attributes.remove(NETATALK);
+        }
+    }
+
     pub(crate) fn remove(self, name: &StreamName) -> Result<(), NtStatus> {
+        self.forget_netatalk(name);
         match self.attributes.remove(&name.attribute) {
             Err(Errno::NODATA) if self.is_apple => Ok(()),
             result => result.during(Operation::Stream),
@@ -135,6 +155,11 @@ impl<'a> Streams<'a> {
     pub(crate) fn delete(self, name: &StreamName) -> Result<(), NtStatus> {
         if self.is_apple && name.is_resource_fork() { Ok(()) } else { self.remove(name) }
     }
+}
+
+/// Returns the Finder's information that Netatalk, or Samba by default, has stored.
+pub(crate) fn netatalk_info(attributes: Attributes<'_>) -> Option<AfpInfo> {
+    AppleDouble::read(&attributes.get(NETATALK).ok()?)?.afp_info()
 }
 
 impl Open {
@@ -217,6 +242,7 @@ impl Store {
             });
         }
         if open.root.settings.streams {
+            conversion::convert_beside(open);
             for stream in open.streams().list()? {
                 // One that vanished meanwhile is left out.
                 let Ok(size) = open.streams().size(&stream) else { continue };

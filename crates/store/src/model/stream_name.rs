@@ -8,6 +8,13 @@ pub(crate) const PREFIX: &str = "user.DosStream.";
 /// The type of every stream that there is.
 const SUFFIX: &str = ":$DATA";
 
+/// Streams of Apple's clients: the Finder's information, and the resource fork.
+pub(crate) const AFP_INFO: &str = "AFP_AfpInfo";
+pub(crate) const AFP_RESOURCE: &str = "AFP_Resource";
+
+/// Character that Apple's clients send in place of a colon, which would end a stream's name.
+const COLON: &str = "\u{F022}";
+
 /// A stream, by the name that it has on disk.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct StreamName {
@@ -25,17 +32,23 @@ impl StreamName {
     pub(crate) fn from_attribute(attribute: &str) -> Option<Self> {
         let stored = attribute.strip_prefix(PREFIX)?;
         let name = stored.strip_suffix(SUFFIX).unwrap_or(stored);
-        (!name.is_empty()).then(|| Self { name: name.to_owned(), attribute: attribute.to_owned() })
+        (!name.is_empty())
+            .then(|| Self { name: Self::shown(name), attribute: attribute.to_owned() })
+    }
+
+    /// Returns the name by which clients know a stream that other programs have named.
+    pub(crate) fn shown(name: &str) -> String {
+        name.replace(':', COLON)
     }
 
     /// True for the stream with the Finder's information.
     pub(crate) fn is_afp_info(&self) -> bool {
-        upcase::equal_ignoring_case(&self.name, "AFP_AfpInfo")
+        upcase::equal_ignoring_case(&self.name, AFP_INFO)
     }
 
     /// True for the resource fork of an Apple client's file.
     pub(crate) fn is_resource_fork(&self) -> bool {
-        upcase::equal_ignoring_case(&self.name, "AFP_Resource")
+        upcase::equal_ignoring_case(&self.name, AFP_RESOURCE)
     }
 
     /// The same in every process, because processes meet in the tables by it; never 0, which is the

@@ -17,6 +17,7 @@ use crate::Store;
 use crate::cache::directories::Inode;
 use crate::errno::{During, Operation};
 use crate::metadata::basic::{Seen, Stored, assemble, is_hidden_by_name};
+use crate::metadata::conversion;
 use crate::metadata::reparse;
 use crate::metadata::stream::{self, Streams};
 use crate::model::opens::Knowledge;
@@ -170,7 +171,7 @@ impl Store {
         let mut stream_created = created;
         if let Some(wanted) = request.path.stream() {
             let streams = Streams::new(root, Attributes::new(fd.as_fd(), path_only));
-            let (name, is_new) = match open_stream(root, request, streams, wanted) {
+            let (name, is_new) = match open_stream(root, request, &place, streams, wanted) {
                 Err(status) if created => {
                     self.discard(&place, named);
                     return Err(status);
@@ -384,9 +385,13 @@ fn open_data(
 fn open_stream(
     root: &Root,
     request: &OpenRequest,
+    place: &Place,
     streams: Streams<'_>,
     wanted: &str,
 ) -> Result<(StreamName, bool), NtStatus> {
+    if let Some(parent) = &place.parent {
+        conversion::convert(root, parent.directory.fd.as_fd(), &place.name, streams);
+    }
     match streams.find(wanted)? {
         Some(_) if request.disposition == Disposition::Create => {
             Err(NtStatus::OBJECT_NAME_COLLISION)

@@ -1,0 +1,91 @@
+//! Moves what a file `._NAME` has into the streams of the file `NAME`, as Samba does
+//! ("fruit:convert_adouble"). What a stream has already is newer, and stays.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use dtyp::NtStatus;
+use rustix::fs::OFlags;
+
+use crate::data::range::as_u64;
+use crate::errno::{During, Operation};
+use crate::metadata::apple_double::AppleDouble;
+use crate::metadata::stream::{STREAM_BYTES_MAX, Streams};
+use crate::model::opens::Open;
+use crate::model::root::Root;
+use crate::model::stream_name::{AFP_INFO, AFP_RESOURCE, StreamName};
+use crate::sys::file_kind::is_file;
+use crate::sys::system;
+use crate::sys::xattr::Attributes;
+
+/// Beginning of the name of such a file.
+const PREFIX: &str = "._";
+
+/// Bytes of such a file that are read: a resource fork as long as a stream can be, and as much of
+/// extended attributes. A longer one stays as it is.
+const FILE_BYTES_MAX: u64 = 2 * STREAM_BYTES_MAX;
+
+/// Converts the file beside an open, if it has one.
+pub(crate) fn convert_beside(open: &Open) {
+    if let Some(parent) = &open.parent {
+        convert(&open.root, parent.fd.as_fd(), &open.name, open.streams());
+    }
+}
+
+/// Converts an entry of a directory, if it is such a file and the other one is there, too.
+pub(crate) fn convert_entry(root: &Root, directory: BorrowedFd<'_>, entry: &OsStr) {
+    let Some(name) = entry.as_bytes().strip_prefix(PREFIX.as_bytes()) else { return };
+    let name = OsStr::from_bytes(name);
+    let flags = OFlags::PATH | OFlags::NOFOLLOW;
+    if let Ok(file) = system::open_beneath(directory, name, flags, 0, false) {
+        let streams = Streams::new(root, Attributes::new(file.as_fd(), true));
+        convert(root, directory, name, streams);
+    }
+}
+
+/// Converts the file beside `name`. One that the user may not change stays, or its contents would
+/// come back after they were deleted.
+pub(crate) fn convert(root: &Root, directory: BorrowedFd<'_>, name: &OsStr, streams: Streams<'_>) {
+    let is_other = !root.settings.apple_streams || root.snapshot.is_some();
+    if is_other || root.settings.read_only || name.as_bytes().starts_with(PREFIX.as_bytes()) {
+        return;
+    }
+    let mut beside = OsString::from(PREFIX);
+    beside.push(name);
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let Ok(file) = system::open_beneath(directory, &beside, flags, 0, false) else { return };
+    // A failure leaves the file as it was, for the next time.
+    let _ = move_contents(&file, streams);
+}
+
+fn move_contents(file: &OwnedFd, streams: Streams<'_>) -> Result<(), NtStatus> {
+    let status = system::status_of(file.as_fd()).during(Operation::Query)?;
+    if !is_file(&status) || status.stx_size > FILE_BYTES_MAX {
+        return Ok(());
+    }
+    let mut bytes = vec![0; usize::try_from(status.stx_size).unwrap_or(0)];
+    let length = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut bytes[..], 0));
+    bytes.truncate(length.during(Operation::Read)?);
+    let Some(double) = AppleDouble::read(&bytes).filter(|double| !double.is_empty()) else {
+        return Ok(());
+    };
+    if let Some(info) = double.afp_info() {
+        add(streams, AFP_INFO, &Vec::from(info))?;
+    }
+    add(streams, AFP_RESOURCE, double.resource_fork)?;
+    for (name, value) in &double.attributes {
+        add(streams, &StreamName::shown(name), value)?;
+    }
+    let empty = AppleDouble::empty();
+    rustix::fs::ftruncate(file, as_u64(empty.len())).during(Operation::SetSize)?;
+    rustix::io::pwrite(file, &empty, 0).during(Operation::Write)?;
+    Ok(())
+}
+
+fn add(streams: Streams<'_>, name: &str, value: &[u8]) -> Result<(), NtStatus> {
+    if value.is_empty() || streams.find(name)?.is_some() {
+        return Ok(());
+    }
+    streams.save(&StreamName::new(name), value.to_vec())
+}

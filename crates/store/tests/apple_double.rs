@@ -1,0 +1,166 @@
+//! The forms in which Netatalk, Samba and macOS keep what is in streams here.
+
+mod support;
+
+use dtyp::NtStatus;
+use object::{EntryDetail, ObjectOp, ObjectReply};
+use support::{READ, Share, WRITE};
+
+const NETATALK: &str = "user.org.netatalk.Metadata";
+
+/// A part of an AppleDouble: kind and data.
+type Part<'a> = (u32, &'a [u8]);
+
+fn double(parts: &[Part<'_>]) -> Vec<u8> {
+    let count = u16::try_from(parts.len()).expect("a few");
+    let mut bytes = [0x0005_1607_u32, 0x0002_0000, 0, 0, 0, 0].map(u32::to_be_bytes).concat();
+    bytes.extend(count.to_be_bytes());
+    let mut offset = 26 + 12 * parts.len();
+    for (kind, data) in parts {
+        for number in [*kind, length_of(offset), length_of(data.len())] {
+            bytes.extend(number.to_be_bytes());
+        }
+        offset += data.len();
+    }
+    parts.iter().for_each(|(_, data)| bytes.extend(*data));
+    bytes
+}
+
+fn length_of(length: usize) -> u32 {
+    u32::try_from(length).expect("short")
+}
+
+/// The Finder's information as the first of two parts, with an extended attribute of macOS.
+fn finder_info(name: &[u8], value: &[u8]) -> Vec<u8> {
+    let at = 26 + 2 * 12;
+    let entry_len = (11 + name.len() + 1).next_multiple_of(4);
+    let start = length_of(at + 34 + 36 + entry_len);
+    let mut bytes = b"TEXTttxt".to_vec();
+    bytes.resize(34, 0);
+    for number in [0x4154_5452, 0, 0, start, length_of(value.len()), 0, 0, 0] {
+        bytes.extend(number.to_be_bytes());
+    }
+    bytes.extend([0, 0, 0, 1]);
+    bytes.extend(start.to_be_bytes());
+    bytes.extend(length_of(value.len()).to_be_bytes());
+    bytes.extend([0, 0, u8::try_from(name.len() + 1).expect("short")]);
+    bytes.extend(name);
+    bytes.resize(34 + 36 + entry_len, 0);
+    bytes.extend(value);
+    bytes
+}
+
+fn share() -> Share {
+    let mut share = Share::with(|root| root.apple_streams = true);
+    share.local("f", "x");
+    share
+}
+
+fn beside(share: &mut Share, bytes: &[u8]) {
+    share.store.revert_to_server();
+    std::fs::write(share.host("._f"), bytes).expect("it is ours");
+}
+
+fn content(share: &mut Share, path: &str) -> Result<Vec<u8>, NtStatus> {
+    let open = share.try_open(path, |_| {})?.open;
+    let content = share.read(open, 0, 1_000);
+    share.close(open);
+    Ok(content)
+}
+
+fn names(share: &mut Share) -> Vec<String> {
+    let open = share.open("f");
+    let mut names: Vec<String> = share.streams(open).into_iter().map(|it| it.name).collect();
+    share.close(open);
+    names.sort();
+    names
+}
+
+#[test]
+fn metadata_of_netatalk_are_read_until_they_are_replaced() {
+    let mut share = share();
+    let mut info = b"TEXTttxt".to_vec();
+    info.resize(32, 0);
+    share.set_attribute("f", NETATALK, &double(&[(8, &[0; 16]), (9, &info)]));
+    assert_eq!(names(&mut share), ["", "AFP_AfpInfo"]);
+    let read = content(&mut share, "f:AFP_AfpInfo").expect("it is there");
+    assert_eq!((&read[..4], &read[16..24]), (&b"AFP\0"[..], &b"TEXTttxt"[..]));
+    let mut changed = read;
+    changed[16..24].copy_from_slice(b"PDF ????");
+    let open = share.open_for("f:AFP_AfpInfo", READ | WRITE);
+    share.write(open, 0, &changed);
+    assert_eq!(share.attribute("f", NETATALK), None, "there is one truth");
+    assert_eq!(share.read(open, 0, 60), changed);
+    changed[16..24].fill(0);
+    share.write(open, 0, &changed);
+    assert_eq!(names(&mut share), [""]);
+}
+
+#[test]
+fn a_file_beside_becomes_streams_once() {
+    let mut share = share();
+    let info = finder_info(b"com.apple.metadata:tags", b"red");
+    beside(&mut share, &double(&[(9, &info), (2, b"the fork")]));
+    let want = ["", "AFP_AfpInfo", "AFP_Resource", "com.apple.metadata\u{F022}tags"];
+    assert_eq!(names(&mut share), want);
+    assert_eq!(content(&mut share, "f:AFP_Resource").expect("moved"), b"the fork");
+    let tags = content(&mut share, "f:com.apple.metadata\u{F022}tags");
+    assert_eq!(tags.expect("moved"), b"red");
+    let fork = share.open_for("f:AFP_Resource", WRITE);
+    share.done(ObjectOp::SetEndOfFile { open: fork, size: 0 });
+    share.close(fork);
+    let gone = Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(content(&mut share, "f:AFP_Resource"), gone, "it does not come back");
+}
+
+#[test]
+fn a_stream_that_is_there_is_newer_than_the_file_beside() {
+    let mut share = share();
+    share.set_attribute("f", "user.DosStream.AFP_Resource:$DATA", b"new\0");
+    beside(&mut share, &double(&[(2, b"old")]));
+    assert_eq!(content(&mut share, "f:AFP_Resource").expect("there"), b"new");
+}
+
+#[test]
+fn a_listing_for_apple_converts_the_files_beside() {
+    let mut share = share();
+    beside(&mut share, &double(&[(2, b"the fork")]));
+    let open = share.open("");
+    let detail = EntryDetail::Apple;
+    let list = ObjectOp::ReadDirectory { open, restart: true, detail, entries_max: 100 };
+    assert!(matches!(share.run(list), Ok(ObjectReply::Entries(_))));
+    let stored = share.attribute("f", "user.DosStream.AFP_Resource:$DATA");
+    assert_eq!(stored.as_deref(), Some(&b"the fork\0"[..]));
+}
+
+/// Neither other files, nor damaged ones, nor what only looks like one are changed.
+#[test]
+fn other_files_beside_stay_as_they_are() {
+    let mut share = share();
+    let mut truncated = double(&[(2, b"the fork")]);
+    truncated.truncate(40);
+    for bytes in [&b"just a name"[..], &truncated, &[]] {
+        beside(&mut share, bytes);
+        assert_eq!(names(&mut share), [""]);
+        share.store.revert_to_server();
+        assert_eq!(std::fs::read(share.host("._f")).expect("there"), bytes);
+    }
+    let outside = share.folder.path().join("outside");
+    let whole = double(&[(2, b"the fork")]);
+    std::fs::write(&outside, &whole).expect("ours");
+    std::fs::remove_file(share.host("._f")).expect("ours");
+    std::os::unix::fs::symlink(&outside, share.host("._f")).expect("ours");
+    assert_eq!(names(&mut share), [""], "a link out of the share");
+    assert_eq!(std::fs::read(&outside).expect("there"), whole);
+}
+
+#[test]
+fn a_file_beside_that_the_user_may_not_change_stays() {
+    let mut share = share();
+    let Some(stranger) = share.stranger() else { return };
+    beside(&mut share, &double(&[(2, b"the fork")]));
+    share.mode("f", 0o666);
+    share.mode("._f", 0o644);
+    share.user = stranger;
+    assert_eq!(names(&mut share), [""]);
+}
