@@ -1,5 +1,5 @@
 //! Samba's smbtorture against the real server: every test of `smb2.` that says something about a
-//! server, compared with the list of expected results in `tests/smbtorture/expected.tsv`.
+//! server, and those of `vfs.fruit` and its like for Apple's clients, compared with the list of expected results in `tests/smbtorture/expected.tsv`.
 //!
 //! A result that changes in either direction fails the run. Variables of the environment:
 //!
@@ -33,7 +33,7 @@ const EXCEPTIONS_MAX: usize = 10;
 
 /// Hooks for tests with failing channels, three addresses for several channels, and storage of all
 /// metadata.
-const GLOBAL: &str = "smbd:FSCTL_SMBTORTURE = yes\nmax open files = 65600\n\
+const GLOBAL: &str = "smbd:FSCTL_SMBTORTURE = yes\nfruit:copyfile = yes\nmax open files = 65600\n\
     persistent handles = yes\n\
     vfs objects = acl_xattr streams_xattr\n\
     interfaces = \"127.0.0.1;capability=RSS\" \"127.0.0.2;capability=RSS\" \

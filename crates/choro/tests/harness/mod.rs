@@ -203,6 +203,11 @@ impl TestServer {
         self.machine.as_ref().map_or_else(|| folder.clone(), |machine| machine.outside(&folder))
     }
 
+    /// The folder of a share, as the server knows it.
+    pub fn path_of_share(&self, share: &str) -> PathBuf {
+        self.site.path("shares").join(share)
+    }
+
     /// Command prefix that enters the server's namespace.
     pub fn launcher(&self) -> Vec<String> {
         self.machine.as_ref().map(Machine::launcher).unwrap_or_default()

@@ -15,7 +15,7 @@ pub struct SpecialShare {
 }
 
 /// Tests that say nothing about this server, and why.
-const NOT_RUN: [(&str, &str); 26] = [
+const NOT_RUN: [(&str, &str); 27] = [
     ("smb2.bench.*", "a benchmark"),
     ("smb2.create.bench-path-contention-shared", "a benchmark, which runs until it is stopped"),
     (
@@ -52,6 +52,7 @@ const NOT_RUN: [(&str, &str); 26] = [
     ),
     ("smb2.durable-v2-regressions.*", "is driven by a script that makes a share fail"),
     ("smb2.persistent-open-failover.*", "is for a cluster"),
+    ("vfs.unfruit.unconvert", "calls Samba's `net`"),
 ];
 
 /// Reason for tests of `smbtorture_apart.rs`.
@@ -105,12 +106,17 @@ const WINDOWS_ACLS: SpecialShare = SpecialShare {
 const QUOTA: SpecialShare = SpecialShare { name: "quota", lines: "admin users = tester" };
 
 /// Shares that tests connect to by themselves.
-const SHARES_BY_NAME: [SpecialShare; 6] = [
+const SHARES_BY_NAME: [SpecialShare; 8] = [
     SpecialShare { name: DYNAMIC_SHARE, lines: "path = %FOLDER/%t" },
     // The folder of the suite `acls`, whose test looks at it in both ways.
     SpecialShare { name: "hideunread", lines: "path = %FOLDER/../acls\nhide unreadable = yes" },
     SpecialShare { name: FORBIDDEN_SHARE, lines: "" },
     SpecialShare { name: "ca_fo", lines: FAILOVER_OF_READS },
+    SpecialShare { name: NO_APPLE, lines: "path = %FOLDER/../fruit\nvfs objects = streams_xattr" },
+    SpecialShare {
+        name: CONVERTING,
+        lines: "path = %FOLDER/../fruit_conversion\nvfs objects = fruit streams_xattr",
+    },
     SpecialShare { name: "fo", lines: "smb3 share cap:CLUSTER = yes" },
     SpecialShare {
         name: "so",
@@ -130,8 +136,17 @@ pub const DYNAMIC_SHARE: &str = "dynamic_share";
 /// The share that can be connected to, and nobody may enter its folder.
 pub const FORBIDDEN_SHARE: &str = "noperm";
 
+/// The folder of the suite `fruit` for other clients than Apple's.
+const NO_APPLE: &str = "no_fruit";
+
+/// The folder of the suite `fruit_conversion` for Apple's clients; its own share is for others.
+const CONVERTING: &str = "converting_fruit";
+
+/// A share for Apple's clients, with Samba's defaults.
+const APPLE: &str = "vfs objects = fruit streams_xattr";
+
 /// Share settings of the suites.
-const SHARES_OF_SUITES: [(&str, &str); 8] = [
+const SHARES_OF_SUITES: [(&str, &str); 14] = [
     ("acls_non_canonical", "acl flag inherited canonicalization = no"),
     ("create_no_streams", "named streams = no"),
     ("dosmode", "hide files = /hidefile/"),
@@ -140,17 +155,31 @@ const SHARES_OF_SUITES: [(&str, &str); 8] = [
     ("durable-v2-open", DURABLE),
     ("ea", "vfs objects = acl_xattr\nacl_xattr:security_acl_name = user.hackme"),
     ("replay", DURABLE),
+    ("fruit", APPLE),
+    ("fruit_conversion", "vfs objects = streams_xattr"),
+    ("fruit_file_id", APPLE),
+    ("fruit_netatalk", APPLE),
+    (
+        "fruit_timemachine",
+        "vfs objects = fruit streams_xattr\nfruit:time machine = yes\n\
+         fruit:time machine max size = 32K",
+    ),
+    ("fruit_validate_afpinfo", APPLE),
 ];
 
 /// No local program can interfere, which is when Samba grants durable handles.
 const DURABLE: &str = "kernel share modes = no\nkernel oplocks = no\nposix locking = no";
 
 /// Additional options of smbtorture for some tests.
-const OPTIONS: [(&str, &str); 3] = [
+const OPTIONS: [(&str, &str); 6] = [
     // Two of them authenticate anew and expect that what is signed stays valid.
     ("smb2.notify.*", "--client-protection=sign"),
     ("smb2.oplock.*", "--client-protection=sign"),
     ("smb2.ea.*", "--option=torture:acl_xattr_name=hackme"),
+    // A second share of the same folder.
+    ("vfs.fruit.*", "--option=torture:share2=no_fruit"),
+    ("vfs.fruit_netatalk.*", "--option=torture:share2=fruit_netatalk"),
+    ("vfs.fruit_conversion.*", "--option=torture:share2=converting_fruit"),
 ];
 
 /// Seconds that tests take because they wait for something that must not, or only late, happen.
@@ -257,6 +286,11 @@ pub fn limit_seconds(test: &str) -> u32 {
 /// Has the client to pause after each message that it sends?
 pub fn is_hasty(test: &str) -> bool {
     HASTY.iter().any(|pattern| fits(pattern, test))
+}
+
+/// Does it look at the server's files by itself?
+pub fn is_local(test: &str) -> bool {
+    test.starts_with("vfs.")
 }
 
 /// Must nothing else run at the same time?

@@ -13,7 +13,7 @@ use program::Program;
 
 use super::{OTHER_USER, PASSWORD};
 
-/// All tests of `smb2.` that have no tests below them.
+/// All tests of `smb2.`, and those of `vfs.` for Apple's clients, that have no tests below them.
 pub fn leaf_tests() -> Vec<String> {
     let list = Program::chosen().output("--list");
     let names = list.lines().map(runnable_name);
@@ -23,7 +23,9 @@ pub fn leaf_tests() -> Vec<String> {
 /// The suite of a test: the second part of its name.
 pub fn suite_of(test: &str) -> &str {
     let mut parts = test.split('.');
-    if parts.next() == Some("smb2") { parts.next().unwrap_or_default() } else { "" }
+    let (family, suite) = (parts.next(), parts.next().unwrap_or_default());
+    let is_ours = family == Some("smb2") || family == Some("vfs") && suite.contains("fruit");
+    if is_ours { suite } else { "" }
 }
 
 /// A leaf is listed as suite.case.test where case and test have one name, and called suite.case.

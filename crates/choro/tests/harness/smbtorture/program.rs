@@ -28,6 +28,14 @@ impl Program {
         }
     }
 
+    /// As [`Program::command`], and the name by which the program knows a folder of the server.
+    pub fn command_with(&self, folder: &Path) -> (Vec<String>, String) {
+        let Some(root) = &self.root else { return (self.command(), text(folder)) };
+        let mount = "mount --bind \"$0\" \"$1/mnt\" && exec chroot \"$1\" smbtorture \"${@:2}\"";
+        let words = ["unshare", "--mount", "bash", "-c", mount, &text(folder), &text(root)];
+        (words.map(str::to_owned).to_vec(), "/mnt".to_owned())
+    }
+
     /// A folder for its own files, by the name that it knows.
     pub fn own_folder(&self, folder: &Path) -> String {
         if self.root.is_some() { "/tmp".to_owned() } else { text(folder) }

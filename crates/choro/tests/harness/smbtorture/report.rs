@@ -25,7 +25,7 @@ pub fn differences(differences: &[Difference]) -> String {
     let mut text = String::new();
     for (suite, faults) in suites {
         let count: usize = faults.values().map(Vec::len).sum();
-        line(&mut text, &format!("smb2.{suite}: {count} not as expected"));
+        line(&mut text, &format!("{suite}: {count} not as expected"));
         for ((change, fault), tests) in faults {
             line(&mut text, &format!("  {change}: {fault}"));
             let names = tests.iter().take(NAMES_SHOWN).map(|difference| name(difference));
@@ -81,8 +81,7 @@ pub fn flicker(runs: &[BTreeMap<String, Outcome>]) -> String {
 /// The test without its suite, and a mark if Samba does better.
 fn name(difference: &Difference) -> String {
     let test = &difference.test;
-    let start = "smb2.".len() + suite_of(test).len() + 1;
-    let short = test.get(start..).unwrap_or(test);
+    let short = test.splitn(3, '.').nth(2).unwrap_or(test);
     let worse = difference.outcome.verdict != Verdict::Pass && difference.samba == Verdict::Pass;
     format!("{short}{}", if worse { " (Samba passes)" } else { "" })
 }

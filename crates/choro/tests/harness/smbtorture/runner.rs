@@ -146,7 +146,8 @@ impl Runner<'_> {
             command.extend(PAUSES.map(str::to_owned));
         }
         let program = Program::chosen();
-        command.extend(program.command());
+        let (words, local) = program.command_with(&self.server.path_of_share(share));
+        command.extend(if catalog::is_local(test) { words } else { program.command() });
         let own = program.own_folder(&self.server.client_folder("own"));
         let output = Command::new(&command[0])
             .args(&command[1..])
@@ -156,6 +157,7 @@ impl Runner<'_> {
             .arg(format!("--basedir={own}"))
             .args(["lock", "state", "cache"].map(|kind| format!("--option={kind} directory={own}")))
             .args(catalog::options(test))
+            .arg(format!("--option=torture:localdir={local}"))
             .arg(test)
             .stdin(Stdio::null())
             .output()
