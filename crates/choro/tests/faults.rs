@@ -4,14 +4,17 @@
 mod harness;
 
 use std::fs;
-use std::process::Command;
+use std::process;
+use std::time::Instant;
 
+use bench::client::Protection;
 use dtyp::NtStatus;
 use harness::session::{EVERYTHING, Session};
 use harness::smbtorture::progress;
 use harness::{PASSWORD, Setup, TestServer, USER};
-use wire::FileId;
 use wire::create::{CreateDisposition, CreateOptions};
+use wire::tree_connect::TreeConnectRequest;
+use wire::{Command, FileId};
 
 const BLOCK: usize = 64 * 1024;
 
@@ -32,7 +35,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
     let Some((program, arguments)) = launcher.split_first() else {
         return progress("no file system of its own, which could be full");
     };
-    let mounted = Command::new(program)
+    let mounted = process::Command::new(program)
         .args(arguments)
         .args(["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "none"])
         .arg(folder)
@@ -80,5 +83,27 @@ fn a_folder_removed_on_the_server_is_gone_and_its_open_files_stay() {
     assert_eq!(create(&mut session, "file"), Err(NtStatus::OBJECT_PATH_NOT_FOUND));
     let mut other = connect(&server, "other");
     create(&mut other, "file").expect("the other share is there");
+    server.stop();
+}
+
+/// Each connection with another ClientGuid has a process of its own, with lines of its own.
+#[test]
+fn a_user_who_comes_again_and_again_fills_no_log() {
+    let server = Setup::new().share("data", "").share("gone", "").start();
+    fs::remove_dir(server.share_path("gone")).expect("it is empty");
+    let path = dtyp::utf16::to_bytes("\\\\127.0.0.1\\gone");
+    let request = TreeConnectRequest { path: &path, ..TreeConnectRequest::default() };
+    let begin = Instant::now();
+    for _ in 0..3 {
+        let mut client = server.connect("data", Protection::Signed);
+        for _ in 0..1_000 {
+            let reply = client.call(Command::TREE_CONNECT, 0, &request).expect("an answer");
+            assert!(reply.header.status.is_error(), "{:?}", reply.header.status);
+        }
+    }
+    let log = server.server().log();
+    let lines = log.lines().filter(|line| line.contains("share gone: cannot open")).count();
+    let since = usize::try_from(begin.elapsed().as_millis() / 20).expect("a short time");
+    assert!((900..=1_010 + since).contains(&lines), "{lines} lines in {since} intervals");
     server.stop();
 }

@@ -111,7 +111,7 @@ const WAYS: usize = 8;
 const TIME_BITS: u32 = 40;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
-/// Meaning of a number. Each kind has a fifth of the slots.
+/// Meaning of a number. Each kind has an equal part of the slots.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Kind {
     Address,
@@ -121,10 +121,12 @@ enum Kind {
     Line,
     /// Refused logons from an address without a line in the log.
     Untold,
+    /// Other lines in the log that the clients of an address cause.
+    Written,
 }
 
 impl Kind {
-    const COUNT: usize = 5;
+    const COUNT: usize = 6;
 }
 
 /// Rate of log lines about one address: a burst of `LINES_AT_ONCE`, then one line every
@@ -132,6 +134,11 @@ impl Kind {
 /// is 5), and more than the number of proofs that are checked.
 const LINES_AT_ONCE: u32 = 40;
 const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// The same for lines of other kinds: as many as one process may write, over all workers of the
+/// address's clients. A user could have any number of workers one after the other.
+const WRITTEN_AT_ONCE: u32 = 1_000;
+const WRITTEN_EVERY: Duration = Duration::from_millis(20);
 
 impl LogonThrottle {
     pub fn new(slots: Box<dyn Slots>) -> Self {
@@ -202,6 +209,14 @@ impl LogonThrottle {
     pub fn may_log(&self, now: Duration, client: SocketAddr) -> bool {
         let address = Who::of(client, "").address;
         self.add(Kind::Line, address, now, LINE_EVERY, LINE_EVERY * LINES_AT_ONCE).is_some()
+    }
+
+    /// Returns whether lines of another kind that an address has caused may be written, and counts
+    /// them.
+    pub fn may_write(&self, now: Duration, client: SocketAddr, lines: u32) -> bool {
+        let address = Who::of(client, "").address;
+        let (more, limit) = (WRITTEN_EVERY * lines, WRITTEN_EVERY * WRITTEN_AT_ONCE);
+        self.add(Kind::Written, address, now, more, limit).is_some()
     }
 
     /// Counts a refused logon without a line in the log.

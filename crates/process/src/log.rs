@@ -25,16 +25,19 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 use json::JsonLines;
-use rate::Rate;
+use rate::{Rate, SharedRate};
 
 /// The file of the log and the rate of its lines.
-static OUTPUT: Mutex<Output> = Mutex::new(Output { file: None, rate: None, is_json: false });
+static OUTPUT: Mutex<Output> =
+    Mutex::new(Output { file: None, rate: None, shared_rate: None, is_json: false });
 
 struct Output {
     /// Standard error if there is none.
     file: Option<File>,
     /// `None` where all lines are wanted.
     rate: Option<Rate>,
+    /// Rate together with other processes.
+    shared_rate: Option<SharedRate>,
     /// Each line is a JSON object.
     is_json: bool,
 }
@@ -93,6 +96,12 @@ pub fn set_detail(log_detail: u32) -> anyhow::Result<()> {
     set(Targets::new().with_default(level(log_detail)))?;
     limit_rate(log_detail);
     Ok(())
+}
+
+/// From now on, lines of this process also need the consent of `shared`, which gets their number: a
+/// long one counts as several.
+pub fn share_rate(shared: impl Fn(u32) -> bool + Send + 'static) {
+    output().shared_rate = Some(Box::new(shared));
 }
 
 /// Whether each line of the log is a JSON object (`choro:log format = json`). Takes effect with a
@@ -188,8 +197,9 @@ impl Write for Sink {
         let mut output = output();
         // The texts of an object are escaped and cut already, in another way.
         let text = if output.is_json { Cow::Borrowed(line) } else { line::escaped(line) };
-        let left_out = match output.rate.as_mut().filter(|_| self.is_limited) {
-            Some(rate) => match rate.take(Instant::now(), text.len()) {
+        let Output { rate, shared_rate, .. } = &mut *output;
+        let left_out = match rate.as_mut().filter(|_| self.is_limited) {
+            Some(rate) => match rate.take(Instant::now(), text.len(), shared_rate.as_ref()) {
                 Some(left_out) => left_out,
                 None => return Ok(line.len()),
             },

@@ -12,9 +12,9 @@ pub struct FailedLogonPage {
     page: SharedMemory<Page>,
 }
 
-/// Slots for addresses, users, familiar users, lines of the log and logons without a line: 4,096 of
-/// each in 160 KiB. Unused ones take no memory.
-const SLOTS: usize = 5 * 4_096;
+/// Slots for addresses, users, familiar users, lines about logons, logons without a line and other
+/// lines: 4,096 of each in 192 KiB. Unused ones take no memory.
+const SLOTS: usize = 6 * 4_096;
 
 /// Kinds of outcomes of a logon: the engine's, by their numbers, and room for more.
 const OUTCOMES: usize = 16;

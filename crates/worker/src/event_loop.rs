@@ -9,6 +9,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -74,6 +75,8 @@ pub(crate) struct Worker {
     pub(super) own_names: OwnNames,
     pub(super) registry: Registry,
     pub(super) messaging: Messaging,
+    /// Counts of the client's address, until its first connection.
+    logons: Option<SharedLogons>,
     pub(super) waiting: Waiting,
     pub(super) passing: Passing,
     pub(super) asked_logons: AskedLogons,
@@ -150,7 +153,8 @@ impl Worker {
         messaging.set_tracer(trace);
         server.set_tracer(trace);
         server.handle_slots(Box::new(pages.qos.clone()));
-        server.handle_logon_slots(Box::new(SharedLogons(pages.failed_logons)));
+        let logons = SharedLogons(Arc::new(pages.failed_logons));
+        server.handle_logon_slots(Box::new(logons.clone()));
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
             ..StoreSettings::default()
@@ -168,6 +172,7 @@ impl Worker {
             server,
             registry,
             messaging,
+            logons: Some(logons),
             waiting: Waiting::default(),
             passing: Passing::default(),
             asked_logons: AskedLogons::default(),
@@ -333,6 +338,9 @@ impl Worker {
             Ok(addresses) => addresses,
             Err(error) => return debug!("a new connection has ended already: {error}"),
         };
+        if let Some(logons) = self.logons.take() {
+            logons::share_rate_of_lines(logons, client);
+        }
         channel.send_small_frames_at_once();
         let now = self.now();
         let id = self.server.handle_connect(now, client, server);

@@ -1,13 +1,15 @@
 //! Lines in the log about logons: docs/logons.md has their form, which programs read.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use auth::AuthError;
 use dtyp::NtStatus;
-use process::log::AUTH_AUDIT;
+use process::clocks::machine_clock;
+use process::log::{self, AUTH_AUDIT};
 use proto::Reject;
-use proto::logon_throttle::Slots;
+use proto::logon_throttle::{LogonThrottle, Slots};
 use proto::notice::{LogonRefused, SessionOpened};
 use tables::FailedLogonPage;
 use trace::LogonOutcome;
@@ -16,8 +18,8 @@ use tracing::{debug, warn};
 use super::own_names;
 
 /// Counts of failed logons, shared by all workers.
-#[derive(Debug)]
-pub(super) struct SharedLogons(pub(super) FailedLogonPage);
+#[derive(Clone, Debug)]
+pub(super) struct SharedLogons(pub(super) Arc<FailedLogonPage>);
 
 impl Slots for SharedLogons {
     fn slots(&self) -> &[AtomicU64] {
@@ -27,6 +29,12 @@ impl Slots for SharedLogons {
     fn count(&self, outcome: LogonOutcome) {
         self.0.count(outcome.number());
     }
+}
+
+/// Counts lines of the log with those of all other workers of the client's address.
+pub(super) fn share_rate_of_lines(logons: SharedLogons, client: SocketAddr) {
+    let throttle = LogonThrottle::new(Box::new(logons));
+    log::share_rate(move |lines| throttle.may_write(machine_clock(), client, lines));
 }
 
 /// Logs a refused logon. Strings of the client are escaped, so that they can neither end the line

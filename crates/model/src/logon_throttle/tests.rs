@@ -197,3 +197,17 @@ fn a_worker_with_nothing_untold_takes_no_line_of_its_address() {
     }
     assert!(throttle.may_log(NOW, client));
 }
+
+#[test]
+fn lines_that_an_address_causes_are_limited_over_all_workers() {
+    let memory = memory();
+    let workers = [(); 2].map(|()| LogonThrottle::new(Box::new(memory.clone())));
+    let client = address("192.0.2.7");
+    let written = (0..2_000).filter(|number| workers[number % 2].may_write(NOW, client, 1)).count();
+    assert_eq!(written, 1_000);
+    assert!(workers[0].may_write(NOW, address("192.0.2.8"), 24), "others have their own");
+    assert!(workers[1].may_log(NOW, client), "lines about logons, too");
+    let later = NOW + Duration::from_millis(20);
+    assert!(workers[0].may_write(later, client, 24), "a long one is paid for afterwards");
+    assert!(!workers[1].may_write(later + Duration::from_millis(400), client, 1));
+}

@@ -9,11 +9,14 @@ const LINES_MAX: u32 = 1_000;
 const LINE_BYTES: usize = 256;
 
 /// Interval between further lines. A client can cause a line with each request, for as long as it
-/// likes: at this rate a day of them is 1 GiB at most, and not a full disk.
+/// likes: at this rate a day of them is 1 GiB at most, and not a full disk. It may have one process
+/// after the other, too: see [`SharedRate`].
 const LINE_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Decides whether lines may be written, together with other processes.
+pub(super) type SharedRate = Box<dyn Fn(u32) -> bool + Send>;
+
 /// Lines that may still be written.
-#[derive(Debug)]
 pub(super) struct Rate {
     lines: u32,
     /// The time up to which lines were given out.
@@ -27,8 +30,13 @@ impl Rate {
     }
 
     /// Takes a line of some length in bytes. Returns how many were left out before it, and `None` if
-    /// this one is.
-    pub(super) fn take(&mut self, now: Instant, len: usize) -> Option<u64> {
+    /// this one is, because this process or those that `shared` knows have written too many.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        len: usize,
+        shared: Option<&SharedRate>,
+    ) -> Option<u64> {
         let passed = now.saturating_duration_since(self.counted);
         let more = passed.as_nanos() / LINE_INTERVAL.as_nanos();
         let more = u32::try_from(more).unwrap_or(LINES_MAX).min(LINES_MAX);
@@ -39,7 +47,8 @@ impl Rate {
         }
         self.lines = (self.lines + more).min(LINES_MAX);
         let taken = u32::try_from(len.div_ceil(LINE_BYTES).max(1)).unwrap_or(u32::MAX);
-        let Some(lines) = self.lines.checked_sub(taken) else {
+        let own = self.lines.checked_sub(taken);
+        let Some(lines) = own.filter(|_| shared.is_none_or(|shared| shared(taken))) else {
             self.left_out += 1;
             return None;
         };
@@ -59,7 +68,7 @@ mod tests {
         // A line each millisecond, for an hour.
         let (mut written, mut left_out) = (0_u64, 0);
         for at in 0..3_600_000 {
-            if let Some(before) = rate.take(start + Duration::from_millis(at), 100) {
+            if let Some(before) = rate.take(start + Duration::from_millis(at), 100, None) {
                 (written, left_out) = (written + 1, left_out + before);
             }
         }
@@ -73,7 +82,10 @@ mod tests {
         let mut rate = Rate::new(start);
         for hour in 0..24 {
             for _ in 0..LINES_MAX {
-                assert_eq!(rate.take(start + Duration::from_secs(3_600) * hour, 256), Some(0));
+                assert_eq!(
+                    rate.take(start + Duration::from_secs(3_600) * hour, 256, None),
+                    Some(0)
+                );
             }
         }
     }
@@ -82,8 +94,22 @@ mod tests {
     fn a_long_line_counts_as_several() {
         let start = Instant::now();
         let mut rate = Rate::new(start);
-        let lines = (0..LINES_MAX).take_while(|_| rate.take(start, 10 * LINE_BYTES).is_some());
+        let lines =
+            (0..LINES_MAX).take_while(|_| rate.take(start, 10 * LINE_BYTES, None).is_some());
         assert_eq!(lines.count(), 100);
-        assert_eq!(rate.take(start + LINE_INTERVAL, 1), Some(1), "a short one is soon written");
+        assert_eq!(
+            rate.take(start + LINE_INTERVAL, 1, None),
+            Some(1),
+            "a short one is soon written"
+        );
+    }
+
+    #[test]
+    fn a_line_needs_the_consent_of_other_processes() {
+        let start = Instant::now();
+        let mut rate = Rate::new(start);
+        let shared: SharedRate = Box::new(|lines| lines < 2);
+        assert_eq!(rate.take(start, 2 * LINE_BYTES, Some(&shared)), None);
+        assert_eq!(rate.take(start, LINE_BYTES, Some(&shared)), Some(1));
     }
 }

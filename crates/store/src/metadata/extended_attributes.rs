@@ -142,8 +142,8 @@ fn verify_size(
 }
 
 /// Highest size of the extended attributes that clients can give to a file, in the form of
-/// FILE_FULL_EA_INFORMATION: [MS-FSA] 2.1.5.15.5.
-const SET_BYTES_MAX: u32 = 64 * 1024 - 5;
+/// FILE_FULL_EA_INFORMATION: 64 KiB less 5 bytes, [MS-FSA] 2.1.5.15.5.
+const SET_BYTES_MAX: u32 = 65_531;
 
 /// Bytes of values after which no more are read: local programs may have set hundreds of megabytes.
 /// Clients do not see the rest.
