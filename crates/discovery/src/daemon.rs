@@ -14,7 +14,6 @@ use rustix::io::Errno;
 use rustix::rand::GetRandomFlags;
 use tracing::{debug, info, warn};
 
-use super::budget::Budget;
 use super::llmnr::Query as NameQuery;
 use super::mdns::Mdns;
 use super::network::{Endpoint, Interface, Network, Protocol};
@@ -26,7 +25,7 @@ use super::{Announcement, rights, service_file, sockets, uuid, wsd};
 /// Packets of one socket to take before the others have their turn.
 const PACKETS_PER_TURN_MAX: usize = 32;
 
-/// Connections for the name of the host at a time. More are closed at once.
+/// Connections of one network for the name of the host at a time. More are closed at once.
 const CONNECTIONS_MAX: usize = 16;
 
 /// Longest time for one of them.
@@ -52,8 +51,6 @@ pub struct Discoveryd {
     mdns: Option<Mdns>,
     host: Host,
     messages_sent: u64,
-    names: Budget,
-    probes: Budget,
     /// Time of the next look at the addresses of this machine.
     look_at: Option<Instant>,
     /// Time at which networks are greeted once more.
@@ -65,6 +62,8 @@ pub struct Discoveryd {
 #[derive(Debug)]
 struct Connection {
     stream: TcpStream,
+    /// Number of the interface that it came by.
+    interface: u32,
     received: Vec<u8>,
     until: Instant,
 }
@@ -101,8 +100,6 @@ impl Discoveryd {
             mdns,
             host,
             messages_sent: 0,
-            names: Budget::new(Instant::now()),
-            probes: Budget::new(Instant::now()),
             look_at: None,
             greet_at: None,
             unique_id: server_id.unique_id,
@@ -265,12 +262,12 @@ impl Discoveryd {
                     }
                     let (budget, answer) = match endpoint.protocol {
                         Protocol::Llmnr => {
-                            (&mut self.names, name_answer(&self.announcement, network, packet))
+                            (&network.names, name_answer(&self.announcement, network, packet))
                         }
                         Protocol::Wsd => {
                             let count = &mut self.messages_sent;
                             let answer = wsd_answer(&self.host, count, network, endpoint, packet);
-                            (&mut self.probes, answer)
+                            (&network.probes, answer)
                         }
                     };
                     if let Some(answer) = answer
@@ -288,12 +285,15 @@ impl Discoveryd {
         for network in &self.networks {
             for listener in &network.listeners {
                 let Ok((stream, from)) = listener.accept() else { continue };
+                let interface = network.interface.index;
+                let others = self.connections.iter().filter(|it| it.interface == interface);
                 let is_wanted = network.has(from.ip())
-                    && self.connections.len() < CONNECTIONS_MAX
+                    && others.count() < CONNECTIONS_MAX
                     && stream.set_nonblocking(true).is_ok();
                 if is_wanted {
                     let until = now + CONNECTION_TIMEOUT;
-                    self.connections.push(Connection { stream, received: Vec::new(), until });
+                    let received = Vec::new();
+                    self.connections.push(Connection { stream, interface, received, until });
                 }
             }
         }

@@ -1,10 +1,12 @@
 //! The network at one interface: its addresses, and sockets for its machines.
 
 use std::net::{IpAddr, TcpListener, UdpSocket};
+use std::time::Instant;
 
 use interfaces::InterfaceAddress;
 use tracing::warn;
 
+use super::budget::Budget;
 use super::sockets::{self, Group};
 use super::{Announcement, wsd};
 
@@ -64,12 +66,22 @@ pub(crate) struct Network {
     pub(crate) endpoints: Vec<Endpoint>,
     /// Listeners for the name of the host, by HTTP.
     pub(crate) listeners: Vec<TcpListener>,
+    /// Answers that its machines may still cause: those of one network leave none less to others.
+    pub(crate) names: Budget,
+    pub(crate) probes: Budget,
 }
 
 impl Network {
     /// Opens the sockets of the wanted protocols. What cannot be opened is logged and left out.
     pub(crate) fn open(interface: Interface, announcement: &Announcement) -> Self {
-        let mut network = Self { interface, endpoints: Vec::new(), listeners: Vec::new() };
+        let now = Instant::now();
+        let mut network = Self {
+            interface,
+            endpoints: Vec::new(),
+            listeners: Vec::new(),
+            names: Budget::new(now),
+            probes: Budget::new(now),
+        };
         if announcement.llmnr {
             network.join(Protocol::Llmnr, &sockets::LLMNR, "LLMNR");
         }

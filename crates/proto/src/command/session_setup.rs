@@ -152,6 +152,10 @@ impl Command for SessionSetup {
         if pending.session_id == 0 {
             pending.session_id = begin(&mut scope, incoming)?;
         } else if !scope.sessions.contains_key(&pending.session_id) {
+            // Only the holder of its key is told of a session of another worker.
+            if !incoming.header.is_signed() {
+                return Err(Reject::NoSuchSession);
+            }
             let effect = Effect::FindSession { session_id: pending.session_id };
             pending.waits_for = LogonStep::Session;
             return Ok(Step::Wait(effect, pending));

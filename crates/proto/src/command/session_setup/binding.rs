@@ -76,7 +76,7 @@ pub(super) fn begin(
 
 /// Returns the reason for refusing a session that this worker does not have. If another worker has
 /// it, the client gets the same response as from a server of one process, signed with the session's
-/// key, which proves that the server sent it.
+/// key, which proves that the server sent it. Whoever does not have that key learns nothing.
 pub(super) fn refuse_elsewhere(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
@@ -84,14 +84,11 @@ pub(super) fn refuse_elsewhere(
     lent: &Option<Box<LentSession>>,
 ) -> Reject {
     let Some(lent) = lent else { return Reject::NoSuchSession };
-    match is_signed_with(incoming, &lent.signing_key) {
-        Ok(true) => {
-            let key = Arc::clone(&lent.signing_key);
-            scope.connection.binding_key = Some((incoming.header.session_id, key));
-        }
-        Ok(false) => {}
-        Err(reject) => return reject,
+    if is_signed_with(incoming, &lent.signing_key) != Ok(true) {
+        return Reject::NoSuchSession;
     }
+    let key = Arc::clone(&lent.signing_key);
+    scope.connection.binding_key = Some((incoming.header.session_id, key));
     if !flags.contains(SessionSetupFlags::BINDING) {
         return Reject::NoSuchSession;
     }
