@@ -123,6 +123,9 @@ pub struct OpenFacts {
     /// True if a client with the POSIX extensions gave its names: they are literal, and no stream
     /// follows them.
     pub is_posix: bool,
+    /// True if its client knows that a file may lose its name while it is open. Between such
+    /// clients, directories above it are renamed, and its name is removed at once.
+    pub follows_posix: bool,
     /// CreateOptions of the CREATE request.
     pub create_options: u32,
     /// CreateAction of the CREATE response.

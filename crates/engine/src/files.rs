@@ -305,6 +305,17 @@ impl Files {
             .unwrap_or(false)
     }
 
+    /// Returns whether the name of a deleted file is removed although opens are left: none of their
+    /// clients expects it to stay.
+    #[must_use]
+    pub fn is_deleted_at_once(&self, identity: FileIdentity, link: u64) -> bool {
+        let is_pending = |record: &FileRecord| {
+            record.is_delete_pending(identity.stream, link)
+                && record.opens.iter().all(|it| it.facts.follows_posix)
+        };
+        self.read(key(identity), is_pending).unwrap_or(false)
+    }
+
     /// Returns whether the file has any open. An unreadable record counts as one, so that nothing
     /// replaces its file.
     #[must_use]

@@ -161,6 +161,12 @@ impl Globals {
         self.is_apple && share.apple.as_ref().is_some_and(|apple| apple.hides_file_ids)
     }
 
+    /// Returns whether the client expects files to be renamed and deleted under its opens.
+    #[must_use]
+    pub fn follows_posix(&self, share: &Share) -> bool {
+        self.is_apple && share.apple.as_ref().is_some_and(|apple| apple.posix_opens)
+    }
+
     /// Sets the memory limit of a client with a logged-on user, or without.
     pub fn limit_memory(&self, has_user: bool) {
         let Self { settings, memory, .. } = self;

@@ -134,6 +134,10 @@ impl Globals {
             // With POSIX semantics the name is removed at once, and other opens keep the file.
             unlink = Some(file.link);
         }
+        let share = &open.share;
+        if self.follows_posix(share) && self.files.is_deleted_at_once(file.identity, file.link) {
+            unlink = Some(file.link);
+        }
         if let Some(root) = open.share.root
             && file.is_directory
             && self.files.is_delete_pending(file.identity, file.link)

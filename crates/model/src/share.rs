@@ -71,6 +71,8 @@ pub struct AppleShare {
     pub full_sync: bool,
     /// True if these clients get no file ids: they take them for ids that are never used again.
     pub hides_file_ids: bool,
+    /// True if files may be renamed and deleted under the opens of these clients.
+    pub posix_opens: bool,
     /// True if a copy without ranges is one of the whole file with its streams.
     pub copies_files: bool,
     /// True if security descriptors tell these clients the mode, which they may change there.

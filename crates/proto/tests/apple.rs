@@ -8,7 +8,8 @@ use dtyp::security_information::SecurityInformation;
 use dtyp::sid::Sid;
 use dtyp::{AccessMask, NtStatus, utf16};
 use proto::share::AppleShare;
-use testkit::{Create, Peer, World};
+use testkit::{Create, Outcome, Peer, World};
+use trace::Reason;
 use wire::create::CreateResponse;
 use wire::create_context::{
     AppleCapabilities, AppleQuery, AppleRequest, AppleResponse, AppleVolumeCapabilities,
@@ -21,7 +22,7 @@ use wire::ioctl::{
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::query_info::{InfoType, QueryInfoFlags, QueryInfoRequest, QueryInfoResponse};
 use wire::set_info::SetInfoRequest;
-use wire::{Command, Dialect};
+use wire::{Command, Dialect, FileId};
 
 const EVERYTHING: AppleRequest = AppleRequest {
     query: AppleQuery::all(),
@@ -38,6 +39,7 @@ fn world() -> World {
             full_sync: true,
             hides_file_ids: true,
             ignores_empty_lists: true,
+            posix_opens: true,
             copies_files: true,
             nfs_entries: true,
         });
@@ -250,6 +252,82 @@ fn a_list_without_entries_is_ignored_once_the_extensions_are_negotiated() {
     assert_eq!(list_length(&mut peer), 1, "ignored");
     set_list(&mut peer, Acl::new(vec![everyone.clone(), everyone]));
     assert_eq!(list_length(&mut peer), 2, "a list with entries is set");
+}
+
+fn rename(peer: &mut Peer, directory: FileId, target: &str) -> Outcome {
+    let mut buffer = vec![0; 16];
+    let length = u32::try_from(2 * target.len()).expect("short");
+    buffer.extend(length.to_le_bytes());
+    buffer.extend(utf16::to_bytes(target));
+    let body = SetInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: FileInformationClass::RENAME.0,
+        additional_information: 0,
+        file_id: directory,
+        buffer: &buffer,
+    };
+    let request = peer.request(Command::SET_INFO, &body);
+    peer.call(request).outcome()
+}
+
+fn set_deletion(peer: &mut Peer, file_id: FileId) {
+    let body = SetInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: FileInformationClass::DISPOSITION.0,
+        additional_information: 0,
+        file_id,
+        buffer: &[1],
+    };
+    let request = peer.request(Command::SET_INFO, &body);
+    peer.call(request).ok();
+}
+
+/// Two clients of the share for Apple's, with a file `folder\\f` that the second has open, since
+/// before the extensions were negotiated or since then.
+fn two_clients(world: &World, is_apple: bool) -> ([Peer; 2], FileId) {
+    let mut peers = [connected(world, "mac"), connected(world, "mac")];
+    if is_apple {
+        asked(&mut peers[1], &EVERYTHING);
+    }
+    world.add_file("mac", "folder/f", b"content");
+    let file = peers[1].create(&Create::open_if("folder\\f").access(AccessMask::FILE_ALL)).file_id;
+    asked(&mut peers[0], &EVERYTHING);
+    (peers, file)
+}
+
+#[test]
+fn a_directory_is_renamed_under_the_opens_of_apple_clients() {
+    for (is_apple, want) in [(true, Outcome::SUCCESS), (false, Reason::OpenBeneath.into())] {
+        let world = world();
+        let ([mut renamer, mut holder], file) = two_clients(&world, is_apple);
+        let create = Create::directory("folder").access(AccessMask::FILE_ALL);
+        let directory = renamer.create(&create).file_id;
+        assert_eq!(rename(&mut renamer, directory, "renamed"), want);
+        assert_eq!(holder.read(file, 0, 10), b"content");
+        set_deletion(&mut holder, file);
+        holder.close(file);
+        let name = if is_apple { "renamed\\f" } else { "folder\\f" };
+        let gone = renamer.try_create(&Create::open(name)).outcome();
+        assert_eq!(gone, NtStatus::OBJECT_NAME_NOT_FOUND, "deleted by its present name");
+    }
+}
+
+#[test]
+fn a_file_is_deleted_under_the_opens_of_apple_clients() {
+    let gone = Outcome::from(NtStatus::OBJECT_NAME_NOT_FOUND);
+    for (is_apple, want) in [(true, gone), (false, Reason::DeletePending.into())] {
+        let world = world();
+        let ([mut deleter, mut holder], file) = two_clients(&world, is_apple);
+        let path = Create::open("folder\\f");
+        let own =
+            deleter.create(&Create::open_if("folder\\f").access(AccessMask::FILE_ALL)).file_id;
+        set_deletion(&mut deleter, own);
+        deleter.close(own);
+        assert_eq!(deleter.try_create(&path).outcome(), want);
+        assert_eq!(holder.read(file, 0, 10), b"content");
+        holder.close(file);
+        assert_eq!(deleter.try_create(&path).outcome(), gone);
+    }
 }
 
 /// Copies `f` to `g` without naming a range. Returns the number of bytes that were copied.

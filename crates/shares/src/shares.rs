@@ -406,6 +406,7 @@ impl Shares<'_> {
         (share.has_module("fruit") && wanted).then(|| AppleShare {
             model: global("model").unwrap_or("MacSamba").to_owned(),
             full_sync: share.option_is_on("fruit", "time machine", false),
+            posix_opens: share.option_is_on("fruit", "posix_opens", true),
             copies_files: is_accepted("copyfile"),
             nfs_entries: !global("nfs_aces").is_some_and(is_refused),
             hides_file_ids: !global("zero_file_id").is_some_and(is_refused),

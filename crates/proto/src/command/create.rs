@@ -500,9 +500,8 @@ fn admit(
     (file_id, link, action): (FileId, u64, CreateAction),
 ) -> Result<Verdict, Reject> {
     let overwrites = !opened.created && opening.disposition.overwrites();
-    // [MS-FSA] 2.1.5.1.2.1. The store checks the rule on hidden and system files: a file hidden by
-    // the share alone (`hide dot files`) may be overwritten, and the metadata do not tell it from
-    // one with the attribute.
+    // [MS-FSA] 2.1.5.1.2.1. For hidden and system files the store checks: the metadata do not tell
+    // them from those that the share alone hides (`hide dot files`), which may be overwritten.
     if overwrites && opened.metadata.attributes.contains(FileAttributes::READONLY) {
         return Err(Reject::OverwriteOfReadOnly);
     }
@@ -510,8 +509,9 @@ fn admit(
         opening.durability.evict_predecessors(scope, opened)?;
     }
     let file = key(opened.metadata.identity);
-    let files = &mut scope.globals.files;
     let share = &scope.tree.share;
+    let follows_posix = opened.path.is_posix() || scope.globals.follows_posix(share);
+    let files = &mut scope.globals.files;
     let is_directory = opened.metadata.is_directory() && opened.path.stream().is_none();
     let mut caching_max =
         if is_directory { share.directory_caching_max } else { share.caching_max };
@@ -548,6 +548,7 @@ fn admit(
             folder: share.folder.as_str().to_owned(),
             path: opened.path.to_windows(),
             is_posix: opened.path.is_posix(),
+            follows_posix,
             create_options: opening.create_options.bits(),
             create_action: action.0,
             opened_at: incoming.now.wall,

@@ -191,7 +191,7 @@ fn open(
         writer.text(&facts.path)?;
     }
     let mut tail = Block::<17>::default();
-    tail.put([u8::from(facts.is_posix)]);
+    tail.put([u8::from(facts.is_posix) | u8::from(facts.follows_posix) << 1]);
     tail.put(facts.create_options.to_le_bytes());
     tail.put(facts.create_action.to_le_bytes());
     tail.put(facts.opened_at.0.to_le_bytes());
@@ -250,6 +250,10 @@ fn read_open(
     let (link, client, app_instance_id) = (reader.u64()?, reader.guid()?, reader.guid()?);
     let (session_id, tree_id, persistent) = (reader.u64()?, reader.u32()?, reader.u64()?);
     let [share, folder, path] = read_place(reader, before)?;
+    let posix = reader.u8()?;
+    if posix > 3 {
+        return Err(RecordError::Value(posix));
+    }
     let facts = OpenFacts {
         link,
         client,
@@ -260,7 +264,8 @@ fn read_open(
         share,
         folder,
         path,
-        is_posix: reader.bool()?,
+        is_posix: posix & 1 != 0,
+        follows_posix: posix & 2 != 0,
         create_options: reader.u32()?,
         create_action: reader.u32()?,
         opened_at: reader.file_time()?,

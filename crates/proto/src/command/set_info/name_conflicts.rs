@@ -57,7 +57,8 @@ pub(super) fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
     Ok(())
 }
 
-/// Checks that nothing is open beneath a directory. As by Windows, opens with cached handles are
+/// Checks that nothing is open beneath a directory, except by clients to which paths mean as little
+/// as to the one that renames it. As by Windows, opens with cached handles are
 /// asked to close, one after the other; the result is then what to wait with. An open that came
 /// meanwhile, or stays without caching, refuses the rename.
 ///
@@ -74,10 +75,13 @@ pub(super) fn clear_beneath(
         return Ok(None);
     }
     let prefix = format!("{}\\", file.path.to_windows());
+    let is_posix = file.path.is_posix();
+    let follows_posix = is_posix || scope.globals.follows_posix(&share);
     let beneath = |record: &FileRecord, it: &OpenEntry| {
         let is_beneath = it.facts.share == share.name
             && it.facts.path.starts_with(&prefix)
-            && record.keeps_its_name(it);
+            && record.keeps_its_name(it)
+            && !(follows_posix && it.facts.follows_posix);
         // Who is away cannot close.
         let may_close =
             record.cache_of(it).state.contains(Caching::HANDLE) && !it.is_disconnected();
@@ -94,6 +98,27 @@ pub(super) fn clear_beneath(
         return Err(Reject::OpenBeneath);
     }
     Ok(Some(OpensBeneath { file, opens: found.iter().map(|(_, (id, _))| *id).collect() }))
+}
+
+/// Tells those who have something open beneath a renamed directory its new path.
+pub(super) fn rename_beneath(
+    scope: &mut InTree<'_>,
+    share: &str,
+    (old, new): (&str, &str),
+) -> Result<(), Reject> {
+    let prefix = format!("{old}\\");
+    let files = &mut scope.globals.files;
+    let found = files.find_opens(|_, it| {
+        let rest = it.facts.path.strip_prefix(&prefix).filter(|_| it.facts.share == share)?;
+        Some((it.facts.path.clone(), format!("{new}\\{rest}")))
+    })?;
+    for (file, (old, new)) in found {
+        files.change(file, |record, look| {
+            record.renamed(share, &old, &new, look);
+            ((), true)
+        })?;
+    }
+    Ok(())
 }
 
 /// Checks that the directory of a new name may be changed. Returns whether opens with cached

@@ -223,6 +223,9 @@ pub(super) fn renamed(
         }
         ((), true)
     })?;
+    if is_directory && (path.is_posix() || scope.globals.follows_posix(&share)) {
+        name_conflicts::rename_beneath(&mut scope, &share.name, (&old_name, &new_name))?;
+    }
     for directory in [parent, wanted.directory].into_iter().flatten() {
         scope.globals.files.break_for_listing(directory, parent_lease);
     }
