@@ -306,11 +306,12 @@ impl Files {
     }
 
     /// Returns whether the name of a deleted file is removed although opens are left: none of their
-    /// clients expects it to stay.
+    /// clients expects it to stay. A stream goes with its last open.
     #[must_use]
     pub fn is_deleted_at_once(&self, identity: FileIdentity, link: u64) -> bool {
         let is_pending = |record: &FileRecord| {
             record.is_delete_pending(identity.stream, link)
+                && identity.stream == 0
                 && record.opens.iter().all(|it| it.facts.follows_posix)
         };
         self.read(key(identity), is_pending).unwrap_or(false)

@@ -330,6 +330,18 @@ fn a_file_is_deleted_under_the_opens_of_apple_clients() {
     }
 }
 
+#[test]
+fn the_deletion_of_a_stream_leaves_its_file() {
+    let world = world();
+    let mut peer = connected(&world, "mac");
+    asked(&mut peer, &EVERYTHING);
+    add_file(&mut peer);
+    let stream = peer.create(&Create::open_if("f:foo").access(AccessMask::FILE_ALL)).file_id;
+    set_deletion(&mut peer, stream);
+    peer.close(stream).ok();
+    assert!(world.exists("mac", "f"));
+}
+
 /// Copies `f` to `g` without naming a range. Returns the number of bytes that were copied.
 fn copy_of_nothing(peer: &mut Peer) -> u32 {
     let [source, target] = ["f", "g"]
