@@ -8,6 +8,8 @@
 
 #[path = "domain/keys.rs"]
 mod keys;
+#[path = "domain/names.rs"]
+mod names;
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -415,6 +417,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("minimum", a_uid_below_the_minimum_is_refused),
     ("no NTLM", without_ntlm_only_tickets_are_accepted),
     ("lists", lists_name_users_of_the_domain),
+    ("names", names::sids_and_names_of_the_domain_are_translated),
+    ("names: winbindd", names::without_winbindd_names_are_unknown_soon),
     ("replay", a_replayed_ticket_and_a_changed_one_are_refused),
     ("no PAC", a_ticket_without_a_signed_pac_is_refused),
     ("death", a_killed_logond_is_replaced_and_sessions_go_on),

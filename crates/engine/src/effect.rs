@@ -20,6 +20,7 @@ use object::{
     FileIdentity, ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId, StoreNumber,
     SymbolicLink, UserId,
 };
+use rpc::{NameQuestion, Principal};
 use trace::Phase;
 use wire::Dialect;
 use wire::ioctl::NetworkInterface;
@@ -99,6 +100,8 @@ pub enum Effect {
         /// Process id of the worker.
         server: ServerId,
     },
+    /// Asks the domain for names and SIDs. Reply: `Names`.
+    FindNames(Vec<NameQuestion>),
     /// Finds the target of a path in a DFS namespace: [MS-DFSC] 3.2.5.5. Reply: `Referral`.
     FindReferral(Box<FindReferral>),
     /// Asks the other workers for a session: [MS-SMB2] 3.3.5.5 looks in the GlobalSessionTable.
@@ -150,6 +153,7 @@ impl Effect {
             | Self::CheckTicket(_)
             | Self::ClaimClient { .. }
             | Self::ClosePreviousSession { .. }
+            | Self::FindNames(_)
             | Self::FindSession { .. }
             | Self::TellFileChanged { .. }
             | Self::TellTurn { .. } => Phase::Peer,
@@ -304,6 +308,8 @@ pub enum Reply {
     Credential(Result<Option<Box<Credential>>, UsersUnavailable>),
     /// Reply to `CheckMic`: true if the MIC is right.
     Mic(bool),
+    /// Reply to `FindNames`: one for each question, or none at all.
+    Names(Vec<Option<Principal>>),
     /// Reply to `ListNetworkInterfaces`, with all addresses.
     NetworkInterfaces(Vec<NetworkInterface>),
     /// Reply to `Object`, of the store.

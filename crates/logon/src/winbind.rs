@@ -3,6 +3,7 @@
 //!
 //! A call may wait for a controller, for a minute if none answers.
 
+mod names;
 #[expect(non_snake_case, reason = "the library has these names")]
 mod table;
 
@@ -15,6 +16,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::LibraryError;
 use crate::gss::Pac;
+pub use names::DomainName;
 use table::{
     AuthErrorInfo, AuthUserInfo, AuthUserParams, Blob, DomainSid, Functions, Handle,
     InterfaceDetails, Password, Response, UnixId,

@@ -9,7 +9,8 @@ use dtyp::{NtStatus, ServerId, Sid};
 use logon::gss::{Accepted, Context, Gss, Keys, Pac};
 use logon::winbind::{Connection, NtlmResponse, SystemUser, Verified, Winbind, WinbindError};
 use messaging::{
-    AcceptedLogon, DomainAccount, GROUPS_MAX, LogonKey, LogonOwner, LogonProof, LogonVerdict,
+    AcceptedLogon, DomainAccount, FoundName, GROUPS_MAX, LogonKey, LogonOwner, LogonProof,
+    LogonVerdict, NameToFind,
 };
 use tracing::{debug, error, info};
 use zeroize::Zeroizing;
@@ -19,6 +20,7 @@ use crate::contexts::Contexts;
 use crate::keys::{KeySource, LoadedKeys};
 use crate::known_groups::KnownGroups;
 use crate::machine_keys::MachineKeys;
+use crate::names::KnownNames;
 use crate::principal::Principal;
 
 // Parameters of the checks.
@@ -45,6 +47,7 @@ pub(crate) struct Shared {
     pub(crate) contexts: Contexts<Context>,
     pub(crate) machine_keys: MachineKeys,
     pub(crate) known_groups: KnownGroups,
+    pub(crate) known_names: KnownNames,
     pub(crate) complaints: Complaints,
 }
 
@@ -68,6 +71,7 @@ impl Shared {
             contexts: Contexts::default(),
             machine_keys: MachineKeys::default(),
             known_groups: KnownGroups::default(),
+            known_names: KnownNames::default(),
             complaints: Complaints::default(),
         }
     }
@@ -163,6 +167,25 @@ impl Checker {
             Ok((owner, _)) => self.accept(asker, ticket, owner),
             Err(Checked { verdict, .. }) => verdict,
         }
+    }
+
+    /// Looks up names in the domain, as far as the time allows.
+    pub(crate) fn find_names(
+        &mut self,
+        names: &[NameToFind],
+        until: Instant,
+    ) -> Vec<Option<FoundName>> {
+        let shared = Arc::clone(&self.shared);
+        let workgroup = &shared.parameters.workgroup;
+        shared.known_names.find_all(names, until, Instant::now, |name| {
+            self.with_domain(|domain| match name {
+                NameToFind::Sid(sid) => domain.name_of(sid),
+                NameToFind::Name { domain: of, name } if of.is_empty() => {
+                    domain.sid_of(workgroup, name)
+                }
+                NameToFind::Name { domain: of, name } => domain.sid_of(of, name),
+            })
+        })
     }
 
     /// Asks the domain for a sign of life.

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use dtyp::ServerId;
-use messaging::{LogonProof, LogonVerdict};
+use messaging::{FoundName, LogonProof, LogonVerdict, NameToFind};
 
 use crate::checks::{Checked, Checker, ProvenTicket, TicketStep};
 
@@ -19,6 +19,13 @@ pub(crate) enum Job {
     },
     Password(PasswordJob),
     Ids(IdsJob),
+    /// Look up names of the domain, until a time.
+    Names {
+        asker: ServerId,
+        question: u64,
+        names: Vec<NameToFind>,
+        until: Instant,
+    },
     /// Ask the own domain for a sign of life.
     Ping,
 }
@@ -92,6 +99,12 @@ pub(crate) enum Done {
         domain: Option<String>,
         checked: Option<Checked>,
     },
+    /// Names of the domain, in the order of the question.
+    Names {
+        asker: ServerId,
+        question: u64,
+        found: Vec<Option<FoundName>>,
+    },
     Pinged(bool),
 }
 
@@ -118,6 +131,10 @@ impl Job {
             Self::Password(PasswordJob { number, proof, domain, begin }) => {
                 let checked = begin.begin(Instant::now()).then(|| checker.check_password(&proof));
                 Done::Password { number, domain, checked }
+            }
+            Self::Names { asker, question, names, until } => {
+                let found = checker.find_names(&names, until);
+                Done::Names { asker, question, found }
             }
             Self::Ping => Done::Pinged(checker.ping()),
         }

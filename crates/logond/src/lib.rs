@@ -5,8 +5,8 @@
 //! process of its own because the key of a service can forge any user's ticket, because libraries
 //! in C parse what strangers send, and because a domain may take a minute to answer.
 //!
-//! Five pools of threads: tickets are verified without winbindd, and never wait behind passwords or
-//! ids, which need it; passwords and ids of the own domain never wait behind those of others.
+//! Six pools of threads: tickets are verified without winbindd, and never wait behind passwords or
+//! ids, which need it; passwords and ids of the own domain never wait behind those of others; names delay no logon.
 //! If this process dies, the logons under way fail, and the next ones are its successor's.
 
 #![forbid(unsafe_code)]
@@ -21,6 +21,7 @@ mod jobs;
 mod keys;
 mod known_groups;
 mod machine_keys;
+mod names;
 mod outage;
 mod passwords;
 mod pool;
@@ -29,7 +30,7 @@ mod seldom;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use config::Global;
@@ -37,7 +38,8 @@ use dtyp::{NtStatus, ServerId};
 use logon::gss::Gss;
 use logon::winbind::Winbind;
 use messaging::{
-    Content, LogonAnswer, LogonProof, LogonQuestion, LogonVerdict, Message, MessageKind, Messaging,
+    Content, FoundName, LogonAnswer, LogonProof, LogonQuestion, LogonVerdict, Message, MessageKind,
+    Messaging, NamesAnswer, NamesQuestion,
 };
 use process::arguments::Start;
 use process::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
@@ -68,6 +70,12 @@ const OTHER_THREADS: usize = 4;
 /// Threads for the ids of owners of tickets of the own realm, and of others.
 const IDS_THREADS: usize = 4;
 
+/// Threads for names, which nobody's logon waits for.
+const NAMES_THREADS: usize = 2;
+
+/// Time for all names of a question; the worker waits no longer.
+const NAMES_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Checks of each kind that wait for a thread.
 const WAITING_MAX: usize = 1_024;
 
@@ -93,6 +101,8 @@ pub struct Logond {
     passwords: Option<Passwords>,
     /// Ids of owners of tickets, in a domain.
     ids: Option<Ids<Job>>,
+    /// Names, in a domain.
+    names: Option<Pool<Job>>,
     /// Questions of each worker that are under way.
     asked: HashMap<ServerId, u32>,
 }
@@ -116,7 +126,10 @@ impl Logond {
         let results = Arc::new(Mailbox::new()?);
         events.add(results.wake_source(), RESULTS).context("cannot poll the threads")?;
         let (tickets, of_domain) = start_threads(&settings, &results)?;
-        let (passwords, ids) = of_domain.unzip();
+        let (passwords, ids, names) = match of_domain {
+            Some((passwords, ids, names)) => (Some(passwords), Some(ids), Some(names)),
+            None => (None, None, None),
+        };
         Ok(Self {
             settings,
             messaging,
@@ -126,6 +139,7 @@ impl Logond {
             tickets,
             passwords,
             ids,
+            names,
             asked: HashMap::new(),
         })
     }
@@ -213,6 +227,10 @@ impl Logond {
                     None => warn!("{sender:?} sent a proof that cannot be read"),
                 }
             }
+            MessageKind::FIND_NAMES => match NamesQuestion::decode(&message.data) {
+                Some(question) => self.find_names(sender, question),
+                None => warn!("{sender:?} sent names that cannot be read"),
+            },
             _ => drop(administration::read(&mut self.messaging, &message)),
         }
     }
@@ -239,6 +257,28 @@ impl Logond {
             Ok(()) => *self.asked.entry(asker).or_default() += 1,
             Err(status) => refuse(self, status),
         }
+    }
+
+    /// Gives names to a thread, or answers at once that nothing is known.
+    fn find_names(&mut self, asker: ServerId, question: NamesQuestion) {
+        let NamesQuestion { number, names } = question;
+        let is_busy = self.asked.get(&asker).is_some_and(|count| *count >= PER_WORKER_MAX);
+        let until = Instant::now() + NAMES_TIMEOUT;
+        let job = Job::Names { asker, question: number, names, until };
+        let is_added = match &self.names {
+            Some(pool) if !is_busy => pool.add(job).is_ok(),
+            _ => false,
+        };
+        if is_added {
+            *self.asked.entry(asker).or_default() += 1;
+        } else {
+            self.answer_names(asker, number, Vec::new());
+        }
+    }
+
+    fn answer_names(&mut self, to: ServerId, number: u64, found: Vec<Option<FoundName>>) {
+        let data = NamesAnswer { number, found }.encode();
+        self.send(to, MessageKind::NAMES_FOUND, &data);
     }
 
     /// Returns the domain of a password, by its name if it is another than the own one; `None` for
@@ -273,6 +313,10 @@ impl Logond {
             (Done::Password { number, domain, checked }, Some(passwords), _) => {
                 passwords.finish(now, number, domain.as_deref(), checked)
             }
+            (Done::Names { asker, question, found }, ..) => {
+                self.forget(asker);
+                return self.answer_names(asker, question, found);
+            }
             (Done::Pinged(is_alive), Some(passwords), _) => {
                 passwords.finish_ping(now, is_alive);
                 Vec::new()
@@ -304,7 +348,11 @@ impl Logond {
 
     fn answer(&mut self, to: ServerId, number: u64, verdict: LogonVerdict) {
         let data = LogonAnswer { number, verdict }.encode();
-        let content = Content::new(MessageKind::LOGON_CHECKED, &data);
+        self.send(to, MessageKind::LOGON_CHECKED, &data);
+    }
+
+    fn send(&mut self, to: ServerId, kind: MessageKind, data: &[u8]) {
+        let content = Content::new(kind, data);
         if let Err(error) = self.messaging.send(Instant::now(), to, &content) {
             debug!("cannot answer worker {}: {error}", to.pid);
         }
@@ -312,7 +360,7 @@ impl Logond {
 }
 
 /// Checks that need winbindd, each kind with its threads.
-type OfDomain = (Passwords, Ids<Job>);
+type OfDomain = (Passwords, Ids<Job>, Pool<Job>);
 
 /// Opens the libraries that the configuration needs, and starts the threads.
 fn start_threads(
@@ -339,7 +387,8 @@ fn start_threads(
     let own = start("passwords", PASSWORD_THREADS)?;
     let passwords = DomainPools::new(own, start("other domains", OTHER_THREADS)?);
     let ids = DomainPools::new(start("ids", IDS_THREADS)?, start("ids of others", IDS_THREADS)?);
-    Ok((tickets, Some((Passwords::new(passwords), Ids::new(ids)))))
+    let names = start("names", NAMES_THREADS)?;
+    Ok((tickets, Some((Passwords::new(passwords), Ids::new(ids), names))))
 }
 
 /// Name of the file of used authenticators in the lock directory.

@@ -83,6 +83,10 @@ kinds! {
     50 CHECK_LOGON,
     /// Answer to `CHECK_LOGON`, from `logond`: [`crate::LogonAnswer`].
     51 LOGON_CHECKED,
+    /// From a worker to `logond`: look up names of the domain: [`crate::NamesQuestion`].
+    52 FIND_NAMES,
+    /// Answer to `FIND_NAMES`, from `logond`: [`crate::NamesAnswer`].
+    53 NAMES_FOUND,
     /// Look for a session by its id: [`crate::FindSession`].
     43 FIND_SESSION,
     /// Answer to `FIND_SESSION`, from each worker: [`crate::SessionFound`].

@@ -4,6 +4,7 @@ mod administration;
 mod change_notify;
 mod channels;
 mod logons;
+mod names;
 
 pub use administration::{
     Announcement, Done, PROCESSES_MAX, Process, ProcessRole, Processes, Statistics,
@@ -14,6 +15,7 @@ pub use logons::{
     AcceptedLogon, DomainAccount, GROUPS_MAX, LogonAnswer, LogonKey, LogonOwner, LogonProof,
     LogonQuestion, LogonVerdict,
 };
+pub use names::{FoundName, NAMES_MAX, NameToFind, NamesAnswer, NamesQuestion};
 
 /// The data of [`crate::MessageKind::CLOSE_PREVIOUS_SESSION`]: [MS-SMB2] 3.3.5.5.3.
 ///

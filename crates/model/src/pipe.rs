@@ -58,6 +58,16 @@ impl Pipe {
         written.map_err(|_| Reject::PipeBroken)
     }
 
+    /// Returns the questions of a request to a domain: see [`rpc::Pipe::questions`].
+    pub fn questions(&mut self, bytes: &[u8]) -> Vec<rpc::NameQuestion> {
+        self.pipe.questions(bytes)
+    }
+
+    /// Takes a domain's answers for the next write, which drops them: see [`rpc::Pipe::learn`].
+    pub fn learn(&mut self, found: Vec<(rpc::NameQuestion, rpc::Principal)>) {
+        self.pipe.learn(found);
+    }
+
     /// Reads data of a response: see [`rpc::Pipe::read`].
     pub fn read(&mut self, max_len: usize) -> Vec<u8> {
         let bytes = self.pipe.read(max_len);

@@ -3,7 +3,7 @@
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileTime, Sid};
 
-use crate::{Caller, Principal};
+use crate::{Caller, NameQuestion, Principal};
 
 /// Shares, users and groups of a server.
 pub trait Catalogue: Send + Sync {
@@ -26,6 +26,16 @@ pub trait Catalogue: Send + Sync {
 
     /// SID of the domain of the server's own accounts, which has the server's name.
     fn domain_sid(&self) -> Sid;
+
+    /// True for a member of a domain: names that this server does not know may be the domain's.
+    fn is_member(&self) -> bool {
+        false
+    }
+
+    /// The user or group of a domain, as far as the domain was asked before.
+    fn find_in_domain(&self, _question: NameQuestion) -> Option<Principal> {
+        None
+    }
 
     /// The user named `name`; in any case of letters, if that is not ambiguous.
     fn find_user(&self, name: &str) -> Option<Principal>;

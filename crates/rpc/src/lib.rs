@@ -16,6 +16,7 @@ mod catalogue;
 mod pipe;
 
 mod bind;
+mod domain_names;
 mod handles;
 mod interface;
 mod ndr;
@@ -24,6 +25,7 @@ mod principal;
 mod win32;
 
 pub use catalogue::{Catalogue, ServerEntry, ShareEntry};
+pub use domain_names::NameQuestion;
 pub use interface::PipeName;
 pub use pipe::{Pipe, PipeError};
 pub use principal::{Caller, Principal, PrincipalKind};

@@ -5,10 +5,12 @@
 //! next PDU is unknown then.
 
 mod error;
+mod questions;
 
 pub use error::PipeError;
 
 use crate::bind::Bind;
+use crate::domain_names::{Found, WithDomain};
 use crate::handles::Handles;
 use crate::interface::Environment;
 use crate::pdu::{
@@ -17,7 +19,7 @@ use crate::pdu::{
 use crate::{Caller, Catalogue, PipeName};
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Longest fragment that is sent or announced, in bytes; the value of Windows for pipes.
 const FRAGMENT_MAX: u16 = 4_280;
@@ -56,6 +58,8 @@ pub struct Pipe {
     input: Vec<u8>,
     association: Option<Association>,
     request: Option<Request>,
+    /// Answers of a domain, for one write.
+    found: Found,
     /// Fragments to be read, oldest first.
     output: VecDeque<Vec<u8>>,
     /// Number of bytes of the oldest fragment that were read.
@@ -105,6 +109,7 @@ impl Pipe {
             input: Vec::new(),
             association: None,
             request: None,
+            found: Vec::new(),
             output: VecDeque::new(),
             output_read: 0,
             output_len: 0,
@@ -131,6 +136,7 @@ impl Pipe {
             return Err(PipeError::ResponsesUnread);
         }
         let result = self.take_fragments(bytes);
+        self.found = Vec::new();
         if result.is_err() {
             self.broken = true;
             self.input = Vec::new();
@@ -333,8 +339,13 @@ impl Pipe {
         }
         let interface = self.name.interface();
         let max_fragment = association.agreement.max_xmit_frag;
-        let environment = &mut Environment {
+        let catalogue = WithDomain {
             catalogue: &*self.catalogue,
+            found: &self.found,
+            missing: Mutex::default(),
+        };
+        let environment = &mut Environment {
+            catalogue: &catalogue,
             caller: &self.caller,
             handles: &mut self.handles,
         };

@@ -143,6 +143,10 @@ impl Catalogue for ConfiguredShares {
         self.domain_sid.clone()
     }
 
+    fn is_member(&self) -> bool {
+        self.config.global.is_member()
+    }
+
     /// The SID is that of [`Account`](proto::Account): whoever owns files of the system.
     fn find_user(&self, name: &str) -> Option<Principal> {
         let find = |name: &str| unix::find_for_client(Question::UserId(name.to_owned()));

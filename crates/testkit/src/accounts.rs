@@ -177,6 +177,10 @@ impl Catalogue for OneShare {
         Sid::new(5, &[21, 1, 2, 3])
     }
 
+    fn is_member(&self) -> bool {
+        true
+    }
+
     fn find_user(&self, _: &str) -> Option<rpc::Principal> {
         None
     }

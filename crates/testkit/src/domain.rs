@@ -19,6 +19,8 @@ pub struct Domain {
     pub response: Option<Answer>,
     /// Account whose other fields all users of the domain have.
     pub template: Option<Account>,
+    /// Users and groups that the domain knows by name and SID.
+    pub names: Vec<rpc::Principal>,
 }
 
 /// Function that answers a response.
@@ -40,7 +42,7 @@ pub const KEY: [u8; 32] = *b"key of a ticket, with 32 bytes..";
 impl Default for Domain {
     fn default() -> Self {
         let lifetime = Duration::from_secs(36_000);
-        Self { lifetime, refuses: None, response: None, template: None }
+        Self { lifetime, refuses: None, response: None, template: None, names: Vec::new() }
     }
 }
 
@@ -68,6 +70,16 @@ impl Domain {
             domain: account.domain.clone(),
         };
         Ok(CheckedTicket { accepted, owner: TicketOwner { account, lifetime: self.lifetime } })
+    }
+
+    pub(crate) fn find_name(&self, question: &rpc::NameQuestion) -> Option<rpc::Principal> {
+        let is_it = |known: &&rpc::Principal| match question {
+            rpc::NameQuestion::Sid(sid) => known.sid == *sid,
+            rpc::NameQuestion::Name { domain, name } => {
+                (&known.domain, &known.name) == (domain, name)
+            }
+        };
+        self.names.iter().find(is_it).cloned()
     }
 
     pub(crate) fn check_mic(&self, mic: &LateMic) -> bool {

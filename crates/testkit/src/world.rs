@@ -1067,6 +1067,9 @@ impl Inner {
             }
             // The test controls time: see `hold`.
             Effect::Sleep(_) => Some(Reply::Woken),
+            Effect::FindNames(questions) => {
+                Some(Reply::Names(questions.iter().map(|it| self.domain.find_name(it)).collect()))
+            }
             Effect::ListNetworkInterfaces => {
                 Some(Reply::NetworkInterfaces(self.interfaces.clone()))
             }

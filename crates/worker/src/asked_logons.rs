@@ -2,6 +2,7 @@
 //!
 //! Whatever it does not answer is a failed logon: it may have died, or the domain may be out.
 
+mod names;
 pub(super) mod pending;
 
 use std::time::{Duration, Instant};
@@ -53,15 +54,25 @@ impl Worker {
     }
 
     fn check_logon(&mut self, request: RequestId, kind: Kind, proof: LogonProof) {
-        self.store.revert_to_server();
-        let now = Instant::now();
         let number = self.asked_logons.next_number();
         let data = LogonQuestion { number, proof }.encode();
         let content = Content::new(MessageKind::CHECK_LOGON, &data);
+        self.ask_logond((request, kind, CHECK_TIMEOUT), number, &content);
+    }
+
+    /// Sends a question, or answers a request that nobody can help.
+    fn ask_logond(
+        &mut self,
+        (request, kind, timeout): (RequestId, Kind, Duration),
+        number: u64,
+        content: &Content<'_>,
+    ) {
+        self.store.revert_to_server();
+        let now = Instant::now();
         let logond = announced_logond(&self.settings.directories.lock);
-        match logond.map(|logond| (logond, self.messaging.send(now, logond, &content))) {
+        match logond.map(|logond| (logond, self.messaging.send(now, logond, content))) {
             Some((of, Ok(()))) => {
-                let until = now + CHECK_TIMEOUT;
+                let until = now + timeout;
                 self.asked_logons.add(AskedLogon { number, of, request, kind, until });
             }
             Some((_, Err(error))) => {
@@ -74,8 +85,13 @@ impl Worker {
 
     /// Reads a message about logons; gives others back.
     pub(super) fn read_about_logons(&mut self, mut message: Message) -> Option<Message> {
-        if message.kind != MessageKind::LOGON_CHECKED {
-            return Some(message);
+        match message.kind {
+            MessageKind::LOGON_CHECKED => {}
+            MessageKind::NAMES_FOUND => {
+                self.read_found_names(&message);
+                return None;
+            }
+            _ => return Some(message),
         }
         let answer = LogonAnswer::decode(&message.data);
         message.data.zeroize();
@@ -188,6 +204,7 @@ fn unanswered(kind: Kind) -> Reply {
         Kind::Ticket => Reply::Ticket(Err(TicketFailure::Owner(status))),
         Kind::Mic => Reply::Mic(false),
         Kind::Response => Reply::Response(Err(ResponseFailure::Refused(status))),
+        Kind::Names => Reply::Names(Vec::new()),
     }
 }
 

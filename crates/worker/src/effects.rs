@@ -45,6 +45,9 @@ impl Worker {
             Effect::CheckTicket(ticket) => {
                 self.check_ticket(request.expect("SESSION_SETUP waits for this"), *ticket);
             }
+            Effect::FindNames(questions) => {
+                self.find_names(request.expect("IOCTL waits for this"), questions);
+            }
             Effect::ClaimClient { connection, client_guid, message: negotiate, after_smb1 } => {
                 let request = request.expect("NEGOTIATE waits for this");
                 let newcomer =

@@ -127,6 +127,12 @@ functions! {
         ) -> c_int;
         wbcCtxGetpwsid: fn(Handle, *mut DomainSid, *mut *mut libc::passwd) -> c_int;
         wbcCtxInterfaceDetails: fn(Handle, *mut *mut InterfaceDetails) -> c_int;
+        wbcCtxLookupName: fn(
+            Handle, *const c_char, *const c_char, *mut DomainSid, *mut c_int,
+        ) -> c_int;
+        wbcCtxLookupSid: fn(
+            Handle, *const DomainSid, *mut *mut c_char, *mut *mut c_char, *mut c_int,
+        ) -> c_int;
         wbcCtxPingDc2: fn(
             Handle, *const c_char, *mut *mut AuthErrorInfo, *mut *mut c_char,
         ) -> c_int;

@@ -323,27 +323,27 @@ impl DomainAccount {
     }
 }
 
-fn push(data: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn push(data: &mut Vec<u8>, bytes: &[u8]) {
     push_count(data, bytes.len());
     data.extend_from_slice(bytes);
 }
 
-fn push_count(data: &mut Vec<u8>, count: usize) {
+pub(super) fn push_count(data: &mut Vec<u8>, count: usize) {
     let count = u32::try_from(count).expect("the parts of a message are small");
     data.extend_from_slice(&count.to_le_bytes());
 }
 
-fn take_array<const LEN: usize>(data: &mut &[u8]) -> Option<[u8; LEN]> {
+pub(super) fn take_array<const LEN: usize>(data: &mut &[u8]) -> Option<[u8; LEN]> {
     let (array, rest) = data.split_first_chunk()?;
     *data = rest;
     Some(*array)
 }
 
-fn take_u64(data: &mut &[u8]) -> Option<u64> {
+pub(super) fn take_u64(data: &mut &[u8]) -> Option<u64> {
     take_array(data).map(u64::from_le_bytes)
 }
 
-fn take_u32(data: &mut &[u8]) -> Option<u32> {
+pub(super) fn take_u32(data: &mut &[u8]) -> Option<u32> {
     take_array(data).map(u32::from_le_bytes)
 }
 
@@ -354,11 +354,11 @@ fn take(data: &mut &[u8]) -> Option<Vec<u8>> {
     Some(bytes.to_vec())
 }
 
-fn take_text(data: &mut &[u8]) -> Option<String> {
+pub(super) fn take_text(data: &mut &[u8]) -> Option<String> {
     String::from_utf8(take(data)?).ok()
 }
 
-fn take_sid(data: &mut &[u8]) -> Option<Sid> {
+pub(super) fn take_sid(data: &mut &[u8]) -> Option<Sid> {
     let sid = Sid::decode(data)?;
     *data = &data[sid.encoded_len()..];
     Some(sid)

@@ -1,33 +1,80 @@
 //! FSCTL_PIPE_TRANSCEIVE: [MS-SMB2] 3.3.5.15.10, [MS-FSCC] 2.3.51.
 
 use dtyp::NtStatus;
+use engine::effect::{Effect, Reply};
 use engine::scope::InOpen;
+use model::pipe::Pipe;
 use model::reject::Reject;
+use rpc::NameQuestion;
 use wire::ioctl::{FsctlCode, IoctlRequest};
 
-use super::{ImmediateFsctl, Output, output_max, pipe};
+use super::{Fsctl, Output, Progress, output_max, pipe};
 
 /// Writes to a pipe and reads the response.
 pub(crate) struct PipeTransceive;
 
-impl ImmediateFsctl for PipeTransceive {
+/// A request that waits for names of a domain.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// The data to write: one fragment of a lookup.
+    input: Vec<u8>,
+    output_max: usize,
+    questions: Vec<NameQuestion>,
+}
+
+impl Fsctl for PipeTransceive {
     const CODE: FsctlCode = FsctlCode::PIPE_TRANSCEIVE;
     type Scope<'s> = InOpen<'s>;
+    type Pending = Pending;
 
-    fn answer(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Output, Reject> {
+    fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Pending>, Reject> {
         let pipe = pipe(scope.open)?;
-        if pipe.pending_len() > 0 {
-            // The data read must be the response to the data written.
-            return Err(Reject::PipeBusy);
+        let output_max = output_max(request);
+        verify_idle(pipe)?;
+        let questions = pipe.questions(request.input);
+        if questions.is_empty() {
+            return transceive(pipe, request.input, output_max);
         }
-        pipe.write(request.input)?;
-        let bytes = pipe.read(output_max(request));
-        if bytes.is_empty() && pipe.pending_len() == 0 {
-            return Err(Reject::PipeEmpty);
-        }
-        // The rest is left for READ.
-        let left = pipe.message_left() > 0 || bytes.is_empty();
-        let status = if left { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
-        Ok(Output::with_status(status, bytes))
+        let pending =
+            Pending { input: request.input.to_vec(), output_max, questions: questions.clone() };
+        Ok(Progress::Wait(Effect::FindNames(questions), pending))
     }
+
+    fn resume(
+        scope: InOpen<'_>,
+        pending: Pending,
+        reply: Reply,
+    ) -> Result<Progress<Pending>, Reject> {
+        let Reply::Names(found) = reply else {
+            panic!("names were asked for, and {reply:?} came back")
+        };
+        let pipe = pipe(scope.open)?;
+        // Another request may have used the pipe meanwhile.
+        verify_idle(pipe)?;
+        let found = pending.questions.into_iter().zip(found);
+        let found = found.filter_map(|(question, it)| Some((question, it?)));
+        pipe.learn(found.collect());
+        transceive(pipe, &pending.input, pending.output_max)
+    }
+}
+
+/// The data read must be the response to the data written.
+fn verify_idle(pipe: &Pipe) -> Result<(), Reject> {
+    if pipe.pending_len() > 0 { Err(Reject::PipeBusy) } else { Ok(()) }
+}
+
+fn transceive(
+    pipe: &mut Pipe,
+    input: &[u8],
+    output_max: usize,
+) -> Result<Progress<Pending>, Reject> {
+    pipe.write(input)?;
+    let bytes = pipe.read(output_max);
+    if bytes.is_empty() && pipe.pending_len() == 0 {
+        return Err(Reject::PipeEmpty);
+    }
+    // The rest is left for READ.
+    let left = pipe.message_left() > 0 || bytes.is_empty();
+    let status = if left { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
+    Ok(Progress::Done(Output::with_status(status, bytes)))
 }

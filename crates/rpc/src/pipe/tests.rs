@@ -1,6 +1,8 @@
 use super::{FRAGMENT_MAX, Pipe, PipeError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
-use crate::ndr::Reader;
-use crate::{Caller, Catalogue, PipeName, Principal, PrincipalKind, ServerEntry, ShareEntry};
+use crate::ndr::{Reader, Writer};
+use crate::{
+    Caller, Catalogue, NameQuestion, PipeName, Principal, PrincipalKind, ServerEntry, ShareEntry,
+};
 use dtyp::{FileTime, NtStatus, Sid};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -664,4 +666,130 @@ proptest! {
         pipe.write(&request(0, opnum, &stub)).expect("a whole PDU");
         prop_assert!(pipe.pending_len() > 0);
     }
+}
+
+/// A member of a domain that knows nobody by itself.
+struct Member;
+
+impl Catalogue for Member {
+    fn shares(&self, _: &Caller) -> Vec<ShareEntry> {
+        Vec::new()
+    }
+
+    fn server(&self) -> ServerEntry {
+        let (name, domain) = ("CHORO".to_owned(), "ADLAB".to_owned());
+        ServerEntry { name, domain, ..ServerEntry::default() }
+    }
+
+    fn domain_sid(&self) -> Sid {
+        Sid::new(5, &[21, 1, 2, 3])
+    }
+
+    fn is_member(&self) -> bool {
+        true
+    }
+
+    /// A local user with the name of one of the domain.
+    fn find_user(&self, name: &str) -> Option<Principal> {
+        (name == "jo").then(jo)
+    }
+
+    fn find_group(&self, _: &str) -> Option<Principal> {
+        None
+    }
+
+    fn find_sid(&self, _: &Sid) -> Option<Principal> {
+        None
+    }
+
+    fn now(&self) -> FileTime {
+        FileTime::ZERO
+    }
+}
+
+/// A pipe of a member, and the handle of a policy in it.
+fn member() -> (Pipe, Vec<u8>) {
+    let mut pipe = Pipe::new(PipeName::Lsarpc, Arc::new(Member), Caller::default());
+    pipe.write(&bind(FRAGMENT_MAX, &[(0, LSARPC, NDR)])).expect("a good bind");
+    pipe.read(4096);
+    let mut open = values(&[0, 24, 0, 0, 0, 0, 1, 12]);
+    open.extend([2, 0, 1, 0, 0, 0, 0, 2]);
+    let handle = call(&mut pipe, 44, &open)[..20].to_vec();
+    (pipe, handle)
+}
+
+/// LsarLookupSids2 of SIDs, and LsarLookupNames3 of names.
+fn lookups(handle: &[u8], sids: &[Sid], names: &[&str]) -> [Vec<u8>; 2] {
+    let mut by_sid = Writer::default();
+    by_sid.bytes(handle);
+    by_sid.count(sids.len());
+    by_sid.referent();
+    by_sid.count(sids.len());
+    sids.iter().for_each(|_| by_sid.referent());
+    sids.iter().for_each(|sid| by_sid.sid(sid));
+    let mut by_name = Writer::default();
+    by_name.bytes(handle);
+    by_name.count(names.len());
+    by_name.count(names.len());
+    names.iter().for_each(|name| by_name.unicode_string(name));
+    names.iter().for_each(|name| by_name.unicode_buffer(name));
+    [(57, by_sid), (68, by_name)].map(|(opnum, mut writer)| {
+        [0, 0, 1, 0, 0, 2].into_iter().for_each(|value| writer.u32(value));
+        request(0, opnum, &writer.finish_status(NtStatus::SUCCESS))
+    })
+}
+
+#[test]
+fn a_member_asks_its_domain_for_what_no_other_authority_has() {
+    let (mut pipe, handle) = member();
+    let foreign = Sid::new(5, &[21, 7, 8, 9, 1_103]);
+    let sids = [
+        foreign.clone(),
+        Sid::new(5, &[21, 1, 2, 3, 500]),
+        Sid::everyone(),
+        Sid::unix_user(7),
+        foreign.clone(),
+    ];
+    let names = ["ADLAB\\jo", "alice", "CHORO\\nobody", "Everyone", "jo", "Unix User\\nobody"];
+    let [by_sid, by_name] = lookups(&handle, &sids, &names);
+    assert_eq!(pipe.questions(&by_sid), [NameQuestion::Sid(foreign)]);
+    let name = |domain: &str, name: &str| NameQuestion::Name {
+        domain: domain.to_owned(),
+        name: name.to_owned(),
+    };
+    assert_eq!(pipe.questions(&by_name), [name("ADLAB", "jo"), name("", "alice")]);
+    // Bytes that are no whole lookup have no questions, and a stranger's handle neither.
+    for len in 0..by_sid.len() {
+        assert_eq!(pipe.questions(&by_sid[..len]), []);
+    }
+    let [stranger, _] = lookups(&[9; 20], &sids, &[]);
+    assert_eq!(pipe.questions(&stranger), []);
+    assert_eq!(pipe.pending_len(), 0, "questions alone are answered by nobody");
+}
+
+#[test]
+fn answers_of_the_domain_count_for_one_write() {
+    let (mut pipe, handle) = member();
+    let sid = Sid::new(5, &[21, 7, 8, 9, 1_103]);
+    let [by_sid, _] = lookups(&handle, std::slice::from_ref(&sid), &[]);
+    let status = |pipe: &mut Pipe| {
+        pipe.write(&by_sid).expect("a good request");
+        let (stub, _) = response(pipe);
+        NtStatus(u32::from_le_bytes(*stub.last_chunk().expect("a status at the end")))
+    };
+    assert_eq!(status(&mut pipe), NtStatus::NONE_MAPPED);
+    let (domain, name) = ("ADLAB".to_owned(), "alice".to_owned());
+    let alice = Principal { kind: PrincipalKind::User, domain, name, sid: sid.clone() };
+    pipe.learn(vec![(NameQuestion::Sid(sid), alice)]);
+    assert_eq!(status(&mut pipe), NtStatus::SUCCESS);
+    assert_eq!(status(&mut pipe), NtStatus::NONE_MAPPED);
+}
+
+#[test]
+fn a_server_of_its_own_users_has_no_questions() {
+    let mut pipe = bound(PipeName::Lsarpc, &[]);
+    let open = [values(&[0, 24, 0, 0, 0, 0, 1, 12]), vec![2, 0, 1, 0, 0, 0, 0, 2]].concat();
+    let handle = call(&mut pipe, 44, &open)[..20].to_vec();
+    let [by_sid, by_name] = lookups(&handle, &[Sid::new(5, &[21, 7, 8, 9, 1])], &["X\\alice"]);
+    assert_eq!((pipe.questions(&by_sid), pipe.questions(&by_name)), (vec![], vec![]));
 }

@@ -17,6 +17,8 @@ pub(super) enum Kind {
     Ticket,
     Mic,
     Response,
+    /// Names of the domain.
+    Names,
 }
 
 #[derive(Debug)]

@@ -1,10 +1,11 @@
-//! Lookup of names and SIDs on a server of a workgroup: [MS-LSAT] 3.1.4.5 and 3.1.4.9.
+//! Lookup of names and SIDs on a server of a workgroup, or a member of a domain: [MS-LSAT] 3.1.4.5
+//! and 3.1.4.9. The domain is asked last, for names that no other authority has.
 
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{NtStatus, Sid};
 
 use super::well_known;
-use crate::{Catalogue, Principal, PrincipalKind};
+use crate::{Catalogue, NameQuestion, Principal, PrincipalKind};
 
 /// Samba's names of the domains of the system's users and groups.
 const UNIX_USER: &str = "Unix User";
@@ -27,12 +28,15 @@ pub(super) fn find_name(catalogue: &dyn Catalogue, name: &str) -> Option<Princip
     }
     let server = catalogue.server();
     let is = |other: &str| equal_ignoring_case(domain, other);
-    if domain.is_empty() || is(&server.name) || is(&server.domain) {
+    // The domain of a member has users of its own, whose names may be those of local ones.
+    let is_workgroup = !catalogue.is_member() && is(&server.domain);
+    if domain.is_empty() || is(&server.name) || is_workgroup {
         let known = domain.is_empty().then(|| well_known::find_name(None, name)).flatten();
         return known
             .or_else(|| catalogue.find_user(name))
             .or_else(|| catalogue.find_group(name))
-            .or_else(|| domain.is_empty().then(|| find_domain(catalogue, name)).flatten());
+            .or_else(|| domain.is_empty().then(|| find_domain(catalogue, name)).flatten())
+            .or_else(|| domain.is_empty().then(|| in_domain(catalogue, domain, name)).flatten());
     }
     if is(UNIX_USER) {
         return catalogue.find_user(name);
@@ -40,7 +44,12 @@ pub(super) fn find_name(catalogue: &dyn Catalogue, name: &str) -> Option<Princip
     if is(UNIX_GROUP) {
         return catalogue.find_group(name);
     }
-    well_known::find_name(Some(domain), name)
+    well_known::find_name(Some(domain), name).or_else(|| in_domain(catalogue, domain, name))
+}
+
+fn in_domain(catalogue: &dyn Catalogue, domain: &str, name: &str) -> Option<Principal> {
+    let (domain, name) = (domain.to_owned(), name.to_owned());
+    catalogue.find_in_domain(NameQuestion::Name { domain, name })
 }
 
 /// Returns the principal with this SID.
@@ -48,7 +57,20 @@ pub(super) fn find_sid(catalogue: &dyn Catalogue, sid: &Sid) -> Option<Principal
     if *sid == catalogue.domain_sid() {
         return find_domain(catalogue, &catalogue.server().name);
     }
-    well_known::find_sid(sid).or_else(|| catalogue.find_sid(sid))
+    well_known::find_sid(sid).or_else(|| catalogue.find_sid(sid)).or_else(|| {
+        let is_foreign = is_of_domain(sid) && !is_within(sid, &catalogue.domain_sid());
+        is_foreign.then(|| catalogue.find_in_domain(NameQuestion::Sid(sid.clone()))).flatten()
+    })
+}
+
+/// True for SIDs that domains and machines issue, and those of the domains: S-1-5-21.
+fn is_of_domain(sid: &Sid) -> bool {
+    sid.authority() == 5 && sid.subauthorities().first() == Some(&21)
+}
+
+fn is_within(sid: &Sid, domain: &Sid) -> bool {
+    sid.authority() == domain.authority()
+        && sid.subauthorities().starts_with(domain.subauthorities())
 }
 
 fn find_domain(catalogue: &dyn Catalogue, name: &str) -> Option<Principal> {
