@@ -207,7 +207,7 @@ keep_frame_pointers() {
 need_to_test() {
     need_to_build
     need_packages acl=setfacl attr=setfattr bpftrace chromium debootstrap e2fsprogs=mkfs.ext4 \
-        fail2ban=fail2ban-regex git iproute2=ip linux-perf=perf passwd=useradd procps=ps python3 samba=smbd samba-common-bin=testparm \
-        samba-testsuite=smbtorture samba-vfs-modules=smbd smbclient strace systemd=systemd-analyze \
+        fail2ban=fail2ban-regex git iproute2=ip linux-perf=perf passwd=useradd procps=ps python3 python3-zeroconf=python3 \
+        samba=smbd samba-common-bin=testparm samba-testsuite=smbtorture samba-vfs-modules=smbd smbclient strace systemd=systemd-analyze \
         tdb-tools=tdbdump util-linux=unshare valgrind xfsprogs=mkfs.xfs
 }
