@@ -63,6 +63,31 @@ fn banned(log: &Path) -> String {
 }
 
 #[test]
+fn the_beginning_and_the_end_of_a_connection_name_client_user_and_process() {
+    let server = Setup::new().share("data", "").global("log level = 3").start();
+    server.client().run("data", &["ls"]).succeeds();
+    let ended = |log: &str| -> Option<String> {
+        let line =
+            log.lines().find(|it| it.contains(" ended: ") && it.contains("user=\"tester\""))?;
+        Some(line.to_owned())
+    };
+    wait_until(|| ended(&server.log()).is_some(), || server.log());
+    let log = server.log();
+    let line = ended(&log).expect("it is there");
+    let field = |name: &str| {
+        let value = line.split_once(name).expect("it has the field").1;
+        value.split([' ', ':']).next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(field("client="), "127.0.0.1");
+    let worker = field("worker=");
+    let began = log.lines().any(|it| {
+        it.contains(" 127.0.0.1:")
+            && it.contains(&format!("connected: {} worker={worker}", field("connection ")))
+    });
+    assert!(began, "{log}");
+}
+
+#[test]
 fn failed_logons_leave_lines_that_fail2ban_reads_and_are_counted() {
     let server = Setup::new().share("data", "").global("log level = 1 auth_audit:3").start();
     let client = server.client();

@@ -33,6 +33,12 @@ pub struct ChannelInfo {
 }
 
 impl Server {
+    /// Returns the address of a connection's client.
+    #[must_use]
+    pub fn client_of(&self, connection: ConnectionId) -> Option<SocketAddr> {
+        self.connections.get(&connection).map(|it| it.client)
+    }
+
     /// Returns the channels of all sessions, by session and then by age.
     #[must_use]
     pub fn channels(&self) -> Vec<ChannelInfo> {

@@ -344,7 +344,7 @@ impl Worker {
         channel.send_small_frames_at_once();
         let now = self.now();
         let id = self.server.handle_connect(now, client, server);
-        debug!("{client} connected");
+        debug!("{client} connected: {} worker={}", id.0, std::process::id());
         self.channels.insert(id, channel);
         self.receive(id);
     }
@@ -398,10 +398,19 @@ impl Worker {
         self.watch_lanes();
     }
 
+    /// Names a connection in the log, with its client and user and this process.
+    pub(super) fn named(&self, id: ConnectionId) -> String {
+        let by_socket = || Some(self.channels.get(&id)?.addresses().ok()?.0);
+        let client = self.server.client_of(id).or_else(by_socket);
+        let client = client.map_or_else(|| "unknown".to_owned(), |client| client.to_string());
+        let user = self.notices.user().unwrap_or_default();
+        format!("connection {} client={client} user={user:?} worker={}", id.0, std::process::id())
+    }
+
     /// The transport is gone; the engine hears of it.
     pub(super) fn lost(&mut self, id: ConnectionId, why: &str) {
         self.trace.enter(Phase::Other);
-        debug!("connection {} ended: {why}", id.0);
+        debug!("{} ended: {why}", self.named(id));
         self.confirm_taken(id);
         let now = self.now();
         self.server.handle_disconnect(now, id);

@@ -22,6 +22,8 @@ pub(super) struct Notices {
     /// Clients over which a user has logged on: [`Registry::claim_client_of_user`].
     of_users: HashSet<Guid>,
     had_session: bool,
+    /// Name of the user who has logged on last; empty for an anonymous one.
+    user: Option<String>,
 }
 
 impl Notices {
@@ -32,6 +34,7 @@ impl Notices {
             claims: HashSet::new(),
             of_users: HashSet::new(),
             had_session: false,
+            user: None,
         }
     }
 
@@ -49,6 +52,11 @@ impl Notices {
     /// as warnings: any number of strangers can cause any number of them.
     pub(super) fn had_session(&self) -> bool {
         self.had_session
+    }
+
+    /// Returns the user who has logged on last, for the log.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
     }
 
     /// Takes all clients out of the tables.
@@ -121,6 +129,7 @@ impl Notices {
             }
             Notice::SessionOpened(session) => {
                 self.had_session = true;
+                self.user = Some(session.user.clone());
                 if session.outcome == LogonOutcome::User && session.dialect >= Dialect::SMB_3_0 {
                     self.user_came(registry, session.client_guid)?;
                 }

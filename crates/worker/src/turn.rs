@@ -65,8 +65,8 @@ impl Worker {
         // Strangers could fill the log with these.
         let is_strangers = !self.notices.had_session() || reason == Disconnect::TooSlow;
         match is_strangers {
-            true => debug!("closing connection {}: {reason}", id.0),
-            false => warn!("closing connection {}: {reason}", id.0),
+            true => debug!("closing {}: {reason}", self.named(id)),
+            false => warn!("closing {}: {reason}", self.named(id)),
         }
         if let Some(channel) = self.channels.get_mut(&id) {
             channel.end(Instant::now());
@@ -146,7 +146,7 @@ impl Worker {
     /// Ends a connection whose frame has had its time.
     pub(super) fn frame_overdue(&mut self, id: ConnectionId) {
         if self.notices.had_session() {
-            warn!("closing connection {}: a frame did not arrive in time", id.0);
+            warn!("closing {}: a frame did not arrive in time", self.named(id));
         }
         self.lost(id, "a frame did not arrive in time");
     }
@@ -346,7 +346,7 @@ impl Worker {
         let is_late = |it: &Channel| it.next_drain_timeout().is_some_and(|at| at <= now);
         let late = self.channels.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id);
         for id in late.collect::<Vec<ConnectionId>>() {
-            info!("closing connection {}: its client does not read", id.0);
+            info!("closing {}: its client does not read", self.named(id));
             self.close(id);
         }
     }
