@@ -418,6 +418,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("no NTLM", without_ntlm_only_tickets_are_accepted),
     ("lists", lists_name_users_of_the_domain),
     ("names", names::sids_and_names_of_the_domain_are_translated),
+    ("names: list", names::a_group_of_the_domain_in_a_descriptor_counts_for_its_members),
     ("names: winbindd", names::without_winbindd_names_are_unknown_soon),
     ("replay", a_replayed_ticket_and_a_changed_one_are_refused),
     ("no PAC", a_ticket_without_a_signed_pac_is_refused),

@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 
 use crate::complaints::{Cause, Complaints, quoted};
 use crate::contexts::Contexts;
+use crate::ids_of_sids::IdsOfSids;
 use crate::keys::{KeySource, LoadedKeys};
 use crate::known_groups::KnownGroups;
 use crate::machine_keys::MachineKeys;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) machine_keys: MachineKeys,
     pub(crate) known_groups: KnownGroups,
     pub(crate) known_names: KnownNames,
+    /// Ids for the workers' ACLs.
+    pub(crate) ids_of_sids: IdsOfSids,
     pub(crate) complaints: Complaints,
 }
 
@@ -64,9 +67,14 @@ impl Parameters {
 }
 
 impl Shared {
-    pub(crate) fn new(parameters: Parameters, replay_cache: PathBuf) -> Self {
+    pub(crate) fn new(
+        parameters: Parameters,
+        replay_cache: PathBuf,
+        ids_of_sids: IdsOfSids,
+    ) -> Self {
         Self {
             parameters,
+            ids_of_sids,
             replay_cache,
             contexts: Contexts::default(),
             machine_keys: MachineKeys::default(),
@@ -178,12 +186,18 @@ impl Checker {
         let shared = Arc::clone(&self.shared);
         let workgroup = &shared.parameters.workgroup;
         shared.known_names.find_all(names, until, Instant::now, |name| {
-            self.with_domain(|domain| match name {
-                NameToFind::Sid(sid) => domain.name_of(sid),
-                NameToFind::Name { domain: of, name } if of.is_empty() => {
-                    domain.sid_of(workgroup, name)
+            self.with_domain(|domain| {
+                let found = match name {
+                    NameToFind::Sid(sid) => domain.name_of(sid),
+                    NameToFind::Name { domain: of, name } if of.is_empty() => {
+                        domain.sid_of(workgroup, name)
+                    }
+                    NameToFind::Name { domain: of, name } => domain.sid_of(of, name),
+                }?;
+                if let Some(found) = &found {
+                    shared.ids_of_sids.learn_found(domain, found);
                 }
-                NameToFind::Name { domain: of, name } => domain.sid_of(of, name),
+                Ok(found)
             })
         })
     }
@@ -380,6 +394,9 @@ impl Checker {
                 return Err(refused(NtStatus::LOGON_FAILURE));
             }
         };
+        if let Ok(ids) = &ids {
+            self.shared.ids_of_sids.learn_account((&verified.sid, user.uid), &of_domain, ids);
+        }
         let known_groups = &self.shared.known_groups;
         let gids = ids.and_then(|ids| {
             known_groups.ids(Instant::now(), &of_domain, &ids).map_err(|sid| {

@@ -23,6 +23,7 @@ mod sys;
 use std::io;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use dtyp::NtStatus;
@@ -37,8 +38,9 @@ pub use moving::MovingStore;
 pub use names::character_mappings::CharacterMappings;
 pub use security::credentials::take_server_rights;
 pub use settings::{
-    Credentials, DefaultStyle, Hide, InheritOwner, MangledNames, NewCase, NtAclSettings, Piping,
-    RecycleSettings, RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings, Touch,
+    Credentials, DefaultStyle, DomainIds, Hide, InheritOwner, MangledNames, NewCase, NtAclSettings,
+    Piping, RecycleSettings, RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings, Touch,
+    Trustee,
 };
 pub use sys::system::has_fine_times;
 
@@ -99,7 +101,8 @@ impl Store {
         system::leave_umask_of_process();
         rustix::process::umask(Mode::empty());
         Self {
-            impersonation: Impersonation::new(settings.impersonate_users),
+            impersonation: Impersonation::new(settings.impersonate_users)
+                .with_domain_ids(settings.domain_ids.clone()),
             roots: Vec::new(),
             opens: Opens::new(settings.opens_max, settings.number),
             directories: Directories::default(),
@@ -118,6 +121,12 @@ impl Store {
     /// same order gives out the same ids.
     pub fn users(&self) -> impl ExactSizeIterator<Item = &Credentials> {
         self.impersonation.users()
+    }
+
+    /// Returns the ids of the domain, for another store of this process.
+    #[must_use]
+    pub fn domain_ids(&self) -> Option<Arc<dyn DomainIds>> {
+        self.settings.domain_ids.clone()
     }
 
     /// Makes a user known. The same credentials always get the same id.

@@ -4,6 +4,7 @@ mod recycle;
 
 use std::ffi::CString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dtyp::{NameExpression, Sid};
@@ -26,6 +27,23 @@ pub struct StoreSettings {
     pub number: StoreNumber,
     /// Time after which a listing pauses, with the entries that it has.
     pub listing_time: Duration,
+    /// Ids of a domain's users and groups, on a member.
+    pub domain_ids: Option<Arc<dyn DomainIds>>,
+}
+
+/// Ids that users and groups of a domain have on this system.
+pub trait DomainIds: std::fmt::Debug + Send + Sync {
+    /// The id of a SID, if winbindd has told it.
+    fn id_of(&self, sid: &Sid) -> Option<Trustee>;
+}
+
+/// User or group of this system that a SID stands for.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Trustee {
+    /// A user id.
+    User(u32),
+    /// A group id.
+    Group(u32),
 }
 
 impl Default for StoreSettings {
@@ -37,6 +55,7 @@ impl Default for StoreSettings {
             impersonate_users: rustix::process::geteuid().is_root(),
             number: StoreNumber::default(),
             listing_time: Duration::from_millis(2),
+            domain_ids: None,
         }
     }
 }

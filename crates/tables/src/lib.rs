@@ -9,6 +9,7 @@
 //! persistent open. Waiting for another process is done by messages, never by holding a lock.
 
 mod codec;
+mod domain_ids;
 mod failed_logon_page;
 mod files;
 mod logon_page;
@@ -25,6 +26,7 @@ mod unique_ids;
 mod watch_page;
 
 pub use codec::{RecordError, TEXT_BYTES_MAX};
+pub use domain_ids::{DomainId, DomainIds};
 pub use failed_logon_page::FailedLogonPage;
 pub use files::{FileTable, MemoryFiles, Restored, Scavenged};
 pub use logon_page::{LOGON_SLOTS, Logon, LogonPage};

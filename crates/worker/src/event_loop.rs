@@ -157,6 +157,7 @@ impl Worker {
         server.handle_logon_slots(Box::new(logons.clone()));
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
+            domain_ids: crate::domain_ids::open(&settings),
             ..StoreSettings::default()
         };
         let mut worker = Self {

@@ -13,6 +13,7 @@ mod channel_report;
 mod clocks;
 mod confirmations;
 mod connection;
+mod domain_ids;
 mod effects;
 mod event_loop;
 mod framing;

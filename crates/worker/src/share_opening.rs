@@ -125,6 +125,7 @@ impl Worker {
         self.limit_storage_threads();
         let settings = StoreSettings {
             opens_max: self.settings.config.global.max_open_files,
+            domain_ids: self.store.domain_ids(),
             ..StoreSettings::default()
         };
         let number = self.storage_threads.start(mount, settings).map_err(|error| {

@@ -1,6 +1,6 @@
 //! Names of the domain over lsarpc, and its groups in descriptors.
 
-use crate::{ADS, Lab, Server, await_true, text};
+use crate::{ADS, Lab, SHARE, Server, await_true, shown, text};
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,6 +32,39 @@ pub(crate) fn sids_and_names_of_the_domain_are_translated(lab: &Lab) {
     for expected in [format!("{engineers} (Domain Group: 2)"), format!("{alice} (User: 1)")] {
         assert!(answer.contains(&expected), "{expected} in {answer}");
     }
+}
+
+/// Carl is put into the group for this check. His worker has never seen alice, and hers not him.
+pub(crate) fn a_group_of_the_domain_in_a_descriptor_counts_for_its_members(lab: &Lab) {
+    let server = Server::start(lab, ADS, "vfs objects = acl_xattr");
+    let member = |change: &str| {
+        let line = format!("samba-tool group {change} engineers carl");
+        lab.ok("dc", &format!("{line} --configfile=/srv/ad/etc/smb.conf"));
+    };
+    member("addmembers");
+    let run = |user: &str, commands: &str| {
+        let options = format!(r"smbclient -U ADLAB\\{user}%Passw0rd-{user} --use-kerberos=off");
+        lab.smbclient(&options, commands)
+    };
+    run("alice", "mkdir plans");
+    let smbcacls =
+        |rest: &str| lab.run("cl", &format!("timeout 60 smbcacls {SHARE} plans {ALICE} {rest}"));
+    let list = r"ACL:ADLAB\alice:ALLOWED/OI|CI/FULL,ACL:ADLAB\engineers:ALLOWED/OI|CI/FULL";
+    let set = smbcacls(&format!("--set \"{}\"", list.replace('\\', r"\\")));
+    let descriptor = smbcacls("");
+    let carl = run("carl", "cd plans; mkdir by_carl");
+    // What carl has made inherits the list, and alice is somebody in it.
+    let alice = run("alice", "cd plans/by_carl; mkdir by_alice");
+    let bob = run("bob", "cd plans; mkdir by_bob");
+    member("removemembers");
+    let access = text(&lab.run("mb", "getfacl -pnR /srv/choro/data/plans"));
+    assert!(set.status.success(), "{}", shown(&set));
+    let entry = r"ACL:ADLAB\engineers:ALLOWED/OI|CI/FULL";
+    assert!(text(&descriptor).contains(entry), "{}", shown(&descriptor));
+    for made in [&carl, &alice] {
+        assert!(!text(made).contains("NT_STATUS"), "{} {access} {}", shown(made), server.log());
+    }
+    assert!(text(&bob).contains("NT_STATUS_ACCESS_DENIED"), "{}", shown(&bob));
 }
 
 /// The session is there when winbindd stops to answer.

@@ -8,13 +8,14 @@
 mod privileged;
 
 use std::io;
+use std::sync::Arc;
 
 use dtyp::access_check::{Privileges, Token};
 use dtyp::{NtStatus, Sid};
 use object::UserId;
 
 pub(crate) use self::privileged::{NewOwners, Permissions};
-use crate::settings::Credentials;
+use crate::settings::{Credentials, DomainIds, Trustee};
 use crate::sys::system;
 
 /// The users that are known, and the one whose rights the thread has now.
@@ -23,6 +24,7 @@ pub(crate) struct Impersonation {
     enabled: bool,
     users: Vec<User>,
     rights: Rights,
+    domain_ids: Option<Arc<dyn DomainIds>>,
     /// User of the current request, even if impersonation failed.
     requester: Option<usize>,
 }
@@ -96,7 +98,24 @@ impl Impersonation {
         if enabled {
             system::give_up_fsetid().expect("a thread may have fewer capabilities");
         }
-        Self { enabled, users: Vec::new(), rights: Rights::Server, requester: None }
+        Self {
+            enabled,
+            users: Vec::new(),
+            rights: Rights::Server,
+            domain_ids: None,
+            requester: None,
+        }
+    }
+
+    pub(crate) fn with_domain_ids(mut self, domain_ids: Option<Arc<dyn DomainIds>>) -> Self {
+        self.domain_ids = domain_ids;
+        self
+    }
+
+    /// The user or group of the domain with this SID.
+    pub(crate) fn of_domain(&self, sid: &Sid) -> Option<Trustee> {
+        let is_of_domain = sid.authority() == 5 && sid.subauthorities().first() == Some(&21);
+        self.domain_ids.as_ref().filter(|_| is_of_domain)?.id_of(sid)
     }
 
     /// The same id for the same credentials, so the list is bounded by the accounts that exist.

@@ -27,6 +27,7 @@ use crate::security::posix_acl::{PosixAcl, Tag, Triple};
 use crate::security::rights::EXECUTE;
 use crate::security::rights::READ;
 use crate::security::rights::WRITE;
+use crate::settings::Trustee;
 use crate::sys::file_kind::is_directory;
 
 /// Authority of the SIDs S-1-22-1-UID and S-1-22-2-GID.
@@ -35,13 +36,6 @@ const UNIX_AUTHORITY: u64 = 22;
 /// Users and groups of a list, at most; the others have what everyone has. An ACL of this size
 /// still fits into the extended attribute of any file system.
 const NAMED_MAX: usize = 256;
-
-/// User or group of this system that a SID stands for.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Trustee {
-    User(u32),
-    Group(u32),
-}
 
 /// `None` for SIDs that stand for many or nobody.
 pub(crate) fn trustee(impersonation: &Impersonation, sid: &Sid) -> Option<Trustee> {
@@ -52,7 +46,10 @@ pub(crate) fn trustee(impersonation: &Impersonation, sid: &Sid) -> Option<Truste
         [2, gid] if sid.authority() == UNIX_AUTHORITY && gid != u32::MAX => {
             Some(Trustee::Group(gid))
         }
-        _ => impersonation.uid_of(sid).map(Trustee::User),
+        _ => {
+            let known = impersonation.uid_of(sid).map(Trustee::User);
+            known.or_else(|| impersonation.of_domain(sid))
+        }
     }
 }
 
@@ -93,13 +90,23 @@ struct Mapping<'a> {
 impl Mapping<'_> {
     /// Users and groups that have entries, each once.
     fn named(&self) -> Vec<Trustee> {
-        let aces = self.descriptor.dacl.iter().flat_map(|dacl| &dacl.aces);
-        let sids = aces.filter_map(|ace| ace.sid());
+        let sids = self.sids();
         let mut named: Vec<_> = sids.filter_map(|sid| trustee(self.impersonation, sid)).collect();
         named.sort_unstable();
         named.dedup();
         named.truncate(NAMED_MAX);
         named
+    }
+
+    /// SIDs in the DACL.
+    fn sids(&self) -> impl Iterator<Item = &Sid> {
+        let aces = self.descriptor.dacl.iter().flat_map(|dacl| &dacl.aces);
+        aces.filter_map(|ace| ace.sid())
+    }
+
+    /// SIDs in the DACL that stand for a user or a group: a domain's have names of their own.
+    fn sids_of(&self, of: Trustee) -> impl Iterator<Item = Sid> {
+        self.sids().filter(move |sid| trustee(self.impersonation, sid) == Some(of)).cloned()
     }
 
     fn owner(&self) -> Triple {
@@ -117,12 +124,25 @@ impl Mapping<'_> {
     fn user(&self, uid: u32) -> Triple {
         let mut sids = self.sids_of_user(uid);
         sids.extend(self.sids_of_owning_group(&sids));
-        self.triple(&sids)
+        let triple = self.triple(&sids);
+        let is_absent = self.impersonation.identity_of(uid).is_none();
+        let mut of_domain =
+            self.sids_of(Trustee::User(uid)).filter(|it| *it != Sid::unix_user(uid));
+        if !is_absent || of_domain.next().is_none() {
+            return triple;
+        }
+        // The groups of a user who is not logged on here are unknown: its entry, which is final,
+        // keeps what they may have.
+        self.named().into_iter().fold(triple, |triple, trustee| match trustee {
+            Trustee::Group(gid) => triple | self.group(gid),
+            Trustee::User(_) => triple,
+        })
     }
 
     fn group(&self, gid: u32) -> Triple {
         let mut sids = everyone();
         sids.push(Sid::unix_group(gid));
+        sids.extend(self.sids_of(Trustee::Group(gid)));
         sids.extend(self.sids_of_owning_group(&sids));
         self.triple(&sids)
     }
@@ -131,6 +151,7 @@ impl Mapping<'_> {
     fn sids_of_user(&self, uid: u32) -> Vec<Sid> {
         let mut sids = everyone();
         sids.push(Sid::unix_user(uid));
+        sids.extend(self.sids_of(Trustee::User(uid)));
         if let Some(identity) = self.impersonation.identity_of(uid) {
             sids.push(identity.user.clone());
             sids.extend(identity.groups.iter().cloned());
@@ -178,5 +199,59 @@ impl Mapping<'_> {
             triple |= EXECUTE;
         }
         triple
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use dtyp::{Ace, AceFlags, Acl};
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
+    use super::*;
+    use crate::settings::DomainIds;
+
+    const ALICE: u32 = 1_103;
+    const ENGINEERS: u32 = 1_106;
+
+    fn sid(rid: u32) -> Sid {
+        Sid::new(5, &[21, 1, 2, 3, rid])
+    }
+
+    #[derive(Debug)]
+    struct Domain;
+
+    impl DomainIds for Domain {
+        fn id_of(&self, of: &Sid) -> Option<Trustee> {
+            let known = [(ALICE, Trustee::User(5)), (ENGINEERS, Trustee::Group(6))];
+            known.into_iter().find(|(rid, _)| sid(*rid) == *of).map(|(_, id)| id)
+        }
+    }
+
+    /// Entries of a DACL that lets alice read, and another one do everything.
+    fn entries(domain: Option<Arc<dyn DomainIds>>, other: u32) -> Vec<(Tag, Triple)> {
+        let status = statx(CWD, ".", AtFlags::empty(), StatxFlags::BASIC_STATS).expect("a folder");
+        let allow = |rid, mask| Ace::allow(sid(rid), mask, AceFlags::empty());
+        let list =
+            [allow(ALICE, AccessMask::FILE_GENERIC_READ), allow(other, AccessMask::FILE_ALL)];
+        let dacl = Some(Acl::new(list.to_vec()));
+        let descriptor = SecurityDescriptor { dacl, ..SecurityDescriptor::default() };
+        let impersonation = Impersonation::new(false).with_domain_ids(domain);
+        let acl = posix_acl(&impersonation, &descriptor, &status);
+        let is_named = |(tag, _): &(Tag, Triple)| matches!(tag, Tag::User(_) | Tag::Group(_));
+        acl.effective().filter(is_named).collect()
+    }
+
+    #[test]
+    fn users_and_groups_of_a_domain_have_entries_though_they_never_logged_on() {
+        let domain = || Some(Arc::new(Domain) as Arc<dyn DomainIds>);
+        let all = READ | WRITE | EXECUTE;
+        // Alice may be in the group, and her entry is final.
+        let both = [(Tag::User(5), all), (Tag::Group(6), all)];
+        assert_eq!(entries(domain(), ENGINEERS), both);
+        // A SID without an id counts for nobody.
+        assert_eq!(entries(domain(), 1_107), [(Tag::User(5), READ | EXECUTE)]);
+        assert_eq!(entries(None, ENGINEERS), []);
     }
 }

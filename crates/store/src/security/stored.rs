@@ -8,14 +8,14 @@ use dtyp::{NtStatus, SecurityDescriptor, SecurityInformation, Sid};
 use rustix::fs::Statx;
 use rustix::io::Errno;
 
-use super::mapping::{self, Trustee};
+use super::mapping;
 use super::mode;
 use crate::errno::{During, Operation};
 use crate::model::root::Root;
 use crate::security::credentials::{Impersonation, Permissions};
 use crate::security::nt_acl::{self, Basis, Hash};
 use crate::security::posix_acl::SystemAcl;
-use crate::settings::NtAclSettings;
+use crate::settings::{NtAclSettings, Trustee};
 use crate::sys::system;
 
 /// The descriptor that decides on an object where NT ACLs are kept; `None` if mode and POSIX ACL
