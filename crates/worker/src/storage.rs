@@ -23,7 +23,7 @@ use super::event_loop::{Worker, store_token, submit};
 use super::listings::{Listings, Part, PendingListing};
 use super::local_storage::LocalStorage;
 use super::storage_threads::{Outcome, StorageThreads, WaitingRead};
-use super::store_request::{Held, StoreRequest, Work};
+use super::store_request::{Held, Origin, StoreRequest, Work};
 use super::traced;
 
 /// Time of an operation after which its request gets an interim response. Disks answer sooner.
@@ -59,7 +59,9 @@ impl proto::Storage for Storage<'_> {
     }
 
     fn begin(&mut self, requester: Requester, user: UserId, op: ObjectOp) -> Option<ObjectResult> {
-        self.start((Some(requester.request), Some(requester.connection)), user, op)
+        let Requester { request, connection } = requester;
+        let origin = Origin { request: Some(request), connection: Some(connection) };
+        self.start(origin, user, op)
     }
 }
 
@@ -87,7 +89,7 @@ impl Worker {
     pub(super) fn serve_object(&mut self, request: Option<RequestId>, user: UserId, op: ObjectOp) {
         let (server, mut storage) = self.server_and_storage();
         let connection = request.and_then(|request| server.connection_of(request));
-        if let Some(result) = storage.start((request, connection), user, op) {
+        if let Some(result) = storage.start(Origin { request, connection }, user, op) {
             self.answer(request, proto::Reply::Object(result));
         }
     }
@@ -210,7 +212,7 @@ impl Worker {
         storage.trace.enter(Phase::Storage);
         let started = finish(storage.store, continuation);
         let connection = request.and_then(|request| server.connection_of(request));
-        if let Some(result) = storage.go_on((request, connection), work, started) {
+        if let Some(result) = storage.go_on(Origin { request, connection }, work, started) {
             self.answer(request, proto::Reply::Object(result));
         }
     }
@@ -218,64 +220,59 @@ impl Worker {
 
 impl Storage<'_> {
     /// Starts an operation, for a request if one waits for it. Without a result, the kernel has it.
-    fn start(
-        &mut self,
-        (request, connection): (Option<RequestId>, Option<ConnectionId>),
-        user: UserId,
-        op: ObjectOp,
-    ) -> Option<ObjectResult> {
+    fn start(&mut self, origin: Origin, user: UserId, op: ObjectOp) -> Option<ObjectResult> {
         if !self.threads.is_empty() && self.threads.serves(op.store()) {
-            return self.start_elsewhere((request, connection), user, op);
+            return self.start_elsewhere(origin, user, op);
         }
         let more_waits =
             !self.requests.is_empty() || self.channels.values().any(Channel::has_received);
         self.store.set_more_waits(more_waits);
-        let work = traced::store_begins(self.trace, &op, request.is_some());
+        let work = traced::store_begins(self.trace, &op, origin.request.is_some());
         let is_long = match &op {
             ObjectOp::Read { length, may_pipe, .. } => *may_pipe && *length >= LONG_READ_MIN,
             op => matches!(op, ObjectOp::ReadDirectory { .. }),
         };
         if is_long {
-            return self.start_long((request, connection), work, user, op);
+            return self.start_long(origin, work, user, op);
         }
         let started = self.store.start(user, op);
-        self.go_on((request, connection), work, started)
+        self.go_on(origin, work, started)
     }
 
     /// Starts a listing, which may pause, or a READ whose data may go through a pipe.
     fn start_long(
         &mut self,
-        (request, connection): (Option<RequestId>, Option<ConnectionId>),
+        origin: Origin,
         work: Work,
         user: UserId,
         mut op: ObjectOp,
     ) -> Option<ObjectResult> {
         if let ObjectOp::ReadDirectory { open, restart, detail, entries_max } = op {
             let wanted = PendingListing { user, open, restart, detail, entries_max };
-            return self.list((request, connection), work, wanted);
+            return self.list(origin, work, wanted);
         }
-        let probed = self.choose_way(connection, &mut op);
+        let probed = self.choose_way(origin.connection, &mut op);
         let started = self.store.start(user, op);
         if let Some(probed) = probed {
             self.look_at_way(probed, &started);
         }
-        self.go_on((request, connection), work, started)
+        self.go_on(origin, work, started)
     }
 
     /// Has a storage thread carry out an operation.
     #[cold]
     fn start_elsewhere(
         &mut self,
-        (request, connection): (Option<RequestId>, Option<ConnectionId>),
+        origin: Origin,
         user: UserId,
         mut op: ObjectOp,
     ) -> Option<ObjectResult> {
-        let begun = traced::store_begins(self.trace, &op, request.is_some());
+        let begun = traced::store_begins(self.trace, &op, origin.request.is_some());
         let work = Work { is_inline: false, ..begun };
         if spans_stores(&op) {
             // Clients copy such data themselves.
             let refused = Started::Done(Err(NtStatus::NOT_SUPPORTED));
-            return self.go_on((request, connection), work, refused);
+            return self.go_on(origin, work, refused);
         }
         let refused = match self.threads.has(op.store()) {
             false => Some(NtStatus::FILE_CLOSED),
@@ -283,10 +280,10 @@ impl Storage<'_> {
             true => None,
         };
         if let Some(status) = refused {
-            return self.go_on((request, connection), work, Started::Done(Err(status)));
+            return self.go_on(origin, work, Started::Done(Err(status)));
         }
         self.trace.enter(Phase::Other);
-        let slot = self.keep(request, None, work, None);
+        let slot = self.keep(origin.request, None, work, None);
         let (store, bytes) = (op.store(), self.threads.hold(&op));
         self.requests[slot].held = Some(Held { store, bytes, read: None });
         let ObjectOp::Read { length, may_pipe, .. } = &mut op else {
@@ -296,6 +293,7 @@ impl Storage<'_> {
         // Pipes belong to the worker's store.
         *may_pipe = false;
         let length = usize::try_from(*length).expect("32 bits fit memory");
+        let connection = origin.connection;
         if let Some(read) = self.threads.admit(WaitingRead { slot, user, op, length, connection }) {
             self.begin_read(read);
         }
@@ -316,12 +314,7 @@ impl Storage<'_> {
     }
 
     /// Lists a directory, or a part of it if that takes long: the rest follows in later turns.
-    fn list(
-        &mut self,
-        (request, connection): (Option<RequestId>, Option<ConnectionId>),
-        work: Work,
-        wanted: PendingListing,
-    ) -> Option<ObjectResult> {
+    fn list(&mut self, origin: Origin, work: Work, wanted: PendingListing) -> Option<ObjectResult> {
         let mut entries = Vec::new();
         if !self.listings.delay(wanted) {
             let began = machine_clock();
@@ -332,23 +325,18 @@ impl Storage<'_> {
                     entries = first;
                 }
                 Part::Ended(result) => {
-                    return self.go_on((request, connection), work, Started::Done(result));
+                    return self.go_on(origin, work, Started::Done(result));
                 }
             }
         }
         self.trace.enter(Phase::Other);
-        let slot = self.keep(request, None, work, None);
+        let slot = self.keep(origin.request, None, work, None);
         self.listings.keep(slot, wanted, entries);
         None
     }
 
     /// Returns the result of an operation, or leaves the rest of it to the kernel.
-    fn go_on(
-        &mut self,
-        (request, connection): (Option<RequestId>, Option<ConnectionId>),
-        work: Work,
-        started: Started,
-    ) -> Option<ObjectResult> {
+    fn go_on(&mut self, origin: Origin, work: Work, started: Started) -> Option<ObjectResult> {
         match started {
             Started::Done(result) => {
                 let ticks = traced::store_ends(self.trace, work, &result);
@@ -357,16 +345,14 @@ impl Storage<'_> {
                 }
                 Some(result)
             }
-            Started::Submit(op, continuation) => {
-                self.submit((request, connection), work, op, continuation)
-            }
+            Started::Submit(op, continuation) => self.submit(origin, work, op, continuation),
         }
     }
 
     /// Hands the kernel an operation. There is no result yet.
     fn submit(
         &mut self,
-        (request, connection): (Option<RequestId>, Option<ConnectionId>),
+        origin: Origin,
         work: Work,
         op: Op,
         continuation: Continuation,
@@ -376,8 +362,9 @@ impl Storage<'_> {
             Op::ReadAt { length, .. } => Some(length),
             _ => None,
         };
-        let promised = connection.zip(length).and_then(|(id, length)| self.promise(id, length));
-        let slot = self.keep(request, Some(continuation), work, promised);
+        let promised =
+            origin.connection.zip(length).and_then(|(id, length)| self.promise(id, length));
+        let slot = self.keep(origin.request, Some(continuation), work, promised);
         submit(self.driver, self.refused, store_token(slot), op);
         None
     }

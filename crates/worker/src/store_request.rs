@@ -22,6 +22,14 @@ pub(super) struct StoreRequest {
     pub(super) promised: Option<(ConnectionId, usize)>,
 }
 
+/// Request that an operation is for, and the connection that waits for its data. Operations of the
+/// engine itself have neither.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) request: Option<RequestId>,
+    pub(super) connection: Option<ConnectionId>,
+}
+
 /// Room of a storage thread that a request holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
