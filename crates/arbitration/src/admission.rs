@@ -4,7 +4,7 @@
 //! [`FileRecord::admit`] is called by `engine::files`, under the lock of the record, once the store
 //! has opened the file for a CREATE. It either adds the open, or begins breaks and enters the
 //! worker among the waiters, or refuses. The worker of each other client that is notified here gets
-//! into [`WorkersToNotify`] (`look`), and then looks at the record. A CREATE that waits asks again
+//! into [`WorkersToNotify`] (`notify`), and then reads the record. A CREATE that waits asks again
 //! from the start after each change of the record.
 //!
 //! Terms. *Stat open*: an open for attributes alone, which breaks nothing and violates no share
@@ -159,11 +159,11 @@ impl FileRecord {
         &mut self,
         ask: &mut AdmissionRequest,
         durability: Option<Durability>,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> (Admission, Vec<OpenEntry>) {
         let mut purged = Vec::new();
         if !self.is_untouched()
-            && let Some(decided) = self.admit_beside(ask, look, &mut purged)
+            && let Some(decided) = self.admit_beside(ask, notify, &mut purged)
         {
             return (decided, purged);
         }
@@ -191,7 +191,7 @@ impl FileRecord {
         });
         if granted.lease.is_some_and(|it| it.cache.notice.is_some()) {
             // Only from now on has the lease an open whose client can be notified.
-            look.add(ask.id.server);
+            notify.add(ask.id.server);
         }
         (Admission::Granted(granted), purged)
     }
@@ -205,11 +205,11 @@ impl FileRecord {
     fn admit_beside(
         &mut self,
         ask: &AdmissionRequest,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
         purged: &mut Vec<OpenEntry>,
     ) -> Option<Admission> {
-        self.expire(ask.now, look);
-        *purged = self.drop_late(ask.now, ask.id.server, look);
+        self.expire(ask.now, notify);
+        *purged = self.drop_late(ask.now, ask.id.server, notify);
         if self.is_delete_pending(ask.stream, ask.facts.link) {
             return Some(self.await_deletion(ask));
         }
@@ -224,16 +224,16 @@ impl FileRecord {
             self.wait(ask.id.server);
             return Some(Admission::Wait);
         }
-        purged.extend(self.make_room(ask, look));
+        purged.extend(self.make_room(ask, notify));
         if self.opens.len() >= FILE_OPENS_MAX {
-            purged.extend(self.purge(|it| !it.excludes(), ask.id.server, look));
+            purged.extend(self.purge(|it| !it.excludes(), ask.id.server, notify));
         }
         if self.is_delete_pending(ask.stream, ask.facts.link) {
             // A removed open was to delete the file by its close.
             return Some(self.await_deletion(ask));
         }
         let violates = self.violates(ask);
-        if !is_stat_open(ask.demand()) && self.break_others(ask, violates, look) {
+        if !is_stat_open(ask.demand()) && self.break_others(ask, violates, notify) {
             self.wait(ask.id.server);
             return Some(Admission::Wait);
         }
@@ -290,7 +290,11 @@ impl FileRecord {
     }
 
     /// Removes conflicting disconnected opens, except resilient and persistent ones.
-    fn make_room(&mut self, ask: &AdmissionRequest, look: &mut WorkersToNotify) -> Vec<OpenEntry> {
+    fn make_room(
+        &mut self,
+        ask: &AdmissionRequest,
+        notify: &mut WorkersToNotify,
+    ) -> Vec<OpenEntry> {
         if is_stat_open(ask.demand()) || !self.opens.iter().any(OpenEntry::is_disconnected) {
             return Vec::new();
         }
@@ -310,8 +314,8 @@ impl FileRecord {
             let held = record.cache_of(it).state;
             it.stream == ask.stream && record.is_disturbed(it, ask, violates, held)
         };
-        self.silence(disturbed, look);
-        self.purge(|it| unwanted.contains(&it.id), ask.id.server, look)
+        self.silence(disturbed, notify);
+        self.purge(|it| unwanted.contains(&it.id), ask.id.server, notify)
     }
 
     /// True if an open loses rights by the request.
@@ -334,7 +338,7 @@ impl FileRecord {
         &mut self,
         ask: &AdmissionRequest,
         violates: bool,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> bool {
         let mut must_wait = false;
         let mut awaited = if violates { Caching::HANDLE } else { Caching::WRITE };
@@ -366,7 +370,7 @@ impl FileRecord {
             }
             must_wait |= held.intersects(awaited);
             must_wait |= is_lease && cache.breaking.is_some() && ask.has_waited;
-            self.start_break(at, to, ask.deadline, look);
+            self.start_break(at, to, ask.deadline, notify);
         }
         must_wait
     }
@@ -377,14 +381,14 @@ impl FileRecord {
         at: usize,
         to: Caching,
         deadline: Duration,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) {
         let id = self.opens[at].id;
         match &mut self.opens[at].holding {
             Holding::Nothing => {}
             Holding::Oplock(cache) => {
                 if cache.start_break(to, deadline) == Started::Notified {
-                    look.add(id.server);
+                    notify.add(id.server);
                 }
             }
             Holding::Lease(lease) => {
@@ -394,7 +398,7 @@ impl FileRecord {
                 if lease.cache.start_break(to, deadline) == Started::Notified {
                     lease.epoch = lease.epoch.wrapping_add(1);
                     if let Some(teller) = teller {
-                        look.add(teller.server);
+                        notify.add(teller.server);
                     }
                 }
             }
@@ -526,9 +530,9 @@ impl FileRecord {
         changer: OpenId,
         stream: u64,
         deadline: Duration,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
-        self.take_reading(changer, stream, false, deadline, look)
+        self.take_reading(changer, stream, false, deadline, notify)
     }
 
     /// As [`FileRecord::break_reading`], after the change: for reads in the meantime. The changer's
@@ -538,9 +542,9 @@ impl FileRecord {
         changer: OpenId,
         stream: u64,
         deadline: Duration,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
-        self.take_reading(changer, stream, true, deadline, look)
+        self.take_reading(changer, stream, true, deadline, notify)
     }
 
     fn take_reading(
@@ -549,7 +553,7 @@ impl FileRecord {
         stream: u64,
         spares_changer: bool,
         deadline: Duration,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
         let ours = self.open(changer).map(|it| it.holding);
         let ours_lease = match ours {
@@ -563,8 +567,8 @@ impl FileRecord {
             .filter(|it| !is_ours(it, ours_lease) && !self.cache_of(it).state.is_empty())
             .map(|it| it.id)
             .collect();
-        self.silence(|_, it| it.stream == stream && !is_ours(it, ours_lease), look);
-        let purged = self.purge(|it| away.contains(&it.id), changer.server, look);
+        self.silence(|_, it| it.stream == stream && !is_ours(it, ours_lease), notify);
+        let purged = self.purge(|it| away.contains(&it.id), changer.server, notify);
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
             let held = self.cache_of(entry).state;
@@ -575,17 +579,22 @@ impl FileRecord {
                 && !keeps_writes
                 && !(spares_changer && entry.id == changer)
             {
-                self.start_break(at, Caching::empty(), deadline, look);
+                self.start_break(at, Caching::empty(), deadline, notify);
             }
         }
         purged
     }
 
     /// Breaks all rights of a lease.
-    pub fn break_lease(&mut self, lease: LeaseId, deadline: Duration, look: &mut WorkersToNotify) {
+    pub fn break_lease(
+        &mut self,
+        lease: LeaseId,
+        deadline: Duration,
+        notify: &mut WorkersToNotify,
+    ) {
         let holds = |it: &OpenEntry| it.holding == Holding::Lease(lease);
         if let Some(at) = self.opens.iter().position(holds) {
-            self.start_break(at, Caching::empty(), deadline, look);
+            self.start_break(at, Caching::empty(), deadline, notify);
         }
     }
 
@@ -596,14 +605,14 @@ impl FileRecord {
         &mut self,
         by: Option<LeaseKey>,
         deadline: Duration,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) {
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
             let key = entry.lease().map(|it| it.key);
             let held = self.cache_of(entry).state;
             if key.is_some() && held.contains(Caching::READ) && key != by {
-                self.start_break(at, Caching::empty(), deadline, look);
+                self.start_break(at, Caching::empty(), deadline, notify);
             }
         }
     }
@@ -615,11 +624,11 @@ impl FileRecord {
         changer: OpenId,
         deadline: Duration,
         now: Duration,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> (bool, Vec<OpenEntry>) {
         let ours = self.open(changer).and_then(OpenEntry::lease);
         let is_other = |it: &OpenEntry| it.id != changer && !is_ours(it, ours);
-        self.break_handles_of(&is_other, changer.server, (deadline, now), look)
+        self.break_handles_of(&is_other, changer.server, (deadline, now), notify)
     }
 
     /// As [`FileRecord::break_handles`], of the opens that stand in the way of `server`.
@@ -628,10 +637,10 @@ impl FileRecord {
         is_in_the_way: &dyn Fn(&OpenEntry) -> bool,
         server: ServerId,
         (deadline, now): (Duration, Duration),
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> (bool, Vec<OpenEntry>) {
-        self.expire(now, look);
-        let mut purged = self.drop_late(now, server, look);
+        self.expire(now, notify);
+        let mut purged = self.drop_late(now, server, notify);
         let away: BTreeSet<OpenId> = self
             .opens
             .iter()
@@ -639,8 +648,8 @@ impl FileRecord {
             .filter(|it| self.cache_of(it).state.contains(Caching::HANDLE))
             .map(|it| it.id)
             .collect();
-        self.silence(|_, it| is_in_the_way(it), look);
-        purged.extend(self.purge(|it| away.contains(&it.id), server, look));
+        self.silence(|_, it| is_in_the_way(it), notify);
+        purged.extend(self.purge(|it| away.contains(&it.id), server, notify));
         let mut must_wait = false;
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
@@ -651,7 +660,7 @@ impl FileRecord {
             let is_lease = matches!(entry.holding, Holding::Lease(_));
             let to = if is_lease { cache.state - Caching::HANDLE } else { Caching::READ };
             must_wait = true;
-            self.start_break(at, to, deadline, look);
+            self.start_break(at, to, deadline, notify);
         }
         if must_wait {
             self.wait(server);

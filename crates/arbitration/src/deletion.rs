@@ -89,14 +89,14 @@ impl FileRecord {
         &mut self,
         gone: &[OpenEntry],
         deletion_owner: ServerId,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) {
         for entry in gone.iter().filter(|it| it.delete_on_close) {
             self.set_delete_pending(entry.mark(), true, None);
         }
         for entry in gone {
             if self.begin_deletion(entry, deletion_owner, DeletionProgress::Delegated).is_some() {
-                look.add(deletion_owner);
+                notify.add(deletion_owner);
             }
         }
     }
@@ -127,11 +127,11 @@ impl FileRecord {
     }
 
     /// Ends a deletion, whether it succeeded or failed.
-    pub fn end_deletion(&mut self, mark: u64, look: &mut WorkersToNotify) {
+    pub fn end_deletion(&mut self, mark: u64, notify: &mut WorkersToNotify) {
         self.delete_pending.retain(|it| it.mark != mark);
         self.deleters.retain(|it| it.mark != mark);
         // The file's streams are deleted with it.
         self.forget_unused_marks();
-        self.wake(look);
+        self.wake(notify);
     }
 }

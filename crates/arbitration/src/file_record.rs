@@ -211,8 +211,8 @@ impl FileRecord {
     }
 
     /// Notifies all waiting workers, once each.
-    pub(crate) fn wake(&mut self, look: &mut WorkersToNotify) {
-        self.waiters.drain(..).for_each(|server| look.add(server));
+    pub(crate) fn wake(&mut self, notify: &mut WorkersToNotify) {
+        self.waiters.drain(..).for_each(|server| notify.add(server));
     }
 
     /// Removes an open.
@@ -224,7 +224,7 @@ impl FileRecord {
         id: OpenId,
         delete_on_close: bool,
         parent: Option<LeaseKey>,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Closed {
         let Some(at) = self.opens.iter().position(|it| it.id == id) else {
             return Closed::default();
@@ -234,7 +234,7 @@ impl FileRecord {
         if gone.lease().is_some() {
             self.forget_unused_leases();
         }
-        self.wake(look);
+        self.wake(notify);
         if delete_on_close && !self.is_marked(gone.mark()) {
             self.set_delete_pending(gone.mark(), true, parent);
         }
@@ -280,11 +280,11 @@ impl FileRecord {
         &mut self,
         open: OpenId,
         ranges: impl Iterator<Item = ByteRange>,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Result<(), LockError> {
         let entry = self.open(open).ok_or(LockError::NotLocked)?;
         let result = self.locks.release(open, entry.stream, ranges);
-        self.wake(look);
+        self.wake(notify);
         result
     }
 
@@ -303,13 +303,13 @@ impl FileRecord {
         server: ServerId,
         deletion_owner: ServerId,
         now: Duration,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) {
         let of_server = |it: &&OpenEntry| it.id.server == server && !it.is_disconnected();
         let ids: Vec<OpenId> = self.opens.iter().filter(of_server).map(|it| it.id).collect();
         let mut gone = Vec::new();
         for id in ids {
-            if !self.disconnect(id, 0, now, look) {
+            if !self.disconnect(id, 0, now, notify) {
                 gone.extend(self.opens.extract_if(.., |it| it.id == id));
                 self.locks.release_all(id);
             }
@@ -318,12 +318,12 @@ impl FileRecord {
         for deleter in self.deleters.iter_mut().filter(|it| it.server == server) {
             deleter.server = deletion_owner;
             deleter.progress = DeletionProgress::Delegated;
-            look.add(deletion_owner);
+            notify.add(deletion_owner);
         }
-        self.delegate_deletions(&gone, deletion_owner, look);
+        self.delegate_deletions(&gone, deletion_owner, notify);
         self.forget_unused_leases();
         self.forget_unused_marks();
-        self.wake(look);
+        self.wake(notify);
     }
 
     /// Clears marks without an open or a deletion owner.
@@ -342,11 +342,11 @@ impl FileRecord {
     }
 
     /// Updates the path of opens by the old name of a renamed file.
-    pub fn renamed(&mut self, share: &str, old: &str, new: &str, look: &mut WorkersToNotify) {
+    pub fn renamed(&mut self, share: &str, old: &str, new: &str, notify: &mut WorkersToNotify) {
         let by_old_name = |it: &&mut OpenEntry| it.facts.share == share && it.facts.path == old;
         for entry in self.opens.iter_mut().filter(by_old_name) {
             new.clone_into(&mut entry.facts.path);
-            look.add(entry.id.server);
+            notify.add(entry.id.server);
         }
     }
 
@@ -364,7 +364,7 @@ impl FileRecord {
         id: OpenId,
         position: u64,
         now: Duration,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> bool {
         let Some(at) = self.opens.iter().position(|it| it.id == id) else { return false };
         let cache = self.cache_of(&self.opens[at]);
@@ -384,7 +384,7 @@ impl FileRecord {
         if stays {
             durability.disconnected_until = Some(now + durability.timeout);
             durability.position = position;
-            self.wake(look);
+            self.wake(notify);
         }
         stays
     }
@@ -395,14 +395,14 @@ impl FileRecord {
         &mut self,
         persistent: u64,
         id: OpenId,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Option<&mut OpenEntry> {
         let is_it = |it: &OpenEntry| it.facts.persistent == persistent && it.is_disconnected();
         let at = self.opens.iter().position(is_it)?;
         self.locks.hand_over(self.opens[at].id, id);
         self.remind(at);
         if self.cache_of(&self.opens[at]).notice.is_some() {
-            look.add(id.server);
+            notify.add(id.server);
         }
         let entry = &mut self.opens[at];
         entry.id = id;
@@ -432,15 +432,15 @@ impl FileRecord {
         &mut self,
         now: Duration,
         deletion_owner: ServerId,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
         for deleter in &mut self.deleters {
             if deleter.progress == DeletionProgress::Delegated {
                 deleter.server = deletion_owner;
-                look.add(deletion_owner);
+                notify.add(deletion_owner);
             }
         }
-        self.drop_late(now, deletion_owner, look)
+        self.drop_late(now, deletion_owner, notify)
     }
 
     /// Removes the opens that were not reclaimed in time, and returns them: their time ends for
@@ -449,11 +449,11 @@ impl FileRecord {
         &mut self,
         now: Duration,
         deletion_owner: ServerId,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
         let late = |entry: &OpenEntry| entry.disconnected_until().is_some_and(|it| it <= now);
         match self.opens.iter().any(late) {
-            true => self.purge(late, deletion_owner, look),
+            true => self.purge(late, deletion_owner, notify),
             false => Vec::new(),
         }
     }
@@ -464,7 +464,7 @@ impl FileRecord {
         &mut self,
         unwanted: impl Fn(&OpenEntry) -> bool,
         deletion_owner: ServerId,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
         let mut gone = Vec::new();
         self.opens.retain(|entry| {
@@ -476,10 +476,10 @@ impl FileRecord {
         });
         if !gone.is_empty() {
             gone.iter().for_each(|entry| self.locks.release_all(entry.id));
-            self.delegate_deletions(&gone, deletion_owner, look);
+            self.delegate_deletions(&gone, deletion_owner, notify);
             self.forget_unused_leases();
             self.forget_unused_marks();
-            self.wake(look);
+            self.wake(notify);
         }
         gone
     }
@@ -489,7 +489,7 @@ impl FileRecord {
     pub(crate) fn silence(
         &mut self,
         disturbed: impl Fn(&Self, &OpenEntry) -> bool,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) {
         let is_silent = |it: &OpenEntry| {
             let is_away = it.is_disconnected() && it.is_kept() && !it.is_persistent();
@@ -520,7 +520,7 @@ impl FileRecord {
         }
         if is_taken {
             // Requests may wait for an acknowledgment that is no longer pending.
-            self.wake(look);
+            self.wake(notify);
         }
     }
 
@@ -530,12 +530,12 @@ impl FileRecord {
         &mut self,
         unwanted: &dyn Fn(&OpenEntry) -> bool,
         deletion_owner: ServerId,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
-        let gone = self.purge(|it| it.is_disconnected() && unwanted(it), deletion_owner, look);
+        let gone = self.purge(|it| it.is_disconnected() && unwanted(it), deletion_owner, notify);
         for entry in self.opens.iter_mut().filter(|it| unwanted(it)) {
             entry.evicted = true;
-            look.add(entry.id.server);
+            notify.add(entry.id.server);
         }
         gone
     }
@@ -577,7 +577,7 @@ impl FileRecord {
         id: OpenId,
         kept: Caching,
         deadline: Duration,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Result<(), AckError> {
         let entry = self.open_mut(id).ok_or(AckError::NotHeld)?;
         let Holding::Oplock(cache) = &mut entry.holding else { return Err(AckError::NotHeld) };
@@ -586,9 +586,9 @@ impl FileRecord {
         }
         cache.settle(kept, deadline)?;
         if cache.notice.is_some() {
-            look.add(id.server);
+            notify.add(id.server);
         }
-        self.wake(look);
+        self.wake(notify);
         Ok(())
     }
 
@@ -601,21 +601,21 @@ impl FileRecord {
         id: LeaseId,
         kept: Caching,
         deadline: Duration,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Result<(), AckError> {
         let lease = self.lease_mut(id).ok_or(AckError::NotHeld)?;
         lease.cache.settle(kept, deadline)?;
         if lease.cache.notice.is_some()
             && let Some(teller) = teller(&self.opens, id)
         {
-            look.add(teller.server);
+            notify.add(teller.server);
         }
-        self.wake(look);
+        self.wake(notify);
         Ok(())
     }
 
     /// Ends breaks past their deadline, with the loss of all rights. Returns true if there was one.
-    pub fn expire(&mut self, now: Duration, look: &mut WorkersToNotify) -> bool {
+    pub fn expire(&mut self, now: Duration, notify: &mut WorkersToNotify) -> bool {
         let mut expired = false;
         for entry in &mut self.opens {
             if let Holding::Oplock(cache) = &mut entry.holding {
@@ -629,7 +629,7 @@ impl FileRecord {
             }
         }
         if expired {
-            self.wake(look);
+            self.wake(notify);
         }
         expired
     }

@@ -76,8 +76,8 @@ fn admit(record: &mut FileRecord) -> Admission {
 
 /// Asserts that `deletion_owner` is notified and deletes.
 #[track_caller]
-fn check_deleted_by(record: &mut FileRecord, look: WorkersToNotify, deletion_owner: ServerId) {
-    assert!(look.into_workers().contains(&deletion_owner), "it has to look");
+fn check_deleted_by(record: &mut FileRecord, notify: WorkersToNotify, deletion_owner: ServerId) {
+    assert!(notify.into_workers().contains(&deletion_owner), "it has to check the file");
     assert_eq!(admit(record), Admission::Wait, "it is as good as gone");
     let [deleter] = &record.take_delegated(deletion_owner)[..] else { panic!("{record:?}") };
     assert_eq!((deleter.mark, deleter.server), (LINK, deletion_owner));
@@ -86,37 +86,37 @@ fn check_deleted_by(record: &mut FileRecord, look: WorkersToNotify, deletion_own
     assert_eq!(place, ("data", "srv/data", "folder\\file"));
     assert_eq!(record.take_delegated(deletion_owner), [], "it is done once");
     assert_eq!(admit(record), Admission::Wait, "it is not done yet");
-    let mut look = WorkersToNotify::default();
-    record.end_deletion(LINK, &mut look);
-    assert_eq!(look.into_workers(), [OTHER], "who waits goes on");
+    let mut notify = WorkersToNotify::default();
+    record.end_deletion(LINK, &mut notify);
+    assert_eq!(notify.into_workers(), [OTHER], "who waits goes on");
     assert!(record.is_empty(), "{record:?}");
 }
 
 #[test]
 fn an_expired_open_deletes_its_file() {
     let mut record = record(Some(durability()));
-    let mut look = WorkersToNotify::default();
-    assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut look));
-    assert_eq!(record.scavenge(KEPT, OWNER, &mut look).len(), 1);
-    check_deleted_by(&mut record, look, OWNER);
+    let mut notify = WorkersToNotify::default();
+    assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut notify));
+    assert_eq!(record.scavenge(KEPT, OWNER, &mut notify).len(), 1);
+    check_deleted_by(&mut record, notify, OWNER);
 }
 
 #[test]
 fn a_file_goes_with_an_open_that_gives_way() {
     let mut record = record(Some(durability()));
-    let mut look = WorkersToNotify::default();
-    assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut look));
-    let (admission, purged) = record.admit(&mut ask(OTHER, 2, false), None, &mut look);
+    let mut notify = WorkersToNotify::default();
+    assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut notify));
+    let (admission, purged) = record.admit(&mut ask(OTHER, 2, false), None, &mut notify);
     assert_eq!((admission, purged.len()), (Admission::Wait, 1));
-    check_deleted_by(&mut record, look, OTHER);
+    check_deleted_by(&mut record, notify, OTHER);
 }
 
 #[test]
 fn a_file_goes_with_a_worker() {
     let mut record = record(None);
-    let mut look = WorkersToNotify::default();
-    record.bury(DEAD, OWNER, Duration::ZERO, &mut look);
-    check_deleted_by(&mut record, look, OWNER);
+    let mut notify = WorkersToNotify::default();
+    record.bury(DEAD, OWNER, Duration::ZERO, &mut notify);
+    check_deleted_by(&mut record, notify, OWNER);
 }
 
 #[test]
@@ -128,12 +128,12 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
     let (admission, _) =
         record.admit(&mut ask(OTHER, 2, false), None, &mut WorkersToNotify::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
-    let mut look = WorkersToNotify::default();
-    record.bury(DEAD, OWNER, Duration::ZERO, &mut look);
+    let mut notify = WorkersToNotify::default();
+    record.bury(DEAD, OWNER, Duration::ZERO, &mut notify);
     assert_eq!(record.take_delegated(OWNER), []);
     assert_eq!(admit(&mut record), Admission::Refused(Refusal::DeletePending));
     assert_eq!(
-        record.close(other, false, None, &mut look).unlink,
+        record.close(other, false, None, &mut notify).unlink,
         Some(LINK),
         "its last user deletes it"
     );
@@ -147,15 +147,15 @@ fn a_deletion_owner_that_dies_leaves_its_deletions_to_the_next() {
         if has_begun {
             assert_eq!(record.take_delegated(OWNER).len(), 1);
         }
-        let mut look = WorkersToNotify::default();
-        record.bury(OWNER, OTHER, Duration::ZERO, &mut look);
-        check_deleted_by(&mut record, look, OTHER);
+        let mut notify = WorkersToNotify::default();
+        record.bury(OWNER, OTHER, Duration::ZERO, &mut notify);
+        check_deleted_by(&mut record, notify, OTHER);
     }
     let mut record = record(None);
     record.bury(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
-    let mut look = WorkersToNotify::default();
-    record.scavenge(Duration::ZERO, OTHER, &mut look);
-    check_deleted_by(&mut record, look, OTHER);
+    let mut notify = WorkersToNotify::default();
+    record.scavenge(Duration::ZERO, OTHER, &mut notify);
+    check_deleted_by(&mut record, notify, OTHER);
 }
 
 #[test]
@@ -163,9 +163,9 @@ fn a_deletion_begun_by_a_dead_worker_is_delegated() {
     let mut record = record(None);
     let id = OpenId { server: DEAD, number: 1 };
     assert_eq!(record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(LINK));
-    let mut look = WorkersToNotify::default();
-    record.bury(DEAD, OWNER, Duration::ZERO, &mut look);
-    check_deleted_by(&mut record, look, OWNER);
+    let mut notify = WorkersToNotify::default();
+    record.bury(DEAD, OWNER, Duration::ZERO, &mut notify);
+    check_deleted_by(&mut record, notify, OWNER);
 }
 
 #[test]

@@ -423,9 +423,9 @@ fn an_unanswered_break_ends_all_caching_and_all_waiting() {
     file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     file.now = TIMEOUT;
-    let mut look = WorkersToNotify::default();
-    assert!(file.record.expire(file.now, &mut look));
-    assert_eq!(look.into_workers(), [server(2)]);
+    let mut notify = WorkersToNotify::default();
+    assert!(file.record.expire(file.now, &mut notify));
+    assert_eq!(notify.into_workers(), [server(2)]);
     assert_eq!(file.state(lease(1, 1)), NONE);
     file.granted(ask(2, RequestedCaching::Nothing));
 }
@@ -563,10 +563,10 @@ fn a_reconnected_open_is_told_of_the_break_it_missed() {
     assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     assert_eq!(file.record.take_notices(server(1), |_| true), []);
-    let mut look = WorkersToNotify::default();
+    let mut notify = WorkersToNotify::default();
     let back = OpenId { server: server(3), number: 1 };
-    assert!(file.record.take_up(id.number, back, &mut look).is_some());
-    assert_eq!(look.into_workers(), [server(3)]);
+    assert!(file.record.take_up(id.number, back, &mut notify).is_some());
+    assert_eq!(notify.into_workers(), [server(3)]);
     assert_eq!(file.told(3), (RWH, R, true));
 }
 

@@ -22,8 +22,8 @@ impl Server {
         };
         let files = &mut self.globals.files;
         let (own, now) = (files.worker(), files.now());
-        let seen = files.change(file, |record, look| {
-            let expired = record.expire(now, look);
+        let seen = files.change(file, |record, notify| {
+            let expired = record.expire(now, notify);
             let told = record.take_notices(own, knows);
             let evicted: Vec<u64> = record
                 .opens

@@ -178,18 +178,18 @@ impl Files {
     ) -> Result<R, Reject> {
         let mut decide = Some(decide);
         let mut result = None;
-        let mut look = WorkersToNotify::default();
+        let mut notify = WorkersToNotify::default();
         let visit = self.trace.visit_table();
         self.records
             .change(file, &mut |record| {
                 let decide = decide.take().expect("a record is decided on once");
-                let (decided, changed) = decide(record, &mut look);
+                let (decided, changed) = decide(record, &mut notify);
                 result = Some(decided);
                 changed
             })
             .map_err(Reject::Records)?;
         drop(visit);
-        self.looks.extend(look.into_workers().into_iter().map(|worker| (file, worker)));
+        self.looks.extend(notify.into_workers().into_iter().map(|worker| (file, worker)));
         Ok(result.expect("every record is decided on"))
     }
 
@@ -230,8 +230,8 @@ impl Files {
         ask: &mut AdmissionRequest,
         durability: Option<Durability>,
     ) -> Result<Admission, Reject> {
-        let (admission, purged, deadline) = self.change(file, |record, look| {
-            let (admission, purged) = record.admit(ask, durability, look);
+        let (admission, purged, deadline) = self.change(file, |record, notify| {
+            let (admission, purged) = record.admit(ask, durability, notify);
             let deadline = (admission == Admission::Wait).then(|| record.next_deadline());
             ((admission, purged, deadline), true)
         })?;
@@ -256,10 +256,10 @@ impl Files {
     ) -> Closed {
         let (id, now, file) = (self.open_id(volatile), self.now, key(identity));
         let (closed, late) = self
-            .change(file, |record, look| {
+            .change(file, |record, notify| {
                 // An open whose time is up delays no deletion.
-                let late = record.drop_late(now, id.server, look);
-                ((record.close(id, delete_on_close, parent, look), late), true)
+                let late = record.drop_late(now, id.server, notify);
+                ((record.close(id, delete_on_close, parent, notify), late), true)
             })
             .unwrap_or_default();
         self.forget_disconnected(file, &late);
@@ -270,7 +270,7 @@ impl Files {
     pub fn end_deletion(&mut self, file: FileKey, mark: u64) {
         self.records.count_deletion();
         // An unreadable record has no marks.
-        let _ = self.change(file, |record, look| (record.end_deletion(mark, look), true));
+        let _ = self.change(file, |record, notify| (record.end_deletion(mark, notify), true));
     }
 
     /// Returns the number of deletions by all workers so far.
@@ -416,9 +416,9 @@ impl Files {
             return Ok(());
         }
         let (id, deadline) = (self.open_id(volatile), self.break_deadline());
-        let purged = self.change(file, |record, look| {
+        let purged = self.change(file, |record, notify| {
             let before = record.clone();
-            let purged = break_reading(record, id, identity.stream, deadline, look);
+            let purged = break_reading(record, id, identity.stream, deadline, notify);
             (purged, *record != before)
         })?;
         self.forget_disconnected(file, &purged);
@@ -434,9 +434,9 @@ impl Files {
         }
         let deadline = self.break_deadline();
         // A record that cannot be read has no caching to break.
-        let _ = self.change(key(directory), |record, look| {
+        let _ = self.change(key(directory), |record, notify| {
             let before = record.clone();
-            record.break_listing(by, deadline, look);
+            record.break_listing(by, deadline, notify);
             ((), *record != before)
         });
     }
@@ -453,8 +453,8 @@ impl Files {
         volatile: u64,
     ) -> Result<bool, Reject> {
         let (id, now, deadline) = (self.open_id(volatile), self.now, self.break_deadline());
-        let take = |record: &mut FileRecord, look: &mut WorkersToNotify| {
-            record.break_handles(id, deadline, now, look)
+        let take = |record: &mut FileRecord, notify: &mut WorkersToNotify| {
+            record.break_handles(id, deadline, now, notify)
         };
         self.take_handles(key(identity), take)
     }
@@ -470,8 +470,8 @@ impl Files {
         is_in_the_way: &dyn Fn(&OpenEntry) -> bool,
     ) -> Result<bool, Reject> {
         let (server, times) = (self.worker, (self.break_deadline(), self.now));
-        let take = |record: &mut FileRecord, look: &mut WorkersToNotify| {
-            record.break_handles_of(is_in_the_way, server, times, look)
+        let take = |record: &mut FileRecord, notify: &mut WorkersToNotify| {
+            record.break_handles_of(is_in_the_way, server, times, notify)
         };
         self.take_handles(file, take)
     }
@@ -481,9 +481,9 @@ impl Files {
         file: FileKey,
         take: impl Fn(&mut FileRecord, &mut WorkersToNotify) -> (bool, Vec<OpenEntry>),
     ) -> Result<bool, Reject> {
-        let (waits, purged, deadline) = self.change(file, |record, look| {
+        let (waits, purged, deadline) = self.change(file, |record, notify| {
             let before = record.clone();
-            let (waits, purged) = take(record, look);
+            let (waits, purged) = take(record, notify);
             ((waits, purged, record.next_deadline()), *record != before)
         })?;
         self.forget_disconnected(file, &purged);
@@ -584,9 +584,9 @@ impl Files {
         let deadline = self.break_deadline();
         for file in files {
             // A record that cannot be read has no lease to break.
-            let _ = self.change(file, |record, look| {
+            let _ = self.change(file, |record, notify| {
                 let before = record.clone();
-                record.break_lease(id, deadline, look);
+                record.break_lease(id, deadline, notify);
                 ((), *record != before)
             });
         }
@@ -633,8 +633,8 @@ impl Files {
     /// if not, the caller must close it.
     pub fn disconnect(&mut self, identity: FileIdentity, volatile: u64, position: u64) -> bool {
         let (id, now, file) = (self.open_id(volatile), self.now, key(identity));
-        let stays = self.change(file, |record, look| {
-            let stays = record.disconnect(id, position, now, look);
+        let stays = self.change(file, |record, notify| {
+            let stays = record.disconnect(id, position, now, notify);
             let entry = record.open(id).filter(|_| stays);
             let until = entry.and_then(OpenEntry::disconnected_until);
             (until.zip(entry.map(|it| Disconnected::of(it, file))), stays)
@@ -645,8 +645,8 @@ impl Files {
         }
         // Nothing would end the open at its timeout, so the caller must close it: taking it up ends
         // the disconnection. A failure is ignored, since the close changes the same record.
-        let _ = self.change(file, |record, look| {
-            let is_there = record.take_up(at.persistent, id, look).is_some();
+        let _ = self.change(file, |record, notify| {
+            let is_there = record.take_up(at.persistent, id, notify).is_some();
             ((), is_there)
         });
         false
@@ -659,7 +659,7 @@ impl Files {
     pub fn take_up(&mut self, file: FileKey, claim: OpenClaim) -> Result<ReconnectedOpen, Reject> {
         let OpenClaim { link, persistent, volatile, session_id, tree_id } = claim;
         let id = self.open_id(volatile);
-        let taken = self.change(file, |record, look| {
+        let taken = self.change(file, |record, notify| {
             // Another link: the file is a new one that got the old one's inode number, or has
             // another name.
             let is_other =
@@ -667,7 +667,7 @@ impl Files {
             if record.opens.iter().any(is_other) {
                 return (None, false);
             }
-            let Some(entry) = record.take_up(persistent, id, look) else { return (None, false) };
+            let Some(entry) = record.take_up(persistent, id, notify) else { return (None, false) };
             entry.facts.session_id = session_id;
             entry.facts.tree_id = tree_id;
             let entry = entry.clone();
@@ -741,10 +741,10 @@ impl Files {
         unwanted: impl Fn(&OpenEntry) -> bool,
     ) -> Result<(), Reject> {
         let deletion_owner = self.worker;
-        let gone = self.change(file, |record, look| {
+        let gone = self.change(file, |record, notify| {
             let is_any = record.opens.iter().any(&unwanted);
             (
-                if is_any { record.evict(&unwanted, deletion_owner, look) } else { Vec::new() },
+                if is_any { record.evict(&unwanted, deletion_owner, notify) } else { Vec::new() },
                 is_any,
             )
         })?;

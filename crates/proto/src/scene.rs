@@ -242,13 +242,13 @@ impl Scene {
         };
         // Sharing is not checked, so that a test can set up any combination.
         let enter = |record: &mut arbitration::FileRecord,
-                     look: &mut arbitration::WorkersToNotify| {
+                     notify: &mut arbitration::WorkersToNotify| {
             let unshared =
                 arbitration::ShareMode { granted_access: AccessMask::READ_ATTRIBUTES, ..ask.mode };
             record.admit(
                 &mut arbitration::AdmissionRequest { mode: unshared, ..ask.clone() },
                 None,
-                look,
+                notify,
             );
             let open = record.open_mut(ask.id).expect("an open for attributes disturbs nobody");
             open.mode = ask.mode;

@@ -300,12 +300,12 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         })?;
         let mut looks = Vec::new();
         for key in concerned {
-            let mut look = WorkersToNotify::default();
+            let mut notify = WorkersToNotify::default();
             let mut left_behind = Vec::new();
             let mut has_delegated = false;
             let buried = self.change(key, &mut |record| {
-                look = WorkersToNotify::default();
-                record.bury(server, deletion_owner, now, &mut look);
+                notify = WorkersToNotify::default();
+                record.bury(server, deletion_owner, now, &mut notify);
                 left_behind = disconnected_of(record, server);
                 has_delegated = record.has_delegated();
                 true
@@ -316,11 +316,11 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 Err(RecordsError::Damaged) => drop(self.files.delete(&codec::key_of(key))?),
                 Err(RecordsError::Full) => return Err(TableError::Full),
             }
-            self.note_left_behind(key, &left_behind, deletion_owner, &mut look)?;
+            self.note_left_behind(key, &left_behind, deletion_owner, &mut notify)?;
             if has_delegated {
                 self.note_inheritance(key)?;
             }
-            looks.push((key, std::mem::take(&mut look).into_workers()));
+            looks.push((key, std::mem::take(&mut notify).into_workers()));
         }
         Ok(looks)
     }
@@ -331,7 +331,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         file: FileKey,
         left_behind: &[OpenEntry],
         deletion_owner: ServerId,
-        look: &mut WorkersToNotify,
+        notify: &mut WorkersToNotify,
     ) -> Result<(), TableError> {
         let is_noted = |entry: &&OpenEntry| {
             let Some(until) = entry.disconnected_until() else { return true };
@@ -346,7 +346,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         let end = &mut |record: &mut FileRecord| {
             let is_refused =
                 |it: &OpenEntry| it.is_disconnected() && refused.contains(&it.facts.persistent);
-            record.evict(&is_refused, deletion_owner, look);
+            record.evict(&is_refused, deletion_owner, notify);
             true
         };
         match self.change(file, end) {

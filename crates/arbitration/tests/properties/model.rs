@@ -97,7 +97,7 @@ impl Model {
             Step::Lock { pick, offset, length, exclusive } => {
                 self.lock(pick, ByteRange { offset, length }, exclusive);
             }
-            Step::WorkersToNotify { pick } => self.look(pick),
+            Step::WorkersToNotify { pick } => self.check(pick),
             Step::Open(wanted) => self.open(wanted),
             Step::Pass { seconds } => self.now += Duration::from_secs(seconds),
             Step::Rename { pick } => self.rename(pick),
@@ -183,9 +183,9 @@ impl Model {
         let ask = AdmissionRequest { now: self.now, deadline: self.now + BREAK_TIMEOUT, ..ask };
         let before = self.record.clone();
         self.expire();
-        let mut look = WorkersToNotify::default();
+        let mut notify = WorkersToNotify::default();
         let (admission, purged) =
-            self.record.admit(&mut ask.clone(), durability.clone(), &mut look);
+            self.record.admit(&mut ask.clone(), durability.clone(), &mut notify);
         for gone in &purged {
             let known = self.opens.get(&gone.id).expect("what is purged was known");
             assert!(known.is_away, "only those who are away give way: {gone:?}");
@@ -215,7 +215,7 @@ impl Model {
         }
         let is_alone = before.opens.is_empty() && before.delete_pending.is_empty();
         assert!(!is_alone || matches!(admission, Admission::Granted(_)), "nobody is in the way");
-        self.hear(look);
+        self.hear(notify);
     }
 
     /// True if a connected open, or one that is kept, excludes this request.
@@ -289,10 +289,10 @@ impl Model {
         };
         let kept = Caching::from_bits_truncate(kept).sensible();
         let deadline = self.now + BREAK_TIMEOUT;
-        let mut look = WorkersToNotify::default();
+        let mut notify = WorkersToNotify::default();
         let answer = match holder {
-            Holder::Lease(id) => self.record.acknowledge_lease(id, kept, deadline, &mut look),
-            Holder::Oplock(id) => self.record.acknowledge_oplock(id, kept, deadline, &mut look),
+            Holder::Lease(id) => self.record.acknowledge_lease(id, kept, deadline, &mut notify),
+            Holder::Oplock(id) => self.record.acknowledge_oplock(id, kept, deadline, &mut notify),
         };
         if to.contains(kept) {
             assert_eq!(answer, Ok(()), "{holder:?} keeps {kept:?} of {to:?}");
@@ -301,12 +301,12 @@ impl Model {
         } else {
             assert_eq!(answer, Err(AckError::TooMuch), "{holder:?} keeps {kept:?} of {to:?}");
         }
-        self.hear(look);
+        self.hear(notify);
     }
 
     /// A worker reads the record: it notifies its clients, closes evicted opens, and tries requests
     /// again.
-    fn look(&mut self, pick: usize) {
+    fn check(&mut self, pick: usize) {
         let picked = pick.checked_rem(self.looks.len()).and_then(|at| self.looks.iter().nth(at));
         let Some(server) = picked.copied() else { return };
         self.looks.remove(&server);
@@ -366,14 +366,14 @@ impl Model {
         }
         let leases = self.record.leases.iter().filter(|it| is_late(it.cache.breaking));
         late.extend(leases.map(|it| Holder::Lease(it.id)));
-        let mut look = WorkersToNotify::default();
-        let expired = self.record.expire(self.now, &mut look);
+        let mut notify = WorkersToNotify::default();
+        let expired = self.record.expire(self.now, &mut notify);
         assert_eq!(expired, !late.is_empty());
         for holder in late {
             self.told.remove(&holder);
             self.beliefs.insert(holder, Caching::empty());
         }
-        self.hear(look);
+        self.hear(notify);
     }
 
     fn close(&mut self, pick: usize) {
@@ -384,15 +384,15 @@ impl Model {
 
     fn close_one(&mut self, id: OpenId) {
         let Some(known) = self.opens.get(&id).cloned() else { return };
-        let mut look = WorkersToNotify::default();
-        let closed = self.record.close(id, known.delete_on_close, None, &mut look);
+        let mut notify = WorkersToNotify::default();
+        let closed = self.record.close(id, known.delete_on_close, None, &mut notify);
         self.forget(id);
         if let Some(stream) = closed.unlink {
             let is_left = self.opens.values().any(|it| it.stream == stream || stream == 0);
             assert!(!is_left, "somebody has it open");
             self.deleting.push((stream, id.server));
         }
-        self.hear(look);
+        self.hear(notify);
     }
 
     fn deleted(&mut self, pick: usize) {
@@ -400,18 +400,18 @@ impl Model {
             return;
         }
         let (stream, _) = self.deleting.remove(pick % self.deleting.len());
-        let mut look = WorkersToNotify::default();
-        self.record.end_deletion(stream, &mut look);
+        let mut notify = WorkersToNotify::default();
+        self.record.end_deletion(stream, &mut notify);
         assert!(!self.record.is_marked(stream));
-        self.hear(look);
+        self.hear(notify);
     }
 
     /// The client of an open loses its connection.
     fn disconnect(&mut self, pick: usize) {
         let Some(id) = self.pick(pick) else { return };
-        let mut look = WorkersToNotify::default();
-        let stays = self.record.disconnect(id, 0, self.now, &mut look);
-        self.hear(look);
+        let mut notify = WorkersToNotify::default();
+        let stays = self.record.disconnect(id, 0, self.now, &mut notify);
+        self.hear(notify);
         if stays {
             let known = self.opens.get_mut(&id).expect("picked");
             assert!(known.durable.is_some(), "only durable opens stay");
@@ -436,8 +436,8 @@ impl Model {
             _ => worker,
         };
         let id = OpenId { server: self.server(worker), number: self.count };
-        let mut look = WorkersToNotify::default();
-        let taken = self.record.take_up(persistent, id, &mut look);
+        let mut notify = WorkersToNotify::default();
+        let taken = self.record.take_up(persistent, id, &mut notify);
         assert_eq!(taken.map(|it| it.id), Some(id), "what is kept can be taken up");
         self.forget_told(self.opens[&old].holder);
         let mut known = self.opens.remove(&old).expect("listed above");
@@ -453,7 +453,7 @@ impl Model {
         }
         self.opens.insert(id, known);
         self.locks.iter_mut().filter(|it| it.open == old).for_each(|it| it.open = id);
-        self.hear(look);
+        self.hear(notify);
     }
 
     /// A disconnected resilient open loses its caching without notification: the response on its
@@ -484,9 +484,9 @@ impl Model {
     fn bury(&mut self, worker: usize) {
         let dead = self.server(worker);
         self.deaths[worker] += 1;
-        let mut look = WorkersToNotify::default();
+        let mut notify = WorkersToNotify::default();
         let deletion_owner = self.server((worker + 1) % self.deaths.len());
-        self.record.bury(dead, deletion_owner, self.now, &mut look);
+        self.record.bury(dead, deletion_owner, self.now, &mut notify);
         self.waiting.retain(|(ask, _)| ask.id.server != dead);
         self.deleting.retain(|(_, server)| *server != dead);
         let had: Vec<OpenId> = self.opens.keys().filter(|id| id.server == dead).copied().collect();
@@ -501,7 +501,7 @@ impl Model {
                 self.forget(id);
             }
         }
-        self.hear(look);
+        self.hear(notify);
         self.looks.remove(&dead);
         assert!(!self.record.waiters.contains(&dead), "the dead do not wait");
     }
@@ -521,14 +521,14 @@ impl Model {
     fn evict(&mut self, pick: usize) {
         let ids: Vec<OpenId> = self.opens.keys().copied().collect();
         let Some(at) = pick.checked_rem(ids.len()) else { return };
-        let mut look = WorkersToNotify::default();
-        for gone in self.record.evict(&|it| it.id == ids[at], self.server(0), &mut look) {
+        let mut notify = WorkersToNotify::default();
+        for gone in self.record.evict(&|it| it.id == ids[at], self.server(0), &mut notify) {
             self.forget(gone.id);
         }
         if let Some(known) = self.opens.get_mut(&ids[at]) {
             known.is_evicted = true;
         }
-        self.hear(look);
+        self.hear(notify);
     }
 
     fn lock(&mut self, pick: usize, range: ByteRange, exclusive: bool) {
@@ -549,18 +549,18 @@ impl Model {
         let exclusive = self.locks.iter().position(|it| is_it(it) && it.exclusive);
         let first = exclusive.or_else(|| self.locks.iter().position(is_it));
         let lock = self.locks.remove(first.expect("it is one of them"));
-        let mut look = WorkersToNotify::default();
-        let released = self.record.release_locks(lock.open, [lock.range].into_iter(), &mut look);
+        let mut notify = WorkersToNotify::default();
+        let released = self.record.release_locks(lock.open, [lock.range].into_iter(), &mut notify);
         assert_eq!(released, Ok(()), "{lock:?} was taken");
-        self.hear(look);
+        self.hear(notify);
     }
 
     fn rename(&mut self, pick: usize) {
         let Some(id) = self.pick(pick) else { return };
         self.expire();
-        let mut look = WorkersToNotify::default();
+        let mut notify = WorkersToNotify::default();
         let (waits, purged) =
-            self.record.break_handles(id, self.now + BREAK_TIMEOUT, self.now, &mut look);
+            self.record.break_handles(id, self.now + BREAK_TIMEOUT, self.now, &mut notify);
         purged.iter().for_each(|it| self.forget(it.id));
         self.silence();
         if !waits {
@@ -572,24 +572,24 @@ impl Model {
                 assert!(!keeps, "{other:?} keeps a handle of a name that goes");
             }
         }
-        self.hear(look);
+        self.hear(notify);
     }
 
     fn scavenge(&mut self) {
-        let mut look = WorkersToNotify::default();
-        let gone = self.record.scavenge(self.now, self.server(0), &mut look);
+        let mut notify = WorkersToNotify::default();
+        let gone = self.record.scavenge(self.now, self.server(0), &mut notify);
         gone.iter().for_each(|it| self.forget(it.id));
-        self.hear(look);
+        self.hear(notify);
     }
 
     fn write(&mut self, pick: usize) {
         let Some(id) = self.pick(pick) else { return };
         let known = self.opens[&id].clone();
         let deadline = self.now + BREAK_TIMEOUT;
-        let mut look = WorkersToNotify::default();
-        let purged = self.record.break_reading(id, known.stream, deadline, &mut look);
+        let mut notify = WorkersToNotify::default();
+        let purged = self.record.break_reading(id, known.stream, deadline, &mut notify);
         purged.iter().for_each(|it| self.forget(it.id));
-        self.hear(look);
+        self.hear(notify);
         for it in self.record.opens.iter().filter(|it| it.stream == known.stream && it.id != id) {
             let cache = self.record.cache_of(it);
             let is_ours = matches!(it.holding, arbitration::Holding::Lease(lease)
@@ -611,9 +611,9 @@ impl Model {
     }
 
     /// Notifies workers. Dead ones do not receive it.
-    fn hear(&mut self, look: WorkersToNotify) {
+    fn hear(&mut self, notify: WorkersToNotify) {
         let living: Vec<ServerId> = (0..3).map(|worker| self.server(worker)).collect();
-        self.looks.extend(look.into_workers().into_iter().filter(|it| living.contains(it)));
+        self.looks.extend(notify.into_workers().into_iter().filter(|it| living.contains(it)));
     }
 }
 
@@ -777,7 +777,7 @@ impl Model {
     pub(crate) fn end(&mut self) {
         for _ in 0..ROUNDS_MAX {
             while !self.looks.is_empty() {
-                self.look(0);
+                self.check(0);
                 self.verify();
             }
             while !self.deleting.is_empty() {
@@ -797,7 +797,7 @@ impl Model {
             self.close_one(id);
         }
         while !self.looks.is_empty() || !self.deleting.is_empty() {
-            self.look(0);
+            self.check(0);
             self.deleted(0);
         }
         self.record.waiters.retain(|it| !self.looks.contains(it));

@@ -224,9 +224,9 @@ fn unlock(
     // The specification lets a server ignore FAIL_IMMEDIATELY here; Windows does not.
     let is_well_formed = |element: &LockElement| element.flags == LockFlags::UNLOCK;
     let good = locks.iter().take_while(is_well_formed).count();
-    let (released, left) = files.change(file, |record, look| {
+    let (released, left) = files.change(file, |record, notify| {
         let ranges = locks.iter().take(good).map(range);
-        let released = record.release_locks(open, ranges, look);
+        let released = record.release_locks(open, ranges, notify);
         if let (Ok(()), Some(sequence), None) = (released, sequence, locks.iter().nth(good)) {
             record.remember_lock(open, sequence);
         }
@@ -280,11 +280,11 @@ fn lock_all(
     memory.account().verify_room(locks.len() * LOCK_BYTES)?;
     let (server, deadline) = (files.worker(), files.break_deadline());
     let (result, purged, held) =
-        files.change(file, |record, look| match record.acquire_locks(locks, standing) {
+        files.change(file, |record, notify| match record.acquire_locks(locks, standing) {
             Ok(()) => {
                 let lock = locks[0];
                 sequence.into_iter().for_each(|it| record.remember_lock(lock.open, it));
-                let purged = record.break_reading(lock.open, lock.stream, deadline, look);
+                let purged = record.break_reading(lock.open, lock.stream, deadline, notify);
                 ((Ok(()), purged, Some(memory_of_locks(record, lock.open))), true)
             }
             Err(error) => {

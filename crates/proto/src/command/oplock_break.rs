@@ -82,11 +82,11 @@ fn settle_oplock(
 ) -> Result<(), Reject> {
     let files = &mut scope.globals.files;
     let (id, deadline) = (files.open_id(file_id.volatile), files.break_deadline());
-    let settled = files.change(file, |record, look| {
-        let settled = record.acknowledge_oplock(id, kept, deadline, look);
+    let settled = files.change(file, |record, notify| {
+        let settled = record.acknowledge_oplock(id, kept, deadline, notify);
         if settled == Err(AckError::TooMuch) {
             // As above: the oplock is lost.
-            let lost = record.acknowledge_oplock(id, Caching::empty(), deadline, look);
+            let lost = record.acknowledge_oplock(id, Caching::empty(), deadline, notify);
             debug_assert_eq!(lost, Ok(()), "nothing is never too much");
         }
         (settled, matches!(settled, Ok(()) | Err(AckError::TooMuch)))
@@ -110,8 +110,8 @@ fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step<Infalli
     leased.sort_unstable();
     leased.dedup();
     for file in leased {
-        settled = files.change(file, |record, look| {
-            let settled = record.acknowledge_lease(id, kept, deadline, look);
+        settled = files.change(file, |record, notify| {
+            let settled = record.acknowledge_lease(id, kept, deadline, notify);
             (settled, settled.is_ok())
         })?;
         if !matches!(settled, Err(AckError::NotHeld | AckError::NotBreaking)) {

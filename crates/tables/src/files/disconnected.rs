@@ -160,12 +160,12 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         deletion_owner: ServerId,
         now: Duration,
     ) -> Result<Vec<ServerId>, TableError> {
-        let mut look = WorkersToNotify::default();
+        let mut notify = WorkersToNotify::default();
         let mut kept = BTreeMap::new();
         let mut has_delegated = false;
         let changed = self.change(file, &mut |record| {
-            look = WorkersToNotify::default();
-            let gone = record.scavenge(now, deletion_owner, &mut look);
+            notify = WorkersToNotify::default();
+            let gone = record.scavenge(now, deletion_owner, &mut notify);
             kept = deadlines(record);
             has_delegated = record.has_delegated();
             !gone.is_empty() || has_delegated
@@ -180,7 +180,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         if has_delegated {
             self.note_inheritance(file)?;
         }
-        Ok(look.into_workers())
+        Ok(notify.into_workers())
     }
 
     /// Corrects the note of an open to its deadline, or removes it with its open. A note that has

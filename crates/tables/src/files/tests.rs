@@ -78,12 +78,12 @@ fn lease(key: u8) -> RequestedCaching {
 /// A record with content in every field.
 fn full() -> FileRecord {
     let mut record = FileRecord::default();
-    let mut look = WorkersToNotify::default();
-    record.admit(&mut ask(WORKER, 1, lease(3)), Some(durability()), &mut look);
+    let mut notify = WorkersToNotify::default();
+    record.admit(&mut ask(WORKER, 1, lease(3)), Some(durability()), &mut notify);
     let mut writer = ask(OTHER, 2, RequestedCaching::Oplock(Caching::BATCH));
     writer.stream = 5;
-    record.admit(&mut writer, None, &mut look);
-    record.admit(&mut ask(OTHER, 3, RequestedCaching::Nothing), None, &mut look);
+    record.admit(&mut writer, None, &mut notify);
+    record.admit(&mut ask(OTHER, 3, RequestedCaching::Nothing), None, &mut notify);
     let range = ByteRange { offset: 1, length: u64::MAX };
     let open = OpenId { server: WORKER, number: 1 };
     let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };

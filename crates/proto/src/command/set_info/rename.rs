@@ -166,7 +166,7 @@ pub(super) fn target_found(
                 return Ok(Step::Suspend(Pending::Handles(key(target))));
             }
         }
-        Ok(other) => panic!("{other:?} does not answer a look-up"),
+        Ok(other) => panic!("{other:?} does not answer a notify-up"),
         Err(Reject::Object(NtStatus::OBJECT_NAME_NOT_FOUND)) => {}
         Err(reject) => return Err(reject),
     }
@@ -216,8 +216,8 @@ pub(super) fn renamed(
     // A stream is renamed within its file, whose name stays.
     let renamed = || path.link(wanted.directory.or(parent), identity);
     let links = (old.stream().is_none()).then(|| (link, renamed()));
-    scope.globals.files.change(key(identity), |record, look| {
-        record.renamed(&share.name, &old_name, &new_name, look);
+    scope.globals.files.change(key(identity), |record, notify| {
+        record.renamed(&share.name, &old_name, &new_name, notify);
         if let Some((from, to)) = links {
             record.relinked(from, to);
         }
