@@ -13,7 +13,7 @@ use crate::server::Server;
 impl Server {
     /// Handles a change of a file's record: sends breaks to clients, closes and deletes, and wakes
     /// waiting requests.
-    pub(crate) fn look_at(&mut self, file: FileKey) {
+    pub(crate) fn check_file(&mut self, file: FileKey) {
         let opens = &self.opens;
         // A client gets no break for an open that it does not know yet.
         let knows = |volatile| {

@@ -86,7 +86,7 @@ pub enum Effect {
     /// Checks that a user may enter a directory, and each one on the way to it: calls
     /// [`Server::handle_traversed`](crate::Server::handle_traversed) with the result. No reply.
     Traverse(Box<Passage>),
-    /// Tells another worker to look at a file's record:
+    /// Tells another worker to check a file's record:
     /// [`Server::handle_file_changed`](crate::Server::handle_file_changed) there. No reply.
     TellFileChanged {
         /// Process id of the worker.

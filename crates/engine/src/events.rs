@@ -1,7 +1,7 @@
 //! Events for the engine: `Server::handle_*`, called by the worker (and by `testkit`).
 //!
 //! Each takes the time, changes the state, and ends with `Server::quiesce`, which serves what the
-//! handler has left behind: looks at files, woken requests, changes for watches, ended sessions.
+//! handler has left behind: files to check, woken requests, changes for watches, ended sessions.
 //! Results wait in `Globals::outbox` until the worker takes them with `Server::poll_*`. So between
 //! two events no request can go on by itself.
 
@@ -84,7 +84,7 @@ impl Server {
     /// Handles a change of a file's record that concerns this worker.
     pub fn handle_file_changed(&mut self, now: Now, file: FileKey) {
         self.globals.files.set_now(now.monotonic);
-        self.look_at(file);
+        self.check_file(file);
         self.quiesce(now);
     }
 
@@ -212,7 +212,7 @@ impl Server {
         self.globals.files.set_now(now.monotonic);
         self.globals.buffers.forget_idle(now.monotonic);
         for file in self.globals.files.take_overdue(now.monotonic) {
-            self.look_at(file);
+            self.check_file(file);
         }
         let late: Vec<_> = self.deadlines.iter().filter(|(_, at)| **at <= now.monotonic).collect();
         let late: Vec<_> = late.into_iter().map(|(id, _)| *id).collect();
@@ -268,9 +268,9 @@ impl Server {
             self.end_held_without_tree(now);
             watches::deliver(self);
             let own = self.globals.files.worker();
-            for (file, server) in self.globals.files.take_looks() {
+            for (file, server) in self.globals.files.take_noted() {
                 if server == own {
-                    self.look_at(file);
+                    self.check_file(file);
                 } else {
                     let effect = Effect::TellFileChanged { server, file };
                     self.globals.outbox.effects.push_back((None, effect));

@@ -2,11 +2,11 @@
 //!
 //! All workers share the records ([`FileRecords`]); this module connects them to the engine.
 //! Commands, `teardown` and `changed_file` call it. Each call reads a record, has `arbitration`
-//! decide, keeps the changed record, and notes the workers that must look at the file.
+//! decide, keeps the changed record, and notes the workers that must check the file.
 //!
-//! To *look* at a file: a worker reads its record again, sends new breaks to its client, closes
-//! evicted opens, and resumes requests that wait for the file (`Server::look_at`). Only a look
-//! resumes such a request. `events` takes the noted looks at the end of each handler: it does this
+//! To *check* a file: a worker reads its record again, sends new breaks to its client, closes
+//! evicted opens, and resumes requests that wait for the file (`Server::check_file`). Only a check
+//! resumes such a request. `events` takes the noted files at the end of each handler: it does this
 //! worker's own, and sends the others as messages, which may be lost.
 
 use std::collections::HashMap;
@@ -30,11 +30,11 @@ use trace::Tracer;
 /// Longest time for a client to acknowledge a break: [MS-SMB2] 3.3.2.1, 3.3.2.5.
 pub const BREAK_TIMEOUT: Duration = Duration::from_secs(35);
 
-/// Time after which a waiting request looks at its file without a message. Messages may be lost; a
-/// look costs one reading of the record.
-pub const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Time after which a waiting request checks its file without a message. Messages may be lost; a
+/// check costs one reading of the record.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time between a break's deadline and the look of the requests that wait for it, so that all see
+/// Time between a break's deadline and the check of the requests that wait for it, so that all see
 /// its end.
 const BREAK_MARGIN: Duration = Duration::from_millis(10);
 
@@ -48,11 +48,11 @@ pub struct Files {
     now: Duration,
     /// Requests of this worker that wait for a record to change.
     waiters: FxHashMap<FileKey, Waiters>,
-    /// Times at which this worker looks at a file without a message, because an acknowledgment is
+    /// Times at which this worker checks a file without a message, because an acknowledgment is
     /// due.
     deadlines: FxHashMap<FileKey, Duration>,
-    /// Files to look at, and the workers that must.
-    looks: Vec<(FileKey, ServerId)>,
+    /// Files to check, and the workers that must check them.
+    noted: Vec<(FileKey, ServerId)>,
     /// `Server.GlobalLeaseTableList`, for the client of this worker.
     leases: HashMap<LeaseId, LeaseUse>,
     trace: Tracer,
@@ -62,8 +62,8 @@ pub struct Files {
 #[derive(Clone, Debug)]
 struct Waiters {
     requests: Vec<RequestId>,
-    /// Time for a look without a message.
-    look_at: Duration,
+    /// Time for a check without a message.
+    check_at: Duration,
 }
 
 /// A lease of opens of this worker.
@@ -123,7 +123,7 @@ impl Files {
             now: Duration::ZERO,
             waiters: FxHashMap::default(),
             deadlines: FxHashMap::default(),
-            looks: Vec::new(),
+            noted: Vec::new(),
             leases: HashMap::new(),
             trace: Tracer::default(),
         }
@@ -165,7 +165,7 @@ impl Files {
     }
 
     /// Reads a record, has `decide` change it, and keeps it if `decide` returns true. Notes the
-    /// workers that have to look at the file.
+    /// workers that have to check the file.
     ///
     /// # Errors
     /// If the record could not be read or kept. Then nothing has changed and no worker is noted,
@@ -189,7 +189,7 @@ impl Files {
             })
             .map_err(Reject::Records)?;
         drop(visit);
-        self.looks.extend(notify.into_workers().into_iter().map(|worker| (file, worker)));
+        self.noted.extend(notify.into_workers().into_iter().map(|worker| (file, worker)));
         Ok(result.expect("every record is decided on"))
     }
 
@@ -494,10 +494,11 @@ impl Files {
     }
 
     /// Adds a request that waits for a file's record to change. The decision that made it wait has
-    /// entered this worker among the record's waiters already; after a look, it has to do so again.
+    /// entered this worker among the record's waiters already; after a check, it has to do so again.
     pub fn wait(&mut self, file: FileKey, request: RequestId) {
-        let look_at = self.now + LOOK_INTERVAL;
-        let waiting = self.waiters.entry(file).or_insert(Waiters { requests: Vec::new(), look_at });
+        let check_at = self.now + CHECK_INTERVAL;
+        let waiting =
+            self.waiters.entry(file).or_insert(Waiters { requests: Vec::new(), check_at });
         waiting.requests.push(request);
     }
 
@@ -523,7 +524,7 @@ impl Files {
         waiting.flat_map(|waiting| waiting.requests).collect()
     }
 
-    /// Sets the time for a look at a file with overdue acknowledgments.
+    /// Sets the time to check a file with overdue acknowledgments.
     pub fn set_deadline(&mut self, file: FileKey, deadline: Option<Duration>) {
         match deadline {
             Some(at) => drop(self.deadlines.insert(file, at + BREAK_MARGIN)),
@@ -534,15 +535,15 @@ impl Files {
     /// Returns the time for the next [`Files::take_overdue`].
     #[must_use]
     pub fn next_timeout(&self) -> Option<Duration> {
-        let looks = self.waiters.values().map(|waiting| waiting.look_at);
-        self.deadlines.values().copied().chain(looks).min()
+        let checks = self.waiters.values().map(|waiting| waiting.check_at);
+        self.deadlines.values().copied().chain(checks).min()
     }
 
-    /// Returns the files that are due for a look. The caller looks at each of them, which takes its
+    /// Returns the files that are due for a check. The caller checks each of them, which takes its
     /// waiters: until then [`Files::next_timeout`] stays in the past.
     pub fn take_overdue(&mut self, now: Duration) -> Vec<FileKey> {
         let broken = self.deadlines.iter().filter(|(_, at)| **at <= now).map(|(file, _)| *file);
-        let waiting = self.waiters.iter().filter(|(_, waiting)| waiting.look_at <= now);
+        let waiting = self.waiters.iter().filter(|(_, waiting)| waiting.check_at <= now);
         let mut due: Vec<FileKey> = broken.chain(waiting.map(|(file, _)| *file)).collect();
         due.sort_unstable();
         due.dedup();
@@ -550,20 +551,21 @@ impl Files {
         due
     }
 
-    /// Has this worker look at a file, after the response to the current request.
-    pub fn look_again(&mut self, file: FileKey) {
-        self.looks.push((file, self.worker));
+    /// Has this worker check a file, after the response to the current request.
+    pub fn check_again(&mut self, file: FileKey) {
+        self.noted.push((file, self.worker));
     }
 
-    /// Returns true if workers were noted for a look since [`Files::take_looks`].
+    /// Returns true if workers have to check a file, noted since
+    /// [`Files::take_noted`].
     #[must_use]
-    pub fn has_looks(&self) -> bool {
-        !self.looks.is_empty()
+    pub fn has_noted(&self) -> bool {
+        !self.noted.is_empty()
     }
 
-    /// Takes the files to look at, each with its worker. The caller looks, or sends a message.
-    pub fn take_looks(&mut self) -> Vec<(FileKey, ServerId)> {
-        std::mem::take(&mut self.looks)
+    /// Takes the files to check, each with its worker. The caller checks, or sends a message.
+    pub fn take_noted(&mut self) -> Vec<(FileKey, ServerId)> {
+        std::mem::take(&mut self.noted)
     }
 
     /// Adds a granted open to its lease: [MS-SMB2] 3.3.5.9.8. Its end removes it again, by

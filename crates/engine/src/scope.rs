@@ -192,7 +192,7 @@ impl Globals {
             && outbox.wakes.is_empty()
             && outbox.changes.is_empty()
             && outbox.ended_sessions.is_empty()
-            && !files.has_looks()
+            && !files.has_noted()
             && throttle.is_idle()
     }
 }

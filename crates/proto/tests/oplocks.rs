@@ -370,7 +370,7 @@ fn a_lock_that_waits_is_granted_although_nobody_tells_that_it_can_be() {
     };
     world.file_table().change(file, release).expect("memory is there");
     assert_eq!(two.receive().len(), 0, "nobody has told it");
-    world.advance(proto::files::LOOK_INTERVAL);
+    world.advance(proto::files::CHECK_INTERVAL);
     two.receive().remove(0).ok().body::<LockResponse>();
     two.close(waiter).ok();
     one.close(holder).ok();

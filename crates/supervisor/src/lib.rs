@@ -111,7 +111,7 @@ struct Supervisor {
     prepared: Prepared,
     mounts: KeptMounts,
     pressure: Pressure,
-    /// Tells workers which files to look at, and hears what an administrator wants.
+    /// Tells workers which files to check, and hears what an administrator wants.
     messaging: Messaging,
     /// Not all that came was taken in the last turn.
     has_more_messages: bool,
@@ -360,7 +360,7 @@ impl Supervisor {
         let scavenged = self.files.scavenge(deletion_owner, machine_clock());
         let has_more = scavenged.as_ref().is_ok_and(|it| it.has_more);
         self.scavenge_at = if has_more { now } else { now + SCAVENGE_INTERVAL };
-        self.tell(scavenged.map(|it| it.looks));
+        self.tell(scavenged.map(|it| it.to_notify));
     }
 
     /// Starts one worker at most, so that waiting clients are accepted in between. In the new
@@ -565,8 +565,8 @@ impl Supervisor {
                 self.finished.push(server);
             } else {
                 let deletion_owner = self.deletion_owner();
-                let looks = self.files.bury(server, deletion_owner, machine_clock());
-                self.tell(looks);
+                let to_notify = self.files.bury(server, deletion_owner, machine_clock());
+                self.tell(to_notify);
                 self.remove_records_of(&[server]);
             }
         }
@@ -624,12 +624,12 @@ impl Supervisor {
     }
 
     /// Asks workers to check files whose records have changed.
-    fn tell(&mut self, looks: Result<Vec<(FileKey, Vec<ServerId>)>, TableError>) {
-        let looks = match looks {
-            Ok(looks) => looks,
+    fn tell(&mut self, to_notify: Result<Vec<(FileKey, Vec<ServerId>)>, TableError>) {
+        let to_notify = match to_notify {
+            Ok(to_notify) => to_notify,
             Err(error) => return tracing::error!("cannot update the table of files: {error}"),
         };
-        for (file, servers) in looks {
+        for (file, servers) in to_notify {
             // The supervisor owns deletions only until there is a worker.
             for server in servers.into_iter().filter(|it| *it != self.registry.server_id()) {
                 tell_file_changed(&mut self.messaging, server, file);

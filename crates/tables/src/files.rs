@@ -298,7 +298,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 concerned.push(key);
             }
         })?;
-        let mut looks = Vec::new();
+        let mut to_notify = Vec::new();
         for key in concerned {
             let mut notify = WorkersToNotify::default();
             let mut left_behind = Vec::new();
@@ -320,9 +320,9 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             if has_delegated {
                 self.note_inheritance(key)?;
             }
-            looks.push((key, std::mem::take(&mut notify).into_workers()));
+            to_notify.push((key, std::mem::take(&mut notify).into_workers()));
         }
-        Ok(looks)
+        Ok(to_notify)
     }
 
     /// Records the opens of a dead worker as disconnected. Opens beyond the limits end.

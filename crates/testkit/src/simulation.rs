@@ -175,7 +175,7 @@ impl Simulation {
         }
         // Messages to dead workers are lost.
         if let Some(worker) = self.workers.iter().find(|it| it.id == server) {
-            worker.world.look_at(file);
+            worker.world.check_file(file);
         }
     }
 
@@ -210,19 +210,19 @@ impl Simulation {
         self.collect(&dead.world);
         dead.world.die();
         let deletion_owner = self.workers[self.random.below(WORKERS)].id;
-        let looks = self.supervisor.bury(dead.id, deletion_owner);
-        self.post_all(looks);
+        let to_notify = self.supervisor.bury(dead.id, deletion_owner);
+        self.post_all(to_notify);
     }
 
     /// Removes opens whose clients did not return, as the supervisor does.
     fn scavenge(&mut self) {
         let deletion_owner = self.workers[self.random.below(WORKERS)].id;
-        let looks = self.supervisor.scavenge_files(deletion_owner);
-        self.post_all(looks);
+        let to_notify = self.supervisor.scavenge_files(deletion_owner);
+        self.post_all(to_notify);
     }
 
-    fn post_all(&mut self, looks: Vec<(FileKey, Vec<ServerId>)>) {
-        for (file, servers) in looks {
+    fn post_all(&mut self, to_notify: Vec<(FileKey, Vec<ServerId>)>) {
+        for (file, servers) in to_notify {
             self.mail.extend(servers.into_iter().map(|server| (server, file)));
         }
     }

@@ -538,9 +538,9 @@ impl World {
         inner.replace_worker();
         let now = inner.clock.now().monotonic;
         let deletion_owner = inner.server_id;
-        let looks =
+        let to_notify =
             inner.files.handle().bury(dead, deletion_owner, now).expect("memory is readable");
-        inner.look_at_all(looks);
+        inner.notify_workers(to_notify);
     }
 
     /// Ends the whole server abruptly, and starts it again.
@@ -557,8 +557,8 @@ impl World {
     pub fn scavenge(&self) {
         let mut inner = self.inner();
         let now = inner.clock.now().monotonic;
-        let looks = worker::scavenge(&inner.files.handle(), inner.server_id, now);
-        inner.look_at_all(looks);
+        let to_notify = worker::scavenge(&inner.files.handle(), inner.server_id, now);
+        inner.notify_workers(to_notify);
     }
 
     /// Delays replies to matching effects from now on; the effects are executed at once.
@@ -933,8 +933,8 @@ impl Inner {
     }
 
     /// Notifies workers of changed records, as the supervisor does.
-    fn look_at_all(&mut self, looks: Vec<(FileKey, Vec<ServerId>)>) {
-        for (file, servers) in looks {
+    fn notify_workers(&mut self, to_notify: Vec<(FileKey, Vec<ServerId>)>) {
+        for (file, servers) in to_notify {
             if servers.contains(&self.server_id) {
                 let now = self.clock.now();
                 self.server.handle_file_changed(now, file);

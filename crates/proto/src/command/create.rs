@@ -680,7 +680,7 @@ fn answer(
     // of, because it did not know the open, follows the response.
     let HeldCaching { granted, is_unheard } = HeldCaching::read(&scope.globals.files, open)?;
     if is_unheard {
-        scope.globals.files.look_again(key(*identity));
+        scope.globals.files.check_again(key(*identity));
     }
     let response = respond(opening, *file_id, *maximal_access, &granted, action, metadata);
     Ok(Step::Done(response))

@@ -32,7 +32,7 @@ const FILES_PER_TURN_MAX: usize = 16;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Scavenged {
     /// Processes that have to check each file.
-    pub looks: Vec<(FileKey, Vec<ServerId>)>,
+    pub to_notify: Vec<(FileKey, Vec<ServerId>)>,
     /// True if more files are due; [`FileTable::scavenge`] must be called again.
     pub has_more: bool,
 }
@@ -110,14 +110,14 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         if due.is_empty() {
             due = self.find_due(now)?;
         }
-        let mut looks = Vec::new();
+        let mut to_notify = Vec::new();
         for _ in 0..FILES_PER_TURN_MAX {
             let Some((file, notes)) = due.pop_first() else { break };
-            looks.push((file, self.scavenge_file(file, notes, deletion_owner, now)?));
+            to_notify.push((file, self.scavenge_file(file, notes, deletion_owner, now)?));
         }
         let has_more = !due.is_empty();
         self.due.replace(due);
-        Ok(Scavenged { looks, has_more })
+        Ok(Scavenged { to_notify, has_more })
     }
 
     /// Searches the notes for due ones. Since every note is read, it also corrects the counts of

@@ -168,11 +168,11 @@ fn a_dead_worker_leaves_its_durable_opens_and_wakes_waiting_workers() {
         })
         .expect("room");
     let now = Duration::from_secs(1);
-    let looks = files.bury(WORKER, OTHER, now).expect("readable");
-    assert_eq!(looks, [(KEY, vec![OTHER])]);
+    let to_notify = files.bury(WORKER, OTHER, now).expect("readable");
+    assert_eq!(to_notify, [(KEY, vec![OTHER])]);
     assert_eq!(files.find_disconnected(1 << 32), Some(KEY));
-    let looks = files.bury(OTHER, THIRD, now).expect("readable");
-    assert_eq!(looks.len(), 1);
+    let to_notify = files.bury(OTHER, THIRD, now).expect("readable");
+    assert_eq!(to_notify.len(), 1);
     let mut opens = Vec::new();
     files.for_each(&mut |_, record| opens.extend(record.opens)).expect("readable");
     assert_eq!(opens.len(), 1);
@@ -204,12 +204,12 @@ fn a_dead_workers_pending_deletion_is_kept_until_it_is_done() {
         true
     };
     files.change(KEY, enter).expect("room");
-    let looks = files.bury(WORKER, OTHER, Duration::ZERO).expect("readable");
-    assert_eq!(looks, [(KEY, vec![OTHER])]);
+    let to_notify = files.bury(WORKER, OTHER, Duration::ZERO).expect("readable");
+    assert_eq!(to_notify, [(KEY, vec![OTHER])]);
     // The message may be lost, more than once.
     for deletion_owner in [WORKER, OTHER] {
-        let looks = files.scavenge(deletion_owner, Duration::ZERO).expect("readable").looks;
-        assert_eq!(looks, [(KEY, vec![deletion_owner])]);
+        let to_notify = files.scavenge(deletion_owner, Duration::ZERO).expect("readable").to_notify;
+        assert_eq!(to_notify, [(KEY, vec![deletion_owner])]);
     }
     let delete = &mut |record: &mut FileRecord| {
         let [deleter] = &record.take_delegated(OTHER)[..] else { panic!("{record:?}") };
@@ -218,7 +218,7 @@ fn a_dead_workers_pending_deletion_is_kept_until_it_is_done() {
     };
     files.change(KEY, delete).expect("room");
     let scavenge = || files.scavenge(OTHER, Duration::ZERO).expect("readable");
-    assert_eq!(scavenge().looks, [(KEY, Vec::new())]);
+    assert_eq!(scavenge().to_notify, [(KEY, Vec::new())]);
     assert_eq!(scavenge(), Scavenged::default(), "nothing is noted any more");
 }
 

@@ -123,7 +123,7 @@ impl World {
     }
 
     /// Notifies this worker that a file's record has changed.
-    pub fn look_at(&self, file: FileKey) {
+    pub fn check_file(&self, file: FileKey) {
         let mut inner = self.inner();
         let now = inner.clock.now();
         inner.server.handle_file_changed(now, file);
@@ -234,12 +234,12 @@ pub(super) fn scavenge(
     deletion_owner: ServerId,
     now: Duration,
 ) -> Vec<(FileKey, Vec<ServerId>)> {
-    let mut looks = Vec::new();
+    let mut to_notify = Vec::new();
     loop {
         let scavenged = files.scavenge(deletion_owner, now).expect("memory is there");
-        looks.extend(scavenged.looks);
+        to_notify.extend(scavenged.to_notify);
         if !scavenged.has_more {
-            return looks;
+            return to_notify;
         }
     }
 }
