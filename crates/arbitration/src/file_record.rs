@@ -1,7 +1,7 @@
 //! Record of a file that is open anywhere in the server.
 //!
 //! `tables` stores records, and calls these functions under the lock of one record, mostly on
-//! behalf of `engine::files`; the supervisor calls `bury` and `scavenge`. They are pure: time and
+//! behalf of `engine::files`; the supervisor calls `remove_worker` and `scavenge`. They are pure: time and
 //! the calling worker are arguments, and messages are left to the caller ([`WorkersToNotify`]).
 //!
 //! Terms. *Notice*: a break notification that its worker has not sent yet. *Teller*: the open whose
@@ -288,7 +288,7 @@ impl FileRecord {
         result
     }
 
-    /// True if the record contains anything of a worker, so that [`FileRecord::bury`] has work.
+    /// True if the record contains anything of a worker, so that [`FileRecord::remove_worker`] has work.
     #[must_use]
     pub fn concerns(&self, server: ServerId) -> bool {
         self.opens.iter().any(|it| it.id.server == server)
@@ -298,7 +298,7 @@ impl FileRecord {
 
     /// Removes the state of a dead worker; durable opens stay, disconnected. Its deletions go to
     /// `deletion_owner`, or to the later owner of [`FileRecord::scavenge`].
-    pub fn bury(
+    pub fn remove_worker(
         &mut self,
         server: ServerId,
         deletion_owner: ServerId,

@@ -115,7 +115,7 @@ fn a_file_goes_with_an_open_that_gives_way() {
 fn a_file_goes_with_a_worker() {
     let mut record = record(None);
     let mut notify = WorkersToNotify::default();
-    record.bury(DEAD, OWNER, Duration::ZERO, &mut notify);
+    record.remove_worker(DEAD, OWNER, Duration::ZERO, &mut notify);
     check_deleted_by(&mut record, notify, OWNER);
 }
 
@@ -129,7 +129,7 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
         record.admit(&mut ask(OTHER, 2, false), None, &mut WorkersToNotify::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
     let mut notify = WorkersToNotify::default();
-    record.bury(DEAD, OWNER, Duration::ZERO, &mut notify);
+    record.remove_worker(DEAD, OWNER, Duration::ZERO, &mut notify);
     assert_eq!(record.take_delegated(OWNER), []);
     assert_eq!(admit(&mut record), Admission::Refused(Refusal::DeletePending));
     assert_eq!(
@@ -143,16 +143,16 @@ fn a_file_stays_as_long_as_somebody_has_it_open() {
 fn a_deletion_owner_that_dies_leaves_its_deletions_to_the_next() {
     for has_begun in [false, true] {
         let mut record = record(None);
-        record.bury(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
+        record.remove_worker(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
         if has_begun {
             assert_eq!(record.take_delegated(OWNER).len(), 1);
         }
         let mut notify = WorkersToNotify::default();
-        record.bury(OWNER, OTHER, Duration::ZERO, &mut notify);
+        record.remove_worker(OWNER, OTHER, Duration::ZERO, &mut notify);
         check_deleted_by(&mut record, notify, OTHER);
     }
     let mut record = record(None);
-    record.bury(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
+    record.remove_worker(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
     let mut notify = WorkersToNotify::default();
     record.scavenge(Duration::ZERO, OTHER, &mut notify);
     check_deleted_by(&mut record, notify, OTHER);
@@ -164,7 +164,7 @@ fn a_deletion_begun_by_a_dead_worker_is_delegated() {
     let id = OpenId { server: DEAD, number: 1 };
     assert_eq!(record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(LINK));
     let mut notify = WorkersToNotify::default();
-    record.bury(DEAD, OWNER, Duration::ZERO, &mut notify);
+    record.remove_worker(DEAD, OWNER, Duration::ZERO, &mut notify);
     check_deleted_by(&mut record, notify, OWNER);
 }
 
@@ -179,7 +179,7 @@ fn a_name_of_posix_is_left_whole_and_a_stream_leaves_the_name_of_its_file() {
         let (admission, _) = record.admit(&mut ask, None, &mut WorkersToNotify::default());
         assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
         record.set_delete_pending(LINK, true, None);
-        record.bury(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
+        record.remove_worker(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
         let [deleter] = &record.take_delegated(OWNER)[..] else { panic!("{record:?}") };
         assert_eq!((&*deleter.path, deleter.is_posix), (want, is_posix));
     }

@@ -498,8 +498,8 @@ fn a_worker_that_dies_while_deleting_leaves_the_deletion_to_another() {
     assert_eq!(file.record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(0));
     let pending = Admission::Refused(Refusal::DeletePending);
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), pending);
-    assert!(file.record.concerns(server(1)), "or it would not be buried");
-    file.record.bury(server(1), server(3), file.now, &mut WorkersToNotify::default());
+    assert!(file.record.concerns(server(1)), "or it would not be removed");
+    file.record.remove_worker(server(1), server(3), file.now, &mut WorkersToNotify::default());
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     assert_eq!(file.record.take_delegated(server(3)).len(), 1);
     file.record.end_deletion(0, &mut WorkersToNotify::default());
@@ -513,7 +513,7 @@ fn a_worker_that_dies_while_deleting_a_stream_leaves_the_others() {
     let stream = AdmissionRequest { stream: 7, ..ask(1, RequestedCaching::Nothing) };
     let (_, id) = file.granted(stream);
     assert_eq!(file.record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(7));
-    file.record.bury(server(1), server(3), file.now, &mut WorkersToNotify::default());
+    file.record.remove_worker(server(1), server(3), file.now, &mut WorkersToNotify::default());
     assert_eq!(file.record.take_delegated(server(3)).len(), 1);
     file.record.end_deletion(7, &mut WorkersToNotify::default());
     file.granted(AdmissionRequest { stream: 7, ..ask(2, RequestedCaching::Nothing) });
@@ -524,7 +524,7 @@ fn a_death_does_not_disturb_the_deletions_of_other_workers() {
     let mut file = File::default();
     let (_, id) = file.granted(ask(1, RequestedCaching::Nothing));
     assert_eq!(file.record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(0));
-    file.record.bury(server(2), server(3), file.now, &mut WorkersToNotify::default());
+    file.record.remove_worker(server(2), server(3), file.now, &mut WorkersToNotify::default());
     let pending = Admission::Refused(Refusal::DeletePending);
     assert_eq!(file.admit(ask(3, RequestedCaching::Nothing)), pending);
     file.record.end_deletion(0, &mut WorkersToNotify::default());
@@ -552,7 +552,7 @@ fn an_open_that_is_to_be_closed_does_not_outlive_its_connection() {
     let id = file.durable(ask(1, RequestedCaching::Oplock(RWH)), DurabilityKind::DurableV2);
     file.record.evict(&|it| it.id == id, server(1), &mut WorkersToNotify::default());
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
-    file.record.bury(server(1), server(3), file.now, &mut WorkersToNotify::default());
+    file.record.remove_worker(server(1), server(3), file.now, &mut WorkersToNotify::default());
     file.granted(ask(2, RequestedCaching::Nothing));
 }
 

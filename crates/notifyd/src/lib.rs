@@ -139,7 +139,7 @@ impl Notifyd {
                             return Ok(());
                         }
                     }
-                    worker => self.bury(worker - WORKER),
+                    worker => self.remove_worker(worker - WORKER),
                 }
             }
             self.take_messages();
@@ -406,7 +406,7 @@ impl Notifyd {
     }
 
     /// Removes a worker that has ended.
-    fn bury(&mut self, pid: u64) {
+    fn remove_worker(&mut self, pid: u64) {
         let dead: Vec<_> =
             self.lives.keys().filter(|it| u64::from(it.pid) == pid).copied().collect();
         for worker in dead {

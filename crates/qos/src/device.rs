@@ -272,7 +272,7 @@ impl Device {
     }
 
     /// Removes a dead worker with its operations and queued requests. Only the supervisor calls it.
-    pub fn bury(&self, unique_id: u64) {
+    pub fn remove_worker(&self, unique_id: u64) {
         let of_it = |row: &&Row| row.unique_id.load(Ordering::Acquire) == unique_id.max(1);
         self.rows.iter().filter(of_it).for_each(|row| self.clear(row));
     }

@@ -362,7 +362,7 @@ fn a_worker_that_dies_leaves_no_room_taken() {
     drop(world.clients.pop());
     for (id, client) in (2..).zip(killed) {
         std::mem::forget(client);
-        memory.device().bury(id);
+        memory.device().remove_worker(id);
     }
     assert_eq!((memory.device().in_flight(), memory.device().waiting()), (0, 0));
 }

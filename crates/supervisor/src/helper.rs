@@ -76,8 +76,8 @@ impl Helper {
         true
     }
 
-    /// It has ended; who it was.
-    pub(super) fn bury(&mut self, status: WaitStatus, is_stopping: bool) -> Option<ServerId> {
+    /// Notes that the process has ended. Returns its process id, if it ran.
+    pub(super) fn take_end(&mut self, status: WaitStatus, is_stopping: bool) -> Option<ServerId> {
         let process = self.process.take()?;
         let ServerId { pid, .. } = process.server_id;
         if std::mem::take(&mut self.is_ending) || is_stopping {

@@ -527,7 +527,7 @@ impl Supervisor {
                 if let Some(process) = helper.process() {
                     self.events.remove(process.control());
                 }
-                if let Some(dead) = helper.bury(status, self.stop_deadline.is_some()) {
+                if let Some(dead) = helper.take_end(status, self.stop_deadline.is_some()) {
                     self.messaging.bury(dead);
                 }
                 if is_logond {
@@ -540,7 +540,7 @@ impl Supervisor {
             self.events.remove(worker.control());
             // One that served a client quickly may have come and gone before it was heard.
             worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
-            self.bury(pid, status, &worker);
+            self.report_end(pid, status, &worker);
             // Its client may have become a user that nobody has looked for.
             self.look_at_logons();
             let source = worker.slot.and_then(|slot| self.clients.free_slot(slot));
@@ -549,7 +549,7 @@ impl Supervisor {
                 self.crashes.record(source.as_stranger(), Instant::now());
             }
             self.messaging.bury(worker.server_id);
-            self.qos.bury(worker.server_id.unique_id);
+            self.qos.remove_worker(worker.server_id.unique_id);
             self.remove_page(worker.server_id);
             dead.push((worker.server_id, status));
         }
@@ -565,7 +565,7 @@ impl Supervisor {
                 self.finished.push(server);
             } else {
                 let deletion_owner = self.deletion_owner();
-                let to_notify = self.files.bury(server, deletion_owner, machine_clock());
+                let to_notify = self.files.remove_worker(server, deletion_owner, machine_clock());
                 self.tell(to_notify);
                 self.remove_records_of(&[server]);
             }
@@ -639,7 +639,7 @@ impl Supervisor {
 
     /// Says how a worker ended, if it should not have ended so. One that did not even start makes
     /// the next start wait.
-    fn bury(&mut self, pid: u32, status: WaitStatus, worker: &Worker) {
+    fn report_end(&mut self, pid: u32, status: WaitStatus, worker: &Worker) {
         let how = match (status.terminating_signal(), ending(status)) {
             _ if has_missed_deadline(status) => "ended: no answer of the name service".to_owned(),
             (Some(signal), _) => format!("was killed by signal {signal}"),

@@ -10,7 +10,7 @@
 //! [`FileTable`] implements `arbitration::FileRecords`, which `engine::files` calls;
 //! `decide_under_lock` is the way of each change. Invariant, under the lock of the record: record,
 //! shared word (`words`) and persistent table (`persistent`) agree. The size of all records
-//! (`room`) follows without the lock. `bury`, `scavenge` and `mend` are for the supervisor.
+//! (`room`) follows without the lock. `remove_worker`, `scavenge` and `mend` are for the supervisor.
 
 mod codec;
 mod disconnected;
@@ -282,7 +282,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     ///
     /// # Errors
     /// Those of the tables; a second call continues.
-    pub fn bury(
+    pub fn remove_worker(
         &self,
         server: ServerId,
         deletion_owner: ServerId,
@@ -303,14 +303,14 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             let mut notify = WorkersToNotify::default();
             let mut left_behind = Vec::new();
             let mut has_delegated = false;
-            let buried = self.change(key, &mut |record| {
+            let removed = self.change(key, &mut |record| {
                 notify = WorkersToNotify::default();
-                record.bury(server, deletion_owner, now, &mut notify);
+                record.remove_worker(server, deletion_owner, now, &mut notify);
                 left_behind = disconnected_of(record, server);
                 has_delegated = record.has_delegated();
                 true
             });
-            match buried {
+            match removed {
                 Ok(()) => {}
                 // An unreadable record is useless to all processes.
                 Err(RecordsError::Damaged) => drop(self.files.delete(&codec::key_of(key))?),

@@ -109,9 +109,9 @@ impl QosPage {
     }
 
     /// Removes a dead worker: for the supervisor.
-    pub fn bury(&self, unique_id: u64) {
+    pub fn remove_worker(&self, unique_id: u64) {
         let used = self.devices().iter().filter(|device| device.number().is_some());
-        used.for_each(|device| device.bury(unique_id));
+        used.for_each(|device| device.remove_worker(unique_id));
     }
 
     /// Sets the number of workers with a client: for the supervisor.
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(gate.admit(0, &classes, cost, 1), qos::Admission::Begins);
         assert_eq!(device.in_flight(), 1);
         std::mem::forget(gate);
-        supervisor.bury(client.unique_id);
+        supervisor.remove_worker(client.unique_id);
         assert_eq!(device.in_flight(), 0);
         supervisor.configure(std::iter::empty());
         assert!(!device.is_shared());

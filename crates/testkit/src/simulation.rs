@@ -210,7 +210,7 @@ impl Simulation {
         self.collect(&dead.world);
         dead.world.die();
         let deletion_owner = self.workers[self.random.below(WORKERS)].id;
-        let to_notify = self.supervisor.bury(dead.id, deletion_owner);
+        let to_notify = self.supervisor.remove_worker(dead.id, deletion_owner);
         self.post_all(to_notify);
     }
 

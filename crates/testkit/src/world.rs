@@ -538,8 +538,11 @@ impl World {
         inner.replace_worker();
         let now = inner.clock.now().monotonic;
         let deletion_owner = inner.server_id;
-        let to_notify =
-            inner.files.handle().bury(dead, deletion_owner, now).expect("memory is readable");
+        let to_notify = inner
+            .files
+            .handle()
+            .remove_worker(dead, deletion_owner, now)
+            .expect("memory is readable");
         inner.notify_workers(to_notify);
     }
 

@@ -87,7 +87,7 @@ impl Model {
     pub(crate) fn take(&mut self, step: &Step) {
         match *step {
             Step::Acknowledge { pick, kept } => self.acknowledge(pick, kept),
-            Step::Bury { worker } => self.bury(worker),
+            Step::RemoveWorker { worker } => self.remove_worker(worker),
             Step::Cancel { pick } => self.cancel(pick),
             Step::Close { pick } => self.close(pick),
             Step::Deleted { pick } => self.deleted(pick),
@@ -481,12 +481,12 @@ impl Model {
         }
     }
 
-    fn bury(&mut self, worker: usize) {
+    fn remove_worker(&mut self, worker: usize) {
         let dead = self.server(worker);
         self.deaths[worker] += 1;
         let mut notify = WorkersToNotify::default();
         let deletion_owner = self.server((worker + 1) % self.deaths.len());
-        self.record.bury(dead, deletion_owner, self.now, &mut notify);
+        self.record.remove_worker(dead, deletion_owner, self.now, &mut notify);
         self.waiting.retain(|(ask, _)| ask.id.server != dead);
         self.deleting.retain(|(_, server)| *server != dead);
         let had: Vec<OpenId> = self.opens.keys().filter(|id| id.server == dead).copied().collect();

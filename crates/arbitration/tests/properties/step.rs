@@ -25,7 +25,7 @@ pub(crate) enum Step {
         pick: usize,
         kept: u8,
     },
-    Bury {
+    RemoveWorker {
         worker: usize,
     },
     Cancel {
@@ -98,7 +98,7 @@ impl Step {
                 .prop_map(|(pick, pending)| Self::MarkForDeletion { pick, pending }),
             1 => pick.clone().prop_map(|pick| Self::Deleted { pick }),
             1 => pick.prop_map(|pick| Self::Cancel { pick }),
-            1 => (0..3usize).prop_map(|worker| Self::Bury { worker }),
+            1 => (0..3usize).prop_map(|worker| Self::RemoveWorker { worker }),
             1 => (1..50u64).prop_map(|seconds| Self::Pass { seconds }),
             1 => Just(Self::Scavenge),
         ]

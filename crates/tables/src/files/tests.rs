@@ -168,10 +168,10 @@ fn a_dead_worker_leaves_its_durable_opens_and_wakes_waiting_workers() {
         })
         .expect("room");
     let now = Duration::from_secs(1);
-    let to_notify = files.bury(WORKER, OTHER, now).expect("readable");
+    let to_notify = files.remove_worker(WORKER, OTHER, now).expect("readable");
     assert_eq!(to_notify, [(KEY, vec![OTHER])]);
     assert_eq!(files.find_disconnected(1 << 32), Some(KEY));
-    let to_notify = files.bury(OTHER, THIRD, now).expect("readable");
+    let to_notify = files.remove_worker(OTHER, THIRD, now).expect("readable");
     assert_eq!(to_notify.len(), 1);
     let mut opens = Vec::new();
     files.for_each(&mut |_, record| opens.extend(record.opens)).expect("readable");
@@ -204,7 +204,7 @@ fn a_dead_workers_pending_deletion_is_kept_until_it_is_done() {
         true
     };
     files.change(KEY, enter).expect("room");
-    let to_notify = files.bury(WORKER, OTHER, Duration::ZERO).expect("readable");
+    let to_notify = files.remove_worker(WORKER, OTHER, Duration::ZERO).expect("readable");
     assert_eq!(to_notify, [(KEY, vec![OTHER])]);
     // The message may be lost, more than once.
     for deletion_owner in [WORKER, OTHER] {
@@ -228,7 +228,7 @@ fn a_damaged_record_is_reported_and_goes_with_the_next_dead_worker() {
     let files = tables.handle();
     tables.files.insert(&codec::key_of(KEY), &[77; 40]).expect("room");
     assert_eq!(files.change(KEY, &mut |_| panic!("nothing to judge")), Err(RecordsError::Damaged));
-    files.bury(WORKER, OTHER, Duration::ZERO).expect("readable");
+    files.remove_worker(WORKER, OTHER, Duration::ZERO).expect("readable");
     files.change(KEY, &mut |_| false).expect("it is gone");
     let create_guid = (Guid([2; 16]), Guid([1; 16]));
     let owner = "S-1-5-21-1".to_owned();

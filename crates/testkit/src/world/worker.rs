@@ -81,14 +81,14 @@ impl World {
     /// # Panics
     /// If memory is full.
     #[must_use]
-    pub fn bury(
+    pub fn remove_worker(
         &self,
         server: ServerId,
         deletion_owner: ServerId,
     ) -> Vec<(FileKey, Vec<ServerId>)> {
         let inner = self.inner();
         let now = inner.clock.now().monotonic;
-        inner.files.handle().bury(server, deletion_owner, now).expect("memory is there")
+        inner.files.handle().remove_worker(server, deletion_owner, now).expect("memory is there")
     }
 
     /// Works as [`World::scavenge`]. Returns the workers to notify, by file.

@@ -81,7 +81,7 @@ fn a_closed_open_returns_its_bytes_and_a_disconnected_one_does_not() {
         files.change(FileKey { device: 1, inode }, leave).expect("room");
     }
     let taken = tables.room.bytes();
-    files.bury(WORKER, OTHER, Duration::ZERO).expect("readable");
+    files.remove_worker(WORKER, OTHER, Duration::ZERO).expect("readable");
     assert!(tables.room.bytes() >= taken, "it outlives its worker");
     let after = open_many(&tables.handle(), 2, Standing::User);
     assert!(after < opened, "another client finds less: {after}");
