@@ -153,17 +153,17 @@ impl LogonThrottle {
         client: SocketAddr,
         user: &str,
     ) -> Admission {
-        let who = Who::of(client, user);
-        let is_familiar = self.is_familiar(&who, now);
+        let parties = Parties::of(client, user);
+        let is_familiar = self.is_familiar(&parties, now);
         let waits_max = if settings.delays { ADDRESS_LIMIT } else { Duration::MAX / 2 };
         let limit = settings.failures_limit().min(waits_max);
-        let account = who.account(is_familiar);
+        let account = parties.account(is_familiar);
         let Some(ahead) = self.add(Kind::Address, account, now, FORGOTTEN_AFTER, limit) else {
             return Admission::Refused;
         };
         let mut wait = wait(ahead, ADDRESS_STEP);
         if !is_familiar {
-            let ahead = self.add(Kind::User, who.user, now, FORGOTTEN_AFTER, USER_LIMIT);
+            let ahead = self.add(Kind::User, parties.user, now, FORGOTTEN_AFTER, USER_LIMIT);
             wait = wait.max(ahead.map_or(USER_WAIT_MAX, |ahead| self::wait(ahead, USER_STEP)));
         }
         match settings.delays && !wait.is_zero() {
@@ -176,24 +176,24 @@ impl LogonThrottle {
     /// this address.
     pub fn succeed(&self, now: Duration, client: SocketAddr, user: &str) {
         self.excuse(now, client, user);
-        self.update(Kind::Familiar, Who::of(client, user).pair, now, |_| Some(FAMILIAR_FOR));
+        self.update(Kind::Familiar, Parties::of(client, user).pair, now, |_| Some(FAMILIAR_FOR));
     }
 
     /// Takes the count of a logon back because it ended without a proof.
     pub fn excuse(&self, now: Duration, client: SocketAddr, user: &str) {
-        let who = Who::of(client, user);
-        let is_familiar = self.is_familiar(&who, now);
-        self.take_back(Kind::Address, who.account(is_familiar), now);
+        let parties = Parties::of(client, user);
+        let is_familiar = self.is_familiar(&parties, now);
+        self.take_back(Kind::Address, parties.account(is_familiar), now);
         if !is_familiar {
-            self.take_back(Kind::User, who.user, now);
+            self.take_back(Kind::User, parties.user, now);
         }
     }
 
     /// Keeps the count of a logon because its proof was wrong. Refuses the address from now on, if
     /// the count has reached `failures_max`.
     pub fn fail(&self, settings: &ThrottleSettings, now: Duration, client: SocketAddr, user: &str) {
-        let who = Who::of(client, user);
-        let account = who.account(self.is_familiar(&who, now));
+        let parties = Parties::of(client, user);
+        let account = parties.account(self.is_familiar(&parties, now));
         let limit = settings.failures_limit();
         self.update(Kind::Address, account, now, |ahead| {
             (ahead + FORGOTTEN_AFTER > limit).then(|| ahead.max(limit + settings.refusal_time))
@@ -207,7 +207,7 @@ impl LogonThrottle {
 
     /// Returns whether one more line about this address may be written, and counts it.
     pub fn may_log(&self, now: Duration, client: SocketAddr) -> bool {
-        let address = Who::of(client, "").address;
+        let address = Parties::of(client, "").address;
         self.add(Kind::Line, address, now, LINE_EVERY, LINE_EVERY * LINES_AT_ONCE).is_some()
     }
 
@@ -221,14 +221,14 @@ impl LogonThrottle {
 
     /// Counts a refused logon without a line in the log.
     pub fn leave_untold(&self, client: SocketAddr) {
-        let address = Who::of(client, "").address;
+        let address = Parties::of(client, "").address;
         self.exchange(Kind::Untold, address, |count| Some(count.saturating_add(1)));
     }
 
     /// Returns the number of refused logons from an address without a line, of all workers, and
     /// resets it.
     pub fn take_untold(&self, client: SocketAddr) -> u64 {
-        let address = Who::of(client, "").address;
+        let address = Parties::of(client, "").address;
         let mut untold = 0;
         self.exchange(Kind::Untold, address, |count| {
             untold = count;
@@ -239,7 +239,7 @@ impl LogonThrottle {
 
     /// Returns the number of [`Self::take_untold`], if a line about the address may be written.
     pub fn untold_to_log(&self, now: Duration, client: SocketAddr) -> u64 {
-        let address = Who::of(client, "").address;
+        let address = Parties::of(client, "").address;
         let mut is_any = false;
         self.exchange(Kind::Untold, address, |count| {
             is_any = count != 0;
@@ -248,9 +248,9 @@ impl LogonThrottle {
         if is_any && self.may_log(now, client) { self.take_untold(client) } else { 0 }
     }
 
-    fn is_familiar(&self, who: &Who, now: Duration) -> bool {
+    fn is_familiar(&self, parties: &Parties, now: Duration) -> bool {
         let mut is_familiar = false;
-        self.update(Kind::Familiar, who.pair, now, |ahead| {
+        self.update(Kind::Familiar, parties.pair, now, |ahead| {
             is_familiar = !ahead.is_zero();
             None
         });
@@ -352,13 +352,13 @@ fn milliseconds(time: Duration) -> u64 {
 }
 
 /// Hashes of the parties for which a logon is counted.
-struct Who {
+struct Parties {
     address: u64,
     user: u64,
     pair: u64,
 }
 
-impl Who {
+impl Parties {
     /// Hashes both names. An IPv6 address counts as its network of 64 bits, since one machine may
     /// have all of them.
     fn of(client: SocketAddr, user: &str) -> Self {
