@@ -374,7 +374,7 @@ impl Metrics {
         Self { child, address: address.expect("where it listens").to_owned() }
     }
 
-    /// The process that reads what visitors send.
+    /// The process that reads what HTTP clients send.
     fn web(&self) -> u32 {
         let children = children(self.child.id());
         assert_eq!(children.len(), 1, "{children:?}");
@@ -448,7 +448,7 @@ fn metrics_count_operations_of_clients() {
 }
 
 #[test]
-fn metrics_outlive_more_visitors_than_there_are_descriptors() {
+fn metrics_outlive_more_clients_than_there_are_descriptors() {
     let server = start();
     let metrics = Metrics::begin_with_descriptors(&server, 40);
     let pid = metrics.web();
@@ -481,7 +481,7 @@ fn requests_for_metrics_are_read_by_a_process_without_rights() {
         assert!(of("Gid:").split_whitespace().all(|it| it != "0"), "{status}");
         assert_eq!(of("Groups:"), "");
     }
-    // The other one hears of visitors what this one asks, and nothing from them.
+    // The other one hears of HTTP clients what this one asks, and nothing from them.
     let port: u16 = metrics.address.rsplit(':').next().and_then(|it| it.parse().ok()).expect("one");
     let sockets = |pid: u32| {
         let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -499,7 +499,7 @@ fn requests_for_metrics_are_read_by_a_process_without_rights() {
     if runs_as_root() {
         assert!(sockets(web).contains(&listener));
     }
-    // Visitors who do not wait for the answer leave nothing behind that another would get.
+    // HTTP clients that do not wait for the answer leave nothing behind that another would get.
     for _ in 0..20 {
         let mut hasty = TcpStream::connect(&metrics.address).expect("it listens");
         hasty.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it listens");

@@ -4,8 +4,8 @@ mod answers;
 mod exchange;
 mod history;
 mod host;
+mod http_connections;
 mod prometheus;
-mod visitors;
 pub(crate) mod web;
 
 use std::net::{SocketAddr, TcpListener};
@@ -31,19 +31,19 @@ use exchange::Answer;
 use history::History;
 use web::WebArguments;
 
-/// Sampling interval of the workers' pages, with or without visitors. A worker that starts and ends
+/// Sampling interval of the workers' pages, with or without clients. A worker that starts and ends
 /// between two samples is missed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Serve metrics for Prometheus, and a web page with live charts.
 ///
 /// `/metrics` is for Prometheus, `/` for a browser, and `/data.json` is the data of the page: a
-/// point for each second of the last five minutes. Visitors see names of shares and users and
+/// point for each second of the last five minutes. HttpListener see names of shares and users and
 /// addresses of clients, so the default is to listen on this machine only; then only requests by IP
 /// address or as `localhost` are answered.
 ///
 /// Runs as a process of its own, under any user who may read the workers' pages; a second process
-/// without privileges parses what visitors send. Counters begin at the start of this command, and
+/// without privileges parses what clients send. Counters begin at the start of this command, and
 /// continue over restarts of the server.
 #[derive(Args, Debug)]
 pub struct Metrics {
@@ -52,7 +52,7 @@ pub struct Metrics {
     listen: SocketAddr,
 }
 
-/// User of the process for visitors, if this command runs as root.
+/// User of the process for clients, if this command runs as root.
 const NOBODY: &str = "nobody";
 
 /// The kernel's own id for nobody, for systems without that user name.
@@ -64,7 +64,7 @@ struct Shared {
     settings: Settings,
     count: CountChannels,
     /// Held while the server's tables are read, which a process cannot open twice. The value is the
-    /// last number of channels and its time: workers are asked for it, and visitors share the
+    /// last number of channels and its time: workers are asked for it, and clients share the
     /// answer, so that a worker that does not answer delays them once.
     tables: Mutex<Option<(Instant, Option<usize>)>>,
     seen: Mutex<Seen>,
@@ -115,7 +115,7 @@ impl Metrics {
     }
 }
 
-/// Starts the process that parses what visitors send. It has the listener and the socket for its
+/// Starts the process that parses what clients send. It has the listener and the socket for its
 /// requests, and no privileges.
 fn start_web(listener: TcpListener, asks: UnixStream) -> anyhow::Result<std::process::Child> {
     let mut command = Command::new("/proc/self/exe");

@@ -15,7 +15,7 @@ use wire::frame::{self, FrameHeader};
 use wire::negotiate::{NegotiateRequest, NegotiateResponse, SecurityMode};
 use wire::{Codes, Command, Decode, Dialect, Encode, Header};
 
-use super::message::visitor::Visitor;
+use super::message::requester::Requester;
 
 /// Test whether the server answers clients and administrators.
 ///
@@ -39,11 +39,11 @@ const RESPONSE_BYTES_MAX: usize = 4_096;
 impl Healthcheck {
     pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
         let lock = Settings::find(config)?.directories.lock;
-        let mut visitor = Visitor::join(&lock, self.timeout)?;
-        let supervisor = visitor.supervisor().server_id;
+        let mut requester = Requester::join(&lock, self.timeout)?;
+        let supervisor = requester.supervisor().server_id;
         let data = tables::random_unique_id().context("cannot read random numbers")?.to_le_bytes();
         let ping = Content::new(MessageKind::PING, &data);
-        let answers = visitor.ask(&[supervisor], &ping, |answer| {
+        let answers = requester.ask(&[supervisor], &ping, |answer| {
             answer.kind == MessageKind::PONG && answer.data == data
         })?;
         ensure!(

@@ -1,7 +1,7 @@
 //! `choro message`, which sends requests to processes of the server.
 
+pub(super) mod requester;
 mod target;
-pub(super) mod visitor;
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use serde_json::Value;
 use settings::Settings;
 use tables::{ClientRecord, Registry};
 
+use requester::{Answers, Requester};
 use target::Target;
-use visitor::{Answers, Visitor};
 
 /// Send a request to the processes of a running server.
 ///
@@ -123,26 +123,26 @@ const ANNOUNCEMENT_BYTES_MAX: usize = 1_024;
 impl MessageCommand {
     pub(super) fn run(self, config: Option<&Path>) -> anyhow::Result<()> {
         let settings = Settings::find(config)?;
-        let mut visitor = Visitor::join(&settings.directories.lock, self.timeout)?;
+        let mut requester = Requester::join(&settings.directories.lock, self.timeout)?;
         match self.request {
-            Request::Ping { target, json } => ping(&mut visitor, target, json),
-            Request::List { json } => list(&mut visitor, &settings, json),
-            Request::Broadcast { text } => broadcast(&mut visitor, text),
-            Request::Reload => reload(&mut visitor),
-            Request::LogLevel { level, target } => log_level(&mut visitor, level, target),
+            Request::Ping { target, json } => ping(&mut requester, target, json),
+            Request::List { json } => list(&mut requester, &settings, json),
+            Request::Broadcast { text } => broadcast(&mut requester, text),
+            Request::Reload => reload(&mut requester),
+            Request::LogLevel { level, target } => log_level(&mut requester, level, target),
             Request::CloseShare { share, target } => {
-                close_share(&mut visitor, &settings, share, target)
+                close_share(&mut requester, &settings, share, target)
             }
-            Request::Stats { target, json } => stats(&mut visitor, target, json),
+            Request::Stats { target, json } => stats(&mut requester, target, json),
         }
     }
 }
 
-fn ping(visitor: &mut Visitor, target: Target, json: bool) -> anyhow::Result<()> {
-    let processes = target.find(visitor)?;
+fn ping(requester: &mut Requester, target: Target, json: bool) -> anyhow::Result<()> {
+    let processes = target.find(requester)?;
     let data = tables::random_unique_id().context("cannot read random numbers")?.to_le_bytes();
     let content = Content::new(MessageKind::PING, &data);
-    let answers = visitor.ask(&ids(&processes), &content, |answer| {
+    let answers = requester.ask(&ids(&processes), &content, |answer| {
         answer.kind == MessageKind::PONG && answer.data == data
     })?;
     let round_trip =
@@ -167,8 +167,8 @@ fn ping(visitor: &mut Visitor, target: Target, json: bool) -> anyhow::Result<()>
     check_answers(&processes, &answers)
 }
 
-fn list(visitor: &mut Visitor, settings: &Settings, json: bool) -> anyhow::Result<()> {
-    let processes = visitor.processes()?;
+fn list(requester: &mut Requester, settings: &Settings, json: bool) -> anyhow::Result<()> {
+    let processes = requester.processes()?;
     let clients = Registry::observe(&settings.directories.lock)?.list_clients()?.records;
     // A client that has not negotiated yet has a record without anything to show.
     let client_of = |process: &Process| -> Option<&ClientRecord> {
@@ -192,32 +192,33 @@ fn list(visitor: &mut Visitor, settings: &Settings, json: bool) -> anyhow::Resul
     report::print(&report::table(&["PID", "PROCESS", "CLIENT"], &rows))
 }
 
-fn broadcast(visitor: &mut Visitor, text: String) -> anyhow::Result<()> {
+fn broadcast(requester: &mut Requester, text: String) -> anyhow::Result<()> {
     let data = Announcement { text }.encode();
     let (processes, _) =
-        have_done(visitor, Target::All, &Content::new(MessageKind::ANNOUNCE, &data))?;
+        have_done(requester, Target::All, &Content::new(MessageKind::ANNOUNCE, &data))?;
     report::print(&format!("{processes} processes wrote it to the log.\n"))
 }
 
-fn reload(visitor: &mut Visitor) -> anyhow::Result<()> {
-    have_done(visitor, Target::Supervisor, &Content::new(MessageKind::RELOAD_CONFIG, &[]))?;
+fn reload(requester: &mut Requester) -> anyhow::Result<()> {
+    have_done(requester, Target::Supervisor, &Content::new(MessageKind::RELOAD_CONFIG, &[]))?;
     report::print("The configuration was reloaded and is in effect.\n")
 }
 
-fn log_level(visitor: &mut Visitor, level: u32, target: Target) -> anyhow::Result<()> {
+fn log_level(requester: &mut Requester, level: u32, target: Target) -> anyhow::Result<()> {
     let data = LogLevel { filter: level.to_string() }.encode();
-    let (processes, _) = have_done(visitor, target, &Content::new(MessageKind::LOG_LEVEL, &data))?;
+    let (processes, _) =
+        have_done(requester, target, &Content::new(MessageKind::LOG_LEVEL, &data))?;
     report::print(&format!("Log level {level} is in effect in {processes} processes.\n"))
 }
 
 fn close_share(
-    visitor: &mut Visitor,
+    requester: &mut Requester,
     settings: &Settings,
     share: String,
     target: Target,
 ) -> anyhow::Result<()> {
     let data = CloseShare { share: share.clone() }.encode();
-    let (_, closed) = have_done(visitor, target, &Content::new(MessageKind::CLOSE_SHARE, &data))?;
+    let (_, closed) = have_done(requester, target, &Content::new(MessageKind::CLOSE_SHARE, &data))?;
     let config = &settings.config;
     // A home share has the name of its user, and any name may be that of a user.
     let is_known = share == "*" || config.homes.is_some() || config.share(&share).is_some();
@@ -227,11 +228,11 @@ fn close_share(
     report::print(&format!("{closed} tree connects were closed.\n"))
 }
 
-fn stats(visitor: &mut Visitor, target: Target, json: bool) -> anyhow::Result<()> {
-    let processes = target.find(visitor)?;
+fn stats(requester: &mut Requester, target: Target, json: bool) -> anyhow::Result<()> {
+    let processes = target.find(requester)?;
     let content = Content::new(MessageKind::COUNT_MESSAGES, &[]);
-    let answers =
-        visitor.ask(&ids(&processes), &content, |answer| answer.kind == MessageKind::STATISTICS)?;
+    let answers = requester
+        .ask(&ids(&processes), &content, |answer| answer.kind == MessageKind::STATISTICS)?;
     let mut found = Vec::new();
     for process in &processes {
         if let Some(answer) = answers.by_process.get(&process.server_id) {
@@ -273,16 +274,16 @@ fn stats(visitor: &mut Visitor, target: Target, json: bool) -> anyhow::Result<()
 /// # Errors
 /// A process did not answer, or refused.
 fn have_done(
-    visitor: &mut Visitor,
+    requester: &mut Requester,
     target: Target,
     content: &Content<'_>,
 ) -> anyhow::Result<(usize, u64)> {
-    let processes = target.find(visitor)?;
+    let processes = target.find(requester)?;
     let done_of = |answer: &Message| {
         let done = Done::decode(&answer.data).filter(|_| answer.kind == MessageKind::DONE);
         done.filter(|done| done.request == content.kind)
     };
-    let answers = visitor.ask(&ids(&processes), content, |answer| done_of(answer).is_some())?;
+    let answers = requester.ask(&ids(&processes), content, |answer| done_of(answer).is_some())?;
     let mut count = 0;
     for process in &processes {
         let done =

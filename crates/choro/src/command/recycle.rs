@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 use settings::Settings;
 
-use self::bin::{Bin, Visit};
+use self::bin::{Bin, Found};
 
 /// List, restore and empty the recycle bins of shares (`vfs objects = recycle`).
 ///
@@ -94,8 +94,8 @@ struct Row {
 fn list(bins: &[Bin], json: bool) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for bin in bins {
-        bin.visit(&mut |visit| {
-            if let Visit::File { path, size, deleted, .. } = visit {
+        bin.walk(&mut |found| {
+            if let Found::File { path, size, deleted, .. } = found {
                 rows.push(Row {
                     share: bin.share.clone(),
                     deleted: date(deleted),
@@ -136,15 +136,15 @@ fn empty(bins: &[Bin], older_than: Option<Duration>) -> anyhow::Result<()> {
         older_than.map(|age| SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH));
     let (mut files, mut bytes) = (0_u64, 0_u64);
     for bin in bins {
-        bin.visit(&mut |visit| {
-            let (directory, name, flags, path) = match visit {
-                Visit::File { deleted, .. } if until.is_some_and(|until| deleted > until) => {
+        bin.walk(&mut |found| {
+            let (directory, name, flags, path) = match found {
+                Found::File { deleted, .. } if until.is_some_and(|until| deleted > until) => {
                     return Ok(());
                 }
-                Visit::File { directory, name, path, .. } => {
+                Found::File { directory, name, path, .. } => {
                     (directory, name, AtFlags::empty(), path)
                 }
-                Visit::DirectoryEnd { parent, name, path } => {
+                Found::DirectoryEnd { parent, name, path } => {
                     (parent, name, AtFlags::REMOVEDIR, path)
                 }
             };
@@ -155,7 +155,7 @@ fn empty(bins: &[Bin], older_than: Option<Duration>) -> anyhow::Result<()> {
                     .map_err(io::Error::from)
                     .with_context(|| format!("cannot delete {path:?}"))?,
             }
-            if let Visit::File { size, .. } = visit {
+            if let Found::File { size, .. } = found {
                 files += 1;
                 bytes += size;
             }

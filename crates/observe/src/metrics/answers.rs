@@ -1,4 +1,4 @@
-//! The side that may read the server's state. Of the process for visitors it accepts single bytes
+//! The side that may read the server's state. Of the process for clients it accepts single bytes
 //! only, one for each request.
 
 use std::io::{self, BufReader, Read, Write};

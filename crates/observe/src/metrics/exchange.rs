@@ -1,11 +1,11 @@
-//! Protocol between the process that parses what visitors send and the one that may read the
+//! Protocol between the process that parses what clients send and the one that may read the
 //! server's state. A request is a byte, an answer a header and a text. The same request is repeated
 //! only after its answer.
 
 /// Bytes before the text of an answer: request, success, and the text's length.
 pub(super) const HEADER_LEN: usize = 6;
 
-/// A request of the process for visitors.
+/// A request of the process for clients.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Question {
     /// The points of the charts, as JSON.

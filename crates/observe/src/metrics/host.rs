@@ -1,4 +1,4 @@
-//! Host names that a visitor may use for this server.
+//! Host names that a client may use for this server.
 //!
 //! A hostile web page may let a name of its own resolve to this machine's loopback address; its
 //! scripts could then read, in the browser of a local user, data meant for this machine alone (DNS

@@ -1,4 +1,4 @@
-//! `choro metrics-web`: parses, without privileges, what visitors of `choro metrics` send. Started
+//! `choro metrics-web`: parses, without privileges, what clients of `choro metrics` send. Started
 //! by that command, never by people: standard input is the listener, standard output the socket for
 //! its requests.
 
@@ -21,9 +21,9 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::exchange::{Answer, HEADER_LEN, Question, decode};
 use super::host;
-use super::visitors::Visitors;
+use super::http_connections::HttpListener;
 
-/// Read requests of HTTP visitors and answer them with data of `choro metrics`.
+/// Read requests of HTTP clients and answer them with data of `choro metrics`.
 #[derive(Debug, Parser)]
 #[command(name = "choro metrics-web")]
 pub struct WebArguments {}
@@ -40,7 +40,7 @@ impl WebArguments {
     /// Name of the subcommand that `choro metrics` starts.
     pub const NAME: &str = "metrics-web";
 
-    /// Answers visitors until `choro metrics` ends.
+    /// Answers clients until `choro metrics` ends.
     ///
     /// # Errors
     /// The process was not started by `choro metrics`, or a system call failed.
@@ -64,12 +64,12 @@ impl WebArguments {
             .enable_all()
             .build()
             .context("cannot create the event loop")?;
-        runtime.block_on(answer_visitors(listener, address, socket))
+        runtime.block_on(answer_clients(listener, address, socket))
     }
 }
 
 /// Serves HTTP; returns when the other process has ended.
-async fn answer_visitors(
+async fn answer_clients(
     listener: TcpListener,
     address: SocketAddr,
     socket: UnixStream,
@@ -81,7 +81,7 @@ async fn answer_visitors(
         questions: Mutex::new(questions),
         answers: [charts.1, figures.1].map(|answers| Arc::new(Mutex::new(answers))),
     });
-    let serving = axum::serve(Visitors::new(listener), router(asking, address));
+    let serving = axum::serve(HttpListener::new(listener), router(asking, address));
     tokio::select! {
         served = serving => Ok(served?),
         () = receive(answers, [charts.0, figures.0]) => Ok(()),
@@ -120,7 +120,7 @@ async fn read_exact(stream: &OwnedReadHalf, mut to: &mut [u8]) -> Option<()> {
 }
 
 impl Asking {
-    /// Sends a request and waits for its answer, one task at a time. Goes on if the visitor leaves:
+    /// Sends a request and waits for its answer, one task at a time. Goes on if the client leaves:
     /// the answer would otherwise be taken for that of the next request.
     async fn ask(self: &Arc<Self>, question: Question) -> Answer {
         let place = Question::ALL.iter().position(|it| *it == question).expect("all are in it");

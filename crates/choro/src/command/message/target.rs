@@ -5,7 +5,7 @@ use std::str::FromStr;
 use anyhow::bail;
 use messaging::{Process, ProcessRole};
 
-use super::visitor::Visitor;
+use super::requester::Requester;
 
 /// Receivers of a message, as named on the command line.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -44,13 +44,13 @@ impl Target {
     ///
     /// # Errors
     /// There is none, or the supervisor does not answer.
-    pub(super) fn find(self, visitor: &mut Visitor) -> anyhow::Result<Vec<Process>> {
-        let supervisor = visitor.supervisor();
+    pub(super) fn find(self, requester: &mut Requester) -> anyhow::Result<Vec<Process>> {
+        let supervisor = requester.supervisor();
         if matches!(self, Self::Supervisor) || self == Self::Pid(supervisor.server_id.pid) {
             // The supervisor's id is known, and it may be unable to answer.
             return Ok(vec![supervisor]);
         }
-        let mut processes = visitor.processes()?;
+        let mut processes = requester.processes()?;
         processes.retain(|process| self.means(process));
         match self {
             Self::Logond if processes.is_empty() => bail!("there is no logond at the moment"),

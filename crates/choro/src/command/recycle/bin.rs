@@ -12,7 +12,7 @@ use config::Config;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
 use rustix::io::Errno;
 
-/// Deepest nesting of folders in a bin that is visited.
+/// Deepest nesting of folders in a bin that is read.
 const DEPTH_MAX: u32 = 128;
 
 /// A bin of a share.
@@ -27,9 +27,9 @@ pub(super) struct Bin {
     keep_tree: bool,
 }
 
-/// Something that a visit of a bin has found. Paths are below the share.
+/// Something that a walk through a bin has found. Paths are below the share.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Visit<'a> {
+pub(super) enum Found<'a> {
     /// A file, or anything else that is no folder.
     File {
         directory: BorrowedFd<'a>,
@@ -42,8 +42,8 @@ pub(super) enum Visit<'a> {
     DirectoryEnd { parent: BorrowedFd<'a>, name: &'a OsStr, path: &'a Path },
 }
 
-/// Called for each object that a visit finds.
-type Visitor<'a> = dyn FnMut(Visit<'_>) -> anyhow::Result<()> + 'a;
+/// Called for each object that a walk finds.
+type OnFound<'a> = dyn FnMut(Found<'_>) -> anyhow::Result<()> + 'a;
 
 /// Returns the bins that exist, of one share or of all.
 pub(super) fn find(config: &Config, share: Option<&str>) -> anyhow::Result<Vec<Bin>> {
@@ -160,30 +160,30 @@ impl Bin {
         Some(path.with_file_name(without_copy_number(path.file_name()?)))
     }
 
-    /// Visits all that is in the bin.
-    pub(super) fn visit(&self, visitor: &mut Visitor<'_>) -> anyhow::Result<()> {
+    /// Walks through all files and folders of the bin.
+    pub(super) fn walk(&self, on_found: &mut OnFound<'_>) -> anyhow::Result<()> {
         match open_directory(self.root.as_fd(), &self.path)? {
-            Some(directory) => visit(&directory, &self.path, DEPTH_MAX, visitor),
+            Some(directory) => walk(&directory, &self.path, DEPTH_MAX, on_found),
             None => Ok(()),
         }
     }
 }
 
-fn visit(
+fn walk(
     directory: &OwnedFd,
     path: &Path,
     depth: u32,
-    visitor: &mut Visitor<'_>,
+    on_found: &mut OnFound<'_>,
 ) -> anyhow::Result<()> {
     for (name, is_directory) in entries(directory)? {
         let path = path.join(&name);
         if is_directory {
             let below = open_directory(directory.as_fd(), &name)?;
             if let (Some(below), Some(depth)) = (below, depth.checked_sub(1)) {
-                visit(&below, &path, depth, visitor)?;
+                walk(&below, &path, depth, on_found)?;
             }
             let parent = directory.as_fd();
-            visitor(Visit::DirectoryEnd { parent, name: name.as_os_str(), path: &path })?;
+            on_found(Found::DirectoryEnd { parent, name: name.as_os_str(), path: &path })?;
             continue;
         }
         let (flags, wanted) = (AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
@@ -193,7 +193,7 @@ fn visit(
         let seconds = u64::try_from(status.stx_ctime.tv_sec).unwrap_or(0);
         let deleted = SystemTime::UNIX_EPOCH + Duration::new(seconds, status.stx_ctime.tv_nsec);
         let (directory, name) = (directory.as_fd(), name.as_os_str());
-        visitor(Visit::File { directory, name, path: &path, size: status.stx_size, deleted })?;
+        on_found(Found::File { directory, name, path: &path, size: status.stx_size, deleted })?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use settings::Settings;
 use tables::SessionRecord;
 
 use super::{since, unix_seconds};
-use crate::command::message::visitor::Visitor;
+use crate::command::message::requester::Requester;
 
 /// A healthy worker answers within milliseconds; one that does not is named.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -35,21 +35,21 @@ impl SessionChannels {
         if workers.is_empty() {
             return Self::default();
         }
-        let visitor =
-            Visitor::join_server_of(supervisor, &settings.directories.lock, ANSWER_TIMEOUT);
-        let asked = visitor.and_then(|visitor| Self::ask_workers(visitor, workers));
+        let requester =
+            Requester::join_server_of(supervisor, &settings.directories.lock, ANSWER_TIMEOUT);
+        let asked = requester.and_then(|requester| Self::ask_workers(requester, workers));
         asked.unwrap_or_else(|error| Self {
             channels: Vec::new(),
             remarks: vec![format!("channels are unknown: {error:#}")],
         })
     }
 
-    fn ask_workers(mut visitor: Visitor, workers: HashSet<ServerId>) -> anyhow::Result<Self> {
+    fn ask_workers(mut requester: Requester, workers: HashSet<ServerId>) -> anyhow::Result<Self> {
         let mut workers: Vec<ServerId> = workers.into_iter().collect();
         workers.sort_unstable_by_key(|worker| worker.pid);
         let content = Content::new(MessageKind::LIST_CHANNELS, &[]);
         let answers =
-            visitor.ask(&workers, &content, |answer| answer.kind == MessageKind::CHANNELS)?;
+            requester.ask(&workers, &content, |answer| answer.kind == MessageKind::CHANNELS)?;
         let mut found = Self::default();
         for worker in workers {
             let pid = worker.pid;

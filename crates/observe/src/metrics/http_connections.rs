@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// Concurrent connections; further ones wait in the kernel's queue.
-const VISITORS_MAX: usize = 64;
+const HTTP_CONNECTIONS_MAX: usize = 64;
 
 /// Time that a connection is kept after the last answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Listener with a bounded number of connections.
 #[derive(Debug)]
-pub(super) struct Visitors {
+pub(super) struct HttpListener {
     listener: TcpListener,
     places: Arc<Semaphore>,
     patience: Duration,
@@ -33,32 +33,32 @@ pub(super) struct Visitors {
 
 /// A connection with a deadline for each request.
 #[derive(Debug)]
-pub(super) struct Visitor {
+pub(super) struct HttpConnection {
     stream: TcpStream,
     end: Pin<Box<Sleep>>,
     patience: Duration,
     _place: OwnedSemaphorePermit,
 }
 
-impl Visitors {
+impl HttpListener {
     pub(super) fn new(listener: TcpListener) -> Self {
-        let places = Arc::new(Semaphore::new(VISITORS_MAX));
+        let places = Arc::new(Semaphore::new(HTTP_CONNECTIONS_MAX));
         Self { listener, places, patience: PATIENCE }
     }
 }
 
-impl axum::serve::Listener for Visitors {
-    type Io = Visitor;
+impl axum::serve::Listener for HttpListener {
+    type Io = HttpConnection;
     type Addr = SocketAddr;
 
-    async fn accept(&mut self) -> (Visitor, SocketAddr) {
+    async fn accept(&mut self) -> (HttpConnection, SocketAddr) {
         let places = Arc::clone(&self.places);
         let _place = places.acquire_owned().await.expect("nobody closes it");
         loop {
             match self.listener.accept().await {
                 Ok((stream, address)) => {
                     let (patience, end) = (self.patience, Box::pin(sleep(self.patience)));
-                    return (Visitor { stream, end, patience, _place }, address);
+                    return (HttpConnection { stream, end, patience, _place }, address);
                 }
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
@@ -73,7 +73,7 @@ impl axum::serve::Listener for Visitors {
     }
 }
 
-impl Visitor {
+impl HttpConnection {
     /// Returns the result of an operation, or an error after the deadline.
     fn in_time<T>(
         &mut self,
@@ -88,7 +88,7 @@ impl Visitor {
     }
 }
 
-impl AsyncRead for Visitor {
+impl AsyncRead for HttpConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -102,7 +102,7 @@ impl AsyncRead for Visitor {
     }
 }
 
-impl AsyncWrite for Visitor {
+impl AsyncWrite for HttpConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -138,12 +138,13 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("there are descriptors").block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
-            let mut visitors = Visitors { patience: Duration::ZERO, ..Visitors::new(listener) };
-            let address = visitors.local_addr().expect("bound");
+            let mut http_listener =
+                HttpListener { patience: Duration::ZERO, ..HttpListener::new(listener) };
+            let address = http_listener.local_addr().expect("bound");
             let mut client = std::net::TcpStream::connect(address).expect("it listens");
             client.write_all(b"GET /").expect("it listens");
-            let (mut visitor, _) = visitors.accept().await;
-            let (mut bytes, mut reader) = ([0; 8], Pin::new(&mut visitor));
+            let (mut connection, _) = http_listener.accept().await;
+            let (mut bytes, mut reader) = ([0; 8], Pin::new(&mut connection));
             let error = loop {
                 let mut buffer = ReadBuf::new(&mut bytes);
                 let read = std::future::poll_fn(|it| reader.as_mut().poll_read(it, &mut buffer));
@@ -153,9 +154,9 @@ mod tests {
                 assert_ne!(buffer.filled(), b"", "the client has not ended it");
             };
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-            assert_eq!(visitors.places.available_permits(), VISITORS_MAX - 1);
-            drop(visitor);
-            assert_eq!(visitors.places.available_permits(), VISITORS_MAX);
+            assert_eq!(http_listener.places.available_permits(), HTTP_CONNECTIONS_MAX - 1);
+            drop(connection);
+            assert_eq!(http_listener.places.available_permits(), HTTP_CONNECTIONS_MAX);
             assert!(!matches!(client.read(&mut [0]), Ok(1..)), "it has no answer");
         });
     }

@@ -24,7 +24,7 @@ use tables::{Registry, RegistryError};
 
 /// Membership of this process in the server. Dropping it removes the socket.
 #[derive(Debug)]
-pub(in crate::command) struct Visitor {
+pub(in crate::command) struct Requester {
     messaging: Messaging,
     supervisor: ServerId,
     timeout: Duration,
@@ -34,7 +34,7 @@ pub(in crate::command) struct Visitor {
     signals: Vec<SigId>,
 }
 
-impl Drop for Visitor {
+impl Drop for Requester {
     fn drop(&mut self) {
         for signal in &self.signals {
             signal_hook::low_level::unregister(*signal);
@@ -58,7 +58,7 @@ pub(in crate::command) struct Answer {
     pub(in crate::command) after: Duration,
 }
 
-impl Visitor {
+impl Requester {
     /// Joins the server that runs on `lock_dir`.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Visitor {
         Self::join_server_of(supervisor, lock_dir, timeout)
     }
 
-    /// As [`Visitor::join`], for a caller that has the server's tables open: a process cannot open
+    /// As [`Requester::join`], for a caller that has the server's tables open: a process cannot open
     /// them twice.
     ///
     /// # Errors
