@@ -3,14 +3,14 @@
 use std::net::IpAddr;
 
 /// An interface with properties set by the operator, in the form
-/// `what;if_index=2,speed=1000000000,capability=RSS`.
+/// `selector;if_index=2,speed=1000000000,capability=RSS`.
 ///
 /// The word needs quotes in the file, because `;` and `,` separate words. Properties that are
 /// absent keep the values of the system.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InterfaceSpec {
     /// Name, pattern with `*` and `?`, address, or network as `address/bits` or `address/mask`.
-    pub what: String,
+    pub selector: String,
     /// Index to tell clients instead of the kernel's.
     pub if_index: Option<u32>,
     /// Bits per second to tell clients instead of the driver's.
@@ -34,8 +34,8 @@ impl InterfaceSpec {
     /// Parses a word. Never fails: properties that are not understood go to `ignored`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let (what, properties) = text.split_once(';').unwrap_or((text, ""));
-        let mut spec = Self { what: what.trim().to_owned(), ..Self::default() };
+        let (selector, properties) = text.split_once(';').unwrap_or((text, ""));
+        let mut spec = Self { selector: selector.trim().to_owned(), ..Self::default() };
         // `capability=RSS,RDMA` is one property with two values.
         let mut in_capability = false;
         for property in properties.split(',').map(str::trim).filter(|text| !text.is_empty()) {
@@ -55,23 +55,26 @@ impl InterfaceSpec {
     /// Returns a remark for the operator if the word has a fault.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
-        if ["if_index=", "speed=", "capability="].iter().any(|key| self.what.starts_with(key)) {
-            return Some(format!("`{}` is about no interface; such words need quotes", self.what));
+        if ["if_index=", "speed=", "capability="].iter().any(|key| self.selector.starts_with(key)) {
+            return Some(format!(
+                "`{}` is about no interface; such words need quotes",
+                self.selector
+            ));
         }
         let ignored = self.ignored.join(",");
-        (!ignored.is_empty()).then(|| format!("not understood of `{}`: {ignored}", self.what))
+        (!ignored.is_empty()).then(|| format!("not understood of `{}`: {ignored}", self.selector))
     }
 
-    /// Returns the address if `what` is one, or the address before the `/` of a network.
+    /// Returns the address if `selector` is one, or the address before the `/` of a network.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {
-        self.what.split('/').next().and_then(|address| address.parse().ok())
+        self.selector.split('/').next().and_then(|address| address.parse().ok())
     }
 
     /// True for an interface called `name`: `*` stands for any characters, `?` for one.
     #[must_use]
     pub fn matches_name(&self, name: &str) -> bool {
-        let pattern: Vec<char> = self.what.chars().collect();
+        let pattern: Vec<char> = self.selector.chars().collect();
         let name: Vec<char> = name.chars().collect();
         let (mut p, mut n) = (0, 0);
         // Place to continue from if the text after the last `*` does not fit.
@@ -128,7 +131,7 @@ mod tests {
     fn properties_stand_behind_a_semicolon() {
         let spec =
             InterfaceSpec::parse("192.168.1.1/24;if_index=7,speed=1000000000,capability=rss");
-        assert_eq!(spec.what, "192.168.1.1/24");
+        assert_eq!(spec.selector, "192.168.1.1/24");
         assert_eq!((spec.if_index, spec.speed), (Some(7), Some(1_000_000_000)));
         assert_eq!(spec.capability, Some(Capability { rss: true, rdma: false }));
         assert_eq!(spec.address(), Some(IpAddr::from([192, 168, 1, 1])));
@@ -167,7 +170,7 @@ mod tests {
             "capability=fast",
         ];
         assert_eq!(spec.ignored, ignored);
-        let eth0 = InterfaceSpec { what: "eth0".to_owned(), ..InterfaceSpec::default() };
+        let eth0 = InterfaceSpec { selector: "eth0".to_owned(), ..InterfaceSpec::default() };
         assert_eq!(InterfaceSpec { ignored: Vec::new(), ..spec.clone() }, eth0);
         let remark = spec.remark().expect("there is much to say");
         assert!(remark.starts_with("not understood of `eth0`: RSS,speed=fast,"), "{remark}");

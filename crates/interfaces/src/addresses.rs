@@ -44,7 +44,7 @@ impl InterfaceAddress {
         if address == self.address {
             return true;
         }
-        match spec.what.split_once('/') {
+        match spec.selector.split_once('/') {
             Some((_, prefix)) => {
                 prefix_len(prefix).is_some_and(|len| in_network(self.address, address, len))
             }

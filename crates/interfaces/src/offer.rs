@@ -115,7 +115,7 @@ impl Offer {
         let is_named = |spec: &&InterfaceSpec| machine.iter().any(|it| it.is_named_by(spec));
         let unmatched = specs.iter().filter(|spec| !is_named(spec));
         let mut offer = Self {
-            unmatched: unmatched.map(|spec| spec.what.clone()).collect(),
+            unmatched: unmatched.map(|spec| spec.selector.clone()).collect(),
             ..Self::default()
         };
         let has_other = |it: &InterfaceAddress| {
@@ -186,10 +186,10 @@ impl Offered {
         let link = detected.link(address.index);
         let unknown = InterfaceSpec::default();
         let spec = spec.unwrap_or(&unknown);
-        let say = |value| Said { value, origin: Origin::Configured(spec.what.clone()) };
+        let say = |value| Said { value, origin: Origin::Configured(spec.selector.clone()) };
         let said = |pick: fn(Capability) -> bool| {
             let value = spec.capability.map(pick)?;
-            Some(Said { value, origin: Origin::Configured(spec.what.clone()) })
+            Some(Said { value, origin: Origin::Configured(spec.selector.clone()) })
         };
         let found_index = || match link.map(|link| detected.hardware(link)) {
             Some(found) => found.into(),
@@ -206,7 +206,7 @@ impl Offered {
             interface: address.interface.clone(),
             if_index: spec.if_index.map_or_else(found_index, say),
             speed: match spec.speed {
-                Some(value) => Said { value, origin: Origin::Configured(spec.what.clone()) },
+                Some(value) => Said { value, origin: Origin::Configured(spec.selector.clone()) },
                 None => found_speed(),
             },
             rss: said(|it| it.rss).unwrap_or_else(found_rss),
