@@ -494,7 +494,7 @@ impl Files {
     }
 
     /// Adds a request that waits for a file's record to change. The decision that made it wait has
-    /// entered this worker among the record's waiters already; after a check, it has to do so again.
+    /// entered this worker among the record's waiters; after a check, it has to do so again.
     pub fn wait(&mut self, file: FileKey, request: RequestId) {
         let check_at = self.now + CHECK_INTERVAL;
         let waiting =
@@ -556,8 +556,7 @@ impl Files {
         self.noted.push((file, self.worker));
     }
 
-    /// Returns true if workers have to check a file, noted since
-    /// [`Files::take_noted`].
+    /// Returns true if files were noted since [`Files::take_noted`].
     #[must_use]
     pub fn has_noted(&self) -> bool {
         !self.noted.is_empty()

@@ -10,7 +10,7 @@
 //! [`FileTable`] implements `arbitration::FileRecords`, which `engine::files` calls;
 //! `decide_under_lock` is the way of each change. Invariant, under the lock of the record: record,
 //! shared word (`words`) and persistent table (`persistent`) agree. The size of all records
-//! (`room`) follows without the lock. `remove_worker`, `scavenge` and `mend` are for the supervisor.
+//! (`room`) follows without the lock. The supervisor calls `remove_worker`, `scavenge` and `mend`.
 
 mod codec;
 mod disconnected;
