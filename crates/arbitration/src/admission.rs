@@ -191,7 +191,7 @@ impl FileRecord {
         });
         if granted.lease.is_some_and(|it| it.cache.notice.is_some()) {
             // Only from now on has the lease an open whose client can be notified.
-            notify.add(ask.id.server);
+            notify.add(ask.id.worker);
         }
         (Admission::Granted(granted), purged)
     }
@@ -209,7 +209,7 @@ impl FileRecord {
         purged: &mut Vec<OpenEntry>,
     ) -> Option<Admission> {
         self.expire(ask.now, notify);
-        *purged = self.drop_late(ask.now, ask.id.server, notify);
+        *purged = self.drop_late(ask.now, ask.id.worker, notify);
         if self.is_delete_pending(ask.stream, ask.facts.link) {
             return Some(self.await_deletion(ask));
         }
@@ -221,12 +221,12 @@ impl FileRecord {
         }
         if self.opens.iter().any(|it| it.evicted && it.stream == ask.stream) {
             // The open is being closed.
-            self.wait(ask.id.server);
+            self.wait(ask.id.worker);
             return Some(Admission::Wait);
         }
         purged.extend(self.make_room(ask, notify));
         if self.opens.len() >= FILE_OPENS_MAX {
-            purged.extend(self.purge(|it| !it.excludes(), ask.id.server, notify));
+            purged.extend(self.purge(|it| !it.excludes(), ask.id.worker, notify));
         }
         if self.is_delete_pending(ask.stream, ask.facts.link) {
             // A removed open was to delete the file by its close.
@@ -234,7 +234,7 @@ impl FileRecord {
         }
         let violates = self.violates(ask);
         if !is_stat_open(ask.demand()) && self.break_others(ask, violates, notify) {
-            self.wait(ask.id.server);
+            self.wait(ask.id.worker);
             return Some(Admission::Wait);
         }
         violates.then_some(Admission::Refused(Refusal::Sharing))
@@ -244,7 +244,7 @@ impl FileRecord {
     /// clients do not count: they are removed once the file is full. A client is identified by its
     /// worker, since anybody can send the ClientGuid of another client.
     fn has_room(&self, ask: &AdmissionRequest) -> bool {
-        let is_own = |it: &OpenEntry| it.id.server == ask.id.server;
+        let is_own = |it: &OpenEntry| it.id.worker == ask.id.worker;
         let own = self.opens.iter().filter(|it| is_own(it)).count();
         let others = self.opens.iter().filter(|it| !is_own(it) && it.excludes()).count();
         ask.standing.has_room((FILE_OPENS_MAX, OPEN_PARTS), (others, own, 1))
@@ -254,7 +254,7 @@ impl FileRecord {
     /// deletion still pending.
     fn await_deletion(&mut self, ask: &AdmissionRequest) -> Admission {
         if self.is_delegated(ask.stream, ask.facts.link) {
-            self.wait(ask.id.server);
+            self.wait(ask.id.worker);
             return Admission::Wait;
         }
         Admission::Refused(Refusal::DeletePending)
@@ -315,7 +315,7 @@ impl FileRecord {
             it.stream == ask.stream && record.is_disturbed(it, ask, violates, held)
         };
         self.silence(disturbed, notify);
-        self.purge(|it| unwanted.contains(&it.id), ask.id.server, notify)
+        self.purge(|it| unwanted.contains(&it.id), ask.id.worker, notify)
     }
 
     /// True if an open loses rights by the request.
@@ -388,7 +388,7 @@ impl FileRecord {
             Holding::Nothing => {}
             Holding::Oplock(cache) => {
                 if cache.start_break(to, deadline) == Started::Notified {
-                    notify.add(id.server);
+                    notify.add(id.worker);
                 }
             }
             Holding::Lease(lease) => {
@@ -398,7 +398,7 @@ impl FileRecord {
                 if lease.cache.start_break(to, deadline) == Started::Notified {
                     lease.epoch = lease.epoch.wrapping_add(1);
                     if let Some(teller) = teller {
-                        notify.add(teller.server);
+                        notify.add(teller.worker);
                     }
                 }
             }
@@ -568,7 +568,7 @@ impl FileRecord {
             .map(|it| it.id)
             .collect();
         self.silence(|_, it| it.stream == stream && !is_ours(it, ours_lease), notify);
-        let purged = self.purge(|it| away.contains(&it.id), changer.server, notify);
+        let purged = self.purge(|it| away.contains(&it.id), changer.worker, notify);
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
             let held = self.cache_of(entry).state;
@@ -628,19 +628,19 @@ impl FileRecord {
     ) -> (bool, Vec<OpenEntry>) {
         let ours = self.open(changer).and_then(OpenEntry::lease);
         let is_other = |it: &OpenEntry| it.id != changer && !is_ours(it, ours);
-        self.break_handles_of(&is_other, changer.server, (deadline, now), notify)
+        self.break_handles_of(&is_other, changer.worker, (deadline, now), notify)
     }
 
     /// As [`FileRecord::break_handles`], of the opens that stand in the way of `server`.
     pub fn break_handles_of(
         &mut self,
         is_in_the_way: &dyn Fn(&OpenEntry) -> bool,
-        server: ServerId,
+        worker: ServerId,
         (deadline, now): (Duration, Duration),
         notify: &mut WorkersToNotify,
     ) -> (bool, Vec<OpenEntry>) {
         self.expire(now, notify);
-        let mut purged = self.drop_late(now, server, notify);
+        let mut purged = self.drop_late(now, worker, notify);
         let away: BTreeSet<OpenId> = self
             .opens
             .iter()
@@ -649,7 +649,7 @@ impl FileRecord {
             .map(|it| it.id)
             .collect();
         self.silence(|_, it| is_in_the_way(it), notify);
-        purged.extend(self.purge(|it| away.contains(&it.id), server, notify));
+        purged.extend(self.purge(|it| away.contains(&it.id), worker, notify));
         let mut must_wait = false;
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
@@ -663,7 +663,7 @@ impl FileRecord {
             self.start_break(at, to, deadline, notify);
         }
         if must_wait {
-            self.wait(server);
+            self.wait(worker);
         }
         (must_wait, purged)
     }

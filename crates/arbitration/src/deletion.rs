@@ -22,7 +22,7 @@ pub struct Deleter {
     /// Mark of the stream or name: [`crate::mark`].
     pub mark: u64,
     /// Deletion owner: worker that deletes it.
-    pub server: ServerId,
+    pub worker: ServerId,
     /// Progress of the deletion in that worker.
     pub progress: DeletionProgress,
     /// Share that it was opened through.
@@ -53,7 +53,7 @@ impl FileRecord {
     pub(crate) fn begin_deletion(
         &mut self,
         gone: &OpenEntry,
-        server: ServerId,
+        worker: ServerId,
         progress: DeletionProgress,
     ) -> Option<u64> {
         let OpenFacts { link, share, folder, path, is_posix, .. } = &gone.facts;
@@ -74,7 +74,7 @@ impl FileRecord {
         };
         self.deleters.push(Deleter {
             mark,
-            server,
+            worker,
             progress,
             share: share.clone(),
             folder: folder.clone(),
@@ -102,9 +102,9 @@ impl FileRecord {
     }
 
     /// Takes deletions delegated to a worker.
-    pub fn take_delegated(&mut self, server: ServerId) -> Vec<Deleter> {
+    pub fn take_delegated(&mut self, worker: ServerId) -> Vec<Deleter> {
         let is_it =
-            |it: &&mut Deleter| it.server == server && it.progress == DeletionProgress::Delegated;
+            |it: &&mut Deleter| it.worker == worker && it.progress == DeletionProgress::Delegated;
         let mut taken = Vec::new();
         for deleter in self.deleters.iter_mut().filter(is_it) {
             deleter.progress = DeletionProgress::Deletes;

@@ -1,8 +1,9 @@
 //! Record of a file that is open anywhere in the server.
 //!
 //! `tables` stores records, and calls these functions under the lock of one record, mostly on
-//! behalf of `engine::files`; the supervisor calls `remove_worker` and `scavenge`. They are pure: time and
-//! the calling worker are arguments, and messages are left to the caller ([`WorkersToNotify`]).
+//! behalf of `engine::files`; the supervisor calls `remove_worker` and `scavenge`. They are pure:
+//! time and the calling worker are arguments, and messages are left to the caller
+//! ([`WorkersToNotify`]).
 //!
 //! Terms. *Notice*: a break notification that its worker has not sent yet. *Teller*: the open whose
 //! session is told of a lease's break. *Evicted*: to be closed by its worker, for another
@@ -53,9 +54,9 @@ pub struct FileRecord {
 pub struct WorkersToNotify(Vec<ServerId>);
 
 impl WorkersToNotify {
-    pub(crate) fn add(&mut self, server: ServerId) {
-        if !self.0.contains(&server) {
-            self.0.push(server);
+    pub(crate) fn add(&mut self, worker: ServerId) {
+        if !self.0.contains(&worker) {
+            self.0.push(worker);
         }
     }
 
@@ -204,15 +205,15 @@ impl FileRecord {
     }
 
     /// Adds a worker to those that wait for the record to change.
-    pub fn wait(&mut self, server: ServerId) {
-        if !self.waiters.contains(&server) {
-            self.waiters.push(server);
+    pub fn wait(&mut self, worker: ServerId) {
+        if !self.waiters.contains(&worker) {
+            self.waiters.push(worker);
         }
     }
 
     /// Notifies all waiting workers, once each.
     pub(crate) fn wake(&mut self, notify: &mut WorkersToNotify) {
-        self.waiters.drain(..).for_each(|server| notify.add(server));
+        self.waiters.drain(..).for_each(|worker| notify.add(worker));
     }
 
     /// Removes an open.
@@ -238,7 +239,7 @@ impl FileRecord {
         if delete_on_close && !self.is_marked(gone.mark()) {
             self.set_delete_pending(gone.mark(), true, parent);
         }
-        let unlink = self.begin_deletion(&gone, id.server, DeletionProgress::Closes);
+        let unlink = self.begin_deletion(&gone, id.worker, DeletionProgress::Closes);
         let mut marks = self.delete_pending.iter();
         let parent = unlink.and_then(|mark| marks.find(|it| it.mark == mark)?.parent);
         Closed { unlink, parent }
@@ -288,25 +289,25 @@ impl FileRecord {
         result
     }
 
-    /// True if the record contains anything of a worker, so that [`FileRecord::remove_worker`] has work.
+    /// True if the record contains anything of a worker: [`FileRecord::remove_worker`] has work.
     #[must_use]
-    pub fn concerns(&self, server: ServerId) -> bool {
-        self.opens.iter().any(|it| it.id.server == server)
-            || self.waiters.contains(&server)
-            || self.deleters.iter().any(|it| it.server == server)
+    pub fn concerns(&self, worker: ServerId) -> bool {
+        self.opens.iter().any(|it| it.id.worker == worker)
+            || self.waiters.contains(&worker)
+            || self.deleters.iter().any(|it| it.worker == worker)
     }
 
     /// Removes the state of a dead worker; durable opens stay, disconnected. Its deletions go to
     /// `deletion_owner`, or to the later owner of [`FileRecord::scavenge`].
     pub fn remove_worker(
         &mut self,
-        server: ServerId,
+        worker: ServerId,
         deletion_owner: ServerId,
         now: Duration,
         notify: &mut WorkersToNotify,
     ) {
-        let of_server = |it: &&OpenEntry| it.id.server == server && !it.is_disconnected();
-        let ids: Vec<OpenId> = self.opens.iter().filter(of_server).map(|it| it.id).collect();
+        let of_worker = |it: &&OpenEntry| it.id.worker == worker && !it.is_disconnected();
+        let ids: Vec<OpenId> = self.opens.iter().filter(of_worker).map(|it| it.id).collect();
         let mut gone = Vec::new();
         for id in ids {
             if !self.disconnect(id, 0, now, notify) {
@@ -314,9 +315,9 @@ impl FileRecord {
                 self.locks.release_all(id);
             }
         }
-        self.waiters.retain(|it| *it != server);
-        for deleter in self.deleters.iter_mut().filter(|it| it.server == server) {
-            deleter.server = deletion_owner;
+        self.waiters.retain(|it| *it != worker);
+        for deleter in self.deleters.iter_mut().filter(|it| it.worker == worker) {
+            deleter.worker = deletion_owner;
             deleter.progress = DeletionProgress::Delegated;
             notify.add(deletion_owner);
         }
@@ -346,7 +347,7 @@ impl FileRecord {
         let by_old_name = |it: &&mut OpenEntry| it.facts.share == share && it.facts.path == old;
         for entry in self.opens.iter_mut().filter(by_old_name) {
             new.clone_into(&mut entry.facts.path);
-            notify.add(entry.id.server);
+            notify.add(entry.id.worker);
         }
     }
 
@@ -402,7 +403,7 @@ impl FileRecord {
         self.locks.hand_over(self.opens[at].id, id);
         self.remind(at);
         if self.cache_of(&self.opens[at]).notice.is_some() {
-            notify.add(id.server);
+            notify.add(id.worker);
         }
         let entry = &mut self.opens[at];
         entry.id = id;
@@ -436,7 +437,7 @@ impl FileRecord {
     ) -> Vec<OpenEntry> {
         for deleter in &mut self.deleters {
             if deleter.progress == DeletionProgress::Delegated {
-                deleter.server = deletion_owner;
+                deleter.worker = deletion_owner;
                 notify.add(deletion_owner);
             }
         }
@@ -535,7 +536,7 @@ impl FileRecord {
         let gone = self.purge(|it| it.is_disconnected() && unwanted(it), deletion_owner, notify);
         for entry in self.opens.iter_mut().filter(|it| unwanted(it)) {
             entry.evicted = true;
-            notify.add(entry.id.server);
+            notify.add(entry.id.worker);
         }
         gone
     }
@@ -544,12 +545,12 @@ impl FileRecord {
     /// theirs on return; an open for which `knows` is false, later.
     pub fn take_notices(
         &mut self,
-        server: ServerId,
+        worker: ServerId,
         knows: impl Fn(u64) -> bool,
     ) -> Vec<BreakTold> {
         let mut told = Vec::new();
         let can_tell =
-            |it: &OpenEntry| it.id.server == server && !it.is_disconnected() && knows(it.id.number);
+            |it: &OpenEntry| it.id.worker == worker && !it.is_disconnected() && knows(it.id.number);
         for entry in self.opens.iter_mut().filter(|it| can_tell(it)) {
             if let Holding::Oplock(cache) = &mut entry.holding
                 && let Some(notice) = cache.notice.take()
@@ -586,7 +587,7 @@ impl FileRecord {
         }
         cache.settle(kept, deadline)?;
         if cache.notice.is_some() {
-            notify.add(id.server);
+            notify.add(id.worker);
         }
         self.wake(notify);
         Ok(())
@@ -608,7 +609,7 @@ impl FileRecord {
         if lease.cache.notice.is_some()
             && let Some(teller) = teller(&self.opens, id)
         {
-            notify.add(teller.server);
+            notify.add(teller.worker);
         }
         self.wake(notify);
         Ok(())

@@ -148,7 +148,7 @@ impl LockList {
     fn has_room(&self, wanted: &[ByteRangeLock], standing: Standing) -> bool {
         let Some(open) = wanted.first().map(|it| it.open) else { return true };
         let of_open = self.iter().filter(|it| it.open == open).count();
-        let own = self.iter().filter(|it| it.open.server == open.server).count();
+        let own = self.iter().filter(|it| it.open.worker == open.worker).count();
         let counts = (self.len() - own, own, wanted.len());
         of_open + wanted.len() <= LOCKS_OF_OPEN_MAX
             && standing.has_room((LOCKS_MAX, LOCK_PARTS), counts)

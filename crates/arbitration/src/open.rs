@@ -12,7 +12,7 @@ use crate::share_mode::ShareMode;
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct OpenId {
     /// Worker that serves the open.
-    pub server: ServerId,
+    pub worker: ServerId,
     /// Number of the open in its worker: FileId.Volatile.
     pub number: u64,
 }

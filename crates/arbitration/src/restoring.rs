@@ -87,7 +87,7 @@ impl FileRecord {
 
 /// Returns an id without a worker, valid until the client reconnects.
 fn id_of_restored(entry: &OpenEntry) -> OpenId {
-    OpenId { server: ServerId::default(), number: entry.facts.persistent }
+    OpenId { worker: ServerId::default(), number: entry.facts.persistent }
 }
 
 fn settled(cache: Cache) -> Cache {

@@ -19,7 +19,7 @@ const LINK: u64 = 100;
 fn ask(server: ServerId, number: u64, delete_on_close: bool) -> AdmissionRequest {
     let all = AccessMask::READ_DATA | AccessMask::DELETE;
     AdmissionRequest {
-        id: OpenId { server, number },
+        id: OpenId { worker: server, number },
         standing: Standing::User,
         stream: 0,
         mode: ShareMode {
@@ -80,7 +80,7 @@ fn check_deleted_by(record: &mut FileRecord, notify: WorkersToNotify, deletion_o
     assert!(notify.into_workers().contains(&deletion_owner), "it has to check the file");
     assert_eq!(admit(record), Admission::Wait, "it is as good as gone");
     let [deleter] = &record.take_delegated(deletion_owner)[..] else { panic!("{record:?}") };
-    assert_eq!((deleter.mark, deleter.server), (LINK, deletion_owner));
+    assert_eq!((deleter.mark, deleter.worker), (LINK, deletion_owner));
     assert_eq!(deleter.progress, DeletionProgress::Deletes);
     let place = (&*deleter.share, &*deleter.folder, &*deleter.path);
     assert_eq!(place, ("data", "srv/data", "folder\\file"));
@@ -96,7 +96,7 @@ fn check_deleted_by(record: &mut FileRecord, notify: WorkersToNotify, deletion_o
 fn an_expired_open_deletes_its_file() {
     let mut record = record(Some(durability()));
     let mut notify = WorkersToNotify::default();
-    assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut notify));
+    assert!(record.disconnect(OpenId { worker: DEAD, number: 1 }, 0, Duration::ZERO, &mut notify));
     assert_eq!(record.scavenge(KEPT, OWNER, &mut notify).len(), 1);
     check_deleted_by(&mut record, notify, OWNER);
 }
@@ -105,7 +105,7 @@ fn an_expired_open_deletes_its_file() {
 fn a_file_goes_with_an_open_that_gives_way() {
     let mut record = record(Some(durability()));
     let mut notify = WorkersToNotify::default();
-    assert!(record.disconnect(OpenId { server: DEAD, number: 1 }, 0, Duration::ZERO, &mut notify));
+    assert!(record.disconnect(OpenId { worker: DEAD, number: 1 }, 0, Duration::ZERO, &mut notify));
     let (admission, purged) = record.admit(&mut ask(OTHER, 2, false), None, &mut notify);
     assert_eq!((admission, purged.len()), (Admission::Wait, 1));
     check_deleted_by(&mut record, notify, OTHER);
@@ -122,9 +122,9 @@ fn a_file_goes_with_a_worker() {
 #[test]
 fn a_file_stays_as_long_as_somebody_has_it_open() {
     let mut record = record(None);
-    record.open_mut(OpenId { server: DEAD, number: 1 }).expect("it is open").holding =
+    record.open_mut(OpenId { worker: DEAD, number: 1 }).expect("it is open").holding =
         arbitration::Holding::Nothing;
-    let other = OpenId { server: OTHER, number: 2 };
+    let other = OpenId { worker: OTHER, number: 2 };
     let (admission, _) =
         record.admit(&mut ask(OTHER, 2, false), None, &mut WorkersToNotify::default());
     assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
@@ -161,7 +161,7 @@ fn a_deletion_owner_that_dies_leaves_its_deletions_to_the_next() {
 #[test]
 fn a_deletion_begun_by_a_dead_worker_is_delegated() {
     let mut record = record(None);
-    let id = OpenId { server: DEAD, number: 1 };
+    let id = OpenId { worker: DEAD, number: 1 };
     assert_eq!(record.close(id, true, None, &mut WorkersToNotify::default()).unlink, Some(LINK));
     let mut notify = WorkersToNotify::default();
     record.remove_worker(DEAD, OWNER, Duration::ZERO, &mut notify);

@@ -50,7 +50,7 @@ fn ask(worker: u32, caching: RequestedCaching) -> AdmissionRequest {
         share_delete: true,
     };
     AdmissionRequest {
-        id: OpenId { server: server(worker), number: 0 },
+        id: OpenId { worker: server(worker), number: 0 },
         standing: Standing::User,
         stream: 0,
         mode,
@@ -235,7 +235,7 @@ fn a_break_that_gets_harder_is_told_in_steps() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
-    let writer = OpenId { server: server(2), number: 99 };
+    let writer = OpenId { worker: server(2), number: 99 };
     assert_eq!(file.told(1), (RWH, RH, true));
     file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
     // One break at a time: the next follows its acknowledgment.
@@ -283,7 +283,7 @@ fn a_lease_does_not_grow_by_a_part_of_the_requested_caching() {
 fn a_lease_does_not_grow_while_it_is_broken() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RH)));
-    let writer = OpenId { server: server(2), number: 99 };
+    let writer = OpenId { worker: server(2), number: 99 };
     file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
     let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(granted.caching, RH);
@@ -308,7 +308,7 @@ fn the_epoch_counts_grants_and_breaks() {
     assert_eq!(epoch(&file), 0x4712, "nothing changed");
     file.granted(ask(1, lease_wish(1, 1, RH)));
     assert_eq!(epoch(&file), 0x4713);
-    let writer = OpenId { server: server(2), number: 99 };
+    let writer = OpenId { worker: server(2), number: 99 };
     file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
     assert_eq!(epoch(&file), 0x4714);
 }
@@ -459,7 +459,7 @@ fn a_disconnected_durable_open_is_closed_by_a_conflict_at_once() {
     let id = file.durable(ask(1, RequestedCaching::Oplock(RWH)), DurabilityKind::DurableV2);
     assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
     file.granted(ask(2, RequestedCaching::Nothing));
-    let back = OpenId { server: server(3), number: 1 };
+    let back = OpenId { worker: server(3), number: 1 };
     assert_eq!(file.record.take_up(id.number, back, &mut WorkersToNotify::default()), None);
 }
 
@@ -469,7 +469,7 @@ fn a_disconnected_durable_open_survives_opens_without_a_conflict() {
     let id = file.durable(ask(1, lease_wish(1, 1, RH)), DurabilityKind::DurableV2);
     assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
     file.granted(ask(2, RequestedCaching::Nothing));
-    let back = OpenId { server: server(3), number: 1 };
+    let back = OpenId { worker: server(3), number: 1 };
     let taken =
         file.record.take_up(id.number, back, &mut WorkersToNotify::default()).map(|it| it.id);
     assert_eq!(taken, Some(back));
@@ -487,7 +487,7 @@ fn a_persistent_open_excludes_others_while_its_client_is_away() {
     file.now = TIMEOUT;
     let refused = Admission::Refused(Refusal::NotAvailable);
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), refused);
-    let back = OpenId { server: server(3), number: 1 };
+    let back = OpenId { worker: server(3), number: 1 };
     assert!(file.record.take_up(id.number, back, &mut WorkersToNotify::default()).is_some());
 }
 
@@ -564,7 +564,7 @@ fn a_reconnected_open_is_told_of_the_break_it_missed() {
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     assert_eq!(file.record.take_notices(server(1), |_| true), []);
     let mut notify = WorkersToNotify::default();
-    let back = OpenId { server: server(3), number: 1 };
+    let back = OpenId { worker: server(3), number: 1 };
     assert!(file.record.take_up(id.number, back, &mut notify).is_some());
     assert_eq!(notify.into_workers(), [server(3)]);
     assert_eq!(file.told(3), (RWH, R, true));
@@ -574,7 +574,7 @@ fn a_reconnected_open_is_told_of_the_break_it_missed() {
 fn a_lease_does_not_grow_before_its_client_is_told_of_the_break() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, R)));
-    let writer = OpenId { server: server(2), number: 99 };
+    let writer = OpenId { worker: server(2), number: 99 };
     file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
     let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(granted.caching, NONE);
@@ -600,7 +600,7 @@ fn a_client_that_left_without_an_acknowledgment_is_notified_again() {
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     assert_eq!(file.told(1), (RWH, R, true));
     assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
-    let back = OpenId { server: server(3), number: 1 };
+    let back = OpenId { worker: server(3), number: 1 };
     assert!(file.record.take_up(id.number, back, &mut WorkersToNotify::default()).is_some());
     assert_eq!(file.told(3), (RWH, R, true));
 }

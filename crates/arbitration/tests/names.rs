@@ -12,7 +12,7 @@ const WORKER: ServerId = ServerId { pid: 1, unique_id: 1 };
 
 fn ask(number: u64, link: u64) -> AdmissionRequest {
     AdmissionRequest {
-        id: OpenId { server: WORKER, number },
+        id: OpenId { worker: WORKER, number },
         standing: Standing::User,
         stream: 0,
         mode: ShareMode {
@@ -44,7 +44,7 @@ fn open(record: &mut FileRecord, number: u64, link: u64) {
 }
 
 fn close(record: &mut FileRecord, number: u64, delete_on_close: bool) -> Option<u64> {
-    let id = OpenId { server: WORKER, number };
+    let id = OpenId { worker: WORKER, number };
     record.close(id, delete_on_close, None, &mut WorkersToNotify::default()).unlink
 }
 

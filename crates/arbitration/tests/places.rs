@@ -12,7 +12,7 @@ use dtyp::{AccessMask, Guid, ServerId};
 fn ask(client: u32, number: u64, standing: Standing) -> AdmissionRequest {
     let guid = Guid(u128::from(client).to_le_bytes());
     AdmissionRequest {
-        id: OpenId { server: ServerId { pid: client, unique_id: 1 }, number },
+        id: OpenId { worker: ServerId { pid: client, unique_id: 1 }, number },
         standing,
         stream: 0,
         mode: ShareMode {

@@ -28,10 +28,10 @@ impl Server {
             let evicted: Vec<u64> = record
                 .opens
                 .iter()
-                .filter(|it| it.id.server == own && it.evicted)
+                .filter(|it| it.id.worker == own && it.evicted)
                 .map(|it| it.id.number)
                 .collect();
-            let own_opens = record.opens.iter().filter(|it| it.id.server == own);
+            let own_opens = record.opens.iter().filter(|it| it.id.worker == own);
             let paths: Vec<(u64, String, u64)> =
                 own_opens.map(|it| (it.id.number, it.facts.path.clone(), it.facts.link)).collect();
             let inherited = record.take_delegated(own);

@@ -90,7 +90,7 @@ pub enum Effect {
     /// [`Server::handle_file_changed`](crate::Server::handle_file_changed) there. No reply.
     TellFileChanged {
         /// Process id of the worker.
-        server: ServerId,
+        worker: ServerId,
         /// Key of the file's record.
         file: FileKey,
     },
@@ -98,7 +98,7 @@ pub enum Effect {
     /// [`Server::handle_turn`](crate::Server::handle_turn) there. No reply.
     TellTurn {
         /// Process id of the worker.
-        server: ServerId,
+        worker: ServerId,
     },
     /// Asks the domain for names and SIDs. Reply: `Names`.
     FindNames(Vec<NameQuestion>),

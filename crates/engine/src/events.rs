@@ -268,11 +268,11 @@ impl Server {
             self.end_held_without_tree(now);
             watches::deliver(self);
             let own = self.globals.files.worker();
-            for (file, server) in self.globals.files.take_noted() {
-                if server == own {
+            for (file, worker) in self.globals.files.take_noted() {
+                if worker == own {
                     self.check_file(file);
                 } else {
-                    let effect = Effect::TellFileChanged { server, file };
+                    let effect = Effect::TellFileChanged { worker, file };
                     self.globals.outbox.effects.push_back((None, effect));
                 }
             }

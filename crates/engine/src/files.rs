@@ -161,7 +161,7 @@ impl Files {
     /// Returns the id of one of this worker's opens.
     #[must_use]
     pub fn open_id(&self, volatile: u64) -> OpenId {
-        OpenId { server: self.worker, number: volatile }
+        OpenId { worker: self.worker, number: volatile }
     }
 
     /// Reads a record, has `decide` change it, and keeps it if `decide` returns true. Notes the
@@ -258,7 +258,7 @@ impl Files {
         let (closed, late) = self
             .change(file, |record, notify| {
                 // An open whose time is up delays no deletion.
-                let late = record.drop_late(now, id.server, notify);
+                let late = record.drop_late(now, id.worker, notify);
                 ((record.close(id, delete_on_close, parent, notify), late), true)
             })
             .unwrap_or_default();
@@ -469,9 +469,9 @@ impl Files {
         file: FileKey,
         is_in_the_way: &dyn Fn(&OpenEntry) -> bool,
     ) -> Result<bool, Reject> {
-        let (server, times) = (self.worker, (self.break_deadline(), self.now));
+        let (worker, times) = (self.worker, (self.break_deadline(), self.now));
         let take = |record: &mut FileRecord, notify: &mut WorkersToNotify| {
-            record.break_handles_of(is_in_the_way, server, times, notify)
+            record.break_handles_of(is_in_the_way, worker, times, notify)
         };
         self.take_handles(file, take)
     }

@@ -124,17 +124,17 @@ impl Globals {
         settings: Arc<ServerSettings>,
         mut entropy: Entropy,
         records: Box<dyn FileRecords>,
-        server: ServerId,
+        worker: ServerId,
     ) -> Self {
         let file_id_base = u64::from(u32::from_le_bytes(entropy.bytes())) << 32;
         Self {
             memory: MemoryAccount::new(settings.guest_memory_max),
             pipes: Pipes::default(),
             settings,
-            files: Files::new(records, server),
+            files: Files::new(records, worker),
             breaks: BreakNotifications::default(),
             buffers: BufferPool::default(),
-            throttle: Throttle::new(Box::new(Vec::new()), server),
+            throttle: Throttle::new(Box::new(Vec::new()), worker),
             storage_load: StorageLoad::default(),
             logon_throttle: LogonThrottle::new(Box::new(Vec::new())),
             refused_untold: None,

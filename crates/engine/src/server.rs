@@ -125,14 +125,14 @@ impl Server {
         settings: Arc<ServerSettings>,
         entropy: Entropy,
         records: Box<dyn FileRecords>,
-        server: ServerId,
+        worker: ServerId,
     ) -> Self {
         Self {
             connections: FxHashMap::default(),
             sessions: FxHashMap::default(),
             opens: FxHashMap::default(),
             in_flight: RequestsInFlight::default(),
-            globals: Globals::new(settings, entropy, records, server),
+            globals: Globals::new(settings, entropy, records, worker),
             deadlines: FxHashMap::default(),
             commands,
             request_count: 0,

@@ -213,11 +213,11 @@ impl Server {
     /// Begins the requests whose turn it is, and tells other workers of the turns of theirs.
     pub(crate) fn tell_turns(&mut self, now: Now) {
         let own = self.globals.files.worker();
-        while let Some(server) = self.globals.throttle.poll_turn() {
-            if server == own {
+        while let Some(worker) = self.globals.throttle.poll_turn() {
+            if worker == own {
                 self.release(now);
             } else {
-                self.globals.outbox.effects.push_back((None, Effect::TellTurn { server }));
+                self.globals.outbox.effects.push_back((None, Effect::TellTurn { worker }));
             }
         }
     }

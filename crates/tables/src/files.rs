@@ -284,17 +284,17 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     /// Those of the tables; a second call continues.
     pub fn remove_worker(
         &self,
-        server: ServerId,
+        worker: ServerId,
         deletion_owner: ServerId,
         now: Duration,
     ) -> Result<Vec<(FileKey, Vec<ServerId>)>, TableError> {
         let mut concerned = Vec::new();
         self.files.for_each(|key, value| {
-            let of_server = match codec::decode(value) {
-                Ok(record) => record.concerns(server),
+            let of_worker = match codec::decode(value) {
+                Ok(record) => record.concerns(worker),
                 Err(_) => true,
             };
-            if let Some(key) = codec::key_from(key).filter(|_| of_server) {
+            if let Some(key) = codec::key_from(key).filter(|_| of_worker) {
                 concerned.push(key);
             }
         })?;
@@ -305,8 +305,8 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             let mut has_delegated = false;
             let removed = self.change(key, &mut |record| {
                 notify = WorkersToNotify::default();
-                record.remove_worker(server, deletion_owner, now, &mut notify);
-                left_behind = disconnected_of(record, server);
+                record.remove_worker(worker, deletion_owner, now, &mut notify);
+                left_behind = disconnected_of(record, worker);
                 has_delegated = record.has_delegated();
                 true
             });
@@ -522,9 +522,9 @@ fn failure(error: TableError) -> RecordsError {
 }
 
 /// The disconnected opens of a worker.
-fn disconnected_of(record: &FileRecord, server: ServerId) -> Vec<OpenEntry> {
-    let of_server = record.opens.iter().filter(|it| it.id.server == server);
-    of_server.filter(|it| it.is_disconnected()).cloned().collect()
+fn disconnected_of(record: &FileRecord, worker: ServerId) -> Vec<OpenEntry> {
+    let of_worker = record.opens.iter().filter(|it| it.id.worker == worker);
+    of_worker.filter(|it| it.is_disconnected()).cloned().collect()
 }
 
 #[cfg(test)]

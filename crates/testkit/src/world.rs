@@ -1084,9 +1084,9 @@ impl Inner {
             }
             // No other worker waits here.
             Effect::TellTurn { .. } | Effect::Withdraw(_) => None,
-            Effect::TellFileChanged { server, file } => {
-                let worker = self.worker.as_mut();
-                worker.expect("there is one worker here").tells.push((server, file));
+            Effect::TellFileChanged { worker, file } => {
+                let this = self.worker.as_mut().expect("there is one worker here");
+                this.tells.push((worker, file));
                 None
             }
             Effect::Remove(removal) => {

@@ -30,8 +30,8 @@ impl Worker {
         match effect {
             Effect::Object { user, op } => self.serve_object(request, user, op),
             Effect::FileDeleted(deletion) => self.file_deleted(deletion),
-            Effect::TellFileChanged { server, file } => self.tell_file_changed(server, file),
-            Effect::TellTurn { server } => self.tell_turn(server),
+            Effect::TellFileChanged { worker, file } => self.tell_file_changed(worker, file),
+            Effect::TellTurn { worker } => self.tell_turn(worker),
             Effect::Remove(removal) => self.remove(*removal),
             Effect::Traverse(passage) => self.traverse(*passage),
             Effect::DisconnectShare(root) => self.close_root(root),
@@ -122,14 +122,14 @@ impl Worker {
         });
     }
 
-    fn tell_file_changed(&mut self, server: ServerId, file: FileKey) {
+    fn tell_file_changed(&mut self, worker: ServerId, file: FileKey) {
         self.store.revert_to_server();
-        tell_file_changed(&mut self.messaging, server, file);
+        tell_file_changed(&mut self.messaging, worker, file);
     }
 
-    fn tell_turn(&mut self, server: ServerId) {
+    fn tell_turn(&mut self, worker: ServerId) {
         self.store.revert_to_server();
-        tell_turn(&mut self.messaging, server);
+        tell_turn(&mut self.messaging, worker);
     }
 
     fn close_previous_session(&mut self, request: RequestId, session_id: u64, user: &str) {

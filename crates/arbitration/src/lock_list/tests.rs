@@ -125,7 +125,7 @@ fn many(open: OpenId, from: u64, count: usize) -> Vec<ByteRangeLock> {
 }
 
 fn of_worker(pid: u32, number: u64) -> OpenId {
-    OpenId { server: ServerId { pid, unique_id: 1 }, number }
+    OpenId { worker: ServerId { pid, unique_id: 1 }, number }
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn lease_of(client: u8) -> LeaseId {
 
 /// Admits an open of a client that shares everything, with its own lease.
 fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKind) -> OpenId {
-    let id = OpenId { server: SERVER, number: client.into() };
+    let id = OpenId { worker: SERVER, number: client.into() };
     let lease = lease_of(client);
     let mut ask = AdmissionRequest {
         id,
@@ -97,7 +97,7 @@ fn other_opens_and_their_locks_do_not_come_back() {
         let id = enter(&mut record, client, Caching::READ | Caching::HANDLE, kind);
         record.open_mut(id).expect("entered").durability.as_mut().expect("it has one").kind = kind;
     }
-    lock(&mut record, OpenId { server: SERVER, number: 1 });
+    lock(&mut record, OpenId { worker: SERVER, number: 1 });
     assert_eq!(record.persistent_parts(), Vec::new());
 }
 
@@ -110,7 +110,7 @@ fn restoring_a_record_twice_or_by_another_owner_changes_nothing() {
     assert_eq!(after.persistent_parts(), parts);
     after.restore(parts[0].1.clone(), NOW);
     assert_eq!(after.opens.len(), 1);
-    let id = OpenId { server: ServerId { pid: 9, unique_id: 9 }, number: 1 };
+    let id = OpenId { worker: ServerId { pid: 9, unique_id: 9 }, number: 1 };
     after.take_up(3 << 32, id, &mut WorkersToNotify::default()).expect("it waits");
     assert_eq!(after.persistent_parts(), parts);
 }

@@ -143,7 +143,7 @@ impl Model {
             _ => RequestedCaching::Lease { id, state, epoch: 0, is_v2: true, parent: None },
         };
         let ask = AdmissionRequest {
-            id: OpenId { server, number: self.count },
+            id: OpenId { worker: server, number: self.count },
             standing: Standing::User,
             stream: wanted.stream,
             mode: ShareMode { granted_access, share_read, share_write, share_delete },
@@ -316,14 +316,14 @@ impl Model {
         }
         let delegated = self.record.take_delegated(server);
         self.deleting.extend(delegated.iter().map(|it| (it.mark, server)));
-        let evicted = self.record.opens.iter().filter(|it| it.evicted && it.id.server == server);
+        let evicted = self.record.opens.iter().filter(|it| it.evicted && it.id.worker == server);
         let evicted: Vec<OpenId> = evicted.map(|it| it.id).collect();
         for id in evicted {
             self.close_one(id);
         }
         let (again, rest) = std::mem::take(&mut self.waiting)
             .into_iter()
-            .partition(|(ask, _)| ask.id.server == server);
+            .partition(|(ask, _)| ask.id.worker == server);
         self.waiting = rest;
         for (ask, durability) in again {
             self.admit(ask, durability);
@@ -331,7 +331,7 @@ impl Model {
     }
 
     fn tell(&mut self, server: ServerId, told: &BreakTold) {
-        let id = OpenId { server, number: told.open };
+        let id = OpenId { worker: server, number: told.open };
         let known = self.opens.get(&id).expect("who is told is there");
         assert!(!known.is_away, "who is told is there: {told:?}");
         let holder = match told.lease {
@@ -390,7 +390,7 @@ impl Model {
         if let Some(stream) = closed.unlink {
             let is_left = self.opens.values().any(|it| it.stream == stream || stream == 0);
             assert!(!is_left, "somebody has it open");
-            self.deleting.push((stream, id.server));
+            self.deleting.push((stream, id.worker));
         }
         self.hear(notify);
     }
@@ -435,7 +435,7 @@ impl Model {
             Some(Holder::Lease(lease)) => usize::from(lease.client.0[0]) - 1,
             _ => worker,
         };
-        let id = OpenId { server: self.server(worker), number: self.count };
+        let id = OpenId { worker: self.server(worker), number: self.count };
         let mut notify = WorkersToNotify::default();
         let taken = self.record.take_up(persistent, id, &mut notify);
         assert_eq!(taken.map(|it| it.id), Some(id), "what is kept can be taken up");
@@ -487,9 +487,9 @@ impl Model {
         let mut notify = WorkersToNotify::default();
         let deletion_owner = self.server((worker + 1) % self.deaths.len());
         self.record.remove_worker(dead, deletion_owner, self.now, &mut notify);
-        self.waiting.retain(|(ask, _)| ask.id.server != dead);
+        self.waiting.retain(|(ask, _)| ask.id.worker != dead);
         self.deleting.retain(|(_, server)| *server != dead);
-        let had: Vec<OpenId> = self.opens.keys().filter(|id| id.server == dead).copied().collect();
+        let had: Vec<OpenId> = self.opens.keys().filter(|id| id.worker == dead).copied().collect();
         for id in had {
             let stays = self.record.open(id).is_some();
             let known = self.opens.get_mut(&id).expect("listed above");
@@ -668,8 +668,8 @@ impl Model {
             let is_it = |it: &&Deleter| it.mark == *mark || it.mark == 0;
             let deleter = self.record.deleters.iter().find(is_it);
             let is_known = |it: &Deleter| {
-                let is_begun = self.deleting.contains(&(it.mark, it.server));
-                is_begun || self.looks.contains(&it.server)
+                let is_begun = self.deleting.contains(&(it.mark, it.worker));
+                is_begun || self.looks.contains(&it.worker)
             };
             assert!(is_open || deleter.is_some_and(is_known), "nobody deletes {mark}: {deleter:?}");
         }
@@ -697,12 +697,12 @@ impl Model {
                     let of_lease = |it: &&arbitration::OpenEntry| {
                         it.holding == arbitration::Holding::Lease(*id) && !it.is_disconnected()
                     };
-                    let teller = self.record.opens.iter().find(of_lease).map(|it| it.id.server);
+                    let teller = self.record.opens.iter().find(of_lease).map(|it| it.id.worker);
                     (self.record.lease(*id).expect("a lease of opens").cache, teller)
                 }
                 Holder::Oplock(id) => {
                     let entry = self.record.open(*id).expect("an open");
-                    let teller = Some(id.server).filter(|_| !entry.is_disconnected());
+                    let teller = Some(id.worker).filter(|_| !entry.is_disconnected());
                     (self.record.cache_of(entry), teller)
                 }
             };
@@ -767,7 +767,7 @@ impl Model {
     /// Every waiting worker is registered for a change, or notified.
     fn verify_waiting(&self) {
         for (ask, _) in &self.waiting {
-            let server = ask.id.server;
+            let server = ask.id.worker;
             let hears = self.record.waiters.contains(&server) || self.looks.contains(&server);
             assert!(hears, "{server:?} waits unheard: {ask:?}");
         }

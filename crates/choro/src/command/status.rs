@@ -251,7 +251,7 @@ fn session_row(session: &SessionRecord) -> Row {
 
 fn open_cells((_, open, _): &(FileKey, OpenEntry, Caching)) -> Vec<String> {
     vec![
-        open.id.server.pid.to_string(),
+        open.id.worker.pid.to_string(),
         format!("{:016x}", open.facts.session_id),
         open.facts.share.clone(),
         open.facts.path.clone(),
@@ -263,7 +263,7 @@ fn open_cells((_, open, _): &(FileKey, OpenEntry, Caching)) -> Vec<String> {
 fn open_row((file, open, caching): &(FileKey, OpenEntry, Caching)) -> Row {
     vec![
         ("kind", "open".into()),
-        ("pid", open.id.server.pid.into()),
+        ("pid", open.id.worker.pid.into()),
         ("session_id", format!("{:016x}", open.facts.session_id).into()),
         ("tree_id", open.facts.tree_id.into()),
         ("persistent_file_id", format!("{:016x}", open.facts.persistent).into()),

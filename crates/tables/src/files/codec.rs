@@ -61,7 +61,7 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
     writer.count(record.deleters.len());
     for deleter in &record.deleters {
         writer.u64(deleter.mark);
-        writer.server_id(deleter.server);
+        writer.server_id(deleter.worker);
         writer.u8(match deleter.progress {
             DeletionProgress::Closes => 0,
             DeletionProgress::Delegated => 1,
@@ -73,7 +73,7 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
         writer.bool(deleter.is_posix);
     }
     writer.count(record.waiters.len());
-    record.waiters.iter().for_each(|server| writer.server_id(*server));
+    record.waiters.iter().for_each(|worker| writer.server_id(*worker));
     Ok(out)
 }
 
@@ -104,7 +104,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
     let deleters = reader.list(|reader| {
         Ok(Deleter {
             mark: reader.u64()?,
-            server: reader.server_id()?,
+            worker: reader.server_id()?,
             progress: match reader.u8()? {
                 0 => DeletionProgress::Closes,
                 1 => DeletionProgress::Delegated,
@@ -136,8 +136,8 @@ fn open(
         entry.evicted,
     ];
     let mut head = Block::<33>::default();
-    head.put(entry.id.server.pid.to_le_bytes());
-    head.put(entry.id.server.unique_id.to_le_bytes());
+    head.put(entry.id.worker.pid.to_le_bytes());
+    head.put(entry.id.worker.unique_id.to_le_bytes());
     head.put(entry.id.number.to_le_bytes());
     head.put(entry.stream.to_le_bytes());
     head.put(entry.mode.granted_access.bits().to_le_bytes());
@@ -347,12 +347,12 @@ fn read_caching(reader: &mut Reader<'_>) -> Result<Caching, RecordError> {
 }
 
 fn open_id(writer: &mut Writer<'_>, id: OpenId) {
-    writer.server_id(id.server);
+    writer.server_id(id.worker);
     writer.u64(id.number);
 }
 
 fn read_open_id(reader: &mut Reader<'_>) -> Result<OpenId, RecordError> {
-    Ok(OpenId { server: reader.server_id()?, number: reader.u64()? })
+    Ok(OpenId { worker: reader.server_id()?, number: reader.u64()? })
 }
 
 fn lease_id(writer: &mut Writer<'_>, id: LeaseId) {

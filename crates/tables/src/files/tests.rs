@@ -20,9 +20,9 @@ pub(super) const WORKER: ServerId = ServerId { pid: 10, unique_id: 11 };
 pub(super) const OTHER: ServerId = ServerId { pid: 20, unique_id: 21 };
 const THIRD: ServerId = ServerId { pid: 30, unique_id: 31 };
 
-pub(super) fn ask(server: ServerId, number: u64, caching: RequestedCaching) -> AdmissionRequest {
+pub(super) fn ask(worker: ServerId, number: u64, caching: RequestedCaching) -> AdmissionRequest {
     AdmissionRequest {
-        id: OpenId { server, number },
+        id: OpenId { worker, number },
         standing: Standing::User,
         stream: 0,
         mode: ShareMode {
@@ -85,13 +85,13 @@ fn full() -> FileRecord {
     record.admit(&mut writer, None, &mut notify);
     record.admit(&mut ask(OTHER, 3, RequestedCaching::Nothing), None, &mut notify);
     let range = ByteRange { offset: 1, length: u64::MAX };
-    let open = OpenId { server: WORKER, number: 1 };
+    let open = OpenId { worker: WORKER, number: 1 };
     let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
     record.acquire_locks(&[lock], Standing::User).expect("nothing is locked");
     record.set_delete_pending(5, true, Some([7; 16]));
     record.deleters.push(Deleter {
         mark: 7,
-        server: OTHER,
+        worker: OTHER,
         progress: DeletionProgress::Delegated,
         share: "data".to_owned(),
         folder: "srv/data".to_owned(),
@@ -116,7 +116,7 @@ fn records_round_trip() {
 fn a_record_without_opens_is_gone() {
     let tables = MemoryFiles::default();
     let files = tables.handle();
-    let open = OpenId { server: WORKER, number: 1 };
+    let open = OpenId { worker: WORKER, number: 1 };
     let enter = &mut |record: &mut FileRecord| {
         record.admit(
             &mut ask(WORKER, 1, RequestedCaching::Nothing),

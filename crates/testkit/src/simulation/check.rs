@@ -50,7 +50,7 @@ impl Simulation {
         let mut recorded = HashSet::new();
         for (file, record) in records {
             for entry in &record.opens {
-                let is_alive = self.workers.iter().any(|it| it.id == entry.id.server);
+                let is_alive = self.workers.iter().any(|it| it.id == entry.id.worker);
                 assert!(is_alive || entry.is_disconnected(), "an open of the dead: {entry:?}");
                 if !entry.is_disconnected() {
                     recorded.insert((*file, entry.id));
@@ -64,7 +64,7 @@ impl Simulation {
         let mut served = HashSet::new();
         for worker in &self.workers {
             for (file, number) in worker.world.file_opens() {
-                served.insert((file, OpenId { server: worker.id, number }));
+                served.insert((file, OpenId { worker: worker.id, number }));
             }
         }
         let lost: Vec<_> = recorded.symmetric_difference(&served).collect();
@@ -83,7 +83,7 @@ impl Simulation {
                 if belief.told.is_some() || belief.in_doubt || !is_quiet {
                     continue;
                 }
-                let id = OpenId { server: client.worker, number: handle.file_id.volatile };
+                let id = OpenId { worker: client.worker, number: handle.file_id.volatile };
                 let state = state_of(records.get(&file), handle, id);
                 let Some(state) = state else { continue };
                 assert!(

@@ -83,12 +83,12 @@ impl World {
     #[must_use]
     pub fn remove_worker(
         &self,
-        server: ServerId,
+        worker: ServerId,
         deletion_owner: ServerId,
     ) -> Vec<(FileKey, Vec<ServerId>)> {
         let inner = self.inner();
         let now = inner.clock.now().monotonic;
-        inner.files.handle().remove_worker(server, deletion_owner, now).expect("memory is there")
+        inner.files.handle().remove_worker(worker, deletion_owner, now).expect("memory is there")
     }
 
     /// Works as [`World::scavenge`]. Returns the workers to notify, by file.

@@ -73,8 +73,8 @@ impl Requester {
         Self::join_server_of(supervisor, lock_dir, timeout)
     }
 
-    /// As [`Requester::join`], for a caller that has the server's tables open: a process cannot open
-    /// them twice.
+    /// As [`Requester::join`], for a caller that has the server's tables open: a process cannot
+    /// open them twice.
     ///
     /// # Errors
     /// This user may not join it.

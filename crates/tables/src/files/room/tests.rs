@@ -38,7 +38,7 @@ fn close_all(files: &FileTable<MemoryTable>) {
     files.for_each(&mut |key, _| keys.push(key)).expect("readable");
     let close = &mut |record: &mut FileRecord| {
         record.close(
-            OpenId { server: WORKER, number: 1 },
+            OpenId { worker: WORKER, number: 1 },
             false,
             None,
             &mut WorkersToNotify::default(),
@@ -103,7 +103,7 @@ fn a_record_that_is_not_kept_takes_no_room_and_leaves_its_word() {
     let before = (tables.room.bytes(), files.word(KEY));
     let deleter = Deleter {
         mark: 7,
-        server: OTHER,
+        worker: OTHER,
         progress: DeletionProgress::Delegated,
         share: String::new(),
         folder: String::new(),
@@ -111,7 +111,7 @@ fn a_record_that_is_not_kept_takes_no_room_and_leaves_its_word() {
         is_posix: false,
     };
     let grow = &mut |record: &mut FileRecord| {
-        let open = OpenId { server: WORKER, number: 1 };
+        let open = OpenId { worker: WORKER, number: 1 };
         let range = ByteRange { offset: 0, length: 1 };
         let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
         record.acquire_locks(&[lock], Standing::User).expect("nothing is locked");
