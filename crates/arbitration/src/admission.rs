@@ -213,7 +213,7 @@ impl FileRecord {
         if self.is_delete_pending(ask.stream, ask.facts.link) {
             return Some(self.await_deletion(ask));
         }
-        if !self.has_room(ask) {
+        if !self.permits_open(ask) {
             return Some(Admission::Refused(Refusal::TooMany));
         }
         if self.is_held_for_another(ask) {
@@ -224,7 +224,7 @@ impl FileRecord {
             self.wait(ask.id.worker);
             return Some(Admission::Wait);
         }
-        purged.extend(self.make_room(ask, notify));
+        purged.extend(self.purge_conflicting(ask, notify));
         if self.opens.len() >= FILE_OPENS_MAX {
             purged.extend(self.purge(|it| !it.excludes(), ask.id.worker, notify));
         }
@@ -243,11 +243,11 @@ impl FileRecord {
     /// True if the client may have one more open of the file. Disconnected durable opens of other
     /// clients do not count: they are removed once the file is full. A client is identified by its
     /// worker, since anybody can send the ClientGuid of another client.
-    fn has_room(&self, ask: &AdmissionRequest) -> bool {
+    fn permits_open(&self, ask: &AdmissionRequest) -> bool {
         let is_own = |it: &OpenEntry| it.id.worker == ask.id.worker;
         let own = self.opens.iter().filter(|it| is_own(it)).count();
         let others = self.opens.iter().filter(|it| !is_own(it) && it.excludes()).count();
-        ask.standing.has_room((FILE_OPENS_MAX, OPEN_PARTS), (others, own, 1))
+        ask.standing.permits((FILE_OPENS_MAX, OPEN_PARTS), (others, own, 1))
     }
 
     /// Waits for a delegated deletion instead of refusing: the file's last open is closed, and its
@@ -290,7 +290,7 @@ impl FileRecord {
     }
 
     /// Removes conflicting disconnected opens, except resilient and persistent ones.
-    fn make_room(
+    fn purge_conflicting(
         &mut self,
         ask: &AdmissionRequest,
         notify: &mut WorkersToNotify,

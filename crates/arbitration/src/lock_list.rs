@@ -128,7 +128,7 @@ impl LockList {
             }
             taken.add([*lock]);
         }
-        if !self.has_room(wanted, standing) {
+        if !self.permits(wanted, standing) {
             return Err(LockError::TooMany);
         }
         self.add(wanted.iter().copied());
@@ -145,13 +145,13 @@ impl LockList {
         }
     }
 
-    fn has_room(&self, wanted: &[ByteRangeLock], standing: Standing) -> bool {
+    fn permits(&self, wanted: &[ByteRangeLock], standing: Standing) -> bool {
         let Some(open) = wanted.first().map(|it| it.open) else { return true };
         let of_open = self.iter().filter(|it| it.open == open).count();
         let own = self.iter().filter(|it| it.open.worker == open.worker).count();
         let counts = (self.len() - own, own, wanted.len());
         of_open + wanted.len() <= LOCKS_OF_OPEN_MAX
-            && standing.has_room((LOCKS_MAX, LOCK_PARTS), counts)
+            && standing.permits((LOCKS_MAX, LOCK_PARTS), counts)
     }
 
     /// Releases locks of `open` one after the other, by their exact ranges and an exclusive one

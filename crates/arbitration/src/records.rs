@@ -75,7 +75,7 @@ pub trait FileRecords: Debug {
     }
 
     /// True if this process's client may have one more open, among those of all clients.
-    fn has_room(&self, standing: Standing) -> bool;
+    fn permits_open(&self, standing: Standing) -> bool;
 
     /// Returns the shared word of a file. Its counts may be too high, since files share words, but
     /// never too low.

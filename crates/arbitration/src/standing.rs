@@ -17,7 +17,7 @@ impl Standing {
     /// greedy clients still leave places to a new one. There can be far more guests than users, so
     /// together they leave a quarter of `max` to users.
     #[must_use]
-    pub fn has_room(
+    pub fn permits(
         self,
         (max, parts): (usize, usize),
         (others, own, wanted): (usize, usize, usize),
@@ -37,7 +37,7 @@ mod tests {
 
     /// Returns the number of places that a client can take, one after the other.
     fn fill(standing: Standing, max: usize, parts: usize, others: usize) -> usize {
-        (0..).find(|own| !standing.has_room((max, parts), (others, *own, 1))).expect("it ends")
+        (0..).find(|own| !standing.permits((max, parts), (others, *own, 1))).expect("it ends")
     }
 
     #[test]

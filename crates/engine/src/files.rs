@@ -213,7 +213,7 @@ impl Files {
     /// # Errors
     /// If there is no room.
     pub fn verify_room(&self, standing: Standing) -> Result<(), Reject> {
-        match self.records.has_room(standing) {
+        match self.records.permits_open(standing) {
             true => Ok(()),
             false => Err(Reject::Records(RecordsError::Full)),
         }

@@ -55,7 +55,7 @@ impl Outgoing {
 
     /// Returns whether one more response of this length, headroom included, fits the longest frame.
     /// A single one always does: every maximum size is far below.
-    pub(crate) fn has_room_for(&self, length: usize) -> bool {
+    pub(crate) fn fits(&self, length: usize) -> bool {
         let end = self.frame.len().next_multiple_of(8) + length - FIRST;
         self.is_empty() || self.piped.is_none() && end <= wire::frame::LENGTH_MAX
     }

@@ -87,7 +87,7 @@ impl Server {
             false => None,
         };
         if !chain.outgoing.is_empty() {
-            self.make_room(chain, buffer.len() + piped.as_ref().map_or(0, Piped::length));
+            self.send_full_frame(chain, buffer.len() + piped.as_ref().map_or(0, Piped::length));
         }
         chain.outgoing.push(header, buffer, key);
         chain.outgoing.piped = piped;
@@ -98,8 +98,8 @@ impl Server {
     /// Sends the responses so far, if one more of this length does not fit their frame: [MS-SMB2]
     /// 3.3.4.1.3, responses to a compound need not be compounded.
     #[inline(never)]
-    fn make_room(&mut self, chain: &mut Chain, length: usize) {
-        if !chain.outgoing.has_room_for(length) {
+    fn send_full_frame(&mut self, chain: &mut Chain, length: usize) {
+        if !chain.outgoing.fits(length) {
             let full = std::mem::take(&mut chain.outgoing);
             self.transmit(chain.connection, chain.sealed, full);
         }

@@ -92,15 +92,15 @@ impl Watchers {
     }
 
     /// True if a worker may watch one more directory.
-    fn has_room(&self, worker: ServerId) -> bool {
+    fn permits(&self, worker: ServerId) -> bool {
         let own = self.workers.get(&worker).map_or(0, HashMap::len);
-        Standing::User.has_room((self.max, WORKER_PARTS), (self.count - own, own, 1))
+        Standing::User.permits((self.max, WORKER_PARTS), (self.count - own, own, 1))
     }
 
     /// Adds a watch, or replaces the one of the same open.
     pub(super) fn watch(&mut self, worker: ServerId, watch: &Watch) -> Watched {
         let is_replaced = self.unwatch(worker, watch.open).is_some();
-        if !self.has_room(worker) {
+        if !self.permits(worker) {
             return Watched::Refused;
         }
         let Watch { open, identity, recursive, filter, kernel, may_wait, .. } = *watch;

@@ -195,17 +195,17 @@ fn strangers_take_four_places_beside_a_user_and_none_of_the_users_machine() {
     let here = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     let user = Peer::ready(&world, Dialect::SMB_3_1_1);
     let mut strangers: Vec<Peer> = Vec::new();
-    while world.has_room_for(ELSEWHERE, 0) {
+    while world.admits(ELSEWHERE, 0) {
         strangers.push(strange(&world));
     }
     assert_eq!(strangers.len(), 4);
-    assert!(world.has_room_for(here, 0));
+    assert!(world.admits(here, 0));
     let channels: Vec<Peer> = (0..28).map(|_| negotiated(&world)).collect();
-    assert!(world.has_room_for(here, 0), "in the place of the oldest");
+    assert!(world.admits(here, 0), "in the place of the oldest");
     assert_eq!(strangers[0].closed(), Some(Disconnect::Crowded));
     assert!(channels.iter().all(Peer::is_open) && user.is_open());
-    assert!(!world.has_room_for(ELSEWHERE, 1), "one is on its way");
-    assert!(world.has_room_for(ELSEWHERE, 0));
+    assert!(!world.admits(ELSEWHERE, 1), "one is on its way");
+    assert!(world.admits(ELSEWHERE, 0));
 }
 
 #[test]
@@ -213,8 +213,8 @@ fn of_connections_without_a_user_a_worker_takes_32() {
     let world = World::new();
     let here = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     let peers: Vec<Peer> = (0..31).map(|_| negotiated(&world)).collect();
-    assert!(world.has_room_for(here, 0));
-    assert!(!world.has_room_for(here, 1));
+    assert!(world.admits(here, 0));
+    assert!(!world.admits(here, 1));
     assert!(peers.iter().all(Peer::is_open), "one of them may be the user's");
 }
 
@@ -222,9 +222,9 @@ fn of_connections_without_a_user_a_worker_takes_32() {
 fn a_client_is_not_passed_to_earlier_strangers_with_its_client_guid() {
     let world = World::new();
     let _stranger = negotiated(&world);
-    assert!(!world.has_room_for(ELSEWHERE, 0));
+    assert!(!world.admits(ELSEWHERE, 0));
     let _guest = guest(&world);
-    assert!(!world.has_room_for(ELSEWHERE, 0));
+    assert!(!world.admits(ELSEWHERE, 0));
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl<K: Eq + Hash> Buckets<K> {
     }
 
     fn take(&mut self, now: Instant, key: K) {
-        if self.has_room(now) || self.by_key.contains_key(&key) {
+        if self.has_free_bucket(now) || self.by_key.contains_key(&key) {
             self.by_key.entry(key).or_insert(Bucket { full_at: now }).take(now, self.rate);
         }
     }
@@ -180,7 +180,7 @@ impl<K: Eq + Hash> Buckets<K> {
         }
     }
 
-    fn has_room(&mut self, now: Instant) -> bool {
+    fn has_free_bucket(&mut self, now: Instant) -> bool {
         if self.by_key.len() >= SOURCES_MAX && self.search_from <= now {
             self.search_from = now + SEARCH_INTERVAL;
             self.by_key.retain(|_, bucket| bucket.full_at > now);

@@ -40,12 +40,13 @@ impl FamiliarAddresses {
     pub(super) fn note(&mut self, address: IpAddr, now: Instant) {
         let address = address.to_canonical();
         if !self.0.contains_key(&address) {
-            self.make_room(address);
+            self.evict_oldest(address);
         }
         self.0.insert(address, now);
     }
 
-    fn make_room(&mut self, address: IpAddr) {
+    /// Removes the oldest address if the table, or the part of its network, is full.
+    fn evict_oldest(&mut self, address: IpAddr) {
         let network = |it: IpAddr| Network::from(Source::from(it));
         let own = |it: &IpAddr| network(*it) == network(address);
         let is_network_full = self.0.keys().filter(|it| own(it)).count() >= OF_NETWORK_MAX;

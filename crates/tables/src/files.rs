@@ -460,8 +460,8 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
         Ok(())
     }
 
-    fn has_room(&self, standing: Standing) -> bool {
-        self.room.is_plentiful() || self.room.has_room(standing)
+    fn permits_open(&self, standing: Standing) -> bool {
+        self.room.is_plentiful() || self.room.permits_open(standing)
     }
 
     fn word(&self, key: FileKey) -> FileWord {

@@ -676,20 +676,20 @@ impl World {
     pub fn crowd(&self) -> bool {
         let mut inner = self.inner();
         let now = inner.clock.now();
-        let has_room = inner.server.handle_crowd(now);
+        let admits = inner.server.handle_crowd(now);
         inner.pump();
-        has_room
+        admits
     }
 
     /// Asks for room for a connection that another worker offers, while others are on their way.
     /// Returns true if there is some.
     #[must_use]
-    pub fn has_room_for(&self, client: IpAddr, coming: usize) -> bool {
+    pub fn admits(&self, client: IpAddr, coming: usize) -> bool {
         let mut inner = self.inner();
         let now = inner.clock.now();
-        let has_room = inner.server.handle_newcomer(now, client, coming);
+        let admits = inner.server.handle_newcomer(now, client, coming);
         inner.pump();
-        has_room
+        admits
     }
 
     /// Returns the records of open files, for inspection.

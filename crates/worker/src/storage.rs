@@ -276,7 +276,7 @@ impl Storage<'_> {
         }
         let refused = match self.threads.has(op.store()) {
             false => Some(NtStatus::FILE_CLOSED),
-            true if !self.threads.has_room(&op, self.now) => Some(NtStatus::INSUFFICIENT_RESOURCES),
+            true if !self.threads.accepts(&op, self.now) => Some(NtStatus::INSUFFICIENT_RESOURCES),
             true => None,
         };
         if let Some(status) = refused {

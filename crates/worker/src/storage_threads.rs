@@ -298,7 +298,7 @@ impl<W: 'static> StorageThreads<W> {
 
     /// True if an operation may wait for its thread: always unless one hangs. Threads that go on
     /// have half as much again, but not for what they could add to those that hang.
-    pub(super) fn has_room(&self, op: &ObjectOp, now: Duration) -> bool {
+    pub(super) fn accepts(&self, op: &ObjectOp, now: Duration) -> bool {
         let hanging = self.threads.iter().filter(|thread| thread.load.is_hanging(now));
         let (mut hang, mut held_by_hanging) = (false, 0);
         for thread in hanging {

@@ -90,13 +90,13 @@ impl Room {
     }
 
     /// True if the client of this process may have another open.
-    pub(super) fn has_room(&self, standing: Standing) -> bool {
+    pub(super) fn permits_open(&self, standing: Standing) -> bool {
         let bytes = self.bytes();
         let max = self.figures.bytes_max.load(Ordering::Relaxed);
         let own = u64::try_from(self.own.get()).unwrap_or(0);
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let others = size(bytes.saturating_sub(own));
-        standing.has_room((size(max), CLIENT_PARTS), (others, size(own), OPEN_BYTES))
+        standing.permits((size(max), CLIENT_PARTS), (others, size(own), OPEN_BYTES))
     }
 
     /// Adds the bytes by which a record has grown; the sum of differences is right in any order.

@@ -65,7 +65,7 @@ impl Reads {
 
     /// Returns a READ that may begin, or keeps it for later.
     pub(super) fn admit(&mut self, mut read: WaitingRead) -> Option<WaitingRead> {
-        if self.waiting.is_empty() && self.has_room(read.length) {
+        if self.waiting.is_empty() && self.fits(read.length) {
             self.under_way += read.length;
             return Some(read);
         }
@@ -84,7 +84,7 @@ impl Reads {
     /// Takes the next READ that may begin, with a buffer for its data.
     pub(super) fn next(&mut self) -> Option<WaitingRead> {
         let length = self.waiting.front()?.length;
-        if !self.has_room(length) {
+        if !self.fits(length) {
             return None;
         }
         self.under_way += length;
@@ -95,7 +95,7 @@ impl Reads {
         Some(read)
     }
 
-    fn has_room(&self, length: usize) -> bool {
+    fn fits(&self, length: usize) -> bool {
         self.under_way == 0 || self.under_way + length <= self.max
     }
 }

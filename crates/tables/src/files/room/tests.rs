@@ -26,7 +26,7 @@ fn open_many<T: Table + std::fmt::Debug>(
         true
     };
     let mut opened = 0;
-    while files.has_room(standing) {
+    while files.permits_open(standing) {
         opened += 1;
         files.change(FileKey { device, inode: opened }, enter).expect("room");
     }
@@ -184,5 +184,5 @@ fn a_record_that_was_never_counted_takes_nobodys_room_when_it_goes() {
     // Its worker was killed between storing the record and counting it.
     tables.room.clone().add(-400);
     assert_eq!(tables.room.bytes(), 0);
-    assert!(tables.handle().has_room(Standing::User));
+    assert!(tables.handle().permits_open(Standing::User));
 }
