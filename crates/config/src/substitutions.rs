@@ -56,11 +56,11 @@ impl Substitutions {
     #[must_use]
     pub fn of_this_process() -> Self {
         static OF_THIS_PROCESS: OnceLock<Substitutions> = OnceLock::new();
-        let known = OF_THIS_PROCESS.get_or_init(Self::look).clone();
+        let known = OF_THIS_PROCESS.get_or_init(Self::detect).clone();
         Self { pid: std::process::id(), ..known }
     }
 
-    fn look() -> Self {
+    fn detect() -> Self {
         let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let hostname = hostname.trim().to_owned();
         let label = hostname.split('.').next().unwrap_or_default();

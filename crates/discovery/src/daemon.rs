@@ -52,7 +52,7 @@ pub struct Discoveryd {
     host: Host,
     messages_sent: u64,
     /// Time of the next look at the addresses of this machine.
-    look_at: Option<Instant>,
+    update_at: Option<Instant>,
     /// Time at which networks are greeted once more.
     greet_at: Option<Instant>,
     unique_id: u64,
@@ -100,7 +100,7 @@ impl Discoveryd {
             mdns,
             host,
             messages_sent: 0,
-            look_at: None,
+            update_at: None,
             greet_at: None,
             unique_id: server_id.unique_id,
         })
@@ -113,7 +113,7 @@ impl Discoveryd {
     pub fn run(&mut self) -> anyhow::Result<()> {
         let ready = ToSupervisor::Ready { unique_id: self.unique_id };
         self.control.send(ready).context("the supervisor is gone")?;
-        self.look();
+        self.update_networks();
         if self.networks.is_empty() {
             info!(
                 "nobody is told of this server: no interface leads to other machines. In a \
@@ -127,11 +127,11 @@ impl Discoveryd {
             }
             let now = Instant::now();
             if self.changes.take() {
-                self.look_at.get_or_insert(now + SETTLING);
+                self.update_at.get_or_insert(now + SETTLING);
             }
-            if self.look_at.is_some_and(|at| at <= now) {
-                self.look_at = None;
-                self.look();
+            if self.update_at.is_some_and(|at| at <= now) {
+                self.update_at = None;
+                self.update_networks();
             }
             if self.greet_at.is_some_and(|at| at <= now) {
                 self.greet_at = None;
@@ -147,7 +147,7 @@ impl Discoveryd {
     /// Waits until something is to be done.
     fn wait(&self) -> anyhow::Result<()> {
         let now = Instant::now();
-        let times = [self.look_at, self.greet_at].into_iter().flatten();
+        let times = [self.update_at, self.greet_at].into_iter().flatten();
         let next = times.chain(self.connections.iter().map(|it| it.until)).min();
         let timeout = next.map(|at| at.saturating_duration_since(now));
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
@@ -182,7 +182,7 @@ impl Discoveryd {
     }
 
     /// Looks at the addresses of this machine, and serves the networks as they are now.
-    fn look(&mut self) {
+    fn update_networks(&mut self) {
         let addresses = match interfaces::reachable(&self.announcement.interfaces) {
             Ok(addresses) => addresses,
             Err(error) => return warn!("cannot list the addresses of this machine: {error}"),

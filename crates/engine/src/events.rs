@@ -217,7 +217,7 @@ impl Server {
         let late: Vec<_> = self.deadlines.iter().filter(|(_, at)| **at <= now.monotonic).collect();
         let late: Vec<_> = late.into_iter().map(|(id, _)| *id).collect();
         for id in late {
-            self.look_at_progress(now, id);
+            self.check_progress(now, id);
         }
         if self.globals.next_expiry.is_some_and(|at| at <= now.monotonic) {
             self.expire_sessions(now.monotonic);

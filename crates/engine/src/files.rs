@@ -179,7 +179,7 @@ impl Files {
         let mut decide = Some(decide);
         let mut result = None;
         let mut notify = WorkersToNotify::default();
-        let visit = self.trace.visit_table();
+        let access = self.trace.access_table();
         self.records
             .change(file, &mut |record| {
                 let decide = decide.take().expect("a record is decided on once");
@@ -188,7 +188,7 @@ impl Files {
                 changed
             })
             .map_err(Reject::Records)?;
-        drop(visit);
+        drop(access);
         self.noted.extend(notify.into_workers().into_iter().map(|worker| (file, worker)));
         Ok(result.expect("every record is decided on"))
     }
@@ -200,7 +200,7 @@ impl Files {
     pub fn read<R>(&self, file: FileKey, view: impl FnOnce(&FileRecord) -> R) -> Result<R, Reject> {
         let mut view = Some(view);
         let mut seen = None;
-        let _visit = self.trace.visit_table();
+        let _access = self.trace.access_table();
         self.records
             .view(file, &mut |record| seen = view.take().map(|view| view(record)))
             .map_err(Reject::Records)?;

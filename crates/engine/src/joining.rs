@@ -92,7 +92,7 @@ impl Server {
     }
 
     /// Ends a connection that has missed the deadline of its logon.
-    pub(crate) fn look_at_progress(&mut self, now: Now, id: ConnectionId) {
+    pub(crate) fn check_progress(&mut self, now: Now, id: ConnectionId) {
         let sessions = self.sessions.values().filter(|session| session.channel(id).is_some());
         let mut trees = sessions.flat_map(|session| session.tree_connects.values());
         let has_files = trees.any(|tree| !tree.is_pipe());

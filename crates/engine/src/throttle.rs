@@ -25,13 +25,13 @@ pub struct Throttle {
     gate: Gate<RequestId>,
     /// Limit of the credits of each connection, as it was when last read.
     credits_of_connection: Option<u32>,
-    /// Time of the next look at it.
-    credits_look_at: Duration,
+    /// Time of the next check of it.
+    credits_check_at: Duration,
 }
 
-/// Time between two looks at the limit of credits, which `choro qos set` changes at any time, and
+/// Time between two checks of the limit of credits, which `choro qos set` changes at any time, and
 /// which depends on the number of clients.
-const CREDITS_LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const CREDITS_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Throttle {
     /// Makes the throttle of a worker, with the slots in which all workers count the use of
@@ -41,7 +41,7 @@ impl Throttle {
         Self {
             gate: Gate::new(slots, worker),
             credits_of_connection: None,
-            credits_look_at: Duration::ZERO,
+            credits_check_at: Duration::ZERO,
         }
     }
 
@@ -95,29 +95,29 @@ impl Throttle {
         unread > 0 && self.gate.give_back(nanoseconds(now.monotonic), &classes, unread)
     }
 
-    /// Has the next response look at the limit of credits: a tree connect, a connection or a
+    /// Has the next response check the limit of credits: a tree connect, a connection or a
     /// setting has come or gone.
     #[inline]
     pub fn credits_change(&mut self) {
-        self.credits_look_at = Duration::ZERO;
+        self.credits_check_at = Duration::ZERO;
     }
 
-    /// Returns whether a look at the limit of credits is due.
+    /// Returns whether a check of the limit of credits is due.
     #[inline]
-    pub(crate) fn must_look_at_credits(&self, now: Now) -> bool {
-        self.credits_look_at <= now.monotonic
+    pub(crate) fn must_check_credits(&self, now: Now) -> bool {
+        self.credits_check_at <= now.monotonic
     }
 
     /// Returns whether there may be a limit of credits beside that of each connection.
     #[inline]
     pub(crate) fn limits_credits(&self, now: Now) -> bool {
         let is_settled = self.credits_of_connection.is_none() && !self.gate.limits_credits();
-        !is_settled || self.must_look_at_credits(now)
+        !is_settled || self.must_check_credits(now)
     }
 
     /// Computes the limit of each connection's credits anew: the lowest limit of the client's
     /// `classes`, and the client's part of the credits of all clients, divided among connections.
-    pub(crate) fn look_at_credits(
+    pub(crate) fn update_credits(
         &mut self,
         now: Now,
         settings: &ServerSettings,
@@ -131,7 +131,7 @@ impl Throttle {
         let of_classes = gate.least_credits(classes);
         let of_classes = of_classes.map(|limit| credits::part_of_client(limit, connections));
         self.credits_of_connection = [of_all, of_classes].into_iter().flatten().min();
-        self.credits_look_at = now.monotonic + CREDITS_LOOK_INTERVAL;
+        self.credits_check_at = now.monotonic + CREDITS_CHECK_INTERVAL;
     }
 
     /// Returns the limit of a connection's credits beside its own maximum: no more while its client

@@ -141,8 +141,8 @@ impl Server {
     /// Returns the limit of a connection's credits beside its own maximum.
     #[inline]
     pub(crate) fn credits_limit(&mut self, now: Now) -> Option<u32> {
-        if self.globals.throttle.must_look_at_credits(now) {
-            self.look_at_credits(now);
+        if self.globals.throttle.must_check_credits(now) {
+            self.update_credits(now);
         }
         let Globals { throttle, settings, storage_load, memory, .. } = &self.globals;
         let of_throttle = throttle.credits_limit(now, settings);
@@ -154,14 +154,14 @@ impl Server {
     /// whichever connection they were made; of connections only those with a session, because
     /// others may be strangers'.
     #[cold]
-    fn look_at_credits(&mut self, now: Now) {
+    fn update_credits(&mut self, now: Now) {
         let trees = self.sessions.values().flat_map(|it| it.tree_connects.values());
         let classes = trees.flat_map(|tree| tree.classes.of_client.iter().copied());
         let has_session = |it: &&Connection| it.progress.logon() != Logon::Nobody;
         let connections = self.connections.values().filter(has_session).count();
         let Globals { throttle, settings, storage_load, .. } = &mut self.globals;
         storage_load.set_connections(connections);
-        throttle.look_at_credits(now, settings, classes, connections);
+        throttle.update_credits(now, settings, classes, connections);
     }
 
     fn wants_interim_response(&self, incoming: &Incoming) -> bool {

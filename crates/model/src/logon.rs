@@ -43,7 +43,7 @@ enum Stage {
     /// The client has sent a SESSION_SETUP.
     LoggingOn,
     /// Guests and anonymous users only; the server checks for their shares every [`GUEST_TIMEOUT`].
-    Guest { look_at: Duration, had_files: bool },
+    Guest { check_at: Duration, had_files: bool },
     /// A user has logged on. A LOGOFF does not change that: the client has proven its user once.
     User,
 }
@@ -67,7 +67,7 @@ impl Progress {
         match self.stage {
             _ if is_user => self.stage = Stage::User,
             Stage::Silent | Stage::LoggingOn => {
-                self.stage = Stage::Guest { look_at: now + GUEST_TIMEOUT, had_files: false };
+                self.stage = Stage::Guest { check_at: now + GUEST_TIMEOUT, had_files: false };
             }
             Stage::Guest { .. } | Stage::User => {}
         }
@@ -96,7 +96,7 @@ impl Progress {
         match self.stage {
             Stage::Silent => Some(self.connected_at + TOKEN_TIMEOUT),
             Stage::LoggingOn => Some(self.connected_at + USER_TIMEOUT),
-            Stage::Guest { look_at, .. } => Some(look_at),
+            Stage::Guest { check_at, .. } => Some(check_at),
             Stage::User => None,
         }
     }
@@ -104,11 +104,11 @@ impl Progress {
     /// Returns whether the client may stay. A guest needs a tree connect to files, now or since the
     /// last call.
     pub fn may_stay(&mut self, now: Duration, has_files: bool) -> bool {
-        if let Stage::Guest { look_at, had_files } = &mut self.stage
-            && *look_at <= now
+        if let Stage::Guest { check_at, had_files } = &mut self.stage
+            && *check_at <= now
             && (has_files || *had_files)
         {
-            *look_at = now + GUEST_TIMEOUT;
+            *check_at = now + GUEST_TIMEOUT;
             *had_files = false;
         }
         self.deadline().is_none_or(|deadline| now < deadline)

@@ -36,7 +36,7 @@ pub const HELD_BYTES_STOP: u64 = 2 * HELD_BYTES_MAX;
 pub const HELD_REQUESTS_STOP: usize = 16 * HELD_REQUESTS_MAX;
 
 /// Nanoseconds between checks for a changed limit, while requests wait for it.
-pub const LOOK_INTERVAL_NS: u64 = 200_000_000;
+pub const CHECK_INTERVAL_NS: u64 = 200_000_000;
 
 /// Nanoseconds between checks for a turn at a device: the worker is notified of its turn, but a
 /// message can be lost.
@@ -65,7 +65,7 @@ pub struct Gate<T> {
     begun: HashMap<T, Begun>,
     held_bytes: u64,
     held_requests: usize,
-    looked_at: u64,
+    checked_at: u64,
     tell: Vec<ServerId>,
 }
 
@@ -120,7 +120,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
             begun: HashMap::new(),
             held_bytes: 0,
             held_requests: 0,
-            looked_at: 0,
+            checked_at: 0,
             tell: Vec::new(),
         }
     }
@@ -196,7 +196,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
 
     /// Returns the next request that may begin at `now`.
     pub fn release(&mut self, now: u64) -> Option<T> {
-        self.looked_at = now;
+        self.checked_at = now;
         loop {
             if let Some(what) = self.release_from_lines(now) {
                 return Some(what);
@@ -349,9 +349,9 @@ impl<T: Copy + Eq + Hash> Gate<T> {
     #[must_use]
     pub fn next_timeout(&self) -> Option<u64> {
         let begins = self.flows.iter().map(|flow| flow.begins).min();
-        let begins = begins.map(|at| at.min(self.looked_at + LOOK_INTERVAL_NS));
+        let begins = begins.map(|at| at.min(self.checked_at + CHECK_INTERVAL_NS));
         let waits = self.lines.iter().any(|line| !line.waiting.is_empty());
-        let turn = waits.then_some(self.looked_at + TURN_INTERVAL_NS);
+        let turn = waits.then_some(self.checked_at + TURN_INTERVAL_NS);
         begins.into_iter().chain(turn).min()
     }
 

@@ -74,7 +74,7 @@ impl Supervisor {
 
     /// Gives an accepted client to a worker, unless it must not be served.
     fn admit(&mut self, socket: OwnedFd, peer: SocketAddr) {
-        self.look_at_logons();
+        self.read_logons();
         let now = Instant::now();
         let source = self.familiar.source(peer.ip(), now);
         let pace = self.birth_budget.pace(now, source);
@@ -134,9 +134,9 @@ impl Supervisor {
     }
 
     /// Reads which clients have logged on. Users have cost nobody a worker.
-    pub(super) fn look_at_logons(&mut self) {
+    pub(super) fn read_logons(&mut self) {
         let now = Instant::now();
-        for (source, address) in self.clients.look() {
+        for (source, address) in self.clients.take_new_users() {
             self.birth_budget.refund(now, source);
             self.familiar.note(address, now);
         }

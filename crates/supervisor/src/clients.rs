@@ -99,7 +99,7 @@ impl Clients {
 
     /// Reads the logons that workers have written since the last call. Returns the sources and
     /// addresses of clients that have become users.
-    pub(super) fn look(&mut self) -> Vec<(Source, IpAddr)> {
+    pub(super) fn take_new_users(&mut self) -> Vec<(Source, IpAddr)> {
         let changed: Vec<(usize, Logon)> = self.page.take_changed().collect();
         let mut of_users = Vec::new();
         for (slot, logon) in changed {
@@ -254,7 +254,7 @@ mod tests {
         page.set(first, Logon::Guest);
         page.set(first, Logon::User);
         page.set(second, Logon::Guest);
-        clients.look();
+        clients.take_new_users();
         let both = Count { nobody: 0, guests: 1, users: 1 };
         assert_eq!((clients.all(), clients.of_source(source(1))), (both, both));
         assert_eq!(clients.of_source(source(2)), Count::default());
@@ -273,11 +273,11 @@ mod tests {
         let (first, second) = (enter(&mut clients, 1, 1), enter(&mut clients, 2, 2));
         page.set(first, Logon::Guest);
         page.set(second, Logon::User);
-        assert_eq!(clients.look(), [(source(2), address(2))]);
+        assert_eq!(clients.take_new_users(), [(source(2), address(2))]);
         page.set(first, Logon::User);
         page.set(second, Logon::User);
-        assert_eq!(clients.look(), [(source(1), address(1))]);
-        assert_eq!(clients.look(), []);
+        assert_eq!(clients.take_new_users(), [(source(1), address(1))]);
+        assert_eq!(clients.take_new_users(), []);
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
         page.set(slot, Logon::User);
         clients.free_slot(slot);
         assert_eq!(enter(&mut clients, 2, 2), slot);
-        clients.look();
+        clients.take_new_users();
         assert_eq!(clients.all(), Count { nobody: 1, guests: 0, users: 0 });
     }
 
@@ -304,7 +304,7 @@ mod tests {
         ] {
             page.set(enter(&mut clients, pid, from), logon);
         }
-        clients.look();
+        clients.take_new_users();
         let taken: Vec<u32> = std::iter::from_fn(|| clients.take_guest()).collect();
         assert_eq!(taken, [3, 6, 2, 1]);
         assert_eq!(clients.all(), Count { nobody: 1, guests: 0, users: 1 });
@@ -329,7 +329,7 @@ mod tests {
             clients.enter(slot, u32::try_from(slot).expect("it is low"), address.into(), address);
             page.set(slot, logon);
         }
-        clients.look();
+        clients.take_new_users();
     }
 
     /// Returns how many of 40 clients that make room are outside the attacker's networks.
@@ -417,7 +417,7 @@ mod tests {
         ] {
             page.set(enter(&mut clients, pid, from), logon);
         }
-        clients.look();
+        clients.take_new_users();
         let taken: Vec<u32> = std::iter::from_fn(|| clients.take_guest_of(source(1))).collect();
         assert_eq!(taken, [2, 1]);
         assert_eq!(clients.all(), Count { nobody: 1, guests: 1, users: 1 });

@@ -281,7 +281,7 @@ impl Supervisor {
             self.workers.deletion_owner().map(|_| self.scavenge_at),
             self.messaging.next_timeout(),
             self.has_more_messages.then_some(now),
-            self.qos.is_shared().then(|| self.pressure.next_look(now)),
+            self.qos.is_shared().then(|| self.pressure.next_measurement(now)),
             self.refusals.next_timeout(),
             self.has_yielding.then(|| self.birth_budget.low_until()),
         ];
@@ -313,13 +313,13 @@ impl Supervisor {
     fn handle_time(&mut self, now: Instant) {
         self.qos.set_clients(u32::try_from(self.clients.all().all()).unwrap_or(u32::MAX));
         if self.qos.is_shared()
-            && let Some(stalled) = self.pressure.look(now)
+            && let Some(stalled) = self.pressure.measure(now)
         {
             self.qos.set_stalled(stalled);
         }
         self.take_messages(now);
         if self.scavenge_at <= now {
-            self.look_after_finished();
+            self.remove_records_of_finished();
         }
         if self.scavenge_at <= now
             && let Some(deletion_owner) = self.workers.deletion_owner()
@@ -542,7 +542,7 @@ impl Supervisor {
             worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
             self.report_end(pid, status, &worker);
             // Its client may have become a user that nobody has looked for.
-            self.look_at_logons();
+            self.read_logons();
             let source = worker.slot.and_then(|slot| self.clients.free_slot(slot));
             let has_crashed = ending(status).is_none() && !has_missed_deadline(status);
             if let Some(source) = source.filter(|_| has_crashed) {
@@ -573,11 +573,11 @@ impl Supervisor {
         // Workers that end normally remove their records themselves; a single check covers many of
         // them.
         if self.finished.len() >= FINISHED_MAX {
-            self.look_after_finished();
+            self.remove_records_of_finished();
         }
     }
 
-    fn look_after_finished(&mut self) {
+    fn remove_records_of_finished(&mut self) {
         let finished = std::mem::take(&mut self.finished);
         if !finished.is_empty() {
             self.remove_records_of(&finished);

@@ -5,28 +5,28 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 /// Interval between two reads of the file.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const MEASUREMENT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The last look, if there was one.
+/// The last measurement, if there was one.
 #[derive(Debug, Default)]
 pub(super) struct Pressure {
-    looked: Option<(Instant, u64)>,
+    last: Option<(Instant, u64)>,
 }
 
 impl Pressure {
     /// Returns the time of the next read.
-    pub(super) fn next_look(&self, now: Instant) -> Instant {
-        self.looked.map_or(now, |(at, _)| at + LOOK_INTERVAL)
+    pub(super) fn next_measurement(&self, now: Instant) -> Instant {
+        self.last.map_or(now, |(at, _)| at + MEASUREMENT_INTERVAL)
     }
 
     /// Returns the share of time, in thousandths, for which all tasks waited since the last read.
     /// `None` if it is too early, or the kernel has no such file.
-    pub(super) fn look(&mut self, now: Instant) -> Option<u64> {
-        if now < self.next_look(now) {
+    pub(super) fn measure(&mut self, now: Instant) -> Option<u64> {
+        if now < self.next_measurement(now) {
             return None;
         }
         let total = fs::read_to_string("/proc/pressure/io").ok().and_then(|text| stalled_us(&text));
-        let before = self.looked.replace((now, total.unwrap_or(0)));
+        let before = self.last.replace((now, total.unwrap_or(0)));
         let ((at, before), total) = (before?, total?);
         let elapsed = u64::try_from((now - at).as_micros()).unwrap_or(u64::MAX);
         (total.saturating_sub(before) * 1_000).checked_div(elapsed)

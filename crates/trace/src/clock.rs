@@ -48,9 +48,9 @@ impl Clock {
         if !is_trusted() {
             return Self::of_kernel();
         }
-        let first = look();
+        let first = read_both();
         std::thread::sleep(MEASURED);
-        Self::of_factor(true, first.factor(look()))
+        Self::of_factor(true, first.factor(read_both()))
     }
 
     /// Returns the kernel's clock, even if a faster one exists.
@@ -137,13 +137,16 @@ impl ClockReading {
 /// Reads both clocks.
 ///
 /// Takes the best of a few attempts: the one with the least time between the two.
-fn look() -> ClockReading {
-    let looks = (0..5).map(|_| {
+fn read_both() -> ClockReading {
+    let readings = (0..5).map(|_| {
         let (before, ns, after) = (ticks(), kernel_ns(), ticks());
         let width = after.saturating_sub(before);
         (width, ClockReading { ticks: before + width / 2, ns })
     });
-    looks.min_by_key(|(width, _)| *width).map(|(_, look)| look).expect("five attempts were made")
+    readings
+        .min_by_key(|(width, _)| *width)
+        .map(|(_, reading)| reading)
+        .expect("five attempts were made")
 }
 
 /// True if all processors' counters agree, which the kernel then uses for its own time.
@@ -185,7 +188,7 @@ pub(crate) fn kernel_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, ClockReading, MEASURED, ONE, kernel_ns, look};
+    use super::{Clock, ClockReading, MEASURED, ONE, kernel_ns, read_both};
 
     #[test]
     fn ticks_are_turned_into_the_time_of_the_kernel() {
@@ -193,9 +196,9 @@ mod tests {
         if clock == Clock::of_kernel() {
             return;
         }
-        let first = look();
+        let first = read_both();
         std::thread::sleep(10 * MEASURED);
-        let last = look();
+        let last = read_both();
         let (told, passed) = (clock.ns(last.ticks - first.ticks), last.ns - first.ns);
         // The two clocks agree to a thousandth on any load.
         assert!(told.abs_diff(passed) < passed / 1_000, "{told} {passed}");

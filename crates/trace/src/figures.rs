@@ -16,12 +16,12 @@ use crate::schema::AllValues;
 use crate::series::SeriesValue;
 
 /// Number of reads of a page that changes meanwhile, before the reader pauses between them.
-const QUICK_LOOKS: usize = 50;
+const QUICK_READS: usize = 50;
 
 /// Pause between further reads, and their number: the worker is between two phases and has lost its
 /// processor. If it stays there, it was killed; its last phase is missed.
 const PAUSE: Duration = Duration::from_micros(100);
-const SLOW_LOOKS: usize = 200;
+const SLOW_READS: usize = 200;
 
 /// Figures of one worker, or of several together.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -189,21 +189,21 @@ struct Times {
 
 impl Times {
     fn of(layout: &Layout, now: impl Fn() -> u64) -> Self {
-        for looks in 0..QUICK_LOOKS + SLOW_LOOKS {
-            let (times, is_whole) = Self::look_at(layout, &now);
+        for reads in 0..QUICK_READS + SLOW_READS {
+            let (times, is_whole) = Self::read_once(layout, &now);
             if is_whole {
                 return times;
             }
-            if looks >= QUICK_LOOKS {
+            if reads >= QUICK_READS {
                 thread::sleep(PAUSE);
             }
         }
-        Self::look_at(layout, now).0
+        Self::read_once(layout, now).0
     }
 
     /// Reads the page once. Returns true if the result is consistent: all that was subtracted from
     /// and added to phases sums up to the start of counting, to the tick.
-    fn look_at(layout: &Layout, now: impl Fn() -> u64) -> (Self, bool) {
+    fn read_once(layout: &Layout, now: impl Fn() -> u64) -> (Self, bool) {
         let get = |ticks: &PhaseTicks| ticks.each_ref().map(|it| it.load(Ordering::Acquire));
         let since = layout.since.load(Ordering::Acquire);
         let (mut served, mut idle) = (get(&layout.served), get(&layout.idle));

@@ -36,5 +36,5 @@ pub use schema::{AllValues, EVENTS, EventInfo};
 pub use series::{BUCKETS, SeriesValue, bucket_range};
 pub use slow::{SLOW_MAX, SlowRequest};
 pub use tracer::{
-    Answered, Came, Moment, REQUESTS_MAX, Request, Spent, StoreWork, TableVisit, Tracer, Watch,
+    Answered, Came, Moment, REQUESTS_MAX, Request, Spent, StoreWork, TableAccess, Tracer, Watch,
 };

@@ -193,10 +193,10 @@ pub struct StoreWork {
     since: u64,
 }
 
-/// A visit to a table; it ends when this is dropped.
+/// An access to a table; it ends when this is dropped.
 #[derive(Debug)]
-#[must_use = "the visit ends when this is dropped"]
-pub struct TableVisit {
+#[must_use = "the access ends when this is dropped"]
+pub struct TableAccess {
     tracer: Tracer,
     before: Phase,
     since: u64,
@@ -502,16 +502,16 @@ impl Tracer {
 
     /// Enters [`Phase::Table`] until the result is dropped.
     #[inline(never)]
-    pub fn visit_table(self) -> TableVisit {
+    pub fn access_table(self) -> TableAccess {
         let Some(inner) = self.inner() else {
-            return TableVisit { tracer: self, before: Phase::Other, since: 0 };
+            return TableAccess { tracer: self, before: Phase::Other, since: 0 };
         };
         let before = inner.does();
         let since = inner.switch(Phase::Table);
         if inner.current.get().is_waiting() {
             inner.hand_over(inner.nobody, since);
         }
-        TableVisit { tracer: self, before, since }
+        TableAccess { tracer: self, before, since }
     }
 
     /// Counts a logon, successful or refused.
@@ -568,7 +568,7 @@ impl Watch {
         (done, Spent(now().saturating_sub(began)))
     }
 }
-impl Drop for TableVisit {
+impl Drop for TableAccess {
     #[inline(never)]
     fn drop(&mut self) {
         let Some(inner) = self.tracer.inner() else { return };

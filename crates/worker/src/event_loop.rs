@@ -462,7 +462,7 @@ impl Worker {
                 if let Notice::SessionOpened(opened) = &notice {
                     logons::tell_opened(opened);
                 }
-                let _visit = self.trace.visit_table();
+                let _access = self.trace.access_table();
                 self.notices.enter(&self.registry, notice, now);
             }
         }

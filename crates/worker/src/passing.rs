@@ -266,7 +266,7 @@ impl Worker {
             return;
         }
         self.store.revert_to_server();
-        if self.passing.looks_for_senders(now) {
+        if self.passing.must_check_senders(now) {
             // If the members are unknown, all are assumed to live.
             let living = self.messaging.members().ok();
             // Messages of the dead, sent before they died, are handled first.

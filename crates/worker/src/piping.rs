@@ -56,7 +56,7 @@ impl Storage<'_> {
 
     /// Reports a READ that took another path than chosen: data outside the page cache say nothing
     /// about the two ways.
-    pub(super) fn look_at_way(&mut self, probed: Probed, started: &Started) {
+    pub(super) fn verify_way(&mut self, probed: Probed, started: &Started) {
         let Probed { connection, root, way } = probed;
         let is_as_chosen = match started {
             Started::Done(Ok(ObjectReply::Piped(..))) => way == DataPath::Piped,

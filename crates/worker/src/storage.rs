@@ -254,7 +254,7 @@ impl Storage<'_> {
         let probed = self.choose_way(origin.connection, &mut op);
         let started = self.store.start(user, op);
         if let Some(probed) = probed {
-            self.look_at_way(probed, &started);
+            self.verify_way(probed, &started);
         }
         self.go_on(origin, work, started)
     }

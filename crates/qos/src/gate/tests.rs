@@ -187,7 +187,7 @@ fn a_changed_limit_holds_at_once_for_waiting_requests_too() {
     assert_eq!(gate.release(SECOND), None);
     shared.0[0].set(Meter::Bandwidth, None);
     let due = gate.next_timeout().expect("somebody waits");
-    assert!(due <= SECOND + LOOK_INTERVAL_NS);
+    assert!(due <= SECOND + CHECK_INTERVAL_NS);
     assert_eq!(
         [gate.release(due), gate.release(due), gate.release(due)],
         [Some(2), Some(3), Some(4)]

@@ -20,7 +20,7 @@ use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::cache::directories::{Directory, Inode};
-use crate::names::short_name::{is_vetoed, looks_shortened, short_name};
+use crate::names::short_name::{is_like_short_name, is_vetoed, short_name};
 use crate::settings::RootSettings;
 use crate::sys::entries::Entries;
 use crate::sys::system;
@@ -100,7 +100,7 @@ impl NameHashes {
         name: &str,
         settings: &RootSettings,
     ) -> Result<Option<OsString>, Errno> {
-        let short = looks_shortened(settings, name);
+        let short = is_like_short_name(settings, name);
         if settings.case_sensitive && !short {
             return Ok(None);
         }
@@ -126,7 +126,7 @@ impl NameHashes {
         settings: &RootSettings,
     ) -> bool {
         self.known_of(directory).is_some()
-            && !looks_shortened(settings, name)
+            && !is_like_short_name(settings, name)
             && self.lacks_folded(directory, status, &upcase::fold_cow(name))
     }
 

@@ -129,16 +129,16 @@ fn list(
     let entries_max = usize::try_from(limits.entries_max).unwrap_or(usize::MAX);
     let mut entries = Vec::with_capacity(entries_max.min(1_024));
     let mut left_out = 0;
-    let (mut looked_at, began) = (0_u32, Instant::now());
+    let (mut entries_read, began) = (0_u32, Instant::now());
     let mut is_paused = false;
     let clock_interval = if listing.is_slow { 1 } else { CLOCK_INTERVAL };
     let Listing { fd, next, entries: names, ahead, is_slow } = listing;
-    let looks_ahead = *is_slow && detail > EntryDetail::Name;
+    let reads_ahead = *is_slow && detail > EntryDetail::Name;
     let reader = Reader { open, directory: fd.as_fd(), detail };
     while entries.len() < entries_max {
-        looked_at = looked_at.wrapping_add(1);
+        entries_read = entries_read.wrapping_add(1);
         // An empty batch would be the end.
-        if looked_at.is_multiple_of(clock_interval)
+        if entries_read.is_multiple_of(clock_interval)
             && !entries.is_empty()
             && began.elapsed() >= limits.time_max
         {
@@ -159,8 +159,8 @@ fn list(
                 reader.special("..", above)
             }
             Next::Entry => {
-                if looks_ahead {
-                    ahead.look(fd.as_fd(), names, entries_max - entries.len());
+                if reads_ahead {
+                    ahead.fill(fd.as_fd(), names, entries_max - entries.len());
                 }
                 let Some(name) = names.next(fd.as_fd()).during(Operation::List)? else { break };
                 let stored = OsStr::from_bytes(name.to_bytes());
@@ -173,7 +173,7 @@ fn list(
                     Some(text) => {
                         let seen = !hidden.applies()
                             || hidden.shows(open, reader.directory, stored, &text);
-                        let status = if looks_ahead { ahead.take(name) } else { None };
+                        let status = if reads_ahead { ahead.take(name) } else { None };
                         let entry = if seen { reader.entry(name, &text, status) } else { None };
                         entry.map(|entry| DirectoryEntry {
                             apple: apple.as_ref().and_then(|apple| {
@@ -290,7 +290,7 @@ impl Reader<'_> {
 
     fn plain(&self, name: &CStr, status: &Statx) -> Metadata {
         let attributes = Attributes::at(self.directory, name);
-        let Stored { dos, is_bare } = Stored::look(self.root(), Some(status), attributes);
+        let Stored { dos, is_bare } = Stored::find(self.root(), Some(status), attributes);
         let stored = OsStr::from_bytes(name.to_bytes());
         if kind_of(status) == ObjectKind::File {
             self.root().regular.borrow_mut().keep_listed(self.open.inode, stored);

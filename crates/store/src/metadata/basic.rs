@@ -144,14 +144,14 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Looks. What cannot be read is as good as absent: the file may belong to another, the file
-    /// system may have no extended attributes.
+    /// Finds the stored attributes. Those that cannot be read count as absent: the file may belong
+    /// to another user, the file system may have no extended attributes.
     ///
     /// Most objects of most shares have nothing stored with them, and a list of no names says so
     /// for clients' attributes, too. In a share that came from Samba all have something, and to
     /// read it is enough. So what the object before had decides what is done first. `status` is
     /// what the object looked like before, if that is known.
-    pub(crate) fn look(root: &Root, status: Option<&Statx>, attributes: Attributes<'_>) -> Self {
+    pub(crate) fn find(root: &Root, status: Option<&Statx>, attributes: Attributes<'_>) -> Self {
         if !root.settings.store_dos_attributes {
             return Self::default();
         }
@@ -185,9 +185,9 @@ impl Stored {
     }
 }
 
-/// Returns the DOS attributes alone; see [`Stored::look`].
+/// Returns the DOS attributes alone; see [`Stored::find`].
 pub(crate) fn stored_attributes(root: &Root, attributes: Attributes<'_>) -> DosAttributes {
-    Stored::look(root, None, attributes).dos
+    Stored::find(root, None, attributes).dos
 }
 
 /// Metadata of an open, kept while the requests of one frame are served: CREATE, QUERY_INFO and
@@ -210,7 +210,7 @@ impl Store {
     ) -> Result<Metadata, NtStatus> {
         let seen = match self.seen.take().filter(|seen| seen.open == open) {
             Some(seen) => seen,
-            None => self.look(open)?,
+            None => self.read_metadata(open)?,
         };
         let mut metadata = seen.metadata.clone();
         if with_ea_size && !seen.is_bare {
@@ -221,11 +221,11 @@ impl Store {
         Ok(metadata)
     }
 
-    fn look(&self, open: LocalOpen) -> Result<Seen, NtStatus> {
+    fn read_metadata(&self, open: LocalOpen) -> Result<Seen, NtStatus> {
         let opened = self.opens.get(open)?;
         let status = system::status_of(opened.fd()).during(Operation::Query)?;
         let Stored { dos, is_bare } =
-            Stored::look(&opened.root, Some(&status), opened.attributes());
+            Stored::find(&opened.root, Some(&status), opened.attributes());
         let mut metadata = assemble(&opened.root, &opened.name, &status, dos);
         if let Some(name) = &opened.stream {
             let size = opened.streams().size(name)?;

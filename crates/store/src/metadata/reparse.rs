@@ -210,7 +210,7 @@ pub(crate) fn verify_parent(root: &Root, parent: &Parent) -> Result<(), NtStatus
         return Ok(());
     }
     let attributes = Attributes::new(parent.directory.fd.as_fd(), true);
-    let Stored { dos, .. } = Stored::look(root, Some(&parent.status), attributes);
+    let Stored { dos, .. } = Stored::find(root, Some(&parent.status), attributes);
     verify_not_reparse(attributes, dos.attributes.unwrap_or_default())
         .map_err(|_| NtStatus::OBJECT_PATH_NOT_FOUND)
 }

@@ -98,7 +98,7 @@ fn client_name<'a>(settings: &RootSettings, stored: &'a OsStr) -> Result<Cow<'a,
 }
 
 /// Whether a name that a client sent may be a short name: in Samba's words, is mangled.
-pub(crate) fn looks_shortened(settings: &RootSettings, name: &str) -> bool {
+pub(crate) fn is_like_short_name(settings: &RootSettings, name: &str) -> bool {
     let bytes = name.as_bytes();
     let prefix = prefix_len(settings.mangle_prefix);
     if settings.mangled_names == MangledNames::No

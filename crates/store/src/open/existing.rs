@@ -76,7 +76,7 @@ impl Store {
         for attempt in 0..ATTEMPTS_MAX {
             let expects_new = request.disposition.creates() && attempt == 0;
             let link_itself = request.open_reparse_point;
-            let mut place = self.look_for(root, &request.path, link_itself, expects_new, data)?;
+            let mut place = self.resolve(root, &request.path, link_itself, expects_new, data)?;
             if let Some(entry) = place.entry.take() {
                 return self.open_existing(root, request, place, entry);
             }
@@ -128,7 +128,7 @@ impl Store {
             maximal.remove(DATA);
         }
         let Stored { dos, is_bare } =
-            Stored::look(root, Some(&entry.status), Attributes::new(fd, true));
+            Stored::find(root, Some(&entry.status), Attributes::new(fd, true));
         let attributes = dos.attributes.unwrap_or_default();
         let may_be_reparse = attributes.contains(FileAttributes::REPARSE_POINT);
         if may_be_reparse && has_data && !request.open_reparse_point {

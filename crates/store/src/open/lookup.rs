@@ -6,7 +6,7 @@
 //! administrator lets them lead anywhere ("wide links"). An absolute link that names a path in the
 //! share is followed as the relative one that it could be.
 //!
-//! Everything that has a path begins here: `Store::look_for` for opens, `Store::locate` for others.
+//! Everything that has a path begins here: `Store::resolve` for opens, `Store::locate` for others.
 //! The result is a `Place`: the directory, open; the name as stored; and the object, if there is
 //! one. Directories, ordinary files and names without regard to case come from `cache` if they can.
 //! Metadata of `Store::lookup` have the same identity as those of an open of the same path: the
@@ -65,13 +65,13 @@ impl Store {
         path: &ObjectPath,
         link_itself: bool,
     ) -> Result<Place, NtStatus> {
-        self.look_for(root, path, link_itself, false, None)
+        self.resolve(root, path, link_itself, false, None)
     }
 
     /// As [`Store::locate`], for an open. With `expects_new`, a directory that is known to lack the
     /// name is not searched: its creation shows if the name exists all the same. With `data`, an
     /// ordinary file is opened with these flags at once, if that is permitted.
-    pub(crate) fn look_for(
+    pub(crate) fn resolve(
         &mut self,
         root: &Root,
         path: &ObjectPath,
@@ -105,13 +105,13 @@ impl Store {
             }
             opened => {
                 let asked = Asked { name: asked, is_new, exact, link_itself, data };
-                self.look_further(root, parent, opened, &asked)
+                self.resolve_other(root, parent, opened, &asked)
             }
         }
     }
 
     /// Goes on with a name that is no ordinary file, or not in this exact spelling.
-    fn look_further(
+    fn resolve_other(
         &mut self,
         root: &Root,
         parent: Parent,
@@ -178,9 +178,9 @@ impl Store {
         }
         let (directory, path) = match open_directory(root, path) {
             Ok(fd) => {
-                let looked = self.share(fd)?;
-                ways.keep(from, path, (&looked.0, &looked.1), now);
-                (looked, path.to_owned())
+                let resolved = self.share(fd)?;
+                ways.keep(from, path, (&resolved.0, &resolved.1), now);
+                (resolved, path.to_owned())
             }
             Err(Errno::NOENT) if !exact => self.walk(root, path)?,
             Err(errno) => return Err(errno).during(Operation::Parent),
@@ -189,8 +189,8 @@ impl Store {
         Ok(Parent { directory, path, status })
     }
 
-    fn walk(&mut self, root: &Root, path: &str) -> Result<(Looked, String), NtStatus> {
-        let mut directory = look_at_root(root)?;
+    fn walk(&mut self, root: &Root, path: &str) -> Result<(Resolved, String), NtStatus> {
+        let mut directory = status_of_root(root)?;
         let mut stored = OsString::new();
         let mut shown = String::new();
         for component in path.split('/') {
@@ -208,7 +208,7 @@ impl Store {
         Ok((directory, shown))
     }
 
-    fn share(&mut self, fd: OwnedFd) -> Result<Looked, NtStatus> {
+    fn share(&mut self, fd: OwnedFd) -> Result<Resolved, NtStatus> {
         let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
         Ok((self.directories.share(fd, &status), status))
     }
@@ -244,7 +244,7 @@ impl Store {
 }
 
 /// A directory, and what it looked like when it was opened.
-type Looked = (Rc<Directory>, Statx);
+type Resolved = (Rc<Directory>, Statx);
 
 /// The last component of a path, as somebody asks for it.
 struct Asked<'n> {
@@ -260,11 +260,11 @@ struct Asked<'n> {
 }
 
 fn root_parent(root: &Root) -> Result<Parent, NtStatus> {
-    let (directory, status) = look_at_root(root)?;
+    let (directory, status) = status_of_root(root)?;
     Ok(Parent { directory, path: String::new(), status })
 }
 
-fn look_at_root(root: &Root) -> Result<Looked, NtStatus> {
+fn status_of_root(root: &Root) -> Result<Resolved, NtStatus> {
     let status = system::status_of(root.directory.fd.as_fd()).during(Operation::Parent)?;
     Ok((root.directory.clone(), status))
 }

@@ -27,13 +27,13 @@ const AHEAD_TIME_MAX: Duration = Duration::from_secs(1);
 pub(crate) struct Ahead {
     found: VecDeque<(CString, Result<Statx, Errno>)>,
     /// Time of the last look; none before the first one.
-    looked_at: Option<Instant>,
+    filled_at: Option<Instant>,
 }
 
 impl Ahead {
     /// Returns the metadata of an entry, if they were looked up.
     pub(crate) fn take(&mut self, name: &CStr) -> Option<Result<Statx, Errno>> {
-        if self.looked_at.is_none_or(|at| at.elapsed() >= AHEAD_TIME_MAX) {
+        if self.filled_at.is_none_or(|at| at.elapsed() >= AHEAD_TIME_MAX) {
             self.found.clear();
         }
         while let Some((found, status)) = self.found.pop_front() {
@@ -46,16 +46,16 @@ impl Ahead {
     }
 
     /// Looks up the next entries, if none is left. The threads have the credentials of this one.
-    pub(crate) fn look(&mut self, directory: BorrowedFd<'_>, entries: &Entries, max: usize) {
+    pub(crate) fn fill(&mut self, directory: BorrowedFd<'_>, entries: &Entries, max: usize) {
         if !self.found.is_empty() {
             return;
         }
         let names = entries.upcoming(max.min(AHEAD_MAX));
-        let look = |name: &CString| system::status_at(directory, name.as_c_str());
-        let look = &look;
-        self.looked_at = Some(Instant::now());
+        let status_of = |name: &CString| system::status_at(directory, name.as_c_str());
+        let status_of = &status_of;
+        self.filled_at = Some(Instant::now());
         self.found = thread::scope(|scope| {
-            let begin = |name| thread::Builder::new().spawn_scoped(scope, move || look(name));
+            let begin = |name| thread::Builder::new().spawn_scoped(scope, move || status_of(name));
             // Without resources for a thread, an entry is looked up when its turn comes.
             let begun: Vec<_> = names.iter().map_while(|name| begin(name).ok()).collect();
             let ended = begun.into_iter().map(|it| it.join().expect("it makes one call"));

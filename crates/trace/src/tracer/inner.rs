@@ -187,7 +187,7 @@ impl Inner {
     }
 
     /// Counts all time up to now, and returns it.
-    pub(super) fn look(&self) -> u64 {
+    pub(super) fn count_until_now(&self) -> u64 {
         self.switch(self.does())
     }
 

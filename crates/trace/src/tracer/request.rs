@@ -166,7 +166,7 @@ impl Answered {
         let Some(last) = self.last() else { return };
         let inner = last.inner;
         let before = inner.moment();
-        let now = inner.look();
+        let now = inner.count_until_now();
         each(last, |span| {
             let waited = match inner.serves(&span.time) {
                 true => now.saturating_sub(before),
@@ -210,7 +210,7 @@ impl Drop for Answered {
 fn end_unanswered(span: &'static Span, status: u32) {
     let inner = span.inner;
     span.status.set(status);
-    inner.end_span(span, inner.look());
+    inner.end_span(span, inner.count_until_now());
 }
 
 /// Ends the requests of a frame.
@@ -227,7 +227,7 @@ fn end_all(last: &'static Span) {
 #[inline(never)]
 fn end_slowly(last: &'static Span) {
     let inner = last.inner;
-    let now = inner.look();
+    let now = inner.count_until_now();
     each(last, |span| inner.end_span(span, now));
 }
 

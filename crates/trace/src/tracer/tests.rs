@@ -231,9 +231,9 @@ fn later_work_is_no_time_of_a_request_that_is_being_sent() {
     request.answer(0, None, &mut answered);
     answered.enter(Phase::Sending);
     scene.pass(1);
-    let visit = scene.tracer.visit_table();
+    let access = scene.tracer.access_table();
     scene.pass(20);
-    drop(visit);
+    drop(access);
     scene.tracer.enter(Phase::Messages);
     scene.pass(300);
     drop(answered);
@@ -393,9 +393,9 @@ fn a_table_visit_is_a_part_of_the_interrupted_phase() {
     request.identify(1, 6);
     request.enter(Phase::Running);
     scene.pass(1);
-    let visit = scene.tracer.visit_table();
+    let access = scene.tracer.access_table();
     scene.pass(20);
-    drop(visit);
+    drop(access);
     scene.pass(300);
     drop(request);
     assert_eq!(scene.request(1), (vec![(Phase::Running, 301), (Phase::Table, 20)], 321));
@@ -412,7 +412,7 @@ fn default_tracers_share_no_counters() {
     let mut answered = Answered::default();
     request.answer(0, None, &mut answered);
     answered.enter(Phase::Sending);
-    drop((tracer.visit_table(), answered));
+    drop((tracer.access_table(), answered));
     assert_eq!(crate::figures::all(&tracer.figures().events.request_end).count, 1);
     assert_eq!(crate::figures::all(&scene.tracer.figures().events.request_end).count, 0);
 }

@@ -23,10 +23,10 @@ use dtyp::ServerId;
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Interval of checks whether the other process is still alive, while an answer is due.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Interval of checks whether the sender of an accepted connection is still alive.
-const SENDER_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const SENDER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Longest time to keep an accepted connection without its settlement. The sender settles within
 /// [`ANSWER_TIMEOUT`], and its message waits no longer than `QUEUE_TIMEOUT` of `messaging`.
@@ -50,7 +50,7 @@ pub(crate) struct Offered<N> {
     /// Number of further processes that it may be offered to.
     pub(super) offers_left: u32,
     until: Instant,
-    look_at: Instant,
+    check_at: Instant,
 }
 
 /// A connection that another process has offered, and not settled yet.
@@ -60,7 +60,7 @@ struct Accepted<S> {
     from: ServerId,
     received: S,
     until: Instant,
-    look_at: Instant,
+    check_at: Instant,
 }
 
 /// Consequence of an answer to an offer.
@@ -93,8 +93,8 @@ impl<N, S> Handover<N, S> {
 
     /// Returns the time for the next [`Handover::take_due`] or [`Handover::forget_dead`].
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let offered = self.offered.iter().map(|it| it.until.min(it.look_at));
-        offered.chain(self.accepted.iter().map(|it| it.until.min(it.look_at))).min()
+        let offered = self.offered.iter().map(|it| it.until.min(it.check_at));
+        offered.chain(self.accepted.iter().map(|it| it.until.min(it.check_at))).min()
     }
 
     /// Returns the id of the next offer.
@@ -111,14 +111,14 @@ impl<N, S> Handover<N, S> {
         newcomer: N,
         offers_left: u32,
     ) {
-        let (until, look_at) = (now + ANSWER_TIMEOUT, now + LOOK_INTERVAL);
-        self.offered.push(Offered { offer_id, to, newcomer, offers_left, until, look_at });
+        let (until, check_at) = (now + ANSWER_TIMEOUT, now + CHECK_INTERVAL);
+        self.offered.push(Offered { offer_id, to, newcomer, offers_left, until, check_at });
     }
 
     /// Adds an accepted offer of another process.
     pub(super) fn accept(&mut self, now: Instant, from: ServerId, offer_id: u64, received: S) {
-        let (until, look_at) = (now + SETTLE_TIMEOUT, now + SENDER_LOOK_INTERVAL);
-        self.accepted.push(Accepted { offer_id, from, received, until, look_at });
+        let (until, check_at) = (now + SETTLE_TIMEOUT, now + SENDER_CHECK_INTERVAL);
+        self.accepted.push(Accepted { offer_id, from, received, until, check_at });
     }
 
     /// Removes an offer, and evaluates its answer.
@@ -156,13 +156,13 @@ impl<N, S> Handover<N, S> {
     ) -> Vec<Offered<N>> {
         let mut due = Vec::new();
         for mut offered in std::mem::take(&mut self.offered) {
-            let is_looked_at = offered.look_at <= now;
-            if offered.until <= now || (is_looked_at && !serves(offered.to, &offered.newcomer)) {
+            let is_checked = offered.check_at <= now;
+            if offered.until <= now || (is_checked && !serves(offered.to, &offered.newcomer)) {
                 due.push(offered);
                 continue;
             }
-            if is_looked_at {
-                offered.look_at = now + LOOK_INTERVAL;
+            if is_checked {
+                offered.check_at = now + CHECK_INTERVAL;
             }
             self.offered.push(offered);
         }
@@ -174,19 +174,19 @@ impl<N, S> Handover<N, S> {
     /// must be read between its death and this call.
     pub(super) fn forget_dead(&mut self, now: Instant, is_alive: impl Fn(ServerId) -> bool) {
         self.accepted.retain_mut(|it| {
-            let is_looked_at = it.look_at <= now;
-            if it.until <= now || (is_looked_at && !is_alive(it.from)) {
+            let is_checked = it.check_at <= now;
+            if it.until <= now || (is_checked && !is_alive(it.from)) {
                 return false;
             }
-            if is_looked_at {
-                it.look_at = now + SENDER_LOOK_INTERVAL;
+            if is_checked {
+                it.check_at = now + SENDER_CHECK_INTERVAL;
             }
             true
         });
     }
 
     /// True if [`Handover::forget_dead`] has senders to check.
-    pub(super) fn looks_for_senders(&self, now: Instant) -> bool {
-        self.accepted.iter().any(|it| it.look_at <= now)
+    pub(super) fn must_check_senders(&self, now: Instant) -> bool {
+        self.accepted.iter().any(|it| it.check_at <= now)
     }
 }

@@ -1,7 +1,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use super::{alternate, is_8_3, is_legal, listed, looks_shortened, shorten, shown};
+use super::{alternate, is_8_3, is_legal, is_like_short_name, listed, shorten, shown};
 use crate::settings::{MangledNames, RootSettings};
 
 fn settings(mangled_names: MangledNames) -> RootSettings {
@@ -65,8 +65,8 @@ fn every_short_name_looks_like_one() {
         let settings = RootSettings { mangle_prefix: prefix, ..settings(MangledNames::Illegal) };
         for name in ["a:b", "", "x", "ä long name.text", "con.txt", "%%%%%%%%.a b"] {
             let short = shorten(name.as_bytes(), prefix);
-            assert!(looks_shortened(&settings, &short), "{short}");
-            assert!(looks_shortened(&settings, &short.to_lowercase()));
+            assert!(is_like_short_name(&settings, &short), "{short}");
+            assert!(is_like_short_name(&settings, &short.to_lowercase()));
         }
     }
 }
@@ -77,9 +77,9 @@ fn other_names_do_not_look_like_short_ones() {
     for name in
         ["", "a", "ABCDEF~", "ABCDEF~1.TEXT", "ABCDEFG1", "AB DEF~1", "ABCDEF~1xTXT", "ABCDEF~ä"]
     {
-        assert!(!looks_shortened(&settings, name), "{name}");
+        assert!(!is_like_short_name(&settings, name), "{name}");
     }
-    assert!(!looks_shortened(&self::settings(MangledNames::No), "ABCDEF~1"));
+    assert!(!is_like_short_name(&self::settings(MangledNames::No), "ABCDEF~1"));
 }
 
 /// Names that Debian's smbd 4.17 shows and accepts for the same files.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use dtyp::ServerId;
 
 use super::{
-    ANSWER_TIMEOUT, Answered, Handover, LOOK_INTERVAL, Offered, SENDER_LOOK_INTERVAL,
+    ANSWER_TIMEOUT, Answered, CHECK_INTERVAL, Handover, Offered, SENDER_CHECK_INTERVAL,
     SETTLE_TIMEOUT,
 };
 
@@ -75,11 +75,11 @@ enum Event {
     },
     /// A process checks whether the receiver of its offer still serves the client, or stops
     /// waiting.
-    LookAfterOffers {
+    CheckOffers {
         process: usize,
         is_over: bool,
     },
-    LookAfterSenders {
+    CheckSenders {
         process: usize,
         is_over: bool,
     },
@@ -208,13 +208,13 @@ impl World {
         }
         for (at, process) in self.processes.iter().enumerate().filter(|(_, it)| !it.is_dead) {
             if !process.handover.offered.is_empty() {
-                let look = |is_over| Event::LookAfterOffers { process: at, is_over };
-                events.extend([look(false), look(true)]);
+                let check = |is_over| Event::CheckOffers { process: at, is_over };
+                events.extend([check(false), check(true)]);
             }
             if !process.handover.accepted.is_empty() {
-                let look = |is_over| Event::LookAfterSenders { process: at, is_over };
-                events.push(look(false));
-                events.extend((!self.is_late).then(|| look(true)));
+                let check = |is_over| Event::CheckSenders { process: at, is_over };
+                events.push(check(false));
+                events.extend((!self.is_late).then(|| check(true)));
             }
             if self.deaths < DEATHS_MAX {
                 events.push(Event::Die(at));
@@ -233,8 +233,8 @@ impl World {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Read { at, is_late } => self.read(at, is_late),
-            Event::LookAfterOffers { process: at, is_over } => {
-                let after = if is_over { ANSWER_TIMEOUT } else { LOOK_INTERVAL };
+            Event::CheckOffers { process: at, is_over } => {
+                let after = if is_over { ANSWER_TIMEOUT } else { CHECK_INTERVAL };
                 let claimant = self.claimant.filter(|it| !self.processes[*it].is_dead);
                 let handover = &mut self.processes[at].handover;
                 let serves = |to, (): &()| claimant == Some(process(to));
@@ -244,7 +244,7 @@ impl World {
                     self.find_worker(at, offers_left, Some(process(to)));
                 }
             }
-            Event::LookAfterSenders { process: at, is_over } => {
+            Event::CheckSenders { process: at, is_over } => {
                 let dead: Vec<bool> = self.processes.iter().map(|it| it.is_dead).collect();
                 if is_over {
                     self.is_late = true;
@@ -256,7 +256,7 @@ impl World {
                 }
                 let lets_go = self.mistake == Mistake::LetsGo;
                 let is_alive = |it| !lets_go && !dead[process(it)];
-                let now = self.now + SENDER_LOOK_INTERVAL;
+                let now = self.now + SENDER_CHECK_INTERVAL;
                 self.processes[at].handover.forget_dead(now, is_alive);
             }
             Event::Die(at) => {
