@@ -91,7 +91,7 @@ fn every_result_is_the_expected_one() {
         }
         let mut results = runner.run(&tests);
         if count == 1 {
-            runner.look_again(&mut results);
+            runner.run_again(&mut results);
         }
         progress(&format!("smbtorture: {}", report::summary(&expectations, &results)));
         if count > 1 {

@@ -315,31 +315,31 @@ fn phases_explain_a_workers_time_under_load() {
     let server = start();
     let (mut client, file_id) = connect(&server, "data");
     let target = server.worker_of(&client).to_string();
-    let look = || -> Value {
+    let read = || -> Value {
         let arguments = ["trace", &target, "--since-start", "--seconds", "0", "--json"];
         serde_json::from_str(&server.site().run(&arguments).succeeds()).expect("an object")
     };
     let number = |value: &Value| value.as_u64().expect("a number");
-    let phase = |look: &Value, name: &str| {
-        let phases = look["phases"].as_array().expect("an array");
+    let phase = |snapshot: &Value, name: &str| {
+        let phases = snapshot["phases"].as_array().expect("an array");
         number(&phases.iter().find(|it| it["phase"] == name).expect("a phase")["ns"])
     };
     let before_all = Instant::now();
-    let before = look();
+    let before = read();
     let began = Instant::now();
     for _ in 0..200 {
         ask(&mut client, file_id, 16, BLOCK);
         receive(&mut client, 16);
     }
     let inner = began.elapsed();
-    let after = look();
+    let after = read();
     let outer = before_all.elapsed();
     let since = |of: &dyn Fn(&Value) -> u64| u128::from(of(&after) - of(&before));
-    let sum = since(&|look| number(&look["phases_sum_ns"]));
+    let sum = since(&|snapshot| number(&snapshot["phases_sum_ns"]));
     // Two clocks, which agree to one part in some ten thousands.
     assert!(sum * 1_000 >= inner.as_nanos() * 999, "{sum} ns explain {inner:?}");
     assert!(sum * 999 <= outer.as_nanos() * 1_000, "{sum} ns are more than {outer:?}");
-    let unexplained = since(&|look| phase(look, "other work"));
+    let unexplained = since(&|snapshot| phase(snapshot, "other work"));
     assert!(unexplained * 100 <= sum * 2, "{unexplained} of {sum} ns are of no phase");
     server.stop();
 }

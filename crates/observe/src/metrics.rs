@@ -33,7 +33,7 @@ use web::WebArguments;
 
 /// Sampling interval of the workers' pages, with or without clients. A worker that starts and ends
 /// between two samples is missed.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Serve metrics for Prometheus, and a web page with live charts.
 ///
@@ -88,7 +88,7 @@ impl Metrics {
     pub fn run(&self, config: Option<&Path>, count: CountChannels) -> anyhow::Result<()> {
         let settings = Settings::find(config)?;
         let mut observer = Observer::begin(&settings.directories.lock)?;
-        let first = observer.look()?;
+        let first = observer.read()?;
         let listener = TcpListener::bind(self.listen)
             .with_context(|| format!("cannot listen on {}", self.listen))?;
         let address = listener.local_addr().context("cannot listen")?;
@@ -96,10 +96,10 @@ impl Metrics {
         let mut web = start_web(listener, theirs)?;
         let seen = Mutex::new(Seen { last: Ok(first), history: History::default() });
         let shared = Arc::new(Shared { settings, count, tables: Mutex::default(), seen });
-        let of_looks = Arc::clone(&shared);
+        let of_reader = Arc::clone(&shared);
         thread::Builder::new()
-            .name("looks".to_owned())
-            .spawn(move || look_for_ever(&mut observer, &of_looks))
+            .name("reader".to_owned())
+            .spawn(move || read_for_ever(&mut observer, &of_reader))
             .context("cannot start the sampling thread")?;
         // The requests to workers install signal handlers; these end the process all the same.
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -138,19 +138,19 @@ fn start_web(listener: TcpListener, asks: UnixStream) -> anyhow::Result<std::pro
         .context("cannot start the web process; every user must be able to execute choro")
 }
 
-fn look_for_ever(observer: &mut Observer, shared: &Shared) {
+fn read_for_ever(observer: &mut Observer, shared: &Shared) {
     loop {
-        thread::sleep(LOOK_INTERVAL);
-        let look = {
+        thread::sleep(READ_INTERVAL);
+        let snapshot = {
             let _tables = lock(&shared.tables);
-            observer.look().map_err(|error| format!("{error:#}"))
+            observer.read().map_err(|error| format!("{error:#}"))
         };
         let mut seen = shared.seen();
-        if let (Ok(before), Ok(now)) = (&seen.last, &look) {
+        if let (Ok(before), Ok(now)) = (&seen.last, &snapshot) {
             let (before, now) = (before.clone(), now.clone());
             seen.history.add(&before, &now);
         }
-        seen.last = look;
+        seen.last = snapshot;
     }
 }
 
@@ -167,14 +167,14 @@ impl Shared {
 
     /// Returns the metrics for Prometheus. Asks workers, which may take a moment.
     fn figures(&self) -> Answer {
-        let look = self.seen().last.clone()?;
-        Ok(prometheus::text(&look, self.count_channels()))
+        let snapshot = self.seen().last.clone()?;
+        Ok(prometheus::text(&snapshot, self.count_channels()))
     }
 
     fn count_channels(&self) -> Option<usize> {
         let mut tables = lock(&self.tables);
         match *tables {
-            Some((at, channels)) if at.elapsed() < LOOK_INTERVAL => channels,
+            Some((at, channels)) if at.elapsed() < READ_INTERVAL => channels,
             _ => {
                 let channels = (self.count)(&self.settings);
                 *tables = Some((Instant::now(), channels));

@@ -79,7 +79,7 @@ impl Observer {
         let lock_dir = lock_dir.to_owned();
         let (workers, gone) = (Vec::new(), Figures::default());
         let mut observer = Self { lock_dir, workers, gone, remark: None };
-        observer.look()?;
+        observer.read()?;
         if observer.workers.is_empty()
             && let Some(remark) = &observer.remark
         {
@@ -92,7 +92,7 @@ impl Observer {
     ///
     /// # Errors
     /// No server has run, or its pages may not be read.
-    pub(crate) fn look(&mut self) -> anyhow::Result<Snapshot> {
+    pub(crate) fn read(&mut self) -> anyhow::Result<Snapshot> {
         self.remark = None;
         self.find()?;
         let connected = self.connected();
@@ -102,7 +102,7 @@ impl Observer {
         let is_known = connected.is_ok();
         let (clients, sessions) = connected.unwrap_or_default();
         let mut total = self.gone.clone();
-        let mut looks = Vec::new();
+        let mut snapshots = Vec::new();
         for worker in &mut self.workers {
             let is_its =
                 |pid: u32, unique_id: u64| (worker.pid, worker.unique_id) == (pid, unique_id);
@@ -120,7 +120,7 @@ impl Observer {
             {
                 worker.user.clone_from(&session.user);
             }
-            looks.push(WorkerSnapshot {
+            snapshots.push(WorkerSnapshot {
                 pid: worker.pid,
                 unique_id: worker.unique_id,
                 client: worker.client.clone(),
@@ -129,7 +129,7 @@ impl Observer {
                 memory: resident_bytes(worker.pid),
             });
         }
-        looks.iter().for_each(|look| total.merge(&look.figures));
+        snapshots.iter().for_each(|snapshot| total.merge(&snapshot.figures));
         // This sample has their last counts; later ones include them in `gone`.
         let gone = &mut self.gone;
         self.workers.retain(|worker| {
@@ -147,7 +147,7 @@ impl Observer {
             at: Instant::now(),
             clients: is_known.then(|| clients.iter().filter(|it| it.dialect != 0).count()),
             sessions: is_known.then_some(sessions.len()),
-            workers: looks,
+            workers: snapshots,
             total,
             classes,
             logons: self.logons(),

@@ -73,13 +73,13 @@ impl Top {
         shown
     }
 
-    fn is_last(&self, looks: u32) -> bool {
-        self.count.is_some_and(|count| looks >= count)
+    fn is_last(&self, snapshots: u32) -> bool {
+        self.count.is_some_and(|count| snapshots >= count)
     }
 
     fn print(&self, observer: &mut Observer, stop: &AtomicBool) -> anyhow::Result<()> {
-        let mut before = observer.look()?;
-        for looks in 1.. {
+        let mut before = observer.read()?;
+        for snapshots in 1.. {
             let until = before.at + self.interval;
             while let Some(left) = until.checked_duration_since(Instant::now()) {
                 if stop.load(Ordering::Relaxed) {
@@ -87,10 +87,10 @@ impl Top {
                 }
                 std::thread::sleep(left.min(Duration::from_millis(50)));
             }
-            let now = observer.look()?;
+            let now = observer.read()?;
             report::print(&format!("{}\n", Interval::between(&before, &now).json()))?;
             before = now;
-            if self.is_last(looks) {
+            if self.is_last(snapshots) {
                 break;
             }
         }
@@ -99,8 +99,8 @@ impl Top {
 
     fn show(&self, observer: &mut Observer, stop: &AtomicBool) -> anyhow::Result<()> {
         let mut screen = Screen { view: self.by, order: self.sort, interval: Interval::default() };
-        let mut before: Snapshot = observer.look()?;
-        let mut looks = 0;
+        let mut before: Snapshot = observer.read()?;
+        let mut snapshots = 0;
         draw(&screen)?;
         while !stop.load(Ordering::Relaxed) {
             let left = (before.at + self.interval).saturating_duration_since(Instant::now());
@@ -120,12 +120,12 @@ impl Top {
             if before.at.elapsed() < self.interval {
                 continue;
             }
-            let now = observer.look()?;
+            let now = observer.read()?;
             screen.interval = Interval::between(&before, &now);
             before = now;
             draw(&screen)?;
-            looks += 1;
-            if self.is_last(looks) {
+            snapshots += 1;
+            if self.is_last(snapshots) {
                 break;
             }
         }

@@ -25,7 +25,7 @@ use target::Target;
 use watched::Watched;
 
 /// Interval between checks for workers that started or ended.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const READ_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Show the time that requests take, by phase and by command.
 ///
@@ -73,7 +73,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 fn interval(text: &str) -> Result<Duration, String> {
     match seconds(text)? {
-        interval if interval >= LOOK_INTERVAL => Ok(interval),
+        interval if interval >= READ_INTERVAL => Ok(interval),
         _ => Err("the shortest interval is 0.1 seconds".to_owned()),
     }
 }
@@ -132,7 +132,7 @@ impl Trace {
         let mut lines = self.interval.map(|every| (began + every, every));
         loop {
             let now = Instant::now();
-            watched.look();
+            watched.read();
             if let Some((at, every)) = &mut lines
                 && *at <= now
             {
@@ -147,9 +147,9 @@ impl Trace {
                 return Ok(End::WorkersGone);
             }
             let until = [self.seconds.map(|seconds| began + seconds), lines.map(|(at, _)| at)];
-            let until = until.into_iter().flatten().min().unwrap_or(now + LOOK_INTERVAL);
-            if pause(&mut stopped, watched, until.min(now + LOOK_INTERVAL))? {
-                watched.look();
+            let until = until.into_iter().flatten().min().unwrap_or(now + READ_INTERVAL);
+            if pause(&mut stopped, watched, until.min(now + READ_INTERVAL))? {
+                watched.read();
                 return Ok(End::Asked);
             }
         }

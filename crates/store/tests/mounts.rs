@@ -53,7 +53,7 @@ fn a_snapshot_is_found_that_is_mounted_when_somebody_looks() {
     if !is_root() {
         return;
     }
-    let look = || {
+    let names = || {
         let mut share = Share::with(|root| {
             let folder = root.path.parent().expect("the folder of the test");
             root.snapshots = Some(SnapshotSettings {
@@ -76,7 +76,7 @@ fn a_snapshot_is_found_that_is_mounted_when_somebody_looks() {
             assert_eq!(status, NtStatus::SUCCESS);
         }
     };
-    std::thread::scope(|scope| scope.spawn(look).join().expect("found"));
+    std::thread::scope(|scope| scope.spawn(names).join().expect("found"));
 }
 
 /// A mount of this thread alone.

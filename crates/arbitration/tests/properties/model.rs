@@ -76,7 +76,7 @@ pub(crate) struct Model {
     /// CREATE requests that wait for others.
     waiting: Vec<(AdmissionRequest, Option<Durability>)>,
     /// Workers that were notified and have not read the record.
-    looks: BTreeSet<ServerId>,
+    notified: BTreeSet<ServerId>,
     /// Streams with a deletion in progress.
     deleting: Vec<(u64, ServerId)>,
     /// Deaths of each worker. A new one has another id.
@@ -307,9 +307,10 @@ impl Model {
     /// A worker reads the record: it notifies its clients, closes evicted opens, and tries requests
     /// again.
     fn check(&mut self, pick: usize) {
-        let picked = pick.checked_rem(self.looks.len()).and_then(|at| self.looks.iter().nth(at));
+        let picked =
+            pick.checked_rem(self.notified.len()).and_then(|at| self.notified.iter().nth(at));
         let Some(server) = picked.copied() else { return };
-        self.looks.remove(&server);
+        self.notified.remove(&server);
         self.expire();
         for told in self.record.take_notices(server, |_| true) {
             self.tell(server, &told);
@@ -502,7 +503,7 @@ impl Model {
             }
         }
         self.hear(notify);
-        self.looks.remove(&dead);
+        self.notified.remove(&dead);
         assert!(!self.record.waiters.contains(&dead), "the dead do not wait");
     }
 
@@ -613,7 +614,7 @@ impl Model {
     /// Notifies workers. Dead ones do not receive it.
     fn hear(&mut self, notify: WorkersToNotify) {
         let living: Vec<ServerId> = (0..3).map(|worker| self.server(worker)).collect();
-        self.looks.extend(notify.into_workers().into_iter().filter(|it| living.contains(it)));
+        self.notified.extend(notify.into_workers().into_iter().filter(|it| living.contains(it)));
     }
 }
 
@@ -669,7 +670,7 @@ impl Model {
             let deleter = self.record.deleters.iter().find(is_it);
             let is_known = |it: &Deleter| {
                 let is_begun = self.deleting.contains(&(it.mark, it.worker));
-                is_begun || self.looks.contains(&it.worker)
+                is_begun || self.notified.contains(&it.worker)
             };
             assert!(is_open || deleter.is_some_and(is_known), "nobody deletes {mark}: {deleter:?}");
         }
@@ -709,7 +710,7 @@ impl Model {
             let mut will_be = *belief;
             if let Some(notice) = cache.notice {
                 if let Some(teller) = teller {
-                    assert!(self.looks.contains(&teller), "nobody tells {holder:?}: {notice:?}");
+                    assert!(self.notified.contains(&teller), "nobody tells {holder:?}: {notice:?}");
                 }
                 if !notice.ack_required {
                     will_be &= notice.to;
@@ -768,7 +769,7 @@ impl Model {
     fn verify_waiting(&self) {
         for (ask, _) in &self.waiting {
             let server = ask.id.worker;
-            let hears = self.record.waiters.contains(&server) || self.looks.contains(&server);
+            let hears = self.record.waiters.contains(&server) || self.notified.contains(&server);
             assert!(hears, "{server:?} waits unheard: {ask:?}");
         }
     }
@@ -776,7 +777,7 @@ impl Model {
     /// Without any more answers, no request waits forever, and nothing is left behind.
     pub(crate) fn end(&mut self) {
         for _ in 0..ROUNDS_MAX {
-            while !self.looks.is_empty() {
+            while !self.notified.is_empty() {
                 self.check(0);
                 self.verify();
             }
@@ -784,7 +785,7 @@ impl Model {
                 self.deleted(0);
                 self.verify();
             }
-            if self.looks.is_empty() && self.waiting.is_empty() {
+            if self.notified.is_empty() && self.waiting.is_empty() {
                 break;
             }
             self.now += BREAK_TIMEOUT;
@@ -796,11 +797,11 @@ impl Model {
         while let Some(id) = self.pick(0) {
             self.close_one(id);
         }
-        while !self.looks.is_empty() || !self.deleting.is_empty() {
+        while !self.notified.is_empty() || !self.deleting.is_empty() {
             self.check(0);
             self.deleted(0);
         }
-        self.record.waiters.retain(|it| !self.looks.contains(it));
+        self.record.waiters.retain(|it| !self.notified.contains(it));
         assert!(self.record.is_empty(), "something is left: {:?}", self.record);
     }
 }

@@ -59,7 +59,7 @@ impl Opens {
     fn open(&mut self, request: &CreateRequest<'_>) -> Result<CreateResponse<'static>, NtStatus> {
         let path = path_beneath(request.name)?;
         let (file, create_action) = self.opened(&path, request)?;
-        let seen = look_at(&file)?;
+        let seen = read_metadata(&file)?;
         let file_id = self.keep(file)?;
         self.seen = Some(seen);
         let Seen { basic, standard } = seen;
@@ -145,7 +145,7 @@ impl Opens {
         let file = self.file(file_id)?;
         let seen = match self.seen {
             Some(seen) if file_id == FileId::ANY => seen,
-            _ => look_at(file)?,
+            _ => read_metadata(file)?,
         };
         let Seen { basic, standard } = seen;
         Ok(FileAllInformation { basic, standard, ..FileAllInformation::default() })
@@ -209,7 +209,7 @@ struct Seen {
     standard: FileStandardInformation,
 }
 
-fn look_at(file: &OwnedFd) -> Result<Seen, NtStatus> {
+fn read_metadata(file: &OwnedFd) -> Result<Seen, NtStatus> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let status = statx(file, c"", AtFlags::EMPTY_PATH, wanted).map_err(refused)?;
     let time = |it: StatxTimestamp| FileTime::from_unix(it.tv_sec, it.tv_nsec);

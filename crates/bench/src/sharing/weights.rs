@@ -78,10 +78,10 @@ fn rates(work: &Work<'_>, server: &Server, clients: [(&str, usize); 2]) -> Resul
             .collect();
         let duration = work.options.duration();
         sleep(SETTLE.min(duration * 2));
-        let look = || had.each_ref().map(|had| had.load(Ordering::Relaxed));
-        let (start, before) = (Instant::now(), look());
+        let read = || had.each_ref().map(|had| had.load(Ordering::Relaxed));
+        let (start, before) = (Instant::now(), read());
         sleep(duration);
-        let (seconds, after) = (start.elapsed().as_secs_f64(), look());
+        let (seconds, after) = (start.elapsed().as_secs_f64(), read());
         is_over.store(true, Ordering::Relaxed);
         threads.into_iter().try_for_each(|it| it.join().expect("a client panicked"))?;
         Ok([0, 1].map(|at| mebibytes(after[at] - before[at]) / seconds))

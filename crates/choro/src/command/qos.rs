@@ -208,14 +208,14 @@ impl Place {
     }
 
     fn top(&self, top: &Top) -> anyhow::Result<()> {
-        let look = || -> Vec<(String, Figures)> {
+        let read = || -> Vec<(String, Figures)> {
             self.slots().into_iter().map(|(name, slot)| (name, slot.figures())).collect()
         };
-        let mut before = look();
+        let mut before = read();
         let mut left = top.count;
         while left != Some(0) {
             sleep(Duration::from_secs(top.interval.into()));
-            let now = look();
+            let now = read();
             let rates: Vec<Rate> = now
                 .iter()
                 .filter_map(|(name, now)| {

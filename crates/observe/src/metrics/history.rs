@@ -22,7 +22,7 @@ const ROWS_MAX: usize = 32;
 pub(super) struct History {
     points: VecDeque<Value>,
     /// The last samples: one more than there are intervals.
-    looks: VecDeque<Snapshot>,
+    snapshots: VecDeque<Snapshot>,
 }
 
 impl History {
@@ -37,18 +37,18 @@ impl History {
             self.points.pop_front();
         }
         self.points.push_back(point);
-        if self.looks.is_empty() {
-            self.looks.push_back(before.clone());
+        if self.snapshots.is_empty() {
+            self.snapshots.push_back(before.clone());
         }
-        self.looks.push_back(now.clone());
-        if self.looks.len() > RECENT + 1 {
-            self.looks.pop_front();
+        self.snapshots.push_back(now.clone());
+        if self.snapshots.len() > RECENT + 1 {
+            self.snapshots.pop_front();
         }
     }
 
     /// Returns all points, and the reason for a missing sample if there is one.
     pub(super) fn json(&self, why_not: Option<&String>) -> Value {
-        let ends = self.looks.front().zip(self.looks.back());
+        let ends = self.snapshots.front().zip(self.snapshots.back());
         let recent = ends.map(|(first, last)| busiest(Interval::between(first, last)));
         json!({"points": self.points, "recent": recent, "error": why_not})
     }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_oldest_points_make_room() {
-        let look = Snapshot {
+        let snapshot = Snapshot {
             at: Instant::now(),
             workers: Vec::new(),
             total: trace::Figures::default(),
@@ -86,12 +86,12 @@ mod tests {
             remark: None,
         };
         let mut history = History::default();
-        (0..POINTS_MAX + 5).for_each(|_| history.add(&look, &look));
+        (0..POINTS_MAX + 5).for_each(|_| history.add(&snapshot, &snapshot));
         let json = history.json(None);
         assert_eq!(json["points"].as_array().map(Vec::len), Some(POINTS_MAX));
         assert_eq!(json["points"][0]["sessions"], 3);
         assert!(json["error"].is_null());
-        assert_eq!(history.looks.len(), RECENT + 1);
+        assert_eq!(history.snapshots.len(), RECENT + 1);
         assert_eq!(json["recent"]["total"]["requests"], 0);
     }
 

@@ -11,25 +11,25 @@ use crate::observation::Snapshot;
 const POWERS: std::ops::RangeInclusive<u32> = 10..=36;
 
 /// Returns all metrics. `channels` counts connections of sessions, if workers reported them.
-pub(super) fn text(look: &Snapshot, channels: Option<usize>) -> String {
+pub(super) fn text(snapshot: &Snapshot, channels: Option<usize>) -> String {
     let mut text = Text::default();
-    let events = &look.total.events;
-    requests(&mut text, look);
-    storage(&mut text, look);
+    let events = &snapshot.total.events;
+    requests(&mut text, snapshot);
+    storage(&mut text, snapshot);
     text.counter("choro_received_bytes_total", "Bytes of frames received from clients.");
     text.value(&[], events.frame_received.first().map_or(0, |it| it.total));
     text.counter("choro_sent_bytes_total", "Bytes of frames sent to clients.");
     text.value(&[], events.frame_sent.first().map_or(0, |it| it.total));
     text.counter("choro_logons_total", "Logons by outcome.");
-    for (outcome, count) in &look.logons {
+    for (outcome, count) in &snapshot.logons {
         text.value(&[("outcome", outcome.name())], count);
     }
-    shares(&mut text, look);
-    phases(&mut text, look);
+    shares(&mut text, snapshot);
+    phases(&mut text, snapshot);
     // Unknown values are left out.
     for (name, help, count) in [
-        ("choro_clients", "Connected clients.", look.clients),
-        ("choro_sessions", "Sessions.", look.sessions),
+        ("choro_clients", "Connected clients.", snapshot.clients),
+        ("choro_sessions", "Sessions.", snapshot.sessions),
         ("choro_channels", "Connections of sessions.", channels),
     ] {
         if let Some(count) = count {
@@ -38,13 +38,13 @@ pub(super) fn text(look: &Snapshot, channels: Option<usize>) -> String {
         }
     }
     text.gauge("choro_workers", "Worker processes, idle ones included.");
-    text.value(&[], look.workers.len());
+    text.value(&[], snapshot.workers.len());
     text.gauge("choro_worker_memory_bytes", "Resident memory of a worker.");
-    for worker in &look.workers {
+    for worker in &snapshot.workers {
         let pid = worker.pid.to_string();
         text.value(&[("pid", &pid), ("client", &worker.client)], worker.memory);
     }
-    classes(&mut text, look);
+    classes(&mut text, snapshot);
     for (name, series) in [("sent", &events.message_sent), ("received", &events.message_received)] {
         let of = |value: fn(&SeriesValue) -> u64| series.first().map_or(0, value);
         text.counter(
@@ -64,12 +64,12 @@ pub(super) fn text(look: &Snapshot, channels: Option<usize>) -> String {
         "choro_untraced_requests_total",
         "Requests served but missing in the other metrics.",
     );
-    text.value(&[], look.total.untraced);
+    text.value(&[], snapshot.total.untraced);
     text.text
 }
 
-fn requests(text: &mut Text, look: &Snapshot) {
-    let events = &look.total.events;
+fn requests(text: &mut Text, snapshot: &Snapshot) {
+    let events = &snapshot.total.events;
     text.histogram(
         "choro_request_duration_seconds",
         "Time from the first byte of a request until the socket accepted its response.",
@@ -79,15 +79,15 @@ fn requests(text: &mut Text, look: &Snapshot) {
     for (label, value) in named::<Operation>("operation", &events.request_failed) {
         text.value(&label, value.count);
     }
-    refusals(text, look);
+    refusals(text, snapshot);
 }
 
 /// One value for each reason. With one for each command of it, clients could make some thousand
 /// series by breaking rules; `choro trace` has the commands.
-fn refusals(text: &mut Text, look: &Snapshot) {
+fn refusals(text: &mut Text, snapshot: &Snapshot) {
     text.counter("choro_request_refusals_total", "Requests refused, by reason (docs/refusals.md).");
     let mut by_reason: BTreeMap<u64, (&str, u64)> = BTreeMap::new();
-    for refused in &look.total.refusals {
+    for refused in &snapshot.total.refusals {
         let named =
             by_reason.entry(refused.reason.number()).or_insert_with(|| (refused.reason.name(), 0));
         named.1 += refused.count;
@@ -96,13 +96,13 @@ fn refusals(text: &mut Text, look: &Snapshot) {
         text.value(&[("reason", name)], count);
     }
     // A worker had no room for their reasons.
-    if look.total.other_refusals > 0 {
-        text.value(&[("reason", "others")], look.total.other_refusals);
+    if snapshot.total.other_refusals > 0 {
+        text.value(&[("reason", "others")], snapshot.total.other_refusals);
     }
 }
 
-fn storage(text: &mut Text, look: &Snapshot) {
-    let events = &look.total.events;
+fn storage(text: &mut Text, snapshot: &Snapshot) {
+    let events = &snapshot.total.events;
     text.histogram(
         "choro_storage_duration_seconds",
         "Time of file system operations.",
@@ -114,8 +114,8 @@ fn storage(text: &mut Text, look: &Snapshot) {
     }
 }
 
-fn shares(text: &mut Text, look: &Snapshot) {
-    let shares = &look.total.shares;
+fn shares(text: &mut Text, snapshot: &Snapshot) {
+    let shares = &snapshot.total.shares;
     let labelled = |name: &str| if name.is_empty() { "(others)" } else { name }.to_owned();
     let labels: Vec<(String, Vec<(&str, &SeriesValue)>)> = shares
         .iter()
@@ -148,8 +148,8 @@ fn shares(text: &mut Text, look: &Snapshot) {
     }
 }
 
-fn phases(text: &mut Text, look: &Snapshot) {
-    let events = &look.total.events;
+fn phases(text: &mut Text, snapshot: &Snapshot) {
+    let events = &snapshot.total.events;
     for (name, help, series) in [
         ("choro_request_phase_seconds_total", "Time of requests by phase.", &events.request_phase),
         ("choro_worker_phase_seconds_total", "Time of workers by phase.", &events.phase),
@@ -161,26 +161,26 @@ fn phases(text: &mut Text, look: &Snapshot) {
     }
 }
 
-fn classes(text: &mut Text, look: &Snapshot) {
+fn classes(text: &mut Text, snapshot: &Snapshot) {
     text.counter("choro_class_bytes_total", "Bytes transferred by a class of service.");
-    for (name, it) in &look.classes {
+    for (name, it) in &snapshot.classes {
         text.value(&[("class", name), ("direction", "read")], it.read_bytes);
         text.value(&[("class", name), ("direction", "written")], it.written_bytes);
     }
     text.counter("choro_class_requests_total", "Requests of a class that were started.");
-    for (name, it) in &look.classes {
+    for (name, it) in &snapshot.classes {
         text.value(&[("class", name)], it.operations);
     }
     text.counter("choro_class_held_total", "Requests of a class that a limit delayed.");
-    for (name, it) in &look.classes {
+    for (name, it) in &snapshot.classes {
         text.value(&[("class", name)], it.held);
     }
     text.counter("choro_class_held_seconds_total", "Time for which a limit delayed them.");
-    for (name, it) in &look.classes {
+    for (name, it) in &snapshot.classes {
         text.value(&[("class", name)], seconds(it.held_ns));
     }
     text.gauge("choro_class_waiting", "Requests of a class that wait for a limit now.");
-    for (name, it) in &look.classes {
+    for (name, it) in &snapshot.classes {
         text.value(&[("class", name)], it.waiting);
     }
 }
@@ -270,7 +270,7 @@ mod tests {
     use super::{escaped, seconds, text};
     use crate::observation::Snapshot;
 
-    fn look() -> Snapshot {
+    fn snapshot() -> Snapshot {
         let tracer = Tracer::private(trace::Clock::of_kernel()).expect("there is memory");
         for _ in 0..3 {
             let request = tracer.begin(Came::default(), Phase::Parsing);
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn every_line_is_one_of_the_format() {
-        let text = text(&look(), Some(4));
+        let text = text(&snapshot(), Some(4));
         let mut kinds = std::collections::HashMap::new();
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn refusals_have_a_line_for_each_reason_however_many_commands_were_refused() {
-        let mut look = look();
+        let mut snapshot = snapshot();
         let refused = |reason, operation| Refused {
             reason: Reason::from_number(reason),
             operation: Operation::from_number(operation),
@@ -337,9 +337,9 @@ mod tests {
         let operations = 0..u64::try_from(Operation::NAMES.len()).expect("they are few");
         let reasons = 1..u64::try_from(Reason::NAMES.len()).expect("they are few");
         let pairs = reasons.flat_map(|reason| operations.clone().map(move |it| (reason, it)));
-        look.total.refusals = pairs.map(|(reason, it)| refused(reason, it)).collect();
-        look.total.other_refusals = 7;
-        let text = text(&look, None);
+        snapshot.total.refusals = pairs.map(|(reason, it)| refused(reason, it)).collect();
+        snapshot.total.other_refusals = 7;
+        let text = text(&snapshot, None);
         let lines = text.lines().filter(|it| it.starts_with("choro_request_refusals_total{"));
         let lines: Vec<&str> = lines.collect();
         assert_eq!(lines.len(), Reason::NAMES.len(), "all reasons, and others");
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn buckets_only_grow() {
-        let text = text(&look(), None);
+        let text = text(&snapshot(), None);
         let buckets = text.lines().filter(|it| it.contains("_bucket{operation=\"READ\""));
         let counts = buckets.map(|it| it.rsplit(' ').next().and_then(|it| it.parse().ok()));
         let counts: Vec<u64> = counts.map(|it| it.expect("a number")).collect();

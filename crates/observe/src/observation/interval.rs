@@ -282,7 +282,7 @@ mod tests {
     use super::{Interval, Row};
     use crate::observation::{Snapshot, WorkerSnapshot};
 
-    fn look(at: Instant, tracer: &Tracer) -> Snapshot {
+    fn snapshot(at: Instant, tracer: &Tracer) -> Snapshot {
         let figures = tracer.figures();
         let worker = WorkerSnapshot {
             pid: 7,
@@ -323,9 +323,9 @@ mod tests {
         let tracer = Tracer::private(trace::Clock::of_kernel()).expect("there is memory");
         read(&tracer);
         let at = Instant::now();
-        let first = look(at, &tracer);
+        let first = snapshot(at, &tracer);
         read(&tracer);
-        let interval = Interval::between(&first, &look(at + Duration::from_secs(2), &tracer));
+        let interval = Interval::between(&first, &snapshot(at + Duration::from_secs(2), &tracer));
         assert_eq!(interval.time, Duration::from_secs(2));
         let [client] = &interval.clients[..] else { panic!("{interval:?}") };
         assert_eq!((client.name.as_str(), client.user.as_str()), ("192.0.2.1:50000", "somebody"));
@@ -363,8 +363,8 @@ mod tests {
     fn between_a_look_and_itself_nothing_was_done() {
         let tracer = Tracer::private(trace::Clock::of_kernel()).expect("there is memory");
         read(&tracer);
-        let look = look(Instant::now(), &tracer);
-        let interval = Interval::between(&look, &look);
+        let snapshot = snapshot(Instant::now(), &tracer);
+        let interval = Interval::between(&snapshot, &snapshot);
         assert_eq!((interval.total.requests, interval.total.bytes()), (0, 0));
         assert_eq!(interval.clients[0].slowest(), None);
         assert!(interval.operations.is_empty() && interval.shares.is_empty());

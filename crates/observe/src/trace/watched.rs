@@ -155,12 +155,12 @@ impl Watched {
     }
 
     /// Reads all pages, and adds new workers.
-    pub(super) fn look(&mut self) {
+    pub(super) fn read(&mut self) {
         for worker in &mut self.workers {
-            worker.look();
+            worker.read();
         }
         if !matches!(self.target, Target::Pid(_)) {
-            self.look_for_others();
+            self.add_new_workers();
         }
         let pids = self.pids();
         if let Some(Ok(calls)) = &mut self.system_calls {
@@ -169,7 +169,7 @@ impl Watched {
     }
 
     /// Adds new workers that match the target.
-    fn look_for_others(&mut self) {
+    fn add_new_workers(&mut self) {
         // A worker that starts and ends between two reads is missed, like those before the first.
         for (pid, unique_id) in self.find().unwrap_or_default() {
             let is_known = self.workers.iter().any(|it| (it.pid, it.unique_id) == (pid, unique_id))
@@ -228,7 +228,7 @@ impl Watched {
 }
 
 impl Worker {
-    fn look(&mut self) {
+    fn read(&mut self) {
         if self.has_ended {
             return;
         }

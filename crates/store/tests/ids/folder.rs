@@ -125,7 +125,7 @@ impl Folder {
 
     /// Takes a step, and sees what became of everything.
     pub(crate) fn take(&mut self, step: &Step) {
-        let before = self.look();
+        let before = self.scan();
         let user = match *step {
             Step::Client { user, path, posix, act } => {
                 self.share.user = self.user(user);
@@ -168,7 +168,7 @@ impl Folder {
             }
         };
         let acting = self.acting(user);
-        let after = self.look();
+        let after = self.scan();
         for (inode, now) in &after {
             match before.get(inode) {
                 Some(was) => verify_changed(&acting, was, now, step),
@@ -188,7 +188,7 @@ impl Folder {
     }
 
     /// All that there is, by inode.
-    fn look(&mut self) -> BTreeMap<u64, Seen> {
+    fn scan(&mut self) -> BTreeMap<u64, Seen> {
         self.share.store.revert_to_server();
         let mut found = BTreeMap::new();
         let mut waiting = vec![(String::new(), 0)];

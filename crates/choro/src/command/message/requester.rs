@@ -169,7 +169,7 @@ impl Requester {
 
     fn wait(&self, deadline: Instant) -> anyhow::Result<()> {
         let now = Instant::now();
-        let next = [Some(deadline), self.messaging.next_timeout(), Some(now + LOOK_INTERVAL)];
+        let next = [Some(deadline), self.messaging.next_timeout(), Some(now + POLL_INTERVAL)];
         let next = next.into_iter().flatten().min().unwrap_or(deadline);
         let timeout = Timespec::try_from(next.saturating_duration_since(now)).ok();
         let wake = self.messaging.wake_source();
@@ -227,6 +227,6 @@ fn is_forbidden(error: &io::Error) -> bool {
 }
 
 /// Interval between checks for receivers that ended, or began to listen.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 const ONLY_THE_OWNER: &str = "only the user that the server runs as may send it messages";

@@ -19,7 +19,7 @@ use super::{progress, suite_of};
 const JOBS: usize = 2;
 
 /// Tests with an unexpected result that are run again. More are no accident.
-const LOOK_AGAIN_MAX: usize = 20;
+const RUN_AGAIN_MAX: usize = 20;
 
 /// Time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
@@ -78,13 +78,13 @@ impl Runner<'_> {
     /// Runs those again, alone, that were not as expected: many of them measure time, and another
     /// test beside them may have taken it. What is only then as expected is said, because it
     /// should not be so; `SMBTORTURE_RUNS` finds what flickers and forgives nothing.
-    pub fn look_again(&self, outcomes: &mut BTreeMap<String, Outcome>) {
+    pub fn run_again(&self, outcomes: &mut BTreeMap<String, Outcome>) {
         let unexpected: Vec<String> = outcomes
             .iter()
             .filter(|(test, outcome)| self.is_unexpected(test, outcome))
             .map(|(test, _)| test.clone())
             .collect();
-        if unexpected.is_empty() || unexpected.len() > LOOK_AGAIN_MAX {
+        if unexpected.is_empty() || unexpected.len() > RUN_AGAIN_MAX {
             return;
         }
         let results = Mutex::new(Results::new(unexpected.len()));
