@@ -214,7 +214,7 @@ impl LogonThrottle {
     /// Returns whether lines of another kind that an address has caused may be written, and counts
     /// them.
     pub fn may_write(&self, now: Duration, client: SocketAddr, lines: u32) -> bool {
-        let address = Who::of(client, "").address;
+        let address = Parties::of(client, "").address;
         let (more, limit) = (WRITTEN_EVERY * lines, WRITTEN_EVERY * WRITTEN_AT_ONCE);
         self.add(Kind::Written, address, now, more, limit).is_some()
     }
