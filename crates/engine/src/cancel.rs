@@ -26,18 +26,10 @@ fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
     server.globals.throttle.forget(incoming.now, id);
     // A request that resumed when another one was canceled may have ended.
     let Some(waiting) = server.in_flight.remove(id) else { return };
-    if let Some(file) = waiting.pending.waits_for() {
-        server.globals.files.forget_waiting(file, id);
-    }
     if waiting.is_slow() {
         return answer_slow(server, incoming, waiting);
     }
-    server.abandon(waiting.pending, None);
-    server.end_request(id, waiting.file_id);
-    let mut chain = waiting.chain;
-    server.refuse(&mut chain, &waiting.incoming, waiting.async_id, Reject::Cancelled);
-    // Resumes the next requests of the compound.
-    server.run_rest(*chain, incoming.now);
+    server.refuse_waiting(waiting, Reject::Cancelled, incoming.now);
 }
 
 /// Answers a request that the store works on. Its work goes on like that of a lost connection: what

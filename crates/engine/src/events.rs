@@ -214,6 +214,7 @@ impl Server {
         for file in self.globals.files.take_overdue(now.monotonic) {
             self.check_file(file);
         }
+        self.send_late_interims(now);
         let late: Vec<_> = self.deadlines.iter().filter(|(_, at)| **at <= now.monotonic).collect();
         let late: Vec<_> = late.into_iter().map(|(id, _)| *id).collect();
         for id in late {

@@ -77,6 +77,8 @@ pub struct Globals {
     pub watchers: Vec<u64>,
     /// Directories that users of watches may enter.
     pub passages: Passages,
+    /// CREATEs that wait for a break and get an interim response at a time, the first one first.
+    pub(crate) late_interims: VecDeque<(Duration, RequestId)>,
     /// True if the client has negotiated Apple's extensions.
     pub is_apple: bool,
     /// True if an Apple client was told that listings have its format.
@@ -145,6 +147,7 @@ impl Globals {
             file_id_base,
             watchers: Vec::new(),
             passages: Passages::default(),
+            late_interims: VecDeque::new(),
             is_apple: false,
             apple_listings: false,
             logon: Logon::Nobody,

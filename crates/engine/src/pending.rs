@@ -31,6 +31,9 @@ const SUSPENDED_BYTES_MAX: usize = 256 * 1024;
 /// response: clients give up a request without any response after 60 s or more.
 pub const INTERIM_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// Highest number of CREATEs whose interim response is put off; further ones get it at once.
+const LATE_INTERIMS_MAX: usize = 512;
+
 impl Server {
     /// Makes a request wait that cannot be answered yet. Gives the chain back if the request was
     /// refused instead, and the next one in it may go on.
@@ -137,7 +140,7 @@ impl Server {
         let mut memory = self.globals.memory.keep(chain.memory())?;
         let async_id = match async_id {
             Some(async_id) => Some(async_id),
-            None if is_silent => None,
+            None if is_silent || self.puts_off_interim(incoming) => None,
             None => {
                 let wanted = self.globals.credits_wanted(chain, &incoming.header);
                 Some(self.go_async(chain, incoming, wanted)?)
@@ -146,6 +149,59 @@ impl Server {
         // The earlier responses were sent, unless the request waits silently.
         memory.set(chain.memory());
         Ok((async_id, memory))
+    }
+
+    /// Puts off the interim response of a CREATE, if that is the setting: most breaks are
+    /// acknowledged at once, which spares it.
+    fn puts_off_interim(&mut self, incoming: &Incoming) -> bool {
+        let delay = self.globals.settings.interim_delay;
+        let late = &mut self.globals.late_interims;
+        if delay.is_zero() || incoming.header.command != Command::CREATE {
+            return false;
+        }
+        if late.iter().any(|(_, id)| *id == incoming.id) {
+            return true;
+        }
+        let has_room = late.len() < LATE_INTERIMS_MAX;
+        if has_room {
+            late.push_back((incoming.now.monotonic + delay, incoming.id));
+        }
+        has_room
+    }
+
+    /// Sends the interim responses that were put off until now.
+    pub(crate) fn send_late_interims(&mut self, now: Now) {
+        while let Some((at, id)) = self.globals.late_interims.front().copied()
+            && at <= now.monotonic
+        {
+            self.globals.late_interims.pop_front();
+            let waits = |it: &InFlight| it.is_suspended && it.async_id.is_none();
+            if !self.in_flight.get(id).is_some_and(waits) {
+                continue;
+            }
+            let mut waiting = self.in_flight.remove(id).expect("it was found");
+            let wanted = self.globals.credits_wanted(&waiting.chain, &waiting.incoming.header);
+            match self.go_async(&mut waiting.chain, &waiting.incoming, wanted) {
+                Ok(async_id) => {
+                    waiting.async_id = Some(async_id);
+                    self.in_flight.insert(waiting);
+                }
+                Err(reject) => self.refuse_waiting(waiting, reject, now),
+            }
+        }
+    }
+
+    /// Ends a request that waits, and goes on with the rest of its compound.
+    pub(crate) fn refuse_waiting(&mut self, waiting: InFlight, reject: Reject, now: Now) {
+        let InFlight { incoming, pending, mut chain, file_id, async_id, .. } = waiting;
+        let id = incoming.id;
+        if let Some(file) = pending.waits_for() {
+            self.globals.files.forget_waiting(file, id);
+        }
+        self.abandon(pending, None);
+        self.end_request(id, file_id);
+        self.refuse(&mut chain, &incoming, async_id, reject);
+        self.run_rest(*chain, now);
     }
 
     /// Sends the responses that the chain has so far, and the interim response after them, with as

@@ -239,7 +239,8 @@ impl Server {
         let held = self.globals.throttle.next_release();
         let buffers = self.globals.buffers.next_timeout();
         let expiry = self.globals.next_expiry;
-        [deadline, breaks, held, buffers, expiry].into_iter().flatten().min()
+        let interim = self.globals.late_interims.front().map(|(at, _)| *at);
+        [deadline, breaks, held, buffers, expiry, interim].into_iter().flatten().min()
     }
 
     /// Returns the connection for the response to a pending request, if it is not lost.

@@ -1,6 +1,7 @@
 //! Settings of the administrator for the protocol.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use dtyp::Guid;
 
@@ -105,6 +106,8 @@ pub struct ServerSettings {
     /// requests of an earlier channel sequence change nothing. No parameter sets it to false; tests
     /// do, to prove its effect.
     pub replay_detection: bool,
+    /// Time that a CREATE waits for a break before it gets its interim response; zero for none.
+    pub interim_delay: Duration,
     /// `smb2 disable oplock break retry`: breaks to repeat on another channel.
     pub break_retry: BreakRetry,
     /// `IsDfsCapable`: true if a share is the root of a DFS namespace.

@@ -518,6 +518,7 @@ fn settings() -> Arc<ServerSettings> {
         dns_domain: String::new(),
         mechanisms: auth::Mechanisms::default(),
         is_member: false,
+        interim_delay: std::time::Duration::ZERO,
         dialect_min: Dialect::SMB_2_0_2,
         dialect_max: Dialect::SMB_3_1_1,
         signing: Policy::Enabled,

@@ -8,6 +8,7 @@ use object::ObjectOp;
 use proto::Effect;
 use testkit::{Create, Outcome, Peer, Response, World};
 use trace::Reason;
+use wire::cancel::CancelRequest;
 use wire::create::{CreateDisposition, CreateResponse, ShareAccess};
 use wire::create_context::{LeaseContext, LeaseV2};
 use wire::lease::{LeaseFlags, LeaseKey, LeaseState};
@@ -400,4 +401,53 @@ fn locked_bytes_stop_the_reads_and_writes_of_other_clients() {
     one.write(first, 10, &[2; 10]).ok();
     one.close(first).ok();
     assert_eq!(two.write(second, 5, &[2; 10]).status(), NtStatus::SUCCESS);
+}
+
+/// A world whose CREATEs wait for 10 ms before their interim response, a client that holds a batch
+/// oplock, and another one whose CREATE has to wait for its break.
+fn patient_world() -> (World, Peer, FileId, Peer, u64) {
+    let world = World::with(|settings| settings.interim_delay = Duration::from_millis(10));
+    let (mut holder, mut other) = (ready(&world), ready(&world));
+    let file = with_oplock(&mut holder, "file", OplockLevel::BATCH);
+    let request = other.request(Command::CREATE, &Create::open("file"));
+    let id = other.send(request);
+    one_break(&mut holder);
+    (world, holder, file, other, id)
+}
+
+#[test]
+fn a_break_that_is_acknowledged_at_once_spares_the_interim_response() {
+    let (_world, mut holder, file, mut other, _) = patient_world();
+    assert!(other.receive().is_empty(), "not yet");
+    holder.close(file).ok();
+    let received = other.receive();
+    assert_eq!(received.len(), 1, "{received:?}");
+    assert_eq!(received[0].outcome(), NtStatus::SUCCESS);
+    assert_eq!(received[0].header.async_id, None, "it has never been asynchronous");
+}
+
+#[test]
+fn a_create_that_waits_longer_gets_its_interim_response() {
+    let (world, mut holder, file, mut other, _) = patient_world();
+    world.advance(Duration::from_millis(9));
+    assert!(other.receive().is_empty(), "not yet");
+    world.advance(Duration::from_millis(1));
+    let received = other.receive();
+    assert_eq!(received.len(), 1, "{received:?}");
+    assert!(received[0].is_interim());
+    holder.close(file).ok();
+    let received = other.receive();
+    assert_eq!(received.len(), 1, "{received:?}");
+    assert_eq!(received[0].outcome(), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_create_is_canceled_before_its_interim_response() {
+    let (world, _holder, _, mut other, id) = patient_world();
+    other.send(other.request(Command::CANCEL, &CancelRequest).message_id(id));
+    let received = other.receive();
+    assert_eq!(received.len(), 1, "{received:?}");
+    assert_eq!(received[0].outcome(), Reason::Cancelled);
+    world.advance(Duration::from_millis(20));
+    assert!(other.receive().is_empty());
 }

@@ -18,6 +18,10 @@ use super::catalogue::ConfiguredShares;
 use super::host_names::{netbios_name, server_dns_names};
 use super::share_properties::{is_continuously_available, policy};
 
+/// Time that a client has to acknowledge a break before the CREATE that waits for it gets an
+/// interim response: a few round trips, and too short to be noticed.
+const INTERIM_DELAY: Duration = Duration::from_millis(10);
+
 /// The settings of the engine.
 ///
 /// `keeps_persistent`: this process can keep opens beyond the server.
@@ -43,6 +47,7 @@ pub fn server_settings(
             ntlm: global.ntlm_auth != choice::NtlmAuth::Disabled,
         },
         is_member: global.is_member(),
+        interim_delay: INTERIM_DELAY,
         dialect_min: Dialect(dialect_min),
         dialect_max: Dialect(dialect_max),
         signing: if global.signing_required() { Policy::Required } else { Policy::Enabled },

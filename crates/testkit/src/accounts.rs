@@ -125,6 +125,7 @@ pub fn settings() -> ServerSettings {
         dns_domain: "example".into(),
         mechanisms: auth::Mechanisms::default(),
         is_member: false,
+        interim_delay: std::time::Duration::ZERO,
         dialect_min: Dialect::SMB_2_0_2,
         dialect_max: Dialect::SMB_3_1_1,
         signing: Policy::Enabled,
