@@ -84,6 +84,7 @@ impl Shares<'_> {
             follow_symlinks: share.follow_symlinks,
             streams: share.named_streams,
             apple_streams: share.has_module("fruit"),
+            removes_apple_doubles: share.option_is_on("fruit", "delete_empty_adfiles", false),
             backup_bytes_max: backup_bytes_max(share),
             wide_links: share.wide_links && self.allows_wide_links(share),
             dfs_links: self.is_dfs_root(share),

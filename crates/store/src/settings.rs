@@ -127,6 +127,9 @@ pub struct RootSettings {
     /// Streams are as Apple's clients want them: one without bytes is none, and `AFP_AfpInfo` a
     /// structure (Samba's `vfs_fruit`).
     pub apple_streams: bool,
+    /// Files `._NAME` are removed once their contents are in streams
+    /// ("fruit:delete_empty_adfiles").
+    pub removes_apple_doubles: bool,
     /// Highest size of all backups of Apple's clients in the share ("fruit:time machine max size").
     pub backup_bytes_max: Option<u64>,
     /// Names that begin with a dot are HIDDEN ("hide dot files").
@@ -297,6 +300,7 @@ impl RootSettings {
             ea_support: true,
             streams: true,
             apple_streams: false,
+            removes_apple_doubles: false,
             backup_bytes_max: None,
             hide_dot_files: true,
             hide_files: Vec::new(),

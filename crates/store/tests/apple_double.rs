@@ -114,6 +114,21 @@ fn a_file_beside_becomes_streams_once() {
 }
 
 #[test]
+fn a_file_beside_is_removed_if_that_is_the_setting() {
+    let mut share = Share::with(|root| {
+        root.apple_streams = true;
+        root.removes_apple_doubles = true;
+    });
+    share.local("f", "x");
+    beside(&mut share, b"no AppleDouble");
+    assert_eq!(names(&mut share), [""]);
+    assert!(share.host("._f").exists(), "other files stay");
+    beside(&mut share, &double(&[(2, b"the fork")]));
+    assert_eq!(names(&mut share), ["", "AFP_Resource"]);
+    assert!(!share.host("._f").exists());
+}
+
+#[test]
 fn a_stream_that_is_there_is_newer_than_the_file_beside() {
     let mut share = share();
     share.set_attribute("f", "user.DosStream.AFP_Resource:$DATA", b"new\0");

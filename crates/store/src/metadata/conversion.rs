@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use dtyp::NtStatus;
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, OFlags, Statx};
 
+use crate::cache::directories::Inode;
 use crate::data::range::as_u64;
 use crate::errno::{During, Operation};
 use crate::metadata::apple_double::AppleDouble;
@@ -56,19 +57,32 @@ pub(crate) fn convert(root: &Root, directory: BorrowedFd<'_>, name: &OsStr, stre
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let Ok(file) = system::open_beneath(directory, &beside, flags, 0, false) else { return };
     // A failure leaves the file as it was, for the next time.
-    let _ = move_contents(&file, streams);
+    if let Ok(true) = move_contents(&file, streams)
+        && root.settings.removes_apple_doubles
+        && is_still(&file, directory, &beside)
+    {
+        let _ = rustix::fs::unlinkat(directory, &beside, AtFlags::empty());
+    }
 }
 
-fn move_contents(file: &OwnedFd, streams: Streams<'_>) -> Result<(), NtStatus> {
+/// Whether a name leads to this file: another client may have put something else there.
+fn is_still(file: &OwnedFd, directory: BorrowedFd<'_>, name: &OsStr) -> bool {
+    let inode = |status: Statx| Inode::of(&status);
+    let (opened, named) = (system::status_of(file.as_fd()), system::status_at(directory, name));
+    matches!((opened.map(inode), named.map(inode)), (Ok(opened), Ok(named)) if opened == named)
+}
+
+/// Returns whether the file had contents, which are in streams now.
+fn move_contents(file: &OwnedFd, streams: Streams<'_>) -> Result<bool, NtStatus> {
     let status = system::status_of(file.as_fd()).during(Operation::Query)?;
     if !is_file(&status) || status.stx_size > FILE_BYTES_MAX {
-        return Ok(());
+        return Ok(false);
     }
     let mut bytes = vec![0; usize::try_from(status.stx_size).unwrap_or(0)];
     let length = rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut bytes[..], 0));
     bytes.truncate(length.during(Operation::Read)?);
     let Some(double) = AppleDouble::read(&bytes).filter(|double| !double.is_empty()) else {
-        return Ok(());
+        return Ok(false);
     };
     if let Some(info) = double.afp_info() {
         add(streams, AFP_INFO, &Vec::from(info))?;
@@ -80,7 +94,7 @@ fn move_contents(file: &OwnedFd, streams: Streams<'_>) -> Result<(), NtStatus> {
     let empty = AppleDouble::empty();
     rustix::fs::ftruncate(file, as_u64(empty.len())).during(Operation::SetSize)?;
     rustix::io::pwrite(file, &empty, 0).during(Operation::Write)?;
-    Ok(())
+    Ok(true)
 }
 
 fn add(streams: Streams<'_>, name: &str, value: &[u8]) -> Result<(), NtStatus> {
