@@ -6,6 +6,8 @@
 
 #![expect(clippy::print_stderr, reason = "each check is told, and why all are left out")]
 
+#[path = "domain/check.rs"]
+mod check;
 #[path = "domain/keys.rs"]
 mod keys;
 #[path = "domain/names.rs"]
@@ -62,6 +64,12 @@ impl Lab {
         let output = self.run(name, line);
         assert!(output.status.success(), "{name}: {line}: {}", shown(&output));
         text(&output)
+    }
+
+    /// Cuts the member off from the controller (`down`), or connects it again (`up`).
+    fn link(&self, state: &str) {
+        let set = ["-n", "lab-dc", "link", "set", "vmb", state];
+        assert!(Command::new("ip").args(set).status().expect("iproute2").success());
     }
 
     /// A file or folder of the lab, from outside.
@@ -126,12 +134,8 @@ impl<'a> Server<'a> {
              [data]\npath = /srv/choro/data\nread only = no\n{share}\n"
         );
         fs::write(base.join("smb.conf"), conf).expect("there is space");
-        let choro = std::env::var("CHORO_BIN");
-        let choro = choro.unwrap_or_else(|_| env!("CARGO_BIN_EXE_choro").into());
-        let choro = fs::canonicalize(choro).expect("it was built");
-        let choro = choro.to_str().expect("UTF-8");
         let starter = lab
-            .script(&["run", "mb", choro, "serve", "--config", "/srv/choro/smb.conf"])
+            .script(&["run", "mb", &choro(), "serve", "--config", "/srv/choro/smb.conf"])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -173,6 +177,14 @@ impl Drop for Server<'_> {
         let _ = Command::new("kill").arg(self.pid()).status();
         let _ = self.starter.wait();
     }
+}
+
+/// Path of the program to test.
+fn choro() -> String {
+    let choro = std::env::var("CHORO_BIN");
+    let choro = choro.unwrap_or_else(|_| env!("CARGO_BIN_EXE_choro").into());
+    let choro = fs::canonicalize(choro).expect("it was built");
+    choro.into_os_string().into_string().expect("UTF-8")
 }
 
 #[track_caller]
@@ -360,11 +372,7 @@ fn without_a_controller_tickets_work_and_passwords_fail_soon(lab: &Lab) {
     lab.reaches(TICKET_OF_ALICE, "ls");
     lab.reaches(PASSWORD_OF_ALICE, "ls");
     lab.ok("cl", "KRB5CCNAME=/tmp/cc.alice kvno cifs/mb.ad.lab.test");
-    let link = |state: &str| {
-        let set = ["-n", "lab-dc", "link", "set", "vmb", state];
-        assert!(Command::new("ip").args(set).status().expect("iproute2").success());
-    };
-    link("down");
+    lab.link("down");
     // The client is on the other side of the same bridge; from the member itself it is local.
     let local = |options: &str| {
         let line = format!("timeout 90 {options} {SHARE} -c ls");
@@ -377,7 +385,7 @@ fn without_a_controller_tickets_work_and_passwords_fail_soon(lab: &Lab) {
     let begun = Instant::now();
     let again = local(PASSWORD_OF_ALICE);
     let refused_after = begun.elapsed();
-    link("up");
+    lab.link("up");
     assert!(ticket.status.success() && took < Duration::from_secs(10), "{}", shown(&ticket));
     for refused in [&password, &again] {
         assert!(text(refused).contains("NT_STATUS_NO_LOGON_SERVERS"), "{}", shown(refused));
@@ -427,6 +435,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("keys: missing", keys::without_winbindd_s_database_the_log_says_which_parameter_names_it),
     ("keys: former", keys::a_ticket_for_the_former_password_stays_good),
     ("keys: change", keys::no_ticket_fails_while_the_machine_s_password_changes),
+    ("check", check::a_good_membership_has_no_faults),
+    ("check: faults", check::each_fault_comes_with_its_remedy),
+    ("check: alone", check::a_missing_winbindd_or_controller_is_a_fault),
     ("outage", without_a_controller_tickets_work_and_passwords_fail_soon),
 ];
 

@@ -3,6 +3,7 @@
 //! Acceptance needs no other machine: the keytab, the replay cache and krb5.conf are all that is
 //! read.
 
+mod initiate;
 mod table;
 
 use std::ffi::{CString, c_int, c_void};

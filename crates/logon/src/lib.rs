@@ -3,7 +3,7 @@
 //!
 //! Both are opened at run time, so that a host without them runs the server all the same and says
 //! what is missing. Both parse what clients send, in C, and may wait for other machines: only
-//! `logond` opens them, a process without any client's data.
+//! `logond` opens them, a process without any client's data, and `choro check --domain`.
 //!
 //! Unsafe code is in here alone of all that is about logons: the tables of functions and structures
 //! of both libraries, written by hand from their public headers.

@@ -40,7 +40,7 @@ impl std::fmt::Debug for MachineKeyBytes {
 }
 
 impl MachineSecrets {
-    /// Returns the key of the record in winbindd's database; `workgroup` is the domain's short name.
+    /// Returns the key of the record for a domain, by its short name.
     #[must_use]
     pub fn record_key(workgroup: &str) -> Vec<u8> {
         format!("SECRETS/MACHINE_DOMAIN_INFO/{}", workgroup.to_uppercase()).into_bytes()
@@ -167,7 +167,7 @@ fn password(reader: &mut Reader<'_>, keys: &mut Vec<MachineKey>) -> Option<()> {
 
 /// Version of the record, the only one that Samba has had.
 const VERSION: u32 = 1;
-/// Types of encryption of a domain and the lengths of their keys: AES (RFC 3962) and RC4 (RFC 4757).
+/// Types of encryption of a domain, and lengths of their keys: AES (RFC 3962), RC4 (RFC 4757).
 /// DES is no longer accepted anywhere.
 const KEY_LENGTHS: [(u16, usize); 3] = [(18, 32), (17, 16), (23, 16)];
 /// Length of the longest of these keys.

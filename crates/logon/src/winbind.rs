@@ -3,6 +3,7 @@
 //!
 //! A call may wait for a controller, for a minute if none answers.
 
+mod membership;
 mod names;
 #[expect(non_snake_case, reason = "the library has these names")]
 mod table;

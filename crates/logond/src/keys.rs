@@ -8,14 +8,14 @@ use logon::gss::{Gss, Keys};
 
 use crate::machine_keys::{KeytabInMemory, MachineKeys};
 
-/// Source of the keys.
+/// Source of the keys that check tickets.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum KeySource {
     /// A keytab; `None` means that of the system.
     Keytab(Option<String>),
-    /// winbindd's database of secrets.
+    /// winbindd's own database of secrets.
     Secrets {
-        /// Places of the database.
+        /// Places of the database, in order.
         files: Vec<PathBuf>,
         /// Short name of the domain.
         workgroup: String,
@@ -38,7 +38,7 @@ impl KeySource {
     }
 }
 
-/// Keys of one thread.
+/// Keys that one thread has loaded.
 #[derive(Debug)]
 pub(crate) struct LoadedKeys {
     keys: Keys,
@@ -56,23 +56,7 @@ impl LoadedKeys {
         machine_keys: &MachineKeys,
         replay_cache: &Path,
     ) -> Result<Self, String> {
-        let (of_machine, keytab) = match source {
-            KeySource::Keytab(keytab) => (None, keytab.clone()),
-            KeySource::Secrets { files, workgroup, or_system } => {
-                match machine_keys.current(files, workgroup)? {
-                    Some(keytab) => (Some(Arc::clone(&keytab)), Some(keytab.path())),
-                    None if *or_system => (None, None),
-                    None => {
-                        let places: Vec<_> = files.iter().map(|it| it.to_string_lossy()).collect();
-                        return Err(format!(
-                            "winbindd's database of secrets is not there ({}); `domain secrets` \
-                             names it",
-                            places.join(", ")
-                        ));
-                    }
-                }
-            }
-        };
+        let (of_machine, keytab) = keytab_of(source, machine_keys)?;
         let is_same = |loaded: &Self| match (&loaded.of_machine, &of_machine) {
             (Some(old), Some(new)) => Arc::ptr_eq(old, new),
             (None, None) => true,
@@ -89,5 +73,55 @@ impl LoadedKeys {
 
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
+    }
+}
+
+/// Returns the keytab in memory, if there is one, and the name of the keytab for the library.
+fn keytab_of(
+    source: &KeySource,
+    machine_keys: &MachineKeys,
+) -> Result<(Option<Arc<KeytabInMemory>>, Option<String>), String> {
+    let (files, workgroup, or_system) = match source {
+        KeySource::Keytab(keytab) => return Ok((None, keytab.clone())),
+        KeySource::Secrets { files, workgroup, or_system } => (files, workgroup, or_system),
+    };
+    match machine_keys.current(files, workgroup)? {
+        Some(keytab) => {
+            let path = keytab.path();
+            Ok((Some(keytab), Some(path)))
+        }
+        None if *or_system => Ok((None, None)),
+        None => {
+            let places: Vec<_> = files.iter().map(|it| it.to_string_lossy()).collect();
+            Err(format!(
+                "winbindd's database of secrets is not there ({}); `domain secrets` names it",
+                places.join(", ")
+            ))
+        }
+    }
+}
+
+/// The keytab that `logond` would use, for a look at it by `choro check`.
+#[derive(Debug)]
+pub struct OwnKeytab {
+    name: Option<String>,
+    _of_machine: Option<Arc<KeytabInMemory>>,
+}
+
+impl OwnKeytab {
+    /// Finds the keytab of a configuration.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    pub fn of(global: &Global) -> Result<Self, String> {
+        let source = KeySource::of(global).ok_or("there is no `realm`")?;
+        let (of_machine, name) = keytab_of(&source, &MachineKeys::default())?;
+        Ok(Self { name, _of_machine: of_machine })
+    }
+
+    /// Name of the keytab for the Kerberos library; `None` means that of the system.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 }

@@ -6,7 +6,8 @@
 //! in C parse what strangers send, and because a domain may take a minute to answer.
 //!
 //! Six pools of threads: tickets are verified without winbindd, and never wait behind passwords or
-//! ids, which need it; passwords and ids of the own domain never wait behind those of others; names delay no logon.
+//! ids, which need it; passwords and ids of the own domain never wait behind those of others;
+//! names delay no logon.
 //! If this process dies, the logons under way fail, and the next ones are its successor's.
 
 #![forbid(unsafe_code)]
@@ -51,6 +52,8 @@ use settings::messaging_settings::messaging_settings;
 use tables::announce_logond;
 use tracing::{debug, warn};
 use zeroize::Zeroize;
+
+pub use keys::OwnKeytab;
 
 use checks::{Checker, Parameters, Shared};
 use domain_pools::DomainPools;
@@ -103,7 +106,7 @@ pub struct Logond {
     passwords: Option<Passwords>,
     /// Ids of owners of tickets, in a domain.
     ids: Option<Ids<Job>>,
-    /// Names, in a domain.
+    /// Look-ups of names, in a domain.
     names: Option<Pool<Job>>,
     /// Questions of each worker that are under way.
     asked: HashMap<ServerId, u32>,

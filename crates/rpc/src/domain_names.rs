@@ -4,26 +4,12 @@ use std::sync::Mutex;
 
 use dtyp::{FileTime, Sid};
 
-use crate::{Caller, Catalogue, Principal, ServerEntry, ShareEntry};
+use crate::{Caller, Catalogue, NameQuestion, Principal, ServerEntry, ShareEntry};
 
 /// Questions of one request, at most. A request of one fragment has hardly more.
 pub(crate) const QUESTIONS_MAX: usize = 256;
 
-/// A name or a SID to be looked up in a domain.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum NameQuestion {
-    /// The principal with this SID.
-    Sid(Sid),
-    /// The principal with this name.
-    Name {
-        /// Name of the domain; may be empty.
-        domain: String,
-        /// Name within the domain.
-        name: String,
-    },
-}
-
-/// Answers of the domain.
+/// Answers of the domain, with their questions.
 pub(crate) type Found = Vec<(NameQuestion, Principal)>;
 
 /// A catalogue with the answers of the domain. It writes down the questions without one.

@@ -25,7 +25,6 @@ mod principal;
 mod win32;
 
 pub use catalogue::{Catalogue, ServerEntry, ShareEntry};
-pub use domain_names::NameQuestion;
 pub use interface::PipeName;
 pub use pipe::{Pipe, PipeError};
-pub use principal::{Caller, Principal, PrincipalKind};
+pub use principal::{Caller, NameQuestion, Principal, PrincipalKind};

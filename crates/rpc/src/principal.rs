@@ -64,3 +64,17 @@ pub struct Caller {
     /// True for the account of guests.
     pub is_guest: bool,
 }
+
+/// A name or a SID to be looked up in a domain.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum NameQuestion {
+    /// The principal with this SID.
+    Sid(Sid),
+    /// The principal with this name.
+    Name {
+        /// Name of the domain; may be empty.
+        domain: String,
+        /// Name within the domain, without it.
+        name: String,
+    },
+}

@@ -40,9 +40,9 @@ pub trait DomainIds: std::fmt::Debug + Send + Sync {
 /// User or group of this system that a SID stands for.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Trustee {
-    /// A user id.
+    /// A user with this id.
     User(u32),
-    /// A group id.
+    /// A group with this id.
     Group(u32),
 }
 

@@ -17,9 +17,9 @@ pub struct DomainIds(Tdb);
 /// User or group of this system.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DomainId {
-    /// A user id.
+    /// A user with this id.
     User(u32),
-    /// A group id.
+    /// A group with this id.
     Group(u32),
 }
 

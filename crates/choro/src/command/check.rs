@@ -1,5 +1,7 @@
 //! `choro check`, the command that validates a configuration.
 
+mod controller_time;
+mod domain;
 mod interfaces;
 mod paths;
 mod relay;
@@ -34,6 +36,13 @@ pub(super) struct Check {
     /// default), and the withheld interfaces with the reasons.
     #[arg(long)]
     interfaces: bool,
+    /// Check instead the membership of a domain: join, password of the machine, clock, names,
+    /// tickets and ids. Each fault comes with its remedy, and the exit code is 1.
+    #[arg(long, conflicts_with = "interfaces")]
+    domain: bool,
+    /// With --domain: check also how this user of the domain, such as `anna`, is seen here.
+    #[arg(long, requires = "domain", value_name = "USER")]
+    domain_user: Option<String>,
     /// Print warnings and all settings as a JSON array.
     #[arg(long)]
     json: bool,
@@ -47,6 +56,9 @@ impl Check {
         let settings = Settings::find(self.file.as_deref().or(config))?;
         if self.interfaces {
             return interfaces::show(&settings.config.global, self.json);
+        }
+        if self.domain {
+            return domain::show(&settings, self.domain_user.as_deref(), self.json);
         }
         let how = messaging_settings(&settings.config.global)?;
         let text = config::render_effective(&settings.config, self.verbose);

@@ -76,6 +76,11 @@ functions! {
             *mut u32, Handle, *const Buffer, *mut c_int, *mut c_int, *mut Buffer,
             *mut Buffer, *mut c_int,
         ) -> u32;
+        gss_import_name: fn(*mut u32, *const Buffer, *const Oid, *mut Handle) -> u32;
+        gss_init_sec_context: fn(
+            *mut u32, Handle, *mut Handle, Handle, *const Oid, u32, u32, *mut c_void,
+            *const Buffer, *mut *mut Oid, *mut Buffer, *mut u32, *mut u32,
+        ) -> u32;
         gss_inquire_sec_context_by_oid: fn(
             *mut u32, Handle, *const Oid, *mut *mut BufferSet,
         ) -> u32;

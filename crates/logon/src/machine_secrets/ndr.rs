@@ -65,13 +65,13 @@ impl<'a> Reader<'a> {
         text.ok().map(|it| it.trim_end_matches('\0').to_owned())
     }
 
-    /// Bytes with their count.
+    /// Bytes with a count before them.
     pub(super) fn blob(&mut self) -> Option<&'a [u8]> {
         let len = usize::try_from(self.u32()?).ok()?;
         self.bytes(len)
     }
 
-    /// A SID with the count of its subauthorities before it; skipped.
+    /// Skips a SID, whose count of subauthorities comes twice.
     pub(super) fn sid(&mut self) -> Option<()> {
         let count = usize::try_from(self.u32()?).ok().filter(|count| *count <= 15)?;
         self.bytes(8 + 4 * count).map(|_| ())

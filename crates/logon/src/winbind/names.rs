@@ -14,7 +14,7 @@ pub struct DomainName {
     pub kind: u16,
     /// Short name of the domain.
     pub domain: String,
-    /// Name within the domain.
+    /// Name within the domain, without it.
     pub name: String,
     // SID of the principal.
     pub sid: Sid,

@@ -125,6 +125,9 @@ functions! {
         wbcCtxAuthenticateUserEx: fn(
             Handle, *const AuthUserParams, *mut *mut AuthUserInfo, *mut *mut AuthErrorInfo,
         ) -> c_int;
+        wbcCtxCheckTrustCredentials: fn(
+            Handle, *const c_char, *mut *mut AuthErrorInfo,
+        ) -> c_int;
         wbcCtxGetpwsid: fn(Handle, *mut DomainSid, *mut *mut libc::passwd) -> c_int;
         wbcCtxInterfaceDetails: fn(Handle, *mut *mut InterfaceDetails) -> c_int;
         wbcCtxLookupName: fn(
@@ -132,6 +135,9 @@ functions! {
         ) -> c_int;
         wbcCtxLookupSid: fn(
             Handle, *const DomainSid, *mut *mut c_char, *mut *mut c_char, *mut c_int,
+        ) -> c_int;
+        wbcCtxLookupUserSids: fn(
+            Handle, *const DomainSid, bool, *mut u32, *mut *mut DomainSid,
         ) -> c_int;
         wbcCtxPingDc2: fn(
             Handle, *const c_char, *mut *mut AuthErrorInfo, *mut *mut c_char,

@@ -19,13 +19,13 @@ pub struct NamesQuestion {
 /// A user, a group or a domain to look up.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum NameToFind {
-    /// By its SID.
+    /// One that has this SID.
     Sid(Sid),
-    /// By its name.
+    /// One that has this name.
     Name {
         /// Name of the domain; empty for the own one.
         domain: String,
-        /// Name within the domain.
+        /// Name within the domain, without it.
         name: String,
     },
 }
@@ -46,9 +46,9 @@ pub struct FoundName {
     pub kind: u16,
     /// Short name of its domain.
     pub domain: String,
-    /// Name within the domain.
+    /// Name within the domain, without it.
     pub name: String,
-    /// The SID of it.
+    /// SID of the user or group.
     pub sid: Sid,
 }
 

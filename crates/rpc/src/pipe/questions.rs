@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 
 use super::Pipe;
-use crate::domain_names::{NameQuestion, WithDomain};
+use crate::domain_names::WithDomain;
 use crate::interface::Environment;
 use crate::pdu::{Header, PacketType, flags};
-use crate::{PipeName, Principal};
+use crate::{NameQuestion, PipeName, Principal};
 
 /// LsarLookupNames, LsarLookupSids and their successors: [MS-LSAT] 3.1.4.
 const LOOKUPS: &[u16] = &[14, 15, 57, 58, 68];

@@ -668,7 +668,7 @@ proptest! {
     }
 }
 
-/// A member of a domain that knows nobody by itself.
+/// A member of a domain, without own users.
 struct Member;
 
 impl Catalogue for Member {
@@ -740,7 +740,7 @@ fn lookups(handle: &[u8], sids: &[Sid], names: &[&str]) -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn a_member_asks_its_domain_for_what_no_other_authority_has() {
+fn a_member_asks_its_domain_for_names_of_no_other_authority() {
     let (mut pipe, handle) = member();
     let foreign = Sid::new(5, &[21, 7, 8, 9, 1_103]);
     let sids = [

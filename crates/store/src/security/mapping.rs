@@ -98,7 +98,7 @@ impl Mapping<'_> {
         named
     }
 
-    /// SIDs in the DACL.
+    /// SIDs of all entries of the DACL.
     fn sids(&self) -> impl Iterator<Item = &Sid> {
         let aces = self.descriptor.dacl.iter().flat_map(|dacl| &dacl.aces);
         aces.filter_map(|ace| ace.sid())

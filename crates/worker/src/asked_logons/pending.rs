@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Ticket,
     Mic,
     Response,
-    /// Names of the domain.
+    /// Names of the domain, for a pipe.
     Names,
 }
 
