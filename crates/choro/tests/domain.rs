@@ -6,6 +6,8 @@
 
 #![expect(clippy::print_stderr, reason = "each check is told, and why all are left out")]
 
+#[path = "domain/attacks.rs"]
+mod attacks;
 #[path = "domain/check.rs"]
 mod check;
 #[path = "domain/keys.rs"]
@@ -429,6 +431,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("names: list", names::a_group_of_the_domain_in_a_descriptor_counts_for_its_members),
     ("names: winbindd", names::without_winbindd_names_are_unknown_soon),
     ("replay", a_replayed_ticket_and_a_changed_one_are_refused),
+    ("attack: PAC", attacks::a_pac_that_the_controller_has_not_signed_is_refused),
+    ("attack: tokens", attacks::logond_survives_tokens_of_all_kinds),
+    ("attack: alone", attacks::without_winbindd_users_of_the_domain_are_refused_at_once),
     ("no PAC", a_ticket_without_a_signed_pac_is_refused),
     ("death", a_killed_logond_is_replaced_and_sessions_go_on),
     ("realm", a_realm_without_a_domain_has_users_of_this_system),

@@ -57,13 +57,18 @@ class Connection:
         return session_id
 
 
-first = token()
-Connection().session_setup(first)
-connection = Connection()
-session_id = connection.session_setup(first)
-connection.session_setup(first, session_id)
-changed = bytearray(token())
-changed[-1] ^= 1
-connection = Connection()
-session_id = connection.session_setup(bytes(changed))
-connection.session_setup(bytes(changed), session_id)
+def main():
+    first = token()
+    Connection().session_setup(first)
+    connection = Connection()
+    session_id = connection.session_setup(first)
+    connection.session_setup(first, session_id)
+    changed = bytearray(token())
+    changed[-1] ^= 1
+    connection = Connection()
+    session_id = connection.session_setup(bytes(changed))
+    connection.session_setup(bytes(changed), session_id)
+
+
+if __name__ == "__main__":
+    main()
