@@ -12,6 +12,8 @@ mod attacks;
 mod check;
 #[path = "domain/keys.rs"]
 mod keys;
+#[path = "domain/moving.rs"]
+mod moving;
 #[path = "domain/names.rs"]
 mod names;
 
@@ -444,6 +446,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("check: faults", check::each_fault_comes_with_its_remedy),
     ("check: alone", check::a_missing_winbindd_or_controller_is_a_fault),
     ("outage", without_a_controller_tickets_work_and_passwords_fail_soon),
+    // Last: it changes the name service of the lab.
+    ("moving", moving::a_member_of_samba_moves_here_and_back),
 ];
 
 /// One test, since all checks share one domain, and some change it for a while.
