@@ -1,7 +1,8 @@
 //! Data of logons that `logond` checks: Kerberos tickets, and NTLM responses of domain users.
 //!
-//! The data hold keys and proofs of users. Senders, receivers and the queues between them erase
-//! them after use; buffers of the kernel and free space of `messages.tdb` are not erased.
+//! The data hold keys and proofs of users. Senders and their queues erase them after use, and
+//! receivers what they are given. Not erased are buffers that packets are received in, until the
+//! next one, those of the kernel, and free space of `messages.tdb`.
 
 use std::fmt;
 
