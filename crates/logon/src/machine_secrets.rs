@@ -103,14 +103,14 @@ impl MachineSecrets {
     }
 
     /// Returns a keytab of the keys, in MIT's format 0x0502. Versions of keys are not in the record
-    /// and count up from 1 here: a server that takes any of its keys never looks at them.
+    /// and count down here: a client takes its highest, the present one, and a server takes any.
     #[must_use]
     pub fn keytab(&self) -> Zeroizing<Vec<u8>> {
         // Without a reallocation, which would leave a copy of keys.
         let entry_max = 64 + self.realm.len() + self.account.len() + KEY_LEN_MAX;
         let mut keytab = Zeroizing::new(Vec::with_capacity(2 + self.keys.len() * entry_max));
         keytab.extend_from_slice(&[5, 2]);
-        for (key, version) in self.keys.iter().zip(1_u32..) {
+        for (key, version) in self.keys.iter().rev().zip(1_u32..) {
             let MachineKeyBytes(value) = &key.value;
             let fixed_len = 2 + 2 + 2 + 4 + 4 + 1 + 2 + 2 + 4;
             let len = fixed_len + self.realm.len() + self.account.len() + value.len();

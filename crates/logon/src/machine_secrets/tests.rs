@@ -92,7 +92,7 @@ fn the_keytab_has_an_entry_for_each_key() {
     let secrets = MachineSecrets::decode(RECORD).expect("Samba's own form");
     let entries = entries(&secrets.keytab());
     assert_eq!(entries.len(), secrets.keys.len());
-    for ((name, encryption_type, key), of) in entries.iter().zip(&secrets.keys) {
+    for ((name, encryption_type, key), of) in entries.iter().rev().zip(&secrets.keys) {
         assert_eq!((&**name, *encryption_type), ("MB$@AD.LAB.TEST", of.encryption_type));
         assert_eq!(*key, *of.value.0);
     }
