@@ -88,7 +88,7 @@ fn a_folder_removed_on_the_server_is_gone_and_its_open_files_stay() {
 
 /// Each connection with another ClientGuid has a process of its own, with lines of its own.
 #[test]
-fn a_user_who_comes_again_and_again_fills_no_log() {
+fn one_connection_after_the_other_fills_no_log() {
     let server = Setup::new().share("data", "").share("gone", "").start();
     fs::remove_dir(server.share_path("gone")).expect("it is empty");
     let path = dtyp::utf16::to_bytes("\\\\127.0.0.1\\gone");

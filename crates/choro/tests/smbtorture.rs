@@ -1,5 +1,6 @@
 //! Samba's smbtorture against the real server: every test of `smb2.` that says something about a
-//! server, and those of `vfs.fruit` and its like for Apple's clients, compared with the list of expected results in `tests/smbtorture/expected.tsv`.
+//! server, and those of `vfs.fruit` and its like for Apple's clients, compared with the list of
+//! expected results in `tests/smbtorture/expected.tsv`.
 //!
 //! A result that changes in either direction fails the run. Variables of the environment:
 //!

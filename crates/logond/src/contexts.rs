@@ -15,7 +15,7 @@ pub(crate) struct Contexts<C>(Mutex<Kept<C>>);
 struct Kept<C> {
     by_number: BTreeMap<u64, Entry<C>>,
     last: u64,
-    /// Hashes names of owners.
+    /// Hash function for the names of owners.
     owners: RandomState,
 }
 

@@ -50,7 +50,8 @@ impl KnownGroups {
     }
 }
 
-/// Groups that are remembered. Those of a larger domain beyond it are taken as winbindd tells them.
+/// Highest number of remembered groups. Further groups of a large domain have the id that winbindd
+/// tells, or none.
 const GROUPS_KNOWN_MAX: usize = 65_536;
 
 /// Time for which a group is remembered after its id was last seen: an administrator may have taken

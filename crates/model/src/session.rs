@@ -102,11 +102,11 @@ pub struct Authentication {
     /// MessageId of the request that began it. The channel may have begun another while a request
     /// of this one waits, and the two must not be taken for each other.
     pub began_with: u64,
-    /// State of the mechanism.
+    /// State of the authentication mechanism.
     pub acceptor: auth::Acceptor,
     /// Owner of the ticket that the acceptor was given.
     pub ticket_owner: Option<Box<TicketOwner>>,
-    /// Memory charged for it.
+    /// Memory charged for this authentication.
     pub memory: Charge,
 }
 

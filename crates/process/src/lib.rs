@@ -5,8 +5,8 @@
 //! [`log`], has a [`control`] socket to the supervisor and answers administrators
 //! ([`administration`]). It waits for an [`EventSet`]; its threads talk through a [`Mailbox`].
 //!
-//! Unsafe code is in `deadline`, `exit`, `fork`, `packet_filter` and `priority` only: no safe library
-//! offers that.
+//! Unsafe code is in `deadline`, `exit`, `fork`, `packet_filter` and `priority` only: no safe
+//! library offers that.
 
 pub mod administration;
 pub mod arguments;

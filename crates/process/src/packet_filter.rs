@@ -12,7 +12,7 @@ pub struct Instruction {
     pub code: u16,
     /// Instructions to skip if a comparison holds, and if it does not.
     pub skips: (u8, u8),
-    /// Operand.
+    /// Operand: offset, value or result.
     pub value: u32,
 }
 
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::cast_possible_truncation, reason = "all codes have 16 bits")]
-    fn a_socket_gets_what_the_program_accepts_and_no_other_is_changed() {
+    fn a_socket_gets_accepted_packets_only_and_others_get_all() {
         let [one, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a port"));
         let address = |socket: &UdpSocket| socket.local_addr().expect("it is bound");
         // Accepts packets that begin with `y`, behind the header of UDP.

@@ -12,4 +12,5 @@ pub(crate) mod reparse;
 pub(crate) mod reparse_attribute;
 pub(crate) mod snapshot;
 pub(crate) mod stream;
+mod stream_list;
 pub(crate) mod volume;

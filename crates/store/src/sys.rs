@@ -4,6 +4,7 @@ pub(crate) mod ahead;
 pub(crate) mod entries;
 pub(crate) mod features;
 pub(crate) mod file_kind;
+pub(crate) mod lengths;
 pub(crate) mod system;
 pub(crate) mod times;
 pub(crate) mod trusted_path;

@@ -10,7 +10,7 @@ use object::{LocalOpen, ObjectOp, ObjectReply};
 use store::NtAclSettings;
 use support::{Share, is_root};
 
-/// S-1-5-88-KIND-VALUE.
+/// An entry for S-1-5-88-KIND-VALUE, as NFS uses it.
 fn entry(kind: u32, value: u32) -> Ace {
     Ace::deny(Sid::new(5, &[88, kind, value]), AccessMask::empty(), AceFlags::empty())
 }
@@ -45,7 +45,7 @@ fn shares() -> [Share; 2] {
 }
 
 #[test]
-fn a_list_ends_with_mode_owner_and_group_of_those_who_ask() {
+fn a_list_ends_with_mode_owner_and_group_if_they_are_wanted() {
     for mut share in shares() {
         share.local("f", "x");
         share.mode("f", 0o640);

@@ -86,7 +86,8 @@ impl Visit for Object {
     }
 }
 
-/// Appends a string of JSON, cut if it is too long. Also characters that would reverse the direction of text are escaped.
+/// Appends a string of JSON, cut if it is too long. Also characters that would reverse the
+/// direction of text are escaped.
 fn string(out: &mut String, text: &str) {
     let (kept, more) = cut(text.as_bytes());
     out.push('"');

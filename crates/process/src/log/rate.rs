@@ -29,8 +29,8 @@ impl Rate {
         Self { lines: LINES_MAX, counted: now, left_out: 0 }
     }
 
-    /// Takes a line of some length in bytes. Returns how many were left out before it, and `None` if
-    /// this one is, because this process or those that `shared` knows have written too many.
+    /// Takes a line of some length in bytes. Returns the number of those left out before it; `None`
+    /// if this one is, because this process or those that `shared` knows have written too many.
     pub(super) fn take(
         &mut self,
         now: Instant,

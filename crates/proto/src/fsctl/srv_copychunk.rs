@@ -49,7 +49,7 @@ pub(crate) struct Pending {
 /// The ranges of a copy.
 #[derive(Debug)]
 enum Ranges {
-    /// Those of the request.
+    /// Ranges that the request lists.
     Listed(Vec<CopyChunk>),
     /// All of the source, in pieces of the size that one range may have.
     WholeFile,

@@ -6,7 +6,7 @@
 //! removed, the connection may end. Of a file only what the page cache has is taken, because the
 //! kernel would wait for the rest.
 
-use crate::data::range::as_u64;
+use crate::sys::lengths::as_u64;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

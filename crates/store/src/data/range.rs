@@ -40,11 +40,6 @@ fn renew_change_time(open: &Open) {
     let _ = rustix::fs::fchown(open.fd(), None, None);
 }
 
-/// A length, to be added to an offset.
-pub(crate) fn as_u64(length: usize) -> u64 {
-    u64::try_from(length).expect("a length has 64 bits at most")
-}
-
 /// A range that is not empty, ends after it begins, and that the kernel can express.
 pub(crate) fn verify_range(from: u64, to: u64) -> Result<(), NtStatus> {
     if from > to || i64::try_from(to).is_err() { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }

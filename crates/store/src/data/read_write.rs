@@ -5,7 +5,8 @@
 //! processor copies no faster than it can, and the answers before them can be sent meanwhile.
 //! Writes go to the page cache.
 
-use crate::data::range::{as_u64, verify_end};
+use crate::data::range::verify_end;
+use crate::sys::lengths::as_u64;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 

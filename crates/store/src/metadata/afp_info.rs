@@ -6,7 +6,7 @@
 
 use dtyp::NtStatus;
 
-/// Length of the structure.
+/// Length of the structure in bytes.
 pub(crate) const AFP_INFO_LEN: usize = 60;
 
 /// Place of the Finder's information.

@@ -13,7 +13,7 @@ use crate::metadata::afp_info::AfpInfo;
 const MAGIC: u32 = 0x0005_1607;
 const VERSION: u32 = 0x0002_0000;
 
-/// Kinds of entries.
+/// Kinds of entries that are read.
 const RESOURCE_FORK: u32 = 2;
 const FINDER_INFO: u32 = 9;
 
@@ -35,7 +35,7 @@ const LEFT_BLANK: &[u8] = b"This resource fork intentionally left blank";
 /// Length of such a fork.
 const LEFT_BLANK_LEN: usize = 286;
 
-/// Contents of an AppleDouble.
+/// Contents that an AppleDouble can have.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(crate) struct AppleDouble<'a> {
     pub(crate) finder_info: Option<[u8; 32]>,
@@ -83,7 +83,7 @@ impl<'a> AppleDouble<'a> {
         self.finder_info.map(AfpInfo::of)
     }
 
-    /// Makes one without contents.
+    /// Makes the bytes of one without contents.
     pub(crate) fn empty() -> Vec<u8> {
         let mut bytes = Vec::with_capacity(82);
         for number in [MAGIC, VERSION, 0, 0, 0, 0] {

@@ -22,7 +22,7 @@ const UNIT_BYTES: u32 = 1_024;
 /// Bytes of an `Info.plist` that are read; one has a few hundred.
 const PLIST_BYTES_MAX: usize = 16 * 1_024;
 
-/// Backups that are counted. Each is that of a machine.
+/// Highest number of backups to count; each machine has one.
 const BACKUPS_MAX: usize = 256;
 
 /// Makes a volume no larger than the limit, with the room that backups leave.

@@ -9,7 +9,6 @@ use dtyp::NtStatus;
 use rustix::fs::{AtFlags, OFlags, Statx};
 
 use crate::cache::directories::Inode;
-use crate::data::range::as_u64;
 use crate::errno::{During, Operation};
 use crate::metadata::apple_double::AppleDouble;
 use crate::metadata::stream::{STREAM_BYTES_MAX, Streams};
@@ -17,6 +16,7 @@ use crate::model::opens::Open;
 use crate::model::root::Root;
 use crate::model::stream_name::{AFP_INFO, AFP_RESOURCE, StreamName};
 use crate::sys::file_kind::is_file;
+use crate::sys::lengths::as_u64;
 use crate::sys::system;
 use crate::sys::xattr::Attributes;
 

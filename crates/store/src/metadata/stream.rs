@@ -7,19 +7,17 @@
 use crate::model::stream_name::{AFP_INFO, StreamName};
 use bytes::BytesMut;
 use dtyp::{NtStatus, upcase};
-use object::{LocalOpen, Metadata, ObjectPath, StreamEntry};
+use object::{LocalOpen, Metadata, ObjectPath};
 use rustix::io::Errno;
 
 use crate::Store;
-use crate::data::range::as_u64;
 use crate::errno::{During, Operation};
 use crate::metadata::afp_info::{AFP_INFO_LEN, AfpInfo};
 use crate::metadata::apple_double::AppleDouble;
 use crate::metadata::clusters::round_up;
-use crate::metadata::conversion;
 use crate::model::opens::Open;
 use crate::model::root::Root;
-use crate::sys::system;
+use crate::sys::lengths::as_u64;
 use crate::sys::xattr::Attributes;
 
 /// `XATTR_SIZE_MAX` without the byte at the end. File systems may take less (ext4: a block).
@@ -49,7 +47,7 @@ impl<'a> Streams<'a> {
         Self { attributes, is_apple: root.settings.apple_streams }
     }
 
-    /// Returns all of them.
+    /// Returns the names of all streams of the object.
     pub(crate) fn list(self) -> Result<Vec<StreamName>, NtStatus> {
         let names = self.attributes.names().during(Operation::Stream)?;
         let mut streams: Vec<StreamName> =
@@ -228,31 +226,6 @@ fn stream_bytes(size: u64) -> Result<usize, NtStatus> {
 }
 
 impl Store {
-    pub(crate) fn list_streams(&self, open: LocalOpen) -> Result<Vec<StreamEntry>, NtStatus> {
-        let open = self.opens.get(open)?;
-        let mut entries = Vec::new();
-        if !open.is_directory() {
-            let status = system::status_of(open.fd()).during(Operation::Query)?;
-            let size = status.stx_size;
-            entries.push(StreamEntry {
-                name: String::new(),
-                size,
-                allocation_size: round_up(status.stx_blocks.saturating_mul(512))
-                    .max(round_up(size)),
-            });
-        }
-        if open.root.settings.streams {
-            conversion::convert_beside(open);
-            for stream in open.streams().list()? {
-                // One that vanished meanwhile is left out.
-                let Ok(size) = open.streams().size(&stream) else { continue };
-                let allocation_size = round_up(size);
-                entries.push(StreamEntry { name: stream.name, size, allocation_size });
-            }
-        }
-        Ok(entries)
-    }
-
     /// [MS-FSA] 2.1.5.15.12: a stream keeps to its file, and its file to its unnamed stream.
     pub(crate) fn rename_stream(
         &mut self,

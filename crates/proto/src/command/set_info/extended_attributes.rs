@@ -39,6 +39,7 @@ pub(crate) fn decode(list: &[u8]) -> Result<Vec<ExtendedAttribute>, Reject> {
         .collect()
 }
 
-/// Highest length of a list of attributes, or of names, in bytes. [MS-FSA] 2.1.5.15.5 allows 64 KiB less 5 bytes of extended
-/// attributes for a file; an entry may have one byte more in Linux, and its name.
+/// Highest length of a list of attributes, or of names, in bytes. [MS-FSA] 2.1.5.15.5 allows 64 KiB
+/// less 5 bytes of extended attributes for a file; an entry may have one byte more in Linux, and
+/// its name.
 pub(crate) const LIST_BYTES_MAX: usize = 66_048;

@@ -1,0 +1,37 @@
+//! List of the streams of a file: [MS-FSA] 2.1.5.12.30.
+
+use dtyp::NtStatus;
+use object::{LocalOpen, StreamEntry};
+
+use crate::Store;
+use crate::errno::{During, Operation};
+use crate::metadata::clusters::round_up;
+use crate::metadata::conversion;
+use crate::sys::system;
+
+impl Store {
+    pub(crate) fn list_streams(&self, open: LocalOpen) -> Result<Vec<StreamEntry>, NtStatus> {
+        let open = self.opens.get(open)?;
+        let mut entries = Vec::new();
+        if !open.is_directory() {
+            let status = system::status_of(open.fd()).during(Operation::Query)?;
+            let size = status.stx_size;
+            entries.push(StreamEntry {
+                name: String::new(),
+                size,
+                allocation_size: round_up(status.stx_blocks.saturating_mul(512))
+                    .max(round_up(size)),
+            });
+        }
+        if open.root.settings.streams {
+            conversion::convert_beside(open);
+            for stream in open.streams().list()? {
+                // One that vanished meanwhile is left out.
+                let Ok(size) = open.streams().size(&stream) else { continue };
+                let allocation_size = round_up(size);
+                entries.push(StreamEntry { name: stream.name, size, allocation_size });
+            }
+        }
+        Ok(entries)
+    }
+}
