@@ -10,6 +10,7 @@ use std::time::Duration;
 use dtyp::{NameExpression, Sid};
 use object::StoreNumber;
 
+pub(crate) use self::recycle::{BESIDE_MAX, beside};
 pub use self::recycle::{RecycleSettings, Touch};
 use crate::names::character_mappings::CharacterMappings;
 

@@ -15,6 +15,13 @@ use rustix::fs::XattrFlags;
 use store::{NtAclSettings, RecycleSettings, Touch};
 use support::{DELETE, Share, account, is_root};
 
+/// Two users of a bin; the first puts folders there for the second.
+const ANNA: u32 = 12_345;
+const BOB: u32 = 23_456;
+
+/// Highest number of a folder beside one of somebody else's.
+const BESIDE_MAX: u32 = 256;
+
 fn bin(change: impl FnOnce(&mut RecycleSettings)) -> Share {
     let mut settings = RecycleSettings {
         repository: PathBuf::from(".recycle/ann"),
@@ -236,6 +243,163 @@ fn directories_of_the_bin_belong_to_the_user_or_to_the_owner_of_the_file() {
             let found = fs::metadata(share.host(path)).expect("it is there");
             assert_eq!(found.uid(), 12_345, "{path}");
         }
+    }
+}
+
+/// A share whose users have folders of their own in the bin, as docs/recycle.md advises. Bob
+/// deletes there, after Anna has put folders into the bin. `None` without the right to be both.
+fn bin_of_bob(change: impl FnOnce(&mut RecycleSettings), of_anna: &[&str]) -> Option<Share> {
+    let mut share = bin(|bin| {
+        bin.repository = PathBuf::from(".recycle/bob");
+        (bin.keep_tree, bin.directory_mode) = (true, 0o1777);
+        change(bin);
+    });
+    if !is_root() {
+        return None;
+    }
+    share.local_directory(".recycle");
+    share.mode(".recycle", 0o1777);
+    for path in of_anna {
+        plant(&mut share, ANNA, path, 0o777);
+    }
+    share.user = share.store.register_user(account(BOB, &[]));
+    Some(share)
+}
+
+/// Makes a folder as a local program of a user would.
+fn plant(share: &mut Share, user: u32, path: &str, mode: u32) {
+    share.local_directory(path);
+    share.mode(path, mode);
+    std::os::unix::fs::chown(share.host(path), Some(user), Some(user)).expect("root");
+}
+
+/// Makes a file and deletes it, both as the user of the share.
+fn made_and_deleted(share: &mut Share, path: &str) {
+    let open = share.create(path);
+    share.write(open, 0, path.as_bytes());
+    share.close(open);
+    delete(share, path);
+}
+
+fn count(share: &mut Share, path: &str) -> usize {
+    share.store.revert_to_server();
+    fs::read_dir(share.host(path)).expect("it is there").count()
+}
+
+#[test]
+fn a_folder_that_another_user_made_in_the_bin_takes_nothing() {
+    let of_anna = [".recycle/bob", ".recycle/bob/private"];
+    let Some(mut share) = bin_of_bob(|_| {}, &of_anna) else { return };
+    let private = share.create_directory("private");
+    share.close(private);
+    made_and_deleted(&mut share, "private/secret");
+    made_and_deleted(&mut share, "private/second");
+    assert_eq!(count(&mut share, ".recycle/bob/private"), 0);
+    assert_eq!(share.content(".recycle/bob-2/private/secret"), "private/secret");
+    assert_eq!(share.content(".recycle/bob-2/private/second"), "private/second");
+    assert_eq!(share.mode_of(".recycle/bob-2"), 0o700);
+    let secret = share.host(".recycle/bob-2/private/secret");
+    share.locally(&account(ANNA, &[]), || fs::read(&secret).expect_err("it is Bob's"));
+}
+
+#[test]
+fn a_folder_below_that_another_user_made_in_the_bin_takes_nothing() {
+    let Some(mut share) = bin_of_bob(|_| {}, &[]) else { return };
+    plant(&mut share, 0, ".recycle/bob", 0o1777);
+    plant(&mut share, ANNA, ".recycle/bob/d", 0o777);
+    share.local_directory("d");
+    share.mode("d", 0o777);
+    made_and_deleted(&mut share, "d/file");
+    assert_eq!(count(&mut share, ".recycle/bob/d"), 0);
+    assert_eq!(share.content(".recycle/bob/d-2/file"), "d/file");
+}
+
+#[test]
+fn folders_of_the_user_of_root_and_of_the_owner_of_the_share_take_files() {
+    for owner in [0, BOB, ANNA] {
+        let Some(mut share) = bin_of_bob(|_| {}, &[]) else { return };
+        plant(&mut share, owner, ".recycle/bob", 0o777);
+        std::os::unix::fs::chown(share.host(""), Some(ANNA), None).expect("root");
+        made_and_deleted(&mut share, "file");
+        assert_eq!(share.content(".recycle/bob/file"), "file", "{owner}");
+    }
+}
+
+#[test]
+fn a_free_name_is_found_beside_folders_files_and_links_of_others() {
+    let of_anna = [".recycle/bob", ".recycle/bob-2", ".recycle/bob-5"];
+    let Some(mut share) = bin_of_bob(|_| {}, &of_anna) else { return };
+    share.local(".recycle/bob-3", "a file");
+    symlink("..", share.host(".recycle/bob-4")).expect("there is space");
+    made_and_deleted(&mut share, "file");
+    assert_eq!(share.content(".recycle/bob-6/file"), "file");
+    assert_eq!(share.content(".recycle/bob-3"), "a file");
+}
+
+#[test]
+fn beyond_the_last_name_beside_a_folder_a_file_is_deleted() {
+    let Some(mut share) = bin_of_bob(|_| {}, &[".recycle/bob"]) else { return };
+    for number in 2..BESIDE_MAX {
+        plant(&mut share, ANNA, &format!(".recycle/bob-{number}"), 0o777);
+    }
+    made_and_deleted(&mut share, "last");
+    let last = format!(".recycle/bob-{BESIDE_MAX}");
+    assert_eq!(share.content(&format!("{last}/last")), "last");
+    share.store.revert_to_server();
+    fs::remove_dir_all(share.host(&last)).expect("root");
+    plant(&mut share, ANNA, &last, 0o777);
+    made_and_deleted(&mut share, "none");
+    assert_eq!(count(&mut share, ".recycle"), 256);
+    assert_eq!(count(&mut share, &last), 0);
+}
+
+#[test]
+fn a_file_in_a_folder_beside_that_of_another_user_is_deleted() {
+    let Some(mut share) = bin_of_bob(|_| {}, &[".recycle/bob"]) else { return };
+    made_and_deleted(&mut share, "file");
+    delete(&mut share, ".recycle/bob-2/file");
+    assert_eq!(count(&mut share, ".recycle/bob-2"), 0);
+    // Nobody makes such a folder for the bin.
+    for path in [".recycle/bob-02", ".recycle/bob-1", ".recycle/bob-257", ".recycle/bobby-2"] {
+        plant(&mut share, BOB, path, 0o700);
+        made_and_deleted(&mut share, &format!("{path}/file"));
+        assert_eq!(share.content(&format!(".recycle/bob-2/{path}/file")), format!("{path}/file"));
+    }
+}
+
+#[test]
+fn a_shared_bin_has_folders_of_all_its_users() {
+    for mode in [0o770, 0o707, 0o701] {
+        let of_anna = [".recycle/bob", ".recycle/bob/d"];
+        let Some(mut share) = bin_of_bob(|bin| bin.subdirectory_mode = mode, &of_anna) else {
+            return;
+        };
+        share.local_directory("d");
+        share.mode("d", 0o777);
+        made_and_deleted(&mut share, "d/file");
+        assert_eq!(share.content(".recycle/bob/d/file"), "d/file", "{mode:o}");
+    }
+}
+
+/// Nobody knows the user of a file that another process deletes. Its owner gets new folders of the
+/// bin, so files of several owners do not meet in one.
+#[test]
+fn files_that_the_server_deletes_go_to_folders_of_their_owners() {
+    let Some(mut share) = bin_of_bob(|bin| bin.gives_directories = true, &[]) else { return };
+    let server = share.store.register_user(account(0, &[]));
+    for (user, path) in [(ANNA, "of_anna"), (BOB, "of_bob"), (ANNA, "second")] {
+        share.user = share.store.register_user(account(user, &[]));
+        let open = share.create(path);
+        share.close(open);
+        share.user = server;
+        delete(&mut share, path);
+    }
+    for (path, owner) in [("bob/of_anna", ANNA), ("bob-2/of_bob", BOB), ("bob/second", ANNA)] {
+        let path = share.host(&format!(".recycle/{path}"));
+        share.store.revert_to_server();
+        let folder = fs::metadata(path.parent().expect("it has one")).expect("it is there");
+        let file = fs::metadata(&path).expect("it is there");
+        assert_eq!((folder.uid(), file.uid()), (owner, owner), "{path:?}");
     }
 }
 

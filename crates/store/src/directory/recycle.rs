@@ -5,7 +5,7 @@
 //! so are files that a rename replaces.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -19,6 +19,7 @@ use crate::cache::directories::{Directory, Inode};
 use crate::model::opens::Open;
 use crate::model::root::Root;
 use crate::model::subject::Subject;
+use crate::settings::{BESIDE_MAX, beside};
 use crate::settings::{RecycleSettings, Touch};
 use crate::sys::file_kind::is_file;
 use crate::sys::system;
@@ -81,7 +82,9 @@ impl Store {
         Ok(true)
     }
 
-    /// Opens a directory of the bin, and makes it if it is missing.
+    /// Opens a directory of the bin, and makes it if it is missing. Of folders that are private to
+    /// users, only those of the right owner are used: somebody else may have made one to read what
+    /// comes there.
     fn open_bin(
         &mut self,
         root: &Root,
@@ -89,29 +92,85 @@ impl Store {
         path: &Path,
         deleted: &Statx,
     ) -> Result<OwnedFd, Errno> {
-        match system::open_beneath(root.directory.fd.as_fd(), path, DIRECTORY, 0, false) {
-            Err(Errno::NOENT) => {}
-            result => return result,
-        }
         let mut directory: Option<OwnedFd> = None;
         for component in path {
-            let (parent, mode) = match &directory {
-                None => (root.directory.fd.as_fd(), settings.directory_mode),
-                Some(directory) => (directory.as_fd(), settings.subdirectory_mode),
+            let folder = (component, settings, deleted);
+            let opened = match &directory {
+                None => {
+                    self.open_folder(root.directory.fd.as_fd(), settings.directory_mode, folder)?
+                }
+                Some(parent) if settings.has_private_folders() => {
+                    self.open_own_folder(root, parent.as_fd(), folder)?
+                }
+                Some(parent) => {
+                    self.open_folder(parent.as_fd(), settings.subdirectory_mode, folder)?
+                }
             };
-            let made = match rustix::fs::mkdirat(parent, component, Mode::from_raw_mode(mode)) {
-                Err(Errno::EXIST) => false,
-                result => result.map(|()| true)?,
-            };
-            let opened = system::open_beneath(parent, component, DIRECTORY, 0, false)?;
-            if made && settings.gives_directories {
-                let status = system::status_of(opened.as_fd())?;
-                let subject = Subject { fd: opened.as_fd(), path_only: true, status: &status };
-                self.impersonation.pass_to_owner(subject, deleted)?;
-            }
             directory = Some(opened);
         }
         directory.ok_or(Errno::INVAL)
+    }
+
+    /// Opens a folder of the bin, and makes it if it is missing.
+    fn open_folder(
+        &mut self,
+        parent: BorrowedFd<'_>,
+        mode: u32,
+        (name, settings, deleted): (&OsStr, &RecycleSettings, &Statx),
+    ) -> Result<OwnedFd, Errno> {
+        match system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false) {
+            Err(Errno::NOENT) => {}
+            result => return result,
+        }
+        let made = match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode)) {
+            Err(Errno::EXIST) => false,
+            result => result.map(|()| true)?,
+        };
+        let opened = system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false)?;
+        if made && settings.gives_directories {
+            let status = system::status_of(opened.as_fd())?;
+            let subject = Subject { fd: opened.as_fd(), path_only: true, status: &status };
+            self.impersonation.pass_to_owner(subject, deleted)?;
+        }
+        Ok(opened)
+    }
+
+    /// Opens a folder that belongs to the user, to root, or to the owner of the share or of the
+    /// deleted file. Beside one of somebody else it uses the first free name.
+    fn open_own_folder(
+        &mut self,
+        root: &Root,
+        parent: BorrowedFd<'_>,
+        (name, settings, deleted): (&OsStr, &RecycleSettings, &Statx),
+    ) -> Result<OwnedFd, Errno> {
+        let mut owners = vec![0, deleted.stx_uid];
+        owners.push(system::status_of(root.directory.fd.as_fd())?.stx_uid);
+        if !settings.gives_directories {
+            owners.push(self.impersonation.effective().uid);
+        }
+        for number in 1..=BESIDE_MAX {
+            let beside = if number == 1 { name.to_owned() } else { beside(name, number) };
+            let folder = (beside.as_os_str(), settings, deleted);
+            match self.open_folder(parent, settings.subdirectory_mode, folder) {
+                Ok(opened) => {
+                    let status = system::status_of(opened.as_fd())?;
+                    if owners.contains(&status.stx_uid) {
+                        return Ok(opened);
+                    }
+                }
+                // A file or a link has the name.
+                Err(Errno::NOTDIR | Errno::LOOP) => {}
+                Err(errno) => return Err(errno),
+            }
+            if number == 1 {
+                let share = &root.settings.path;
+                warn!(
+                    "the recycle bin of {share:?} has a folder {name:?} that belongs to somebody \
+                     else: remove it; another one is used beside it"
+                );
+            }
+        }
+        Err(Errno::ACCESS)
     }
 
     /// Moves a file to a directory of the bin, under its own name or that of a further copy.

@@ -1,5 +1,6 @@
 //! Settings of a share's recycle bin. In quotes: the option of `vfs_recycle`.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use dtyp::NameExpression;
@@ -46,6 +47,16 @@ pub enum Touch {
     BothTimes,
 }
 
+/// Highest number of a folder beside one that belongs to somebody else.
+pub(crate) const BESIDE_MAX: u32 = 256;
+
+/// Name of the folder that is used instead of one that belongs to somebody else: `bob-2` for `bob`.
+pub(crate) fn beside(name: &OsStr, number: u32) -> OsString {
+    let mut beside = name.to_owned();
+    beside.push(format!("-{number}"));
+    beside
+}
+
 impl RecycleSettings {
     /// Whether a file of this size is moved to the bin. `directory` is its directory below the
     /// share. What is in the bin already is not.
@@ -54,11 +65,27 @@ impl RecycleSettings {
             let component = component.as_os_str().to_string_lossy();
             self.excluded_directories.iter().any(|it| it.matches(&component))
         };
-        !directory.starts_with(&self.repository)
+        !self.has(directory)
             && size >= self.size_min
             && self.size_max.is_none_or(|max| size <= max)
             && !self.excluded.iter().any(|it| it.matches(name))
             && !directory.components().any(|it| is_excluded(&it))
+    }
+
+    /// Whether a directory is in the bin, or in a folder that stands beside one of the bin's.
+    fn has(&self, directory: &Path) -> bool {
+        let mut found = directory.iter();
+        self.repository.iter().enumerate().all(|(depth, wanted)| {
+            found.next().is_some_and(|name| {
+                name == wanted
+                    || depth > 0 && (2..=BESIDE_MAX).any(|number| name == beside(wanted, number))
+            })
+        })
+    }
+
+    /// Whether folders below the first one of the bin are each for one user.
+    pub(crate) fn has_private_folders(&self) -> bool {
+        self.subdirectory_mode & 0o077 == 0
     }
 
     /// Whether a file of this name keeps earlier ones in the bin.
