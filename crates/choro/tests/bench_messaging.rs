@@ -91,7 +91,9 @@ fn a_stopped_peer_is_measured_beside_none_over_every_transport() {
             }
             assert_eq!(row["delivered_afterwards"].as_u64().is_some_and(|it| it > 0), stopped);
             assert!(stopped || row["refused"] == 0, "{row}");
-            let limit = 2 * messaging::transport::FRAME_BYTES_MAX as u64;
+            // The queues of all peers together: the limit of the stopped one's, and a few messages
+            // for others on their way.
+            let limit = 2 * messaging::transport::FRAME_BYTES_MAX as u64 + (1 << 20);
             assert!(row["queued_bytes_max"].as_u64().is_some_and(|it| it <= limit), "{row}");
         }
     }
