@@ -14,7 +14,7 @@
 #   make conformance NEWEST=yes the smbtorture of Debian's unstable distribution, in a chroot
 
 .DEFAULT_GOAL := $(if $(MESSAGING),build,help)
-.PHONY: bench build conformance deb domain fuzz help image install instructions limits lint mutations nightly run simulate test
+.PHONY: bench build conformance deb docs domain domain-test fuzz help image install instructions limits lint mutations nightly run simulate test
 
 SHARE ?=
 CONFIG ?=
@@ -47,8 +47,11 @@ conformance: ## Run all of smbtorture, also what takes long
 nightly: ## Run what takes long: conformance, a flood of 20,000 connections, package and image
 	@scripts/nightly.sh
 
-domain: ## Test a member of a domain, with a controller of its own in namespaces
-	@scripts/domain.sh '$(ONLY)'
+domain: ## Start a domain in namespaces with Choro as a member, to try logons
+	@scripts/domain.sh
+
+domain-test: ## Test a member of such a domain (part of make test, where root is)
+	@scripts/domain.sh test '$(ONLY)'
 
 mutations: ## Break the server on purpose and see that the tests notice
 	@scripts/mutations.sh
@@ -67,6 +70,9 @@ limits: ## Write the numbers of docs/limits.md anew, from the constants
 
 lint: ## Check form, lints, documentation and dependencies
 	@scripts/lint.sh $(if $(KEEP),--keep)
+
+docs: ## Build guides and reference as a site, in target/docs
+	@scripts/docs.sh
 
 deb: ## Make a Debian package
 	@scripts/deb.sh

@@ -6,6 +6,7 @@
 #   domain_lab.sh DIR run NAME CMD   runs a command in dc, mb or cl
 #   domain_lab.sh DIR down           ends all its processes and removes it
 #
+# DOMAIN_LAB_ROOT: the tree of another Debian to lay it over, instead of this machine's.
 # Exit code 77: this machine cannot have one, and the reason is on standard error. What a machine
 # lacks of Debian's packages is installed into the overlay alone.
 #
@@ -36,6 +37,7 @@ in_namespace() {
         mount --bind "$W/tmp/run.$name" "$R/run"
         mount --bind "$W/tmp/hosts.$name" "$R/etc/hosts"
         # What is built later is not seen through an overlay.
+        mkdir -p "$R$PWD"
         mount --rbind "$PWD" "$R$PWD"
         exec chroot "$R" "$@"' x "$name" "$W" "$@"
 }
@@ -84,13 +86,13 @@ make_root() {
     mkdir -p "$W/tmp" "$R"
     mount -t tmpfs -o size=3g,mode=755 lab "$W/tmp" || cannot 'no tmpfs can be mounted here'
     mkdir -p "$W/tmp/up" "$W/tmp/work"
-    mount -t overlay lab -o "lowerdir=/,upperdir=$W/tmp/up,workdir=$W/tmp/work" "$R" ||
+    mount -t overlay lab -o "lowerdir=${DOMAIN_LAB_ROOT:-/},upperdir=$W/tmp/up,workdir=$W/tmp/work" "$R" ||
         cannot 'no overlay can be mounted here'
     printf '#!/bin/sh\nexit 101\n' >"$R/usr/sbin/policy-rc.d"
     chmod 755 "$R/usr/sbin/policy-rc.d"
     local packages=(
         samba-ad-dc samba-ad-provision samba-dsdb-modules winbind samba-common-bin smbclient
-        samba-testsuite krb5-kdc krb5-admin-server krb5-user python3-gssapi
+        samba-testsuite krb5-kdc krb5-admin-server krb5-user python3-gssapi faketime
     )
     DEBIAN_FRONTEND=noninteractive chroot "$R" apt-get -q install -y --no-install-recommends \
         "${packages[@]}" >"$W/apt.log" 2>&1 || {

@@ -26,6 +26,9 @@ say 'gathering the program and its libraries'
 root=$out/root
 install -D -m 755 "$choro" "$root/usr/sbin/choro"
 strip "$root/usr/sbin/choro"
+# Its script is part of the program.
+charts=/usr/share/doc/libjs-dygraphs/copyright
+[ ! -e "$charts" ] || install -D -m 644 "$charts" "$root$charts"
 for library in $(ldd "$choro" | grep -oE '/[^ ]+'); do
     # Where the program looks for it, and not where a link leads.
     install -D -m 755 "$(readlink -f "$library")" "$root$library"

@@ -18,6 +18,7 @@ case ${1:-} in
 esac
 
 need_to_build
+need_packages python3
 say 'form'
 cargo fmt --all --check
 say 'comments, functions, layers and commits'
@@ -33,6 +34,7 @@ for transport in tdb dgram stream; do
         $(MESSAGING=$transport choro_features) -- -D warnings
 done
 say 'documentation'
+scripts/ratio_chart.py --check
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked --quiet --document-private-items
 say 'scripts'
 for script in scripts/*.sh .ci/run; do

@@ -14,7 +14,7 @@ unset CHORO_BIN
 # A mistake, and the tests that have to notice it.
 MISTAKES=(
     'ReplaysUndetected channel_faults answers_that_are_lost'
-    'BreaksToldOnce channel_faults dropped_packets'
+    'BreaksSentOnce channel_faults dropped_packets'
     'PassesUnasked channels unresponsive_worker'
 )
 

@@ -6,7 +6,7 @@
 #   debian_mirror                   prints the archive of this machine
 #   need_newest_smbtorture          a chroot with it, whose path is then in smbtorture_root
 #
-# A probe is a command, or a file under /usr/include if it contains a dot.
+# A probe is a command, a path, or a file under /usr/include if it contains a dot.
 
 say() {
     printf '==> %s\n' "$*" >&2
@@ -33,6 +33,7 @@ is_installed() {
 
 has_probe() {
     case $1 in
+        /*) [ -e "$1" ] ;;
         *.*) [ -e "/usr/include/$1" ] || [ -e "/usr/local/include/$1" ] ;;
         *) command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ] ;;
     esac
@@ -170,10 +171,13 @@ choro_features() {
     printf -- '--no-default-features --features choro/counters%s\n' "$features"
 }
 
-# What it takes to build: aws-lc-sys compiles C, tdb links libtdb.
+# What it takes to build: aws-lc-sys compiles C, tdb links libtdb, observe has a library of charts in it.
 need_to_build() {
+    local charts=/usr/share/javascript/dygraphs/dygraph.min.js
     need_rust
     need_packages gcc=cc libc6-dev=stdio.h libtdb-dev=tdb.h
+    # CHORO_DYGRAPHS is its folder where no package has it.
+    [ -n "${CHORO_DYGRAPHS:-}" ] || need_packages "libjs-dygraphs=$charts"
 }
 
 # What stands before a command that is to do without io_uring, if IO_URING says no.

@@ -50,6 +50,12 @@ if [ "$(id -u)" -eq 0 ]; then
 else
     say '    left out: confining takes root'
 fi
+say '2/4 a member of a domain, with a controller in network namespaces'
+if [ "$(id -u)" -eq 0 ]; then
+    scripts/domain.sh test
+else
+    say '    left out: network namespaces take root'
+fi
 say '3/4 instructions of the engine'
 scripts/instructions.sh
 if [ -d fuzz ]; then

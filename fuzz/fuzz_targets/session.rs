@@ -39,10 +39,10 @@ fuzz_target!(|input: &[u8]| {
         }
         frame.push(if flags & RELATED == 0 { request } else { request.related() });
         if flags & HOLD != 0 {
-            world.hold(|effect| matches!(effect, Effect::Object { .. }));
+            world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
         }
-        if flags & RELEASE != 0 && world.held() > 0 {
-            world.release(usize::from(flags >> 4) % world.held());
+        if flags & RELEASE != 0 && world.delayed_replies() > 0 {
+            world.release(usize::from(flags >> 4) % world.delayed_replies());
         }
         peer.receive();
         if !peer.is_open() {

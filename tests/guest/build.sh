@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 RELEASE=trixie
 # Before Linux 6.13, User-Mode Linux does not start on a processor that has AMX.
 KERNEL_RELEASE=forky
-PACKAGES=(attr cifs-utils diffutils git iproute2 kmod procps python3-minimal util-linux)
+PACKAGES=(attr cifs-utils diffutils git iproute2 keyutils kmod procps python3-minimal util-linux)
 root=$GUEST_DIR/root
 
 step() {
@@ -56,6 +56,9 @@ if [ "$(cat "$GUEST_DIR/packages" 2>/dev/null)" != "$wanted" ]; then
     # Beside the script, because what stands before || is not left when a command fails.
     {
         in_root apt-get -q update
+        # An earlier attempt may have been broken off in the middle of a package.
+        in_root dpkg --configure -a
+        in_root apt-get -q --fix-broken install -y
         in_root apt-get -q install -y --no-install-recommends "${PACKAGES[@]}"
         step '3/4 the kernel' 2>&3
         sed "s/ $RELEASE / $KERNEL_RELEASE /" "$root/etc/apt/sources.list" >"$root/tmp/kernel.list"
@@ -88,6 +91,8 @@ if [ ! -e "$root.ext4" ] || [ "$here/init.sh" -nt "$root.ext4" ] || [ "$here/bui
     step '4/4 the disk'
     install -m 755 "$here/init.sh" "$root/usr/sbin/choro-init"
     mkdir -p "$root/job" "$root/guest"
+    # A job may put its own there.
+    touch "$root/etc/krb5.conf"
     printf '127.0.0.1 localhost guest\n10.99.0.1 host\n' >"$root/etc/hosts"
     rm -f "$root.ext4.new"
     size=$(($(du -sm "$root" | cut -f 1) + 200))

@@ -12,7 +12,8 @@
 //! rights for this one; it keeps them in `state` while `breaking` is set. *Purged*: a disconnected
 //! durable open that is removed, since its client cannot answer a break; its worker closes it.
 //! *Kept*: a resilient or persistent open, which is never purged. *Evicted*: an open that its
-//! worker was told to close. *Standing*: number of opens that a client may have.
+//! worker has to close. [*Standing*](Standing): whether the client is a user or a guest, who may
+//! have fewer opens.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use dtyp::{AccessMask, ServerId};
 
 use crate::caching::{Cache, Caching, Started};
-use crate::file_record::{FILE_OPENS_MAX, FileRecord, WorkersToNotify, teller};
+use crate::file_record::{FILE_OPENS_MAX, FileRecord, WorkersToNotify, notified_open};
 use crate::open::{
     Durability, DurabilityKind, Holding, Lease, LeaseId, LeaseKey, OpenEntry, OpenFacts, OpenId,
     RequestedCaching,
@@ -100,7 +101,7 @@ pub enum Refusal {
     /// The share mode of another open conflicts.
     Sharing,
     /// The file has [`FILE_OPENS_MAX`] opens, or the client has its share of them: [`Standing`].
-    TooMany,
+    TooManyOpens,
     /// A disconnected persistent open of another client cannot yield: it has no handle caching that
     /// a break could take, or holds locks without write caching.
     NotAvailable,
@@ -143,9 +144,9 @@ fn is_stat_open_for_leases(mode: ShareMode) -> bool {
 
 /// True if the requested delete access conflicts with the open of a stream that does not share
 /// deletion: [MS-FSA] 2.1.5.1.2.2.
-fn takes_along(ask: &AdmissionRequest, stream: &OpenEntry) -> bool {
-    ask.stream == 0
-        && ask.mode.granted_access.contains(AccessMask::DELETE)
+fn conflicts_across_streams(request: &AdmissionRequest, stream: &OpenEntry) -> bool {
+    request.stream == 0
+        && request.mode.granted_access.contains(AccessMask::DELETE)
         && stream.mode.counts()
         && !stream.mode.share_delete
 }
@@ -157,19 +158,19 @@ impl FileRecord {
     /// part of the result has these opens. The facts of a granted open move into the record.
     pub fn admit(
         &mut self,
-        ask: &mut AdmissionRequest,
+        request: &mut AdmissionRequest,
         durability: Option<Durability>,
         notify: &mut WorkersToNotify,
     ) -> (Admission, Vec<OpenEntry>) {
         let mut purged = Vec::new();
         if !self.is_untouched()
-            && let Some(decided) = self.admit_beside(ask, notify, &mut purged)
+            && let Some(decided) = self.admit_beside(request, notify, &mut purged)
         {
             return (decided, purged);
         }
-        let (holding, granted) = match ask.caching {
+        let (holding, granted) = match request.caching {
             RequestedCaching::Nothing => (Holding::Nothing, Granted::default()),
-            _ => self.grant(ask),
+            _ => self.grant(request),
         };
         // [MS-SMB2] 3.3.5.9.6, 3.3.5.9.10: without handle caching an open cannot be durable.
         let keeps = granted.caching.contains(Caching::HANDLE);
@@ -180,18 +181,18 @@ impl FileRecord {
             self.opens.reserve_exact(1);
         }
         self.opens.push(OpenEntry {
-            id: ask.id,
-            stream: ask.stream,
-            mode: ask.mode,
+            id: request.id,
+            stream: request.stream,
+            mode: request.mode,
             holding,
-            delete_on_close: ask.delete_on_close,
+            delete_on_close: request.delete_on_close,
             durability,
             evicted: false,
-            facts: std::mem::take(&mut ask.facts),
+            facts: std::mem::take(&mut request.facts),
         });
         if granted.lease.is_some_and(|it| it.cache.notice.is_some()) {
             // Only from now on has the lease an open whose client can be notified.
-            notify.add(ask.id.worker);
+            notify.add(request.id.worker);
         }
         (Admission::Granted(granted), purged)
     }
@@ -204,37 +205,37 @@ impl FileRecord {
     /// Decides on an open beside others. `None` without a conflict.
     fn admit_beside(
         &mut self,
-        ask: &AdmissionRequest,
+        request: &AdmissionRequest,
         notify: &mut WorkersToNotify,
         purged: &mut Vec<OpenEntry>,
     ) -> Option<Admission> {
-        self.expire(ask.now, notify);
-        *purged = self.drop_late(ask.now, ask.id.worker, notify);
-        if self.is_delete_pending(ask.stream, ask.facts.link) {
-            return Some(self.await_deletion(ask));
+        self.expire(request.now, notify);
+        *purged = self.remove_expired(request.now, request.id.worker, notify);
+        if self.is_delete_pending(request.stream, request.facts.link) {
+            return Some(self.await_deletion(request));
         }
-        if !self.permits_open(ask) {
-            return Some(Admission::Refused(Refusal::TooMany));
+        if !self.permits_open(request) {
+            return Some(Admission::Refused(Refusal::TooManyOpens));
         }
-        if self.is_held_for_another(ask) {
+        if self.is_reserved_for_another(request) {
             return Some(Admission::Refused(Refusal::NotAvailable));
         }
-        if self.opens.iter().any(|it| it.evicted && it.stream == ask.stream) {
+        if self.opens.iter().any(|it| it.evicted && it.stream == request.stream) {
             // The open is being closed.
-            self.wait(ask.id.worker);
+            self.wait(request.id.worker);
             return Some(Admission::Wait);
         }
-        purged.extend(self.purge_conflicting(ask, notify));
+        purged.extend(self.purge_conflicting(request, notify));
         if self.opens.len() >= FILE_OPENS_MAX {
-            purged.extend(self.purge(|it| !it.excludes(), ask.id.worker, notify));
+            purged.extend(self.purge(|it| !it.excludes(), request.id.worker, notify));
         }
-        if self.is_delete_pending(ask.stream, ask.facts.link) {
+        if self.is_delete_pending(request.stream, request.facts.link) {
             // A removed open was to delete the file by its close.
-            return Some(self.await_deletion(ask));
+            return Some(self.await_deletion(request));
         }
-        let violates = self.violates(ask);
-        if !is_stat_open(ask.demand()) && self.break_others(ask, violates, notify) {
-            self.wait(ask.id.worker);
+        let violates = self.violates(request);
+        if !is_stat_open(request.demand()) && self.break_others(request, violates, notify) {
+            self.wait(request.id.worker);
             return Some(Admission::Wait);
         }
         violates.then_some(Admission::Refused(Refusal::Sharing))
@@ -243,48 +244,49 @@ impl FileRecord {
     /// True if the client may have one more open of the file. Disconnected durable opens of other
     /// clients do not count: they are removed once the file is full. A client is identified by its
     /// worker, since anybody can send the ClientGuid of another client.
-    fn permits_open(&self, ask: &AdmissionRequest) -> bool {
-        let is_own = |it: &OpenEntry| it.id.worker == ask.id.worker;
+    fn permits_open(&self, request: &AdmissionRequest) -> bool {
+        let is_own = |it: &OpenEntry| it.id.worker == request.id.worker;
         let own = self.opens.iter().filter(|it| is_own(it)).count();
         let others = self.opens.iter().filter(|it| !is_own(it) && it.excludes()).count();
-        ask.standing.permits((FILE_OPENS_MAX, OPEN_PARTS), (others, own, 1))
+        request.standing.permits((FILE_OPENS_MAX, OPEN_PARTS), (others, own, 1))
     }
 
     /// Waits for a delegated deletion instead of refusing: the file's last open is closed, and its
     /// deletion still pending.
-    fn await_deletion(&mut self, ask: &AdmissionRequest) -> Admission {
-        if self.is_delegated(ask.stream, ask.facts.link) {
-            self.wait(ask.id.worker);
+    fn await_deletion(&mut self, request: &AdmissionRequest) -> Admission {
+        if self.is_delegated(request.stream, request.facts.link) {
+            self.wait(request.id.worker);
             return Admission::Wait;
         }
         Admission::Refused(Refusal::DeletePending)
     }
 
     /// True if the request conflicts with the share mode of another open.
-    fn violates(&self, ask: &AdmissionRequest) -> bool {
-        !is_stat_open(ask.demand())
+    fn violates(&self, request: &AdmissionRequest) -> bool {
+        !is_stat_open(request.demand())
             && self.opens.iter().filter(|it| it.excludes()).any(|it| {
-                if it.stream == ask.stream {
-                    conflict(it.mode, ask.demand())
+                if it.stream == request.stream {
+                    conflict(it.mode, request.demand())
                 } else {
-                    takes_along(ask, it)
+                    conflicts_across_streams(request, it)
                 }
             })
     }
 
-    /// True if a disconnected persistent open of another client excludes this one: no break of its
-    /// cached handle could make room, or its byte-range locks need the write caching it lacks.
-    fn is_held_for_another(&self, ask: &AdmissionRequest) -> bool {
-        let needed = match self.locks.is_locked(ask.stream) {
+    /// True if the file is reserved for another client, by its disconnected persistent open: no
+    /// break of a cached handle could make room, or its byte-range locks need the write caching
+    /// that it lacks.
+    fn is_reserved_for_another(&self, request: &AdmissionRequest) -> bool {
+        let needed = match self.locks.is_locked(request.stream) {
             true => Caching::HANDLE | Caching::WRITE,
             false => Caching::HANDLE,
         };
-        !is_stat_open(ask.demand())
+        !is_stat_open(request.demand())
             && self.opens.iter().any(|it| {
-                it.stream == ask.stream
+                it.stream == request.stream
                     && it.is_persistent()
                     && it.is_disconnected()
-                    && !is_ours(it, ask.caching.lease())
+                    && !is_ours(it, request.caching.lease())
                     && !self.cache_of(it).state.contains(needed)
             })
     }
@@ -292,85 +294,85 @@ impl FileRecord {
     /// Removes conflicting disconnected opens, except resilient and persistent ones.
     fn purge_conflicting(
         &mut self,
-        ask: &AdmissionRequest,
+        request: &AdmissionRequest,
         notify: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
-        if is_stat_open(ask.demand()) || !self.opens.iter().any(OpenEntry::is_disconnected) {
+        if is_stat_open(request.demand()) || !self.opens.iter().any(OpenEntry::is_disconnected) {
             return Vec::new();
         }
         let unwanted: BTreeSet<OpenId> = self
             .opens
             .iter()
-            .filter(|it| it.stream == ask.stream && it.is_disconnected() && !it.is_kept())
+            .filter(|it| it.stream == request.stream && it.is_disconnected() && !it.is_kept())
             .filter(|it| {
-                let violates = conflict(it.mode, ask.demand());
+                let violates = conflict(it.mode, request.demand());
                 let held = self.cache_of(it).state;
-                violates || self.is_disturbed(it, ask, false, held)
+                violates || self.is_disturbed(it, request, false, held)
             })
             .map(|it| it.id)
             .collect();
         let disturbed = |record: &Self, it: &OpenEntry| {
-            let violates = conflict(it.mode, ask.demand());
+            let violates = conflict(it.mode, request.demand());
             let held = record.cache_of(it).state;
-            it.stream == ask.stream && record.is_disturbed(it, ask, violates, held)
+            it.stream == request.stream && record.is_disturbed(it, request, violates, held)
         };
-        self.silence(disturbed, notify);
-        self.purge(|it| unwanted.contains(&it.id), ask.id.worker, notify)
+        self.remove_resilient_caching(disturbed, notify);
+        self.purge(|it| unwanted.contains(&it.id), request.id.worker, notify)
     }
 
     /// True if an open loses rights by the request.
     fn is_disturbed(
         &self,
         it: &OpenEntry,
-        ask: &AdmissionRequest,
+        request: &AdmissionRequest,
         violates: bool,
         held: Caching,
     ) -> bool {
-        let to = remaining_caching(held, ask, violates);
+        let to = remaining_caching(held, request, violates);
         let is_lease = matches!(it.holding, Holding::Lease(_));
-        let spared =
-            is_ours(it, ask.caching.lease()) || (is_lease && is_stat_open_for_leases(ask.demand()));
+        let spared = is_ours(it, request.caching.lease())
+            || (is_lease && is_stat_open_for_leases(request.demand()));
         !spared && !to.contains(held)
     }
 
     /// Begins all breaks that the open needs. Returns true if it has to wait for one of them.
     fn break_others(
         &mut self,
-        ask: &AdmissionRequest,
+        request: &AdmissionRequest,
         violates: bool,
         notify: &mut WorkersToNotify,
     ) -> bool {
         let mut must_wait = false;
         let mut awaited = if violates { Caching::HANDLE } else { Caching::WRITE };
-        if ask.delete_on_close {
+        if request.delete_on_close {
             awaited |= Caching::HANDLE;
         }
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
-            if entry.stream != ask.stream || is_ours(entry, ask.caching.lease()) {
+            if entry.stream != request.stream || is_ours(entry, request.caching.lease()) {
                 continue;
             }
             let is_lease = matches!(entry.holding, Holding::Lease(_));
-            if is_lease && is_stat_open_for_leases(ask.demand()) {
+            if is_lease && is_stat_open_for_leases(request.demand()) {
                 continue;
             }
             let cache = self.cache_of(entry);
             let held = cache.state;
-            if !self.is_disturbed(entry, ask, violates, held) {
+            if !self.is_disturbed(entry, request, violates, held) {
                 must_wait |= is_lease && cache.breaking.is_some();
                 continue;
             }
-            let mut to = remaining_caching(held, ask, violates);
-            if ask.overwrites && !violates {
+            let mut to = remaining_caching(held, request, violates);
+            if request.overwrites && !violates {
                 // Truncation would break the rest anyway.
                 to = Caching::empty();
             }
             if !is_lease {
-                to &= if ask.shared_reading { Caching::READ } else { Caching::empty() };
+                to &= if request.shared_reading { Caching::READ } else { Caching::empty() };
             }
             must_wait |= held.intersects(awaited);
-            must_wait |= is_lease && cache.breaking.is_some() && ask.has_waited;
-            self.start_break(at, to, ask.deadline, notify);
+            must_wait |= is_lease && cache.breaking.is_some() && request.has_waited;
+            self.start_break(at, to, request.deadline, notify);
         }
         must_wait
     }
@@ -393,12 +395,12 @@ impl FileRecord {
             }
             Holding::Lease(lease) => {
                 let lease = *lease;
-                let teller = teller(&self.opens, lease);
+                let notified_open = notified_open(&self.opens, lease);
                 let Some(lease) = self.lease_mut(lease) else { return };
                 if lease.cache.start_break(to, deadline) == Started::Notified {
                     lease.epoch = lease.epoch.wrapping_add(1);
-                    if let Some(teller) = teller {
-                        notify.add(teller.worker);
+                    if let Some(notified_open) = notified_open {
+                        notify.add(notified_open.worker);
                     }
                 }
             }
@@ -406,9 +408,9 @@ impl FileRecord {
     }
 
     /// Grants the oplock or lease that the request asks for, or less.
-    fn grant(&mut self, ask: &AdmissionRequest) -> (Holding, Granted) {
-        let caching = self.grantable(ask);
-        match ask.caching {
+    fn grant(&mut self, request: &AdmissionRequest) -> (Holding, Granted) {
+        let caching = self.grantable(request);
+        match request.caching {
             RequestedCaching::Nothing => (Holding::Nothing, Granted::default()),
             RequestedCaching::Oplock(_) if caching.is_empty() => {
                 (Holding::Nothing, Granted::default())
@@ -419,8 +421,9 @@ impl FileRecord {
             }
             RequestedCaching::Lease { id, state, epoch, is_v2, parent } => {
                 // Directories are not written, so write caching of them counts as granted.
-                let state = if ask.is_directory { state - Caching::WRITE } else { state };
-                let lease = self.grant_lease(ask.stream, id, caching, state, epoch, is_v2, parent);
+                let state = if request.is_directory { state - Caching::WRITE } else { state };
+                let lease =
+                    self.grant_lease(request.stream, id, caching, state, epoch, is_v2, parent);
                 let granted =
                     Granted { caching: lease.cache.state, lease: Some(lease), is_durable: false };
                 (Holding::Lease(id), granted)
@@ -429,30 +432,30 @@ impl FileRecord {
     }
 
     /// Caching that the open may have: [MS-FSA] 2.1.5.18, and Windows' behavior for mixtures.
-    fn grantable(&self, ask: &AdmissionRequest) -> Caching {
-        let (mut caching, is_lease) = match ask.caching {
+    fn grantable(&self, request: &AdmissionRequest) -> Caching {
+        let (mut caching, is_lease) = match request.caching {
             RequestedCaching::Nothing => return Caching::empty(),
             // Oplocks are not granted for the attributes of an existing file, nor on directories.
             RequestedCaching::Oplock(_)
-                if ask.is_directory || (is_stat_open(ask.mode) && !ask.is_new) =>
+                if request.is_directory || (is_stat_open(request.mode) && !request.is_new) =>
             {
                 return Caching::empty();
             }
             RequestedCaching::Oplock(wanted) => (wanted, false),
             RequestedCaching::Lease { state, .. } => (state.sensible(), true),
         };
-        caching &= ask.caching_max;
-        if ask.is_directory {
+        caching &= request.caching_max;
+        if request.is_directory {
             caching -= Caching::WRITE;
         }
-        if !ask.is_new && self.locks.is_locked_below(ask.stream, ask.size) {
+        if !request.is_new && self.locks.is_locked_below(request.stream, request.size) {
             caching -= Caching::READ | Caching::HANDLE;
         }
-        let others = self.others(ask);
+        let others = self.others(request);
         if others.users {
             caching -= Caching::WRITE;
         }
-        if shares_reading(caching) && !ask.shared_reading && !ask.is_directory {
+        if shares_reading(caching) && !request.shared_reading && !request.is_directory {
             return Caching::empty();
         }
         if is_lease {
@@ -464,10 +467,10 @@ impl FileRecord {
         if others.handles { Caching::empty() } else { caching.as_oplock() }
     }
 
-    fn others(&self, ask: &AdmissionRequest) -> Others {
+    fn others(&self, request: &AdmissionRequest) -> Others {
         let mut others = Others::default();
-        for it in self.opens.iter().filter(|it| it.stream == ask.stream) {
-            if is_ours(it, ask.caching.lease()) {
+        for it in self.opens.iter().filter(|it| it.stream == request.stream) {
+            if is_ours(it, request.caching.lease()) {
                 continue;
             }
             let held = self.cache_of(it).state;
@@ -496,10 +499,10 @@ impl FileRecord {
         is_v2: bool,
         parent: Option<[u8; 16]>,
     ) -> Lease {
-        let is_here = teller(&self.opens, id).is_some();
+        let is_here = notified_open(&self.opens, id).is_some();
         if let Some(lease) = self.lease_mut(id) {
             if !is_here {
-                lease.cache.remind();
+                lease.cache.notify_again();
             }
             let state = lease.cache.state;
             let adds = granted != state && granted.contains(state) && granted == wanted;
@@ -532,7 +535,7 @@ impl FileRecord {
         deadline: Duration,
         notify: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
-        self.take_reading(changer, stream, false, deadline, notify)
+        self.break_read_caching(changer, stream, false, deadline, notify)
     }
 
     /// As [`FileRecord::break_reading`], after the change: for reads in the meantime. The changer's
@@ -544,10 +547,10 @@ impl FileRecord {
         deadline: Duration,
         notify: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
-        self.take_reading(changer, stream, true, deadline, notify)
+        self.break_read_caching(changer, stream, true, deadline, notify)
     }
 
-    fn take_reading(
+    fn break_read_caching(
         &mut self,
         changer: OpenId,
         stream: u64,
@@ -560,15 +563,18 @@ impl FileRecord {
             Some(Holding::Lease(id)) => Some(id),
             _ => None,
         };
-        let away: BTreeSet<OpenId> = self
+        let disconnected: BTreeSet<OpenId> = self
             .opens
             .iter()
             .filter(|it| it.stream == stream && it.is_disconnected() && !it.is_kept())
             .filter(|it| !is_ours(it, ours_lease) && !self.cache_of(it).state.is_empty())
             .map(|it| it.id)
             .collect();
-        self.silence(|_, it| it.stream == stream && !is_ours(it, ours_lease), notify);
-        let purged = self.purge(|it| away.contains(&it.id), changer.worker, notify);
+        self.remove_resilient_caching(
+            |_, it| it.stream == stream && !is_ours(it, ours_lease),
+            notify,
+        );
+        let purged = self.purge(|it| disconnected.contains(&it.id), changer.worker, notify);
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
             let held = self.cache_of(entry).state;
@@ -631,30 +637,31 @@ impl FileRecord {
         self.break_handles_of(&is_other, changer.worker, (deadline, now), notify)
     }
 
-    /// As [`FileRecord::break_handles`], of the opens that stand in the way of `server`.
+    /// As [`FileRecord::break_handles`], of the opens for which `conflicts` is true, for a request
+    /// of `worker`.
     pub fn break_handles_of(
         &mut self,
-        is_in_the_way: &dyn Fn(&OpenEntry) -> bool,
+        conflicts: &dyn Fn(&OpenEntry) -> bool,
         worker: ServerId,
         (deadline, now): (Duration, Duration),
         notify: &mut WorkersToNotify,
     ) -> (bool, Vec<OpenEntry>) {
         self.expire(now, notify);
-        let mut purged = self.drop_late(now, worker, notify);
-        let away: BTreeSet<OpenId> = self
+        let mut purged = self.remove_expired(now, worker, notify);
+        let disconnected: BTreeSet<OpenId> = self
             .opens
             .iter()
-            .filter(|it| it.is_disconnected() && !it.is_kept() && is_in_the_way(it))
+            .filter(|it| it.is_disconnected() && !it.is_kept() && conflicts(it))
             .filter(|it| self.cache_of(it).state.contains(Caching::HANDLE))
             .map(|it| it.id)
             .collect();
-        self.silence(|_, it| is_in_the_way(it), notify);
-        purged.extend(self.purge(|it| away.contains(&it.id), worker, notify));
+        self.remove_resilient_caching(|_, it| conflicts(it), notify);
+        purged.extend(self.purge(|it| disconnected.contains(&it.id), worker, notify));
         let mut must_wait = false;
         for at in 0..self.opens.len() {
             let entry = &self.opens[at];
             let cache = self.cache_of(entry);
-            if !is_in_the_way(entry) || !cache.state.contains(Caching::HANDLE) {
+            if !conflicts(entry) || !cache.state.contains(Caching::HANDLE) {
                 continue;
             }
             let is_lease = matches!(entry.holding, Holding::Lease(_));
@@ -670,16 +677,18 @@ impl FileRecord {
 }
 
 /// Returns the rights of `held` that can stay beside the open.
-fn remaining_caching(held: Caching, ask: &AdmissionRequest, violates: bool) -> Caching {
+fn remaining_caching(held: Caching, request: &AdmissionRequest, violates: bool) -> Caching {
     if violates {
         return held - Caching::HANDLE;
     }
     let mut left = held - Caching::WRITE;
-    if ask.delete_on_close {
+    if request.delete_on_close {
         // A cached handle would keep the file.
         left -= Caching::HANDLE;
     }
-    if ask.overwrites || (shares_reading(left) && !ask.shared_reading && !ask.is_directory) {
+    if request.overwrites
+        || (shares_reading(left) && !request.shared_reading && !request.is_directory)
+    {
         left -= Caching::HANDLE | Caching::READ;
     }
     left

@@ -47,7 +47,7 @@ pub enum LockError {
     /// The last byte is beyond 2^64.
     RangeTooLong,
     /// The file, the open or the client has its limit of locks: see [`crate::lock_list`].
-    TooMany,
+    TooManyLocks,
 }
 
 impl ByteRange {

@@ -55,7 +55,7 @@ pub struct Cache {
 /// A break that waits for its acknowledgment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Breaking {
-    /// Rights left after it, as told to the holder.
+    /// Rights left after it, as sent to the holder.
     pub to: Caching,
     /// Rights left in the end. Like Windows, the server breaks a lease in steps: see
     /// `Cache::settle`.
@@ -147,7 +147,7 @@ impl Cache {
     }
 
     /// Repeats the notification of a pending break for a holder that has reconnected.
-    pub(crate) fn remind(&mut self) {
+    pub(crate) fn notify_again(&mut self) {
         if let (Some(breaking), None) = (self.breaking, self.notice) {
             let Breaking { to, .. } = breaking;
             self.notice = Some(BreakNotice { from: self.state, to, ack_required: true });
@@ -161,8 +161,8 @@ impl Cache {
         let late = self.breaking.is_some_and(|breaking| breaking.deadline <= now);
         if late {
             let to = Caching::empty();
-            let untold = self.notice.map(|it| BreakNotice { to, ack_required: false, ..it });
-            *self = Self { notice: untold, ..Self::default() };
+            let unsent = self.notice.map(|it| BreakNotice { to, ack_required: false, ..it });
+            *self = Self { notice: unsent, ..Self::default() };
         }
         late
     }

@@ -38,13 +38,13 @@ pub struct Deleter {
 /// Progress of a deletion in its worker.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DeletionProgress {
-    /// The worker closes the last open itself.
-    Closes,
+    /// The worker that closed the last open deletes.
+    ByCloser,
     /// The last open ended without its worker, which is dead, or whose client did not return. The
     /// deletion owner has to read the record, and to delete by name.
     Delegated,
-    /// The deletion owner has read the record.
-    Deletes,
+    /// The deletion owner has read the record, and deletes.
+    Accepted,
 }
 
 impl FileRecord {
@@ -107,7 +107,7 @@ impl FileRecord {
             |it: &&mut Deleter| it.worker == worker && it.progress == DeletionProgress::Delegated;
         let mut taken = Vec::new();
         for deleter in self.deleters.iter_mut().filter(is_it) {
-            deleter.progress = DeletionProgress::Deletes;
+            deleter.progress = DeletionProgress::Accepted;
             taken.push(deleter.clone());
         }
         taken
@@ -123,7 +123,7 @@ impl FileRecord {
     pub(crate) fn is_delegated(&self, stream: u64, link: u64) -> bool {
         let marks = [link, crate::mark(stream, link)];
         let mut deleters = self.deleters.iter().filter(|it| marks.contains(&it.mark));
-        deleters.any(|it| it.progress != DeletionProgress::Closes)
+        deleters.any(|it| it.progress != DeletionProgress::ByCloser)
     }
 
     /// Ends a deletion, whether it succeeded or failed.

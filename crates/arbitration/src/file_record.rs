@@ -6,7 +6,7 @@
 //! ([`WorkersToNotify`]).
 //!
 //! Terms. *Notice*: a break notification that its worker has not sent yet. *Teller*: the open whose
-//! session is told of a lease's break. *Evicted*: to be closed by its worker, for another
+//! session is notified of a lease's break. *Evicted*: to be closed by its worker, for another
 //! application instance. *Mark* and *link*: see [`crate::mark`]. *Deleter*: who deletes what, see
 //! `deletion`. `server` in these functions is the id of a worker.
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 use dtyp::ServerId;
 
 use crate::byte_range::{ByteRange, ByteRangeLock, LockError};
-use crate::caching::{AckError, Cache, Caching};
+use crate::caching::{AckError, Cache, Caching, Started};
 use crate::deletion::{Deleter, DeletionProgress, PendingDeletion};
 use crate::lock_list::LockList;
 use crate::lock_sequences::LockSequence;
@@ -67,7 +67,8 @@ impl WorkersToNotify {
     }
 }
 
-/// Summary of a record for READ and WRITE: the shared word of the file.
+/// Summary of a record for READ and WRITE, in shared memory. Files with the same hash share a word,
+/// so the numbers may be too high.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FileWord {
     /// Number of byte-range locks of the file.
@@ -95,7 +96,7 @@ pub struct Closed {
 
 /// A break notification for a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct BreakTold {
+pub struct OutgoingBreak {
     /// Number of the open whose session receives it.
     pub open: u64,
     /// The lease; `None` for an oplock.
@@ -108,7 +109,10 @@ impl FileRecord {
     /// True if the record need not be stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.opens.is_empty() && self.delete_pending.is_empty() && self.waiters.is_empty()
+        self.opens.is_empty()
+            && self.delete_pending.is_empty()
+            && self.waiters.is_empty()
+            && self.locks.is_empty()
     }
 
     /// Returns the record's part of the shared word.
@@ -204,7 +208,7 @@ impl FileRecord {
         open.excludes() || ends_file
     }
 
-    /// Adds a worker to those that wait for the record to change.
+    /// Adds a worker to the waiters of the record.
     pub fn wait(&mut self, worker: ServerId) {
         if !self.waiters.contains(&worker) {
             self.waiters.push(worker);
@@ -216,7 +220,7 @@ impl FileRecord {
         self.waiters.drain(..).for_each(|worker| notify.add(worker));
     }
 
-    /// Removes an open.
+    /// Removes an open, and its byte-range locks.
     ///
     /// After the last open of a stream marked for deletion, the mark stays until
     /// [`FileRecord::end_deletion`]: no open is possible until then.
@@ -227,11 +231,24 @@ impl FileRecord {
         parent: Option<LeaseKey>,
         notify: &mut WorkersToNotify,
     ) -> Closed {
+        self.locks.release_all(id);
+        self.close_with_locks(id, delete_on_close, parent, notify)
+    }
+
+    /// As [`FileRecord::close`], but its byte-range locks stay until
+    /// [`FileRecord::release_all_locks`]: local programs see them until the store has closed the
+    /// file.
+    pub fn close_with_locks(
+        &mut self,
+        id: OpenId,
+        delete_on_close: bool,
+        parent: Option<LeaseKey>,
+        notify: &mut WorkersToNotify,
+    ) -> Closed {
         let Some(at) = self.opens.iter().position(|it| it.id == id) else {
             return Closed::default();
         };
         let gone = self.opens.remove(at);
-        self.locks.release_all(id);
         if gone.lease().is_some() {
             self.forget_unused_leases();
         }
@@ -239,7 +256,7 @@ impl FileRecord {
         if delete_on_close && !self.is_marked(gone.mark()) {
             self.set_delete_pending(gone.mark(), true, parent);
         }
-        let unlink = self.begin_deletion(&gone, id.worker, DeletionProgress::Closes);
+        let unlink = self.begin_deletion(&gone, id.worker, DeletionProgress::ByCloser);
         let mut marks = self.delete_pending.iter();
         let parent = unlink.and_then(|mark| marks.find(|it| it.mark == mark)?.parent);
         Closed { unlink, parent }
@@ -262,7 +279,7 @@ impl FileRecord {
     pub fn remember_lock(&mut self, open: OpenId, sequence: LockSequence) {
         let durability = self.open_mut(open).and_then(|it| it.durability.as_mut());
         if let Some(durability) = durability {
-            durability.lock_sequences.remember(sequence);
+            durability.lock_sequences.keep(sequence);
         }
     }
 
@@ -289,12 +306,32 @@ impl FileRecord {
         result
     }
 
+    /// True if the open has byte-range locks.
+    #[must_use]
+    pub fn has_locks(&self, open: OpenId) -> bool {
+        self.locks.iter().any(|lock| lock.open == open)
+    }
+
+    /// Releases all locks of an open, also if it was closed already.
+    pub fn release_all_locks(&mut self, open: OpenId, notify: &mut WorkersToNotify) {
+        self.locks.release_all(open);
+        self.wake(notify);
+    }
+
+    /// Removes locks again that [`FileRecord::acquire_locks`] has acquired: a local program holds
+    /// one that conflicts.
+    pub fn withdraw_locks(&mut self, locks: &[ByteRangeLock], notify: &mut WorkersToNotify) {
+        self.locks.withdraw(locks);
+        self.wake(notify);
+    }
+
     /// True if the record contains anything of a worker: [`FileRecord::remove_worker`] has work.
     #[must_use]
     pub fn concerns(&self, worker: ServerId) -> bool {
         self.opens.iter().any(|it| it.id.worker == worker)
             || self.waiters.contains(&worker)
             || self.deleters.iter().any(|it| it.worker == worker)
+            || self.locks.iter().any(|it| it.open.worker == worker)
     }
 
     /// Removes the state of a dead worker; durable opens stay, disconnected. Its deletions go to
@@ -315,6 +352,10 @@ impl FileRecord {
                 self.locks.release_all(id);
             }
         }
+        // Opens that it was closing have left their locks.
+        let opens = &self.opens;
+        let is_there = |id: OpenId| id.worker != worker || opens.iter().any(|it| it.id == id);
+        self.locks.retain_of(is_there);
         self.waiters.retain(|it| *it != worker);
         for deleter in self.deleters.iter_mut().filter(|it| it.worker == worker) {
             deleter.worker = deletion_owner;
@@ -370,8 +411,7 @@ impl FileRecord {
         let Some(at) = self.opens.iter().position(|it| it.id == id) else { return false };
         let cache = self.cache_of(&self.opens[at]);
         // Others may lock bytes of a file beside a client that does not cache its writes.
-        let locks =
-            !cache.state.contains(Caching::WRITE) && self.locks.iter().any(|lock| lock.open == id);
+        let locks = !cache.state.contains(Caching::WRITE) && self.has_locks(id);
         let holds = cache.state.contains(Caching::HANDLE) && cache.breaking.is_none() && !locks;
         if self.opens[at].evicted {
             // The client cannot reclaim it, and others wait for its end.
@@ -383,7 +423,7 @@ impl FileRecord {
             DurabilityKind::Persistent | DurabilityKind::Resilient => true,
         };
         if stays {
-            durability.disconnected_until = Some(now + durability.timeout);
+            durability.expires_at = Some(now + durability.timeout);
             durability.position = position;
             self.wake(notify);
         }
@@ -392,7 +432,7 @@ impl FileRecord {
 
     /// Assigns a disconnected open to the worker of its returned client. `None` if it is missing,
     /// or not disconnected. The client is notified of breaks in the meantime.
-    pub fn take_up(
+    pub fn reconnect(
         &mut self,
         persistent: u64,
         id: OpenId,
@@ -401,28 +441,28 @@ impl FileRecord {
         let is_it = |it: &OpenEntry| it.facts.persistent == persistent && it.is_disconnected();
         let at = self.opens.iter().position(is_it)?;
         self.locks.hand_over(self.opens[at].id, id);
-        self.remind(at);
+        self.notify_again(at);
         if self.cache_of(&self.opens[at]).notice.is_some() {
             notify.add(id.worker);
         }
         let entry = &mut self.opens[at];
         entry.id = id;
         if let Some(durability) = &mut entry.durability {
-            durability.disconnected_until = None;
+            durability.expires_at = None;
         }
         Some(entry)
     }
 
     /// Repeats a break notification to a client that was disconnected.
-    fn remind(&mut self, at: usize) {
+    fn notify_again(&mut self, at: usize) {
         match &mut self.opens[at].holding {
             Holding::Nothing => {}
-            Holding::Oplock(cache) => cache.remind(),
+            Holding::Oplock(cache) => cache.notify_again(),
             Holding::Lease(id) => {
                 let id = *id;
-                let is_here = teller(&self.opens, id).is_some();
+                let is_here = notified_open(&self.opens, id).is_some();
                 let lease = self.lease_mut(id);
-                lease.filter(|_| !is_here).into_iter().for_each(|it| it.cache.remind());
+                lease.filter(|_| !is_here).into_iter().for_each(|it| it.cache.notify_again());
             }
         }
     }
@@ -441,18 +481,18 @@ impl FileRecord {
                 notify.add(deletion_owner);
             }
         }
-        self.drop_late(now, deletion_owner, notify)
+        self.remove_expired(now, deletion_owner, notify)
     }
 
     /// Removes the opens that were not reclaimed in time, and returns them: their time ends for
-    /// whoever comes, not only with the next [`FileRecord::scavenge`].
-    pub fn drop_late(
+    /// any request, not only with the next [`FileRecord::scavenge`].
+    pub fn remove_expired(
         &mut self,
         now: Duration,
         deletion_owner: ServerId,
         notify: &mut WorkersToNotify,
     ) -> Vec<OpenEntry> {
-        let late = |entry: &OpenEntry| entry.disconnected_until().is_some_and(|it| it <= now);
+        let late = |entry: &OpenEntry| entry.expires_at().is_some_and(|it| it <= now);
         match self.opens.iter().any(late) {
             true => self.purge(late, deletion_owner, notify),
             false => Vec::new(),
@@ -487,7 +527,7 @@ impl FileRecord {
 
     /// Removes the caching of disconnected resilient opens: [MS-SMB2] 3.3.4.6 keeps the opens
     /// without it, since their clients cannot acknowledge a break.
-    pub(crate) fn silence(
+    pub(crate) fn remove_resilient_caching(
         &mut self,
         disturbed: impl Fn(&Self, &OpenEntry) -> bool,
         notify: &mut WorkersToNotify,
@@ -508,7 +548,7 @@ impl FileRecord {
                 Some(Holding::Lease(lease)) => {
                     let lease = *lease;
                     // A connected open of the same lease can acknowledge.
-                    if teller(&self.opens, lease).is_none()
+                    if notified_open(&self.opens, lease).is_none()
                         && let Some(lease) = self.lease_mut(lease)
                     {
                         lease.cache = Cache::default();
@@ -547,26 +587,30 @@ impl FileRecord {
         &mut self,
         worker: ServerId,
         knows: impl Fn(u64) -> bool,
-    ) -> Vec<BreakTold> {
-        let mut told = Vec::new();
-        let can_tell =
+    ) -> Vec<OutgoingBreak> {
+        let mut outgoing = Vec::new();
+        let can_notify =
             |it: &OpenEntry| it.id.worker == worker && !it.is_disconnected() && knows(it.id.number);
-        for entry in self.opens.iter_mut().filter(|it| can_tell(it)) {
+        for entry in self.opens.iter_mut().filter(|it| can_notify(it)) {
             if let Holding::Oplock(cache) = &mut entry.holding
                 && let Some(notice) = cache.notice.take()
             {
-                told.push(BreakTold { open: entry.id.number, lease: None, notice });
+                outgoing.push(OutgoingBreak { open: entry.id.number, lease: None, notice });
             }
         }
         for lease in self.leases.iter_mut().filter(|it| it.cache.notice.is_some()) {
             let mut holders = self.opens.iter().filter(|it| it.holding == Holding::Lease(lease.id));
-            if let Some(teller) = holders.find(|it| can_tell(it))
+            if let Some(notified_open) = holders.find(|it| can_notify(it))
                 && let Some(notice) = lease.cache.notice.take()
             {
-                told.push(BreakTold { open: teller.id.number, lease: Some(*lease), notice });
+                outgoing.push(OutgoingBreak {
+                    open: notified_open.id.number,
+                    lease: Some(*lease),
+                    notice,
+                });
             }
         }
-        told
+        outgoing
     }
 
     /// Handles the acknowledgment of an oplock break: [MS-SMB2] 3.3.5.22.1.
@@ -607,12 +651,31 @@ impl FileRecord {
         let lease = self.lease_mut(id).ok_or(AckError::NotHeld)?;
         lease.cache.settle(kept, deadline)?;
         if lease.cache.notice.is_some()
-            && let Some(teller) = teller(&self.opens, id)
+            && let Some(notified_open) = notified_open(&self.opens, id)
         {
-            notify.add(teller.worker);
+            notify.add(notified_open.worker);
         }
         self.wake(notify);
         Ok(())
+    }
+
+    /// Breaks the oplock of an open because another program of this machine opens its file, down to
+    /// nothing.
+    pub fn break_oplock(&mut self, id: OpenId, deadline: Duration, notify: &mut WorkersToNotify) {
+        let Some(entry) = self.open_mut(id) else { return };
+        let Holding::Oplock(cache) = &mut entry.holding else { return };
+        if cache.start_break(Caching::empty(), deadline) == Started::Notified {
+            notify.add(id.worker);
+        }
+    }
+
+    /// Takes the oplock of an open away that its client has not learned of yet.
+    pub fn withdraw_oplock(&mut self, id: OpenId, notify: &mut WorkersToNotify) {
+        let Some(entry) = self.open_mut(id) else { return };
+        if matches!(entry.holding, Holding::Oplock(_)) {
+            entry.holding = Holding::Nothing;
+            self.wake(notify);
+        }
     }
 
     /// Ends breaks past their deadline, with the loss of all rights. Returns true if there was one.
@@ -653,7 +716,7 @@ impl FileRecord {
 }
 
 /// Open whose session receives a lease's notifications: the oldest connected one.
-pub(crate) fn teller(opens: &[OpenEntry], lease: LeaseId) -> Option<OpenId> {
+pub(crate) fn notified_open(opens: &[OpenEntry], lease: LeaseId) -> Option<OpenId> {
     let mut holders = opens.iter().filter(|it| it.holding == Holding::Lease(lease));
     holders.find(|it| !it.is_disconnected()).map(|it| it.id)
 }

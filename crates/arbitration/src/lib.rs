@@ -23,7 +23,9 @@ pub use admission::{Admission, AdmissionRequest, Granted, Refusal};
 pub use byte_range::{ByteRange, ByteRangeLock, LockError, RangeAccess};
 pub use caching::{AckError, BreakNotice, Breaking, Cache, Caching};
 pub use deletion::{Deleter, DeletionProgress, PendingDeletion};
-pub use file_record::{BreakTold, Closed, FILE_OPENS_MAX, FileRecord, FileWord, WorkersToNotify};
+pub use file_record::{
+    Closed, FILE_OPENS_MAX, FileRecord, FileWord, OutgoingBreak, WorkersToNotify,
+};
 pub use lock_list::{LOCKS_MAX, LOCKS_OF_OPEN_MAX, LockList};
 pub use lock_sequences::{LOCK_SEQUENCES_MAX, LockSequence, LockSequences};
 pub use open::{

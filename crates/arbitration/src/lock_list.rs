@@ -129,7 +129,7 @@ impl LockList {
             taken.add([*lock]);
         }
         if !self.permits(wanted, standing) {
-            return Err(LockError::TooMany);
+            return Err(LockError::TooManyLocks);
         }
         self.add(wanted.iter().copied());
         Ok(())
@@ -181,6 +181,24 @@ impl LockList {
         self.exclusive.remove(&exclusive);
         self.shared.remove(&shared);
         result
+    }
+
+    /// Removes exactly these locks, each once, as far as they are there.
+    pub(crate) fn withdraw(&mut self, locks: &[ByteRangeLock]) {
+        for exclusive in [true, false] {
+            let list = if exclusive { &mut self.exclusive } else { &mut self.shared };
+            let mut places = BTreeSet::new();
+            for lock in locks.iter().filter(|it| it.exclusive == exclusive) {
+                places.extend(list.find(lock.open, lock.stream, lock.range, &places));
+            }
+            list.remove(&places);
+        }
+    }
+
+    /// Removes the locks that no open of the list holds.
+    pub(crate) fn retain_of(&mut self, is_there: impl Fn(OpenId) -> bool) {
+        self.exclusive.retain(|lock| is_there(lock.open));
+        self.shared.retain(|lock| is_there(lock.open));
     }
 
     /// Releases all locks of an open.

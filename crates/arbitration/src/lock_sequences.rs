@@ -21,7 +21,7 @@ impl LockSequences {
     #[must_use]
     pub fn from_entries(entries: impl IntoIterator<Item = LockSequence>) -> Self {
         let mut sequences = Self::default();
-        entries.into_iter().for_each(|entry| sequences.remember(entry));
+        entries.into_iter().for_each(|entry| sequences.keep(entry));
         sequences
     }
 
@@ -45,7 +45,7 @@ impl LockSequences {
     }
 
     /// Stores a request that has succeeded.
-    pub fn remember(&mut self, sequence: LockSequence) {
+    pub fn keep(&mut self, sequence: LockSequence) {
         self.forget(sequence.index);
         if sequence.index < LOCK_SEQUENCES_MAX {
             self.0.push(sequence);

@@ -68,9 +68,9 @@ pub struct Lease {
 /// Conditions for reclaiming an open after its connection or worker is gone.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Durability {
-    /// Time until which it is kept, once disconnected. On the clock of the machine.
-    pub disconnected_until: Option<Duration>,
-    /// Time for which it is kept.
+    /// Time at which it ends, on the clock of the machine; `None` while its client is connected.
+    pub expires_at: Option<Duration>,
+    /// Time for which it is kept once disconnected.
     pub timeout: Duration,
     /// Kind of durability, as requested.
     pub kind: DurabilityKind,
@@ -125,7 +125,7 @@ pub struct OpenFacts {
     pub is_posix: bool,
     /// True if its client knows that a file may lose its name while it is open. Between such
     /// clients, directories above it are renamed, and its name is removed at once.
-    pub follows_posix: bool,
+    pub expects_lost_names: bool,
     /// CreateOptions of the CREATE request.
     pub create_options: u32,
     /// CreateAction of the CREATE response.
@@ -189,13 +189,13 @@ impl OpenEntry {
     /// True while its client is disconnected and cannot answer breaks.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
-        self.disconnected_until().is_some()
+        self.expires_at().is_some()
     }
 
-    /// Time until which it is kept, if disconnected. On the clock of the machine.
+    /// Time at which it ends, on the clock of the machine, if its client is disconnected.
     #[must_use]
-    pub fn disconnected_until(&self) -> Option<Duration> {
-        self.durability.as_ref()?.disconnected_until
+    pub fn expires_at(&self) -> Option<Duration> {
+        self.durability.as_ref()?.expires_at
     }
 
     /// True if it can conflict with other opens. A disconnected durable open is removed instead,

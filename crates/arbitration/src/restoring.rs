@@ -29,7 +29,7 @@ impl FileRecord {
         part.facts.session_id = 0;
         part.facts.tree_id = 0;
         if let Some(durability) = &mut part.durability {
-            durability.disconnected_until = None;
+            durability.expires_at = None;
         }
         let mut leases = Vec::new();
         match &mut part.holding {
@@ -53,7 +53,7 @@ impl FileRecord {
             if self.opens.len() >= FILE_OPENS_MAX || self.open(entry.id).is_some() {
                 continue;
             }
-            durability.disconnected_until = Some(now + durability.timeout);
+            durability.expires_at = Some(now + durability.timeout);
             self.opens.push(entry);
         }
         for lease in part.leases {

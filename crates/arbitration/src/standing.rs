@@ -1,4 +1,4 @@
-//! Share of the places that one client may take.
+//! Share of the opens or locks that one client may take.
 
 /// Standing of a client that takes a place among the opens or locks of a file, or of all files.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -51,7 +51,7 @@ fn ask(server: ServerId, number: u64, delete_on_close: bool) -> AdmissionRequest
 
 fn durability() -> Durability {
     Durability {
-        disconnected_until: None,
+        expires_at: None,
         timeout: KEPT,
         kind: DurabilityKind::DurableV2,
         create_guid: Guid([1; 16]),
@@ -81,7 +81,7 @@ fn check_deleted_by(record: &mut FileRecord, notify: WorkersToNotify, deletion_o
     assert_eq!(admit(record), Admission::Wait, "it is as good as gone");
     let [deleter] = &record.take_delegated(deletion_owner)[..] else { panic!("{record:?}") };
     assert_eq!((deleter.mark, deleter.worker), (LINK, deletion_owner));
-    assert_eq!(deleter.progress, DeletionProgress::Deletes);
+    assert_eq!(deleter.progress, DeletionProgress::Accepted);
     let place = (&*deleter.share, &*deleter.folder, &*deleter.path);
     assert_eq!(place, ("data", "srv/data", "folder\\file"));
     assert_eq!(record.take_delegated(deletion_owner), [], "it is done once");

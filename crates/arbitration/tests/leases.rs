@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use arbitration::{
-    AckError, Admission, AdmissionRequest, BreakTold, ByteRange, ByteRangeLock, Caching,
-    Durability, DurabilityKind, FileRecord, Granted, LeaseId, LockSequences, OpenFacts, OpenId,
+    AckError, Admission, AdmissionRequest, ByteRange, ByteRangeLock, Caching, Durability,
+    DurabilityKind, FileRecord, Granted, LeaseId, LockSequences, OpenFacts, OpenId, OutgoingBreak,
     Refusal, RequestedCaching, ShareMode, Standing, WorkersToNotify,
 };
 use dtyp::{AccessMask, Guid, ServerId};
@@ -71,7 +71,7 @@ fn ask(worker: u32, caching: RequestedCaching) -> AdmissionRequest {
 
 fn durability(kind: DurabilityKind) -> Durability {
     Durability {
-        disconnected_until: None,
+        expires_at: None,
         timeout: Duration::from_secs(60),
         kind,
         create_guid: Guid::ZERO,
@@ -126,9 +126,9 @@ impl File {
     /// Asserts a worker's only break notification: from, to, and whether an acknowledgment is
     /// required.
     #[track_caller]
-    fn told(&mut self, worker: u32) -> (Caching, Caching, bool) {
-        let told = self.record.take_notices(server(worker), |_| true);
-        let [BreakTold { notice, .. }] = told[..] else { panic!("one notice: {told:?}") };
+    fn notice(&mut self, worker: u32) -> (Caching, Caching, bool) {
+        let sent = self.record.take_notices(server(worker), |_| true);
+        let [OutgoingBreak { notice, .. }] = sent[..] else { panic!("one notice: {sent:?}") };
         (notice.from, notice.to, notice.ack_required)
     }
 
@@ -173,7 +173,7 @@ fn another_client_waits_until_writes_are_given_back() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(file.admit(ask(2, lease_wish(2, 1, RWH))), Admission::Wait);
-    assert_eq!(file.told(1), (RWH, RH, true));
+    assert_eq!(file.notice(1), (RWH, RH, true));
     assert_eq!(file.acknowledge(lease(1, 1), RH), Ok(()));
     let (granted, _) = file.granted(ask(2, lease_wish(2, 1, RWH)));
     assert_eq!((granted.caching, file.state(lease(1, 1))), (RH, RH));
@@ -206,7 +206,7 @@ fn a_sharing_conflict_waits_for_the_break_of_handle_caching_only() {
     alone.mode.share_write = false;
     file.granted(alone);
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
-    assert_eq!(file.told(1), (RWH, RW, true));
+    assert_eq!(file.notice(1), (RWH, RW, true));
     // The application really has the file open.
     assert_eq!(file.acknowledge(lease(1, 1), RW), Ok(()));
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Refused(Refusal::Sharing));
@@ -219,7 +219,7 @@ fn emptying_a_file_takes_everything() {
     let empties =
         AdmissionRequest { overwrites: true, is_new: true, ..ask(2, RequestedCaching::Nothing) };
     assert_eq!(file.admit(empties), Admission::Wait);
-    assert_eq!(file.told(1), (RWH, NONE, true));
+    assert_eq!(file.notice(1), (RWH, NONE, true));
 }
 
 #[test]
@@ -231,20 +231,20 @@ fn readers_keep_handle_caching_until_the_file_is_emptied() {
 }
 
 #[test]
-fn a_break_that_gets_harder_is_told_in_steps() {
+fn a_break_that_gets_harder_is_sent_in_steps() {
     let mut file = File::default();
     file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     let writer = OpenId { worker: server(2), number: 99 };
-    assert_eq!(file.told(1), (RWH, RH, true));
+    assert_eq!(file.notice(1), (RWH, RH, true));
     file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
     // One break at a time: the next follows its acknowledgment.
     assert_eq!(file.record.take_notices(server(1), |_| true), []);
     assert_eq!(file.acknowledge(lease(1, 1), RH), Ok(()));
-    assert_eq!(file.told(1), (RH, R, true));
+    assert_eq!(file.notice(1), (RH, R, true));
     assert_eq!(file.acknowledge(lease(1, 1), R), Ok(()));
     // Reading is broken last, without an acknowledgment.
-    assert_eq!(file.told(1), (R, NONE, false));
+    assert_eq!(file.notice(1), (R, NONE, false));
     assert_eq!(file.state(lease(1, 1)), NONE);
 }
 
@@ -254,7 +254,7 @@ fn reading_is_taken_without_an_answer() {
     file.granted(ask(1, lease_wish(1, 1, R)));
     let (_, writer) = file.granted(ask(2, RequestedCaching::Nothing));
     file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
-    assert_eq!(file.told(1), (R, NONE, false));
+    assert_eq!(file.notice(1), (R, NONE, false));
     assert_eq!(file.acknowledge(lease(1, 1), NONE), Err(AckError::NotBreaking));
 }
 
@@ -357,7 +357,7 @@ fn a_batch_oplock_is_broken_to_level_ii() {
     let mut file = File::default();
     let (_, id) = file.granted(ask(1, RequestedCaching::Oplock(RWH)));
     assert_eq!(file.admit(ask(2, RequestedCaching::Oplock(RWH))), Admission::Wait);
-    assert_eq!(file.told(1), (RWH, R, true));
+    assert_eq!(file.notice(1), (RWH, R, true));
     let kept = file.record.acknowledge_oplock(id, R, TIMEOUT, &mut WorkersToNotify::default());
     assert_eq!(kept, Ok(()));
     let (granted, _) = file.granted(ask(2, RequestedCaching::Oplock(RWH)));
@@ -413,7 +413,7 @@ fn a_changed_listing_breaks_all_leases_but_that_of_the_changing_client() {
     }
     file.record.break_listing(Some([1; 16]), TIMEOUT, &mut WorkersToNotify::default());
     assert_eq!(file.record.take_notices(server(1), |_| true), []);
-    assert_eq!(file.told(2), (RH, NONE, true));
+    assert_eq!(file.notice(2), (RH, NONE, true));
     assert_eq!(file.record.take_notices(server(3), |_| true), [], "keys alone are compared");
 }
 
@@ -460,7 +460,7 @@ fn a_disconnected_durable_open_is_closed_by_a_conflict_at_once() {
     assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
     file.granted(ask(2, RequestedCaching::Nothing));
     let back = OpenId { worker: server(3), number: 1 };
-    assert_eq!(file.record.take_up(id.number, back, &mut WorkersToNotify::default()), None);
+    assert_eq!(file.record.reconnect(id.number, back, &mut WorkersToNotify::default()), None);
 }
 
 #[test]
@@ -471,7 +471,7 @@ fn a_disconnected_durable_open_survives_opens_without_a_conflict() {
     file.granted(ask(2, RequestedCaching::Nothing));
     let back = OpenId { worker: server(3), number: 1 };
     let taken =
-        file.record.take_up(id.number, back, &mut WorkersToNotify::default()).map(|it| it.id);
+        file.record.reconnect(id.number, back, &mut WorkersToNotify::default()).map(|it| it.id);
     assert_eq!(taken, Some(back));
 }
 
@@ -488,7 +488,7 @@ fn a_persistent_open_excludes_others_while_its_client_is_away() {
     let refused = Admission::Refused(Refusal::NotAvailable);
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), refused);
     let back = OpenId { worker: server(3), number: 1 };
-    assert!(file.record.take_up(id.number, back, &mut WorkersToNotify::default()).is_some());
+    assert!(file.record.reconnect(id.number, back, &mut WorkersToNotify::default()).is_some());
 }
 
 #[test]
@@ -565,9 +565,9 @@ fn a_reconnected_open_is_told_of_the_break_it_missed() {
     assert_eq!(file.record.take_notices(server(1), |_| true), []);
     let mut notify = WorkersToNotify::default();
     let back = OpenId { worker: server(3), number: 1 };
-    assert!(file.record.take_up(id.number, back, &mut notify).is_some());
+    assert!(file.record.reconnect(id.number, back, &mut notify).is_some());
     assert_eq!(notify.into_workers(), [server(3)]);
-    assert_eq!(file.told(3), (RWH, R, true));
+    assert_eq!(file.notice(3), (RWH, R, true));
 }
 
 #[test]
@@ -578,7 +578,7 @@ fn a_lease_does_not_grow_before_its_client_is_told_of_the_break() {
     file.record.break_reading(writer, 0, TIMEOUT, &mut WorkersToNotify::default());
     let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(granted.caching, NONE);
-    assert_eq!(file.told(1), (R, NONE, false));
+    assert_eq!(file.notice(1), (R, NONE, false));
     let (granted, _) = file.granted(ask(1, lease_wish(1, 1, RWH)));
     assert_eq!(granted.caching, RWH);
 }
@@ -590,7 +590,7 @@ fn a_break_notice_after_the_timeout_says_that_all_caching_is_lost() {
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
     file.now = TIMEOUT;
     file.granted(ask(2, RequestedCaching::Nothing));
-    assert_eq!(file.told(1), (RWH, NONE, false));
+    assert_eq!(file.notice(1), (RWH, NONE, false));
 }
 
 #[test]
@@ -598,11 +598,11 @@ fn a_client_that_left_without_an_acknowledgment_is_notified_again() {
     let mut file = File::default();
     let id = file.durable(ask(1, RequestedCaching::Oplock(RWH)), DurabilityKind::Persistent);
     assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
-    assert_eq!(file.told(1), (RWH, R, true));
+    assert_eq!(file.notice(1), (RWH, R, true));
     assert!(file.record.disconnect(id, 0, file.now, &mut WorkersToNotify::default()));
     let back = OpenId { worker: server(3), number: 1 };
-    assert!(file.record.take_up(id.number, back, &mut WorkersToNotify::default()).is_some());
-    assert_eq!(file.told(3), (RWH, R, true));
+    assert!(file.record.reconnect(id.number, back, &mut WorkersToNotify::default()).is_some());
+    assert_eq!(file.notice(3), (RWH, R, true));
 }
 
 /// As with the parameter `level2 oplocks = no`.
@@ -615,8 +615,8 @@ fn without_shared_reading_only_one_client_keeps_caching() {
         let (granted, holder) = file.granted(unshared(1));
         assert_eq!(granted.caching, RWH, "it has the file for itself");
         assert_eq!(file.admit(unshared(2)), Admission::Wait);
-        let told = file.record.take_notices(server(1), |_| true);
-        assert_eq!(told.iter().map(|it| it.notice.to).collect::<Vec<_>>(), [Caching::empty()]);
+        let sent = file.record.take_notices(server(1), |_| true);
+        assert_eq!(sent.iter().map(|it| it.notice.to).collect::<Vec<_>>(), [Caching::empty()]);
         file.record.close(holder, false, None, &mut WorkersToNotify::default());
         file.granted(ask(3, RequestedCaching::Nothing));
         let (granted, _) = file.granted(unshared(2));

@@ -45,7 +45,7 @@ fn fill(record: &mut FileRecord, client: u32, standing: Standing) -> usize {
     for number in 0.. {
         match admit(record, &ask(client, number, standing)) {
             Admission::Granted(_) => {}
-            Admission::Refused(Refusal::TooMany) => return record.opens.len(),
+            Admission::Refused(Refusal::TooManyOpens) => return record.opens.len(),
             other => panic!("{other:?}"),
         }
     }
@@ -85,7 +85,7 @@ fn there_is_room_for_one_more_beside_many_clients_that_took_all_they_may() {
             record.opens.push(arbitration::OpenEntry { id, facts, ..entry.clone() });
         }
         let more = ask(client, u64::MAX, Standing::User);
-        assert_eq!(admit(&mut record, &more), Admission::Refused(Refusal::TooMany));
+        assert_eq!(admit(&mut record, &more), Admission::Refused(Refusal::TooManyOpens));
     }
     assert!(matches!(admit(&mut record, &ask(99, 0, Standing::User)), Admission::Granted(_)));
 }
@@ -96,7 +96,7 @@ fn durable_opens_of_clients_that_are_away_give_way_when_a_file_is_full() {
     admit(&mut record, &ask(1, 0, Standing::User));
     let mut entry = record.opens[0].clone();
     entry.durability = Some(Durability {
-        disconnected_until: Some(Duration::from_secs(900)),
+        expires_at: Some(Duration::from_secs(900)),
         timeout: Duration::from_secs(900),
         kind: DurabilityKind::DurableV2,
         create_guid: Guid([7; 16]),

@@ -164,7 +164,7 @@ enum Framing {
         mech_type: MechType,
         mic_required: bool,
         /// True once the client knows the chosen mechanism.
-        is_told: bool,
+        is_sent: bool,
     },
 }
 
@@ -364,7 +364,7 @@ impl Acceptor {
         // removed a better one, so the list must be protected.
         let mic_required = rank > 0;
         let mech_list = init.mech_list.to_vec();
-        self.framing = Framing::Spnego { mech_list, mech_type, mic_required, is_told: false };
+        self.framing = Framing::Spnego { mech_list, mech_type, mic_required, is_sent: false };
         // The token next to the list is for the client's first choice.
         match init.mech_token.filter(|_| !mic_required) {
             Some(token) if mech_type.is_kerberos() => Ok(self.ticket(token, None, false)),
@@ -436,8 +436,8 @@ impl Acceptor {
     fn wrapped(&mut self, neg_state: NegState, token: &[u8], mic: Option<&[u8]>) -> Vec<u8> {
         match &mut self.framing {
             Framing::BareKerberos | Framing::Raw => token.to_vec(),
-            Framing::Spnego { mech_type, is_told, .. } => {
-                let is_first = !std::mem::replace(is_told, true);
+            Framing::Spnego { mech_type, is_sent, .. } => {
+                let is_first = !std::mem::replace(is_sent, true);
                 NegTokenResp {
                     neg_state: Some(neg_state),
                     supported_mech: is_first.then(|| mech_type.oid()),

@@ -169,14 +169,14 @@ impl Beside {
         if command.is_empty() {
             return Ok(Self(None));
         }
-        let said = tempfile::NamedTempFile::new()?;
-        let output = said.reopen()?;
+        let printed = tempfile::NamedTempFile::new()?;
+        let output = printed.reopen()?;
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("exec {}", command.replace("PID", &pid.to_string()))]);
         shell.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let mut child = shell.spawn().context("the command beside it")?;
         let start = Instant::now();
-        while !fs::read_to_string(said.path())?.contains("Collecting") {
+        while !fs::read_to_string(printed.path())?.contains("Collecting") {
             let has_time = start.elapsed() < PATIENCE;
             if !has_time || child.try_wait()?.is_some() {
                 // It may be at its end already.

@@ -152,19 +152,19 @@ fn measure(server: &Server, job: &Path, scale: Scale) -> Result<Sample> {
     let mut guest = Command::new(script("run.sh"));
     guest.arg(script("copy.sh")).arg(LIMIT_SECONDS.to_string()).arg(job);
     let end = succeed(&mut guest, "a guest");
-    let said = fs::read_to_string(job.join("stdout")).unwrap_or_default();
+    let printed = fs::read_to_string(job.join("stdout")).unwrap_or_default();
     let complaints = fs::read_to_string(job.join("stderr")).unwrap_or_default();
-    end.with_context(|| format!("{}: {said}{complaints}", server.kind().name()))?;
+    end.with_context(|| format!("{}: {printed}{complaints}", server.kind().name()))?;
     let cpu = server.processes()?.cpu().saturating_sub(before.cpu());
     fs::remove_dir_all(job)?;
-    seconds(&said, cpu.as_secs_f64())
+    seconds(&printed, cpu.as_secs_f64())
 }
 
 /// Returns the guest's times in the order of [`WORKS`], and the processor time.
-fn seconds(said: &str, cpu: f64) -> Result<Sample> {
+fn seconds(printed: &str, cpu: f64) -> Result<Sample> {
     let of = |work: &str| {
-        let line = said.lines().find_map(|line| line.strip_prefix(work)?.strip_prefix('\t'));
-        line.and_then(|it| it.parse().ok()).with_context(|| format!("no {work} in: {said}"))
+        let line = printed.lines().find_map(|line| line.strip_prefix(work)?.strip_prefix('\t'));
+        line.and_then(|it| it.parse().ok()).with_context(|| format!("no {work} in: {printed}"))
     };
     let mut seconds = WORKS.into_iter().map(of).collect::<Result<Sample>>()?;
     seconds.push(cpu);
@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn a_guests_times_are_found_by_name_and_a_missing_one_is_an_error() {
-        let said = "copy\t7.250000\nlist\t1.5\nread\t2.0\nremove\t3.0\n";
-        assert_eq!(seconds(said, 0.5).expect("all is there"), [7.25, 1.5, 2.0, 3.0, 0.5]);
+        let printed = "copy\t7.250000\nlist\t1.5\nread\t2.0\nremove\t3.0\n";
+        assert_eq!(seconds(printed, 0.5).expect("all is there"), [7.25, 1.5, 2.0, 3.0, 0.5]);
         let error = seconds("copy\t1\nlist\t2\nremove\t3\n", 0.5).expect_err("no `read`");
         assert!(error.to_string().starts_with("no read in: "), "{error}");
     }

@@ -90,8 +90,8 @@ impl Administrator<'_> {
             .arg(self.config)
             .args(["qos", "set", class, &format!("max-bandwidth={limit}")])
             .output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "choro qos set: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "choro qos set: {printed}");
         Ok(())
     }
 }

@@ -123,7 +123,7 @@ pub struct Options {
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.01..=600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("a number of seconds from 0.01 to 600 is wanted".into()),
+        _ => Err("expected a number of seconds from 0.01 to 600".into()),
     }
 }
 

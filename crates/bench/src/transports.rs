@@ -202,8 +202,8 @@ fn messages_sent(choro: &Path, place: &Path) -> Result<u64> {
         .arg(place.join("smb.conf"))
         .output()
         .context("asking for the messages")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "asking for the messages: {said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "asking for the messages: {printed}");
     let processes: Vec<Value> = serde_json::from_slice(&output.stdout)?;
     Ok(processes.iter().filter_map(|process| process["sent"].as_u64()).sum())
 }

@@ -162,8 +162,9 @@ fn smbtorture_echo(server: &Server, duration: Duration) -> Result<Claim> {
         .arg(format!("--option=torture:timelimit={}", duration.as_secs()))
         .args(["--option=torture:nprocs=1", "--option=torture:qdepth=1"])
         .args(["--option=torture:progress=no", "smb2.bench.echo"]);
-    let (cost, said) = run(&mut command, server)?;
-    let figure = operations_per_second(&said).with_context(|| format!("it wrote:\n{said}"))?;
+    let (cost, printed) = run(&mut command, server)?;
+    let figure =
+        operations_per_second(&printed).with_context(|| format!("it wrote:\n{printed}"))?;
     Ok(Claim {
         figure,
         client_percent: cost.client.as_secs_f64() / cost.wall.as_secs_f64() * 100.0,
@@ -192,9 +193,10 @@ fn run(command: &mut Command, server: &Server) -> Result<(Cost, String)> {
     let client = reaped_cpu()?.saturating_sub(client_before);
     let server = server.processes()?.cpu().saturating_sub(server_before);
     // smbtorture writes results to the one and figures to the other.
-    let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    ensure!(status.success(), "{:?}: {said}", command.get_program());
-    Ok((Cost { wall, client, server }, said))
+    let printed =
+        [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    ensure!(status.success(), "{:?}: {printed}", command.get_program());
+    Ok((Cost { wall, client, server }, printed))
 }
 
 /// The last "num/s=N": that of all the time.

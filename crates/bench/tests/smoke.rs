@@ -150,9 +150,9 @@ fn a_silent_channel_is_given_up_within_its_time() {
         .args(["--quick", "--only", "samba", "--json", "--rows", "channel lost: silent"])
         .output()
         .expect("it was built");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let report: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_str(&printed).expect("it is JSON");
     let milliseconds = report["rows"][0]["samba"]["median"].as_f64().expect("a figure");
     // Six retransmission timeouts, none below 200 ms.
     assert!(milliseconds > 1_000.0, "the break came after {milliseconds} ms: nothing was dropped");

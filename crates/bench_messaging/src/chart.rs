@@ -74,11 +74,11 @@ fn bar(body: &mut String, line: &Line, y: f64, unit: f64) {
         "<rect x=\"{BARS_X}\" y=\"{y}\" width=\"{width:.1}\" height=\"{height}\" \
          class=\"{class}\"/>"
     );
-    let mut said = figure(line.messages_per_second);
+    let mut label = figure(line.messages_per_second);
     if let (Some(ratio), true) = (line.ratio_to_samba, line.transport != "samba") {
-        let _ = write!(said, "  ({} × Samba)", figure(ratio));
+        let _ = write!(label, "  ({} × Samba)", figure(ratio));
     }
-    text(body, (BARS_X + width + 8.0, y + 13.0), "", &said);
+    text(body, (BARS_X + width + 8.0, y + 13.0), "", &label);
 }
 
 /// Appends words that begin at a place.

@@ -114,7 +114,7 @@ impl Peer {
 
     pub(super) fn wait_until_ready(&mut self) -> Result<()> {
         let line = self.line()?;
-        ensure!(line == "ready", "a process said {line:?}");
+        ensure!(line == "ready", "a process printed {line:?}");
         Ok(())
     }
 }

@@ -23,9 +23,9 @@ use super::workload::{self, Workload};
 /// each message. A transport that packs several messages into one can exceed it. If smbtorture is
 /// installed (Debian: samba-testsuite), Samba's own test is run as well: `samba`.
 ///
-/// All are measured in rounds, by turns; a figure is the median of the rounds, its spread the
-/// lowest and the highest, a ratio the median of the ratios of the rounds. Needs neither a server
-/// nor a configuration.
+/// All are measured by turns, in rounds. A figure is the median of the rounds, with the lowest and
+/// the highest as its spread; a ratio is the median of the ratios of the rounds. Needs neither a
+/// server nor a configuration.
 #[derive(Args, Clone, Debug)]
 pub struct MessagingOptions {
     /// Seconds of measurement for each line of the table, all rounds together. Samba's test counts
@@ -45,16 +45,15 @@ pub struct MessagingOptions {
     /// Do not run Samba's own test.
     #[arg(long)]
     pub without_samba: bool,
-    /// Measure the effect of a process that is stopped for this number of seconds on one that goes
-    /// on sending to it and to others, instead.
+    /// Measure instead the effect of a stopped process on another one that sends to it and to
+    /// others; it is stopped for SECONDS.
     ///
-    /// One process pings three others as fast as they answer, first with none stopped and then, for
-    /// the same time, with one more that is stopped and that it sends messages of 16 KiB to. The
-    /// table shows the gaps between messages of the living processes; the processor time of the
-    /// sender's longest turn, which distinguishes its own pauses from those of a machine with few
-    /// processors; its memory; and the numbers of queued, refused and dropped messages; queued ones
-    /// are dropped after a minute. Messages accepted and not dropped must arrive when the process
-    /// goes on.
+    /// One process pings three others as fast as they answer; then, for the same time, it also
+    /// sends messages of 16 KiB to a fourth process, which is stopped. The table shows the gaps
+    /// between messages of the living processes; the processor time of the sender's longest turn,
+    /// which distinguishes its own pauses from those of a machine with few processors; its memory;
+    /// and the numbers of queued, refused and dropped messages; queued ones are dropped after a
+    /// minute. Messages accepted and not dropped must arrive when the process goes on.
     #[arg(long, value_name = "SECONDS", value_parser = seconds,
           conflicts_with_all = ["workload", "svg", "seconds", "rounds"])]
     pub stopped_peer: Option<f64>,
@@ -67,7 +66,6 @@ pub struct MessagingOptions {
     /// seconds, living (processes), messages_per_second, gap_p50_us, gap_p999_us, gap_max_us,
     /// gap_max_us_each (of each living process), turn_max_us, memory_peak_kib, queued_max,
     /// queued_bytes_max, refused, dropped, delivered_afterwards.
-    /// dropped, delivered_afterwards.
     #[arg(long)]
     pub json: bool,
     /// Also write the table, in Markdown, into this file.
@@ -84,7 +82,7 @@ pub struct MessagingOptions {
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("a number of seconds from 0.01 to 3600 is wanted".into()),
+        _ => Err("expected a number of seconds from 0.01 to 3600".into()),
     }
 }
 

@@ -275,6 +275,6 @@ pub(super) fn wait_for(sources: &mut [PollFd<'_>], timeout: Duration) -> Result<
     };
     match poll(sources, Some(&timeout)) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(error).context("waiting"),
+        Err(error) => Err(error).context("cannot wait for events"),
     }
 }

@@ -57,16 +57,17 @@ impl PingSpeed {
             .current_dir(&self.directory)
             .stdin(Stdio::null())
             .output()?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned()
             + &String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{PROGRAM} failed:\n{said}");
-        let rate = rate_in(&said).with_context(|| format!("{PROGRAM} told no rate:\n{said}"))?;
+        ensure!(output.status.success(), "{PROGRAM} failed:\n{printed}");
+        let rate =
+            rate_in(&printed).with_context(|| format!("{PROGRAM} told no rate:\n{printed}"))?;
         Ok(Measurement { messages_per_second: rate, round_trips: Histogram::default() })
     }
 }
 
-fn rate_in(said: &str) -> Option<f64> {
-    let rate = said.split_once("ping rate of ")?.1;
+fn rate_in(printed: &str) -> Option<f64> {
+    let rate = printed.split_once("ping rate of ")?.1;
     rate.split_once(" messages/sec")?.0.parse().ok()
 }
 
@@ -76,8 +77,8 @@ mod tests {
 
     #[test]
     fn the_rate_is_found_in_the_output_of_the_test() {
-        let said = "sending exit\nping rate of 96344 messages/sec\nsuccess: ping_speed\n";
-        assert_eq!(rate_in(said), Some(96_344.0));
+        let printed = "sending exit\nping rate of 96344 messages/sec\nsuccess: ping_speed\n";
+        assert_eq!(rate_in(printed), Some(96_344.0));
         assert_eq!(rate_in("failure: ping_speed"), None);
     }
 }

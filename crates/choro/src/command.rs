@@ -1,9 +1,13 @@
 //! The command line. One subcommand, one file.
 
+mod audit;
+pub(crate) mod auditd;
 mod bench;
 mod check;
+pub(crate) mod commandd;
 mod completions;
 pub(crate) mod discoveryd;
+pub(crate) mod doctor;
 mod healthcheck;
 pub(crate) mod logond;
 mod man;
@@ -12,6 +16,7 @@ pub(crate) mod notifyd;
 mod qos;
 mod recycle;
 mod serve;
+mod share;
 mod status;
 mod user;
 pub(crate) mod worker;
@@ -27,7 +32,7 @@ use observe::{Metrics, Profile, Top, Trace};
 /// Reads the smb.conf that Samba reads. Without one, `choro serve` shares one folder with one user
 /// and says how to reach it.
 ///
-/// Exit codes: 0 done, 1 failed, 2 not understood.
+/// Exit codes: 0 success, 1 failure, 2 invalid command line.
 #[derive(Debug, Parser)]
 #[command(name = "choro", version, max_term_width = 100, arg_required_else_help = false)]
 pub(crate) struct CommandLine {
@@ -41,9 +46,11 @@ pub(crate) struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Audit(audit::Audit),
     #[command(subcommand)]
     Bench(bench::Bench),
     Check(check::Check),
+    Doctor(doctor::Doctor),
     #[command(subcommand)]
     User(user::User),
     Message(message::MessageCommand),
@@ -53,6 +60,8 @@ enum Command {
     Qos(qos::Qos),
     #[command(subcommand)]
     Recycle(recycle::Recycle),
+    #[command(subcommand)]
+    Share(share::Share),
     Status(status::Status),
     Top(Top),
     Trace(Trace),
@@ -69,9 +78,11 @@ impl CommandLine {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let file = self.config.as_deref();
         match self.command {
+            Command::Audit(audit) => audit.run(file),
             Command::Bench(bench) => bench.run(),
             Command::Check(check) => check.run(file),
             Command::Completions(completions) => completions.run(),
+            Command::Doctor(doctor) => doctor.run(file),
             Command::Healthcheck(healthcheck) => healthcheck.run(file),
             Command::Man(man) => man.run(),
             Command::Message(message) => message.run(file),
@@ -80,6 +91,7 @@ impl CommandLine {
             Command::Qos(qos) => qos.run(file),
             Command::Recycle(recycle) => recycle.run(file),
             Command::Serve(serve) => serve.run(file),
+            Command::Share(share) => share.run(file),
             Command::Status(status) => status.run(file),
             Command::Top(top) => top.run(file),
             Command::Trace(trace) => trace.run(file),

@@ -1,8 +1,9 @@
 //! Choro, an SMB3 file server.
 //!
 //! One executable. `choro serve` is the supervisor: it forks the workers, one for each client, and
-//! starts itself once more as `choro notifyd` and `choro discoveryd`, and in a domain as `choro
-//! logond`. The other commands manage the configuration, the users and a running server.
+//! starts itself once more as `choro notifyd` and `choro discoveryd`, in a domain as `choro
+//! logond`, for audits as `choro auditd`, for commands of shares as `choro commandd`. The other
+//! commands manage the configuration, the users and a running server.
 
 #![forbid(unsafe_code)]
 
@@ -14,10 +15,16 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 use observe::WebArguments;
-use process::arguments::{DISCOVERYD_COMMAND, LOGOND_COMMAND, NOTIFYD_COMMAND, WORKER_COMMAND};
+use process::arguments::{
+    AUDITD_COMMAND, COMMANDD_COMMAND, DISCOVERYD_COMMAND, LOGOND_COMMAND, NOTIFYD_COMMAND,
+    WORKER_COMMAND,
+};
 
 use command::CommandLine;
+use command::auditd::AuditdArguments;
+use command::commandd::CommanddArguments;
 use command::discoveryd::DiscoverydArguments;
+use command::doctor::Unanswered;
 use command::logond::LogondArguments;
 use command::notifyd::NotifydArguments;
 use command::worker::WorkerArguments;
@@ -25,7 +32,10 @@ use command::worker::WorkerArguments;
 /// Exit code of a command that failed.
 const EXIT_FAILURE: u8 = 1;
 
-/// Exit code of a command line that was not understood.
+/// Exit code of `choro doctor` if it cannot answer: 1 says that it has found something.
+const EXIT_UNANSWERED: u8 = 2;
+
+/// Exit code of an invalid command line.
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -34,6 +44,8 @@ fn main() -> ExitCode {
     let (is_worker, is_notifyd) = (is(WORKER_COMMAND), is(NOTIFYD_COMMAND));
     let is_discoveryd = is(DISCOVERYD_COMMAND);
     let is_logond = is(LOGOND_COMMAND);
+    let is_auditd = is(AUDITD_COMMAND);
+    let is_commandd = is(COMMANDD_COMMAND);
     let is_web = is(WebArguments::NAME);
     let done = if is_worker {
         WorkerArguments::try_parse_from(arguments).map(WorkerArguments::run)
@@ -43,6 +55,10 @@ fn main() -> ExitCode {
         DiscoverydArguments::try_parse_from(arguments).map(DiscoverydArguments::run)
     } else if is_logond {
         LogondArguments::try_parse_from(arguments).map(LogondArguments::run)
+    } else if is_auditd {
+        AuditdArguments::try_parse_from(arguments).map(AuditdArguments::run)
+    } else if is_commandd {
+        CommanddArguments::try_parse_from(arguments).map(CommanddArguments::run)
     } else if is_web {
         WebArguments::try_parse_from(arguments).map(WebArguments::run)
     } else {
@@ -61,7 +77,8 @@ fn main() -> ExitCode {
             None => {
                 // If standard error is closed as well, the exit code alone must do.
                 let _ = writeln!(io::stderr(), "choro: {}", describe(&error));
-                ExitCode::from(EXIT_FAILURE)
+                let is_unanswered = error.downcast_ref::<Unanswered>().is_some();
+                ExitCode::from(if is_unanswered { EXIT_UNANSWERED } else { EXIT_FAILURE })
             }
         },
     }

@@ -115,7 +115,7 @@ fn nothing_is_left_of_the_processes_and_their_sockets() {
 fn samba_is_measured_if_its_test_is_installed_and_else_left_out() {
     let site = Site::new();
     let outcome = run(&site, &["--workload", "ping", "--json"]);
-    let said = outcome.error();
+    let printed = outcome.error();
     let rows = rows(&outcome.succeeds());
     match rows.iter().find(|row| row["transport"] == "samba") {
         Some(samba) => {
@@ -123,7 +123,7 @@ fn samba_is_measured_if_its_test_is_installed_and_else_left_out() {
             assert!(samba["p50_us"].is_null(), "{samba}");
             assert!(rows.iter().all(|row| row["ratio_to_samba"].is_f64()), "{rows:?}");
         }
-        None => assert!(said.contains("there is no smbtorture"), "{said}"),
+        None => assert!(printed.contains("there is no smbtorture"), "{printed}"),
     }
 }
 

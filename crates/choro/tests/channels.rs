@@ -595,7 +595,7 @@ fn a_client_without_a_living_channel_holds_nobody_up() {
 
 /// The client's TCP has it; that the client takes its time is no reason to tell it again.
 #[test]
-fn a_break_that_arrived_is_told_once() {
+fn a_break_that_arrived_is_sent_once() {
     let server = TestServer::start();
     let (mut first, mut second, mut other) = two_channels_and_another(&server);
     let file = first.keep("file");

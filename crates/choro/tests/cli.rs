@@ -32,11 +32,14 @@ fn adding_a_user_reports_the_result_and_a_missing_system_user() {
     let add = |name: &str| {
         site.run_with_input(&["user", "add", name, "--password-stdin"], "x\n").succeeds()
     };
-    let told = add("no-such-person");
-    assert!(told.starts_with("Added no-such-person to ") && told.contains("can log on"), "{told}");
-    assert!(told.contains("no user no-such-person") && told.contains("useradd "), "{told}");
-    let told = add("daemon");
-    assert_eq!(told.lines().count(), 1, "every Linux has the user: {told}");
+    let output = add("no-such-person");
+    assert!(
+        output.starts_with("Added no-such-person to ") && output.contains("can log on"),
+        "{output}"
+    );
+    assert!(output.contains("no user no-such-person") && output.contains("useradd "), "{output}");
+    let output = add("daemon");
+    assert_eq!(output.lines().count(), 1, "every Linux has the user: {output}");
 }
 
 #[test]
@@ -47,8 +50,8 @@ fn check_names_shares_with_a_missing_folder() {
     let outcome = site.run(&["check"]);
     let error = outcome.error();
     outcome.succeeds();
-    let told = format!("Path: {gone} does not exist, so clients cannot connect to [data]\n");
-    assert!(error.contains(&told), "{error}");
+    let output = format!("Path: {gone} does not exist, so clients cannot connect to [data]\n");
+    assert!(error.contains(&output), "{error}");
     let rows = site.run(&["check", "--json"]).succeeds();
     assert!(rows.contains("\"kind\":\"path\"") || rows.contains("\"kind\": \"path\""), "{rows}");
 }
@@ -61,8 +64,8 @@ fn check_names_a_username_map_that_cannot_be_read() {
     let outcome = site.run(&["check"]);
     let error = outcome.error();
     outcome.succeeds();
-    let told = format!("Users: username map {}: ", text(&map));
-    assert!(error.contains(&told) && error.contains("nobody can log on with a name"), "{error}");
+    let output = format!("Users: username map {}: ", text(&map));
+    assert!(error.contains(&output) && error.contains("nobody can log on with a name"), "{error}");
     let rows = site.run(&["check", "--json"]).succeeds();
     assert!(rows.contains("\"users\""), "{rows}");
     fs::write(&map, "anna = ann\n").expect("it is ours");
@@ -116,6 +119,20 @@ fn passwd_changes_the_hash_of_an_existing_user_only() {
     site.run_with_input(&["user", "passwd", "BOB", "--password-stdin"], "two\n").succeeds();
     assert_ne!(fs::read(site.path("private/users")).expect("it exists"), before);
     let error = site.run_with_input(&["user", "passwd", "eve", "--password-stdin"], "x\n").fails(1);
+    assert_eq!(error, "choro: there is no user 'eve'\n");
+}
+
+#[test]
+fn a_disabled_user_is_enabled_again() {
+    let site = Site::new();
+    site.run_with_input(&["user", "add", "bob", "--password-stdin"], "one\n").succeeds();
+    let before = fs::read(site.path("private/users")).expect("it exists");
+    site.run(&["user", "disable", "Bob"]).succeeds();
+    let listed = site.run(&["user", "list"]).succeeds();
+    assert!(listed.contains("bob   disabled"), "{listed}");
+    site.run(&["user", "enable", "bob"]).succeeds();
+    assert_eq!(fs::read(site.path("private/users")).expect("it exists"), before);
+    let error = site.run(&["user", "enable", "eve"]).fails(1);
     assert_eq!(error, "choro: there is no user 'eve'\n");
 }
 
@@ -296,10 +313,16 @@ fn every_command_has_a_manual_page_and_hidden_ones_have_none() {
     assert_eq!(
         pages,
         [
+            "choro-audit-who-deleted.8",
+            "choro-audit.8",
             "choro-bench-messaging.8",
             "choro-bench.8",
             "choro-check.8",
             "choro-completions.8",
+            "choro-doctor-access.8",
+            "choro-doctor-client.8",
+            "choro-doctor-network.8",
+            "choro-doctor.8",
             "choro-healthcheck.8",
             "choro-man.8",
             "choro-message-broadcast.8",
@@ -322,10 +345,16 @@ fn every_command_has_a_manual_page_and_hidden_ones_have_none() {
             "choro-recycle-restore.8",
             "choro-recycle.8",
             "choro-serve.8",
+            "choro-share-add.8",
+            "choro-share-list.8",
+            "choro-share-remove.8",
+            "choro-share.8",
             "choro-status.8",
             "choro-top.8",
             "choro-trace.8",
             "choro-user-add.8",
+            "choro-user-disable.8",
+            "choro-user-enable.8",
             "choro-user-import.8",
             "choro-user-list.8",
             "choro-user-passwd.8",

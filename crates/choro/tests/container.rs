@@ -137,8 +137,9 @@ impl Volumes {
     #[track_caller]
     fn put(&self, share: &str, user: &str, password: &str) {
         fs::write(self.path("local"), "text of the client").expect("there is space");
-        let (done, said) = self.smbclient(share, user, password, "put local name; get name back");
-        assert!(done, "{said}\n{}", fs::read_to_string(self.path("log")).expect("it exists"));
+        let (done, printed) =
+            self.smbclient(share, user, password, "put local name; get name back");
+        assert!(done, "{printed}\n{}", fs::read_to_string(self.path("log")).expect("it exists"));
         assert_eq!(fs::read(self.path("back")).expect("it came"), b"text of the client");
         fs::remove_file(self.path("back")).expect("ours");
     }
@@ -185,8 +186,8 @@ fn a_user_without_capabilities_shares_each_volume_to_users_of_secrets() {
     let server = volumes.start();
     volumes.put("drawings", "anna", "first password");
     volumes.put("films", "bob", "bobs password");
-    let (done, said) = volumes.smbclient("films", "anna", "bobs password", "ls");
-    assert!(!done && said.contains("LOGON_FAILURE"), "{said}");
+    let (done, printed) = volumes.smbclient("films", "anna", "bobs password", "ls");
+    assert!(!done && printed.contains("LOGON_FAILURE"), "{printed}");
     if volumes.is_stranger {
         let owner = fs::metadata(volumes.path("shares/drawings/name")).expect("it is there").uid();
         assert_eq!(owner, STRANGER);
@@ -208,8 +209,8 @@ fn a_user_without_capabilities_shares_each_volume_to_users_of_secrets() {
     volumes.variables.retain(|(name, _)| !name.contains("BOB"));
     let server = volumes.start();
     volumes.put("drawings", "anna", "second password");
-    let (done, said) = volumes.smbclient("films", "bob", "bobs password", "ls");
-    assert!(!done && said.contains("LOGON_FAILURE"), "{said}");
+    let (done, printed) = volumes.smbclient("films", "bob", "bobs password", "ls");
+    assert!(!done && printed.contains("LOGON_FAILURE"), "{printed}");
     server.stop();
 }
 
@@ -287,8 +288,8 @@ fn a_server_of_roots_gives_users_the_ids_of_their_variables() {
     assert_eq!(owner("shares/common"), (0, 61_003));
     assert_eq!(owner("shares/common/name"), (61_004, 61_003));
     fs::set_permissions(volumes.path("shares/data"), Permissions::from_mode(0o700)).expect("root");
-    let (done, said) = volumes.smbclient("data", "bob", &bobs, "ls");
-    assert!(!done && said.contains("ACCESS_DENIED"), "{said}");
+    let (done, printed) = volumes.smbclient("data", "bob", &bobs, "ls");
+    assert!(!done && printed.contains("ACCESS_DENIED"), "{printed}");
     server.stop();
 }
 
@@ -305,8 +306,8 @@ fn root_without_the_means_to_be_a_user_serves_nobody() {
     let variables = inner.get_envs().filter_map(|(name, value)| Some((name, value?)));
     let output = command.envs(variables).output().expect("it starts");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("SETUID and SETGID"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(printed.contains("SETUID and SETGID"), "{printed}");
 }
 
 #[test]
@@ -319,8 +320,8 @@ fn an_invalid_configuration_stops_the_start() {
         let volumes = Volumes::new(&["data"], true).with(variable, value);
         let output = volumes.command(&["serve", "--container"]).output().expect("it starts");
         assert_eq!(output.status.code(), Some(1), "{output:?}");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains(why) && !said.contains("secret\""), "{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(printed.contains(why) && !printed.contains("secret\""), "{printed}");
     }
     let volumes = Volumes::new(&[], true);
     let output = volumes.command(&["serve", "--container"]).output().expect("it starts");

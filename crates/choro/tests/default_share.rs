@@ -146,7 +146,7 @@ fn start(mut command: Command) -> Running {
 }
 
 #[test]
-fn one_folder_is_shared_and_the_password_is_told_once() {
+fn one_folder_is_shared_and_the_password_is_printed_once() {
     let machine = Machine::new();
     let own = machine.is_none().then(Site::new);
     let site = machine.as_ref().map_or_else(|| own.as_ref().expect("one of them"), |it| &it.site);
@@ -177,6 +177,27 @@ fn one_folder_is_shared_and_the_password_is_told_once() {
     second.stop();
     let users = fs::read_to_string(site.path("state-home/choro/private/users")).expect("written");
     assert!(users.contains("choro:"), "{users}");
+}
+
+#[test]
+fn the_doctor_examines_the_folder_that_is_served() {
+    let Some(machine) = Machine::new() else { return };
+    machine.shell("mkdir /srv/mine");
+    let server = machine.start(&["--share", "/srv/mine"]);
+    let examine = || {
+        let mut doctor = machine.view.command(built_executable());
+        doctor.args(["doctor", "access", "choro", "share"]);
+        let output = doctor.env("XDG_STATE_HOME", machine.site.path("state-home")).output();
+        String::from_utf8(output.expect("it starts").stdout).expect("it is UTF-8")
+    };
+    let refused = examine();
+    let change = refused.split("Change: ").nth(1).and_then(|it| it.lines().next()).expect(&refused);
+    assert!(refused.contains("/srv/mine\n") && refused.contains("write no"), "{refused}");
+    machine.shell(change);
+    let granted = examine();
+    assert!(granted.contains("write yes") && granted.contains("Nothing found."), "{granted}");
+    server.put("file").expect("it may write");
+    server.stop();
 }
 
 #[test]

@@ -89,8 +89,8 @@ impl Neighborhood {
     fn ask(&self, neighbor: usize, script: &str) -> String {
         let mut python = self.neighbors[neighbor].command("/usr/bin/python3");
         let output = python.args(["-c", script]).output().expect("python3 is installed");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{printed}");
         String::from_utf8(output.stdout).expect("it is text")
     }
 }
@@ -204,7 +204,7 @@ fn the_process_has_no_rights_and_comes_back() {
 fn cables_to_containers_and_bridges_without_ports_are_left_out() {
     let Some(site) = Neighborhood::new("") else { return };
     let server = site.site.serve();
-    server.wait_for_log("nobody is told of this server");
+    server.wait_for_log("other machines cannot find this server");
     // An interface that comes later is served.
     if let Err(why) = site.home.run(&["ip", "link", "add", "card", "type", "ifb"]) {
         return progress(&format!("left out: no interface without a cable: {why}"));
@@ -333,6 +333,50 @@ fn questions_of_multicast_dns_are_answered_where_the_group_was_asked() {
     };
     assert_eq!(ask("224.0.0.251", "10").trim(), "answered", "{}", server.log());
     assert_eq!(ask("192.0.2.1", "0.3").trim(), "silent");
+}
+
+/// Announces by multicast DNS one thing after the other that nobody has asked for.
+const FLOOD: &str = "import socket, struct\n\
+     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+     s.bind((OWN, 5353))\n\
+     s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(OWN))\n\
+     s.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 255)\n\
+     text = (b'\\xff' + bytes(255)) * 30\n\
+     for number in range(1_000_000):\n\
+     \x20   name = b'\\x08%08d\\x05local\\x00' % number\n\
+     \x20   record = struct.pack('>2HIH', 16, 1, 4500, len(text)) + text\n\
+     \x20   header = struct.pack('>6H', 0, 0x8400, 0, 1, 0, 0)\n\
+     \x20   s.sendto(header + name + record, ('224.0.0.251', 5353))";
+
+#[test]
+fn announcements_of_neighbors_take_bounded_memory() {
+    let Some(site) = Neighborhood::new(NAMED) else { return };
+    let server = site.site.serve();
+    server.wait_for_log("announced on near2");
+    let first = discoveryd(&server).expect("it runs");
+    let mut neighbor = site.neighbors[0].command("/usr/bin/python3");
+    let script = format!("OWN = '192.0.2.7'\n{FLOOD}");
+    let mut flood = neighbor.args(["-c", &script]).spawn().expect("python3 is installed");
+    let mut highest = 0;
+    let is_over = || {
+        highest = resident_mib(first).unwrap_or_default().max(highest);
+        highest > 96 || discoveryd(&server).is_some_and(|it| it != first)
+    };
+    wait_until(is_over, || server.log());
+    let _ = flood.kill();
+    let _ = flood.wait();
+    assert!(highest <= 96, "it has taken {highest} MiB");
+    let is_back = || server.log().matches("announced on near2").count() > 1;
+    wait_until(is_back, || server.log());
+    let script = format!("OWN, TO, WAIT = '192.0.2.7', '224.0.0.251', 3\n{ASK_FOR_ADDRESS}");
+    assert_eq!(site.ask(0, &script).trim(), "answered", "{}", server.log());
+}
+
+/// Memory of a process; none after its end.
+fn resident_mib(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|it| it / 1_024)
 }
 
 /// Holds the port of multicast DNS in the server's network, as Avahi does.

@@ -2,7 +2,7 @@
 //! controllers and Debian's clients.
 //!
 //! All is in namespaces over an overlay, which `scripts/domain_lab.sh` makes; so it takes root, and
-//! half a minute. `make domain` runs it; elsewhere it is left out, which is said.
+//! some minutes. `make test` and `make domain-test` run it; without root it is left out, in words.
 
 #![expect(clippy::print_stderr, reason = "each check is told, and why all are left out")]
 
@@ -10,12 +10,17 @@
 mod attacks;
 #[path = "domain/check.rs"]
 mod check;
+mod harness;
+#[path = "domain/kernel.rs"]
+mod kernel;
 #[path = "domain/keys.rs"]
 mod keys;
 #[path = "domain/moving.rs"]
 mod moving;
 #[path = "domain/names.rs"]
 mod names;
+#[path = "domain/torture.rs"]
+mod torture;
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -434,6 +439,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("names: winbindd", names::without_winbindd_names_are_unknown_soon),
     ("replay", a_replayed_ticket_and_a_changed_one_are_refused),
     ("attack: PAC", attacks::a_pac_that_the_controller_has_not_signed_is_refused),
+    ("attack: clock", attacks::a_client_with_a_wrong_clock_may_try_once_more),
+    ("attack: other server", attacks::a_ticket_for_another_server_is_refused),
+    ("attack: root", attacks::a_user_of_the_domain_with_a_local_name_is_the_domain_s),
     ("attack: tokens", attacks::logond_survives_tokens_of_all_kinds),
     ("attack: alone", attacks::without_winbindd_users_of_the_domain_are_refused_at_once),
     ("no PAC", a_ticket_without_a_signed_pac_is_refused),
@@ -445,7 +453,10 @@ const CHECKS: &[(&str, Check)] = &[
     ("check", check::a_good_membership_has_no_faults),
     ("check: faults", check::each_fault_comes_with_its_remedy),
     ("check: alone", check::a_missing_winbindd_or_controller_is_a_fault),
+    ("check: doctor", check::the_doctor_does_not_guess_the_rights_of_a_user_of_the_domain),
     ("outage", without_a_controller_tickets_work_and_passwords_fail_soon),
+    ("smbtorture", torture::smbtorture_s_tests_of_sessions_pass_with_tickets),
+    ("kernel", kernel::the_linux_kernel_mounts_with_tickets_and_passwords),
     // Last: it changes the name service of the lab.
     ("moving", moving::a_member_of_samba_moves_here_and_back),
 ];
@@ -454,7 +465,7 @@ const CHECKS: &[(&str, Check)] = &[
 #[test]
 fn a_member_of_a_domain_serves_its_users() {
     if std::env::var_os("CHORO_DOMAIN_LAB").is_none() {
-        eprintln!("left out: it takes root and half a minute; `make domain` runs it");
+        eprintln!("left out here: it takes root and some minutes; `make domain-test` runs it");
         return;
     }
     let Some(lab) = Lab::build() else { return };

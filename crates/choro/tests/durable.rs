@@ -28,7 +28,8 @@ const GUID: Guid = Guid([0x5A; 16]);
 
 fn start() -> TestServer {
     Setup::new()
-        .share("data", "")
+        // Otherwise a durable open with locks ends with its connection.
+        .share("data", "posix locking = no")
         .global("persistent handles = yes")
         .share("ca", "continuous availability = yes\nsmb3 ca:max lease mask = RWH")
         .start()

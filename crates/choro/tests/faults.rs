@@ -27,7 +27,7 @@ fn create(session: &mut Session, name: &str) -> Result<FileId, NtStatus> {
 }
 
 #[test]
-fn a_full_disk_is_told_and_loses_nothing() {
+fn a_full_disk_is_reported_and_loses_nothing() {
     let setup = Setup::with_machine().share("small", "").share("other", "");
     let folder = setup.path("shares/small");
     let server = setup.start();

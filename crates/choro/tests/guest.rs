@@ -17,9 +17,10 @@ use std::thread;
 use std::time::Duration;
 
 use harness::choro::signal_process;
+use harness::guest::{has_guest, script, tap_device};
 use harness::namespace::Namespace;
 use harness::smbtorture::progress;
-use harness::{PASSWORD, Setup, TestServer, USER, runs_as_root};
+use harness::{PASSWORD, Setup, TestServer, USER};
 use rustix::process::Signal;
 
 /// Mount options of each variant.
@@ -76,14 +77,7 @@ struct Network {
 
 impl Network {
     fn new(links: usize) -> Self {
-        let link = |number| {
-            format!(
-                "ip tuntap add dev guest{number} mode tap
-                ip addr add 10.99.{number}.1/24 dev guest{number}
-                ip link set guest{number} up\n"
-            )
-        };
-        let setup: String = (0..links).map(link).collect();
+        let setup: String = (0..links).map(tap_device).collect();
         let namespace = Namespace::of_network(&setup).expect("root may make a network");
         Self { namespace, links }
     }
@@ -95,26 +89,6 @@ impl Network {
         let set = ["ip", "link", "set", &device, state];
         assert_eq!(self.namespace.run(&set), Ok(()), "{device} is not {state}");
     }
-}
-
-/// Why there cannot be a guest on this machine.
-fn obstacle() -> Option<&'static str> {
-    let has = |path: &str| Path::new(path).exists();
-    if !runs_as_root() {
-        Some("it needs root")
-    } else if !has("/dev/net/tun") {
-        Some("there is no /dev/net/tun")
-    } else if !has("/usr/sbin/debootstrap") {
-        Some("debootstrap is not installed")
-    } else if cfg!(not(target_arch = "x86_64")) {
-        Some("User-Mode Linux is for x86-64 only")
-    } else {
-        None
-    }
-}
-
-fn script(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/guest").join(name)
 }
 
 /// A guest that runs a script, as root and with the share's name and user in its environment.
@@ -171,8 +145,8 @@ fn run_checks(server: &TestServer, network: &Network) -> PathBuf {
     let guest = Guest::boot(server, network, ("check.sh", LIMIT_SECONDS), &variants);
     let mut shown = 0;
     guest.wait(|job| {
-        let said = fs::read_to_string(job.join("stdout")).unwrap_or_default();
-        let variants = said.lines().filter(|line| line.contains("\tdelete_rest\t")).count();
+        let printed = fs::read_to_string(job.join("stdout")).unwrap_or_default();
+        let variants = printed.lines().filter(|line| line.contains("\tdelete_rest\t")).count();
         if variants > shown {
             shown = variants;
             progress(&format!("kernel client: {shown} of {} mounts", VARIANTS.len()));
@@ -194,20 +168,9 @@ fn serve_links(network: &Network, job: &Path) {
     }
 }
 
-/// A guest can be booted; otherwise it is said why not.
-fn has_guest() -> bool {
-    if let Some(reason) = obstacle() {
-        progress(&format!("NOT RUN: the Linux kernel's client, because {reason}"));
-        return false;
-    }
-    let built = Command::new(script("build.sh")).status().expect("it can be run");
-    assert!(built.success(), "the guest cannot be built");
-    true
-}
-
 /// From (variant, check) to the last words of those that failed.
-fn parse_results(said: &str) -> BTreeMap<(String, String), Option<String>> {
-    let rows = said.lines().map(|line| {
+fn parse_results(printed: &str) -> BTreeMap<(String, String), Option<String>> {
+    let rows = printed.lines().map(|line| {
         let mut cells = line.splitn(4, '\t').map(str::to_owned);
         let mut cell = || cells.next().unwrap_or_default();
         let (key, verdict) = ((cell(), cell()), cell());
@@ -274,8 +237,8 @@ fn the_linux_kernel_works_with_a_share() {
         .share("data", "")
         .start();
     let job = run_checks(&server, &network);
-    let said = fs::read_to_string(job.join("stdout")).expect("the guest wrote it");
-    let results = parse_results(&said);
+    let printed = fs::read_to_string(job.join("stdout")).expect("the guest wrote it");
+    let results = parse_results(&printed);
     let expected = expected_failures();
     let mut differences = Vec::new();
     for ((variant, check), failure) in &results {
@@ -292,7 +255,7 @@ fn the_linux_kernel_works_with_a_share() {
     let kernel: Vec<&str> =
         dmesg.lines().filter(|line| line.contains("CIFS") || line.contains("BUG")).collect();
     assert!(differences.is_empty(), "{}\n{}", differences.join("\n"), kernel.join("\n"));
-    assert_eq!(results.len(), VARIANTS.len() * CHECKS, "{said}");
+    assert_eq!(results.len(), VARIANTS.len() * CHECKS, "{printed}");
     assert_tree_on_disk(&server, &job);
     let passed = server.log().matches("was passed here").count();
     assert_eq!(passed, FURTHER_CHANNELS, "channels of {MULTICHANNEL}");
@@ -326,8 +289,8 @@ fn the_linux_kernel_waits_for_a_share_of_a_hundred_kibibytes_a_second() {
     let length = format!("KIB={SLOW_KIB}");
     let guest = Guest::boot(&server, &network, ("slow.sh", SLOW_LIMIT_SECONDS), &length);
     let job = guest.wait(|_| ());
-    let said = fs::read_to_string(job.join("stdout")).expect("the guest wrote it");
-    assert_eq!(said, "reconnects\t0\n");
+    let printed = fs::read_to_string(job.join("stdout")).expect("the guest wrote it");
+    assert_eq!(printed, "reconnects\t0\n");
     assert_copied(&server, &job.join("copied.sha256"));
     server.stop();
 }
@@ -346,9 +309,9 @@ fn a_copy_over_two_links_outlives_the_loss_of_one() {
         .start();
     let guest = Guest::boot(&server, &network, ("lose_link.sh", LINKS_LIMIT_SECONDS), "");
     let job = guest.wait(|job| serve_links(&network, job));
-    let said = fs::read_to_string(job.join("stdout")).expect("the guest wrote it");
-    let count = |what: &str| said.lines().filter(|line| line.starts_with(what)).count();
-    assert_eq!((count("channels\t2"), count("lost\t")), (1, 1), "{said}");
+    let printed = fs::read_to_string(job.join("stdout")).expect("the guest wrote it");
+    let count = |what: &str| printed.lines().filter(|line| line.starts_with(what)).count();
+    assert_eq!((count("channels\t2"), count("lost\t")), (1, 1), "{printed}");
     assert_copied(&server, &job.join("copied.sha256"));
     server.stop();
 }
@@ -370,10 +333,10 @@ impl Counting {
         let mut command = server.site().command(&["trace", "10.99.0.2", "-s", "--json"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut tracer = command.spawn().expect("it starts");
-        let mut said = String::new();
+        let mut printed = String::new();
         let mut errors = BufReader::new(tracer.stderr.as_mut().expect("it is piped"));
-        errors.read_line(&mut said).expect("it is text");
-        assert!(said.starts_with("Collecting"), "{said}");
+        errors.read_line(&mut printed).expect("it is text");
+        assert!(printed.starts_with("Collecting"), "{printed}");
         Self { name, tracer }
     }
 

@@ -169,8 +169,8 @@ fn clients_are_the_users_that_the_username_map_has_for_the_names_they_give() {
     for name in [USER, "anna"] {
         assert!(reaches(name).contains("NT_STATUS_NO_LOGON_SERVERS"), "{name}: {}", reaches(name));
     }
-    let told = format!("username map {}: ", map.display());
-    wait_until(|| server.log().contains(&told), || server.log());
+    let output = format!("username map {}: ", map.display());
+    wait_until(|| server.log().contains(&output), || server.log());
     server.stop();
 }
 

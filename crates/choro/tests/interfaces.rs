@@ -48,8 +48,8 @@ impl Network {
         of_kind.map(|row| (row["address"].as_str().unwrap_or_default().to_owned(), row)).collect()
     }
 
-    fn told(&self) -> HashMap<String, Value> {
-        self.rows("interfaces =", "told")
+    fn offered(&self) -> HashMap<String, Value> {
+        self.rows("interfaces =", "offered")
     }
 }
 
@@ -69,9 +69,9 @@ fn each_address_is_offered_once_with_the_kernels_data_of_its_interface() {
     ]) else {
         return;
     };
-    let told = network.told();
-    assert_eq!(told.len(), 2, "{told:?}");
-    let (four, six) = (&told["192.0.2.1"], &told["2001:db8::1"]);
+    let offered = network.offered();
+    assert_eq!(offered.len(), 2, "{offered:?}");
+    let (four, six) = (&offered["192.0.2.1"], &offered["2001:db8::1"]);
     assert_eq!(four["if_index"], six["if_index"]);
     assert_eq!((&four["interface"], &four["speed_from"]), (&"near".into(), &"detected".into()));
     assert_eq!((&four["speed_bits_per_s"], &four["rss"]), (&(10 * GIGABIT).into(), &false.into()));
@@ -89,30 +89,30 @@ fn an_interface_with_several_receive_queues_has_rss_until_the_configuration_deni
     ]) else {
         return;
     };
-    let found = &network.told()["192.0.2.1"];
+    let found = &network.offered()["192.0.2.1"];
     assert_eq!((&found["rss"], &found["rss_from"]), (&true.into(), &"detected".into()));
     let line = "interfaces = \"wide;capability=NONE,if_index=77\"";
-    let denied = &network.rows(line, "told")["192.0.2.1"];
+    let denied = &network.rows(line, "offered")["192.0.2.1"];
     assert_eq!((&denied["rss"], &denied["rss_from"]), (&false.into(), &"smb.conf".into()));
     assert_eq!((&denied["if_index"], &denied["speed_from"]), (&77.into(), &"detected".into()));
 }
 
 #[test]
-fn an_interface_without_a_carrier_is_not_told() {
+fn an_interface_without_a_carrier_is_not_offered() {
     let Some(network) =
         Network::new(&[VETH, "link set near up", "address add 192.0.2.1/24 dev near"])
     else {
         return;
     };
-    assert!(!network.told().contains_key("192.0.2.1"));
+    assert!(!network.offered().contains_key("192.0.2.1"));
     let withheld = network.rows("interfaces =", "not_told");
     assert!(withheld["192.0.2.1"]["why"].as_str().expect("a text").contains("no carrier"));
-    // There is no other address, so that of the loopback is told.
-    assert!(network.told().contains_key("127.0.0.1"));
+    // There is no other address, so that of the loopback is offered.
+    assert!(network.offered().contains_key("127.0.0.1"));
 }
 
 #[test]
-fn hidden_addresses_are_served_and_not_told() {
+fn hidden_addresses_are_served_and_not_offered() {
     let Some(network) = Network::new(&[
         VETH,
         "link set far up",
@@ -123,8 +123,8 @@ fn hidden_addresses_are_served_and_not_told() {
         return;
     };
     let line = "interfaces =\nserver multi channel hidden interfaces = 198.51.100.0/24";
-    let told = network.rows(line, "told");
-    assert_eq!(told.keys().collect::<Vec<_>>(), ["192.0.2.1"]);
+    let offered = network.rows(line, "offered");
+    assert_eq!(offered.keys().collect::<Vec<_>>(), ["192.0.2.1"]);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_bridge_is_worth_its_fastest_port() {
     ]) else {
         return;
     };
-    let bridge = &network.told()["192.0.2.1"];
+    let bridge = &network.offered()["192.0.2.1"];
     assert_eq!(bridge["speed_bits_per_s"], 10 * GIGABIT, "{bridge}");
     assert_eq!(bridge["rss_how"], "wide: 4 receive queues, ethtool");
 }
@@ -159,8 +159,8 @@ fn check_part(kind: &str) {
     ]) else {
         return;
     };
-    let told = network.told();
-    let (whole, part) = (&told["192.0.2.1"], &told["198.51.100.1"]);
+    let offered = network.offered();
+    let (whole, part) = (&offered["192.0.2.1"], &offered["198.51.100.1"]);
     for field in ["if_index", "speed_bits_per_s", "rss"] {
         assert_eq!(whole[field], part[field], "{kind}: {field}");
     }
@@ -196,8 +196,8 @@ fn check_bond(mode: &str, gigabits: u64) {
     // The ports come up one after the other.
     let wanted = Value::from(gigabits * GIGABIT);
     wait_until(
-        || network.told().get("192.0.2.1").is_some_and(|it| it["speed_bits_per_s"] == wanted),
-        || format!("{mode}: {:?}", network.told()),
+        || network.offered().get("192.0.2.1").is_some_and(|it| it["speed_bits_per_s"] == wanted),
+        || format!("{mode}: {:?}", network.offered()),
     );
 }
 
@@ -216,7 +216,7 @@ fn a_dummy_has_no_speed_and_so_the_default() {
     ]) else {
         return;
     };
-    let dummy = &network.told()["192.0.2.1"];
+    let dummy = &network.offered()["192.0.2.1"];
     assert_eq!(
         (&dummy["speed_bits_per_s"], &dummy["speed_from"]),
         (&GIGABIT.into(), &"default".into())

@@ -224,11 +224,11 @@ fn a_broadcast_is_in_the_log_once_for_each_process() {
         },
         || ping().error(),
     );
-    let said = site.run(&["message", "broadcast", "the \"test\" begins"]).succeeds();
+    let printed = site.run(&["message", "broadcast", "the \"test\" begins"]).succeeds();
     let log = fs::read_to_string(site.path("log")).expect("it was written");
     signal_process(child.id(), Signal::TERM);
     child.wait().expect("it is our child");
-    assert_eq!(said, "5 processes wrote it to the log.\n");
+    assert_eq!(printed, "5 processes wrote it to the log.\n");
     assert_eq!(log.matches(r#"announcement: "the \"test\" begins""#).count(), 5, "{log}");
 }
 
@@ -247,8 +247,8 @@ fn a_reload_is_over_when_the_command_is() {
     let site = Site::new();
     let server = serve(&site);
     site.write_config(&format!("[later]\npath = {}\n", site.path("data").display()));
-    let said = site.run(&["message", "reload"]).succeeds();
-    assert_eq!(said, "The configuration was reloaded and is in effect.\n");
+    let printed = site.run(&["message", "reload"]).succeeds();
+    assert_eq!(printed, "The configuration was reloaded and is in effect.\n");
     let effective = fs::read_to_string(site.path("lock/smb.conf.effective")).expect("it is kept");
     assert!(effective.contains("[later]"), "{effective}");
     server.wait_for_log("configuration 2 is in effect");
@@ -294,11 +294,11 @@ fn closing_a_share_disconnects_its_clients_and_leaves_others() {
     let server = Setup::new().share("data", "").share("other", "").start();
     let (mut first, mut second) = (connect(&server), connect(&server));
     open(&mut first, Purpose::NewFile, "file").expect("the share is writable");
-    let said = server.site().run(&["message", "close-share", "other"]).succeeds();
-    assert_eq!(said, "0 tree connects were closed.\n");
+    let printed = server.site().run(&["message", "close-share", "other"]).succeeds();
+    assert_eq!(printed, "0 tree connects were closed.\n");
     open(&mut first, Purpose::Stat, "file").expect("it is another share");
-    let said = server.site().run(&["message", "close-share", "DATA"]).succeeds();
-    assert_eq!(said, "2 tree connects were closed.\n");
+    let printed = server.site().run(&["message", "close-share", "DATA"]).succeeds();
+    assert_eq!(printed, "2 tree connects were closed.\n");
     for client in [&mut first, &mut second] {
         let refused = open(client, Purpose::Stat, "file").expect_err("it is disconnected");
         let refused = format!("{refused:#}");
@@ -343,8 +343,8 @@ fn a_request_that_waits_in_a_share_that_is_closed_is_answered() {
 fn a_star_is_all_shares() {
     let server = Setup::new().share("data", "").start();
     let _client = connect(&server);
-    let said = server.site().run(&["message", "close-share", "*"]).succeeds();
-    assert_eq!(said, "1 tree connects were closed.\n");
+    let printed = server.site().run(&["message", "close-share", "*"]).succeeds();
+    assert_eq!(printed, "1 tree connects were closed.\n");
 }
 
 #[test]
@@ -359,8 +359,8 @@ fn closing_a_share_that_does_not_exist_is_an_error() {
 #[test]
 fn a_home_that_nobody_is_connected_to_is_closed_all_the_same() {
     let server = Setup::new().share("homes", "path = %FOLDER/%S").start();
-    let said = server.site().run(&["message", "close-share", "anna"]).succeeds();
-    assert_eq!(said, "0 tree connects were closed.\n");
+    let printed = server.site().run(&["message", "close-share", "anna"]).succeeds();
+    assert_eq!(printed, "0 tree connects were closed.\n");
     server.stop();
 }
 

@@ -64,9 +64,9 @@ fn touch(path: &Path) {
 }
 
 /// Names in the reported changes.
-fn names(told: &[String]) -> Vec<&str> {
+fn names(output: &[String]) -> Vec<&str> {
     let is_name = |line: &&str| !line.starts_with("0003");
-    told.iter().map(String::as_str).filter(is_name).collect()
+    output.iter().map(String::as_str).filter(is_name).collect()
 }
 
 fn lines<const N: usize>(changes: [(&str, &str); N]) -> Vec<String> {
@@ -74,15 +74,15 @@ fn lines<const N: usize>(changes: [(&str, &str); N]) -> Vec<String> {
 }
 
 #[test]
-fn a_change_by_another_client_is_told_once() {
+fn a_change_by_another_client_is_reported_once() {
     let server = TestServer::start();
     let watching = watch(&server);
     fs::write(server.client_folder("work").join("f"), "data").expect("there is space");
     server.client().run("data", &["mkdir d", "put f d\\f", "rename d\\f d\\g"]).succeeds();
     // For a directory removed before the first look into it, only the removal is reported.
-    let mut told = watching.until("d\\g");
+    let mut output = watching.until("d\\g");
     server.client().run("data", &["del d\\g", "rmdir d", "mkdir end"]).succeeds();
-    told.extend(watching.until("end"));
+    output.extend(watching.until("end"));
     let want = lines([
         (ADDED, "d"),
         (ADDED, "d\\f"),
@@ -92,7 +92,7 @@ fn a_change_by_another_client_is_told_once() {
         (REMOVED, "d"),
         (ADDED, "end"),
     ]);
-    assert_eq!(names(&told), want);
+    assert_eq!(names(&output), want);
     drop(watching);
     wait_for_watches(&server, 0);
     server.stop();
@@ -109,7 +109,7 @@ fn shared_by_two(data: &str, other: &str) -> TestServer {
 }
 
 #[test]
-fn names_in_a_directory_that_one_may_not_enter_are_not_told() {
+fn names_in_a_directory_that_one_may_not_enter_are_not_reported() {
     if !runs_as_root() {
         return;
     }
@@ -135,14 +135,14 @@ fn names_in_a_directory_that_one_may_not_enter_are_not_told() {
         "mkdir open\\end",
     ];
     server.client().run("other", &commands).succeeds();
-    let told = watching.until("end");
+    let output = watching.until("end");
     let want = [(ADDED, "open\\3"), (ADDED, "open\\4"), (REMOVED, "open\\4"), (ADDED, "open\\end")];
-    assert_eq!(names(&told), lines(want));
+    assert_eq!(names(&output), lines(want));
     server.stop();
 }
 
 #[test]
-fn changes_of_vetoed_names_are_told_at_no_depth() {
+fn changes_of_vetoed_names_are_reported_at_no_depth() {
     let server = shared_by_two("veto files = /secret*/", "");
     fs::create_dir(server.share_path("data").join("d")).expect("it is new");
     give_to_server(&server.share_path("data").join("d"));
@@ -160,20 +160,20 @@ fn changes_of_vetoed_names_are_told_at_no_depth() {
         "mkdir end",
     ];
     server.client().run("other", &commands).succeeds();
-    let told = watching.until("end");
+    let output = watching.until("end");
     let want = lines([(ADDED, "d\\open"), (REMOVED, "d\\open"), (ADDED, "end")]);
-    assert_eq!(names(&told), want);
+    assert_eq!(names(&output), want);
     server.stop();
 }
 
 #[test]
-fn a_change_by_a_program_of_the_host_is_told_once() {
+fn a_change_by_a_program_of_the_host_is_reported_once() {
     check_change_by_a_program(&TestServer::start());
 }
 
 /// Without the privileges for fanotify, by inotify, which does not say who made a change.
 #[test]
-fn a_server_without_privileges_tells_everything_once_as_well() {
+fn a_server_without_privileges_reports_everything_once_as_well() {
     let server = Setup::new().share("data", "").run_as_somebody().start();
     check_change_by_a_program(&server);
     let watching = watch_host(&server);
@@ -182,8 +182,8 @@ fn a_server_without_privileges_tells_everything_once_as_well() {
     // Later than what inotify says of that would be told.
     touch(&server.share_path("data").join("last"));
     let want = lines([(ADDED, "p"), (OLD_NAME, "p"), (NEW_NAME, "q"), (REMOVED, "q")]);
-    let told = watching.until("last");
-    assert_eq!(names(&told[..told.len() - 1]), want);
+    let output = watching.until("last");
+    assert_eq!(names(&output[..output.len() - 1]), want);
     server.stop();
 }
 
@@ -194,12 +194,12 @@ fn check_change_by_a_program(server: &TestServer) {
     fs::create_dir(path("d")).expect("it is new");
     touch(&path("f"));
     // inotify sees what is done in a new directory only once that is watched as well.
-    let mut told = watching.until("f");
+    let mut output = watching.until("f");
     fs::rename(path("f"), path("g")).expect("it is ours");
     fs::rename(path("g"), path("d/g")).expect("it is ours");
     fs::remove_file(path("d/g")).expect("it is ours");
     touch(&path("end"));
-    told.extend(watching.until("end"));
+    output.extend(watching.until("end"));
     let want = lines([
         (ADDED, "d"),
         (ADDED, "f"),
@@ -210,7 +210,7 @@ fn check_change_by_a_program(server: &TestServer) {
         (REMOVED, "d\\g"),
         (ADDED, "end"),
     ]);
-    assert_eq!(names(&told), want);
+    assert_eq!(names(&output), want);
     drop(watching);
     wait_for_watches(server, 0);
 }
@@ -262,8 +262,8 @@ fn a_killed_notifyd_is_replaced_and_watchers_go_on() {
     wait_for_host(&server, &watching);
     server.client().run("data", &["mkdir after"]).succeeds();
     touch(&server.share_path("data").join("end"));
-    let told = watching.until("end");
-    assert_eq!(names(&told), lines([(ADDED, "after"), (ADDED, "end")]));
+    let output = watching.until("end");
+    assert_eq!(names(&output), lines([(ADDED, "after"), (ADDED, "end")]));
     server.server().wait_for_log(&format!("notifyd (pid {first}) was killed by signal 9"));
     server.stop();
 }

@@ -57,8 +57,8 @@ fn draw(option: &str, tool: &str, title: &str) -> Option<Vec<(String, u64)>> {
         return None;
     }
     assert!(done.status.success(), "{error}");
-    let said = String::from_utf8_lossy(&done.stdout);
-    assert!(said.starts_with(&format!("{}: ", picture.display())), "{said}");
+    let printed = String::from_utf8_lossy(&done.stdout);
+    assert!(printed.starts_with(&format!("{}: ", picture.display())), "{printed}");
     let svg = fs::read_to_string(&picture).expect("it was drawn");
     assert!(svg.contains(&format!("{title}: worker {pid}, 1 s")), "{svg}");
     server.stop();
@@ -84,9 +84,9 @@ fn time_in(frames: &[(String, u64)], part: &str) -> u64 {
 #[test]
 fn running_code_is_drawn() {
     let Some(frames) = draw("--frequency=999", "perf", "choro: what ran") else { return };
-    // The client keeps its worker busy: most of a second, but for what the client runs itself.
-    let all = time_in(&frames, "all");
-    assert!((50_000_000..1_500_000_000).contains(&all), "{all} ns: {frames:?}");
+    // The client keeps its worker busy, and all functions are part of the lowest one.
+    let all = frames.iter().find(|(name, _)| name == "all").map_or(0, |(_, ns)| *ns);
+    assert!(all > 0 && frames.iter().all(|(_, ns)| *ns <= all), "{all} ns: {frames:?}");
     // Writing is a system call, and its name is the kernel's own.
     let writing = time_in(&frames, "write");
     assert!(writing > 0, "{frames:?}");

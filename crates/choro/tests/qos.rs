@@ -155,15 +155,15 @@ fn a_limit_that_is_set_holds_at_once_and_disconnects_nobody() {
         push_read(&mut client, file_id, at);
     }
     wait_for_waiting(&server, 7);
-    let said = server.site().run(&["qos", "set", "slow", "max-bandwidth=none"]).succeeds();
-    assert_eq!(said, "slow: bandwidth none*\n");
+    let printed = server.site().run(&["qos", "set", "slow", "max-bandwidth=none"]).succeeds();
+    assert_eq!(printed, "slow: bandwidth none*\n");
     let answered: Vec<usize> = (0..8).map(|_| receive_block(&mut client)).collect();
     assert_eq!(answered, (0..8).collect::<Vec<_>>(), "in their order");
     let figures = figures(&server);
-    assert_eq!((&figures["waiting"], &figures["held"]), (&0.into(), &7.into()));
+    assert_eq!((&figures["waiting"], &figures["throttled"]), (&0.into(), &7.into()));
     assert_eq!(figures["read_bytes"], 8 * BLOCK);
-    let said = server.site().run(&["qos", "clear", "all"]).succeeds();
-    assert_eq!(said, "slow: bandwidth 1/s\n");
+    let printed = server.site().run(&["qos", "clear", "all"]).succeeds();
+    assert_eq!(printed, "slow: bandwidth 1/s\n");
 }
 
 #[test]
@@ -210,8 +210,8 @@ fn an_invalid_class_is_refused_with_its_line() {
     let config = &server.site().path("smb.conf");
     let text = fs::read_to_string(config).expect("it has one");
     fs::write(config, text + "[qos:x]\nmatch = share nowhere\n").expect("it is ours");
-    let said = server.site().run(&["check"]).fails(1);
-    assert!(said.contains("[qos:x]: `match`: there is no share `nowhere`"), "{said}");
+    let printed = server.site().run(&["check"]).fails(1);
+    assert!(printed.contains("[qos:x]: `match`: there is no share `nowhere`"), "{printed}");
 }
 
 #[test]
@@ -442,5 +442,5 @@ fn smbclient_copies_at_a_hundred_kibibytes_a_second_without_an_error() {
     let client = server.client().folder(folder.clone()).argument("--timeout=600");
     client.run("data", &["put source file", "ls", "get file back"]).succeeds();
     assert!(fs::read(folder.join("back")).expect("it was copied") == source);
-    assert!(figures(&server)["held"].as_u64() > Some(0), "{}", figures(&server));
+    assert!(figures(&server)["throttled"].as_u64() > Some(0), "{}", figures(&server));
 }

@@ -2,12 +2,13 @@
 
 mod harness;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use bench::client::{Client, Protection};
 use dtyp::AccessMask;
-use harness::choro::{signal_process, wait_until};
+use harness::choro::{Site, signal_process, wait_until};
 use harness::{Setup, TestServer, USER, give_to_server};
 use rustix::process::Signal;
 use wire::Command;
@@ -110,6 +111,78 @@ fn emptying_deletes_the_files_that_are_old_enough() {
 }
 
 #[test]
+fn emptying_goes_on_beside_a_folder_that_cannot_be_read_and_says_so() {
+    let mut site = Site::new();
+    let data = site.path("data");
+    let lines = "vfs objects = recycle\nrecycle:repository = .bin";
+    site.write_config(&format!("[data]\npath = {}\n{lines}\n", data.display()));
+    for file in ["a/f", "locked/f", "z/f"] {
+        let path = data.join(".bin").join(file);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("there is space");
+        fs::write(&path, "1234").expect("there is space");
+    }
+    site.run_as_somebody();
+    for folder in [".bin", ".bin/a", ".bin/z"].map(|it| data.join(it)) {
+        fs::set_permissions(folder, Permissions::from_mode(0o777)).expect("ours");
+    }
+    let locked = data.join(".bin/locked");
+    fs::set_permissions(&locked, Permissions::from_mode(0o000)).expect("ours");
+    for (command, output) in [("list", ".bin/a/f"), ("empty", "Deleted 2 files of 8 bytes\n")] {
+        let outcome = site.run(&["recycle", command, "data"]);
+        assert!(outcome.output().contains(output), "{}", outcome.output());
+        let output = outcome.fails(1);
+        assert!(output.contains("cannot read \".bin/locked\""), "{output}");
+    }
+    fs::set_permissions(&locked, Permissions::from_mode(0o700)).expect("ours");
+    let left: Vec<_> = fs::read_dir(data.join(".bin")).expect("it stays").flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(content(&locked, "f"), "1234");
+}
+
+#[test]
+fn folders_beside_those_of_somebody_else_are_emptied_without_a_variable() {
+    let site = Site::new();
+    let data = site.path("data");
+    let lines = "vfs objects = recycle\nrecycle:repository = .bin/all\nrecycle:keeptree = yes";
+    site.write_config(&format!("[data]\npath = {}\n{lines}\n", data.display()));
+    for folder in [".bin/all", ".bin/all-2/docs", ".bin/all-1", ".bin/other"] {
+        fs::create_dir_all(data.join(folder)).expect("there is space");
+        fs::write(data.join(folder).join("f"), "1234").expect("there is space");
+    }
+    let restored = site.run(&["recycle", "restore", "data", ".bin/all-2/docs/f"]).succeeds();
+    assert_eq!(restored, "Restored docs/f\n");
+    fs::write(data.join(".bin/all-2/f"), "12").expect("there is space");
+    let text = site.run(&["recycle", "empty", "data"]).succeeds();
+    assert_eq!(text, "Deleted 2 files of 6 bytes\n");
+    assert_eq!(content(&data, ".bin/all-1/f"), "1234", "no folder of the bin");
+    assert_eq!(content(&data, ".bin/other/f"), "1234", "no folder of the bin");
+}
+
+#[test]
+fn a_variable_in_the_repository_makes_no_bin_of_other_folders() {
+    let site = Site::new();
+    let data = site.path("data");
+    for folder in [".bin-ann", "data"] {
+        fs::create_dir_all(data.join(folder)).expect("there is space");
+        fs::write(data.join(folder).join("f"), "1234").expect("there is space");
+    }
+    let configure = |repository: &str| {
+        let lines = format!("vfs objects = recycle\nrecycle:repository = {repository}");
+        site.write_config(&format!("[data]\npath = {}\n{lines}\n", data.display()));
+    };
+    configure("%U");
+    let refused = site.run(&["recycle", "empty", "data"]).fails(1);
+    assert!(refused.contains("could be any folder"), "{refused}");
+    let outcome = site.run(&["recycle", "empty"]);
+    assert_eq!(outcome.output(), "Deleted 0 files of 0 bytes\n");
+    assert!(outcome.fails(1).contains("could be any folder"));
+    configure(".bin-%U");
+    assert_eq!(site.run(&["recycle", "empty"]).succeeds(), "Deleted 1 files of 4 bytes\n");
+    assert_eq!(content(&data, "data/f"), "1234");
+    site.run(&["recycle", "restore", "data", "data/f", "--to", "g"]).fails(1);
+}
+
+#[test]
 fn the_deletion_that_a_dead_worker_leaves_goes_to_the_bin() {
     let server = server("recycle:repository = .bin/%U");
     let folder = server.share_path("data");
@@ -125,8 +198,8 @@ fn the_deletion_that_a_dead_worker_leaves_goes_to_the_bin() {
 #[test]
 fn check_has_nothing_to_say_about_a_good_bin_and_names_unknown_options() {
     let server = server("recycle:keeptree = yes\nrecycle:keptree = yes");
-    let told = server.site().run(&["check", "--json"]).succeeds();
-    let rows: Vec<serde_json::Value> = serde_json::from_str(&told).expect("an array");
+    let output = server.site().run(&["check", "--json"]).succeeds();
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&output).expect("an array");
     let about: Vec<&str> = rows
         .iter()
         .filter(|row| row["kind"] == "warning")

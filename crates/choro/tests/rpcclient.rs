@@ -37,9 +37,9 @@ fn server() -> TestServer {
 
 #[track_caller]
 fn check(server: &TestServer, commands: &str, wanted: &[&str]) {
-    let said = rpcclient(server, commands);
+    let printed = rpcclient(server, commands);
     for wanted in wanted {
-        assert!(said.contains(wanted), "{commands}: no `{wanted}` in:\n{said}");
+        assert!(printed.contains(wanted), "{commands}: no `{wanted}` in:\n{printed}");
     }
 }
 
@@ -87,11 +87,11 @@ fn unknown_names_and_sids_are_reported_as_unmapped() {
 }
 
 #[test]
-fn the_domain_and_the_caller_are_told() {
+fn the_domain_and_the_caller_are_reported() {
     let server = server();
     check(&server, "lsaquery", &["Domain Name: HOUSE"]);
-    let said = rpcclient(&server, "lookupnames CHOROTEST");
-    let sid = said.split_whitespace().find(|word| word.starts_with("S-1-5-21-"));
+    let printed = rpcclient(&server, "lookupnames CHOROTEST");
+    let sid = printed.split_whitespace().find(|word| word.starts_with("S-1-5-21-"));
     let sid = sid.expect("the domain has a SID").to_owned();
     let kept = fs::read_to_string(server.site().path("state").join("domain_sid"));
     assert_eq!(kept.expect("it is kept").trim(), sid);

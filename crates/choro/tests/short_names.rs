@@ -67,8 +67,8 @@ fn names_that_clients_cannot_use_go_by_those_of_samba() {
             let back = server.client_folder("work").join("back");
             assert_eq!(fs::read(back).expect("it came"), name);
         }
-        let told = client.run(share, &["altname longfilename.txt"]).succeeds();
-        assert_eq!(told.trim(), "LNHQX6~C.TXT");
+        let output = client.run(share, &["altname longfilename.txt"]).succeeds();
+        assert_eq!(output.trim(), "LNHQX6~C.TXT");
     }
     client.run("illegal", &["del A4WTMA~A", "rename TZHRWN~N usable"]).succeeds();
     let left = |name: &str| server.share_path("illegal").join(name).exists();

@@ -416,13 +416,33 @@ fn an_operation_that_hangs_stalls_no_other_share_and_no_echo() {
 
 #[test]
 fn a_tree_connect_that_hangs_stalls_no_other_share_and_no_echo() {
-    let Some(mut scene) = Scene::new("") else { return };
-    let operation = Operation::GetAttributes;
-    scene.slow_fs.gate().set(operation, Behavior::Hang);
-    let path = utf16::to_bytes(r"\\server\slow");
+    for lines in ["", "vfs objects = shadow_copy2", "vfs objects = shadow_copy2\nshadow:auto = yes"]
+    {
+        let Some(mut scene) = Scene::new(lines) else { return };
+        let operation = Operation::GetAttributes;
+        scene.slow_fs.gate().set(operation, Behavior::Hang);
+        let path = utf16::to_bytes(r"\\server\slow");
+        let request = wire::tree_connect::TreeConnectRequest { path: &path, ..Default::default() };
+        let sent = scene.begin(Command::TREE_CONNECT, &request);
+        assert!(scene.slow_fs.gate().wait_until_hanging(operation, PATIENCE), "{lines}");
+        scene.work_elsewhere();
+        scene.slow_fs.gate().open();
+        scene.receive(sent);
+        scene.stop();
+    }
+}
+
+#[test]
+fn snapshots_on_storage_that_hangs_stall_no_share_but_their_own() {
+    let setup = Setup::new();
+    let snapshots = text(&setup.path("shares/slow/snaps"));
+    let lines = format!("vfs objects = shadow_copy2\nshadow:snapdir = {snapshots}");
+    let Some(mut scene) = Scene::with(setup.share("kept", &lines), ("", "")) else { return };
+    scene.slow_fs.gate().set(Operation::Lookup, Behavior::Hang);
+    let path = utf16::to_bytes(r"\\server\kept");
     let request = wire::tree_connect::TreeConnectRequest { path: &path, ..Default::default() };
     let sent = scene.begin(Command::TREE_CONNECT, &request);
-    assert!(scene.slow_fs.gate().wait_until_hanging(operation, PATIENCE));
+    assert!(scene.slow_fs.gate().wait_until_hanging(Operation::Lookup, PATIENCE));
     scene.work_elsewhere();
     scene.slow_fs.gate().open();
     scene.receive(sent);

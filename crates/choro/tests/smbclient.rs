@@ -423,7 +423,7 @@ fn attributes_and_times_are_kept() {
 }
 
 #[test]
-fn the_volume_its_size_and_the_use_of_it_are_told() {
+fn the_volume_its_size_and_the_use_of_it_are_reported() {
     let server = Setup::new().share("data", "volume = Works").start();
     let share = server.share_path("data");
     fs::write(share.join("f"), vec![1; 100_000]).expect("there is space");

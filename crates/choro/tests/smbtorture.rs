@@ -35,7 +35,7 @@ const EXCEPTIONS_MAX: usize = 10;
 /// Hooks for tests with failing channels, three addresses for several channels, and storage of all
 /// metadata.
 const GLOBAL: &str = "smbd:FSCTL_SMBTORTURE = yes\nfruit:copyfile = yes\nmax open files = 65600\n\
-    persistent handles = yes\n\
+    persistent handles = yes\nmangled names = yes\n\
     vfs objects = acl_xattr streams_xattr\n\
     interfaces = \"127.0.0.1;capability=RSS\" \"127.0.0.2;capability=RSS\" \
     \"127.0.0.3;capability=RSS\"";

@@ -49,9 +49,9 @@ fn check(global: &str, tests: &[&str]) {
             .args(["--target=samba3", "--option=torture:use_ioctl_block_smb2_transport=yes", test])
             .output()
             .expect("util-linux is installed");
-        let said = String::from_utf8_lossy(&output.stdout);
+        let printed = String::from_utf8_lossy(&output.stdout);
         let name = test.rsplit('.').next().expect("names have parts");
-        assert!(said.contains(&format!("success: {name}")), "{said}\n{}", server.log());
+        assert!(printed.contains(&format!("success: {name}")), "{printed}\n{}", server.log());
     }
     server.stop();
 }

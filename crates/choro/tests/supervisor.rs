@@ -354,6 +354,49 @@ fn a_reload_opens_the_log_file_again_and_sets_its_level() {
     assert!(child.wait().expect("it is our child").success());
 }
 
+/// As Samba does it: `max log size` and the suffix `.old`.
+#[test]
+fn a_log_file_that_is_too_long_is_renamed_and_every_process_writes_to_the_new_one() {
+    let site = Site::new();
+    let global = format!("log file = {}\nmax log size = 1\n", text(&site.path("log")));
+    site.write_config_with(&global, "");
+    let mut child = site.command(&["serve"]).stderr(Stdio::null()).spawn().expect("it starts");
+    let content = |name: &str| fs::read_to_string(site.path(name)).unwrap_or_default();
+    wait_until(|| content("log").contains("listening on"), || "it does not listen".to_owned());
+    let _client = TcpStream::connect(site.address()).expect("it listens");
+    let broadcast = |text: &str| drop(site.run(&["message", "broadcast", text]).succeeds());
+    let long = "x".repeat(400);
+    broadcast(&long);
+    wait_until(|| content("log.old").contains(&long), || content("log"));
+    let mut number = 0;
+    wait_until(
+        || {
+            number += 1;
+            let line = format!("line {number} of all processes");
+            broadcast(&line);
+            // Supervisor, notifyd, and at least two workers.
+            content("log").matches(&line).count() >= 4 && !content("log.old").contains(&line)
+        },
+        || content("log"),
+    );
+    signal_process(child.id(), Signal::TERM);
+    assert!(child.wait().expect("it is our child").success());
+    assert!(content("log").contains("stopped"), "the supervisor writes to the new one");
+}
+
+#[test]
+fn server_smb_transports_name_the_ports_to_listen_on() {
+    let (site, other) = (Site::new(), Site::new());
+    let ports = [&site, &other].map(|it| it.address().port());
+    let line = format!("server smb transports = tcp:{}, nbt:{}\n", ports[0], ports[1]);
+    site.write_config_with(&line, "");
+    let server = site.serve();
+    let client = TcpStream::connect(other.address()).expect("it listens on both");
+    drop((client, server.connect()));
+    let shown = site.run(&["check"]).succeeds();
+    assert!(shown.contains(&format!("smb ports = {} {}", ports[0], ports[1])), "{shown}");
+}
+
 #[test]
 fn directories_cannot_be_changed_by_a_reload() {
     let site = Site::new();

@@ -577,17 +577,22 @@ impl Probes {
             progress("bpftrace is not here, or we are not root: probes are not held against it");
             return None;
         }
-        let said = server.site().path("bpftrace");
+        let errors_path = server.site().path("bpftrace");
         // More than a pipe holds that nobody reads.
-        let said_to = fs::File::create(&said).expect("there is space");
-        command.env("BPFTRACE_STRLEN", "64").stdout(Stdio::piped()).stderr(said_to);
+        let errors = fs::File::create(&errors_path).expect("there is space");
+        command.env("BPFTRACE_STRLEN", "64").stdout(Stdio::piped()).stderr(errors);
         let mut bpftrace = command.spawn().expect("it starts");
         let mut output = BufReader::new(bpftrace.stdout.take().expect("it is piped"));
         let mut line = String::new();
         while !line.starts_with("Collecting") {
             line.clear();
             let read = output.read_line(&mut line).expect("it is text");
-            assert_ne!(read, 0, "bpftrace ended: {}", fs::read_to_string(said).unwrap_or_default());
+            assert_ne!(
+                read,
+                0,
+                "bpftrace ended: {}",
+                fs::read_to_string(errors_path).unwrap_or_default()
+            );
         }
         Some(Self { bpftrace, output })
     }

@@ -1,8 +1,8 @@
 //! Parameters that Samba knows or knew and that have no effect here.
 //!
-//! They are accepted so that files written for Samba load without noise; each use is a note
-//! ([`crate::WarningKind::NoEffect`]). Values are kept as they are; `promised.rs` refuses the few
-//! that must not be ignored. A parameter that comes to life here moves to `global.rs` or
+//! They are accepted so that files written for Samba load without warnings; each use is a note
+//! ([`crate::WarningKind::NoEffect`]). Values are kept as they are; `unsupported.rs` refuses the
+//! few that must not be ignored. A parameter that gets an effect moves to `global.rs` or
 //! `share.rs`.
 
 use crate::kind::Kind;
@@ -39,7 +39,6 @@ const SYNONYMS: &[(&str, &[Synonym])] = &[
     ("idmap uid", &[Synonym::Same("winbind uid")]),
     ("ldap passwd sync", &[Synonym::Same("ldap password sync")]),
     ("nbt client socket address", &[Synonym::Same("socket address")]),
-    ("preexec", &[Synonym::Same("exec")]),
     ("preferred master", &[Synonym::Same("prefered master")]),
     ("printable", &[Synonym::Same("print ok")]),
     ("printcap name", &[Synonym::Same("printcap")]),
@@ -63,12 +62,9 @@ const SHARE: &[&str] = &[
     "allocation roundup size",
     "block size",
     "blocking locks",
-    "check parent directory delete on close",
     "copy",
     "cups options",
     "default devmode",
-    "dfree cache time",
-    "dfree command",
     "directory name cache size",
     "directory security mask",
     "dmapi support",
@@ -96,9 +92,6 @@ const SHARE: &[&str] = &[
     "msdfs shuffle referrals",
     "ntvfs handler",
     "only user",
-    "postexec",
-    "preexec",
-    "preexec close",
     "print command",
     "print notify backchannel",
     "printable",
@@ -108,9 +101,6 @@ const SHARE: &[&str] = &[
     "profile acls",
     "queuepause command",
     "queueresume command",
-    "root postexec",
-    "root preexec",
-    "root preexec close",
     "security mask",
     "set directory",
     "share modes",
@@ -292,7 +282,6 @@ const GLOBAL: &[&str] = &[
     "machine password timeout",
     "mangling method",
     "map untrusted to domain",
-    "max disk size",
     "max mux",
     "max stat cache size",
     "max ttl",
@@ -400,13 +389,6 @@ const GLOBAL: &[&str] = &[
     "username level",
     "username map cache time",
     "username map script",
-    "usershare allow guests",
-    "usershare max shares",
-    "usershare owner only",
-    "usershare path",
-    "usershare prefix allow list",
-    "usershare prefix deny list",
-    "usershare template share",
     "utmp",
     "utmp directory",
     "winbind cache time",

@@ -51,14 +51,14 @@ pub(crate) fn read(
             file: beyond.place.file.clone(),
             line: beyond.place.line,
             limit: CLASSES_MAX as u64,
-            what: "classes of service",
+            unit: "classes of service",
         });
     }
     let places: Vec<(String, Place)> =
         sections.iter().map(|it| (it.name.clone(), it.place.clone())).collect();
     let read = sections.into_iter().map(|section| read_one(section, &has_share, warnings));
     let classes: Vec<ClassSection> = read.collect::<Result<_, _>>()?;
-    if let Some((at, reason)) = promised_too_much(&classes) {
+    if let Some((at, reason)) = excess_minimums(&classes) {
         let (name, Place { file, line }) = places[at].clone();
         return Err(LoadError::BadClass { file, line, class: quoted(&name), reason });
     }
@@ -66,21 +66,21 @@ pub(crate) fn read(
 }
 
 /// Returns a class whose minimums add up to more than its maximum, and the reason.
-fn promised_too_much(classes: &[ClassSection]) -> Option<(usize, String)> {
-    for (limited, promised) in
+fn excess_minimums(classes: &[ClassSection]) -> Option<(usize, String)> {
+    for (limited, minimum) in
         [(Meter::Bandwidth, Meter::MinBandwidth), (Meter::Iops, Meter::MinIops)]
     {
         for (at, ClassSection { class, .. }) in classes.iter().enumerate() {
             let Some(max) = class.limits.numbers[limited as usize] else { continue };
             let within = classes.iter().map(|it| &it.class).filter(|it| it.is_within(class));
-            let minimums = within.filter_map(|it| it.limits.numbers[promised as usize]);
+            let minimums = within.filter_map(|it| it.limits.numbers[minimum as usize]);
             let sum = minimums.fold(0, u64::saturating_add);
             if sum > max {
-                let [limited, promised] = [limited, promised].map(Meter::name);
+                let [limited, minimum] = [limited, minimum].map(Meter::name);
                 return Some((
                     at,
                     format!(
-                        "`{promised}` of the classes in it comes to {sum}, and `{limited}` is {max}"
+                        "`{minimum}` of its classes adds up to {sum}, above `{limited}` = {max}"
                     ),
                 ));
             }
@@ -152,7 +152,8 @@ fn read_one(
     };
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
-        let reason = format!("a name has 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_` and `.`");
+        let reason =
+            format!("the name must have 1 to {NAME_BYTES_MAX} letters, digits, `-`, `_` and `.`");
         return Err(bad(&place, reason));
     }
     let mut class = Class {
@@ -169,7 +170,7 @@ fn read_one(
         }
     }
     if class.matches.is_empty() {
-        return Err(bad(&place, "without `match` it is for nobody".to_owned()));
+        return Err(bad(&place, "without `match`, no request belongs to it".to_owned()));
     }
     if let Some(reason) = contradiction(&class.limits) {
         return Err(bad(&place, reason));
@@ -206,14 +207,14 @@ fn set(
         "match" => class.matches.extend(matches(value, has_share)?),
         "burst" => {
             class.limits.burst_bytes =
-                amount(value).ok_or("`burst`: a number of bytes such as 4M is wanted")?;
+                amount(value).ok_or("`burst`: expected a number of bytes, such as 4M")?;
         }
         "interim responses" => {
             class.interim_responses = match value.to_lowercase().as_str() {
                 "auto" => InterimResponses::Auto,
                 "no" | "false" | "0" => InterimResponses::No,
                 "yes" | "true" | "1" => InterimResponses::Yes,
-                _ => return Err("`interim responses`: yes, no or auto is wanted".into()),
+                _ => return Err("`interim responses`: expected yes, no or auto".into()),
             };
         }
         _ => return Err(format!("unknown parameter `{}`", quoted(parameter))),
@@ -241,12 +242,12 @@ pub fn number(meter: Meter, text: &str) -> Result<Option<u64>, String> {
     match (meter, number) {
         (Meter::Priority, 0) => Ok(None),
         (Meter::MinBandwidth | Meter::MinIops | Meter::LatencyTarget, 0) => {
-            Err(format!("`{name} = 0` says nothing: leave it out, or say how much"))
+            Err(format!("`{name} = 0` has no effect: leave it out or give a positive value"))
         }
         (Meter::Credits, 0) => {
-            Err(format!("`{name} = 0`: a client without credits can never ask for more"))
+            Err(format!("`{name} = 0`: a client without credits cannot send requests"))
         }
-        (_, 0) => Err(format!("`{name} = 0` would stop everything: leave it out, or say how much")),
+        (_, 0) => Err(format!("`{name} = 0` would stop all requests: leave it out")),
         _ => Ok(Some(number)),
     }
 }
@@ -286,12 +287,12 @@ pub fn amount(text: &str) -> Option<u64> {
 
 fn expected(meter: Meter) -> &'static str {
     match meter {
-        Meter::Weight => "a number from 1 to 1000 is wanted",
-        Meter::Priority => "a number from 0 to 7 is wanted",
-        Meter::LatencyTarget => "a time is wanted, such as 10ms or 500us",
-        Meter::Credits => "a number is wanted",
-        _ if meter.is_bytes() => "bytes a second are wanted, such as 20M",
-        _ => "operations a second are wanted, such as 500",
+        Meter::Weight => "expected a number from 1 to 1000",
+        Meter::Priority => "expected a number from 0 to 7",
+        Meter::LatencyTarget => "expected a time, such as 10ms or 500us",
+        Meter::Credits => "expected a number",
+        _ if meter.is_bytes() => "expected bytes per second, such as 20M",
+        _ => "expected operations per second, such as 500",
     }
 }
 
@@ -303,21 +304,21 @@ fn one_match(text: &str, has_share: &impl Fn(&str) -> bool) -> Result<Match, Str
     let mut result = Match::default();
     for condition in text.split(',') {
         let condition = condition.trim();
-        let (what, name) = condition.split_once(char::is_whitespace).unwrap_or((condition, ""));
+        let (kind, name) = condition.split_once(char::is_whitespace).unwrap_or((condition, ""));
         let name = name.trim().trim_matches('"');
-        if what == "all" && name.is_empty() {
+        if kind == "all" && name.is_empty() {
             continue;
         }
         if name.is_empty() {
             return Err(format!(
-                "`match`: `{}` is none of client, user, group, share, file with a name, and all",
+                "`match`: expected all, or client, user, group, share or file NAME, not `{}`",
                 quoted(condition)
             ));
         }
-        match what.to_lowercase().as_str() {
+        match kind.to_lowercase().as_str() {
             "client" => {
                 let network = Network::parse(name).ok_or_else(|| {
-                    format!("`match`: `{}` is no address or network", quoted(name))
+                    format!("`match`: `{}` is neither an address nor a network", quoted(name))
                 })?;
                 result.clients.push(network);
             }
@@ -328,13 +329,13 @@ fn one_match(text: &str, has_share: &impl Fn(&str) -> bool) -> Result<Match, Str
             }
             "share" => result.shares.push(name.to_owned()),
             "file" => result.files.push(name.to_owned()),
-            _ => return Err(format!("`match`: unknown condition `{}`", quoted(what))),
+            _ => return Err(format!("`match`: unknown condition `{}`", quoted(kind))),
         }
     }
     // Conditions that exclude each other: a request has one user and one share.
-    for (what, count) in [("users", result.users.len()), ("shares", result.shares.len())] {
+    for (plural, count) in [("users", result.users.len()), ("shares", result.shares.len())] {
         if count > 1 {
-            return Err(format!("`match`: no request has two {what}; separate them by `|`"));
+            return Err(format!("`match`: no request has two {plural}; separate them by `|`"));
         }
     }
     Ok(result)
@@ -353,7 +354,7 @@ fn contradiction(limits: &Limits) -> Option<String> {
             {
                 let name = Meter::name;
                 return Some(format!(
-                    "`{}` can never be reached, `{}` is less",
+                    "`{}` has no effect, because `{}` is lower",
                     name(part),
                     name(all)
                 ));
@@ -403,21 +404,21 @@ mod tests {
 
     #[test]
     fn a_class_that_can_never_hold_is_refused_with_line_and_reason() {
-        refused("[qos:x]\nmax bandwidth = 1M\n", 1, "for nobody");
+        refused("[qos:x]\nmax bandwidth = 1M\n", 1, "no request belongs");
         refused("[qos:x]\nmatch = share nowhere\n", 2, "no share `nowhere`");
         refused("[qos:x]\nmatch = user a, user b\n", 2, "two users");
-        refused("[qos:x]\nmatch = client 10.0.0.0/40\n", 2, "no address");
-        refused("[qos:x]\nmatch = everyone\n", 2, "none of client");
-        refused("[qos:x]\nmatch = all\nmax bandwidth = 0\n", 3, "stop everything");
-        refused("[qos:x]\nmatch = all\nmax credits = 0\n", 3, "never ask");
+        refused("[qos:x]\nmatch = client 10.0.0.0/40\n", 2, "neither an address");
+        refused("[qos:x]\nmatch = everyone\n", 2, "expected all, or client");
+        refused("[qos:x]\nmatch = all\nmax bandwidth = 0\n", 3, "stop all requests");
+        refused("[qos:x]\nmatch = all\nmax credits = 0\n", 3, "without credits");
         refused("[qos:x]\nmatch = all\nmax bandwith = 1M\n", 3, "unknown parameter");
         refused("[qos:x]\nmatch = all\nmax bandwidth = fast\n", 3, "such as 20M");
         refused(
             "[qos:x]\nmatch = all\nmax bandwidth = 1M\nmax read bandwidth = 2M\n",
             1,
-            "never be reached",
+            "is lower",
         );
-        refused("[qos:]\nmatch = all\n", 1, "a name has");
+        refused("[qos:]\nmatch = all\n", 1, "the name must have");
     }
 
     #[test]
@@ -431,12 +432,12 @@ mod tests {
         refused("[qos:x]\nmatch = all\nweight = 0\n", 3, "from 1 to 1000");
         refused("[qos:x]\nmatch = all\npriority = 8\n", 3, "from 0 to 7");
         refused("[qos:x]\nmatch = all\nlatency target = 10\n", 3, "such as 10ms");
-        refused("[qos:x]\nmatch = all\nmin iops = 0\n", 3, "says nothing");
+        refused("[qos:x]\nmatch = all\nmin iops = 0\n", 3, "has no effect");
     }
 
     #[test]
-    fn no_more_is_promised_than_may_be_had() {
-        refused("[qos:x]\nmatch = all\nmax bandwidth = 1M\nmin bandwidth = 2M\n", 1, "comes to");
+    fn minimums_must_fit_the_maximum() {
+        refused("[qos:x]\nmatch = all\nmax bandwidth = 1M\nmin bandwidth = 2M\n", 1, "adds up to");
         let promises = "[qos:a]\nmatch = user a, share data\nmin iops = 60\n\
                         [qos:b]\nmatch = user b, share data\nmin iops = 60\n";
         refused(&format!("{promises}[qos:all]\nmatch = share data\nmax iops = 100\n"), 7, "120");

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::choice::{KerberosMethod, NtlmAuth, Protocol, Security, ServerRole};
 use crate::class::{self, ClassSection};
+use crate::full_audit::{AuditOutputs, FullAudit};
 use crate::global::Global;
 use crate::load::{self, Loaded, Named};
 use crate::parameter::find;
@@ -30,6 +31,8 @@ pub struct Config {
     pub homes: Option<Share>,
     /// Classes of service, in the order of the file.
     pub classes: Vec<ClassSection>,
+    /// The section of `usershare template share`, which may be no share itself.
+    pub(crate) usershare_template: Option<Share>,
 }
 
 /// Folders of the server, with substitutions done.
@@ -91,6 +94,48 @@ impl Config {
         self.shares.iter().find(|share| share.name.to_lowercase() == name)
     }
 
+    /// Returns the section whose parameters shares of users have: `usershare template share`, or
+    /// the defaults without one; `None` if there is no such section.
+    #[must_use]
+    pub fn usershare_template(&self) -> Option<&Share> {
+        match self.global.usershare_template_share.is_empty() {
+            true => Some(&self.defaults),
+            false => self.usershare_template.as_ref(),
+        }
+    }
+
+    /// Returns true if some share has a command for a shell, such as `preexec`.
+    #[must_use]
+    pub fn has_commands(&self) -> bool {
+        let has_command = |share: &Share| share.commands().iter().any(|it| !it.trim().is_empty());
+        let mut shares = self.shares.iter().chain(&self.homes).chain(self.usershare_template());
+        shares.any(has_command)
+    }
+
+    /// Returns true if some share is audited.
+    #[must_use]
+    pub fn is_audited(&self) -> bool {
+        let records = |share| FullAudit::of(share).is_some_and(|audit| !audit.is_empty());
+        self.shares.iter().chain(&self.homes).any(records)
+    }
+
+    /// Returns the places that records of audits go to.
+    #[must_use]
+    pub fn audit_outputs(&self) -> AuditOutputs {
+        let substitutions = self.substitutions();
+        let path = |option| match self.global.option("choro", option).map(str::trim) {
+            Some("") | None => None,
+            Some(path) => Some(PathBuf::from(substitutions.expand_path(path))),
+        };
+        let has_no_file = || path("audit file").is_some_and(|it| it == Path::new("none"));
+        let default = || self.directories().state.join("audit.json");
+        AuditOutputs {
+            file: (!has_no_file()).then(|| path("audit file").unwrap_or_else(default)),
+            socket: path("audit socket"),
+            syslog: path("audit syslog").unwrap_or_else(|| PathBuf::from("/dev/log")),
+        }
+    }
+
     /// Returns the values that a process of this server knows before any client.
     #[must_use]
     pub fn substitutions(&self) -> Substitutions {
@@ -148,7 +193,12 @@ impl Config {
             shares: Vec::new(),
             homes: None,
             classes: Vec::new(),
+            usershare_template: None,
         };
+        let template = config.global.usershare_template_share.to_lowercase();
+        let found = sections.iter().find(|it| it.name.to_lowercase() == template);
+        config.usershare_template =
+            found.map(|Named { name, section, .. }| Share::new(name.clone(), section.clone()));
         for (at, named) in sections.into_iter().filter(|named| !named.dropped).enumerate() {
             let limits = class::of_rate_limits(&named.name, at, &named.section, &named.place);
             let is_new = |it: &class::Written| classes.iter().all(|other| other.name != it.name);
@@ -200,7 +250,17 @@ impl Config {
         if hidden {
             set(&mut section, "available", "No");
         }
-        self.shares.push(Share::new(name, section));
+        let share = Share::new(name, section);
+        if FullAudit::of(&share).is_some_and(|audit| audit.is_empty()) {
+            let text = format!(
+                "[{}]: `vfs objects = full_audit` records nothing without `full_audit:success` or \
+                 `full_audit:failure`",
+                quoted(&share.name)
+            );
+            let (file, kind) = (place.file, WarningKind::Contradiction);
+            warnings.push(Warning { file, line: place.line, kind, message: text });
+        }
+        self.shares.push(share);
     }
 }
 

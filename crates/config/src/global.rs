@@ -79,7 +79,8 @@ parameter_table! {
         /// Failed logons that become guest sessions.
         map_to_guest: MapToGuest = "map to guest", Kind::Choice(MapToGuest::WORDS), "Never";
         /// Bytes of memory that one client may use in its process, for open files and requests in
-        /// progress; beyond it requests fail, or reception stops.
+        /// progress; beyond it requests fail, or reception stops. The data of one request have an
+        /// eighth of it at most, whatever `smb2 max read`, `write` and `trans` say.
         max_client_memory: u64 =
     "max client memory", Kind::Bytes { min: 4_194_304, max: 1_099_511_627_776 },
             "268435456";
@@ -89,6 +90,10 @@ parameter_table! {
         /// where many guests come through one address; 0 for no limit.
         max_clients_per_address: u32 =
             "max clients per address", Kind::Integer { min: 0, max: 65_536 }, "64";
+        /// Size in MiB that no share seems to exceed, whatever is behind it; 0 for no limit. The
+        /// size of a single share is told by `dfree command`, or by a project quota of its folder.
+        max_disk_size: u32 =
+            "max disk size", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
         /// Clients over which only guests and anonymous users have logged on. Beyond it the newest
         /// client of the address with most of them is dropped, also when a user needs the place. 0
         /// for no limit.
@@ -98,9 +103,9 @@ parameter_table! {
         /// users.
         max_guest_memory: u64 =
             "max guest memory", Kind::Bytes { min: 4_194_304, max: 1_099_511_627_776 }, "16777216";
-        /// Size in KiB at which the log file is renamed and started anew; 0 for never.
-        max_log_size: u32 =
-            "max log size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "5000", NotYet;
+        /// Size in KiB beyond which the log file is renamed to `NAME.old`, in the place of an
+        /// earlier one, and started anew; 0 for never. The size is looked at every 10 seconds.
+        max_log_size: u32 = "max log size", Kind::Bytes { min: 0, max: 2_147_483_647 }, "5000";
         /// Files one client process may have open.
         max_open_files: u32 = "max open files", Kind::Integer { min: 1, max: 16_777_216 }, "16424";
         /// Worker processes; 0 for no limit.
@@ -226,6 +231,26 @@ parameter_table! {
         state_directory: String = "state directory", Kind::Path, "/var/lib/choro";
         /// File that maps names clients give to users of this system.
         username_map: String = "username map", Kind::Path, "";
+        /// Let the shares of users admit guests, if their owners want that; else the template
+        /// decides.
+        usershare_allow_guests: bool = "usershare allow guests", Kind::Bool, "No";
+        /// Shares of users (`net usershare`) that are listed; 0 for no shares of users.
+        usershare_max_shares: u32 =
+            "usershare max shares", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
+        /// Let users share folders of their own only. Root may share any.
+        usershare_owner_only: bool = "usershare owner only", Kind::Bool, "Yes";
+        /// Folder with a file for each share of a user, written by `net usershare add`. It must
+        /// belong to root, have the sticky bit, and not be writable by everyone; those who may
+        /// write to it, mostly a group, may have shares.
+        usershare_path: String = "usershare path", Kind::Path, "/var/lib/samba/usershares";
+        /// Beginnings of paths that users may share; empty for any. Symbolic links in a path count
+        /// by the folder they lead to.
+        usershare_prefix_allow_list: Vec<String> = "usershare prefix allow list", Kind::List, "";
+        /// Beginnings of paths that users may not share, whatever the other list says.
+        usershare_prefix_deny_list: Vec<String> = "usershare prefix deny list", Kind::List, "";
+        /// Share whose parameters the shares of users have. With `-valid = no` it is not served
+        /// itself.
+        usershare_template_share: String = "usershare template share", Kind::Text, "";
         /// Map the file of the messages into memory; for `messaging type = tdb`. The other tables
         /// always are. Takes effect with a restart.
         use_mmap: bool = "use mmap", Kind::Bool, "Yes";

@@ -23,8 +23,8 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The list as text from which [`words`] makes the same list again.
-pub(crate) fn joined<W: AsRef<str>>(words: &[W], separator: &str) -> String {
+/// Returns the list as the value of a parameter, from which the same list is read again.
+pub fn joined<W: AsRef<str>>(words: &[W], separator: &str) -> String {
     let mut text = String::new();
     for word in words {
         let word = word.as_ref();

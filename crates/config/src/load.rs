@@ -1,24 +1,27 @@
 //! From files to sections.
 //!
-//! Files are read once, from top to bottom, and order matters: a share starts from what `[global]`
-//! said about shares above it, and `copy` takes what the other section says at that point.
+//! Files are read once, from top to bottom, and order matters: a share starts with the share
+//! parameters in `[global]` above it, and `copy` takes the parameters that the other section has at
+//! that point.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::choice::{Security, ServerRole};
 use crate::class;
+use crate::full_audit::{self, Fault};
 use crate::hosts_access::Name;
 use crate::limits::{
     FILE_BYTES_MAX, LINE_BYTES_MAX, OPTIONS_MAX, SECTIONS_MAX, TOTAL_BYTES_MAX, WARNINGS_MAX,
 };
 use crate::lines::{Line, Statement, statements};
 use crate::parameter::{Effect, Parameter, Scope, find, nearest};
-use crate::promised::{self, Promise};
 use crate::recycle;
 use crate::section::{Section, option_key};
+use crate::shadow_copy;
 use crate::source::Source;
 use crate::substitutions::Substitutions;
+use crate::unsupported::{self, Unsupported};
 use crate::warning::{LoadError, Warning, WarningKind, quoted};
 
 mod include;
@@ -123,7 +126,7 @@ impl<'a> Loader<'a> {
             self.loaded.warnings.push(Warning {
                 file: String::new(),
                 line: 0,
-                kind: WarningKind::TooMany,
+                kind: WarningKind::NotShown,
                 message: format!("{} more warnings are not shown", self.warnings_dropped),
             });
         }
@@ -278,9 +281,11 @@ impl<'a> Loader<'a> {
         place: &Place,
     ) -> Result<(), LoadError> {
         let name = parameter.name;
-        match promised::of(name, value) {
-            Some(Promise::Refused(reason)) => return Err(promised(name, value, reason, place)),
-            Some(Promise::Missing(reason)) => {
+        match unsupported::of(name, value) {
+            Some(Unsupported::Refused(reason)) => {
+                return Err(unsupported(name, value, reason, place));
+            }
+            Some(Unsupported::Missing(reason)) => {
                 let text = format!("`{name} = {}`: {reason}", quoted(value));
                 self.warn(place, WarningKind::WeakerThanSamba, text);
             }
@@ -337,6 +342,24 @@ impl<'a> Loader<'a> {
             let text = format!("`{} = {}`: {fault}", quoted(key), quoted(value));
             self.warn(place, WarningKind::BadValue, text);
         }
+        if let Some(option) = key.strip_prefix(SHADOW_OPTIONS)
+            && let Some(fault) = shadow_copy::fault(option, value)
+        {
+            let text = format!("`{} = {}`: {fault}", quoted(key), quoted(value));
+            self.warn(place, WarningKind::BadValue, text);
+        }
+        if let Some(option) = key.strip_prefix(AUDIT_OPTIONS) {
+            match full_audit::fault(option, value) {
+                Some(Fault::Refused(reason)) => {
+                    return Err(bad_protection("full_audit", value, reason, place));
+                }
+                Some(Fault::Ignored(fault)) => {
+                    let text = format!("`{} = {}`: {fault}", quoted(key), quoted(value));
+                    self.warn(place, WarningKind::BadValue, text);
+                }
+                None => {}
+            }
+        }
         let section = self.target(Scope::Global);
         if section.options().len() >= OPTIONS_MAX && !section.has_option(key) {
             return Err(limit(OPTIONS_MAX as u64, "parametric options in one section", place));
@@ -365,14 +388,19 @@ impl<'a> Loader<'a> {
         match parameter.name {
             "vfs objects" => {
                 for module in crate::list::words(text) {
-                    if let Some(reason) = promised::of_module(&module) {
-                        return Err(promised(parameter.name, &module, reason, place));
+                    if let Some(reason) = unsupported::of_module(&module) {
+                        return Err(unsupported(parameter.name, &module, reason, place));
                     }
                     if !BUILT_IN.iter().any(|name| name.eq_ignore_ascii_case(&module)) {
                         let text = format!("vfs module `{}` is not built in", quoted(&module));
                         self.warn(place, WarningKind::NotBuiltIn, text);
                     }
                 }
+            }
+            "strict rename" if text == "No" => {
+                let text = "`strict rename = no` has no effect: no folder is renamed while a file \
+                            in it is open";
+                self.warn(place, WarningKind::NoEffect, text.to_owned());
             }
             "hosts allow" | "hosts deny" => return self.remark_hosts(parameter, text, place),
             "force user" | "guest account" if text.trim_matches('"') == "root" => {
@@ -384,13 +412,13 @@ impl<'a> Loader<'a> {
                 self.warn(place, WarningKind::ActsAsRoot, text);
             }
             "security" if text == Security::Other.word() => {
-                return Err(promised(parameter.name, text, promised::OTHER_DOMAIN, place));
+                return Err(unsupported(parameter.name, text, unsupported::OTHER_DOMAIN, place));
             }
             "server role" if text == ServerRole::Controller.word() => {
-                return Err(promised(parameter.name, text, promised::CONTROLLER, place));
+                return Err(unsupported(parameter.name, text, unsupported::CONTROLLER, place));
             }
             "server max protocol" if text == "NT1" => {
-                return Err(promised(parameter.name, text, promised::NO_DIALECT, place));
+                return Err(unsupported(parameter.name, text, unsupported::NO_DIALECT, place));
             }
             "server min protocol" if text == "NT1" => {
                 let text = format!("`{}`: dialects before SMB 2 are not spoken", parameter.name);
@@ -467,21 +495,32 @@ fn bad_protection(
     LoadError::BadProtection { file, line: place.line, parameter, value, reason }
 }
 
-fn promised(parameter: &'static str, value: &str, reason: &'static str, at: &Place) -> LoadError {
+fn unsupported(
+    parameter: &'static str,
+    value: &str,
+    reason: &'static str,
+    at: &Place,
+) -> LoadError {
     let (file, value) = (at.file.clone(), quoted(value));
-    LoadError::Promised { file, line: at.line, parameter, value, reason }
+    LoadError::Unsupported { file, line: at.line, parameter, value, reason }
 }
 
-fn check(value: u64, max: u64, what: &'static str, place: &Place) -> Result<(), LoadError> {
-    if value > max { Err(limit(max, what, place)) } else { Ok(()) }
+fn check(value: u64, max: u64, unit: &'static str, place: &Place) -> Result<(), LoadError> {
+    if value > max { Err(limit(max, unit, place)) } else { Ok(()) }
 }
 
-fn limit(limit: u64, what: &'static str, place: &Place) -> LoadError {
-    LoadError::Limit { file: place.file.clone(), line: place.line, limit, what }
+fn limit(limit: u64, unit: &'static str, place: &Place) -> LoadError {
+    LoadError::Limit { file: place.file.clone(), line: place.line, limit, unit }
 }
+
+/// Prefix of the options of an audit.
+const AUDIT_OPTIONS: &str = "full_audit:";
 
 /// Prefix of the options of the recycle bin.
 const RECYCLE_OPTIONS: &str = "recycle:";
+
+/// Prefix of the options of snapshots.
+const SHADOW_OPTIONS: &str = "shadow:";
 
 /// Modules of Samba whose function this server has, always or if named in `vfs objects`.
 const BUILT_IN: &[&str] = &[
@@ -489,9 +528,10 @@ const BUILT_IN: &[&str] = &[
     class::RATE_LIMITS,
     "catia",
     "fruit",
+    full_audit::MODULE,
     "io_uring",
     recycle::MODULE,
-    "shadow_copy2",
+    shadow_copy::MODULE,
     "streams_xattr",
 ];
 

@@ -208,8 +208,8 @@ macro_rules! parameter_table {
 pub(crate) use parameter_table;
 
 /// Returns the effect at the end of an entry of the table; [`Effect::Now`] if it has none.
-pub(crate) const fn effect(said: &[Effect]) -> Effect {
-    if let [effect, ..] = said { *effect } else { Effect::Now }
+pub(crate) const fn effect(entry: &[Effect]) -> Effect {
+    if let [effect, ..] = entry { *effect } else { Effect::Now }
 }
 
 /// Protective parameters that a misspelled value must not disable.
@@ -219,7 +219,9 @@ const REFUSED_WHEN_BAD: &[&str] = &[
     "follow symlinks",
     "kerberos method",
     "ntlm auth",
+    "preexec close",
     "restrict anonymous",
+    "root preexec close",
     "security",
     "server min protocol",
     "server role",

@@ -103,8 +103,8 @@ mod tests {
     fn parsed(lines: &str) -> (Option<Recycle>, Vec<String>) {
         let text = format!("[a]\npath = /a\n{lines}\n");
         let (config, warnings) = Config::parse(&text, "test").expect("it is well-formed");
-        let told = warnings.iter().filter(|it| it.kind != WarningKind::NoEffect);
-        (Recycle::of(&config.shares[0]), told.map(ToString::to_string).collect())
+        let reported = warnings.iter().filter(|it| it.kind != WarningKind::NoEffect);
+        (Recycle::of(&config.shares[0]), reported.map(ToString::to_string).collect())
     }
 
     #[test]
@@ -115,17 +115,17 @@ mod tests {
 
     #[test]
     fn defaults_are_those_of_samba() {
-        let (recycle, told) = parsed("vfs objects = recycle");
+        let (recycle, reported) = parsed("vfs objects = recycle");
         let recycle = recycle.expect("it has the module");
         assert_eq!((recycle.repository.as_str(), recycle.directory_mode), (".recycle", 0o700));
         assert!(!recycle.keep_tree && !recycle.versions && !recycle.touch);
         assert_eq!((recycle.size_min, recycle.size_max), (0, None));
-        assert!(told.is_empty(), "{told:?}");
+        assert!(reported.is_empty(), "{reported:?}");
     }
 
     #[test]
     fn options_are_read_as_samba_reads_them() {
-        let (recycle, told) = parsed(
+        let (recycle, reported) = parsed(
             "vfs objects = Recycle\nrecycle:repository = /bin/%U/\nrecycle:keeptree = yes\n\
              recycle:directory_mode = 0777\nrecycle:maxsize = 2M\nrecycle:minsize = 1\n\
              recycle:exclude = *.tmp, ~$*\nrecycle:exclude_dir = /tmp\nrecycle:maxsize = 1k",
@@ -135,17 +135,20 @@ mod tests {
         assert_eq!((recycle.directory_mode, recycle.subdir_mode), (0o777, 0o777));
         assert_eq!((recycle.size_min, recycle.size_max), (1, Some(1_024)));
         assert_eq!(recycle.exclude, ["*.tmp", "~$*"]);
-        assert!(recycle.keep_tree && told.is_empty(), "{told:?}");
+        assert!(recycle.keep_tree && reported.is_empty(), "{reported:?}");
     }
 
     #[test]
-    fn unknown_options_and_bad_values_are_told() {
-        let (_, told) = parsed(
+    fn unknown_options_and_bad_values_are_reported() {
+        let (_, reported) = parsed(
             "vfs objects = recycle\nrecycle:keeptre = yes\nrecycle:maxsize = big\n\
              recycle:repository = ../x",
         );
-        assert_eq!(told.len(), 3, "{told:?}");
-        assert!(told[0].contains("test:4") && told[0].contains("recycle:keeptre"), "{told:?}");
+        assert_eq!(reported.len(), 3, "{reported:?}");
+        assert!(
+            reported[0].contains("test:4") && reported[0].contains("recycle:keeptre"),
+            "{reported:?}"
+        );
     }
 
     #[test]

@@ -49,6 +49,13 @@ fn render(config: &Config, detail: Detail) -> String {
         write_scope(&mut out, Scope::Share, &share.section, &config.defaults.section, detail);
         write_options(&mut out, &share.section);
     }
+    if let Some(template) = config.usershare_template.as_ref()
+        && config.share(&template.name).is_none()
+    {
+        let _ = write!(out, "\n\n[{}]\n\t-valid = No\n", one_line(&template.name));
+        write_scope(&mut out, Scope::Share, &template.section, &config.defaults.section, detail);
+        write_options(&mut out, &template.section);
+    }
     for section in &config.classes {
         let _ = write!(out, "\n\n[{PREFIX}{}]\n", one_line(&section.class.name));
         for (name, text) in &section.lines {

@@ -25,6 +25,9 @@ parameter_table! {
         browseable: bool = "browseable" / "browsable", Kind::Bool, "Yes";
         /// Tell names apart by case.
         case_sensitive: Tri = "case sensitive" / "casesignames", Kind::Choice(Tri::WORDS), "Auto";
+        /// Refuse to create anything in a folder that is about to be deleted, as Windows does.
+        check_parent_directory_delete_on_close: bool =
+            "check parent directory delete on close", Kind::Bool, "No";
         /// Description of the share in lists of shares.
         comment: String = "comment", Kind::Text, "";
         /// Have opens survive the server, for clients that ask for it; needs `persistent handles`.
@@ -39,16 +42,27 @@ parameter_table! {
         delete_readonly: bool = "delete readonly", Kind::Bool, "No";
         /// Delete a folder together with the vetoed files in it.
         delete_veto_files: bool = "delete veto files", Kind::Bool, "No";
+        /// Seconds for which the answer of `dfree command` is cached; 0 to run it for each
+        /// question.
+        dfree_cache_time: u32 =
+            "dfree cache time", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
+        /// Command for `/bin/sh` that tells the size of the share and its free space: two numbers
+        /// of blocks, and optionally the size of a block in bytes, which is 1024 otherwise. It runs
+        /// as the user, in the folder of the share; one more argument is the path there that a
+        /// client asks about, mostly `.`. While it fails, or takes more than 10 seconds, clients
+        /// see the figures of the file system. `%U` and the like are as in `preexec`.
+        dfree_command: String = "dfree command", Kind::Text, "";
         /// Permission bits a new folder may have.
         directory_mask: u32 = "directory mask" / "directory mode", Kind::Mode, "0755";
-        /// Let everyone who may write a file change its permissions.
-        dos_filemode: bool = "dos filemode", Kind::Bool, "No", NotYet;
+        /// Let everyone who may write a file change its permissions and take its ownership, as
+        /// always with `vfs objects = acl_xattr`.
+        dos_filemode: bool = "dos filemode", Kind::Bool, "No";
         /// Round times to two seconds.
         dos_filetime_resolution: bool = "dos filetime resolution", Kind::Bool, "No", NotYet;
         /// Let everyone who may write a file change its times.
         dos_filetimes: bool = "dos filetimes", Kind::Bool, "Yes", NotYet;
-        /// Let opens outlive their connection. Samba grants them only where no local program can
-        /// interfere, that is with `kernel oplocks`, `kernel share modes` and `posix locking` off.
+        /// Let opens outlive their connection, unless `kernel oplocks` or `kernel share modes` is
+        /// on, or an open has byte-range locks that local programs see (`posix locking`).
         durable_handles: bool = "durable handles", Kind::Bool, "Yes";
         /// Serve and store extended attributes.
         ea_support: bool = "ea support", Kind::Bool, "Yes";
@@ -96,13 +110,16 @@ parameter_table! {
         invalid_users: UserList = "invalid users", Kind::List, "";
         /// Tell clients also of changes that other programs make in folders they watch.
         kernel_change_notify: bool = "kernel change notify", Kind::Bool, "Yes";
-        /// Break oplocks when local programs open the file. The kernel would have to delay those
-        /// programs until a client answers. Changes by local programs are reported to clients that
-        /// watch a folder (`kernel change notify`), not to clients that cache: switch `oplocks` off
-        /// where both write.
-        kernel_oplocks: bool = "kernel oplocks", Kind::Bool, "No", NotYet;
-        /// Keep local programs from files that a client opened for itself.
-        kernel_share_modes: bool = "kernel share modes", Kind::Bool, "No", NotYet;
+        /// Break the oplock of a client when a local program, or an NFS client of this server,
+        /// opens the file; the kernel lets that program wait until the client has written its data,
+        /// 45 seconds at most. As in Samba, files then have neither leases nor shared oplocks nor
+        /// durable handles, so most clients cache less.
+        kernel_oplocks: bool = "kernel oplocks", Kind::Bool, "No";
+        /// Lock a file (`flock`) for local programs while a client excludes others: exclusively if
+        /// nobody else may read, shared if nobody else may write. A client that would exclude a
+        /// local program with such a lock gets a sharing violation. Only programs that use `flock`
+        /// take notice. There are no durable handles.
+        kernel_share_modes: bool = "kernel share modes", Kind::Bool, "No";
         /// Let several clients cache reads of one file; without it only a client that is alone with
         /// it. Folders are not affected.
         level2_oplocks: bool = "level2 oplocks", Kind::Bool, "Yes";
@@ -113,14 +130,17 @@ parameter_table! {
             "mangled names", Kind::Choice(MangledNames::WORDS), "illegal";
         /// Character in short names of the old method `hash`; those of `hash2` always have `~`.
         mangling_char: String = "mangling char", Kind::Character, "~", NotYet;
-        /// Keep the archive attribute in the owner's execute permission.
-        map_archive: bool = "map archive", Kind::Bool, "Yes", NotYet;
-        /// Keep the hidden attribute in the others' execute permission.
-        map_hidden: bool = "map hidden", Kind::Bool, "No", NotYet;
-        /// Source of the read-only attribute when it is not stored.
-        map_readonly: MapReadonly = "map readonly", Kind::Choice(MapReadonly::WORDS), "no", NotYet;
-        /// Keep the system attribute in the group's execute permission.
-        map_system: bool = "map system", Kind::Bool, "No", NotYet;
+        /// Keep the archive attribute of files in the owner's execute permission, as far as `create
+        /// mask` has it: where `store dos attributes` is off, or the file system has no extended
+        /// attributes.
+        map_archive: bool = "map archive", Kind::Bool, "Yes";
+        /// Keep the hidden attribute of files in the others' execute permission; as `map archive`.
+        map_hidden: bool = "map hidden", Kind::Bool, "No";
+        /// Source of the read-only attribute where none is stored (see `map archive`); clients set
+        /// it by taking away the write permissions.
+        map_readonly: MapReadonly = "map readonly", Kind::Choice(MapReadonly::WORDS), "no";
+        /// Keep the system attribute of files in the group's execute permission; as `map archive`.
+        map_system: bool = "map system", Kind::Bool, "No";
         /// Tree connects to this share at a time; 0 for no limit.
         max_connections: u32 = "max connections", Kind::Integer { min: 0, max: 2_147_483_647 }, "0";
         /// Serve the share as the root of a DFS namespace: symbolic links in it to
@@ -135,8 +155,20 @@ parameter_table! {
         oplocks: bool = "oplocks", Kind::Bool, "Yes";
         /// Folder that the share serves.
         path: String = "path" / "directory", Kind::Path, "";
-        /// Let local programs see the byte-range locks of clients.
-        posix_locking: bool = "posix locking", Kind::Bool, "Yes", NotYet;
+        /// Let local programs, and NFS clients of this server, see the byte-range locks of clients,
+        /// and clients theirs: as locks of the kernel (`fcntl`). A durable handle with such locks
+        /// does not outlive its connection. Off for a share on a network file system that cannot
+        /// lock.
+        posix_locking: bool = "posix locking", Kind::Bool, "Yes";
+        /// Command for `/bin/sh`, run as the user when a tree connect ends; see `preexec`.
+        postexec: String = "postexec", Kind::Text, "";
+        /// Command for `/bin/sh`, run as the user before a tree connect to the share, but IPC$, is
+        /// answered. `%U` and the like become one word; characters of clients with a meaning to a
+        /// shell become `_`. It has a clean environment, no output, 30 seconds, and the rights of
+        /// the service's unit; commands of a client run one after the other.
+        preexec: String = "preexec" / "exec", Kind::Text, "";
+        /// Refuse the tree connect if `preexec` fails or is not done in time.
+        preexec_close: bool = "preexec close", Kind::Bool, "No";
         /// New names keep the case the client gave them.
         preserve_case: bool = "preserve case", Kind::Bool, "Yes";
         /// Users who may not write even where `read only` is off.
@@ -144,6 +176,13 @@ parameter_table! {
         /// Nobody may write, except `write list`.
         read_only: bool =
             "read only" / not "writeable" / not "writable" / not "write ok", Kind::Bool, "Yes";
+        /// As `postexec`, after it and as root.
+        root_postexec: String = "root postexec", Kind::Text, "";
+        /// As `preexec`, before it and as root, such as to make a home directory. A server that
+        /// does not run as root runs it as its own user.
+        root_preexec: String = "root preexec", Kind::Text, "";
+        /// Refuse the tree connect if `root preexec` fails or is not done in time.
+        root_preexec_close: bool = "root preexec close", Kind::Bool, "No";
         /// Encryption of messages; in `[global]`, for whole sessions.
         smb_encrypt: Encryption =
             "server smb encrypt" / "smb encrypt", Kind::Choice(Encryption::WORDS), "default";
@@ -156,11 +195,13 @@ parameter_table! {
         store_dos_attributes: bool = "store dos attributes", Kind::Bool, "Yes";
         /// Give a file its space when its size is set.
         strict_allocate: bool = "strict allocate", Kind::Bool, "No", NotYet;
-        /// Check byte-range locks on every READ and WRITE; automatic: unless an oplock makes it
-        /// unnecessary.
-        strict_locking: Tri = "strict locking", Kind::Choice(Tri::WORDS), "Auto", NotYet;
-        /// Refuse to rename a folder in which any process has a file open.
-        strict_rename: bool = "strict rename", Kind::Bool, "No", NotYet;
+        /// Refuse READs and WRITEs of bytes that a local program has locked; automatic: of clients
+        /// that may not cache, and up to 10 milliseconds after the first lock of the file. Needs
+        /// `posix locking`. Locks of other clients are always respected.
+        strict_locking: Tri = "strict locking", Kind::Choice(Tri::WORDS), "Auto";
+        /// Refuse to rename a folder in which any client has a file open. It is always so here, but
+        /// among clients with POSIX extensions, who expect that the files stay open.
+        strict_rename: bool = "strict rename", Kind::Bool, "No";
         /// FLUSH waits until the data is on the disk.
         strict_sync: bool = "strict sync", Kind::Bool, "Yes";
         /// Every WRITE waits until the data is on the disk; needs `strict sync`.
@@ -178,7 +219,7 @@ parameter_table! {
         vfs_objects: Vec<String> = "vfs objects" / "vfs object", Kind::List, "";
         /// Label of the volume; the name of the share when empty.
         volume: String = "volume", Kind::Text, "";
-        /// Follow symbolic links that leave the share; not beside `smb3 unix extensions`.
+        /// Follow symbolic links that leave the share; no effect with `smb3 unix extensions`.
         wide_links: bool = "wide links", Kind::Bool, "No";
         /// Users who may write even where `read only` is on.
         write_list: UserList = "write list", Kind::List, "";
@@ -186,6 +227,21 @@ parameter_table! {
 }
 
 impl Share {
+    /// Returns a share with another name, and with these values instead of its own, in canonical
+    /// form.
+    ///
+    /// # Panics
+    /// If there is no parameter of such a name.
+    #[must_use]
+    pub fn derived(&self, name: &str, values: &[(&'static str, &str)]) -> Self {
+        let mut section = self.section.clone();
+        for (parameter, text) in values {
+            let (parameter, _) = crate::parameter::find(parameter).expect("a name of the table");
+            section.set(parameter, text);
+        }
+        Self::new(name.to_owned(), section)
+    }
+
     /// Returns true if this user may connect. `invalid users` outweighs `valid users`.
     ///
     /// `is_member` tells whether the user belongs to a group. Lists that contain substitutions are
@@ -226,6 +282,13 @@ impl Share {
     #[must_use]
     pub fn option_is_on(&self, module: &str, option: &str, default: bool) -> bool {
         self.section.option_is_on(module, option, default)
+    }
+
+    /// Returns the commands for a shell; those that are not set are empty.
+    #[must_use]
+    pub fn commands(&self) -> [&str; 5] {
+        let Self { preexec, root_preexec, postexec, root_postexec, dfree_command, .. } = self;
+        [preexec, root_preexec, postexec, root_postexec, dfree_command]
     }
 
     /// True when `vfs objects` names the module.

@@ -110,6 +110,14 @@ impl Substitutions {
         shortened(out)
     }
 
+    /// Returns the parts of a text around its variables: one part more than there are variables.
+    #[must_use]
+    pub fn parts_around_variables(text: &str) -> Vec<String> {
+        // No name of a file has a zero.
+        let replaced = Self::default().replaced(text, |_, _| "\0".to_owned());
+        replaced.split('\0').map(str::to_owned).collect()
+    }
+
     fn replaced(&self, text: &str, mut guard: impl FnMut(String, bool) -> String) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -136,7 +144,7 @@ impl Substitutions {
 
     /// Returns the value for the text behind a percent sign, whether it is trusted in a path, and
     /// the number of bytes that name it.
-    fn value(&self, after: &str) -> Option<(String, bool, usize)> {
+    pub(crate) fn value(&self, after: &str) -> Option<(String, bool, usize)> {
         if let Some(environment) = after.strip_prefix("$(") {
             let (name, _) = environment.split_once(')')?;
             let value = self.environment.get(name).cloned().unwrap_or_default();
@@ -183,7 +191,7 @@ fn shortened(mut text: String) -> String {
 }
 
 /// Returns the value without characters that have a meaning to the file system.
-fn one_component(value: &str) -> String {
+pub(crate) fn one_component(value: &str) -> String {
     if value == "." {
         return "_".to_owned();
     }

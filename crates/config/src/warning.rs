@@ -50,7 +50,7 @@ pub enum WarningKind {
     /// A line that is neither a section nor `name = value`.
     Syntax,
     /// Number of warnings beyond [`crate::limits::WARNINGS_MAX`] that are not shown.
-    TooMany,
+    NotShown,
     /// A parameter that neither this server nor Samba knows.
     UnknownParameter,
     /// A protection that Samba has and this server does not.
@@ -79,7 +79,7 @@ impl WarningKind {
             Self::NotServed => "not-served",
             Self::NotUtf8 => "not-utf8",
             Self::Syntax => "syntax",
-            Self::TooMany => "too-many",
+            Self::NotShown => "too-many",
             Self::UnknownParameter => "unknown-parameter",
             Self::WeakerThanSamba => "weaker-than-samba",
             Self::WrongScope => "wrong-scope",
@@ -132,7 +132,7 @@ pub enum LoadError {
     #[error("{0}")]
     Contradiction(&'static str),
     /// A limit of [`crate::limits`] was exceeded.
-    #[error("{file}:{line}: more than {limit} {what}")]
+    #[error("{file}:{line}: more than {limit} {unit}")]
     Limit {
         /// File that exceeded the limit.
         file: String,
@@ -141,7 +141,7 @@ pub enum LoadError {
         /// Highest count that is accepted.
         limit: u64,
         /// Unit of the count, in words.
-        what: &'static str,
+        unit: &'static str,
     },
     /// A file includes itself, directly or through others.
     #[error("{file}:{line}: include loop: {} is being read already", path.display())]
@@ -164,7 +164,7 @@ pub enum LoadError {
     /// A setting that Samba acts on and this server does not, although serving without its effect
     /// would harm users.
     #[error("{file}:{line}: `{parameter} = {value}` is not supported: {reason}")]
-    Promised {
+    Unsupported {
         /// File that has the setting.
         file: String,
         /// Line of the setting, from 1.

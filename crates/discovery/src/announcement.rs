@@ -1,8 +1,9 @@
-//! What the server tells others of itself.
+//! The announcement of the server to other machines: names, port, shares of Time Machine.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use config::Global;
 use config::choice::MdnsName;
 use config::interface::InterfaceSpec;
 use settings::Settings;
@@ -53,29 +54,53 @@ pub struct Announcement {
     log_file: Option<PathBuf>,
 }
 
+/// Protocols by which other machines are told of the server.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Protocols {
+    /// Announce by multicast DNS (`multicast dns register`).
+    pub mdns: bool,
+    /// Announce the host by WS-Discovery (`choro:wsd`).
+    pub wsd: bool,
+    /// Resolve names by LLMNR (`choro:llmnr`).
+    pub llmnr: bool,
+}
+
+impl Protocols {
+    /// Returns the protocols of a configuration; `None` if nothing is to be told to anybody.
+    ///
+    /// # Errors
+    /// The kernel does not list its addresses.
+    pub fn of(global: &Global) -> anyhow::Result<Option<Self>> {
+        // Windows has no means to learn of another port.
+        let is_for_windows = global.smb_ports.contains(&SMB_PORT);
+        let wsd = is_for_windows && global.option_is_on("choro", "wsd", true);
+        let llmnr = is_for_windows && global.option_is_on("choro", "llmnr", true);
+        let mdns = global.multicast_dns_register;
+        if global.smb_ports.is_empty() || !(mdns || wsd || llmnr) {
+            return Ok(None);
+        }
+        // These addresses stay the same until a reload.
+        let is_reachable = !global.bind_interfaces_only
+            || !interfaces::reachable(&global.interfaces)
+                .context("cannot list addresses")?
+                .is_empty();
+        Ok(is_reachable.then_some(Self { mdns, wsd, llmnr }))
+    }
+}
+
 impl Announcement {
-    /// Returns what the configuration tells; `None` if nothing is to be told to anybody.
+    /// Returns the announcement of a configuration; `None` if no protocol is on,
+    /// or no address is reachable.
     ///
     /// # Errors
     /// The SID, from which the address in WS-Discovery is made, cannot be read.
     pub fn of(settings: &Settings) -> anyhow::Result<Option<Self>> {
         let config = &settings.config;
         let global = &config.global;
-        // Windows has no means to learn of another port.
-        let is_for_windows = global.smb_ports.contains(&SMB_PORT);
-        let wsd = is_for_windows && global.option_is_on("choro", "wsd", true);
-        let llmnr = is_for_windows && global.option_is_on("choro", "llmnr", true);
-        let mdns = global.multicast_dns_register;
-        let Some(&port) = global.smb_ports.first().filter(|_| mdns || wsd || llmnr) else {
+        let Some(Protocols { mdns, wsd, llmnr }) = Protocols::of(global)? else {
             return Ok(None);
         };
-        let interfaces = global.interfaces.clone();
-        // These addresses stay the same until a reload.
-        if global.bind_interfaces_only
-            && interfaces::reachable(&interfaces).context("cannot list addresses")?.is_empty()
-        {
-            return Ok(None);
-        }
+        let Some(&port) = global.smb_ports.first() else { return Ok(None) };
         let netbios_name = host_names::netbios_name(config);
         let (host, _) = host_names::dns_names();
         let host = host.split('.').next().unwrap_or_default().to_owned();
@@ -103,12 +128,12 @@ impl Announcement {
             model: global.option("fruit", "model").map_or(MODEL, str::trim).to_owned(),
             time_machines: time_machines.map(|share| share.name.clone()).collect(),
             uuid: address(&settings.directories.state)?,
-            interfaces,
+            interfaces: global.interfaces.clone(),
             log_file: settings.log_file(),
         }))
     }
 
-    /// Whether a process that tells this must be replaced, to tell the other.
+    /// Whether a process with this announcement must be replaced by one with the other.
     #[must_use]
     pub fn is_outdated_by(&self, other: &Self) -> bool {
         // The log may have been renamed.
@@ -152,23 +177,23 @@ mod tests {
         let source = settings::Source::File("test".into());
         let config = Arc::new(config);
         let settings = Settings { config, directories, source, warnings: Vec::new() };
-        let told = Announcement::of(&settings).expect("the SID can be made");
-        assert_eq!(told, Announcement::of(&settings).expect("and is kept"));
-        told
+        let announced = Announcement::of(&settings).expect("the SID can be made");
+        assert_eq!(announced, Announcement::of(&settings).expect("and is kept"));
+        announced
     }
 
     #[test]
-    fn everything_is_told_unless_it_is_switched_off() {
-        let told = announcement("netbios aliases = files", "").expect("all of it");
-        assert!(told.mdns && told.wsd && told.llmnr);
-        assert_eq!((told.name.as_str(), told.host.as_str()), ("NAS", "nas"));
-        assert_eq!(told.netbios_names, ["NAS", "files"]);
-        assert_eq!((told.port, told.uuid.len()), (445, 36));
+    fn everything_is_announced_unless_it_is_switched_off() {
+        let announced = announcement("netbios aliases = files", "").expect("all of it");
+        assert!(announced.mdns && announced.wsd && announced.llmnr);
+        assert_eq!((announced.name.as_str(), announced.host.as_str()), ("NAS", "nas"));
+        assert_eq!(announced.netbios_names, ["NAS", "files"]);
+        assert_eq!((announced.port, announced.uuid.len()), (445, 36));
         let off = "multicast dns register = no\nchoro:wsd = no\nchoro:llmnr = no";
         assert_eq!(announcement(off, ""), None);
-        let told = announcement("mdns name = mdns\nchoro:wsd = no", "").expect("two of them");
-        assert!(told.mdns && !told.wsd && told.llmnr);
-        assert_eq!(told.name, "nas");
+        let announced = announcement("mdns name = mdns\nchoro:wsd = no", "").expect("two of them");
+        assert!(announced.mdns && !announced.wsd && announced.llmnr);
+        assert_eq!(announced.name, "nas");
     }
 
     #[test]
@@ -183,25 +208,25 @@ mod tests {
         assert_eq!(address(state.path()).expect("a SID"), "d61a9d07-894d-8423-9730-dafb8afd2a6c");
         let parts = [0x1234_5678_u32, 0x9ABC_DEF0, 0x1357_9BDF];
         write(&format!("S-1-5-21-{}-{}-{}\n", parts[0], parts[1], parts[2]));
-        let told = address(state.path()).expect("a SID");
+        let announced = address(state.path()).expect("a SID");
         for part in parts {
             let hex = format!("{part:08x}");
             for digits in [&hex[..4], &hex[4..]] {
-                assert!(!told.contains(digits), "{told} has {digits} of the SID");
+                assert!(!announced.contains(digits), "{announced} has {digits} of the SID");
             }
         }
     }
 
     #[test]
     fn windows_finds_no_server_at_another_port() {
-        let told = announcement("smb ports = 4450", "").expect("by multicast DNS");
-        assert!(told.mdns && !told.wsd && !told.llmnr);
-        assert_eq!(told.port, 4_450);
+        let announced = announcement("smb ports = 4450", "").expect("by multicast DNS");
+        assert!(announced.mdns && !announced.wsd && !announced.llmnr);
+        assert_eq!(announced.port, 4_450);
         assert_eq!(announcement("smb ports = 4450\nmulticast dns register = no", ""), None);
     }
 
     #[test]
-    fn a_server_of_this_machine_alone_tells_nobody() {
+    fn a_server_of_this_machine_alone_announces_nothing() {
         let loopback = "interfaces = 127.0.0.1\nbind interfaces only = yes";
         assert_eq!(announcement(loopback, ""), None);
     }
@@ -210,8 +235,8 @@ mod tests {
     fn shares_for_time_machine_need_the_module() {
         let shares = "[a]\npath=/a\nvfs objects = fruit\nfruit:time machine = yes\n\
                       [b]\npath=/b\nfruit:time machine = yes\n[c]\npath=/c\nvfs objects = fruit\n";
-        let told = announcement("fruit:model = RackMac", shares).expect("all of it");
-        assert_eq!(told.time_machines, ["a"]);
-        assert_eq!(told.model, "RackMac");
+        let announced = announcement("fruit:model = RackMac", shares).expect("all of it");
+        assert_eq!(announced.time_machines, ["a"]);
+        assert_eq!(announced.model, "RackMac");
     }
 }

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use confinement::ProcessKind;
 use interfaces::Changes;
 use process::arguments::Start;
 use process::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
@@ -40,7 +41,7 @@ const SETTLING: Duration = Duration::from_secs(1);
 /// Time from a greeting to its repetition. One packet of UDP may be lost.
 const REPETITION: Duration = Duration::from_millis(250);
 
-/// The process that tells others of the server.
+/// The process that announces the server to other machines.
 #[derive(Debug)]
 pub struct Discoveryd {
     announcement: Announcement,
@@ -58,7 +59,7 @@ pub struct Discoveryd {
     unique_id: u64,
 }
 
-/// A client that wants to know the name of the host.
+/// A client that requests the name of the host.
 #[derive(Debug)]
 struct Connection {
     stream: TcpStream,
@@ -69,10 +70,10 @@ struct Connection {
 }
 
 impl Discoveryd {
-    /// Learns what to tell, and gives up all rights.
+    /// Reads the announcement, and gives up all rights, at the end those to most system calls.
     ///
     /// # Errors
-    /// There is nothing to tell, or the rights cannot be given up.
+    /// Discovery is off, or the rights cannot be given up.
     pub fn prepare(start: Start) -> anyhow::Result<Self> {
         let Start { settings, server_id, control, .. } = start;
         let announcement =
@@ -91,10 +92,12 @@ impl Discoveryd {
             workgroup: announcement.workgroup.clone(),
             instance: now.as_secs(),
         };
+        let changes = Changes::listen().context("cannot hear of changes of addresses")?;
+        process::confine(&settings, ProcessKind::Discoveryd, &control);
         Ok(Self {
             announcement,
             control,
-            changes: Changes::listen().context("cannot hear of changes of addresses")?,
+            changes,
             networks: Vec::new(),
             connections: Vec::new(),
             mdns,
@@ -116,7 +119,7 @@ impl Discoveryd {
         self.update_networks();
         if self.networks.is_empty() {
             info!(
-                "nobody is told of this server: no interface leads to other machines. In a \
+                "other machines cannot find this server: no interface leads to them. In a \
                  container, use the network of the host; or name interfaces in `interfaces`"
             );
         }
@@ -162,7 +165,7 @@ impl Discoveryd {
             .collect();
         match poll(&mut sources, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error).context("waiting"),
+            Err(error) => Err(error).context("cannot wait for events"),
         }
     }
 
@@ -174,7 +177,7 @@ impl Discoveryd {
                 Ok(Received::Closed | Received::Message(ToWorker::Shutdown)) => return true,
                 Ok(Received::Message(message)) => debug!("{message:?} is not for discoveryd"),
                 Err(error) => {
-                    warn!("the control socket: {error}");
+                    warn!("cannot read messages of the supervisor: {error}");
                     return true;
                 }
             }
@@ -280,7 +283,7 @@ impl Discoveryd {
         }
     }
 
-    /// Accepts clients that want to know the name of the host, and tells them.
+    /// Accepts clients that request the name of the host, and answers them.
     fn serve_connections(&mut self, now: Instant) {
         for network in &self.networks {
             for listener in &network.listeners {
@@ -312,7 +315,7 @@ enum Serving {
 }
 
 impl Connection {
-    /// Reads what has come, and answers a request that is whole.
+    /// Reads the received bytes, and answers a whole request.
     fn serve(&mut self, host: &Host, count: &mut u64) -> Serving {
         let mut buffer = [0; 4_096];
         loop {

@@ -64,7 +64,7 @@ impl<'a> Query<'a> {
         (class == CLASS_IN).then_some(Self { id: field(0), question, name, kind })
     }
 
-    /// Returns the name that is asked for.
+    /// Returns the name in the request.
     #[must_use]
     pub fn name(&self) -> &str {
         self.name

@@ -30,7 +30,7 @@ impl std::fmt::Debug for Mdns {
 }
 
 impl Mdns {
-    /// Makes a responder that tells nobody anything yet.
+    /// Makes a responder that announces nothing yet.
     ///
     /// # Errors
     /// The socket cannot be opened, or a name is not fit.
@@ -72,7 +72,7 @@ impl Mdns {
         if !new.is_empty() {
             self.daemon.enable_interface(new)?;
         }
-        // Only once there is somebody to tell, so that its probes for the names are heard.
+        // Only once there is an interface, so that its probes for the names reach other machines.
         if self.interfaces.is_empty() && !interfaces.is_empty() {
             for service in self.services.drain(..) {
                 self.daemon.register(service)?;

@@ -10,7 +10,7 @@ use super::budget::Budget;
 use super::sockets::{self, Group};
 use super::{Announcement, wsd};
 
-/// Addresses of one family that a message tells, and that are listened on.
+/// Addresses of one family: messages name them, and the process listens on them.
 const ADDRESSES_MAX: usize = 8;
 
 /// Protocols that this process speaks itself.

@@ -1,4 +1,4 @@
-//! A file that makes Avahi or systemd-resolved tell of the server by multicast DNS.
+//! A file that makes Avahi or systemd-resolved announce the server by multicast DNS.
 //!
 //! Two programs on port 5353 get in each other's way: answers to one of them reach one alone, and
 //! Avahi may think that its host's name is taken. So where another program holds the port, it gets
@@ -15,7 +15,7 @@ const FILES: [(&str, &str); 2] =
     [("/etc/avahi/services", "choro.service"), ("/run/systemd/dnssd", "choro.dnssd")];
 
 /// Port of multicast DNS (RFC 6762).
-const PORT: u16 = 5353;
+pub const PORT: u16 = 5353;
 
 /// Returns true if another program of this network has the port of multicast DNS.
 pub(crate) fn is_port_taken() -> bool {
@@ -50,6 +50,12 @@ pub(crate) fn write(announcement: &Announcement) -> io::Result<Vec<PathBuf>> {
         written.push(path);
     }
     Ok(written)
+}
+
+/// Whether a server has written such a file, and not removed it.
+#[must_use]
+pub fn is_written() -> bool {
+    FILES.iter().any(|(folder, name)| Path::new(folder).join(name).exists())
 }
 
 /// Removes this server's files. Another server's files stay.

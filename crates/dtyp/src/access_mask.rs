@@ -63,6 +63,12 @@ impl AccessMask {
     /// The meaning of GENERIC_EXECUTE for a file.
     pub const FILE_GENERIC_EXECUTE: Self = Self::from_bits_retain(0x0012_00A0);
 
+    /// The generic bits, which [`AccessMask::map_generic`] replaces.
+    pub const GENERIC: Self = Self::GENERIC_ALL
+        .union(Self::GENERIC_EXECUTE)
+        .union(Self::GENERIC_WRITE)
+        .union(Self::GENERIC_READ);
+
     /// Replaces the generic bits by file rights: [MS-SMB2] 2.2.13.1. MAXIMUM_ALLOWED stays.
     #[must_use]
     pub fn map_generic(self) -> Self {

@@ -17,6 +17,8 @@ impl Acl {
     pub const REVISION: u8 = 2;
     /// ACL_REVISION_DS.
     pub const REVISION_DS: u8 = 4;
+    /// Bytes before the first entry.
+    const HEADER_LEN: usize = 8;
     /// Highest value of AclSize, in bytes, and so the limit of any list.
     pub const SIZE_MAX: usize = 0xFFFC;
 
@@ -26,16 +28,35 @@ impl Acl {
         Self { revision: Self::REVISION, aces }
     }
 
+    /// A list of as many entries as fit; those behind them are dropped.
+    #[must_use]
+    pub fn fitting(revision: u8, mut aces: Vec<Ace>) -> Self {
+        let mut len = Self::HEADER_LEN;
+        let fits = |ace: &&Ace| {
+            len += ace.encoded_len();
+            len <= Self::SIZE_MAX
+        };
+        let count = aces.iter().take_while(fits).count();
+        aces.truncate(count);
+        Self { revision, aces }
+    }
+
+    /// True if the packet form has a place for all entries. Decoded lists fit.
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        self.encoded_len() <= Self::SIZE_MAX
+    }
+
     /// Length of the packet form in bytes.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
-        8 + self.aces.iter().map(Ace::encoded_len).sum::<usize>()
+        Self::HEADER_LEN + self.aces.iter().map(Ace::encoded_len).sum::<usize>()
     }
 
     /// Appends the packet form.
     ///
     /// # Panics
-    /// If it is longer than [`Self::SIZE_MAX`]; a decoded list never is.
+    /// If it is longer than 64 KiB: see [`Self::fits`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         let len = u16::try_from(self.encoded_len()).expect("an ACL has at most 64 KiB");
         let count = u16::try_from(self.aces.len()).expect("each has 4 bytes of 64 KiB");
@@ -60,7 +81,7 @@ impl Acl {
         if !matches!(revision, Self::REVISION..=Self::REVISION_DS) {
             return None;
         }
-        let mut entries = Reader::new(bytes.get(8..size)?);
+        let mut entries = Reader::new(bytes.get(Self::HEADER_LEN..size)?);
         let mut aces = Vec::with_capacity(usize::from(count).min(size / 4));
         for _ in 0..count {
             aces.push(Ace::read(&mut entries)?);

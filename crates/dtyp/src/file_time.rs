@@ -1,5 +1,7 @@
 //! FILETIME: [MS-DTYP] 2.3.3.
 
+use crate::utc_time::UtcTime;
+
 /// Hundreds of nanoseconds since 1601-01-01T00:00:00Z.
 ///
 /// Zero is an absent time; in a SetInfo request −1 (`u64::MAX`) and −2 have the meanings of
@@ -18,10 +20,9 @@ impl FileTime {
     /// an absent time; times after the last FILETIME become the last one.
     #[must_use]
     pub fn from_unix(seconds: i64, nanoseconds: u32) -> Self {
-        let ticks = i128::from(seconds) * 10_000_000
-            + i128::from(nanoseconds / 100)
-            + i128::from(UNIX_EPOCH);
-        Self(u64::try_from(ticks.clamp(1, i128::from(i64::MAX))).expect("clamped above zero"))
+        let ticks = seconds.saturating_mul(10_000_000).saturating_add(UNIX_EPOCH);
+        let ticks = ticks.saturating_add(i64::from(nanoseconds / 100));
+        Self(u64::try_from(ticks.max(1)).expect("at least 1"))
     }
 
     /// Seconds and nanoseconds since 1970; seconds are negative before it.
@@ -31,6 +32,15 @@ impl FileTime {
         let nanoseconds = ticks.rem_euclid(10_000_000) * 100;
         let nanoseconds = u32::try_from(nanoseconds).expect("a remainder below a second");
         (ticks.div_euclid(10_000_000), nanoseconds)
+    }
+
+    /// Returns the time in UTC with microseconds, as RFC 3339 writes it.
+    #[must_use]
+    pub fn to_rfc3339(self) -> String {
+        let (seconds, nanoseconds) = self.to_unix();
+        let UtcTime { year, month, day, hour, minute, second } = UtcTime::from_unix(seconds);
+        let micros = nanoseconds / 1_000;
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
     }
 }
 
@@ -44,6 +54,12 @@ mod tests {
             assert_eq!(FileTime::from_unix(seconds, nanoseconds).to_unix(), (seconds, nanoseconds));
         }
         assert_eq!(FileTime::from_unix(0, 0).0, 116_444_736_000_000_000);
+    }
+
+    #[test]
+    fn a_time_is_written_with_microseconds() {
+        let time = FileTime::from_unix(1_800_000_000, 1_234_567);
+        assert_eq!(time.to_rfc3339(), "2027-01-15T08:00:00.001234Z");
     }
 
     #[test]

@@ -49,10 +49,7 @@ pub fn inherited_descriptor(
     }
     // Entries for creators become two, so a list of nearly 64 KiB can outgrow AclSize. The entries
     // dropped here are grants, if the list is in the usual order.
-    let mut dacl = Acl { revision: dacl.revision, aces };
-    while dacl.encoded_len() > Acl::SIZE_MAX {
-        dacl.aces.pop();
-    }
+    let dacl = Acl::fitting(dacl.revision, aces);
     Some(SecurityDescriptor {
         control: Control::SELF_RELATIVE | Control::DACL_PRESENT | automatic,
         owner: Some(creator.owner.clone()),

@@ -105,6 +105,25 @@ impl Sid {
         Self { authority, count, subauthorities: all }
     }
 
+    /// Reads the string form, such as `S-1-5-32-544`: [MS-DTYP] 2.4.2.1, with a decimal authority.
+    /// `None` for other text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_prefix("S-1-").or_else(|| text.strip_prefix("s-1-"))?;
+        // A sign would be a number to Rust.
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+        let mut numbers = text.split('-').filter(|_| is_plain);
+        let authority = numbers.next()?.parse().ok().filter(|it: &u64| *it < 1 << 48)?;
+        let mut subauthorities = Vec::new();
+        for number in numbers {
+            if subauthorities.len() == Self::SUBAUTHORITIES_MAX {
+                return None;
+            }
+            subauthorities.push(number.parse().ok()?);
+        }
+        (!subauthorities.is_empty()).then(|| Self::new(authority, &subauthorities))
+    }
+
     /// The identifier authority, a 48-bit number.
     #[must_use]
     pub fn authority(&self) -> u64 {
@@ -170,6 +189,20 @@ impl fmt::Debug for Sid {
 #[cfg(test)]
 mod tests {
     use super::Sid;
+
+    #[test]
+    fn the_string_form_is_read_and_nothing_else() {
+        for sid in [Sid::everyone(), Sid::administrators(), Sid::new((1 << 32) - 1, &[u32::MAX])] {
+            assert_eq!(Sid::parse(&sid.to_string()), Some(sid));
+        }
+        let long = |count| format!("S-1-5{}", "-7".repeat(count));
+        assert_eq!(Sid::parse(&long(15)), Some(Sid::new(5, &[7; 15])));
+        let bad = ["", "S-1", "S-1-", "S-1-5", "S-2-5-7", "S-1-5-", "S-1-5--7", "S-1-5-+7"];
+        for text in bad.into_iter().chain(["S-1-5-4294967296", "S-1-281474976710656-1", &long(16)])
+        {
+            assert_eq!(Sid::parse(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn packet_form_round_trips() {

@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use arbitration::{BreakTold, Caching};
+use arbitration::{Caching, OutgoingBreak};
 use bytes::BytesMut;
 use model::caching::{lease_state, oplock_level};
 use model::connection::ConnectionId;
@@ -29,10 +29,10 @@ use crate::unconfirmed_breaks::{Holder, UnconfirmedBreak};
 
 impl Server {
     /// Sends the notification of a break: [MS-SMB2] 3.3.4.6, 3.3.4.7.
-    pub(crate) fn tell_break(&mut self, told: &BreakTold) {
-        let Some(open) = self.opens.get(&told.open) else { return };
-        let notice = told.notice;
-        let body = match &told.lease {
+    pub(crate) fn notify_of_break(&mut self, outgoing: &OutgoingBreak) {
+        let Some(open) = self.opens.get(&outgoing.open) else { return };
+        let notice = outgoing.notice;
+        let body = match &outgoing.lease {
             None => Response::new(&OplockBreakBody {
                 oplock_level: oplock_level(notice.to & Caching::READ),
                 file_id: open.file_id,
@@ -49,7 +49,8 @@ impl Server {
                 })
             }
         };
-        let holder = told.lease.map_or(Holder::Oplock(told.open), |it| Holder::Lease(it.id));
+        let holder =
+            outgoing.lease.map_or(Holder::Oplock(outgoing.open), |it| Holder::Lease(it.id));
         self.send_break(holder, body.buffer);
     }
 
@@ -73,8 +74,9 @@ impl Server {
             let now = self.globals.files.now();
             let breaks = &mut self.globals.breaks;
             let id = breaks.next_id();
-            let told = UnconfirmedBreak { id, connection, holder, body, is_taken: false, until };
-            confirmation = breaks.keep(told, now);
+            let unconfirmed =
+                UnconfirmedBreak { id, connection, holder, body, is_taken: false, until };
+            confirmation = breaks.keep(unconfirmed, now);
         }
         self.notify(channel, confirmation, header(), body);
     }
@@ -105,22 +107,19 @@ impl Server {
                 opens.map(|it| it.session_id).min()?
             }
         };
-        fn user(session: &Session) -> Option<&str> {
-            session.account.as_ref().map(|it| it.identity.as_str())
-        }
-        let holds = self.sessions.get(&of_open).and_then(user);
-        let may_tell = |session: &&Session| match holder {
+        let holds = self.sessions.get(&of_open).and_then(Session::identity);
+        let may_notify = |session: &&Session| match holder {
             Holder::Oplock(_) => session.session_id == of_open,
             // A ClientGuid is no secret: another user with the same one must not intercept the
             // break.
             Holder::Lease(id) => {
-                session.negotiated.client_guid == id.client && user(session) == holds
+                session.negotiated.client_guid == id.client && session.identity() == holds
             }
         };
         let sessions = self.sessions.values();
         let channels = sessions
             .filter(|session| matches!(session.state, SessionState::Valid | SessionState::Expired))
-            .filter(may_tell)
+            .filter(may_notify)
             .flat_map(|session| session.bound_channels().map(move |it| (it.connection, session)));
         let is_as_by_windows = self.globals.settings.break_retry == BreakRetry::LeasesOnly
             && matches!(holder, Holder::Oplock(_));

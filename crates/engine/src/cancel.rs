@@ -25,7 +25,12 @@ pub(crate) fn cancel(server: &mut Server, incoming: &Incoming) {
 fn end(server: &mut Server, incoming: &Incoming, id: RequestId) {
     server.globals.throttle.forget(incoming.now, id);
     // A request that resumed when another one was canceled may have ended.
-    let Some(waiting) = server.in_flight.remove(id) else { return };
+    let Some(mut waiting) = server.in_flight.remove(id) else { return };
+    if waiting.is_slow() && waiting.incoming.header.command == Command::LOCK {
+        // Its client would not know of a lock that it has by now.
+        waiting.incoming.is_canceled = true;
+        return server.in_flight.insert(waiting);
+    }
     if waiting.is_slow() {
         return answer_slow(server, incoming, waiting);
     }

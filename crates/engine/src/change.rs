@@ -1,6 +1,9 @@
 //! Changes of names and files by this client, for CHANGE_NOTIFY.
 
+use std::sync::Arc;
+
 use arbitration::LeaseKey;
+use model::audit::Audit;
 use model::open::Open;
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath, RootId};
 use wire::change_notify::CompletionFilter;
@@ -27,6 +30,8 @@ pub struct AddedName {
     pub parent: Option<FileIdentity>,
     /// Key of the requester's own lease on the directory, which the change does not break.
     pub parent_lease: Option<LeaseKey>,
+    /// Audit that records it, if the share is audited.
+    pub audit: Option<Arc<Audit>>,
 }
 
 impl Change {
@@ -48,7 +53,7 @@ impl Change {
 
     /// Converts to a change of the host, with the share's root at `folder`.
     #[must_use]
-    pub fn seen_from_host(self, folder: &ObjectPath) -> HostChange {
+    pub fn to_host_change(self, folder: &ObjectPath) -> HostChange {
         let kind = match self.kind {
             ChangeKind::Added => HostChangeKind::Added,
             ChangeKind::DeletePending(identity) => HostChangeKind::DeletePending(identity),

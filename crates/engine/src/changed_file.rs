@@ -2,13 +2,21 @@
 
 use std::sync::Arc;
 
-use arbitration::{Deleter, FileKey};
+use arbitration::{Caching, Deleter, FileKey};
 use model::caching::lease_name;
 use model::open::Open;
 use object::{ObjectOp, ObjectPath};
 
 use crate::effect::{Effect, Removal};
 use crate::server::Server;
+
+/// An open of this worker, as a file's record describes it.
+struct OwnOpen {
+    volatile: u64,
+    path: String,
+    link: u64,
+    caching: Caching,
+}
 
 impl Server {
     /// Handles a change of a file's record: sends breaks to clients, closes and deletes, and wakes
@@ -24,7 +32,7 @@ impl Server {
         let (own, now) = (files.worker(), files.now());
         let seen = files.change(file, |record, notify| {
             let expired = record.expire(now, notify);
-            let told = record.take_notices(own, knows);
+            let outgoing = record.take_notices(own, knows);
             let evicted: Vec<u64> = record
                 .opens
                 .iter()
@@ -32,27 +40,34 @@ impl Server {
                 .map(|it| it.id.number)
                 .collect();
             let own_opens = record.opens.iter().filter(|it| it.id.worker == own);
-            let paths: Vec<(u64, String, u64)> =
-                own_opens.map(|it| (it.id.number, it.facts.path.clone(), it.facts.link)).collect();
+            let own_opens: Vec<OwnOpen> = own_opens
+                .map(|it| OwnOpen {
+                    volatile: it.id.number,
+                    path: it.facts.path.clone(),
+                    link: it.facts.link,
+                    caching: record.cache_of(it).state,
+                })
+                .collect();
             let inherited = record.take_delegated(own);
-            let changed = expired || !told.is_empty() || !inherited.is_empty();
-            ((told, evicted, paths, inherited, record.next_deadline()), changed)
+            let changed = expired || !outgoing.is_empty() || !inherited.is_empty();
+            ((outgoing, evicted, own_opens, inherited, record.next_deadline()), changed)
         });
         let waiting = files.take_waiting(file);
-        self.globals.outbox.wakes.extend(waiting);
+        self.globals.outbox.requests_to_wake.extend(waiting);
         // A record that cannot be read has no breaks to send; waiting requests run into the error
         // themselves.
-        let Ok((told, evicted, paths, inherited, deadline)) = seen else { return };
+        let Ok((outgoing, evicted, own_opens, inherited, deadline)) = seen else { return };
         self.globals.files.set_deadline(file, deadline);
-        for told in told {
-            self.tell_break(&told);
+        for outgoing in outgoing {
+            self.notify_of_break(&outgoing);
         }
-        for (volatile, path, link) in paths {
+        for OwnOpen { volatile, path, link, caching } in own_opens {
             self.follow_rename(volatile, &path, link);
+            self.follow_caching(volatile, caching);
         }
         for volatile in evicted {
             if let Some(open) = self.opens.remove(&volatile) {
-                self.globals.retire_unasked(open);
+                self.globals.close_for_server(open);
             }
         }
         for deleter in inherited {
@@ -70,6 +85,15 @@ impl Server {
         let folder = ObjectPath::from_stored(folder, None);
         let removal = Removal { file, mark, share, folder, path };
         self.globals.outbox.effects.push_back((None, Effect::Remove(Box::new(removal))));
+    }
+
+    /// Adapts an open to the rights to cache that breaks have left.
+    fn follow_caching(&mut self, volatile: u64, caching: Caching) {
+        let Some(open) = self.opens.get_mut(&volatile) else { return };
+        open.note_caching(caching);
+        if !caching.contains(Caching::WRITE) {
+            self.globals.end_kernel_lease(open);
+        }
     }
 
     /// Gives an open the new name of its file, after a rename by another worker.

@@ -12,13 +12,13 @@ use dtyp::{Guid, NtStatus, ServerId};
 use model::account::{Account, Credential, TicketOwner, UsersUnavailable};
 use model::connection::ConnectionId;
 use model::file_key;
-use model::passages::Passage;
 use model::reject::Reject;
 use model::request_id::RequestId;
 use model::share::Share;
+use model::traversals::Traversal;
 use object::{
-    FileIdentity, ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId, StoreNumber,
-    SymbolicLink, UserId,
+    FileIdentity, FreeSpace, ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId,
+    StoreNumber, SymbolicLink, UserId,
 };
 use rpc::{NameQuestion, Principal};
 use trace::Phase;
@@ -79,16 +79,20 @@ pub enum Effect {
     /// Reports that a file was deleted, once the earlier operations of its store are done: calls
     /// [`Server::handle_deleted`](crate::Server::handle_deleted). No reply.
     FileDeleted(Deletion),
+    /// Reports that a file was closed whose open had byte-range locks, once the earlier operations
+    /// of its store are done: calls
+    /// [`Server::handle_unlocked`](crate::Server::handle_unlocked). No reply.
+    FileUnlocked(Unlocked),
     /// Removes a file, with the server's rights, if the worker of the open to delete it is dead or
     /// its client did not come back: calls
     /// [`Server::handle_removed`](crate::Server::handle_removed) afterwards. No reply.
     Remove(Box<Removal>),
     /// Checks that a user may enter a directory, and each one on the way to it: calls
     /// [`Server::handle_traversed`](crate::Server::handle_traversed) with the result. No reply.
-    Traverse(Box<Passage>),
+    Traverse(Box<Traversal>),
     /// Tells another worker to check a file's record:
     /// [`Server::handle_file_changed`](crate::Server::handle_file_changed) there. No reply.
-    TellFileChanged {
+    NotifyFileChanged {
         /// Process id of the worker.
         worker: ServerId,
         /// Key of the file's record.
@@ -96,12 +100,19 @@ pub enum Effect {
     },
     /// Tells another worker that its turn at the storage has come:
     /// [`Server::handle_turn`](crate::Server::handle_turn) there. No reply.
-    TellTurn {
+    NotifyTurn {
         /// Process id of the worker.
         worker: ServerId,
     },
     /// Asks the domain for names and SIDs. Reply: `Names`.
     FindNames(Vec<NameQuestion>),
+    /// Has the command of a share print its free space. Reply: `FreeSpace`.
+    FindFreeSpace {
+        /// Root of the share with the command.
+        root: RootId,
+        /// Path of the open that the client asks with.
+        path: ObjectPath,
+    },
     /// Finds the target of a path in a DFS namespace: [MS-DFSC] 3.2.5.5. Reply: `Referral`.
     FindReferral(Box<FindReferral>),
     /// Asks the other workers for a session: [MS-SMB2] 3.3.5.5 looks in the GlobalSessionTable.
@@ -143,6 +154,18 @@ pub struct Deletion {
     pub directory: Option<(FileIdentity, Option<LeaseKey>)>,
 }
 
+/// An open whose byte-range locks stay in the record until the store has closed its file. Before
+/// that the kernel has its locks, too, and would refuse those of other clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Unlocked {
+    /// Key of the file's record.
+    pub file: FileKey,
+    /// Volatile id of the open.
+    pub volatile: u64,
+    /// Store that closes it, perhaps on a thread.
+    pub store: StoreNumber,
+}
+
 impl Effect {
     /// Returns the phase of a request that waits for this.
     #[must_use]
@@ -155,11 +178,13 @@ impl Effect {
             | Self::ClosePreviousSession { .. }
             | Self::FindNames(_)
             | Self::FindSession { .. }
-            | Self::TellFileChanged { .. }
-            | Self::TellTurn { .. } => Phase::Peer,
+            | Self::NotifyFileChanged { .. }
+            | Self::NotifyTurn { .. } => Phase::Peer,
             Self::ConnectShare(_)
             | Self::DisconnectShare(_)
             | Self::FileDeleted(_)
+            | Self::FileUnlocked(_)
+            | Self::FindFreeSpace { .. }
             | Self::FindReferral(_)
             | Self::Object { .. }
             | Self::Remove(_)
@@ -215,6 +240,8 @@ pub struct ConnectShare {
     pub account: Arc<Account>,
     /// Address and port of the client.
     pub client: SocketAddr,
+    /// Name of the client machine, as the client gave it; unproven.
+    pub client_name: String,
     /// True if the session is encrypted already.
     pub encrypted: bool,
     /// Id of the session that connects.
@@ -306,6 +333,8 @@ pub enum Reply {
     ClientClaimed,
     /// Reply to `FindCredential`: none if there is no such user.
     Credential(Result<Option<Box<Credential>>, UsersUnavailable>),
+    /// Reply to `FindFreeSpace`: none if the command has printed nothing.
+    FreeSpace(Option<FreeSpace>),
     /// Reply to `CheckMic`: true if the MIC is right.
     Mic(bool),
     /// Reply to `FindNames`: one for each question, or none at all.
@@ -383,8 +412,8 @@ mod tests {
         assert!(!removal.is_of(&opened(7, "folder\\file", 101)), "made later");
         assert!(!removal.is_of(&opened(8, "folder\\file", 100)), "another directory");
         assert!(!removal.is_of(&opened(7, "folder\\other", 100)), "another name");
-        let untold = opened(7, "folder\\file", 0);
-        let mark = untold.path.link(untold.parent, untold.metadata.identity);
-        assert!(!Removal { mark, ..removal }.is_of(&untold), "nobody can tell");
+        let undated = opened(7, "folder\\file", 0);
+        let mark = undated.path.link(undated.parent, undated.metadata.identity);
+        assert!(!Removal { mark, ..removal }.is_of(&undated), "nobody can tell");
     }
 }

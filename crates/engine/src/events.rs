@@ -1,9 +1,9 @@
 //! Events for the engine: `Server::handle_*`, called by the worker (and by `testkit`).
 //!
-//! Each takes the time, changes the state, and ends with `Server::quiesce`, which serves what the
-//! handler has left behind: files to check, woken requests, changes for watches, ended sessions.
-//! Results wait in `Globals::outbox` until the worker takes them with `Server::poll_*`. So between
-//! two events no request can go on by itself.
+//! Each takes the time, changes the state, and ends with `Server::quiesce`, which does the deferred
+//! work of the handler: files to check, woken requests, changes for watches, ended sessions.
+//! Results wait in `Globals::outbox` until the worker takes them with `Server::poll_*`. So no
+//! request is resumed between two events.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,17 +12,19 @@ use arbitration::FileKey;
 use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
 use model::connection::{Connection, ConnectionId};
+use model::file_key::key;
 use model::logon::Progress;
 use model::logon_throttle::{self, LogonThrottle};
 use model::now::Now;
-use model::passages::Passage;
+use model::open::Open;
 use model::reject::Disconnect;
 use model::request_id::RequestId;
-use model::session::SessionState;
+use model::session::{Session, SessionState};
+use model::traversals::Traversal;
 use model::tree_connect::TreeConnect;
-use object::{HostChange, HostChangeKind, Opened};
+use object::{HostChange, HostChangeKind, LocalOpen, Opened};
 
-use crate::effect::{Deletion, Effect, Removal, Reply};
+use crate::effect::{Deletion, Effect, Removal, Reply, Unlocked};
 use crate::server::{Passed, Server};
 use crate::unconfirmed_breaks::ConfirmationId;
 use crate::watches;
@@ -43,7 +45,7 @@ impl Server {
         self.connections.insert(id, Connection::new(client, server, began, credits_max));
         self.deadlines.extend(progress.deadline().map(|deadline| (id, deadline)));
         // The previous last connection may have been a user's.
-        self.tell_logon();
+        self.report_logon();
         id
     }
 
@@ -77,7 +79,7 @@ impl Server {
     pub fn handle_reply(&mut self, now: Now, id: RequestId, reply: Reply) {
         self.globals.files.set_now(now.monotonic);
         self.globals.throttle.end_at_storage(now, id);
-        self.go_on(now, id, reply);
+        self.resume_request(now, id, reply);
         self.quiesce(now);
     }
 
@@ -92,6 +94,37 @@ impl Server {
     pub fn handle_deleted(&mut self, now: Now, deletion: &Deletion) {
         self.globals.files.set_now(now.monotonic);
         self.globals.end_deletion(deletion);
+        self.quiesce(now);
+    }
+
+    /// Handles the end of an open with byte-range locks: see [`Effect::FileUnlocked`].
+    pub fn handle_unlocked(&mut self, now: Now, unlocked: &Unlocked) {
+        self.globals.files.set_now(now.monotonic);
+        self.globals.files.release_all_locks(unlocked.file, unlocked.volatile);
+        self.quiesce(now);
+    }
+
+    /// Handles that other programs of this machine open files of which the store has a lease: their
+    /// oplocks are broken, as by an open of another client.
+    pub fn handle_leases_broken(&mut self, now: Now, local_opens: &[LocalOpen]) {
+        self.globals.files.set_now(now.monotonic);
+        let deadline = self.globals.files.break_deadline();
+        let opens = self.opens.values().filter(|open| {
+            open.file()
+                .is_ok_and(|file| file.has_kernel_lease && local_opens.contains(&file.local_open))
+        });
+        let broken: Vec<_> = opens.filter_map(Open::identity).collect();
+        for (identity, volatile) in broken {
+            let (id, file) = (self.globals.files.open_id(volatile), key(identity));
+            // A record that cannot be read has no oplocks.
+            let _ = self.globals.files.change(file, |record, notify| {
+                let before = record.clone();
+                record.break_oplock(id, deadline, notify);
+                ((), *record != before)
+            });
+            // It may have lost its oplock before the lease.
+            self.globals.files.check_again(file);
+        }
         self.quiesce(now);
     }
 
@@ -141,10 +174,9 @@ impl Server {
     /// user's session is left alone.
     pub fn handle_close_session_of(&mut self, now: Now, session_id: u64, user: &str) {
         self.globals.files.set_now(now.monotonic);
-        let account = self.sessions.get(&session_id).and_then(|it| it.account.as_ref());
-        if account.is_some_and(|account| account.identity == user) {
-            self.globals.detach_durable(session_id, &mut self.opens);
-            self.end_session(session_id);
+        if self.sessions.get(&session_id).and_then(Session::identity) == Some(user) {
+            self.globals.outbox.replaced_sessions.push(session_id);
+            self.globals.outbox.ending_sessions.push(session_id);
         }
         self.quiesce(now);
     }
@@ -179,15 +211,15 @@ impl Server {
     pub fn handle_changes(&mut self, now: Now, at: Duration, changes: &[HostChange]) {
         self.globals.files.set_now(now.monotonic);
         for change in changes {
-            watches::tell(self, change, Some(at));
+            watches::report(self, change, Some(at));
             self.quiesce(now);
         }
     }
 
     /// Takes the answer to [`Effect::Traverse`]; none if the directory is gone.
-    pub fn handle_traversed(&mut self, now: Now, passage: &Passage, may: Option<bool>) {
+    pub fn handle_traversed(&mut self, now: Now, traversal: &Traversal, may: Option<bool>) {
         self.globals.files.set_now(now.monotonic);
-        watches::traversed(self, passage, may);
+        watches::traversed(self, traversal, may);
         self.quiesce(now);
     }
 
@@ -197,7 +229,7 @@ impl Server {
     pub fn handle_watched(&mut self, now: Now, at: Duration, volatile: u64) {
         watches::begun(self, at, volatile);
         let waiting = self.in_flight.suspended_on(volatile);
-        self.globals.outbox.wakes.extend(waiting);
+        self.globals.outbox.requests_to_wake.extend(waiting);
         self.quiesce(now);
     }
 
@@ -240,7 +272,7 @@ impl Server {
     }
 
     /// Resumes requests that waited for their turn at the storage, after another worker's
-    /// [`Effect::TellTurn`].
+    /// [`Effect::NotifyTurn`].
     pub fn handle_turn(&mut self, now: Now) {
         self.globals.files.set_now(now.monotonic);
         self.release(now);
@@ -252,28 +284,28 @@ impl Server {
         self.globals.buffers.give(frame, now.monotonic);
     }
 
-    /// Serves requests and files that handlers left behind, until none is left. Usually none is. A
-    /// request that is resumed here may leave more behind, but only by an end of its wait.
+    /// Does the deferred work of handlers until none is left; usually there is none. A request that
+    /// is resumed here may defer more, but only when its wait ends.
     #[inline(always)]
     pub(crate) fn quiesce(&mut self, now: Now) {
-        if !self.globals.settle(self.in_flight.is_empty()) {
-            self.serve_left_behind(now);
+        if !self.globals.has_no_deferred_work(self.in_flight.is_empty()) {
+            self.serve_deferred_work(now);
         }
     }
 
-    /// Serves what handlers left behind.
+    /// Resumes requests, checks files and sends notices that handlers deferred.
     #[cold]
-    pub(crate) fn serve_left_behind(&mut self, now: Now) {
+    pub(crate) fn serve_deferred_work(&mut self, now: Now) {
         loop {
-            self.tell_turns(now);
-            self.end_held_without_tree(now);
+            self.notify_turns(now);
+            self.end_throttled_without_tree(now);
             watches::deliver(self);
             let own = self.globals.files.worker();
-            for (file, worker) in self.globals.files.take_noted() {
+            for (file, worker) in self.globals.files.take_files_to_check() {
                 if worker == own {
                     self.check_file(file);
                 } else {
-                    let effect = Effect::TellFileChanged { worker, file };
+                    let effect = Effect::NotifyFileChanged { worker, file };
                     self.globals.outbox.effects.push_back((None, effect));
                 }
             }
@@ -282,24 +314,24 @@ impl Server {
             while let Some(&volatile) = self.globals.outbox.closed_opens.get(ended_count) {
                 ended_count += 1;
                 let on_open = self.in_flight.suspended_on(volatile);
-                self.globals.outbox.wakes.extend(on_open);
-                self.end_held_on(now, volatile);
+                self.globals.outbox.requests_to_wake.extend(on_open);
+                self.end_throttled_on(now, volatile);
             }
             self.globals.outbox.closed_opens.clear();
-            if let Some(id) = self.globals.outbox.wakes.pop_front() {
+            if let Some(id) = self.globals.outbox.requests_to_wake.pop_front() {
                 if self.in_flight.get(id).is_some_and(|it| it.is_suspended) {
-                    self.go_on(now, id, Reply::Woken);
+                    self.resume_request(now, id, Reply::Woken);
                 }
                 continue;
             }
             // Sessions end last, so that the responses to their requests are still signed and
             // encrypted.
-            let ended = std::mem::take(&mut self.globals.outbox.ended_sessions);
+            if self.close_ending_sessions() {
+                continue;
+            }
+            let ended = std::mem::take(&mut self.globals.outbox.ending_sessions);
             if ended.is_empty() {
                 return;
-            }
-            for session_id in std::mem::take(&mut self.globals.outbox.replaced_sessions) {
-                self.globals.detach_durable(session_id, &mut self.opens);
             }
             for session_id in ended {
                 self.end_session(session_id);

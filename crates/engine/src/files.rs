@@ -6,8 +6,8 @@
 //!
 //! To *check* a file: a worker reads its record again, sends new breaks to its client, closes
 //! evicted opens, and resumes requests that wait for the file (`Server::check_file`). Only a check
-//! resumes such a request. `events` takes the noted files at the end of each handler: it does this
-//! worker's own, and sends the others as messages, which may be lost.
+//! resumes such a request. `events` takes the files to check at the end of each handler: it checks
+//! this worker's own, and sends the others as messages, which may be lost.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use arbitration::records::Disconnected;
 use arbitration::{
     Admission, AdmissionRequest, ByteRangeLock, Cache, Closed, Durability, FileKey, FileRecord,
     FileRecords, FileWord, Holding, Lease, LeaseId, LeaseKey, OpenEntry, OpenId, RangeAccess,
-    RecordsError, ShareMode, Standing, WorkersToNotify,
+    ShareMode, Standing, WorkersToNotify,
 };
 use dtyp::ServerId;
 use model::file_key::key;
-use model::open::CreateName;
+use model::open::CreateId;
 use model::reject::Reject;
 use model::request_id::RequestId;
 use object::FileIdentity;
@@ -34,6 +34,10 @@ pub const BREAK_TIMEOUT: Duration = Duration::from_secs(35);
 /// check costs one reading of the record.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Time after which a request that waits for a local program tries again: the kernel reports
+/// neither the release of a lock nor the end of a lease. Samba begins with 200 ms.
+pub const LOCAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Time between a break's deadline and the check of the requests that wait for it, so that all see
 /// its end.
 const BREAK_MARGIN: Duration = Duration::from_millis(10);
@@ -46,14 +50,15 @@ pub struct Files {
     worker: ServerId,
     /// Current time, on the machine's monotonic clock, which all its processes share.
     now: Duration,
-    /// Requests of this worker that wait for a record to change.
+    /// Requests of this worker that wait for a record to change, among its requests in flight.
     waiters: FxHashMap<FileKey, Waiters>,
     /// Times at which this worker checks a file without a message, because an acknowledgment is
-    /// due.
+    /// due: one for each file with a break in progress.
     deadlines: FxHashMap<FileKey, Duration>,
     /// Files to check, and the workers that must check them.
-    noted: Vec<(FileKey, ServerId)>,
-    /// `Server.GlobalLeaseTableList`, for the client of this worker.
+    files_to_check: Vec<(FileKey, ServerId)>,
+    /// `Server.GlobalLeaseTableList`, for the client of this worker. Each lease has an open, so
+    /// there are at most `OPENS_MAX`.
     leases: HashMap<LeaseId, LeaseUse>,
     trace: Tracer,
 }
@@ -123,7 +128,7 @@ impl Files {
             now: Duration::ZERO,
             waiters: FxHashMap::default(),
             deadlines: FxHashMap::default(),
-            noted: Vec::new(),
+            files_to_check: Vec::new(),
             leases: HashMap::new(),
             trace: Tracer::default(),
         }
@@ -139,8 +144,8 @@ impl Files {
         self.now = now;
     }
 
-    /// Returns the current time, on the machine's monotonic clock. It begins anew with the machine,
-    /// so a restored persistent open gets its timeout once more.
+    /// Returns the current time, on the machine's monotonic clock. It starts again with the
+    /// machine, so a restored persistent open gets its timeout once more.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.now
@@ -189,7 +194,7 @@ impl Files {
             })
             .map_err(Reject::Records)?;
         drop(access);
-        self.noted.extend(notify.into_workers().into_iter().map(|worker| (file, worker)));
+        self.files_to_check.extend(notify.into_workers().into_iter().map(|worker| (file, worker)));
         Ok(result.expect("every record is decided on"))
     }
 
@@ -207,31 +212,28 @@ impl Files {
         Ok(seen.expect("every record is shown"))
     }
 
-    /// Refuses a further open to a client that has its share of the table. CREATE checks that
-    /// before the store creates a file, so requests in flight may exceed the share by a little.
-    ///
-    /// # Errors
-    /// If there is no room.
-    pub fn verify_room(&self, standing: Standing) -> Result<(), Reject> {
-        match self.records.permits_open(standing) {
-            true => Ok(()),
-            false => Err(Reject::Records(RecordsError::Full)),
-        }
+    /// Returns whether the client may have a further open: it may not if it has its share of the
+    /// table. CREATE asks before the store creates a file, so requests in flight may exceed the
+    /// share by a little.
+    #[must_use]
+    pub fn permits_open(&self, standing: Standing) -> bool {
+        self.records.permits_open(standing)
     }
 
-    /// Checks an open against the others and adds it to the record: [MS-FSA] 2.1.5.1.2. For
-    /// `Admission::Wait`, the caller suspends its request ([`Files::wait`]).
+    /// Checks an open against the others and adds it to the record: [MS-FSA] 2.1.5.1.2. The facts
+    /// of a granted open move out of `request` into the record. For `Admission::Wait`, the caller
+    /// suspends its request ([`Files::wait`]).
     ///
     /// # Errors
     /// If the record cannot be read or kept.
     pub fn admit(
         &mut self,
         file: FileKey,
-        ask: &mut AdmissionRequest,
+        request: &mut AdmissionRequest,
         durability: Option<Durability>,
     ) -> Result<Admission, Reject> {
         let (admission, purged, deadline) = self.change(file, |record, notify| {
-            let (admission, purged) = record.admit(ask, durability, notify);
+            let (admission, purged) = record.admit(request, durability, notify);
             let deadline = (admission == Admission::Wait).then(|| record.next_deadline());
             ((admission, purged, deadline), true)
         })?;
@@ -243,14 +245,17 @@ impl Files {
     }
 
     /// Removes an open from its record, at its end. The caller deletes what the result names, and
-    /// reports that by [`Files::end_deletion`].
+    /// reports that by [`Files::end_deletion`]. `parent` is the ParentLeaseKey of the open: a
+    /// deletion does not break that lease of the directory.
     ///
     /// An unreadable record has no opens. If the change cannot be kept, for want of room for a
     /// persistent open, the open stays in the record until this worker ends.
+    ///
+    /// With `keeps_locks` its byte-range locks stay, until [`Files::release_all_locks`].
     pub fn remove_open(
         &mut self,
-        identity: FileIdentity,
-        volatile: u64,
+        (identity, volatile): (FileIdentity, u64),
+        keeps_locks: bool,
         delete_on_close: bool,
         parent: Option<LeaseKey>,
     ) -> Closed {
@@ -258,29 +263,42 @@ impl Files {
         let (closed, late) = self
             .change(file, |record, notify| {
                 // An open whose time is up delays no deletion.
-                let late = record.drop_late(now, id.worker, notify);
-                ((record.close(id, delete_on_close, parent, notify), late), true)
+                let late = record.remove_expired(now, id.worker, notify);
+                let closed = match keeps_locks {
+                    true => record.close_with_locks(id, delete_on_close, parent, notify),
+                    false => record.close(id, delete_on_close, parent, notify),
+                };
+                ((closed, late), true)
             })
             .unwrap_or_default();
         self.forget_disconnected(file, &late);
         closed
     }
 
-    /// Ends a deletion of the stream or name with this mark, which succeeded or failed.
+    /// Releases the byte-range locks of an open whose file the store has closed. An unreadable
+    /// record has no locks.
+    pub fn release_all_locks(&mut self, file: FileKey, volatile: u64) {
+        let id = self.open_id(volatile);
+        let _ = self.change(file, |record, notify| (record.release_all_locks(id, notify), true));
+    }
+
+    /// Ends a deletion of the stream or name with this [mark](arbitration::mark), which succeeded
+    /// or failed.
     pub fn end_deletion(&mut self, file: FileKey, mark: u64) {
         self.records.count_deletion();
         // An unreadable record has no marks.
         let _ = self.change(file, |record, notify| (record.end_deletion(mark, notify), true));
     }
 
-    /// Returns the number of deletions by all workers so far.
+    /// Returns the number of deletions by all workers so far. A CREATE compares it before and after
+    /// its open in the store: if a file was deleted meanwhile, it looks its name up again.
     #[must_use]
     pub fn deletion_count(&self) -> u32 {
         self.records.deletion_count()
     }
 
     /// Sets or clears delete pending of an open's stream; for the unnamed stream, of the name
-    /// `link` of the file.
+    /// `link` of the file. `parent` as in [`Files::remove_open`].
     ///
     /// # Errors
     /// If the record cannot be read or kept.
@@ -305,6 +323,17 @@ impl Files {
             .unwrap_or(false)
     }
 
+    /// Returns whether a directory is delete pending by a name that it is open under. An unreadable
+    /// record has no marks.
+    #[must_use]
+    pub fn is_directory_delete_pending(&self, directory: FileIdentity) -> bool {
+        let is_pending = |record: &FileRecord| {
+            let mut opens = record.opens.iter().filter(|it| it.stream == 0);
+            opens.any(|it| record.is_marked(it.facts.link))
+        };
+        self.read(key(directory), is_pending).unwrap_or(false)
+    }
+
     /// Returns whether the name of a deleted file is removed although opens are left: none of their
     /// clients expects it to stay. A stream goes with its last open.
     #[must_use]
@@ -312,7 +341,7 @@ impl Files {
         let is_pending = |record: &FileRecord| {
             record.is_delete_pending(identity.stream, link)
                 && identity.stream == 0
-                && record.opens.iter().all(|it| it.facts.follows_posix)
+                && record.opens.iter().all(|it| it.facts.expects_lost_names)
         };
         self.read(key(identity), is_pending).unwrap_or(false)
     }
@@ -350,8 +379,8 @@ impl Files {
         RangeAccess { open: self.open_id(volatile), stream: identity.stream, range, writes }
     }
 
-    /// Returns what a file's word says of its record. One look at it tells a READ or WRITE whether
-    /// locks or caching of others concern it.
+    /// Returns the numbers of locks and caching readers of a file, from shared memory. A READ or
+    /// WRITE reads the record only if one of them is not zero.
     #[must_use]
     #[inline]
     pub fn word(&self, identity: FileIdentity) -> FileWord {
@@ -394,7 +423,7 @@ impl Files {
     /// Breaks read caching that others were granted while the store changed the contents: they may
     /// have read the old ones. The changer's own caching stays. A record that cannot be read has no
     /// caching to break.
-    pub(crate) fn break_after_change(&mut self, identity: FileIdentity, volatile: u64) {
+    pub(crate) fn break_granted_during_change(&mut self, identity: FileIdentity, volatile: u64) {
         let break_reading = FileRecord::break_reading_of_others;
         let _ = self.break_reading_by(identity, volatile, break_reading);
     }
@@ -453,37 +482,37 @@ impl Files {
         volatile: u64,
     ) -> Result<bool, Reject> {
         let (id, now, deadline) = (self.open_id(volatile), self.now, self.break_deadline());
-        let take = |record: &mut FileRecord, notify: &mut WorkersToNotify| {
+        let break_handles = |record: &mut FileRecord, notify: &mut WorkersToNotify| {
             record.break_handles(id, deadline, now, notify)
         };
-        self.take_handles(key(identity), take)
+        self.break_handle_caching(key(identity), break_handles)
     }
 
-    /// Breaks the handle caching of opens that stand in the way of a new name. Returns whether an
-    /// acknowledgment must come first.
+    /// Breaks the handle caching of opens for which `conflicts` is true: they exclude a rename.
+    /// Returns whether an acknowledgment must come first.
     ///
     /// # Errors
     /// If the record cannot be read or kept.
-    pub fn clear_the_way(
+    pub fn break_conflicting_handles(
         &mut self,
         file: FileKey,
-        is_in_the_way: &dyn Fn(&OpenEntry) -> bool,
+        conflicts: &dyn Fn(&OpenEntry) -> bool,
     ) -> Result<bool, Reject> {
         let (worker, times) = (self.worker, (self.break_deadline(), self.now));
-        let take = |record: &mut FileRecord, notify: &mut WorkersToNotify| {
-            record.break_handles_of(is_in_the_way, worker, times, notify)
+        let break_handles = |record: &mut FileRecord, notify: &mut WorkersToNotify| {
+            record.break_handles_of(conflicts, worker, times, notify)
         };
-        self.take_handles(file, take)
+        self.break_handle_caching(file, break_handles)
     }
 
-    fn take_handles(
+    fn break_handle_caching(
         &mut self,
         file: FileKey,
-        take: impl Fn(&mut FileRecord, &mut WorkersToNotify) -> (bool, Vec<OpenEntry>),
+        break_handles: impl Fn(&mut FileRecord, &mut WorkersToNotify) -> (bool, Vec<OpenEntry>),
     ) -> Result<bool, Reject> {
         let (waits, purged, deadline) = self.change(file, |record, notify| {
             let before = record.clone();
-            let (waits, purged) = take(record, notify);
+            let (waits, purged) = break_handles(record, notify);
             ((waits, purged, record.next_deadline()), *record != before)
         })?;
         self.forget_disconnected(file, &purged);
@@ -495,10 +524,14 @@ impl Files {
 
     /// Adds a request that waits for a file's record to change. The decision that made it wait has
     /// entered this worker among the record's waiters; after a check, it has to do so again.
-    pub fn wait(&mut self, file: FileKey, request: RequestId) {
-        let check_at = self.now + CHECK_INTERVAL;
+    ///
+    /// Nobody reports an event that it waits `for_program` to cause.
+    pub fn wait(&mut self, file: FileKey, request: RequestId, for_program: bool) {
+        let interval = if for_program { LOCAL_CHECK_INTERVAL } else { CHECK_INTERVAL };
+        let check_at = self.now + interval;
         let waiting =
             self.waiters.entry(file).or_insert(Waiters { requests: Vec::new(), check_at });
+        waiting.check_at = waiting.check_at.min(check_at);
         waiting.requests.push(request);
     }
 
@@ -553,27 +586,27 @@ impl Files {
 
     /// Has this worker check a file, after the response to the current request.
     pub fn check_again(&mut self, file: FileKey) {
-        self.noted.push((file, self.worker));
+        self.files_to_check.push((file, self.worker));
     }
 
-    /// Returns true if files were noted since [`Files::take_noted`].
+    /// Returns whether [`Files::take_files_to_check`] has files to take.
     #[must_use]
-    pub fn has_noted(&self) -> bool {
-        !self.noted.is_empty()
+    pub fn has_files_to_check(&self) -> bool {
+        !self.files_to_check.is_empty()
     }
 
     /// Takes the files to check, each with its worker. The caller checks, or sends a message.
-    pub fn take_noted(&mut self) -> Vec<(FileKey, ServerId)> {
-        std::mem::take(&mut self.noted)
+    pub fn take_files_to_check(&mut self) -> Vec<(FileKey, ServerId)> {
+        std::mem::take(&mut self.files_to_check)
     }
 
     /// Adds a granted open to its lease: [MS-SMB2] 3.3.5.9.8. Its end removes it again, by
-    /// [`Files::unuse_lease`] with the same file.
+    /// [`Files::remove_from_lease`] with the same file.
     ///
     /// The specification binds a lease to a name. If one name leads to several files, because the
     /// share's path depends on the user or the time, the client takes them for one file: it may
     /// cache none of them.
-    pub fn use_lease(&mut self, id: LeaseId, name: String, file: FileKey) {
+    pub fn add_to_lease(&mut self, id: LeaseId, name: String, file: FileKey) {
         let lease = self.leases.entry(id).or_insert(LeaseUse { name, files: Vec::new() });
         lease.files.push(file);
         if lease.files.iter().all(|it| *it == file) {
@@ -594,7 +627,7 @@ impl Files {
     }
 
     /// Removes a closed open from its lease.
-    pub fn unuse_lease(&mut self, id: LeaseId, file: FileKey) {
+    pub fn remove_from_lease(&mut self, id: LeaseId, file: FileKey) {
         let Some(lease) = self.leases.get_mut(&id) else { return };
         if let Some(at) = lease.files.iter().position(|it| *it == file) {
             lease.files.swap_remove(at);
@@ -604,7 +637,7 @@ impl Files {
         }
     }
 
-    /// Returns whether a lease has other files than this one: see [`Files::use_lease`].
+    /// Returns whether a lease has other files than this one: see [`Files::add_to_lease`].
     #[must_use]
     pub fn lease_has_other_files(&self, id: LeaseId, file: FileKey) -> bool {
         self.files_of_lease(id).iter().any(|it| *it != file)
@@ -613,7 +646,7 @@ impl Files {
     /// Returns whether a lease belongs to another name: [MS-SMB2] 3.3.5.9.8 has a client use one
     /// key for one file.
     #[must_use]
-    pub fn lease_is_elsewhere(&self, id: LeaseId, name: &str) -> bool {
+    pub fn lease_has_other_name(&self, id: LeaseId, name: &str) -> bool {
         self.leases.get(&id).is_some_and(|lease| lease.name != name)
     }
 
@@ -630,24 +663,35 @@ impl Files {
         self.leases.get(&id).map_or(&[], |lease| &lease.files)
     }
 
-    /// Disconnects a durable open after the loss of its connection. Returns whether the open stays;
-    /// if not, the caller must close it.
-    pub fn disconnect(&mut self, identity: FileIdentity, volatile: u64, position: u64) -> bool {
+    /// Disconnects a durable open after the loss of its connection. `position` is kept in the
+    /// record for its client's return. Returns whether the open stays; if not, the caller must
+    /// close it.
+    ///
+    /// With `releases_locks`, local programs see the byte-range locks of the open. Then one with
+    /// locks does not stay, unless it is persistent or resilient.
+    pub fn disconnect(
+        &mut self,
+        (identity, volatile): (FileIdentity, u64),
+        releases_locks: bool,
+        position: u64,
+    ) -> bool {
         let (id, now, file) = (self.open_id(volatile), self.now, key(identity));
         let stays = self.change(file, |record, notify| {
-            let stays = record.disconnect(id, position, now, notify);
+            let is_kept = record.open(id).is_some_and(OpenEntry::is_kept);
+            let ends = releases_locks && !is_kept && record.has_locks(id);
+            let stays = !ends && record.disconnect(id, position, now, notify);
             let entry = record.open(id).filter(|_| stays);
-            let until = entry.and_then(OpenEntry::disconnected_until);
+            let until = entry.and_then(OpenEntry::expires_at);
             (until.zip(entry.map(|it| Disconnected::of(it, file))), stays)
         });
         let Ok(Some((until, at))) = stays else { return false };
         if self.records.put_disconnected(&at, until).is_ok() {
             return true;
         }
-        // Nothing would end the open at its timeout, so the caller must close it: taking it up ends
-        // the disconnection. A failure is ignored, since the close changes the same record.
+        // Nothing would end the open at its timeout, so the caller must close it. Only connected
+        // opens are closed. A failure is ignored, since the close changes the same record.
         let _ = self.change(file, |record, notify| {
-            let is_there = record.take_up(at.persistent, id, notify).is_some();
+            let is_there = record.reconnect(at.persistent, id, notify).is_some();
             ((), is_there)
         });
         false
@@ -657,7 +701,11 @@ impl Files {
     ///
     /// # Errors
     /// If the open is gone, or the record cannot be read.
-    pub fn take_up(&mut self, file: FileKey, claim: OpenClaim) -> Result<ReconnectedOpen, Reject> {
+    pub fn reconnect(
+        &mut self,
+        file: FileKey,
+        claim: OpenClaim,
+    ) -> Result<ReconnectedOpen, Reject> {
         let OpenClaim { link, persistent, volatile, session_id, tree_id } = claim;
         let id = self.open_id(volatile);
         let taken = self.change(file, |record, notify| {
@@ -668,7 +716,9 @@ impl Files {
             if record.opens.iter().any(is_other) {
                 return (None, false);
             }
-            let Some(entry) = record.take_up(persistent, id, notify) else { return (None, false) };
+            let Some(entry) = record.reconnect(persistent, id, notify) else {
+                return (None, false);
+            };
             entry.facts.session_id = session_id;
             entry.facts.tree_id = tree_id;
             let entry = entry.clone();
@@ -685,7 +735,7 @@ impl Files {
         Ok(taken)
     }
 
-    /// Removes opens from the table of disconnected ones.
+    /// Removes opens from the table of disconnected ones, once they have left their file's record.
     pub fn forget_disconnected(&mut self, file: FileKey, opens: &[OpenEntry]) {
         for open in opens {
             self.records.remove_disconnected(&Disconnected::of(open, file));
@@ -696,8 +746,8 @@ impl Files {
     ///
     /// # Errors
     /// If its record cannot be read.
-    pub fn find_by_create_guid(&self, name: CreateName) -> Result<Option<u64>, Reject> {
-        let CreateName { client, create_guid } = name;
+    pub fn find_by_create_guid(&self, id: CreateId) -> Result<Option<u64>, Reject> {
+        let CreateId { client, create_guid } = id;
         let found = self.records.find_create_guid(client, create_guid);
         let Some((persistent, file)) = found else { return Ok(None) };
         let is_it = |it: &OpenEntry| {
@@ -731,8 +781,9 @@ impl Files {
         Ok(found)
     }
 
-    /// Has the workers close opens of a file. Disconnected opens are removed at once; if the last
-    /// one was to delete the file, this worker becomes the deletion owner.
+    /// Has the workers close the opens of a file for which `unwanted` is true: those of an earlier
+    /// instance of an application ([MS-SMB2] 3.3.5.9.13). Disconnected opens are removed at once;
+    /// if the last one was to delete the file, this worker becomes the deletion owner.
     ///
     /// # Errors
     /// If the record cannot be read or kept.

@@ -1,8 +1,9 @@
 //! State beyond connections, sessions and opens, and the queues of the worker.
 //!
 //! `Server` owns the one [`Globals`]; every scope lends it to its command. Handlers only push into
-//! the [`Outbox`]: `events` serves `wakes`, `closed_opens`, `changes` and `ended_sessions` before
-//! the event ends, and the worker takes the other queues by `Server::poll_*`.
+//! the [`Outbox`]: `events` serves `requests_to_wake`, `closed_opens`, `changes` and
+//! `ending_sessions` before the event ends, and the worker takes the other queues by
+//! `Server::poll_*`.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -18,15 +19,16 @@ use model::logon::Logon;
 use model::logon_throttle::LogonThrottle;
 use model::memory_account::MemoryAccount;
 use model::now::Now;
-use model::open::{CreateName, Open};
-use model::passages::Passages;
+use model::open::{CreateId, Open};
 use model::pipe::Pipes;
 use model::reject::Disconnect;
 use model::request_id::RequestId;
 use model::settings::ServerSettings;
 use model::share::Share;
 use model::storage_load::StorageLoad;
+use model::traversals::Traversals;
 use object::{FileIdentity, HostChange, ObjectPath, RootId};
+use rustc_hash::FxHashMap;
 use trace::{LogonOutcome, Tracer};
 use wire::{FileId, Header};
 
@@ -39,7 +41,14 @@ use crate::response::Transmit;
 use crate::throttle::Throttle;
 use crate::unconfirmed_breaks::BreakNotifications;
 
-/// State beyond connections, sessions and opens.
+/// A session that has negotiated Apple's extensions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AppleSession {
+    /// True if the client has negotiated Apple's format of listings.
+    pub has_own_listings: bool,
+}
+
+/// State beyond connections, sessions and opens: settings, file records, limits, queues of work.
 #[derive(Debug)]
 pub struct Globals {
     /// Settings of the administrator for the protocol.
@@ -61,7 +70,7 @@ pub struct Globals {
     /// Counts of failed logons of all workers.
     pub logon_throttle: LogonThrottle,
     /// Address of the last refused logon without a line in the log, because there were too many.
-    pub refused_untold: Option<SocketAddr>,
+    pub unlogged_client: Option<SocketAddr>,
     /// Source of unguessable bytes for keys, nonces and ids.
     pub entropy: Entropy,
     /// Work for the worker, and for the end of the current handler.
@@ -69,20 +78,19 @@ pub struct Globals {
     /// Number of opens so far, for their ids.
     pub open_count: u64,
     /// Opens by the names of their CREATEs, the latest of each name.
-    pub create_names: HashMap<CreateName, u64>,
+    pub create_ids: HashMap<CreateId, u64>,
     /// Distinguishes this worker's persistent ids from those of others.
     pub file_id_base: u64,
     /// Opens with a watch, by volatile id. Without any watch, a change costs no more than a look at
     /// this empty list.
     pub watchers: Vec<u64>,
     /// Directories that users of watches may enter.
-    pub passages: Passages,
+    pub traversals: Traversals,
     /// CREATEs that wait for a break and get an interim response at a time, the first one first.
     pub(crate) late_interims: VecDeque<(Duration, RequestId)>,
-    /// True if the client has negotiated Apple's extensions.
-    pub is_apple: bool,
-    /// True if an Apple client was told that listings have its format.
-    pub apple_listings: bool,
+    /// Sessions that have negotiated Apple's extensions. Others have none of their effects: whoever
+    /// knows a ClientGuid shares a worker with its client.
+    pub apple_sessions: FxHashMap<u64, AppleSession>,
     /// Time at which the first ticket of a session's user ends.
     pub next_expiry: Option<Duration>,
     /// The highest logon over all connections, as the supervisor knows it.
@@ -108,14 +116,14 @@ pub struct Outbox {
     /// Connections to end, with the reasons.
     pub closes: VecDeque<(ConnectionId, Disconnect)>,
     /// Suspended requests whose reason to wait may be gone.
-    pub wakes: VecDeque<RequestId>,
+    pub requests_to_wake: VecDeque<RequestId>,
     /// Closed opens, whose suspended requests must be woken.
     pub closed_opens: Vec<u64>,
     /// Changes for watches, here and elsewhere.
     pub changes: Vec<HostChange>,
     /// Sessions that end once the response to their LOGOFF is signed.
-    pub ended_sessions: Vec<u64>,
-    /// Those of `ended_sessions` that a new one of the same client replaces. Their durable opens
+    pub ending_sessions: Vec<u64>,
+    /// Those of `ending_sessions` that a new one of the same client replaces. Their durable opens
     /// stay: [MS-SMB2] 3.3.5.5.3 removes them as the loss of their connections would.
     pub replaced_sessions: Vec<u64>,
 }
@@ -139,17 +147,16 @@ impl Globals {
             throttle: Throttle::new(Box::new(Vec::new()), worker),
             storage_load: StorageLoad::default(),
             logon_throttle: LogonThrottle::new(Box::new(Vec::new())),
-            refused_untold: None,
+            unlogged_client: None,
             entropy,
             outbox: Outbox::default(),
             open_count: 0,
-            create_names: HashMap::new(),
+            create_ids: HashMap::new(),
             file_id_base,
             watchers: Vec::new(),
-            passages: Passages::default(),
+            traversals: Traversals::default(),
             late_interims: VecDeque::new(),
-            is_apple: false,
-            apple_listings: false,
+            apple_sessions: FxHashMap::default(),
             logon: Logon::Nobody,
             next_expiry: None,
             is_watched_elsewhere: false,
@@ -158,16 +165,25 @@ impl Globals {
         }
     }
 
-    /// Returns whether file ids are zero for the client.
+    /// Returns whether a session has negotiated Apple's extensions.
     #[must_use]
-    pub fn hides_file_ids(&self, share: &Share) -> bool {
-        self.is_apple && share.apple.as_ref().is_some_and(|apple| apple.hides_file_ids)
+    pub fn is_apple(&self, session_id: u64) -> bool {
+        self.apple_sessions.contains_key(&session_id)
     }
 
-    /// Returns whether the client expects files to be renamed and deleted under its opens.
+    /// Returns whether file ids are zero for the client of a session.
     #[must_use]
-    pub fn follows_posix(&self, share: &Share) -> bool {
-        self.is_apple && share.apple.as_ref().is_some_and(|apple| apple.posix_opens)
+    pub fn hides_file_ids(&self, session_id: u64, share: &Share) -> bool {
+        let hides = share.apple.as_ref().is_some_and(|apple| apple.hides_file_ids);
+        hides && self.is_apple(session_id)
+    }
+
+    /// Returns whether the client of a session expects files to be renamed and deleted under its
+    /// opens.
+    #[must_use]
+    pub fn expects_lost_names(&self, session_id: u64, share: &Share) -> bool {
+        let follows = share.apple.as_ref().is_some_and(|apple| apple.posix_opens);
+        follows && self.is_apple(session_id)
     }
 
     /// Sets the memory limit of a client with a logged-on user, or without.
@@ -186,7 +202,8 @@ impl Globals {
     /// Returns whether requests for slow storage keep their credits, because they hold much.
     #[inline]
     pub(crate) fn keeps_credits(&self) -> bool {
-        self.storage_load.limits_credits() && self.storage_load.is_full(self.memory.passing_max())
+        self.storage_load.limits_credits()
+            && self.storage_load.is_full(self.memory.in_transit_max())
     }
 
     /// Returns the credits that a response should carry: those of its request, or no more than that
@@ -231,9 +248,11 @@ impl Globals {
         }
     }
 
-    /// Queues a change for a write to an open, if there is any watch.
+    /// Records a change of an open's file, of so many bytes or of none, if it is audited, and
+    /// queues it for watches, if there is any.
     #[inline]
-    pub fn report_written(&mut self, open: &Open) {
+    pub fn report_written(&mut self, open: &mut Open, bytes: u64) {
+        self.audit_written(open, bytes);
         if self.is_watched()
             && let Some(change) = Change::written(open)
         {
@@ -247,7 +266,7 @@ impl Globals {
 
     fn note(&mut self, change: Change) {
         if let Some(folder) = self.folders.get(&change.root) {
-            self.outbox.changes.push(change.seen_from_host(folder));
+            self.outbox.changes.push(change.to_host_change(folder));
         }
     }
 }

@@ -57,7 +57,7 @@ impl RequestsInFlight {
     pub fn is_used(&self, volatile: u64) -> bool {
         let is_under_way = |it: &InFlight| {
             !it.is_suspended
-                && it.held.is_none()
+                && it.throttled.is_none()
                 && it.incoming.header.command != Command::CLOSE
                 && it.is_on(volatile)
         };
@@ -69,14 +69,20 @@ impl RequestsInFlight {
         self.sorted(|it| it.is_suspended && it.is_on(volatile))
     }
 
+    /// Returns the CLOSEs that wait for other requests of their open, in the order they arrived.
+    pub(crate) fn closes_of(&self, volatile: u64) -> Vec<RequestId> {
+        let is_close = |it: &InFlight| it.incoming.header.command == Command::CLOSE;
+        self.sorted(|it| it.is_suspended && is_close(it) && it.is_on(volatile))
+    }
+
     /// Returns throttled requests in the order of their arrival.
-    pub(crate) fn held(&self, is_meant: impl Fn(&InFlight) -> bool) -> Vec<RequestId> {
-        self.sorted(|it| it.held.is_some() && is_meant(it))
+    pub(crate) fn throttled(&self, is_meant: impl Fn(&InFlight) -> bool) -> Vec<RequestId> {
+        self.sorted(|it| it.throttled.is_some() && is_meant(it))
     }
 
     /// Returns the throttled requests of an open, in the order of their arrival.
-    pub(crate) fn held_on(&self, volatile: u64) -> Vec<RequestId> {
-        self.held(|it| it.is_on(volatile))
+    pub(crate) fn throttled_on(&self, volatile: u64) -> Vec<RequestId> {
+        self.throttled(|it| it.is_on(volatile))
     }
 
     /// Returns the requests that end with a lost connection.
@@ -174,9 +180,8 @@ mod tests {
             chain: Box::new(chain),
             file_id: Some(FileId { persistent: 5, volatile: 5 }),
             async_id: None,
-            is_slow: false,
             is_suspended: false,
-            held: None,
+            throttled: None,
             _memory: MemoryAccount::new(0).pass(0),
             changed: None,
         }
@@ -188,7 +193,7 @@ mod tests {
 
     fn throttled(id: u64) -> InFlight {
         let effect = Effect::Sleep(std::time::Duration::ZERO);
-        InFlight { held: Some(Box::new(effect)), ..request(id) }
+        InFlight { throttled: Some(Box::new(effect)), ..request(id) }
     }
 
     fn of(command: Command, mut waiting: InFlight) -> InFlight {
@@ -222,7 +227,16 @@ mod tests {
         waiting.extend([5, 1, 4, 2, 3].map(suspended));
         let requests = table(waiting);
         assert_eq!(requests.suspended_on(5), [1, 2, 3, 4, 5].map(RequestId));
-        assert_eq!(requests.held_on(5), [6, 7].map(RequestId));
+        assert_eq!(requests.throttled_on(5), [6, 7].map(RequestId));
+    }
+
+    #[test]
+    fn the_end_of_a_request_concerns_the_closes_of_its_open_alone() {
+        let close = |id| of(Command::CLOSE, suspended(id));
+        let elsewhere = InFlight { file_id: None, ..close(5) };
+        let under_way = of(Command::CLOSE, request(4));
+        let requests = table([close(3), suspended(2), close(1), under_way, elsewhere]);
+        assert_eq!(requests.closes_of(5), [1, 3].map(RequestId));
     }
 
     #[test]

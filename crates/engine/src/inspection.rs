@@ -20,7 +20,7 @@ pub struct Inspection<'s> {
     pub opens: &'s mut FxHashMap<u64, Open>,
     /// Requests of the worker that wait.
     pub in_flight: &'s mut RequestsInFlight,
-    /// State beyond connections, sessions and opens.
+    /// Settings, file records, limits, and queues of work.
     pub globals: &'s mut Globals,
 }
 

@@ -24,7 +24,7 @@ impl Server {
     /// Makes room for a connection from `client` that another worker offers, while `coming` others
     /// are being handed over. Returns whether there is room: the oldest connection without a user
     /// may have been ended for it.
-    pub fn handle_newcomer(&mut self, now: Now, client: IpAddr, coming: usize) -> bool {
+    pub fn handle_offered_connection(&mut self, now: Now, client: IpAddr, coming: usize) -> bool {
         let waiting = self.connections.values().filter(|it| !has_user(it));
         if !self.connections.values().any(has_user) {
             // The new client may be the user among strangers: a worker of its own serves it better.
@@ -33,7 +33,7 @@ impl Server {
             return !joins_strangers && waiting.count() + coming < CHANNELS_MAX;
         }
         if self.has_user_at(client) {
-            return waiting.count() + coming < CHANNELS_MAX || self.handle_crowd(now);
+            return waiting.count() + coming < CHANNELS_MAX || self.handle_connection_limit(now);
         }
         waiting.filter(|it| !self.has_user_at(it.client.ip())).count() + coming < STRANGERS_MAX
     }
@@ -41,7 +41,7 @@ impl Server {
     /// Ends a connection over which no user has logged on, to make room for another: the oldest one
     /// without any session, or else with sessions of guests and anonymous users only. Returns
     /// whether there was one.
-    pub fn handle_crowd(&mut self, now: Now) -> bool {
+    pub fn handle_connection_limit(&mut self, now: Now) -> bool {
         self.globals.files.set_now(now.monotonic);
         let others = self.connections.iter().filter(|(_, it)| !has_user(it));
         let oldest = others.min_by_key(|(id, it)| (it.progress.logon(), id.0));
@@ -69,7 +69,7 @@ impl Server {
             None => drop(self.deadlines.remove(&id)),
         }
         self.part_from_guests();
-        self.tell_logon();
+        self.report_logon();
     }
 
     /// Ends connections of guests from addresses without a user of this worker.
@@ -108,7 +108,7 @@ impl Server {
 
     /// Reports the highest logon over all connections, if it has changed. The last connection's end
     /// changes nothing: a worker that is about to end waits for no logon.
-    pub(crate) fn tell_logon(&mut self) {
+    pub(crate) fn report_logon(&mut self) {
         if self.connections.is_empty() {
             return;
         }

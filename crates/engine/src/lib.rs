@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub(crate) mod break_notification;
 pub(crate) mod cancel;
 pub mod change;
@@ -39,5 +40,4 @@ pub(crate) mod throttled;
 pub mod unconfirmed_breaks;
 pub mod watches;
 
-pub use pending::INTERIM_TIME_MAX;
 pub use server::Server;

@@ -1,8 +1,10 @@
 //! Changes of this worker's state for the tables of the server.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-use dtyp::Guid;
+use dtyp::{Guid, NtStatus};
+use model::audit::{Audit, AuditEvent};
 use model::logon::Logon;
 use model::reject::Reject;
 use object::{FileIdentity, HostChange, ObjectPath};
@@ -12,6 +14,8 @@ use wire::Dialect;
 /// One change. Fields have the names that `choro status` shows.
 #[derive(Clone, Debug)]
 pub enum Notice {
+    /// An event of a share's audit.
+    Audited(Box<AuditRecord>),
     /// This client made changes, and another worker has a watch.
     Changed(Vec<HostChange>),
     /// A connection negotiated a dialect.
@@ -72,6 +76,23 @@ pub enum Notice {
     Watched(Box<WatchedDirectory>),
 }
 
+/// An event of a share's audit, which the audit selects.
+#[derive(Clone, Debug)]
+pub struct AuditRecord {
+    /// Audit of the tree connect, with its client.
+    pub audit: Arc<Audit>,
+    /// Kind of the event, which the audit selects.
+    pub event: AuditEvent,
+    /// Result of the operation, as its client gets it.
+    pub status: NtStatus,
+    /// Path of the file below the share, with `/` between components.
+    pub path: Option<String>,
+    /// Its path after a rename, or the path of a new link.
+    pub new_path: Option<String>,
+    /// Number of bytes that were written over an open.
+    pub bytes: Option<u64>,
+}
+
 /// A session, with the fields of the tables.
 #[derive(Clone, Debug)]
 pub struct SessionOpened {
@@ -86,6 +107,8 @@ pub struct SessionOpened {
     pub sid: String,
     /// Address and port of the client.
     pub client: SocketAddr,
+    /// Name of the client machine; unproven, and empty unless shares are audited.
+    pub client_name: String,
     /// Dialect of the session's first connection.
     pub dialect: Dialect,
     /// Signing algorithm as its id of [MS-SMB2] 2.2.3.1.7.
@@ -115,7 +138,7 @@ pub struct LogonRefused {
     pub reject: Reject,
     /// Number of logons from this address, to all workers, that were refused without a notice since
     /// the last one about it, because there were too many.
-    pub untold: u64,
+    pub unlogged: u64,
 }
 
 /// A directory that a client watches.

@@ -28,8 +28,9 @@ const ASYNC_COMMANDS_MAX: u32 = 511;
 const SUSPENDED_BYTES_MAX: usize = 256 * 1024;
 
 /// Longest time for which a request for slow storage keeps its credits. Then it has its interim
-/// response: clients give up a request without any response after 60 s or more.
-pub const INTERIM_TIME_MAX: Duration = Duration::from_secs(30);
+/// response: clients give up a request without any response after 60 s or more. A CREATE has this
+/// time for all of its waits together.
+const INTERIM_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Highest number of CREATEs whose interim response is put off; further ones get it at once.
 const LATE_INTERIMS_MAX: usize = 512;
@@ -45,7 +46,7 @@ impl Server {
         mut async_id: Option<u64>,
         step: Step,
     ) -> Option<Box<Chain>> {
-        let (mut changed, mut held) = (None, None);
+        let (mut changed, mut throttled) = (None, None);
         let memory;
         let (pending, is_suspended) = match step {
             Step::Done(response) => {
@@ -65,9 +66,9 @@ impl Server {
                 (pending, false)
             }
             Step::Wait(effect, pending) => {
-                let by_name = || pending.changes();
+                let by_name = || pending.file_being_changed();
                 changed = self.changed_by(file_id, &effect).or_else(by_name);
-                held = self.ask(&mut chain, &mut incoming, &mut async_id, file_id, effect);
+                throttled = self.ask(&mut chain, &mut incoming, &mut async_id, file_id, effect);
                 memory = self.globals.memory.pass(chain.memory());
                 (pending, false)
             }
@@ -89,13 +90,13 @@ impl Server {
             incoming.trace.wait(suspension(&incoming));
         }
         if is_suspended && let Some(file) = pending.waits_for() {
-            self.globals.files.wait(file, id);
+            self.globals.files.wait(file, id, pending.waits_for_program());
         }
         if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
             open.channel_sequence.wait(id, &incoming.header);
             // The CLOSE no longer has to wait for this request.
             if is_suspended && open.is_closing && incoming.header.command != Command::CLOSE {
-                self.wake_suspended_on(file_id);
+                self.wake_closes_of(file_id);
             }
         }
         let waiting = InFlight {
@@ -104,9 +105,8 @@ impl Server {
             chain,
             file_id,
             async_id,
-            is_slow: false,
             is_suspended,
-            held,
+            throttled,
             _memory: memory,
             changed,
         };
@@ -133,6 +133,9 @@ impl Server {
         async_id: Option<u64>,
         is_silent: bool,
     ) -> Result<(Option<u64>, Charge), Reject> {
+        if incoming.is_canceled {
+            return Err(Reject::Cancelled);
+        }
         if incoming.message.len() + chain.messages.len() > SUSPENDED_BYTES_MAX {
             return Err(Reject::TooLongToWait);
         }
@@ -232,39 +235,47 @@ impl Server {
 
     /// Sends the interim response of a request that waits long for the store, so that its client
     /// has its credits back and can cancel it: [MS-SMB2] 3.3.4.2. Without effect for a request that
-    /// had one, for commands that clients expect to be short, and within a compound.
+    /// had one, within a compound, and for commands that clients expect to be short, unless such a
+    /// request has the client's last credit: its other shares are to go on.
     ///
-    /// Returns true if the request keeps its credits at first, because [`StorageLoad`] is full. A
-    /// second call, after [`INTERIM_TIME_MAX`], sends the interim response in any case. A client
-    /// that has spent its last credit gets one back at once: its other shares are to go on.
+    /// Returns the time of the next call if the request keeps its credits until then, because
+    /// [`StorageLoad`] is full: half a minute after the first call. A client that has spent
+    /// its last credit gets one back at once.
     ///
     /// [`StorageLoad`]: model::storage_load::StorageLoad
-    pub fn handle_slow(&mut self, now: Now, id: RequestId) -> bool {
+    pub fn handle_slow(&mut self, now: Now, id: RequestId) -> Option<Duration> {
+        let is_stuck = |waiting: &InFlight| {
+            let connection = self.connections.get(&waiting.chain.connection);
+            connection.is_some_and(|it| it.command_sequence_window.is_used_up())
+        };
         let is_due = |waiting: &InFlight| {
-            let is_waiting = !waiting.is_suspended && waiting.held.is_none();
-            is_waiting && waiting.async_id.is_none() && may_be_slow(waiting.incoming.header.command)
+            let command = waiting.incoming.header.command;
+            let is_waiting = !waiting.is_suspended && waiting.throttled.is_none();
+            is_waiting
+                && waiting.async_id.is_none()
+                && (may_be_slow(command) || may_hang(command) && is_stuck(waiting))
         };
         if !self.in_flight.get(id).is_some_and(is_due) {
-            return false;
+            return None;
         }
         let mut waiting = self.in_flight.remove(id).expect("it was found");
         waiting.incoming.now = now;
         let keeps_credits = self.globals.keeps_credits();
-        let connection = self.connections.get(&waiting.chain.connection);
-        let is_stuck = connection.is_some_and(|it| it.command_sequence_window.is_used_up());
-        if !std::mem::replace(&mut waiting.is_slow, true) && keeps_credits && !is_stuck {
+        let interim_at = now.monotonic + INTERIM_TIME_MAX;
+        let interim_at = *waiting.incoming.interim_at.get_or_insert(interim_at);
+        if now.monotonic < interim_at && keeps_credits && !is_stuck(&waiting) {
             self.in_flight.insert(waiting);
-            return true;
+            return Some(interim_at);
         }
         // Without an interim response it waits all the same, and keeps its credits.
         let wanted = if keeps_credits { 0 } else { waiting.incoming.header.credits };
         waiting.async_id = self.go_async(&mut waiting.chain, &waiting.incoming, wanted).ok();
         self.in_flight.insert(waiting);
-        false
+        None
     }
 
     /// Resumes a request that was pending.
-    pub(crate) fn go_on(&mut self, now: Now, id: RequestId, reply: Reply) {
+    pub(crate) fn resume_request(&mut self, now: Now, id: RequestId, reply: Reply) {
         let Some(waiting) = self.in_flight.remove(id) else {
             return; // It was canceled, and only a wake-up can come for it.
         };
@@ -275,7 +286,7 @@ impl Server {
             self.give_back_unread(now, charged, &reply);
         }
         if let Some((identity, volatile)) = changed {
-            self.globals.files.break_after_change(identity, volatile);
+            self.globals.files.break_granted_during_change(identity, volatile);
         }
         self.find_another_channel(&mut incoming);
         let rest = match self.commands.resume(self, &incoming, file_id, pending, reply) {
@@ -318,12 +329,18 @@ impl Server {
         pending: Box<dyn PendingCommand>,
         reply: Option<Reply>,
     ) -> Option<Reject> {
-        let Abandoned { effect, unknown_open, reject, added } = pending.abandon(reply);
+        let abandoned = pending.abandon(reply);
+        let Abandoned { effect, unknown_open, reject, added, audited, unlocked } = abandoned;
+        audited.into_iter().for_each(|record| self.globals.audit(*record));
         if let Some(added) = added {
-            let AddedName { change, parent, parent_lease } = *added;
+            let AddedName { change, parent, parent_lease, audit } = *added;
+            if let Some(audit) = audit {
+                self.globals.audit_created(&audit, &change.path, change.is_directory);
+            }
             self.globals.report_added(parent, parent_lease, || change);
         }
-        self.globals.outbox.effects.extend(effect.map(|effect| (None, effect)));
+        let effects = effect.into_iter().chain(unlocked.map(Effect::FileUnlocked));
+        self.globals.outbox.effects.extend(effects.map(|effect| (None, effect)));
         if let Some(volatile) = unknown_open {
             self.globals.withdraw(volatile, &mut self.opens);
         }
@@ -335,14 +352,16 @@ impl Server {
         if let Some(open) = file_id.and_then(|file_id| self.opens.get_mut(&file_id.volatile)) {
             open.channel_sequence.end(id);
             if open.is_closing {
-                self.wake_suspended_on(file_id);
+                self.wake_closes_of(file_id);
             }
         }
     }
 
-    fn wake_suspended_on(&mut self, file_id: Option<FileId>) {
-        let waiting = file_id.map(|file_id| self.in_flight.suspended_on(file_id.volatile));
-        self.globals.outbox.wakes.extend(waiting.into_iter().flatten());
+    /// Wakes the CLOSEs of an open that wait for its other requests, and nothing else: a request
+    /// that is woken in vain suspends again, and would wake the others for ever.
+    fn wake_closes_of(&mut self, file_id: Option<FileId>) {
+        let closes = file_id.map(|file_id| self.in_flight.closes_of(file_id.volatile));
+        self.globals.outbox.requests_to_wake.extend(closes.into_iter().flatten());
     }
 
     /// Ends the requests of a lost connection that wait for an event and that the client can only
@@ -368,6 +387,11 @@ fn may_be_slow(command: Command) -> bool {
             | Command::SET_INFO
             | Command::WRITE
     )
+}
+
+/// Returns true for other commands that ask the store, which may hang.
+fn may_hang(command: Command) -> bool {
+    matches!(command, Command::CLOSE | Command::IOCTL | Command::QUERY_INFO)
 }
 
 /// Returns the phase of a suspended request.

@@ -9,7 +9,8 @@ use model::reject::Reject;
 use object::FileIdentity;
 
 use crate::change::AddedName;
-use crate::effect::{Effect, Reply};
+use crate::effect::{Effect, Reply, Unlocked};
+use crate::notice::AuditRecord;
 
 /// Highest size of a command's state, in bytes, without memory on the heap.
 pub const PENDING_COMMAND_BYTES: usize = 128;
@@ -21,6 +22,14 @@ pub trait PendingCommand: Any + Debug {
         None
     }
 
+    /// True if a suspended request may wait for a local program, which notifies nobody: the file is
+    /// then checked every [`LOCAL_CHECK_INTERVAL`].
+    ///
+    /// [`LOCAL_CHECK_INTERVAL`]: crate::files::LOCAL_CHECK_INTERVAL
+    fn waits_for_program(&self) -> bool {
+        false
+    }
+
     /// True for a suspended request without an interim response, whose compound is answered as a
     /// whole.
     fn is_silent(&self) -> bool {
@@ -30,7 +39,7 @@ pub trait PendingCommand: Any + Debug {
     /// Returns the file whose contents the store is changing, and the volatile id of the open, if
     /// the request does not name the open itself. Read caching granted meanwhile is broken when the
     /// reply comes.
-    fn changes(&self) -> Option<(FileIdentity, u64)> {
+    fn file_being_changed(&self) -> Option<(FileIdentity, u64)> {
         None
     }
 
@@ -90,4 +99,8 @@ pub struct Abandoned {
     pub reject: Option<Reject>,
     /// A name that the store has added for the request.
     pub added: Option<Box<AddedName>>,
+    /// Byte-range locks of an open that the store closes meanwhile.
+    pub unlocked: Option<Unlocked>,
+    /// Record of the request for the audit of its share, even if its client gets no response.
+    pub audited: Option<Box<AuditRecord>>,
 }

@@ -50,7 +50,7 @@ impl Protection {
 /// frames of sessions that exist when it is made; the engine checks against its own keys when it
 /// gets the frame.
 #[derive(Debug, Default)]
-pub struct Opener(Vec<SessionKeys>);
+pub struct FrameKeys(Vec<SessionKeys>);
 
 #[derive(Debug)]
 struct SessionKeys {
@@ -59,21 +59,21 @@ struct SessionKeys {
     verify: Option<Arc<SigningKey>>,
 }
 
-/// Task on a received frame: see [`Opener::opening`].
+/// Check of a received frame, which needs no engine: see [`FrameKeys::check_of`].
 #[derive(Debug)]
-pub enum Opening {
+pub enum FrameCheck {
     /// [MS-SMB2] 3.3.5.2.1.1 Decrypting the Message.
     Unseal(Arc<TransformKey>),
     /// [MS-SMB2] 3.3.5.2.4 Verifying the Signature, of a frame that is one message.
     Verify(Arc<SigningKey>),
 }
 
-/// Result of an [`Opening`], for
+/// Result of a [`FrameCheck`], for
 /// [`Server::handle_frame_with`](crate::Server::handle_frame_with).
 #[derive(Debug)]
-pub struct Opened(pub(crate) Finding);
+pub struct CheckedFrame(pub(crate) Finding);
 
-impl Opened {
+impl CheckedFrame {
     /// The result for a frame that is not encrypted.
     pub(crate) fn verified(self) -> Option<Verified> {
         if let Finding::Verified(it) = self.0 { Some(it) } else { None }
@@ -92,12 +92,12 @@ pub(crate) type Unsealed = (Arc<TransformKey>, Result<(), OpenError>);
 /// A key, and whether it verified the frame's signature.
 pub(crate) type Verified = (Arc<SigningKey>, Result<(), BadSignature>);
 
-impl Opening {
+impl FrameCheck {
     /// Decrypts or verifies the frame in place, without the transport's length. The engine gets the
     /// result, even a negative one.
     #[must_use]
-    pub fn open(self, frame: &mut [u8]) -> Opened {
-        Opened(match self {
+    pub fn run(self, frame: &mut [u8]) -> CheckedFrame {
+        CheckedFrame(match self {
             Self::Unseal(key) => {
                 let result = key.open(frame).map(|_| ());
                 Finding::Unsealed((key, result))
@@ -110,7 +110,7 @@ impl Opening {
     }
 }
 
-impl Opener {
+impl FrameKeys {
     /// Takes the keys of the sessions that are bound to a connection.
     pub(crate) fn new<'s>(
         connection: ConnectionId,
@@ -127,23 +127,23 @@ impl Opener {
 
     /// Returns whether this can decrypt or verify a frame.
     #[must_use]
-    pub fn can_open(&self, frame: &[u8]) -> bool {
-        self.opening(frame).is_some()
+    pub fn can_check(&self, frame: &[u8]) -> bool {
+        self.check_of(frame).is_some()
     }
 
-    /// Returns the task for a frame with this beginning. None if there is none, or if only
-    /// [`Server::handle_frame`](crate::Server::handle_frame) can tell.
+    /// Returns the check of a frame with this beginning. `None` if the frame is plain, or if only
+    /// [`Server::handle_frame`](crate::Server::handle_frame) finds the key.
     #[must_use]
-    pub fn opening(&self, head: &[u8]) -> Option<Opening> {
+    pub fn check_of(&self, head: &[u8]) -> Option<FrameCheck> {
         let keys_of = |session_id| self.0.iter().find(|keys| keys.session_id == session_id);
         if let Some(session_id) = TransformKey::session_id(head) {
-            return Some(Opening::Unseal(Arc::clone(keys_of(session_id)?.unseal.as_ref()?)));
+            return Some(FrameCheck::Unseal(Arc::clone(keys_of(session_id)?.unseal.as_ref()?)));
         }
         let header = Header::decode(head).ok()?;
         // The other requests of a compound may be signed with other keys; and a SESSION_SETUP may
         // be signed with a key that does not exist yet.
         let is_alone = header.next_command == 0 && header.command != Command::SESSION_SETUP;
         let keys = keys_of(header.session_id).filter(|_| is_alone && header.is_signed())?;
-        Some(Opening::Verify(Arc::clone(keys.verify.as_ref()?)))
+        Some(FrameCheck::Verify(Arc::clone(keys.verify.as_ref()?)))
     }
 }

@@ -26,7 +26,7 @@ use wire::transform::{COMPRESSION_PROTOCOL_ID, SMB1_PROTOCOL_ID, TRANSFORM_PROTO
 use wire::{Command, Header};
 
 use crate::cancel;
-use crate::protection::{Finding, Opened, Verified};
+use crate::protection::{CheckedFrame, Finding, Verified};
 use crate::request::{Carried, Chain, FRAME_CREDITS_MAX, Incoming, ReceivedFrame};
 use crate::response::{Step, TRANSFORM};
 use crate::scope;
@@ -36,7 +36,7 @@ use crate::storage::{EffectsOnly, Storage};
 impl Server {
     /// Takes a frame, without the transport's length.
     pub fn handle_frame(&mut self, connection: ConnectionId, now: Now, frame: BytesMut) {
-        let frame = ReceivedFrame { connection, frame, piped: None, opened: None };
+        let frame = ReceivedFrame { connection, frame, piped: None, checked: None };
         self.handle_frame_with(now, frame, &mut EffectsOnly);
     }
 
@@ -47,8 +47,8 @@ impl Server {
         if let Err(disconnect) = self.receive(now, frame, storage) {
             self.disconnect(connection, disconnect);
         }
-        if !self.globals.settle(self.in_flight.is_empty()) {
-            self.serve_left_behind(now);
+        if !self.globals.has_no_deferred_work(self.in_flight.is_empty()) {
+            self.serve_deferred_work(now);
         }
     }
 
@@ -59,19 +59,19 @@ impl Server {
         received: ReceivedFrame,
         storage: &mut dyn Storage,
     ) -> Result<(), Disconnect> {
-        let ReceivedFrame { connection, mut frame, piped, opened } = received;
+        let ReceivedFrame { connection, mut frame, piped, checked } = received;
         // The connection may have been closed before the frame arrived.
         let Some(receiver) = self.connections.get_mut(&connection) else { return Ok(()) };
         let mut chain = Chain { connection, piped, pays: receiver.pays(), ..Chain::default() };
         let first = match frame.first_chunk() {
             Some(&TRANSFORM_PROTOCOL_ID) => {
                 let trace = self.globals.trace.begin_frame(Phase::Verifying);
-                unseal(&self.sessions, &mut chain, &mut frame, opened, trace)?
+                unseal(&self.sessions, &mut chain, &mut frame, checked, trace)?
             }
             Some(&COMPRESSION_PROTOCOL_ID) => return Err(Disconnect::CompressionNotNegotiated),
             Some(&SMB1_PROTOCOL_ID) => return self.receive_smb1(connection, &frame, now),
             _ => {
-                chain.verified = opened.and_then(Opened::verified);
+                chain.verified = checked.and_then(CheckedFrame::verified);
                 self.globals.trace.begin_frame(Phase::Parsing)
             }
         };
@@ -106,7 +106,7 @@ impl Server {
         Ok(())
     }
 
-    /// Goes on with the requests of a chain behind one that has waited.
+    /// Serves the requests of a chain behind one that has waited.
     pub(crate) fn run_rest(&mut self, chain: Chain, now: Now) {
         match compound::first(&chain.messages) {
             Ok(next) => self.run(chain, next, trace::Request::default(), now, &mut EffectsOnly),
@@ -173,8 +173,8 @@ impl Server {
         Some(self.globals.trace.begin(chain.came, Phase::Parsing))
     }
 
-    /// Leaves a request that has no response of its command, or not yet. Returns whether the next
-    /// one in the chain may go on.
+    /// Handles a request without a response of its command: it waits, is refused, or gets none.
+    /// Returns whether the next request of the chain may be served.
     #[inline(never)]
     fn leave(
         &mut self,
@@ -207,7 +207,7 @@ impl Server {
 
     /// Sets where a refused request is counted, which may not have come to its scope.
     fn count_refused(&self, incoming: &Incoming) {
-        incoming.trace.belongs_to(scope::counted(&self.sessions, &incoming.header));
+        incoming.trace.belongs_to(scope::party(&self.sessions, &incoming.header));
     }
 
     /// Begins one request. The open that it names is passed on to the next ones.
@@ -328,13 +328,13 @@ impl Server {
     }
 }
 
-/// Decrypts a message ([MS-SMB2] 3.3.5.2.1.1), unless that was done with the key in `opened`.
+/// Decrypts a message ([MS-SMB2] 3.3.5.2.1.1), unless that was done with the key in `checked`.
 /// Leaves the plaintext in `frame`.
 fn unseal(
     sessions: &FxHashMap<u64, Session>,
     chain: &mut Chain,
     frame: &mut BytesMut,
-    opened: Option<Opened>,
+    checked: Option<CheckedFrame>,
     trace: trace::Request,
 ) -> Result<trace::Request, Disconnect> {
     let unknown = Disconnect::SealedForAnotherSession;
@@ -348,7 +348,7 @@ fn unseal(
         return Err(unknown);
     }
     let sealing = session.sealing.as_ref().ok_or(unknown)?;
-    match opened.map(|it| it.0) {
+    match checked.map(|it| it.0) {
         None | Some(Finding::Verified(_)) => sealing.open.open(frame).map(|_| ()),
         Some(Finding::Unsealed((key, result))) if Arc::ptr_eq(&key, &sealing.open) => result,
         // The session of that key is gone, and another has its id.
@@ -374,7 +374,7 @@ fn admit(connection: &mut Connection, header: &Header) -> Result<(), Disconnect>
     if header.command == Command::CANCEL {
         return Ok(());
     }
-    // One before dialect 2.1, whatever the header says: [MS-SMB2] 3.3.5.2.3.
+    // One before dialect 2.1, even if the header says otherwise: [MS-SMB2] 3.3.5.2.3.
     let charge = if connection.pays() { header.credit_charge } else { 1 };
     connection
         .command_sequence_window

@@ -6,10 +6,11 @@
 //!
 //! Terms. *Sealed*: encrypted; of a chain, the session whose key also encrypts the responses.
 //! *Piped*: data at the end of a WRITE or READ that stay in a pipe, out of the frame's memory.
-//! *Held*: throttled, so its effect waits in `InFlight`. *Carried*: ids that a related request of
+//! *Throttled*: its effect waits in `InFlight`. *Carried*: ids that a related request of
 //! a compound takes from the one before.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::NtStatus;
@@ -26,7 +27,7 @@ use wire::{Command, Decode, FileId, Header};
 use crate::effect::Effect;
 use crate::outgoing::Outgoing;
 use crate::pending_command::{PENDING_COMMAND_BYTES, PendingCommand};
-use crate::protection::{Opened, Verified};
+use crate::protection::{CheckedFrame, Verified};
 
 /// A request as its command gets it, beside the decoded body.
 #[derive(Debug, Default)]
@@ -51,6 +52,10 @@ pub struct Incoming {
     pub(crate) is_admitted: bool,
     /// Charge of a READ to its classes.
     pub(crate) charged: Option<Charged>,
+    /// True for a LOCK that was canceled while the store worked on it: it does not wait again.
+    pub(crate) is_canceled: bool,
+    /// Time of its interim response at the latest, once it has waited long for the store.
+    pub(crate) interim_at: Option<Duration>,
 }
 
 /// A frame as the worker has received it.
@@ -63,9 +68,9 @@ pub struct ReceivedFrame {
     /// The end of the frame, if it is piped: see
     /// [`Server::file_to_pipe_to`](crate::Server::file_to_pipe_to).
     pub piped: Option<Piped>,
-    /// The result of another thread, if that has opened the frame already: see
-    /// [`Server::opener`](crate::Server::opener).
-    pub opened: Option<Opened>,
+    /// The result of another thread, if that has decrypted or verified the frame: see
+    /// [`Server::frame_keys`](crate::Server::frame_keys).
+    pub checked: Option<CheckedFrame>,
 }
 
 /// Charge of a READ, which may return less data.
@@ -180,8 +185,8 @@ impl Chain {
         self.frame_bytes = incoming.message.len() + self.messages.len();
     }
 
-    /// Reduces the memory of a request before it is delayed.
-    pub(crate) fn hold(&mut self, incoming: &mut Incoming, effect: &mut Effect) {
+    /// Reduces the memory of a request while it is throttled.
+    pub(crate) fn shrink(&mut self, incoming: &mut Incoming, effect: &mut Effect) {
         let length = incoming.message.len() + self.messages.len();
         if length > COPIED_BYTES_MAX {
             self.frame_bytes += RECEIVED_BYTES;
@@ -215,12 +220,10 @@ pub(crate) struct InFlight {
     pub(crate) file_id: Option<FileId>,
     /// Set once an interim response was sent.
     pub(crate) async_id: Option<u64>,
-    /// True once it waits long for the store, with or without an interim response.
-    pub(crate) is_slow: bool,
     /// True if it waits for a wake-up rather than a reply.
     pub(crate) is_suspended: bool,
-    /// Effect that a delayed request will emit once the limits of its classes permit.
-    pub(crate) held: Option<Box<Effect>>,
+    /// Effect that a throttled request will emit once the limits of its classes permit.
+    pub(crate) throttled: Option<Box<Effect>>,
     /// Memory charged for the request until this is dropped.
     pub(crate) _memory: Charge,
     /// The file whose contents change meanwhile, and the volatile id of the open.
@@ -237,13 +240,15 @@ impl InFlight {
     /// throttled. A canceled CLOSE would leave its open behind.
     pub(crate) fn may_be_canceled(&self) -> bool {
         let command = self.incoming.header.command;
-        (self.is_suspended && command != Command::CLOSE) || self.held.is_some() || self.is_slow()
+        (self.is_suspended && command != Command::CLOSE)
+            || self.throttled.is_some()
+            || self.is_slow()
     }
 
     /// Returns whether it waits for the store, and its client knows that or it waits long.
     pub(crate) fn is_slow(&self) -> bool {
-        let is_long = self.async_id.is_some() || self.is_slow;
+        let is_long = self.async_id.is_some() || self.incoming.interim_at.is_some();
         let may_end = is_long && self.incoming.header.command != Command::CLOSE;
-        may_end && !self.is_suspended && self.held.is_none()
+        may_end && !self.is_suspended && self.throttled.is_none()
     }
 }

@@ -37,6 +37,9 @@ impl Server {
         reject: Reject,
     ) {
         incoming.trace.refuse(reject.reason(), &reject);
+        if self.globals.settings.is_audited {
+            self.audit_refusal(incoming, chain.carried.file_id, reject);
+        }
         self.respond(chain, incoming, async_id, error_body(reject.status()));
     }
 
@@ -172,8 +175,8 @@ impl Server {
         self.globals.outbox.transmits.push_back(transmit);
     }
 
-    /// Signs or seals the messages of a frame, or tells how, and hashes those of a negotiation.
-    /// `None` without a connection or a session: nobody can read it.
+    /// Signs or encrypts the messages of a frame, or returns the task; hashes those of a
+    /// negotiation. `None` without a connection or a session: nobody can read it.
     fn finish(
         &mut self,
         connection: ConnectionId,
@@ -238,7 +241,7 @@ impl Outgoing {
     }
 }
 
-/// Signs the messages of a frame, or returns the ranges and keys for whoever sends it. Hashes the
+/// Signs the messages of a frame, or returns the ranges and keys for its sender. Hashes the
 /// messages of a negotiation.
 fn sign(
     connection: &mut Connection,

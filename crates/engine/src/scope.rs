@@ -1,11 +1,11 @@
-//! Objects that a command may access, looked up once before it runs; and the operation of the store
-//! that a request needs, if the store can answer it at once ([`InStorage::ask_at_once`]).
+//! Objects that a command may access, looked up before it runs; and the operation of the store that
+//! a request needs, if the store can answer it at once ([`StorageAccess::ask_at_once`]).
 //!
-//! Each command names one of four scopes as its `proto::Command::Scope`. `proto::dispatch` resolves
-//! it from the ids in the header before `start`, and again before `resume`, since session, tree
-//! connect or open may have ended meanwhile: then the request is answered with the reason. A scope
-//! borrows the parts of the `Server` that the command may touch, and nothing else; `lend` gives a
-//! shorter borrow, so that `dispatch` keeps the scope over several steps.
+//! Each command names one of the four scopes below as its `proto::command::Command::Scope`.
+//! `proto::dispatch` resolves it from the ids in the header before `start`, and again before
+//! `resume`: session, tree connect or open may have ended meanwhile, and the response says so then.
+//! A scope borrows the parts of the `Server` that the command may touch, and nothing else. `lend`
+//! gives a shorter borrow, so that `dispatch` keeps the scope over several steps.
 
 use model::connection::Connection;
 use model::open::Open;
@@ -26,9 +26,9 @@ use crate::response::Step;
 use crate::server::Server;
 use crate::storage::{Requester, Storage};
 
-/// A scope, apart from the time for which it borrows.
+/// Names the same scope with another lifetime, for [`Scope::lend`].
 pub trait Shorten: Sized {
-    /// The same scope, borrowed for another time.
+    /// The scope with the lifetime `'a`.
     type Shorter<'a>: Scope<'a>;
 }
 
@@ -37,7 +37,8 @@ pub trait Scope<'s>: Shorten {
     /// Looks the identifiers up, in the order of [MS-SMB2] 3.3.5.2.9 to 3.3.5.2.11.
     ///
     /// # Errors
-    /// If one of them names nothing.
+    /// If one of them names nothing, if the state of the session excludes the command, or if the
+    /// request had to be encrypted.
     fn resolve(
         server: &'s mut Server,
         incoming: &Incoming,
@@ -47,91 +48,95 @@ pub trait Scope<'s>: Shorten {
     /// Lends the scope to one step of a command.
     fn lend(&mut self) -> Self::Shorter<'_>;
 
-    /// Where the request is counted.
-    fn counted(&self, header: &Header) -> trace::PartyId;
+    /// Returns the share and user whose counters count the request.
+    fn party(&self, header: &Header) -> trace::PartyId;
 
-    /// Returns what a request of the store needs from its scope. Nothing if the command asks the
-    /// store for nothing.
-    fn storage(&mut self) -> Option<InStorage<'_>>;
+    /// Returns the parts of the scope that an operation of the store needs; `None` if commands with
+    /// this scope use no store.
+    fn storage(&mut self) -> Option<StorageAccess<'_>>;
 
-    /// Returns whether there is nothing to verify by [`Self::verify_channel_sequence`], as nearly
-    /// always.
-    fn continues(&self, _: &Header) -> bool {
+    /// Returns whether the request has the channel sequence number of the one before it and is no
+    /// replay, as nearly always. [`Self::verify_channel_sequence`] is not necessary then.
+    fn continues_sequence(&self, _: &Header) -> bool {
         true
     }
 
     /// [MS-SMB2] 3.3.5.2.10 Verifying the Channel Sequence Number, for requests that name an open.
     ///
     /// # Errors
-    /// If the request came too late to change anything.
+    /// If the request would change something, and its number is an earlier one, or it is a replay
+    /// while requests of earlier numbers are outstanding.
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
         let _ = incoming;
         Ok(())
     }
 }
 
-/// No session is needed: NEGOTIATE, ECHO, SESSION_SETUP.
+/// Scope with a connection alone: NEGOTIATE, SESSION_SETUP, ECHO.
 #[derive(Debug)]
 pub struct InConnection<'s> {
     pub connection: &'s mut Connection,
-    /// All sessions of the client.
+    /// All sessions of the worker.
     pub sessions: &'s mut FxHashMap<u64, Session>,
-    /// State beyond connections, sessions and opens.
+    /// Settings, file records, limits, and queues of work.
     pub globals: &'s mut Globals,
 }
 
-/// Scope with a session: LOGOFF, TREE_CONNECT.
+/// Scope with a session: LOGOFF, TREE_CONNECT, TREE_DISCONNECT.
 #[derive(Debug)]
 pub struct InSession<'s> {
     pub connection: &'s mut Connection,
     pub session: &'s mut Session,
-    /// All opens of the client.
+    /// All opens of the worker.
     pub opens: &'s mut FxHashMap<u64, Open>,
-    /// Requests of the worker that wait.
+    /// Pending requests of the worker.
     pub in_flight: &'s RequestsInFlight,
-    /// State beyond connections, sessions and opens.
+    /// Settings, file records, limits, and queues of work.
     pub globals: &'s mut Globals,
 }
 
-/// Scope with a tree connect: CREATE, TREE_DISCONNECT, and commands that access several opens.
+/// Scope with a tree connect: CREATE, and the commands that look their open up themselves: CLOSE,
+/// SET_INFO, IOCTL, OPLOCK_BREAK.
 #[derive(Debug)]
 pub struct InTree<'s> {
     pub connection: &'s mut Connection,
     pub session: &'s Session,
     pub tree: &'s TreeConnect,
-    /// All opens of the client, by volatile id.
+    /// All opens of the worker, by volatile id.
     pub opens: &'s mut FxHashMap<u64, Open>,
     /// The open that the request names, if any; not looked up yet.
     pub file_id: Option<FileId>,
-    /// Requests of the worker that wait.
+    /// Pending requests of the worker.
     pub in_flight: &'s RequestsInFlight,
-    /// State beyond connections, sessions and opens.
+    /// Settings, file records, limits, and queues of work.
     pub globals: &'s mut Globals,
 }
 
-/// Scope with an open: READ, WRITE, LOCK and the other commands with a FileId.
+/// Scope with an open: READ, WRITE, FLUSH, LOCK, QUERY_INFO, QUERY_DIRECTORY, CHANGE_NOTIFY, and
+/// most control codes of IOCTL.
 #[derive(Debug)]
 pub struct InOpen<'s> {
     pub connection: &'s mut Connection,
     pub session: &'s Session,
     pub tree: &'s TreeConnect,
     pub open: &'s mut Open,
-    /// State beyond connections, sessions and opens.
+    /// Settings, file records, limits, and queues of work.
     pub globals: &'s mut Globals,
 }
 
-/// What a request of the store needs from its scope.
+/// The parts of a scope that an operation of the store needs.
 #[derive(Debug)]
-pub struct InStorage<'s> {
-    /// The open that the request names, if any.
+pub struct StorageAccess<'s> {
+    /// The open that the request names, if any. Found by its volatile id alone: `start` has
+    /// verified the others.
     pub open: Option<&'s Open>,
     /// The tree connect of the request.
     pub tree: &'s TreeConnect,
-    /// State beyond connections, sessions and opens.
+    /// Settings, file records, limits, and queues of work.
     pub globals: &'s mut Globals,
 }
 
-/// How far an operation got: see [`InStorage::ask_at_once`].
+/// Result of an operation of the store: see [`StorageAccess::ask_at_once`].
 #[derive(Debug)]
 pub enum StorageOutcome<P> {
     /// The store has answered the operation.
@@ -140,9 +145,10 @@ pub enum StorageOutcome<P> {
     Waits(Step<P>),
 }
 
-impl InStorage<'_> {
-    /// Asks the store at once, if that overtakes nothing: no effect waits before this one, handlers
-    /// have left nothing behind, and no class of service limits the request.
+impl StorageAccess<'_> {
+    /// Asks the store at once, if the request overtakes nothing: no effect waits before this one,
+    /// handlers have deferred no work (`Globals::has_no_deferred_work` has `is_alone`), and no
+    /// class of service limits the request.
     #[inline]
     pub fn ask_at_once<P: PendingCommand>(
         self,
@@ -156,15 +162,18 @@ impl InStorage<'_> {
         let classes = open.map_or(&tree.classes.always, |open| &open.classes);
         // A CLOSE is never throttled.
         let is_free = classes.is_none() || incoming.header.command == Command::CLOSE;
-        let is_next = globals.outbox.effects.is_empty() && globals.settle(is_alone);
-        let takes = is_free && is_next && storage.takes(&effect);
+        let is_next = globals.outbox.effects.is_empty() && globals.has_no_deferred_work(is_alone);
+        let begins_now = is_free && is_next && storage.may_begin_now(&effect);
         let (user, op) = match effect {
-            Effect::Object { user, op } if takes => (user, op),
+            Effect::Object { user, op } if begins_now => (user, op),
             effect => return StorageOutcome::Waits(Step::Wait(effect, pending)),
         };
-        let is_read = matches!(op, ObjectOp::Open(_) | ObjectOp::Read { .. });
-        let changed = open.filter(|_| !is_read && op.changes_contents()).and_then(Open::identity);
-        let changed = changed.or_else(|| pending.changes());
+        // The two most frequent ones, without the list of `changes_contents`.
+        let keeps_contents = matches!(op, ObjectOp::Open(_) | ObjectOp::Read { .. });
+        let changed =
+            open.filter(|_| !keeps_contents && op.changes_contents()).and_then(Open::identity);
+        // A CREATE that overwrites names no open yet.
+        let changed = changed.or_else(|| pending.file_being_changed());
         incoming.trace.wait(Phase::Storage);
         let requester = Requester { request: incoming.id, connection: incoming.connection };
         let Some(result) = storage.begin(requester, user, op) else {
@@ -172,27 +181,27 @@ impl InStorage<'_> {
         };
         incoming.trace.resume();
         if let Some((identity, volatile)) = changed {
-            globals.files.break_after_change(identity, volatile);
+            globals.files.break_granted_during_change(identity, volatile);
         }
         StorageOutcome::Answered(result, pending)
     }
 }
 
 impl Globals {
-    /// Returns true if handlers have left nothing behind for others: what a request asks of the
-    /// store can be done before anything else. `is_alone` says that no other request is in flight;
-    /// only those care for the end of an open.
+    /// Returns whether handlers have deferred no work that must precede an operation of the store.
+    /// If no other request is in flight (`is_alone`), it clears the list of closed opens first:
+    /// nobody waits for their end.
     #[inline]
-    pub(crate) fn settle(&mut self, is_alone: bool) -> bool {
+    pub(crate) fn has_no_deferred_work(&mut self, is_alone: bool) -> bool {
         let Self { outbox, files, throttle, .. } = self;
         if is_alone {
             outbox.closed_opens.clear();
         }
         outbox.closed_opens.is_empty()
-            && outbox.wakes.is_empty()
+            && outbox.requests_to_wake.is_empty()
             && outbox.changes.is_empty()
-            && outbox.ended_sessions.is_empty()
-            && !files.has_noted()
+            && outbox.ending_sessions.is_empty()
+            && !files.has_files_to_check()
             && throttle.is_idle()
     }
 }
@@ -208,6 +217,7 @@ impl<'s> Scope<'s> for InConnection<'s> {
         _: Option<FileId>,
     ) -> Result<Self, Reject> {
         let Server { connections, sessions, globals, .. } = server;
+        // Without its connection, a request that was pending has no recipient of this reason.
         let connection = connections.get_mut(&incoming.connection).ok_or(Reject::NoSuchSession)?;
         Ok(Self { connection, sessions, globals })
     }
@@ -217,11 +227,11 @@ impl<'s> Scope<'s> for InConnection<'s> {
         InConnection { connection, sessions, globals }
     }
 
-    fn counted(&self, header: &Header) -> trace::PartyId {
-        counted(self.sessions, header)
+    fn party(&self, header: &Header) -> trace::PartyId {
+        party(self.sessions, header)
     }
 
-    fn storage(&mut self) -> Option<InStorage<'_>> {
+    fn storage(&mut self) -> Option<StorageAccess<'_>> {
         None
     }
 }
@@ -257,11 +267,11 @@ impl<'s> Scope<'s> for InSession<'s> {
         InSession { connection, session, opens, in_flight, globals }
     }
 
-    fn counted(&self, _: &Header) -> trace::PartyId {
-        self.session.counted
+    fn party(&self, _: &Header) -> trace::PartyId {
+        self.session.party
     }
 
-    fn storage(&mut self) -> Option<InStorage<'_>> {
+    fn storage(&mut self) -> Option<StorageAccess<'_>> {
         None
     }
 }
@@ -293,22 +303,22 @@ impl<'s> Scope<'s> for InTree<'s> {
         InTree { connection, session, tree, opens, file_id: *file_id, in_flight, globals }
     }
 
-    fn counted(&self, _: &Header) -> trace::PartyId {
-        self.tree.counted
+    fn party(&self, _: &Header) -> trace::PartyId {
+        self.tree.party
     }
 
-    fn storage(&mut self) -> Option<InStorage<'_>> {
+    fn storage(&mut self) -> Option<StorageAccess<'_>> {
         let open = self.file_id.and_then(|file_id| self.opens.get(&file_id.volatile));
-        Some(InStorage { open, tree: self.tree, globals: self.globals })
+        Some(StorageAccess { open, tree: self.tree, globals: self.globals })
     }
 
-    fn continues(&self, _: &Header) -> bool {
+    fn continues_sequence(&self, _: &Header) -> bool {
         self.file_id.is_none()
     }
 
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
-        let counts = counts_channels(self.connection, self.globals);
-        match counts.then(|| self.open()) {
+        let is_verified = verifies_channel_sequences(self.connection, self.globals);
+        match is_verified.then(|| self.open()) {
             // The command decides whether the open must exist.
             Some(Ok(open)) => open.channel_sequence.verify(&incoming.header),
             Some(Err(_)) | None => Ok(()),
@@ -317,7 +327,7 @@ impl<'s> Scope<'s> for InTree<'s> {
 }
 
 impl<'s> InTree<'s> {
-    /// Returns the open that the request names.
+    /// Returns the open that the request names, and ends the replay of its CREATE.
     ///
     /// # Errors
     /// If there is none of this session and tree connect.
@@ -326,7 +336,7 @@ impl<'s> InTree<'s> {
         find_open(self.opens, self.file_id, session_id, self.tree.tree_id)
     }
 
-    /// Looks up the open that the request names.
+    /// As [`Self::open`], with the parts of the scope that the command needs besides.
     ///
     /// # Errors
     /// If there is none of this session and tree connect.
@@ -357,39 +367,39 @@ impl<'s> Scope<'s> for InOpen<'s> {
         InOpen { connection, session, tree, open, globals }
     }
 
-    fn counted(&self, _: &Header) -> trace::PartyId {
-        self.tree.counted
+    fn party(&self, _: &Header) -> trace::PartyId {
+        self.tree.party
     }
 
-    fn storage(&mut self) -> Option<InStorage<'_>> {
-        Some(InStorage { open: Some(self.open), tree: self.tree, globals: self.globals })
+    fn storage(&mut self) -> Option<StorageAccess<'_>> {
+        Some(StorageAccess { open: Some(self.open), tree: self.tree, globals: self.globals })
     }
 
     #[inline(always)]
-    fn continues(&self, header: &Header) -> bool {
+    fn continues_sequence(&self, header: &Header) -> bool {
         self.open.channel_sequence.continues(header)
     }
 
     fn verify_channel_sequence(&mut self, incoming: &Incoming) -> Result<(), Reject> {
-        match counts_channels(self.connection, self.globals) {
+        match verifies_channel_sequences(self.connection, self.globals) {
             true => self.open.channel_sequence.verify(&incoming.header),
             false => Ok(()),
         }
     }
 }
 
-/// Returns the counters of a request without a scope: those of the tree connect or the session in
-/// its header, if there is one.
+/// Returns the party of a request without a scope: that of the tree connect or the session in its
+/// header, if there is one.
 #[cold]
-pub(crate) fn counted(sessions: &FxHashMap<u64, Session>, header: &Header) -> trace::PartyId {
+pub(crate) fn party(sessions: &FxHashMap<u64, Session>, header: &Header) -> trace::PartyId {
     let session = sessions.get(&header.session_id);
     let tree = session.and_then(|session| session.tree_connects.get(&header.tree_id));
-    let counted = tree.map(|tree| tree.counted).or_else(|| session.map(|session| session.counted));
-    counted.unwrap_or_default()
+    let party = tree.map(|tree| tree.party).or_else(|| session.map(|session| session.party));
+    party.unwrap_or_default()
 }
 
-/// Refuses requests that the state of their session excludes: [MS-SMB2] 3.3.5.2.9. Only few are
-/// left to an expired session.
+/// Refuses requests that the state of their session excludes: [MS-SMB2] 3.3.5.2.9. An expired
+/// session has only three commands left.
 #[cold]
 fn verify_session_state(state: SessionState, command: Command) -> Result<(), Reject> {
     match (state, command) {
@@ -400,12 +410,13 @@ fn verify_session_state(state: SessionState, command: Command) -> Result<(), Rej
     }
 }
 
-/// Returns whether channel sequence numbers are verified. Before 3.0 the field of the number is a
-/// status.
-fn counts_channels(connection: &Connection, globals: &Globals) -> bool {
+/// Returns whether channel sequence numbers are verified. In dialects before 3.0 the header has a
+/// status in the place of the number.
+fn verifies_channel_sequences(connection: &Connection, globals: &Globals) -> bool {
     connection.negotiated().is_smb3() && globals.settings.replay_detection
 }
 
+/// Looks up an open by all of its ids, and ends the replay of its CREATE.
 #[inline]
 fn find_open(
     opens: &mut FxHashMap<u64, Open>,

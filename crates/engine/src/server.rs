@@ -29,7 +29,7 @@ use crate::globals::Globals;
 use crate::in_flight::RequestsInFlight;
 use crate::notice::Notice;
 use crate::pending_command::PendingCommand;
-use crate::protection::Opener;
+use crate::protection::FrameKeys;
 use crate::request::Incoming;
 use crate::response::{Response, Step, Transmit};
 use crate::storage::Storage;
@@ -188,10 +188,17 @@ impl Server {
     /// here. `None` if there are none, or a line about that address would be one too many: then the
     /// next notice about it counts them.
     #[must_use]
-    pub fn take_refusals_untold(&mut self, now: Duration) -> Option<(SocketAddr, u64)> {
-        let client = self.globals.refused_untold.take()?;
-        let untold = self.globals.logon_throttle.untold_to_log(now, client);
-        (untold > 0).then_some((client, untold))
+    pub fn take_unlogged_refusals(&mut self, now: Duration) -> Option<(SocketAddr, u64)> {
+        let client = self.globals.unlogged_client.take()?;
+        let unlogged = self.globals.logon_throttle.unlogged_to_log(now, client);
+        (unlogged > 0).then_some((client, unlogged))
+    }
+
+    /// Returns whether the audit may have one more record that a client without a user caused, and
+    /// counts it with those of all workers.
+    #[must_use]
+    pub fn may_record(&self, now: Duration, client: SocketAddr) -> bool {
+        self.globals.logon_throttle.may_record(now, client)
     }
 
     /// Returns a session of this worker, for another one that has to refuse a binding to it.
@@ -206,8 +213,8 @@ impl Server {
     /// Returns the keys for a connection's frames, so that another thread can decrypt and verify
     /// them.
     #[must_use]
-    pub fn opener(&self, connection: ConnectionId) -> Opener {
-        Opener::new(connection, self.sessions.values())
+    pub fn frame_keys(&self, connection: ConnectionId) -> FrameKeys {
+        FrameKeys::new(connection, self.sessions.values())
     }
 
     /// Takes the next request to the worker, with the id of the request that waits for its reply,

@@ -27,7 +27,7 @@ pub struct Requester {
 /// A file store that may answer at once.
 pub trait Storage {
     /// Returns true if the operation of this effect may begin now. Otherwise the effect is polled.
-    fn takes(&mut self, effect: &Effect) -> bool;
+    fn may_begin_now(&mut self, effect: &Effect) -> bool;
 
     /// Begins an operation. Without a result, it is answered by
     /// [`Server::handle_reply`](crate::Server::handle_reply).
@@ -39,7 +39,7 @@ pub trait Storage {
 pub struct EffectsOnly;
 
 impl Storage for EffectsOnly {
-    fn takes(&mut self, _: &Effect) -> bool {
+    fn may_begin_now(&mut self, _: &Effect) -> bool {
         false
     }
 

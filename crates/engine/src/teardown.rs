@@ -1,18 +1,19 @@
 //! The end of connections, sessions, tree connects and opens, for any reason: [MS-SMB2] 3.3.7.1.
 
 use arbitration::Closed;
+use model::audit::AuditEvent;
 use model::connection::ConnectionId;
 use model::file_key::key;
-use model::open::{CreateName, Open, OpenFile, Target};
+use model::open::{CreateId, Open, OpenFile, Target};
 use model::reject::Disconnect;
 use model::session::{Session, SessionState};
 use object::{ObjectOp, UserId};
 use rustc_hash::FxHashMap;
 
 use crate::change::{Change, ChangeKind};
-use crate::effect::{Deletion, Effect};
+use crate::effect::{Deletion, Effect, Unlocked};
 use crate::globals::Globals;
-use crate::notice::Notice;
+use crate::notice::{AuditRecord, Notice};
 use crate::server::Server;
 
 /// Work of the store for an open that is in no table any more.
@@ -24,6 +25,10 @@ pub struct Retired {
     pub op: ObjectOp,
     /// File that the operation deletes, for its record.
     pub deleted: Option<Deletion>,
+    /// Record of the deletion for the audit of the share, if there is one.
+    pub audit: Option<Box<AuditRecord>>,
+    /// Byte-range locks that stay in the record until the operation is done.
+    pub unlocked: Option<Unlocked>,
 }
 
 impl Server {
@@ -59,7 +64,24 @@ impl Server {
             self.end_session(session_id);
         }
         self.repeat_breaks(id);
-        self.tell_logon();
+        self.report_logon();
+    }
+
+    /// Closes the opens of sessions that shall end. Returns true if a session was open until now:
+    /// its requests must be answered before it ends, with its keys.
+    pub(crate) fn close_ending_sessions(&mut self) -> bool {
+        for session_id in std::mem::take(&mut self.globals.outbox.replaced_sessions) {
+            self.globals.detach_durable(session_id, &mut self.opens);
+        }
+        let mut has_closed = false;
+        for session_id in &self.globals.outbox.ending_sessions.clone() {
+            let session = self.sessions.get_mut(session_id);
+            if let Some(session) = session.filter(|it| it.state != SessionState::Ended) {
+                self.globals.end_session(session, &mut self.opens);
+                has_closed = true;
+            }
+        }
+        has_closed
     }
 
     /// Ends a session with all that belongs to it: [MS-SMB2] 3.3.7.1.
@@ -86,6 +108,7 @@ impl Globals {
             let session_id = session.session_id;
             self.outbox.notices.push_back(Notice::SessionClosed { session_id });
         }
+        self.apple_sessions.remove(&session.session_id);
         session.state = SessionState::Ended;
     }
 
@@ -104,14 +127,15 @@ impl Globals {
             opens.iter().filter(|(_, open)| gone(open)).map(|(volatile, _)| *volatile).collect();
         for volatile in volatiles {
             let open = opens.remove(&volatile).expect("listed above");
-            self.retire_unasked(open);
+            self.close_for_server(open);
         }
         // Requests that wait for a file of it resume, and find the tree connect gone.
         let waiting = self.files.take_all_waiting();
-        self.outbox.wakes.extend(waiting);
+        self.outbox.requests_to_wake.extend(waiting);
         if let Some(root) = tree.share.root {
             self.outbox.effects.push_back((None, Effect::DisconnectShare(root)));
         }
+        self.audit_share(&tree.share, AuditEvent::Disconnect);
         self.outbox.notices.push_back(Notice::TreeDisconnected { session_id, tree_id });
     }
 
@@ -119,14 +143,16 @@ impl Globals {
     pub fn retire(&mut self, open: Open) -> Option<Retired> {
         let volatile = open.file_id.volatile;
         self.outbox.closed_opens.push(volatile);
+        let shows_locks = open.shows_locks();
         let Target::File(file) = open.target else { return None };
         self.forget(&file, volatile);
+        let keeps_locks = shows_locks && file.locks.bytes() > 0;
         if let (true, Some(parent)) = (file.is_modified, file.parent) {
             self.files.break_for_listing(parent, file.parent_lease);
         }
         let Closed { mut unlink, parent: deleter } = self.files.remove_open(
-            file.identity,
-            volatile,
+            (file.identity, volatile),
+            keeps_locks,
             file.delete_on_close,
             file.parent_lease,
         );
@@ -135,7 +161,9 @@ impl Globals {
             unlink = Some(file.link);
         }
         let share = &open.share;
-        if self.follows_posix(share) && self.files.is_deleted_at_once(file.identity, file.link) {
+        if self.expects_lost_names(open.session_id, share)
+            && self.files.is_deleted_at_once(file.identity, file.link)
+        {
             unlink = Some(file.link);
         }
         if let Some(root) = open.share.root
@@ -154,10 +182,14 @@ impl Globals {
         let directory = file.parent.map(|parent| (parent, by));
         // The file is deleted with it, not only the open stream.
         let is_file_gone = unlink.is_some_and(|mark| mark != file.identity.stream);
+        let removed = || if is_file_gone { file.path.with_stream(None) } else { file.path.clone() };
+        let audit = file.audit.as_deref().and_then(|audited| {
+            self.audit_retired(audited, &file, unlink.map(|_| removed()).as_ref())
+        });
         if let (Some(_), Some(root)) = (unlink, open.share.root) {
             self.report(|| Change {
                 root,
-                path: if is_file_gone { file.path.with_stream(None) } else { file.path.clone() },
+                path: removed(),
                 is_directory: file.is_directory,
                 kind: ChangeKind::Removed,
             });
@@ -170,7 +202,8 @@ impl Globals {
         };
         let (file, store) = (key(file.identity), op.store());
         let deleted = unlink.map(|mark| Deletion { file, mark, store, directory });
-        Some(Retired { user: open.user, op, deleted })
+        let unlocked = keeps_locks.then_some(Unlocked { file, volatile, store });
+        Some(Retired { user: open.user, op, deleted, audit, unlocked })
     }
 
     /// Ends a deletion that the store has carried out. Only now is the directory's listing another.
@@ -181,25 +214,38 @@ impl Globals {
         }
     }
 
-    /// Closes an open that its client does not know of, because its CREATE has failed or nobody
-    /// hears of its success. It may have ended with its session.
+    /// Closes an open that its client does not know of, because its CREATE has failed or its
+    /// response cannot be sent. It may have ended with its session.
     pub fn withdraw(&mut self, volatile: u64, opens: &mut FxHashMap<u64, Open>) {
         let Some(mut open) = opens.remove(&volatile) else { return };
         // Only a successful CREATE may delete the file at the close.
         if let Target::File(file) = &mut open.target {
             file.delete_on_close = false;
         }
-        self.retire_unasked(open);
+        self.close_for_server(open);
     }
 
     /// Closes an open on the server's own account: removes it from all tables
     /// ([`Globals::retire`]), and has the store close the file, without a request that waits for
     /// that.
-    pub fn retire_unasked(&mut self, open: Open) {
-        let Some(Retired { user, op, deleted }) = self.retire(open) else { return };
+    pub fn close_for_server(&mut self, open: Open) {
+        let Some(Retired { user, op, deleted, audit, unlocked }) = self.retire(open) else {
+            return;
+        };
+        audit.into_iter().for_each(|record| self.audit(*record));
         self.outbox.effects.push_back((None, Effect::Object { user, op }));
-        let deleted = deleted.map(Effect::FileDeleted);
-        self.outbox.effects.extend(deleted.map(|effect| (None, effect)));
+        let reports = deleted.map(Effect::FileDeleted).into_iter();
+        let reports = reports.chain(unlocked.map(Effect::FileUnlocked));
+        self.outbox.effects.extend(reports.map(|effect| (None, effect)));
+    }
+
+    /// Gives up the lease of the kernel for an oplock that is broken, if the open has one.
+    pub fn end_kernel_lease(&mut self, open: &mut Open) {
+        let Target::File(file) = &mut open.target else { return };
+        if std::mem::take(&mut file.has_kernel_lease) {
+            let op = ObjectOp::EndLease { open: file.local_open };
+            self.outbox.effects.push_back((None, Effect::Object { user: open.user, op }));
+        }
     }
 
     /// Removes the durable opens of a session from this worker: [MS-SMB2] 3.3.5.6, 3.3.7.1. Their
@@ -214,11 +260,10 @@ impl Globals {
             .map(|(volatile, _)| *volatile)
             .collect();
         for volatile in volatiles {
-            let (identity, position) = match &opens[&volatile] {
-                Open { target: Target::File(file), .. } => (file.identity, file.position),
-                _ => unreachable!("filtered above"),
-            };
-            if !self.files.disconnect(identity, volatile, position) {
+            let open = &opens[&volatile];
+            let Ok(file) = open.file() else { unreachable!("filtered above") };
+            let (identity, position) = (file.identity, file.position);
+            if !self.files.disconnect((identity, volatile), open.shows_locks(), position) {
                 continue;
             }
             let Some(open) = opens.remove(&volatile) else { continue };
@@ -232,21 +277,21 @@ impl Globals {
 
     /// Removes everything about an open beside the open itself and the file's record.
     fn forget(&mut self, file: &OpenFile, volatile: u64) {
-        self.forget_create_name(file.create_name, volatile);
+        self.forget_create_id(file.create_id, volatile);
         if file.watch.is_some() {
             self.watchers.retain(|watcher| *watcher != volatile);
             self.outbox.notices.push_back(Notice::Unwatched { volatile });
         }
         if let Some(lease) = file.lease {
-            self.files.unuse_lease(lease, key(file.identity));
+            self.files.remove_from_lease(lease, key(file.identity));
         }
     }
 
-    fn forget_create_name(&mut self, create_name: Option<CreateName>, volatile: u64) {
-        if let Some(name) = create_name
-            && self.create_names.get(&name) == Some(&volatile)
+    fn forget_create_id(&mut self, create_id: Option<CreateId>, volatile: u64) {
+        if let Some(id) = create_id
+            && self.create_ids.get(&id) == Some(&volatile)
         {
-            self.create_names.remove(&name);
+            self.create_ids.remove(&id);
         }
     }
 }

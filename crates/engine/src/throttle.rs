@@ -51,13 +51,13 @@ impl Throttle {
         self.gate.is_empty()
     }
 
-    /// Returns whether no request is delayed, and no worker must hear of its turn.
+    /// Returns whether no request is throttled, and no worker is to be notified of its turn.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.gate.is_idle()
     }
 
-    /// Returns whether so many requests are delayed that no more must be received.
+    /// Returns whether so many requests are throttled that no more must be received.
     pub(crate) fn must_stop(&self) -> bool {
         self.gate.must_stop()
     }
@@ -168,7 +168,7 @@ impl Throttle {
         self.gate.end(nanoseconds(now.monotonic), id);
     }
 
-    /// Takes a worker that must hear of its turn at the storage, possibly this one.
+    /// Takes a worker that is to be notified of its turn at the storage, possibly this one.
     pub(crate) fn poll_turn(&mut self) -> Option<ServerId> {
         self.gate.poll_turn()
     }
@@ -285,7 +285,14 @@ mod tests {
     fn an_operation_costs_its_data() {
         let open = object::LocalOpen { index: 0, generation: 0 };
         let data = bytes::Bytes::from_static(b"seven b");
-        let write = ObjectOp::Write { open, offset: 0, data, piped: None, write_through: false };
+        let write = ObjectOp::Write {
+            open,
+            offset: 0,
+            data,
+            piped: None,
+            write_through: false,
+            verify_locks: false,
+        };
         let Cost { kind, bytes, kept } = cost(&write, 100);
         assert_eq!((kind, bytes, kept), (Kind::Write, 7, 100));
         let Cost { kind, bytes, .. } = cost(&ObjectOp::Close { open, unlink: false }, 100);

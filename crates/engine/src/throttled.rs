@@ -1,6 +1,6 @@
 //! Requests that the [throttle](crate::throttle) delays, from their delay to their start or end.
 //!
-//! A request is delayed before its first operation of the store: it has passed all checks and has
+//! A request is throttled before its first operation of the store: it has passed all checks and has
 //! changed nothing yet. Its client may get an interim response, which returns the credits, so that
 //! other requests of the connection go on; within the budget of [`qos::gate`]. Requests that wait
 //! for their turn at a busy storage keep their credits, which slows their client down.
@@ -51,7 +51,7 @@ impl Server {
                 for open in self.opens.values_mut() {
                     if (open.session_id, open.tree_id) == (*session_id, tree.tree_id) {
                         let path = open.file().map(|file| file.path.as_str()).unwrap_or_default();
-                        open.classes = classes.of_file(path);
+                        open.classes = classes.of_path(path);
                     }
                 }
                 tree.classes = classes;
@@ -60,19 +60,19 @@ impl Server {
         self.globals.throttle.credits_change();
     }
 
-    /// True if so many of the client's requests wait that no more must be received.
+    /// True if so many of the client's requests are throttled that no more must be received.
     #[must_use]
-    pub fn holds_too_much(&self) -> bool {
+    pub fn must_stop_receiving(&self) -> bool {
         self.globals.throttle.must_stop()
     }
 
-    /// True if any request is delayed.
+    /// True if any request is throttled.
     #[must_use]
-    pub fn is_holding(&self) -> bool {
+    pub fn is_throttling(&self) -> bool {
         !self.globals.throttle.is_empty()
     }
 
-    /// Emits the effect of a request, or returns it if the request must be delayed.
+    /// Emits the effect of a request, or returns it if the request must be throttled.
     pub(crate) fn ask(
         &mut self,
         chain: &mut Chain,
@@ -91,13 +91,13 @@ impl Server {
             if admission != Admission::Begins {
                 let interim = interim && admission == Admission::Waits;
                 if interim && async_id.is_none() && chain.messages.is_empty() {
-                    // Without an interim response it is delayed all the same, and keeps its
+                    // Without an interim response it is throttled all the same, and keeps its
                     // credits.
                     let wanted = self.globals.credits_wanted(chain, &incoming.header);
                     *async_id = self.go_async(chain, incoming, wanted).ok();
                 }
-                incoming.trace.wait(Phase::Held);
-                chain.hold(incoming, &mut effect);
+                incoming.trace.wait(Phase::Throttled);
+                chain.shrink(incoming, &mut effect);
                 self.give_back_buffer(incoming.now, &mut effect);
                 return Some(Box::new(effect));
             }
@@ -116,7 +116,7 @@ impl Server {
         effect: &Effect,
     ) -> Option<(Classes, Cost)> {
         let Effect::Object { op, .. } = effect else { return None };
-        // A CLOSE is never delayed, because it frees resources.
+        // A CLOSE is never throttled, because it frees resources.
         if incoming.header.command == Command::CLOSE {
             return None;
         }
@@ -146,7 +146,7 @@ impl Server {
         }
         let Globals { throttle, settings, storage_load, memory, .. } = &self.globals;
         let of_throttle = throttle.credits_limit(now, settings);
-        let of_storage = storage_load.credits(memory.passing_max());
+        let of_storage = storage_load.credits(memory.in_transit_max());
         [of_throttle, of_storage].into_iter().flatten().min()
     }
 
@@ -171,60 +171,60 @@ impl Server {
         self.globals.throttle.wants_interim_response(interim_responses)
     }
 
-    /// Begins the delayed requests that may.
+    /// Begins the throttled requests that may.
     pub(crate) fn release(&mut self, now: Now) {
         while let Some(id) = self.globals.throttle.release(now) {
-            self.begin_held(now, id);
+            self.begin_throttled(now, id);
         }
     }
 
-    /// Ends the delayed requests of a closed open at once.
-    pub(crate) fn end_held_on(&mut self, now: Now, volatile: u64) {
+    /// Ends the throttled requests of a closed open at once.
+    pub(crate) fn end_throttled_on(&mut self, now: Now, volatile: u64) {
         if !self.globals.throttle.is_empty() {
-            self.end_held(now, self.in_flight.held_on(volatile));
+            self.end_throttled(now, self.in_flight.throttled_on(volatile));
         }
     }
 
-    /// Ends the delayed requests of ended tree connects, as [`Self::end_held_on`]. They must not
-    /// reach the store: their root may belong to another share by then.
-    pub(crate) fn end_held_without_tree(&mut self, now: Now) {
+    /// Ends the throttled requests of ended tree connects, as [`Self::end_throttled_on`]. They must
+    /// not reach the store: their root may belong to another share by then.
+    pub(crate) fn end_throttled_without_tree(&mut self, now: Now) {
         if self.globals.throttle.is_empty() {
             return;
         }
-        let ids = self.in_flight.held(|it| {
+        let ids = self.in_flight.throttled(|it| {
             let header = &it.incoming.header;
             let session = self.sessions.get(&header.session_id);
             !session.is_some_and(|it| it.tree_connects.contains_key(&header.tree_id))
         });
-        self.end_held(now, ids);
+        self.end_throttled(now, ids);
     }
 
-    /// Ends delayed requests as if the store had refused them.
-    fn end_held(&mut self, now: Now, ids: Vec<RequestId>) {
+    /// Ends throttled requests as if the store had refused them.
+    fn end_throttled(&mut self, now: Now, ids: Vec<RequestId>) {
         for id in ids {
             self.globals.throttle.forget(now, id);
             let Some(waiting) = self.in_flight.get_mut(id) else { continue };
             // Nothing was changed, and the charge was returned.
-            (waiting.held, waiting.changed, waiting.incoming.charged) = (None, None, None);
-            self.go_on(now, id, Reply::Object(Err(NtStatus::FILE_CLOSED)));
+            (waiting.throttled, waiting.changed, waiting.incoming.charged) = (None, None, None);
+            self.resume_request(now, id, Reply::Object(Err(NtStatus::FILE_CLOSED)));
         }
     }
 
-    /// Begins the requests whose turn it is, and tells other workers of the turns of theirs.
-    pub(crate) fn tell_turns(&mut self, now: Now) {
+    /// Begins the requests whose turn it is, and notifies other workers of the turns of theirs.
+    pub(crate) fn notify_turns(&mut self, now: Now) {
         let own = self.globals.files.worker();
         while let Some(worker) = self.globals.throttle.poll_turn() {
             if worker == own {
                 self.release(now);
             } else {
-                self.globals.outbox.effects.push_back((None, Effect::TellTurn { worker }));
+                self.globals.outbox.effects.push_back((None, Effect::NotifyTurn { worker }));
             }
         }
     }
 
-    fn begin_held(&mut self, now: Now, id: RequestId) {
+    fn begin_throttled(&mut self, now: Now, id: RequestId) {
         let Some(waiting) = self.in_flight.get_mut(id) else { return };
-        let Some(mut effect) = waiting.held.take() else { return };
+        let Some(mut effect) = waiting.throttled.take() else { return };
         waiting.incoming.trace.wait(effect.phase());
         if let Effect::Object { op: ObjectOp::Read { length, buffer, .. }, .. } = &mut *effect {
             let length = usize::try_from(*length).expect("32 bits fit memory");
@@ -235,7 +235,7 @@ impl Server {
         self.globals.outbox.effects.push_back((Some(id), *effect));
     }
 
-    /// Returns the buffer of a delayed READ, which needs it only when it begins.
+    /// Returns the buffer of a throttled READ, which needs it only when it begins.
     fn give_back_buffer(&mut self, now: Now, effect: &mut Effect) {
         if let Effect::Object { op: ObjectOp::Read { buffer, .. }, .. } = effect {
             let head = BytesMut::from(&buffer[..]);

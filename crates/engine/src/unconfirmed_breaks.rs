@@ -29,7 +29,7 @@ pub enum Holder {
 /// The breaks that may have to be sent again, the oldest first.
 #[derive(Debug, Default)]
 pub struct BreakNotifications {
-    told: Vec<UnconfirmedBreak>,
+    unconfirmed: Vec<UnconfirmedBreak>,
     confirmation_count: u64,
 }
 
@@ -55,26 +55,30 @@ impl BreakNotifications {
     }
 
     /// Keeps a break, if there is room.
-    pub(crate) fn keep(&mut self, told: UnconfirmedBreak, now: Duration) -> Option<ConfirmationId> {
-        self.told.retain(|it| it.until > now);
-        if self.told.len() >= UNCONFIRMED_MAX {
-            let taken = self.told.iter().position(|it| it.is_taken)?;
-            self.told.remove(taken);
+    pub(crate) fn keep(
+        &mut self,
+        unconfirmed: UnconfirmedBreak,
+        now: Duration,
+    ) -> Option<ConfirmationId> {
+        self.unconfirmed.retain(|it| it.until > now);
+        if self.unconfirmed.len() >= UNCONFIRMED_MAX {
+            let taken = self.unconfirmed.iter().position(|it| it.is_taken)?;
+            self.unconfirmed.remove(taken);
         }
-        let id = told.id;
-        self.told.push(told);
+        let id = unconfirmed.id;
+        self.unconfirmed.push(unconfirmed);
         Some(id)
     }
 
     /// Marks a break that the client's transport has confirmed.
     pub(crate) fn confirm(&mut self, id: ConfirmationId) {
-        let told = self.told.iter_mut().find(|it| it.id == id);
-        told.into_iter().for_each(|it| it.is_taken = true);
+        let unconfirmed = self.unconfirmed.iter_mut().find(|it| it.id == id);
+        unconfirmed.into_iter().for_each(|it| it.is_taken = true);
     }
 
     /// Drops the breaks that the client has acknowledged.
     pub fn acknowledged(&mut self, holder: Holder) {
-        self.told.retain(|it| it.holder != holder);
+        self.unconfirmed.retain(|it| it.holder != holder);
     }
 
     /// Takes the breaks that were sent over a connection and not acknowledged.
@@ -83,7 +87,7 @@ impl BreakNotifications {
         connection: ConnectionId,
         now: Duration,
     ) -> Vec<UnconfirmedBreak> {
-        self.told.retain(|it| it.until > now);
-        self.told.extract_if(.., |it| it.connection == connection).collect()
+        self.unconfirmed.retain(|it| it.until > now);
+        self.unconfirmed.extract_if(.., |it| it.connection == connection).collect()
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::file_key;
 use model::open::{Open, Target};
-use model::passages::Passage;
+use model::traversals::Traversal;
 use object::{HostChange, HostChangeKind, ObjectPath, StoreNumber};
 
 use crate::effect::Effect;
@@ -26,8 +26,8 @@ pub fn announce(open: &Open) -> Option<Notice> {
     })))
 }
 
-/// Sets the time from which other workers know of a watch. A watch that has only moved keeps its
-/// earlier time.
+/// Sets the time from which other workers report changes to a watch. A watch that has only moved
+/// keeps its earlier time.
 pub(crate) fn begun(server: &mut Server, at: Duration, volatile: u64) {
     let Some(open) = server.opens.get_mut(&volatile) else { return };
     if let Target::File(file) = &mut open.target
@@ -44,7 +44,7 @@ pub(crate) fn deliver(server: &mut Server) {
         return;
     }
     for change in &changes {
-        tell(server, change, None);
+        report(server, change, None);
     }
     if server.globals.is_watched_elsewhere {
         server.globals.outbox.notices.push_back(Notice::Changed(changes));
@@ -54,9 +54,9 @@ pub(crate) fn deliver(server: &mut Server) {
 /// Hands a change to the watches, and wakes the oldest request of each watch with changes to
 /// report; all requests, if the directory is removed. Watches that began after `at`, the time of
 /// another worker's change, do not get it.
-pub(crate) fn tell(server: &mut Server, change: &HostChange, at: Option<Duration>) {
+pub(crate) fn report(server: &mut Server, change: &HostChange, at: Option<Duration>) {
     if change.is_directory {
-        server.globals.passages.doubt();
+        server.globals.traversals.doubt();
     }
     let may_move = change.is_directory && change.new_path().is_some();
     for volatile in server.globals.watchers.clone() {
@@ -84,36 +84,36 @@ pub(crate) fn tell(server: &mut Server, change: &HostChange, at: Option<Duration
         if has_moved {
             server.globals.outbox.notices.extend(announce(open));
         }
-        judge(server, volatile);
+        report_permitted(server, volatile);
     }
 }
 
 /// Takes the store's answer to [`Effect::Traverse`]; none if the directory is gone.
-pub(crate) fn traversed(server: &mut Server, passage: &Passage, may: Option<bool>) {
+pub(crate) fn traversed(server: &mut Server, traversal: &Traversal, may: Option<bool>) {
     let now = server.globals.files.now();
-    server.globals.passages.answer(now, passage, may);
+    server.globals.traversals.answer(now, traversal, may);
     for volatile in server.globals.watchers.clone() {
         let file = server.opens.get(&volatile).and_then(|open| open.file().ok());
-        if file.and_then(|file| file.watch.as_ref()).is_some_and(|watch| watch.is_unjudged()) {
-            judge(server, volatile);
+        if file.and_then(|file| file.watch.as_ref()).is_some_and(|watch| watch.has_unchecked()) {
+            report_permitted(server, volatile);
         }
     }
 }
 
 /// Permits a watch's changes up to the first one without a verdict, wakes the oldest pending
 /// request if there are any, and asks the store about the others.
-fn judge(server: &mut Server, volatile: u64) {
+fn report_permitted(server: &mut Server, volatile: u64) {
     let open = server.opens.get_mut(&volatile).expect("a watch ends with its open");
     let (user, root) = (open.user, open.share.root);
     let Target::File(file) = &mut open.target else { return };
     let (Some(watch), Some(root)) = (&mut file.watch, root) else { return };
-    let (passages, now) = (&mut server.globals.passages, server.globals.files.now());
-    watch.judge(|directory| {
+    let (traversals, now) = (&mut server.globals.traversals, server.globals.files.now());
+    watch.permit(|directory| {
         let directory = ObjectPath::from_stored(directory.to_owned(), None).below(&file.path);
-        passages.judge(now, &Passage { user, root, directory })
+        traversals.find(now, &Traversal { user, root, directory })
     });
-    for passage in passages.take_questions() {
-        server.globals.outbox.effects.push_back((None, Effect::Traverse(Box::new(passage))));
+    for traversal in traversals.take_questions() {
+        server.globals.outbox.effects.push_back((None, Effect::Traverse(Box::new(traversal))));
     }
     let (is_delete_pending, is_quiet) = (watch.is_delete_pending, watch.is_quiet());
     if is_quiet && !is_delete_pending {
@@ -123,5 +123,5 @@ fn judge(server: &mut Server, volatile: u64) {
     if !is_delete_pending {
         waiting.truncate(1);
     }
-    server.globals.outbox.wakes.extend(waiting);
+    server.globals.outbox.requests_to_wake.extend(waiting);
 }

@@ -54,13 +54,14 @@ impl KernelDrivers {
 
 impl Drivers for KernelDrivers {
     fn speed(&self, link: &Link) -> Option<(u64, &'static str)> {
-        let told = self.ethtool.speeds.get(&link.index).map(|speed| (*speed, "ethtool"));
-        told.or_else(|| Some((self.sysfs.speed(link)?, "/sys")))
+        let reported = self.ethtool.speeds.get(&link.index).map(|speed| (*speed, "ethtool"));
+        reported.or_else(|| Some((self.sysfs.speed(link)?, "/sys")))
     }
 
     fn receive_queues(&self, link: &Link) -> Option<(u32, &'static str)> {
-        let told = self.ethtool.receive_queues.get(&link.index).map(|count| (*count, "ethtool"));
-        told.or_else(|| Some((self.sysfs.receive_queues(link)?, "/sys")))
+        let reported =
+            self.ethtool.receive_queues.get(&link.index).map(|count| (*count, "ethtool"));
+        reported.or_else(|| Some((self.sysfs.receive_queues(link)?, "/sys")))
     }
 }
 
@@ -91,7 +92,7 @@ impl<D: Drivers> Detected<D> {
         self.speed_within(link, DEPTH_MAX)
     }
 
-    /// Whether what is received is spread over processors.
+    /// Whether received packets are spread over processors.
     pub(super) fn spreads(&self, link: &Link) -> Found<bool> {
         self.spreads_within(link, DEPTH_MAX)
     }
@@ -112,21 +113,21 @@ impl<D: Drivers> Detected<D> {
     }
 
     fn speed_within(&self, link: &Link, depth: u32) -> Option<Found<u64>> {
-        let told = |link| self.drivers.speed(link).map(|(speed, by)| Found::new(speed, by));
+        let reported = |link| self.drivers.speed(link).map(|(speed, by)| Found::new(speed, by));
         match link.kind {
             LinkKind::Loopback => None,
-            LinkKind::Single | LinkKind::Veth => told(link),
-            LinkKind::Tun => told(link).filter(|it| it.value != TUN_SPEED),
+            LinkKind::Single | LinkKind::Veth => reported(link),
+            LinkKind::Tun => reported(link).filter(|it| it.value != TUN_SPEED),
             LinkKind::Upon(_) => {
                 let below = self.bottom(link);
                 if matches!(below.kind, LinkKind::Upon(_)) {
-                    return told(link);
+                    return reported(link);
                 }
                 Some(self.speed_within(below, depth.checked_sub(1)?)?.of(below))
             }
             // The kernel adds up as below, where it does so at all.
             LinkKind::Bond { .. } | LinkKind::Bridge | LinkKind::Team => {
-                told(link).or_else(|| self.speed_of_ports(link, depth.checked_sub(1)?))
+                reported(link).or_else(|| self.speed_of_ports(link, depth.checked_sub(1)?))
             }
         }
     }
@@ -215,17 +216,17 @@ pub(super) mod tests {
 
     /// Values by interface name: gigabits per second and receive queues; 0 for unknown.
     #[derive(Debug)]
-    pub(in super::super) struct Told(pub(in super::super) Vec<(&'static str, u64, u32)>);
+    pub(in super::super) struct Reported(pub(in super::super) Vec<(&'static str, u64, u32)>);
 
-    impl Drivers for Told {
+    impl Drivers for Reported {
         fn speed(&self, link: &Link) -> Option<(u64, &'static str)> {
-            let told = self.0.iter().find(|(name, ..)| *name == link.name)?;
-            (told.1 > 0).then_some((told.1 * GIGABIT, "ethtool"))
+            let reported = self.0.iter().find(|(name, ..)| *name == link.name)?;
+            (reported.1 > 0).then_some((reported.1 * GIGABIT, "ethtool"))
         }
 
         fn receive_queues(&self, link: &Link) -> Option<(u32, &'static str)> {
-            let told = self.0.iter().find(|(name, ..)| *name == link.name)?;
-            (told.2 > 0).then_some((told.2, "ethtool"))
+            let reported = self.0.iter().find(|(name, ..)| *name == link.name)?;
+            (reported.2 > 0).then_some((reported.2, "ethtool"))
         }
     }
 
@@ -243,8 +244,8 @@ pub(super) mod tests {
 
     /// The speed in gigabits and whether it spreads, of the first link.
     #[track_caller]
-    fn check(links: &[Link], told: &[(&'static str, u64, u32)], want: (Option<u64>, bool)) {
-        let detected = Detected { links: links.to_vec(), drivers: Told(told.to_vec()) };
+    fn check(links: &[Link], reported: &[(&'static str, u64, u32)], want: (Option<u64>, bool)) {
+        let detected = Detected { links: links.to_vec(), drivers: Reported(reported.to_vec()) };
         let speed = detected.speed(&links[0]).map(|it| it.value / GIGABIT);
         assert_eq!((speed, detected.spreads(&links[0]).value), want);
     }
@@ -264,9 +265,9 @@ pub(super) mod tests {
             link(2, "eth0", LinkKind::Single),
             link(4, "mac0", LinkKind::Upon(3)),
         ];
-        let told = vec![("eth0", 25, 4), ("eth0.7", 0, 1)];
-        check(&links, &told, (Some(25), true));
-        let detected = Detected { links: links.to_vec(), drivers: Told(told) };
+        let reported = vec![("eth0", 25, 4), ("eth0.7", 0, 1)];
+        check(&links, &reported, (Some(25), true));
+        let detected = Detected { links: links.to_vec(), drivers: Reported(reported) };
         for above in [&links[0], &links[2]] {
             assert_eq!(detected.hardware(above).value, 2, "{}", above.name);
             assert_eq!(detected.speed(above).expect("it is known").how, "eth0: ethtool");
@@ -277,13 +278,13 @@ pub(super) mod tests {
     #[test]
     fn a_bond_is_as_fast_as_its_mode_makes_it() {
         let ports = [port(2, "eth0", 9), port(3, "eth1", 9)];
-        let told = [("eth0", 25, 4), ("eth1", 10, 1)];
+        let reported = [("eth0", 25, 4), ("eth1", 10, 1)];
         let with = |kind| [vec![link(9, "bond0", kind)], ports.to_vec()].concat();
-        check(&with(bond(BondMode::Together, None)), &told, (Some(35), false));
-        check(&with(bond(BondMode::Broadcast, None)), &told, (Some(10), false));
-        check(&with(bond(BondMode::ActiveBackup, Some(2))), &told, (Some(25), true));
-        check(&with(bond(BondMode::ActiveBackup, Some(3))), &told, (Some(10), false));
-        check(&with(bond(BondMode::ActiveBackup, None)), &told, (None, false));
+        check(&with(bond(BondMode::Together, None)), &reported, (Some(35), false));
+        check(&with(bond(BondMode::Broadcast, None)), &reported, (Some(10), false));
+        check(&with(bond(BondMode::ActiveBackup, Some(2))), &reported, (Some(25), true));
+        check(&with(bond(BondMode::ActiveBackup, Some(3))), &reported, (Some(10), false));
+        check(&with(bond(BondMode::ActiveBackup, None)), &reported, (None, false));
     }
 
     #[test]
@@ -315,8 +316,8 @@ pub(super) mod tests {
         let bond = link(9, "bond0", bond(BondMode::Together, None));
         let links =
             [link(10, "bond0.7", LinkKind::Upon(9)), bond, port(2, "eth0", 9), port(3, "eth1", 9)];
-        let told = [("eth0", 10, 4), ("eth1", 10, 4), ("bond0.7", 0, 1)];
-        check(&links, &told, (Some(20), true));
+        let reported = [("eth0", 10, 4), ("eth1", 10, 4), ("bond0.7", 0, 1)];
+        check(&links, &reported, (Some(20), true));
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(super) fn list() -> io::Result<Ethtool> {
         ask(Subject::Generic, Extent::All, family, &body, |_, body| read(body.get(HEADER_BYTES..)?))
     };
     let speeds = ask_all(ETHTOOL_MSG_LINKMODES_GET, speed)?;
-    // Kernels from 5.6 to 5.7 tell speeds only.
+    // Kernels from 5.6 to 5.7 report speeds only.
     let queues = ask_all(ETHTOOL_MSG_CHANNELS_GET, receive_queues).unwrap_or_default();
     let queues = queues.into_iter().filter_map(|(at, count)| Some((at, count.try_into().ok()?)));
     Ok(Ethtool { speeds: speeds.into_iter().collect(), receive_queues: queues.collect() })
@@ -105,9 +105,10 @@ mod tests {
 
     #[test]
     fn a_speed_that_the_driver_does_not_know_is_none() {
-        for (told, want) in [(25_000, Some((2, 25_000_000_000))), (0, None), (SPEED_UNKNOWN, None)]
+        for (reported, want) in
+            [(25_000, Some((2, 25_000_000_000))), (0, None), (SPEED_UNKNOWN, None)]
         {
-            assert_eq!(speed(&answer(&[(ETHTOOL_A_LINKMODES_SPEED, told)])), want);
+            assert_eq!(speed(&answer(&[(ETHTOOL_A_LINKMODES_SPEED, reported)])), want);
         }
         assert_eq!(speed(&answer(&[])), None);
     }

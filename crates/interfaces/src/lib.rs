@@ -21,5 +21,5 @@ mod sysfs;
 pub use addresses::InterfaceAddress;
 pub use changes::Changes;
 pub use multichannel::Multichannel;
-pub use offer::{Offer, Offered, Origin, Said, Withheld};
+pub use offer::{Offer, Offered, OfferedValue, Origin, Withheld};
 pub use reachable::reachable;

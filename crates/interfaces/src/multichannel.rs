@@ -12,8 +12,8 @@ pub enum Multichannel {
     On,
     /// Disabled by the parameter `server multi channel support`.
     Off,
-    /// The platform cannot tell acknowledged bytes, for this reason: a break that is lost with its
-    /// connection would not be repeated on another one.
+    /// The platform does not report acknowledged bytes, for this reason: a break that is lost with
+    /// its connection would not be repeated on another one.
     Unsupported(String),
 }
 
@@ -23,8 +23,8 @@ impl Multichannel {
         Self::decide(global.server_multi_channel_support, tcp::verify_reports_acknowledged_bytes)
     }
 
-    fn decide(is_wanted: bool, tells: impl FnOnce() -> io::Result<()>) -> Self {
-        match is_wanted.then(tells) {
+    fn decide(is_wanted: bool, verify: impl FnOnce() -> io::Result<()>) -> Self {
+        match is_wanted.then(verify) {
             None => Self::Off,
             Some(Ok(())) => Self::On,
             Some(Err(error)) => Self::Unsupported(error.to_string()),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_platform_that_tells_nothing_switches_it_off_and_that_is_said() {
+    fn a_platform_that_reports_nothing_switches_it_off_with_a_warning() {
         let state = Multichannel::decide(true, cannot);
         assert!(!state.is_on());
         let warning = state.warning().expect("nobody asked for that");

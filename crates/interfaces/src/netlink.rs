@@ -24,7 +24,7 @@ const ANSWER_BYTES_MAX: usize = 32 << 10;
 /// Answers to one request, so that a confused kernel cannot hold the supervisor.
 const ANSWERS_MAX: usize = 1_024;
 
-/// Opens a socket that hears of changes of links and addresses, and never waits.
+/// Opens a socket that receives changes of links and addresses, and never waits.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -53,7 +53,7 @@ impl Subject {
     }
 }
 
-/// Number of objects that a request asks for.
+/// Number of objects that a request names.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Extent {
     /// The object that the request names.

@@ -18,40 +18,40 @@ use super::link;
 /// Clients only compare, and treat addresses of one speed alike. Samba says the same.
 const SPEED_DEFAULT: u64 = 1_000_000_000;
 
-/// Addresses that clients are told of. A machine with more is not known, and the list has to fit
-/// into the 64 KiB that Windows has room for.
+/// Highest number of addresses offered to clients. A machine with more is not known, and the list
+/// has to fit into the 64 KiB that Windows has room for.
 const ADDRESSES_MAX: usize = 256;
 
 /// The addresses of this machine, as far as clients are concerned.
 #[derive(Debug, Default)]
 pub struct Offer {
-    /// Those that clients may come to.
+    /// Addresses that are offered to clients.
     pub offered: Vec<Offered>,
-    /// The others, as they would be told of.
+    /// Addresses that are not offered, as they would be.
     pub withheld: Vec<(Offered, Withheld)>,
     /// Words of `interfaces` that name nothing that is there.
     pub unmatched: Vec<String>,
 }
 
-/// An address that clients are told of.
+/// An address that is offered to clients.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Offered {
     pub address: IpAddr,
     /// Name of the interface, such as `eth0`.
     pub interface: String,
     /// The same for all addresses of the same hardware.
-    pub if_index: Said<u32>,
+    pub if_index: OfferedValue<u32>,
     /// Speed in bits per second.
-    pub speed: Said<u64>,
+    pub speed: OfferedValue<u64>,
     /// True if received packets are spread over processors.
-    pub rss: Said<bool>,
+    pub rss: OfferedValue<bool>,
     /// True for remote direct memory access.
-    pub rdma: Said<bool>,
+    pub rdma: OfferedValue<bool>,
 }
 
 /// A value offered to clients, with its origin.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Said<T> {
+pub struct OfferedValue<T> {
     pub value: T,
     pub origin: Origin,
 }
@@ -67,7 +67,7 @@ pub enum Origin {
     Detected(String),
 }
 
-/// Why clients are not told of an address.
+/// Reasons why an address is not offered.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Withheld {
     Down,
@@ -75,7 +75,7 @@ pub enum Withheld {
     LinkLocal,
     Loopback,
     NotNamed,
-    TooMany,
+    ListFull,
 }
 
 impl Withheld {
@@ -87,7 +87,7 @@ impl Withheld {
             Self::LinkLocal => "it is link-local: clients cannot use it without an interface",
             Self::Loopback => "it is a loopback address, and there are others",
             Self::NotNamed => "`interfaces` does not name it",
-            Self::TooMany => "the list is full",
+            Self::ListFull => "the list is full",
         }
     }
 }
@@ -127,7 +127,7 @@ impl Offer {
                 if withholds_loopback && address.address.is_loopback() {
                     return Some(Withheld::Loopback);
                 }
-                (offer.offered.len() >= ADDRESSES_MAX).then_some(Withheld::TooMany)
+                (offer.offered.len() >= ADDRESSES_MAX).then_some(Withheld::ListFull)
             });
             let spec = specs.iter().find(|spec| address.is_named_by(spec));
             let described = Offered::new(&address, spec, detected);
@@ -186,32 +186,35 @@ impl Offered {
         let link = detected.link(address.index);
         let unknown = InterfaceSpec::default();
         let spec = spec.unwrap_or(&unknown);
-        let say = |value| Said { value, origin: Origin::Configured(spec.selector.clone()) };
-        let said = |pick: fn(Capability) -> bool| {
+        let configured =
+            |value| OfferedValue { value, origin: Origin::Configured(spec.selector.clone()) };
+        let configured_capability = |pick: fn(Capability) -> bool| {
             let value = spec.capability.map(pick)?;
-            Some(Said { value, origin: Origin::Configured(spec.selector.clone()) })
+            Some(OfferedValue { value, origin: Origin::Configured(spec.selector.clone()) })
         };
         let found_index = || match link.map(|link| detected.hardware(link)) {
             Some(found) => found.into(),
-            None => Said { value: address.index, origin: Origin::Default },
+            None => OfferedValue { value: address.index, origin: Origin::Default },
         };
         let found_speed = || match link.and_then(|link| detected.speed(link)) {
             Some(found) => found.into(),
-            None => Said { value: SPEED_DEFAULT, origin: Origin::Default },
+            None => OfferedValue { value: SPEED_DEFAULT, origin: Origin::Default },
         };
-        let nothing = || Said { value: false, origin: Origin::Default };
+        let nothing = || OfferedValue { value: false, origin: Origin::Default };
         let found_rss = || link.map_or_else(nothing, |link| detected.spreads(link).into());
         Self {
             address: address.address,
             interface: address.interface.clone(),
-            if_index: spec.if_index.map_or_else(found_index, say),
+            if_index: spec.if_index.map_or_else(found_index, configured),
             speed: match spec.speed {
-                Some(value) => Said { value, origin: Origin::Configured(spec.selector.clone()) },
+                Some(value) => {
+                    OfferedValue { value, origin: Origin::Configured(spec.selector.clone()) }
+                }
                 None => found_speed(),
             },
-            rss: said(|it| it.rss).unwrap_or_else(found_rss),
+            rss: configured_capability(|it| it.rss).unwrap_or_else(found_rss),
             // No transport of ours has it; the word is for tests of clients.
-            rdma: said(|it| it.rdma).unwrap_or_else(nothing),
+            rdma: configured_capability(|it| it.rdma).unwrap_or_else(nothing),
         }
     }
 
@@ -228,7 +231,7 @@ impl Offered {
     }
 }
 
-impl<T> From<Found<T>> for Said<T> {
+impl<T> From<Found<T>> for OfferedValue<T> {
     fn from(Found { value, how }: Found<T>) -> Self {
         Self { value, origin: Origin::Detected(how) }
     }
@@ -236,7 +239,7 @@ impl<T> From<Found<T>> for Said<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::detected::tests::{Told, link};
+    use super::super::detected::tests::{Reported, link};
     use super::super::link::LinkKind;
     use super::*;
 
@@ -277,11 +280,11 @@ mod tests {
         ];
         let links = kinds.into_iter().map(|(index, name, kind)| link(index, name, kind)).collect();
         // Nothing known but of `eth0`.
-        let detected = Detected { links, drivers: Told(vec![("eth0", 10, 4)]) };
+        let detected = Detected { links, drivers: Reported(vec![("eth0", 10, 4)]) };
         Offer::of(&config.global, machine, &detected)
     }
 
-    fn told(lines: &str) -> Vec<(u32, u64, u32, String)> {
+    fn offered(lines: &str) -> Vec<(u32, u64, u32, String)> {
         let row = |it: NetworkInterface| {
             let address = it.address.map(|it| it.to_string()).unwrap_or_default();
             (it.if_index, it.link_speed, it.capability.bits(), address)
@@ -290,19 +293,19 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_told_of_every_address_they_can_reach() {
+    fn clients_are_offered_every_address_they_can_reach() {
         let want = [
             (2, ETH0, 1, "192.0.2.1".to_owned()),
             (2, ETH0, 1, "2001:db8::1".to_owned()),
             (3, SPEED_DEFAULT, 0, "198.51.100.1".to_owned()),
             (2, ETH0, 1, "198.18.0.1".to_owned()),
         ];
-        assert_eq!(told(""), want);
+        assert_eq!(offered(""), want);
     }
 
     #[test]
     fn a_word_changes_the_fields_that_it_names_and_keeps_the_others() {
-        let told = told(
+        let offered = offered(
             "interfaces = \"eth1;speed=25000000000,capability=RSS,RDMA\" \"eth0;if_index=65\" \
              \"eth0.7;capability=NONE\"",
         );
@@ -312,7 +315,7 @@ mod tests {
             (3, 25_000_000_000, 3, "198.51.100.1".to_owned()),
             (2, ETH0, 0, "198.18.0.1".to_owned()),
         ];
-        assert_eq!(told, want);
+        assert_eq!(offered, want);
     }
 
     #[test]
@@ -327,13 +330,13 @@ mod tests {
 
     #[test]
     fn the_first_word_that_names_an_address_counts() {
-        let told = told("interfaces = \"192.0.2.1;speed=7\", \"eth0;speed=8\" lo");
-        let speeds: Vec<_> = told.iter().map(|it| (it.3.as_str(), it.1)).collect();
+        let offered = offered("interfaces = \"192.0.2.1;speed=7\", \"eth0;speed=8\" lo");
+        let speeds: Vec<_> = offered.iter().map(|it| (it.3.as_str(), it.1)).collect();
         assert_eq!(speeds, [("127.0.0.1", SPEED_DEFAULT), ("192.0.2.1", 7), ("2001:db8::1", 8)]);
     }
 
     #[test]
-    fn a_machine_with_nothing_else_tells_of_its_loopback() {
+    fn a_machine_with_nothing_else_offers_its_loopback() {
         let offer = offer_of("", machine()[..1].to_vec());
         assert_eq!(offer.offered[0].address, IpAddr::from([127, 0, 0, 1]));
         let down_only = [machine()[0].clone(), machine()[5].clone()].to_vec();
@@ -380,6 +383,6 @@ mod tests {
         let offer = offer_of("", more);
         let left_out: Vec<_> = offer.withheld.iter().map(|(it, why)| (it.address, *why)).collect();
         assert_eq!(offer.offered.len(), 256);
-        assert_eq!(left_out, [(eth1.address, Withheld::TooMany)]);
+        assert_eq!(left_out, [(eth1.address, Withheld::ListFull)]);
     }
 }

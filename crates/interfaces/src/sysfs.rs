@@ -27,7 +27,7 @@ impl Sysfs {
         u64::try_from(speed).ok().filter(|speed| *speed > 0)?.checked_mul(MEGABIT)
     }
 
-    /// Queues into which what is received is spread.
+    /// Queues among which received packets are spread.
     pub(super) fn receive_queues(&self, link: &Link) -> Option<u32> {
         let queues = fs::read_dir(self.folder(link)?.join("queues")).ok()?;
         let names = queues.filter_map(|queue| queue.ok()?.file_name().into_string().ok());

@@ -3,7 +3,7 @@
 /// Crates, the lowest first. A crate depends on lower floors only, tests apart, and one that is not
 /// listed stands on the highest.
 pub const CRATES: &[&[&str]] = &[
-    &["dtyp", "lint", "slow_fs", "tdb", "trace", "uring"],
+    &["confinement", "dtyp", "lint", "slow_fs", "tdb", "trace", "uring"],
     &["arbitration", "auth", "logon", "object", "qos", "rpc", "wire"],
     &["crypto"],
     &["model"],
@@ -12,8 +12,8 @@ pub const CRATES: &[&[&str]] = &[
     &["bench_messaging", "interfaces", "testkit", "users"],
     &["bench", "settings"],
     &["process"],
-    &["logond", "notifyd", "observe", "shares"],
-    &["discovery", "worker"],
+    &["auditd", "logond", "notifyd", "observe", "shares"],
+    &["commandd", "discovery", "worker"],
     &["supervisor"],
     &["choro", "fuzz"],
 ];
@@ -37,7 +37,7 @@ pub const BUILDINGS: &[Building] = &[
             &["change", "effect", "notice", "protection", "unconfirmed_breaks"],
             &["pending_command", "outgoing", "request", "response"],
             // Tables, and the objects in them that a command may access.
-            &["files", "globals", "in_flight", "scope", "server", "storage", "throttle"],
+            &["audit", "files", "globals", "in_flight", "scope", "server", "storage", "throttle"],
             // Services.
             &[
                 "break_notification",

@@ -14,6 +14,7 @@ pub mod floors;
 pub mod history;
 pub mod imports;
 pub mod module_tree;
+mod pages;
 pub mod place;
 pub mod rule;
 pub mod rules;

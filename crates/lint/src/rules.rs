@@ -1,6 +1,7 @@
 //! The rules, one in each file.
 
 pub mod commits;
+pub mod contents;
 pub mod documents;
 pub mod function_words;
 pub mod layers;
@@ -17,7 +18,7 @@ pub(crate) mod snippet;
 use crate::rule::Rule;
 
 /// All rules, in checking order.
-pub const RULES: [&Rule; 10] = [
+pub const RULES: [&Rule; 11] = [
     &relative_openers::RULE,
     &relative_names::RULE,
     &function_words::RULE,
@@ -27,5 +28,6 @@ pub const RULES: [&Rule; 10] = [
     &layers::RULE,
     &module_cycles::RULE,
     &documents::RULE,
+    &contents::RULE,
     &commits::RULE,
 ];

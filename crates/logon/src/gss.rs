@@ -18,12 +18,17 @@ use table::{Buffer, BufferSet, CredStore, CredStoreElement, Functions, Handle, O
 
 // The library.
 #[derive(Clone, Copy, Debug)]
-pub struct Gss(Functions);
+pub struct Gss {
+    functions: Functions,
+    /// Seconds by which the clocks of client and server may differ: `clockskew` of krb5.conf.
+    clock_skew: u32,
+}
 
 /// Keys of the service, and the cache of authenticators that were used already.
 #[derive(Debug)]
 pub struct Keys {
     functions: Functions,
+    clock_skew: u32,
     credential: Handle,
 }
 
@@ -93,7 +98,8 @@ impl Gss {
     /// # Errors
     /// It is missing, or too old.
     pub fn open() -> Result<Self, LibraryError> {
-        Functions::open().map(Self)
+        let functions = Functions::open()?;
+        Ok(Self { functions, clock_skew: functions.clock_skew() })
     }
 
     /// Takes the keys of the service from a keytab (the system's, if it is `None`). All processes
@@ -102,7 +108,7 @@ impl Gss {
     /// # Errors
     /// The keytab cannot be read.
     pub fn keys(&self, keytab: Option<&str>, replay_cache: &Path) -> Result<Keys, String> {
-        let functions = self.0;
+        let functions = self.functions;
         let text = |text: &str| CString::new(text).map_err(|_| "a path with NUL".to_owned());
         let keytab = keytab.map(text).transpose()?;
         let replay_cache = text(&format!("file2:{}", replay_cache.display()))?;
@@ -133,7 +139,7 @@ impl Gss {
         if is_error(major) {
             return Err(functions.describe(major, minor));
         }
-        Ok(Keys { functions, credential })
+        Ok(Keys { functions, clock_skew: self.clock_skew, credential })
     }
 }
 
@@ -180,6 +186,8 @@ impl Keys {
         let principal = name.text().map_err(|reason| Refusal { token: Vec::new(), reason })?;
         let token = answer.to_vec();
         let pac = name.pac();
+        // The library goes on with a context for that long after the end of its ticket.
+        let lifetime = lifetime.saturating_sub(self.clock_skew);
         Ok(Accepted { context, token, session_key, principal, lifetime, pac })
     }
 }
@@ -366,6 +374,31 @@ impl Drop for Owned {
 }
 
 impl Functions {
+    /// Returns `clockskew` of krb5.conf in seconds, or MIT's default.
+    fn clock_skew(&self) -> u32 {
+        let (mut context, mut profile) = (null_mut(), null_mut());
+        let mut clock_skew = CLOCK_SKEW_DEFAULT;
+        // SAFETY: what a call makes is used only if it has not failed, and released once.
+        unsafe {
+            if (self.krb5_init_context)(&raw mut context) != 0 {
+                return CLOCK_SKEW_DEFAULT.unsigned_abs();
+            }
+            if (self.krb5_get_profile)(context, &raw mut profile) == 0 {
+                (self.profile_get_integer)(
+                    profile,
+                    c"libdefaults".as_ptr(),
+                    c"clockskew".as_ptr(),
+                    std::ptr::null(),
+                    CLOCK_SKEW_DEFAULT,
+                    &raw mut clock_skew,
+                );
+                (self.profile_release)(profile);
+            }
+            (self.krb5_free_context)(context);
+        }
+        u32::try_from(clock_skew).unwrap_or_default()
+    }
+
     /// Describes an error in the library's words, of the call and of the mechanism.
     fn describe(&self, major: u32, minor: u32) -> String {
         let texts = [(major, GSS_CODE), (minor, MECH_CODE)].map(|(code, kind)| {
@@ -388,6 +421,9 @@ impl Functions {
         if mechanism.is_empty() || minor == 0 { call } else { format!("{call}: {mechanism}") }
     }
 }
+
+/// Seconds of `clockskew` without a line in krb5.conf.
+const CLOCK_SKEW_DEFAULT: c_int = 300;
 
 fn lossy(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
@@ -461,7 +497,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn garbage_is_refused_and_its_reason_told() {
+    fn garbage_is_refused_and_its_reason_reported() {
         let Ok(gss) = Gss::open() else { return };
         let folder = std::env::temp_dir().join(format!("choro-gss-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("there is space");

@@ -216,7 +216,8 @@ impl Checker {
         mic: Option<&[u8]>,
         mic_follows: bool,
     ) -> Result<TicketStep, LogonVerdict> {
-        let keys = self.keys().ok_or(LogonVerdict::InvalidTicket)?;
+        // The client is not to blame for this, and its address does not wait for it.
+        let keys = self.keys().ok_or(LogonVerdict::Refused(NtStatus::LOGON_FAILURE))?;
         let accepted = match keys.accept(token) {
             Ok(accepted) => accepted,
             Err(refusal) => {
@@ -386,7 +387,7 @@ impl Checker {
             }
             Err(WinbindError::Refused { status, .. }) => {
                 debug!("the domain refuses a user: {status:?}");
-                return Err(refused(told_status(status)));
+                return Err(refused(status_for_client(status)));
             }
             Err(WinbindError::Other(reason)) => {
                 let text = format!("a user of the domain cannot log on: {}", quoted(&reason));
@@ -507,9 +508,9 @@ fn of_controller(error: WinbindError) -> WinbindError {
     }
 }
 
-/// Returns the status for the client: what users can do something about is told, the rest is a
-/// failed logon.
-fn told_status(status: NtStatus) -> NtStatus {
+/// Returns the status for the client: the reasons that users can do something about; any other is
+/// a failed logon.
+fn status_for_client(status: NtStatus) -> NtStatus {
     match status {
         NtStatus::ACCOUNT_DISABLED
         | NtStatus::ACCOUNT_EXPIRED
@@ -531,14 +532,16 @@ fn told_status(status: NtStatus) -> NtStatus {
 mod tests {
     use dtyp::{NtStatus, Sid};
 
-    use super::{SystemUser, WinbindError, check_ids, is_of_domain, of_controller, told_status};
+    use super::{
+        SystemUser, WinbindError, check_ids, is_of_domain, of_controller, status_for_client,
+    };
 
     #[test]
-    fn only_a_status_that_the_user_can_act_on_is_told() {
-        assert_eq!(told_status(NtStatus::PASSWORD_EXPIRED), NtStatus::PASSWORD_EXPIRED);
-        assert_eq!(told_status(NtStatus::ACCESS_DENIED), NtStatus::LOGON_FAILURE);
-        assert_eq!(told_status(NtStatus(0xC000_0190)), NtStatus::LOGON_FAILURE);
-        assert_eq!(told_status(NtStatus::SUCCESS), NtStatus::LOGON_FAILURE);
+    fn only_a_status_that_the_user_can_act_on_is_reported() {
+        assert_eq!(status_for_client(NtStatus::PASSWORD_EXPIRED), NtStatus::PASSWORD_EXPIRED);
+        assert_eq!(status_for_client(NtStatus::ACCESS_DENIED), NtStatus::LOGON_FAILURE);
+        assert_eq!(status_for_client(NtStatus(0xC000_0190)), NtStatus::LOGON_FAILURE);
+        assert_eq!(status_for_client(NtStatus::SUCCESS), NtStatus::LOGON_FAILURE);
     }
 
     #[test]

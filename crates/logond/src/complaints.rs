@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tracing::{debug, warn};
 
-use crate::seldom::Seldom;
+use crate::line_limit::LineLimit;
 
 /// Cause of a line. Each has a rate of its own: tickets of strangers hide no failure of the domain.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,12 +27,12 @@ impl Cause {
 
 /// The rates of all causes.
 #[derive(Debug, Default)]
-pub(crate) struct Complaints([Seldom; Cause::COUNT]);
+pub(crate) struct Complaints([LineLimit; Cause::COUNT]);
 
 impl Complaints {
     /// Logs a reason why a client was refused.
     pub(crate) fn log(&self, cause: Cause, text: &str) {
-        match self.0[cause as usize].tell(Instant::now()) {
+        match self.0[cause as usize].permit(Instant::now()) {
             Some(0) => warn!("{text}"),
             Some(more) => warn!("{text} ({more} more in between)"),
             None => debug!("{text}"),

@@ -52,7 +52,7 @@ impl<C> Contexts<C> {
             return None;
         }
         if kept.by_number.len() >= CONTEXTS_MAX {
-            kept.make_room();
+            kept.evict_oldest();
         }
         kept.last += 1;
         let (number, owner) = (kept.last, kept.owners.hash_one(owner));
@@ -77,7 +77,7 @@ impl<C> Contexts<C> {
 
 impl<C> Kept<C> {
     /// Forgets the oldest context of the owner who has most.
-    fn make_room(&mut self) {
+    fn evict_oldest(&mut self) {
         let mut counts: HashMap<u64, usize> = HashMap::new();
         for entry in self.by_number.values() {
             *counts.entry(entry.owner).or_default() += 1;

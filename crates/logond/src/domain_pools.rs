@@ -1,6 +1,6 @@
 //! Threads for jobs of the own domain, and threads that all other domains share.
 
-use crate::domains::{Domains, TooMany};
+use crate::domains::{Domains, QueueFull};
 use crate::pool::Pool;
 
 /// Two pools, and the state of the domains that use them. `J` is a job.
@@ -20,8 +20,8 @@ impl<J: Send + 'static> DomainPools<J> {
     ///
     /// # Errors
     /// There are too many jobs.
-    pub(crate) fn add(&mut self, domain: Option<&str>, job: J) -> Result<(), TooMany> {
-        let Some(domain) = domain else { return self.own.add(job).map_err(|_| TooMany) };
+    pub(crate) fn add(&mut self, domain: Option<&str>, job: J) -> Result<(), QueueFull> {
+        let Some(domain) = domain else { return self.own.add(job).map_err(|_| QueueFull) };
         let next = self.domains.start(domain, job)?;
         self.add_other(next);
         Ok(())

@@ -25,7 +25,7 @@ const NAME_CHARS_MAX: usize = 256;
 
 /// No more jobs of other domains are taken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct TooMany;
+pub(crate) struct QueueFull;
 
 /// State of all domains. `J` is a job.
 #[derive(Debug)]
@@ -77,10 +77,10 @@ impl<J> Domains<J> {
     ///
     /// # Errors
     /// There are too many jobs.
-    pub(crate) fn start(&mut self, domain: &str, job: J) -> Result<Option<J>, TooMany> {
+    pub(crate) fn start(&mut self, domain: &str, job: J) -> Result<Option<J>, QueueFull> {
         let pending: usize = self.others.values().map(|it| it.running + it.waiting.len()).sum();
         if pending >= WAITING_MAX {
-            return Err(TooMany);
+            return Err(QueueFull);
         }
         let other = self.others.entry(domain.to_owned()).or_default();
         if other.running < RUNNING_PER_DOMAIN_MAX {
@@ -88,7 +88,7 @@ impl<J> Domains<J> {
             return Ok(Some(job));
         }
         if other.waiting.len() >= WAITING_PER_DOMAIN_MAX {
-            return Err(TooMany);
+            return Err(QueueFull);
         }
         other.waiting.push_back(job);
         Ok(None)

@@ -12,7 +12,7 @@ use dtyp::{NtStatus, ServerId};
 use messaging::LogonVerdict;
 
 use crate::domain_pools::DomainPools;
-use crate::domains::TooMany;
+use crate::domains::QueueFull;
 use crate::jobs::{Answer, Begin};
 
 /// Time for the ids of a ticket's owner, its wait for a thread included.
@@ -56,7 +56,7 @@ impl<J: Send + 'static> Ids<J> {
         self.next_job += 1;
         let (number, begin) = (self.next_job, Begin::default());
         let added = self.pools.add(realm, job(number, begin.clone()));
-        added.map_err(|TooMany| NtStatus::INSUFF_SERVER_RESOURCES)?;
+        added.map_err(|QueueFull| NtStatus::INSUFF_SERVER_RESOURCES)?;
         self.waiting.insert(number, Waiting { until: now + IDS_TIMEOUT, begin, asker, question });
         Ok(())
     }
@@ -75,7 +75,7 @@ impl<J: Send + 'static> Ids<J> {
     }
 
     /// Refuses tickets that are late.
-    pub(crate) fn look(&mut self, now: Instant) -> Vec<Answer> {
+    pub(crate) fn refuse_late(&mut self, now: Instant) -> Vec<Answer> {
         let late = self.waiting.extract_if(|_, it| it.until <= now);
         late.map(|(_, Waiting { asker, question, begin, .. })| {
             begin.prevent();
@@ -85,7 +85,7 @@ impl<J: Send + 'static> Ids<J> {
         .collect()
     }
 
-    /// Returns the time of the next [`Self::look`].
+    /// Returns the time of the next [`Self::refuse_late`].
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.waiting.values().map(|it| it.until).min()
     }
@@ -130,7 +130,7 @@ mod tests {
         let answer = ids.finish(begun[2], Some("OTHER"), found()).expect("it is in time");
         assert_eq!(answer.question, 4);
         assert_eq!(ids.next_timeout(), Some(now + IDS_TIMEOUT));
-        let refused = ids.look(now + IDS_TIMEOUT);
+        let refused = ids.refuse_late(now + IDS_TIMEOUT);
         let status = LogonVerdict::Refused(NtStatus::NO_LOGON_SERVERS);
         assert!(refused.len() == 3 && refused.iter().all(|it| it.verdict == status));
         assert_eq!(ids.finish(begun[0], Some("HANGS"), found()), None, "it is too late");

@@ -24,7 +24,7 @@ impl IdsOfSids {
     pub(crate) fn open(state_dir: Option<&Path>) -> Self {
         let open = |folder| {
             DomainIds::open(folder)
-                .inspect_err(|error| warn!("ids of the domain are not kept: {error}"))
+                .inspect_err(|error| warn!("cannot open the table of ids of the domain: {error}"))
                 .ok()
         };
         Self(state_dir.and_then(open).map(Mutex::new))

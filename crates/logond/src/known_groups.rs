@@ -16,7 +16,7 @@ use dtyp::Sid;
 pub(crate) struct KnownGroups(Mutex<HashMap<Sid, Instant>>);
 
 impl KnownGroups {
-    /// Takes the ids of groups as winbindd has just told them, one for each SID, and returns those
+    /// Takes the ids of groups as winbindd has just given them, one for each SID, and returns those
     /// of groups that have one.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl KnownGroups {
 }
 
 /// Highest number of remembered groups. Further groups of a large domain have the id that winbindd
-/// tells, or none.
+/// gives, or none.
 const GROUPS_KNOWN_MAX: usize = 65_536;
 
 /// Time for which a group is remembered after its id was last seen: an administrator may have taken

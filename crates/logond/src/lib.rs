@@ -6,8 +6,8 @@
 //! in C parse what strangers send, and because a domain may take a minute to answer.
 //!
 //! Six pools of threads: tickets are verified without winbindd, and never wait behind passwords or
-//! ids, which need it; passwords and ids of the own domain never wait behind those of others;
-//! names delay no logon.
+//! ids, which need it, and workers take turns with them; passwords and ids of the own domain never
+//! wait behind those of others; names delay no logon.
 //! If this process dies, the logons under way fail, and the next ones are its successor's.
 
 #![forbid(unsafe_code)]
@@ -17,18 +17,19 @@ mod complaints;
 mod contexts;
 mod domain_pools;
 mod domains;
+mod fair_queue;
 mod ids;
 mod ids_of_sids;
 mod jobs;
 mod keys;
 mod known_groups;
+mod line_limit;
 mod machine_keys;
 mod names;
 mod outage;
 mod passwords;
 mod pool;
 mod principal;
-mod seldom;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,20 +37,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use config::Global;
+use confinement::ProcessKind;
 use dtyp::{NtStatus, ServerId};
 use logon::gss::Gss;
 use logon::winbind::Winbind;
 use messaging::{
     Content, FoundName, LogonAnswer, LogonProof, LogonQuestion, LogonVerdict, Message, MessageKind,
-    Messaging, NamesAnswer, NamesQuestion,
+    NamesAnswer, NamesQuestion,
 };
 use process::arguments::Start;
-use process::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
-use process::log;
-use process::{EventSet, Mailbox, administration};
+use process::{HelperProcess, Mailbox, Order, administration};
 use settings::Settings;
-use settings::messaging_settings::messaging_settings;
-use tables::announce_logond;
+use tables::{SingleProcess, announce};
 use tracing::{debug, warn};
 use zeroize::Zeroize;
 
@@ -90,17 +89,12 @@ const PER_WORKER_MAX: u32 = 32;
 /// Highest number of messages to take before results are sent.
 const MESSAGES_PER_TURN_MAX: usize = 256;
 
-const MESSAGES: u64 = 0;
-const CONTROL: u64 = 1;
-const RESULTS: u64 = 2;
+const RESULTS: u64 = HelperProcess::FIRST_TOKEN;
 
 /// State of the process `logond`.
 #[derive(Debug)]
 pub struct Logond {
-    settings: Settings,
-    messaging: Messaging,
-    control: WorkerEnd,
-    events: EventSet<u64>,
+    process: HelperProcess,
     results: Arc<Mailbox<Done>>,
     tickets: Pool<Job>,
     passwords: Option<Passwords>,
@@ -118,107 +112,70 @@ impl Logond {
     /// # Errors
     /// The server cannot be joined, or a library is missing.
     pub fn prepare(start: Start) -> anyhow::Result<Self> {
-        let Start { settings, server_id, control, .. } = start;
-        let lock_dir = &settings.directories.lock;
-        let how = messaging_settings(&settings.config.global)?;
-        let messaging = Messaging::init(lock_dir, server_id, how)
-            .context("cannot join the server's messages")?;
-        let events = EventSet::new().context("cannot poll")?;
-        if let Some(wake) = messaging.wake_source() {
-            events.add(wake, MESSAGES).context("cannot poll messages")?;
-        }
-        events.add(&control, CONTROL).context("cannot poll the supervisor")?;
+        let process = HelperProcess::join(ProcessKind::Logond, start)?;
         let results = Arc::new(Mailbox::new()?);
-        events.add(results.wake_source(), RESULTS).context("cannot poll the threads")?;
-        let (tickets, of_domain) = start_threads(&settings, &results)?;
+        process.events.add(results.wake_source(), RESULTS).context("cannot poll the threads")?;
+        let (tickets, of_domain) = start_threads(&process.settings, &results)?;
         let (passwords, ids, names) = match of_domain {
             Some((passwords, ids, names)) => (Some(passwords), Some(ids), Some(names)),
             None => (None, None, None),
         };
-        Ok(Self {
-            settings,
-            messaging,
-            control,
-            events,
-            results,
-            tickets,
-            passwords,
-            ids,
-            names,
-            asked: HashMap::new(),
-        })
+        Ok(Self { process, results, tickets, passwords, ids, names, asked: HashMap::new() })
     }
 
     /// Serves until the supervisor ends it.
     ///
     /// # Errors
-    /// The supervisor is gone, or workers cannot be told of this process.
+    /// The supervisor is gone, or this process cannot be announced to workers.
     pub fn run(&mut self) -> anyhow::Result<()> {
-        let server_id = self.messaging.server_id();
-        announce_logond(&self.settings.directories.lock, server_id)
+        let server_id = self.process.messaging.server_id();
+        announce(&self.process.settings.directories.lock, SingleProcess::Logond, server_id)
             .context("cannot tell workers of this process")?;
-        let ready = ToSupervisor::Ready { unique_id: server_id.unique_id };
-        self.control.send(ready).context("the supervisor is gone")?;
+        self.process.report_ready()?;
         loop {
-            if self.wait()?.contains(&CONTROL) && self.read_control() {
+            let passwords = self.passwords.as_ref().and_then(Passwords::next_timeout);
+            let ids = self.ids.as_ref().and_then(Ids::next_timeout);
+            self.process.wait([passwords, ids].into_iter().flatten())?;
+            if self.follow_orders() {
                 return Ok(());
             }
             for done in self.results.take() {
                 self.finish(done);
             }
             for _ in 0..MESSAGES_PER_TURN_MAX {
-                let Some(message) = self.messaging.poll(Instant::now()) else { break };
+                let Some(message) = self.process.messaging.poll(Instant::now()) else { break };
                 self.take(message);
             }
-            let late = self.passwords.as_mut().map(|it| it.look(Instant::now()));
+            let late = self.passwords.as_mut().map(|it| it.serve_timeouts(Instant::now()));
             self.answer_all(late.unwrap_or_default());
-            let late = self.ids.as_mut().map(|it| it.look(Instant::now()));
+            let late = self.ids.as_mut().map(|it| it.refuse_late(Instant::now()));
             self.answer_all(late.unwrap_or_default());
-            self.messaging.flush(Instant::now());
-            let dropped = self.messaging.take_dropped().messages;
+            self.process.messaging.flush(Instant::now());
+            let dropped = self.process.messaging.take_dropped().messages;
             if dropped > 0 {
                 warn!("{dropped} answers were dropped: the workers' queues are full");
             }
         }
     }
 
-    fn wait(&self) -> anyhow::Result<Vec<u64>> {
-        let now = Instant::now();
-        let passwords = self.passwords.as_ref().and_then(Passwords::next_timeout);
-        let ids = self.ids.as_ref().and_then(Ids::next_timeout);
-        let next = [self.messaging.next_timeout(), passwords, ids];
-        let next = next.into_iter().flatten().min();
-        let timeout = next.map(|at| at.saturating_duration_since(now));
-        self.events.wait(timeout).context("waiting")
-    }
-
-    /// Reads the supervisor's messages. Returns true if this process must end: with another
+    /// Carries out the supervisor's orders. Returns true if this process must end: with another
     /// configuration its successor takes over, so that no thread has an old one.
-    fn read_control(&mut self) -> bool {
-        loop {
-            match self.control.receive() {
-                Ok(Received::Nothing) => return false,
-                Ok(Received::Closed | Received::Message(ToWorker::Shutdown)) => return true,
-                Ok(Received::Message(ToWorker::Reload { .. })) => {
-                    match Settings::load(self.settings.source.clone()) {
-                        Ok(settings) => {
-                            if let Err(error) = log::follow(&settings) {
-                                warn!("the log is kept as it was: {error:#}");
-                            }
-                            let [new, old] = [&settings, &self.settings]
-                                .map(|it| Parameters::of(&it.config.global));
-                            self.settings = settings;
-                            if new != old {
-                                return true;
-                            }
-                        }
-                        Err(error) => warn!("the configuration is kept: {error:#}"),
-                    }
+    fn follow_orders(&mut self) -> bool {
+        while let Some(order) = self.process.next_order() {
+            let ends = match order {
+                Order::End => true,
+                Order::Listen(_) => false,
+                Order::Reloaded(before) => {
+                    let [new, old] = [&self.process.settings, &before]
+                        .map(|it| Parameters::of(&it.config.global));
+                    new != old
                 }
-                Ok(Received::Message(message)) => debug!("{message:?} is not for logond"),
-                Err(error) => warn!("the control socket: {error}"),
+            };
+            if ends {
+                return true;
             }
         }
+        false
     }
 
     fn take(&mut self, mut message: Message) {
@@ -236,7 +193,7 @@ impl Logond {
                 Some(question) => self.find_names(sender, question),
                 None => warn!("{sender:?} sent names that cannot be read"),
             },
-            _ => drop(administration::read(&mut self.messaging, &message)),
+            _ => drop(administration::read(&mut self.process.messaging, &message)),
         }
     }
 
@@ -250,8 +207,9 @@ impl Logond {
         }
         let added = match self.domain_of(&proof) {
             None => {
-                let job = Job::Ticket { asker, question, proof };
-                self.tickets.add(job).map_err(|_| NtStatus::INSUFF_SERVER_RESOURCES)
+                let added = self.tickets.add_of(asker, Job::Ticket { asker, question, proof });
+                let displaced = added.map_err(|_| NtStatus::INSUFF_SERVER_RESOURCES);
+                displaced.map(|job| self.refuse_displaced(job))
             }
             Some(domain) => match &mut self.passwords {
                 Some(it) => it.begin(Instant::now(), (asker, question), proof, domain),
@@ -261,6 +219,14 @@ impl Logond {
         match added {
             Ok(()) => *self.asked.entry(asker).or_default() += 1,
             Err(status) => refuse(self, status),
+        }
+    }
+
+    /// Refuses a ticket whose place another worker's has.
+    fn refuse_displaced(&mut self, job: Option<Job>) {
+        if let Some(Job::Ticket { asker, question, .. }) = job {
+            let verdict = LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES);
+            self.answer_all(vec![Answer { asker, question, verdict }]);
         }
     }
 
@@ -291,7 +257,7 @@ impl Logond {
     #[expect(clippy::option_option, reason = "the own domain needs no name")]
     fn domain_of(&self, proof: &LogonProof) -> Option<Option<String>> {
         let LogonProof::Response { user, domain, .. } = proof else { return None };
-        let Global { workgroup, realm, .. } = &self.settings.config.global;
+        let Global { workgroup, realm, .. } = &self.process.settings.config.global;
         Some(domains::other_domain(user, domain, [workgroup, realm]))
     }
 
@@ -302,7 +268,7 @@ impl Logond {
                 vec![Answer { asker, question, verdict }]
             }
             (Done::Proven { asker, question, ticket }, _, Some(ids)) => {
-                let Global { workgroup, realm, .. } = &self.settings.config.global;
+                let Global { workgroup, realm, .. } = &self.process.settings.config.global;
                 let realm = domains::other_domain(&ticket.principal, "", [workgroup, realm]);
                 let of = realm.clone();
                 let begun = ids.begin(now, (asker, question), of.as_deref(), |number, begin| {
@@ -358,7 +324,7 @@ impl Logond {
 
     fn send(&mut self, to: ServerId, kind: MessageKind, data: &[u8]) {
         let content = Content::new(kind, data);
-        if let Err(error) = self.messaging.send(Instant::now(), to, &content) {
+        if let Err(error) = self.process.messaging.send(Instant::now(), to, &content) {
             debug!("cannot answer worker {}: {error}", to.pid);
         }
     }

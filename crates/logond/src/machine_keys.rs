@@ -1,7 +1,7 @@
 //! The keys of the machine's account, from winbindd's database of secrets.
 //!
-//! winbindd writes the next password there before it tells the domain. So a look at the time of the
-//! last change before each ticket finds every key that a controller can use.
+//! winbindd writes the next password there before it changes it in the domain. So a look at the
+//! time of the last change before each ticket finds every key that a controller can use.
 
 use std::fs::File;
 use std::io::{self, Write};

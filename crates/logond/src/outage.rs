@@ -82,7 +82,7 @@ mod tests {
     use super::{Outage, PAUSE_MAX, PAUSE_MIN};
 
     #[test]
-    fn an_outage_is_told_once_and_ends_with_the_first_answer() {
+    fn an_outage_is_reported_once_and_ends_with_the_first_answer() {
         let (mut outage, now) = (Outage::default(), Instant::now());
         assert!(outage.may_ask() && outage.next_probe().is_none());
         assert!(outage.begin(now) && !outage.may_ask());

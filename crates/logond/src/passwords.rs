@@ -12,9 +12,9 @@ use tracing::{info, warn};
 
 use crate::checks::Checked;
 use crate::domain_pools::DomainPools;
-use crate::domains::TooMany;
+use crate::domains::QueueFull;
 use crate::jobs::{Answer, Begin, Job, PasswordJob};
-use crate::seldom::Seldom;
+use crate::line_limit::LineLimit;
 
 /// Time after which a domain without an answer counts as out, before winbindd gives up; also the
 /// longest time until a check begins.
@@ -27,7 +27,7 @@ pub(crate) struct Passwords {
     /// Checks without an answer, by job.
     waiting: HashMap<u64, Waiting>,
     next_job: u64,
-    complaints: Seldom,
+    complaints: LineLimit,
 }
 
 /// A check without an answer.
@@ -48,7 +48,7 @@ impl Waiting {
 
 impl Passwords {
     pub(crate) fn new(pools: DomainPools<Job>) -> Self {
-        Self { pools, waiting: HashMap::new(), next_job: 0, complaints: Seldom::default() }
+        Self { pools, waiting: HashMap::new(), next_job: 0, complaints: LineLimit::default() }
     }
 
     /// Gives a check to the threads of its domain.
@@ -70,7 +70,7 @@ impl Passwords {
         let waiting = Waiting { since: now, begin, asker, question, domain };
         let (begin, domain) = (waiting.begin.clone(), waiting.domain.clone());
         let job = Job::Password(PasswordJob { number, proof, domain, begin });
-        if let Err(TooMany) = self.pools.add(waiting.domain.as_deref(), job) {
+        if let Err(QueueFull) = self.pools.add(waiting.domain.as_deref(), job) {
             self.pools.domains.not_asked(waiting.domain.as_deref());
             return Err(NtStatus::INSUFF_SERVER_RESOURCES);
         }
@@ -112,7 +112,7 @@ impl Passwords {
     }
 
     /// Refuses checks that are late, declares outages, and asks for a sign of life in one.
-    pub(crate) fn look(&mut self, now: Instant) -> Vec<Answer> {
+    pub(crate) fn serve_timeouts(&mut self, now: Instant) -> Vec<Answer> {
         let late = self.waiting.iter().filter(|(_, it)| it.late_at() <= now);
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
         let mut answers = Vec::new();
@@ -138,7 +138,7 @@ impl Passwords {
         answers
     }
 
-    /// Returns the time of the next [`Self::look`].
+    /// Returns the time of the next [`Self::serve_timeouts`].
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let late = self.waiting.values().map(Waiting::late_at).min();
         [late, self.pools.domains.own.next_probe()].into_iter().flatten().min()
@@ -147,7 +147,7 @@ impl Passwords {
     /// Refuses all passwords of a domain that wait, also those whose check has begun: it may take a
     /// minute.
     fn begin_outage(&mut self, now: Instant, domain: Option<&str>) -> Vec<Answer> {
-        if self.pools.domains.begin_outage(now, domain) && self.may_tell(now, domain) {
+        if self.pools.domains.begin_outage(now, domain) && self.may_log(now, domain) {
             match domain {
                 None => warn!("no controller of the domain answers: its passwords are refused"),
                 Some(name) => {
@@ -170,8 +170,8 @@ impl Passwords {
     }
 
     /// True if a line may be logged: clients choose the names of other domains.
-    fn may_tell(&self, now: Instant, domain: Option<&str>) -> bool {
-        domain.is_none() || self.complaints.tell(now).is_some()
+    fn may_log(&self, now: Instant, domain: Option<&str>) -> bool {
+        domain.is_none() || self.complaints.permit(now).is_some()
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
         /// Lets time pass, and returns the questions that are refused for it.
         fn wait(&mut self, time: Duration) -> Vec<u64> {
             self.now += time;
-            questions(self.passwords.look(self.now))
+            questions(self.passwords.serve_timeouts(self.now))
         }
     }
 

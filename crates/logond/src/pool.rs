@@ -1,24 +1,26 @@
 //! Threads that take jobs from a bounded queue.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use dtyp::ServerId;
+
+use crate::fair_queue::FairQueue;
+
 /// A bounded queue, and the threads that empty it.
 pub(crate) struct Pool<J> {
     shared: Arc<Shared<J>>,
-    jobs_max: usize,
 }
 
 struct Shared<J> {
-    jobs: Mutex<VecDeque<J>>,
+    jobs: Mutex<FairQueue<J>>,
     has_jobs: Condvar,
 }
 
 impl<J> fmt::Debug for Pool<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool").field("jobs_max", &self.jobs_max).finish_non_exhaustive()
+        f.debug_struct("Pool").finish_non_exhaustive()
     }
 }
 
@@ -31,8 +33,8 @@ impl<J: Send + 'static> Pool<J> {
         begin: impl Fn() -> S + Clone + Send + 'static,
         work: impl Fn(&mut S, J) + Clone + Send + 'static,
     ) -> std::io::Result<Self> {
-        let shared =
-            Arc::new(Shared { jobs: Mutex::new(VecDeque::new()), has_jobs: Condvar::new() });
+        let jobs = Mutex::new(FairQueue::new(jobs_max));
+        let shared = Arc::new(Shared { jobs, has_jobs: Condvar::new() });
         for _ in 0..threads {
             let (shared, begin, work) = (Arc::clone(&shared), begin.clone(), work.clone());
             thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -42,19 +44,23 @@ impl<J: Send + 'static> Pool<J> {
                 }
             })?;
         }
-        Ok(Self { shared, jobs_max })
+        Ok(Self { shared })
     }
 
     /// Adds a job, or gives it back if the queue is full.
     pub(crate) fn add(&self, job: J) -> Result<(), J> {
-        let mut jobs = self.shared.lock();
-        if jobs.len() >= self.jobs_max {
-            return Err(job);
-        }
-        jobs.push_back(job);
-        drop(jobs);
+        // All jobs are in one queue, none of which displaces another.
+        self.add_of(ServerId::default(), job).map(drop)
+    }
+
+    /// Adds a job of a worker, which waits for its turn. Returns the job that had to make room.
+    ///
+    /// # Errors
+    /// The job itself, if there is no room.
+    pub(crate) fn add_of(&self, asker: ServerId, job: J) -> Result<Option<J>, J> {
+        let displaced = self.shared.lock().push(asker, job)?;
         self.shared.has_jobs.notify_one();
-        Ok(())
+        Ok(displaced)
     }
 }
 
@@ -62,14 +68,14 @@ impl<J> Shared<J> {
     fn take(&self) -> J {
         let mut jobs = self.lock();
         loop {
-            if let Some(job) = jobs.pop_front() {
+            if let Some(job) = jobs.pop() {
                 return job;
             }
             jobs = self.has_jobs.wait(jobs).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<J>> {
+    fn lock(&self) -> MutexGuard<'_, FairQueue<J>> {
         // Nothing panics with the lock held.
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,13 +85,15 @@ impl<J> Shared<J> {
 mod tests {
     use std::sync::mpsc;
 
+    use dtyp::ServerId;
+
     use super::Pool;
 
     #[test]
     fn a_full_queue_gives_the_job_back_and_other_pools_go_on() {
         let (begun, has_begun) = mpsc::channel();
-        let (go_on, may_go_on) = mpsc::channel::<()>();
-        let may_go_on = std::sync::Arc::new(std::sync::Mutex::new(may_go_on));
+        let (resume, may_resume) = mpsc::channel::<()>();
+        let may_resume = std::sync::Arc::new(std::sync::Mutex::new(may_resume));
         let slow = Pool::start(
             "slow",
             1,
@@ -93,7 +101,7 @@ mod tests {
             || (),
             move |(), job: u32| {
                 begun.send(job).expect("the test waits");
-                let _ = may_go_on.lock().expect("one thread").recv();
+                let _ = may_resume.lock().expect("one thread").recv();
             },
         )
         .expect("there are threads");
@@ -115,6 +123,32 @@ mod tests {
         .expect("there are threads");
         quick.add(7).expect("there is room");
         assert_eq!(is_done.recv(), Ok(7), "the slow pool holds nothing up");
-        go_on.send(()).expect("the thread waits");
+        resume.send(()).expect("the thread waits");
+    }
+
+    #[test]
+    fn jobs_of_workers_take_turns() {
+        let worker = |pid| ServerId { pid, unique_id: 0 };
+        let (begun, has_begun) = mpsc::channel();
+        let (resume, may_resume) = mpsc::channel::<()>();
+        let may_resume = std::sync::Arc::new(std::sync::Mutex::new(may_resume));
+        let work = move |(): &mut (), job: u32| {
+            begun.send(job).expect("the test waits");
+            let _ = may_resume.lock().expect("one thread").recv();
+        };
+        let pool = Pool::start("turns", 1, 4, || (), work).expect("there are threads");
+        pool.add_of(worker(1), 1).expect("there is room");
+        assert_eq!(has_begun.recv(), Ok(1));
+        for job in 2..=5 {
+            assert_eq!(pool.add_of(worker(1), job), Ok(None));
+        }
+        assert_eq!(pool.add_of(worker(2), 100), Ok(Some(5)), "a flood makes room");
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            resume.send(()).expect("the thread waits");
+            order.extend(has_begun.recv());
+        }
+        assert_eq!(order, [2, 100, 3, 4]);
+        resume.send(()).expect("the thread waits");
     }
 }

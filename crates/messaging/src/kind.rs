@@ -87,6 +87,8 @@ kinds! {
     52 FIND_NAMES,
     /// Answer to `FIND_NAMES`, from `logond`: [`crate::NamesAnswer`].
     53 NAMES_FOUND,
+    /// From a worker to `auditd`: lines of audits: [`crate::AuditEntries`].
+    60 AUDIT,
     /// Look for a session by its id: [`crate::FindSession`].
     43 FIND_SESSION,
     /// Answer to `FIND_SESSION`, from each worker: [`crate::SessionFound`].

@@ -39,7 +39,7 @@ pub struct Messaging {
     malformed: u64,
     version_unknown: u64,
     /// Drops reported by [`Messaging::take_dropped`] so far.
-    told_dropped: u64,
+    reported_dropped: u64,
     trace: Tracer,
 }
 
@@ -79,7 +79,7 @@ impl Messaging {
             frame,
             malformed: 0,
             version_unknown: 0,
-            told_dropped: 0,
+            reported_dropped: 0,
             trace: Tracer::default(),
         }
     }
@@ -178,8 +178,8 @@ impl Messaging {
 
     /// Removes a dead process: drops its pending messages and deletes its socket and record. For
     /// the process that has reaped it.
-    pub fn bury(&mut self, dead: ServerId) {
-        let _ = self.transport.bury(dead);
+    pub fn remove_dead(&mut self, dead: ServerId) {
+        let _ = self.transport.remove_dead(dead);
     }
 
     /// True while [`Messaging::flush`] has messages to send.
@@ -256,7 +256,7 @@ impl Messaging {
     /// long. Call it after [`Messaging::next_timeout`].
     pub fn take_dropped(&mut self) -> Dropped {
         let dropped = self.transport.counters().dropped;
-        let messages = dropped - std::mem::replace(&mut self.told_dropped, dropped);
+        let messages = dropped - std::mem::replace(&mut self.reported_dropped, dropped);
         Dropped { messages, receivers: self.transport.take_receivers_of_dropped() }
     }
 

@@ -1,6 +1,7 @@
 //! Data of the message kinds that have a form of their own. Numbers are little-endian, texts UTF-8.
 
 mod administration;
+mod audit;
 mod change_notify;
 mod channels;
 mod logons;
@@ -9,6 +10,7 @@ mod names;
 pub use administration::{
     Announcement, Done, PROCESSES_MAX, Process, ProcessRole, Processes, Statistics,
 };
+pub use audit::{AuditEntries, AuditEntry};
 pub use change_notify::{Changes, Unwatch, Watch};
 pub use channels::{Channel, Channels, SingleChannel};
 pub use logons::{

@@ -116,7 +116,7 @@ pub trait Transport: fmt::Debug {
 
     /// Removes a dead process: drops frames queued for it, and deletes its socket and record.
     /// Returns true if it had left some; a process that ends in order does not.
-    fn bury(&mut self, dead: ServerId) -> bool;
+    fn remove_dead(&mut self, dead: ServerId) -> bool;
 
     /// Takes the receivers of messages that were dropped for want of room.
     fn take_receivers_of_dropped(&mut self) -> BTreeSet<ServerId>;

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod audit;
 pub mod buffer_pool;
 pub mod caching;
 pub mod channel_sequence;
@@ -16,7 +17,6 @@ pub mod logon_throttle;
 pub mod memory_account;
 pub mod now;
 pub mod open;
-pub mod passages;
 pub mod pipe;
 pub mod posix;
 pub mod reject;
@@ -26,5 +26,6 @@ pub mod session;
 pub mod settings;
 pub mod share;
 pub mod storage_load;
+pub mod traversals;
 pub mod tree_connect;
 pub mod watch;

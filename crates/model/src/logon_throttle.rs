@@ -11,6 +11,10 @@
 //! is right. So logons at the same time, over one connection or several, are delayed one behind the
 //! other.
 //!
+//! A ticket names its user only after its check, so it counts for its address alone, like those of
+//! one user without a name. Right ones come in bursts, from a terminal server or over all channels
+//! of a client: they count beforehand only while wrong ones would delay them.
+//!
 //! An attacker who knows a user's name can delay that user by `USER_WAIT_MAX`, and no longer. A
 //! user who has logged on from an address before is *familiar* there, and has a separate count: no
 //! failed logon delays them, neither under their name from elsewhere nor under another name from
@@ -78,6 +82,8 @@ pub struct LogonThrottle {
     slots: Box<dyn Slots>,
 }
 
+/// The name for all tickets of an address, which is no user's.
+const TICKET: &str = "";
 /// Time after which a failed logon is forgotten; several are forgotten one after the other.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 /// Failed logons without a delay: people mistype, and programs try stored passwords.
@@ -120,13 +126,15 @@ enum Kind {
     /// Lines in the log about an address.
     Line,
     /// Refused logons from an address without a line in the log.
-    Untold,
+    Unlogged,
     /// Other lines in the log that the clients of an address cause.
     Written,
+    /// Records in the audit file that those without a user of an address cause.
+    Recorded,
 }
 
 impl Kind {
-    const COUNT: usize = 6;
+    const COUNT: usize = 7;
 }
 
 /// Rate of log lines about one address: a burst of `LINES_AT_ONCE`, then one line every
@@ -139,6 +147,11 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 /// address's clients. A user could have any number of workers one after the other.
 const WRITTEN_AT_ONCE: u32 = 1_000;
 const WRITTEN_EVERY: Duration = Duration::from_millis(20);
+
+/// The same for records in the audit file about guests and anonymous users who change nothing: it
+/// has no limit of size, and they may come back any number of times.
+const RECORDED_AT_ONCE: u32 = 1_000;
+const RECORDED_EVERY: Duration = Duration::from_secs(5);
 
 impl LogonThrottle {
     pub fn new(slots: Box<dyn Slots>) -> Self {
@@ -155,14 +168,13 @@ impl LogonThrottle {
     ) -> Admission {
         let parties = Parties::of(client, user);
         let is_familiar = self.is_familiar(&parties, now);
-        let waits_max = if settings.delays { ADDRESS_LIMIT } else { Duration::MAX / 2 };
-        let limit = settings.failures_limit().min(waits_max);
+        let limit = settings.address_limit();
         let account = parties.account(is_familiar);
         let Some(ahead) = self.add(Kind::Address, account, now, FORGOTTEN_AFTER, limit) else {
             return Admission::Refused;
         };
         let mut wait = wait(ahead, ADDRESS_STEP);
-        if !is_familiar {
+        if !is_familiar && user != TICKET {
             let ahead = self.add(Kind::User, parties.user, now, FORGOTTEN_AFTER, USER_LIMIT);
             wait = wait.max(ahead.map_or(USER_WAIT_MAX, |ahead| self::wait(ahead, USER_STEP)));
         }
@@ -170,6 +182,61 @@ impl LogonThrottle {
             true => Admission::After(wait),
             false => Admission::Now,
         }
+    }
+
+    /// Returns the time of the check of a ticket. It counts as failed from now on unless the answer
+    /// is [`Admission::Now`].
+    pub fn begin_ticket(
+        &self,
+        settings: &ThrottleSettings,
+        now: Duration,
+        client: SocketAddr,
+    ) -> Admission {
+        let parties = Parties::of(client, TICKET);
+        let account = parties.account(self.is_familiar(&parties, now));
+        let mut ahead = Duration::ZERO;
+        self.update(Kind::Address, account, now, |it| {
+            ahead = it;
+            None
+        });
+        if ahead >= settings.failures_limit() {
+            return Admission::Refused;
+        }
+        match settings.delays && !wait(ahead, ADDRESS_STEP).is_zero() {
+            true => self.begin(settings, now, client, TICKET),
+            false => Admission::Now,
+        }
+    }
+
+    /// Makes tickets familiar at this address because one was right; takes its count back if
+    /// `is_counted`.
+    pub fn succeed_ticket(&self, now: Duration, client: SocketAddr, is_counted: bool) {
+        if is_counted {
+            self.excuse_ticket(now, client);
+        }
+        self.update(Kind::Familiar, Parties::of(client, TICKET).pair, now, |_| Some(FAMILIAR_FOR));
+    }
+
+    /// Takes the count of a ticket back because nobody could check it.
+    pub fn excuse_ticket(&self, now: Duration, client: SocketAddr) {
+        self.excuse(now, client, TICKET);
+    }
+
+    /// Counts a wrong ticket, unless it `is_counted` already.
+    pub fn fail_ticket(
+        &self,
+        settings: &ThrottleSettings,
+        now: Duration,
+        client: SocketAddr,
+        is_counted: bool,
+    ) {
+        if !is_counted {
+            let parties = Parties::of(client, TICKET);
+            let account = parties.account(self.is_familiar(&parties, now));
+            let limit = settings.address_limit();
+            self.add(Kind::Address, account, now, FORGOTTEN_AFTER, limit);
+        }
+        self.fail(settings, now, client, TICKET);
     }
 
     /// Takes the count of a logon back because its proof was right, and makes the user familiar at
@@ -184,7 +251,7 @@ impl LogonThrottle {
         let parties = Parties::of(client, user);
         let is_familiar = self.is_familiar(&parties, now);
         self.take_back(Kind::Address, parties.account(is_familiar), now);
-        if !is_familiar {
+        if !is_familiar && user != TICKET {
             self.take_back(Kind::User, parties.user, now);
         }
     }
@@ -219,33 +286,41 @@ impl LogonThrottle {
         self.add(Kind::Written, address, now, more, limit).is_some()
     }
 
-    /// Counts a refused logon without a line in the log.
-    pub fn leave_untold(&self, client: SocketAddr) {
+    /// Returns whether one more record about those without a user of an address may be written, and
+    /// counts it.
+    pub fn may_record(&self, now: Duration, client: SocketAddr) -> bool {
         let address = Parties::of(client, "").address;
-        self.exchange(Kind::Untold, address, |count| Some(count.saturating_add(1)));
+        let limit = RECORDED_EVERY * RECORDED_AT_ONCE;
+        self.add(Kind::Recorded, address, now, RECORDED_EVERY, limit).is_some()
+    }
+
+    /// Counts a refused logon without a line in the log.
+    pub fn count_unlogged(&self, client: SocketAddr) {
+        let address = Parties::of(client, "").address;
+        self.exchange(Kind::Unlogged, address, |count| Some(count.saturating_add(1)));
     }
 
     /// Returns the number of refused logons from an address without a line, of all workers, and
     /// resets it.
-    pub fn take_untold(&self, client: SocketAddr) -> u64 {
+    pub fn take_unlogged(&self, client: SocketAddr) -> u64 {
         let address = Parties::of(client, "").address;
-        let mut untold = 0;
-        self.exchange(Kind::Untold, address, |count| {
-            untold = count;
+        let mut unlogged = 0;
+        self.exchange(Kind::Unlogged, address, |count| {
+            unlogged = count;
             (count != 0).then_some(0)
         });
-        untold
+        unlogged
     }
 
-    /// Returns the number of [`Self::take_untold`], if a line about the address may be written.
-    pub fn untold_to_log(&self, now: Duration, client: SocketAddr) -> u64 {
+    /// Returns the number of [`Self::take_unlogged`], if a line about the address may be written.
+    pub fn unlogged_to_log(&self, now: Duration, client: SocketAddr) -> u64 {
         let address = Parties::of(client, "").address;
         let mut is_any = false;
-        self.exchange(Kind::Untold, address, |count| {
+        self.exchange(Kind::Unlogged, address, |count| {
             is_any = count != 0;
             None
         });
-        if is_any && self.may_log(now, client) { self.take_untold(client) } else { 0 }
+        if is_any && self.may_log(now, client) { self.take_unlogged(client) } else { 0 }
     }
 
     fn is_familiar(&self, parties: &Parties, now: Duration) -> bool {
@@ -331,6 +406,12 @@ impl LogonThrottle {
 }
 
 impl ThrottleSettings {
+    /// Returns the distance from now beyond which a logon of an address does not count any more.
+    fn address_limit(&self) -> Duration {
+        let waits_max = if self.delays { ADDRESS_LIMIT } else { Duration::MAX / 2 };
+        self.failures_limit().min(waits_max)
+    }
+
     /// Returns the distance from now at which an address is refused.
     fn failures_limit(&self) -> Duration {
         match self.failures_max {
@@ -367,7 +448,7 @@ impl Parties {
             IpAddr::V6(address) => (u128::from(address) >> 64) as u64,
         };
         let is_v4 = client.ip().to_canonical().is_ipv4();
-        let user = user.to_lowercase();
+        let user = without_domain(user).to_lowercase();
         Self {
             address: hash(&(Kind::Address, is_v4, network)),
             user: hash(&(Kind::User, &user)),
@@ -379,6 +460,15 @@ impl Parties {
     /// which keeps them from delaying others behind the same proxy, and from being delayed by them.
     fn account(&self, is_familiar: bool) -> u64 {
         if is_familiar { self.pair } else { self.address }
+    }
+}
+
+/// Returns a user's name without the domain, which has several names. So `anna`, `anna@ad.lab.test`
+/// and an Anna of another domain are one user.
+fn without_domain(user: &str) -> &str {
+    match user.split_once('@') {
+        Some((name, _)) if !name.is_empty() => name,
+        _ => user,
     }
 }
 

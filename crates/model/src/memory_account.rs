@@ -71,12 +71,12 @@ impl MemoryAccount {
     /// If the half for such memory is exhausted.
     pub fn keep(&self, bytes: usize) -> Result<Charge, Reject> {
         self.verify_room(bytes)?;
-        Ok(self.keep_anyway(bytes))
+        Ok(self.keep_beyond_limit(bytes))
     }
 
     /// Charges memory that stays and is in use already, even beyond the limit.
     #[must_use]
-    pub fn keep_anyway(&self, bytes: usize) -> Charge {
+    pub fn keep_beyond_limit(&self, bytes: usize) -> Charge {
         self.charge(Purpose::Kept, bytes)
     }
 
@@ -121,7 +121,7 @@ impl MemoryAccount {
     /// Returns the highest number of bytes in transit.
     #[must_use]
     #[inline]
-    pub fn passing_max(&self) -> usize {
+    pub fn in_transit_max(&self) -> usize {
         self.half()
     }
 

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use arbitration::{LeaseId, LeaseKey};
+use arbitration::{Caching, LeaseId, LeaseKey};
 use dtyp::{AccessMask, Guid};
 use object::{FileIdentity, LocalOpen, ObjectPath, UserId};
 use wire::FileId;
 use wire::create::{CreateAction, CreateOptions, ShareAccess};
 
+use crate::audit::AuditedOpen;
 use crate::channel_sequence::ChannelSequence;
 use crate::enumeration::Enumeration;
 use crate::memory_account::Charge;
 use crate::pipe::Pipe;
 use crate::reject::Reject;
-use crate::share::Share;
+use crate::share::{CheckedAccess, Share};
 use crate::watch::Watch;
 
 /// Highest number of opens of a client.
@@ -79,7 +80,7 @@ pub struct OpenFile {
     /// `Open.Lease`.
     pub lease: Option<LeaseId>,
     /// True until CREATE is answered, while the store truncates the file or looks its name up
-    /// again. The client does not know the open yet, so breaks of its caching are told after the
+    /// again. The client does not know the open yet, so breaks of its caching are sent after the
     /// response.
     pub is_being_made: bool,
     /// Hash of the name that CREATE resolved, by which this one of the file's hard links is
@@ -93,7 +94,7 @@ pub struct OpenFile {
     /// directory.
     pub is_modified: bool,
     /// `Open.CreateGuid`.
-    pub create_name: Option<CreateName>,
+    pub create_id: Option<CreateId>,
     /// `Open.IsReplayEligible`: the CREATE may be replayed, and the response then has this action
     /// again.
     pub replay: Option<CreateAction>,
@@ -111,8 +112,14 @@ pub struct OpenFile {
     pub watch: Option<Box<Watch>>,
     /// Memory charged for its byte-range locks in the file's record.
     pub locks: Charge,
+    /// READs and WRITEs to check for byte-range locks of local programs.
+    pub checked_access: CheckedAccess,
+    /// True while the store holds a lease for its oplock: see `kernel oplocks`.
+    pub has_kernel_lease: bool,
     /// `Open.LockSequenceArray`.
     pub lock_sequences: arbitration::LockSequences,
+    /// Audit of the open, if its share is audited.
+    pub audit: Option<Box<AuditedOpen>>,
 }
 
 /// Durability of an open; the rest of it is in the file's record.
@@ -122,9 +129,9 @@ pub struct DurableState {
     pub is_persistent: bool,
 }
 
-/// Name of a CREATE that its client may replay.
+/// Identity of a CREATE that its client may replay: its CreateGuid, and the ClientGuid.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct CreateName {
+pub struct CreateId {
     pub client: Guid,
     pub create_guid: Guid,
 }
@@ -155,6 +162,20 @@ impl Open {
         match &mut self.target {
             Target::File(file) => Ok(file),
             Target::Pipe(_) => Err(Reject::NotOnPipes),
+        }
+    }
+
+    /// True if local programs see its byte-range locks. The kernel has none for streams.
+    #[must_use]
+    pub fn shows_locks(&self) -> bool {
+        let is_plain = |file: &OpenFile| !file.is_directory && file.identity.stream == 0;
+        self.share.local_programs.see_locks && self.file().is_ok_and(is_plain)
+    }
+
+    /// Takes note of the rights to cache that its client has now.
+    pub fn note_caching(&mut self, caching: Caching) {
+        if let Target::File(file) = &mut self.target {
+            file.checked_access = self.share.local_programs.lock_checks.with_caching(caching);
         }
     }
 

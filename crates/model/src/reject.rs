@@ -304,6 +304,9 @@ pub enum Reject {
     /// A range to lock ends beyond 64 bits: [MS-FSA] 2.1.5.8.
     #[error("the range ends beyond 64 bits")]
     LockRange,
+    /// A local program has locked bytes, and the client does not wait: [MS-SMB2] 3.3.5.14.2.
+    #[error("a program of the server has locked a part of the range")]
+    LockedByProgram,
     /// There is no account for the guest.
     #[error("there is no account for guests")]
     LogonFailure,
@@ -590,6 +593,9 @@ pub enum Reject {
     /// Another open excludes this one: [MS-FSA] 2.1.5.1.2.
     #[error("another open of the file excludes this one")]
     SharingViolation,
+    /// A local program has locked the whole file: `kernel share modes`.
+    #[error("a program of the server has locked the file")]
+    SharingViolationByProgram,
     /// Deletion of a file in a snapshot.
     #[error("a snapshot cannot be changed")]
     SnapshotCannotChange,
@@ -762,7 +768,7 @@ statuses! {
     INVALID_VIEW_SIZE: CopySourceTooShort;
     IO_REPARSE_DATA_INVALID: ReparseDataInvalid;
     IO_REPARSE_TAG_INVALID: ReparseTagReserved;
-    LOCK_NOT_GRANTED: LockNotGranted;
+    LOCK_NOT_GRANTED: LockNotGranted LockedByProgram;
     LOGON_FAILURE: LogonFailure;
     MEDIA_WRITE_PROTECTED: SnapshotCannotChange;
     NETWORK_NAME_DELETED: NoSuchTreeConnect;
@@ -794,7 +800,7 @@ statuses! {
         LeaseAcknowledgedTooHigh TooManyConnections;
     REQUEST_OUT_OF_SEQUENCE: BindingWithoutGmac;
     RETRY: ProtectedMeanwhile;
-    SHARING_VIOLATION: RenameOfStream SharingViolation;
+    SHARING_VIOLATION: RenameOfStream SharingViolation SharingViolationByProgram;
     SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP: PreauthWithoutCommonHash;
     STOPPED_ON_SYMLINK: StoppedOnSymbolicLink;
     TOO_MANY_OPENED_FILES: TooManyOpens;

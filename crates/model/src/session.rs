@@ -56,8 +56,14 @@ pub struct Session {
     /// [`Account::identity`] of the user whose keys the session has; none for a guest's session. A
     /// later authentication may make the user a guest for a while, but never another user.
     pub owner: Option<String>,
+    /// Name of the client machine, as the client gave it with its password; unproven. Kept if
+    /// shares are audited.
+    pub client_name: String,
     /// `Session.IsAnonymous`.
     pub is_anonymous: bool,
+    /// Share of a file's opens and locks that the user may take: decided by each authentication,
+    /// since every CREATE and LOCK needs it.
+    pub standing: Standing,
     /// `Session.SigningRequired`.
     pub signing_required: bool,
     /// `Session.EncryptData`.
@@ -76,8 +82,8 @@ pub struct Session {
     pub tree_connects: FxHashMap<u32, TreeConnect>,
     /// Next tree id to try.
     pub next_tree_id: u32,
-    /// Entry of its user in the counters of requests.
-    pub counted: trace::PartyId,
+    /// Its user without a share, whose counters count its requests.
+    pub party: trace::PartyId,
     /// Memory charged for the session, without its tree connects and opens.
     pub memory: Charge,
 }
@@ -149,7 +155,9 @@ impl Session {
             account: None,
             expires: None,
             owner: None,
+            client_name: String::new(),
             is_anonymous: false,
+            standing: Standing::Guest,
             signing_required: false,
             encrypt_data: false,
             sealing: None,
@@ -158,7 +166,7 @@ impl Session {
             channels: vec![Channel::new(connection, authentication, true)],
             tree_connects: FxHashMap::default(),
             next_tree_id: 1,
-            counted: trace::PartyId::default(),
+            party: trace::PartyId::default(),
             memory,
         }
     }
@@ -201,13 +209,12 @@ impl Session {
         self.account.as_ref().expect("a valid session has an account")
     }
 
-    /// Returns the share of a record's room that the user may take.
+    /// Returns [`Account::identity`] of the user that the session and its opens belong to, even
+    /// while that user is a guest; none before the first authentication.
     #[must_use]
-    pub fn standing(&self) -> Standing {
-        match self.is_anonymous || self.account().is_guest {
-            true => Standing::Guest,
-            false => Standing::User,
-        }
+    pub fn identity(&self) -> Option<&str> {
+        let account = self.account.as_ref().map(|account| account.identity.as_str());
+        self.owner.as_deref().or(account)
     }
 
     /// Returns an unused tree id.

@@ -115,6 +115,8 @@ pub struct ServerSettings {
     /// True if a replayed LOCK is executed once: the opposite of `smb2 disable lock sequence
     /// checking`.
     pub lock_sequence_checking: bool,
+    /// True if some share is audited.
+    pub is_audited: bool,
     /// True if CHANGE_NOTIFY is served.
     pub change_notify: bool,
     /// `smb2 leases`: true if leases are granted.

@@ -7,6 +7,7 @@ use dtyp::AccessMask;
 use dtyp::name_expression::NameExpression;
 use object::{ObjectPath, RootId, UserId};
 
+use crate::audit::Audit;
 use crate::settings::Policy;
 
 /// A share that a tree connect leads to.
@@ -54,12 +55,81 @@ pub struct Share {
     pub sync_always: bool,
     /// Settings for Apple's clients; none if their extensions are not served.
     pub apple: Option<AppleShare>,
+    /// Audit of the tree connect, if the share is audited.
+    pub audit: Option<Arc<Audit>>,
     /// Path of the share's root, from the root of the host's file system.
     pub folder: ObjectPath,
     /// True if changes by other programs are reported, too.
     pub kernel_change_notify: bool,
+    /// `check parent directory delete on close`: true if nothing is created in a directory that is
+    /// delete pending.
+    pub checks_directory: bool,
+    /// `dfree command`: true if a command tells the free space, and not the file system alone.
+    pub has_free_space_command: bool,
+    /// `max disk size` in bytes: no volume seems larger.
+    pub volume_bytes_max: Option<u64>,
+    /// Respect between its clients and local programs.
+    pub local_programs: LocalPrograms,
     /// Classes for the requests of all its clients.
     pub classes: Arc<qos::Membership>,
+}
+
+impl Share {
+    /// Returns the highest rights to cache a file or a directory.
+    #[must_use]
+    pub fn caching_max_of(&self, is_directory: bool) -> Caching {
+        if is_directory { self.directory_caching_max } else { self.caching_max }
+    }
+}
+
+/// Respect between clients and other programs on the same files, such as an NFS server: by locks
+/// and leases of the kernel.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct LocalPrograms {
+    /// `posix locking`: true if programs and clients see each other's byte-range locks.
+    pub see_locks: bool,
+    /// `strict locking`: accesses of clients that byte-range locks of programs refuse.
+    pub lock_checks: LockChecks,
+    /// `kernel share modes`: true if an open that excludes others locks the whole file.
+    pub see_share_modes: bool,
+    /// `kernel oplocks`: true if a program that opens a file breaks a client's oplock.
+    pub break_oplocks: bool,
+}
+
+/// READs and WRITEs for which locks of local programs are checked.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LockChecks {
+    /// No READ and no WRITE.
+    #[default]
+    Never,
+    /// Those that the client may not cache.
+    Uncached,
+    /// All of them, whatever the client may cache.
+    Always,
+}
+
+impl LockChecks {
+    /// Returns the accesses to check for a client with these rights to cache.
+    #[must_use]
+    pub fn with_caching(self, caching: Caching) -> CheckedAccess {
+        match self {
+            Self::Never => CheckedAccess::default(),
+            Self::Uncached => CheckedAccess {
+                reads: !caching.contains(Caching::READ),
+                writes: !caching.contains(Caching::WRITE),
+            },
+            Self::Always => CheckedAccess { reads: true, writes: true },
+        }
+    }
+}
+
+/// Accesses of an open for which locks of local programs are checked.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct CheckedAccess {
+    /// True if READs are checked.
+    pub reads: bool,
+    /// True if WRITEs are checked.
+    pub writes: bool,
 }
 
 /// A share as Apple's clients see it.

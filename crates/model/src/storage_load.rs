@@ -68,28 +68,28 @@ impl StorageLoad {
     }
 
     /// Returns whether requests for slow storage keep their credits now, and others return no more
-    /// than they cost. `passing_max` bytes may wait for the client.
+    /// than they cost. `in_transit_max` bytes may wait for the client.
     #[must_use]
-    pub fn is_full(&self, passing_max: usize) -> bool {
+    pub fn is_full(&self, in_transit_max: usize) -> bool {
         let bytes = self.bytes();
-        self.limits_credits() && bytes > 0 && bytes >= passing_max / CREDITS_PART
+        self.limits_credits() && bytes > 0 && bytes >= in_transit_max / CREDITS_PART
     }
 
     /// Returns the limit of a connection's credits. None without storage threads.
     #[must_use]
-    pub fn credits(&self, passing_max: usize) -> Option<u32> {
+    pub fn credits(&self, in_transit_max: usize) -> Option<u32> {
         if !self.limits_credits() {
             return None;
         }
-        let free = (passing_max / CREDITS_PART).saturating_sub(self.bytes());
+        let free = (in_transit_max / CREDITS_PART).saturating_sub(self.bytes());
         // Rounded up: a small request takes none of them.
         let credits = free.div_ceil(CREDIT_BYTES) / self.0.connections.get().max(1);
-        Some(u32::try_from(credits).unwrap_or(u32::MAX).max(self.reserve(passing_max)))
+        Some(u32::try_from(credits).unwrap_or(u32::MAX).max(self.reserve(in_transit_max)))
     }
 
     /// Returns the credits that a connection keeps for other shares, however much waits.
-    fn reserve(&self, passing_max: usize) -> u32 {
-        let bytes = passing_max / RESERVE_PART;
+    fn reserve(&self, in_transit_max: usize) -> u32 {
+        let bytes = in_transit_max / RESERVE_PART;
         let credits = bytes / CREDIT_BYTES / self.0.connections.get().max(1);
         u32::try_from(credits).unwrap_or(u32::MAX).clamp(1, FLOOR)
     }
@@ -141,20 +141,20 @@ mod tests {
 
     #[test]
     fn waiting_bytes_and_credits_take_at_most_half_of_the_memory() {
-        for passing_max in [2 << 20, 8 << 20, 24 << 20, PASSING_MAX, 1 << 40] {
+        for in_transit_max in [2 << 20, 8 << 20, 24 << 20, PASSING_MAX, 1 << 40] {
             for connections in [1, 2, 4, 32] {
                 let load = load();
                 load.set_connections(connections);
-                while !load.is_full(passing_max) {
-                    let credits = load.credits(passing_max).expect("there are threads");
+                while !load.is_full(in_transit_max) {
+                    let credits = load.credits(in_transit_max).expect("there are threads");
                     let credits = usize::try_from(credits).expect("a number");
                     // A client always has its last credit.
                     let request_bytes = CREDIT_BYTES + 4 * 1024;
                     let sendable = credits * connections * request_bytes;
                     let least = connections * request_bytes;
                     let bytes = load.bytes() + sendable.max(least) - least;
-                    assert!(bytes <= passing_max / 2, "{bytes} of {passing_max}");
-                    load.hold(passing_max / 64);
+                    assert!(bytes <= in_transit_max / 2, "{bytes} of {in_transit_max}");
+                    load.hold(in_transit_max / 64);
                 }
             }
         }

@@ -22,8 +22,8 @@ pub struct TreeConnect {
     pub maximal_access: AccessMask,
     /// True if requests must be encrypted.
     pub encrypt_data: bool,
-    /// Entry of its share and user in the counters of requests.
-    pub counted: trace::PartyId,
+    /// Its share and user, whose counters count its requests.
+    pub party: trace::PartyId,
     /// Classes for the requests of the tree connect.
     pub classes: Arc<Membership>,
     /// Memory charged for the tree connect.

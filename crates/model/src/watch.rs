@@ -11,8 +11,8 @@ use wire::change_notify::{
 };
 
 use crate::memory_account::{Charge, MemoryAccount};
-use crate::passages::Verdict;
 use crate::reject::Reject;
+use crate::traversals::Verdict;
 
 /// Highest size of a watch in bytes, whatever its first request demands: the payload that one
 /// credit covers.
@@ -42,8 +42,8 @@ pub struct Watch {
     events: Vec<Event>,
     /// Changes below a directory that the user may be unable to enter, and all later ones: changes
     /// are reported in order.
-    unjudged: VecDeque<Event>,
-    unjudged_bytes: usize,
+    unchecked: VecDeque<Event>,
+    unchecked_bytes: usize,
     /// True if more happened than fits: the client must list the directory itself.
     overflowed: bool,
     /// Memory charged for the watch and its changes.
@@ -93,8 +93,8 @@ impl Watch {
             bytes_max,
             bytes: 0,
             events: Vec::new(),
-            unjudged: VecDeque::new(),
-            unjudged_bytes: 0,
+            unchecked: VecDeque::new(),
+            unchecked_bytes: 0,
             overflowed: false,
             memory,
         })
@@ -105,12 +105,12 @@ impl Watch {
         self.events.is_empty() && !self.overflowed
     }
 
-    /// Queues a change that passes the client's filter, until [`Watch::judge`] permits it. Vetoed
+    /// Queues a change that passes the client's filter, until [`Watch::permit`] permits it. Vetoed
     /// names are left out; a rename from or to one adds or removes the other name.
     pub fn note(&mut self, change: &HostChange, vetoed: &[NameExpression]) {
         let is_hidden = |path: &ObjectPath| self.is_vetoed(path, vetoed);
-        let is_counted = change.kind != HostChangeKind::Uncounted;
-        let is_old_hidden = is_counted && is_hidden(&change.path);
+        let is_listed = change.kind != HostChangeKind::Missed;
+        let is_old_hidden = is_listed && is_hidden(&change.path);
         let becomes = |path: &ObjectPath, kind| HostChange {
             path: path.clone(),
             is_directory: change.is_directory,
@@ -164,7 +164,7 @@ impl Watch {
                     self.push(NotifyAction::MODIFIED, to, attributes);
                 }
             }
-            HostChangeKind::Uncounted => {
+            HostChangeKind::Missed => {
                 let is_around = self.directory.relative_to(path).is_some();
                 if is_around || self.relative_name(path).is_some() {
                     self.overflow();
@@ -179,45 +179,45 @@ impl Watch {
         }
         let Some((directory, name)) = self.relative_name(path) else { return };
         let event = Event { action, name: dtyp::utf16::to_bytes(&name), directory };
-        let mut last = self.unjudged.back().or_else(|| self.events.last()).into_iter();
+        let mut last = self.unchecked.back().or_else(|| self.events.last()).into_iter();
         let is_last = last.any(|it| (it.action, &it.name) == (action, &event.name));
         if action == NotifyAction::MODIFIED && is_last {
             return; // A client that reads the file once sees both changes.
         }
-        self.unjudged_bytes += event.name.len() + event.directory.len();
-        if self.unjudged_bytes > BYTES_MAX {
+        self.unchecked_bytes += event.name.len() + event.directory.len();
+        if self.unchecked_bytes > BYTES_MAX {
             self.overflow();
         } else {
-            self.unjudged.push_back(event);
+            self.unchecked.push_back(event);
         }
     }
 
-    /// True if changes are left for [`Watch::judge`].
-    pub fn is_unjudged(&self) -> bool {
-        !self.unjudged.is_empty()
+    /// True if changes are left for [`Watch::permit`].
+    pub fn has_unchecked(&self) -> bool {
+        !self.unchecked.is_empty()
     }
 
-    /// Permits or drops changes, up to the first one without a verdict. `enter` judges a directory,
-    /// given relative to the watched one.
-    pub fn judge(&mut self, mut enter: impl FnMut(&str) -> Verdict) {
-        while let Some(event) = self.unjudged.front() {
+    /// Permits or drops changes, up to the first one without a verdict. `may_enter` decides on a
+    /// directory, given relative to the watched one.
+    pub fn permit(&mut self, mut may_enter: impl FnMut(&str) -> Verdict) {
+        while let Some(event) = self.unchecked.front() {
             let verdict = match event.directory.as_str() {
                 "" => Verdict::May,
-                directory => enter(directory),
+                directory => may_enter(directory),
             };
             match verdict {
                 Verdict::Pending => return self.charge(),
                 Verdict::May | Verdict::MayNot => {}
             }
-            let event = self.unjudged.pop_front().expect("it was just looked at");
-            self.unjudged_bytes -= event.name.len() + event.directory.len();
+            let event = self.unchecked.pop_front().expect("it was just looked at");
+            self.unchecked_bytes -= event.name.len() + event.directory.len();
             if verdict == Verdict::May {
-                self.tell(event);
+                self.add_event(event);
             }
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn add_event(&mut self, event: Event) {
         self.bytes =
             self.bytes.next_multiple_of(4) + NotifyInformation::FIXED_SIZE + event.name.len();
         if self.bytes > self.bytes_max {
@@ -236,12 +236,12 @@ impl Watch {
     /// Returns the memory of the watch in bytes.
     fn memory_wanted(&self) -> usize {
         let path = self.directory.as_str().len();
-        let events = self.events.capacity() + self.unjudged.capacity();
-        WATCH_BYTES + 2 * path + events * size_of::<Event>() + self.bytes + self.unjudged_bytes
+        let events = self.events.capacity() + self.unchecked.capacity();
+        WATCH_BYTES + 2 * path + events * size_of::<Event>() + self.bytes + self.unchecked_bytes
     }
 
     fn overflow(&mut self) {
-        (self.unjudged, self.unjudged_bytes) = (VecDeque::new(), 0);
+        (self.unchecked, self.unchecked_bytes) = (VecDeque::new(), 0);
         self.clear();
         self.overflowed = true;
     }

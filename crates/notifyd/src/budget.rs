@@ -1,14 +1,14 @@
-//! Time that workers make this process spend on watches of the kernel.
+//! Limits the time that each worker makes this process spend on watches of the kernel.
 //!
-//! To watch a tree through inotify is to walk it: a second for a large one. A client can begin and
-//! end such a watch again and again, and all clients have this one process.
+//! A watch of a tree through inotify begins with a walk through the tree, which takes a second for
+//! a large one. A client can repeat that at will, and all clients share this process.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use dtyp::ServerId;
 
-/// A worker may use one such part of the time.
+/// Divisor of this process's time: each worker may use one such part.
 const PARTS: u32 = 16;
 
 /// Time that a worker may use at once, after a pause: as long as two large trees take.
@@ -28,7 +28,7 @@ impl Budget {
     /// Notes that time was used for a worker.
     pub(super) fn spend(&mut self, worker: ServerId, now: Instant, time: Duration) {
         let until = self.0.get(&worker).copied().unwrap_or(now).max(now) + time * PARTS;
-        // As many are left as have used the time of others.
+        // Workers whose part has made up for their use need no entry.
         self.0.retain(|_, until| *until > now);
         self.0.insert(worker, until);
     }

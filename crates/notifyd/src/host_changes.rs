@@ -1,8 +1,8 @@
-//! Changes that other programs of this host make in folders, as the kernel tells of them.
+//! Changes that other programs of this host make in folders, as the kernel reports them.
 //!
-//! fanotify where the process may and the file system can (Linux 5.17 and CAP_SYS_ADMIN): it
-//! watches a whole file system at the price of one mark, and says who made a change. inotify else:
-//! a watch per directory, of which there is a limited number, and nobody is named.
+//! By fanotify where process and file system permit it (Linux 5.17, CAP_SYS_ADMIN): one mark
+//! watches a whole file system, and each change has the pid of its process. Else by inotify: one
+//! watch for each directory, out of a limited number, and changes without a pid.
 
 mod fanotify;
 mod folder;
@@ -39,7 +39,7 @@ pub(crate) struct HostWatcher {
     /// The mechanism that watches each folder, by path.
     folders: HashMap<String, By>,
     /// Number of folders that inotify watches.
-    anonymous: usize,
+    by_inotify: usize,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -53,7 +53,7 @@ enum By {
 pub(crate) struct HostEvent {
     /// The change, with the path from the host's root.
     pub change: HostChange,
-    /// The process that did it; `None` if the kernel does not say.
+    /// Pid of the process; `None` if the kernel does not report it.
     pub pid: Option<u32>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum Coverage {
 }
 
 impl HostWatcher {
-    /// Watches nothing yet, and will use the best that there is.
+    /// Begins without watches; it uses fanotify if it can.
     #[must_use]
     pub(crate) fn new() -> Self {
         Self { fanotify: Fanotify::new().ok(), ..Self::without_fanotify() }
@@ -81,7 +81,7 @@ impl HostWatcher {
     }
 
     fn nothing() -> Self {
-        Self { fanotify: None, inotify: None, folders: HashMap::new(), anonymous: 0 }
+        Self { fanotify: None, inotify: None, folders: HashMap::new(), by_inotify: 0 }
     }
 
     /// Finds a folder by its path, and watches it.
@@ -97,8 +97,8 @@ impl HostWatcher {
         self.watch(Folder::open(path, identity)?, recursive, filter)
     }
 
-    /// Begins to watch a folder, or watches it otherwise than before. `filter` says which changes
-    /// are wanted ([MS-SMB2] 2.2.35); others may be told, too.
+    /// Begins or changes the watch of a folder. `filter` selects changes ([MS-SMB2] 2.2.35); others
+    /// may be reported, too.
     ///
     /// # Errors
     /// The folder cannot be watched: there is no room for more watches.
@@ -131,11 +131,11 @@ impl HostWatcher {
 
     fn enter(&mut self, path: &str, by: By) {
         let before = self.folders.insert(path.to_owned(), by);
-        self.anonymous += usize::from(by == By::Inotify);
-        self.anonymous -= usize::from(before == Some(By::Inotify));
+        self.by_inotify += usize::from(by == By::Inotify);
+        self.by_inotify -= usize::from(before == Some(By::Inotify));
     }
 
-    /// Watches a folder no longer.
+    /// Ends the watch of a folder.
     pub(crate) fn unwatch(&mut self, path: &str) {
         match self.folders.remove(path) {
             Some(By::Fanotify) => {
@@ -144,7 +144,7 @@ impl HostWatcher {
                 }
             }
             Some(By::Inotify) => {
-                self.anonymous -= 1;
+                self.by_inotify -= 1;
                 if let Some(inotify) = &mut self.inotify {
                     inotify.unwatch(path);
                 }
@@ -160,10 +160,10 @@ impl HostWatcher {
         self.fanotify.as_ref().map_or(by_inotify, Fanotify::folders_max)
     }
 
-    /// Whether a folder is watched by what does not say who made a change.
+    /// True if a folder is watched by inotify, whose events name no process.
     #[must_use]
-    pub(crate) fn is_anonymous(&self) -> bool {
-        self.anonymous != 0
+    pub(crate) fn lacks_pids(&self) -> bool {
+        self.by_inotify != 0
     }
 
     /// Readable when [`HostWatcher::take`] has something.
@@ -192,9 +192,9 @@ impl Default for HostWatcher {
     }
 }
 
-/// The kernel had no room for its events: nobody knows what happened.
+/// Makes the event for an overflow of the kernel's queue: any change may be missing.
 fn overflow() -> HostEvent {
-    HostEvent { change: HostChange::uncounted(ObjectPath::root()), pid: None }
+    HostEvent { change: HostChange::missed(ObjectPath::root()), pid: None }
 }
 
 /// Returns the number of folders that may be watched: half of the descriptors that the process may

@@ -1,14 +1,14 @@
 //! `notifyd`: the process that reports changes in watched directories to workers.
 //!
 //! Workers tell it the watches of their clients and, while any watch exists, the changes by their
-//! clients; it passes each change on to the workers whose clients may want it. It learns of changes
-//! by other programs of the host from the kernel. It has no state beyond that of the workers: if it
-//! dies, the workers repeat everything to its successor, and the clients are sent to list their
-//! directories, because changes in between are lost.
+//! clients; it sends each change to the workers whose clients may want it. It learns of changes by
+//! other programs of the host from the kernel. It has no state beyond that of the workers: if it
+//! dies, the workers send their watches to its successor, and their clients get NOTIFY_ENUM_DIR,
+//! because changes in between are lost.
 //!
-//! A change may arrive late, at a worker whose client has begun another watch of the same directory
-//! meanwhile. So each change has the time at which it happened, and the worker leaves out younger
-//! watches.
+//! A change may arrive after the worker's client has begun another watch of the same directory. So
+//! each change has the time at which it happened, and the worker leaves out watches that began
+//! later.
 //!
 //! Unsafe code is in `host_changes::fanotify` only, for calls that no safe library offers.
 
@@ -26,20 +26,16 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use confinement::ProcessKind;
 use dtyp::ServerId;
 use host_changes::{Coverage, Folder, HostEvent, HostWatcher};
-use messaging::{Changes, Message, MessageKind, Messaging, Unwatch, Watch};
+use messaging::{Changes, Message, MessageKind, Unwatch, Watch};
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
-use process::EventSet;
-use process::administration;
 use process::arguments::Start;
 use process::clocks::machine_clock;
-use process::control::{Received, ToSupervisor, ToWorker, WorkerEnd};
-use process::log;
+use process::{HelperProcess, Order, administration};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags};
-use settings::Settings;
-use settings::messaging_settings::messaging_settings;
 use tables::WatchPage;
 use tracing::{debug, warn};
 
@@ -50,35 +46,30 @@ use siblings::Siblings;
 use watch_threads::{Report, WatchThreads};
 use watchers::{Source, WatchParameters, Watched, Watchers};
 
-/// Time until changes are sent again to a worker without room.
+/// Time until changes are sent again to a worker whose queue of messages is full.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Highest number of messages to take before the changes in them are passed on.
+/// Highest number of messages to take before the changes in them are sent.
 const MESSAGES_PER_TURN_MAX: usize = 256;
 
-const MESSAGES: u64 = 0;
-const CONTROL: u64 = 1;
-const KERNEL: u64 = 2;
+const KERNEL: u64 = HelperProcess::FIRST_TOKEN;
 /// Lowest token of a worker: its pid is added.
 const WORKER: u64 = 1 << 32;
 
 /// State of the process `notifyd`.
 #[derive(Debug)]
 pub struct Notifyd {
-    settings: Settings,
-    messaging: Messaging,
+    process: HelperProcess,
     page: WatchPage,
-    control: WorkerEnd,
-    events: EventSet<u64>,
     watchers: Watchers,
     /// A pidfd of each worker with watches, readable at the worker's end.
-    lives: HashMap<ServerId, OwnedFd>,
+    pidfds: HashMap<ServerId, OwnedFd>,
     outbox: Outbox,
     host: HostWatcher,
     /// Watches of file systems that may wait long.
     threads: WatchThreads,
     /// Watches requested of the kernel, by path.
-    wishes: HashMap<String, WatchParameters>,
+    kernel_watches: HashMap<String, WatchParameters>,
     recent: Recent,
     siblings: Siblings,
     budget: Budget,
@@ -87,37 +78,26 @@ pub struct Notifyd {
 impl Notifyd {
     /// Joins the messages and the pages of the server.
     pub fn prepare(start: Start) -> anyhow::Result<Self> {
-        let Start { settings, server_id, control, .. } = start;
-        let lock_dir = &settings.directories.lock;
-        let how = messaging_settings(&settings.config.global)?;
-        let messaging = Messaging::init(lock_dir, server_id, how)
-            .context("cannot join the server's messages")?;
+        let process = HelperProcess::join(ProcessKind::Notifyd, start)?;
+        let lock_dir = &process.settings.directories.lock;
         let page = WatchPage::open(lock_dir).context("cannot open the page of watches")?;
-        let events = EventSet::new().context("cannot poll")?;
-        if let Some(wake) = messaging.wake_source() {
-            events.add(wake, MESSAGES).context("cannot poll messages")?;
-        }
-        events.add(&control, CONTROL).context("cannot poll the supervisor")?;
         let host = HostWatcher::new();
         for source in host.wake_sources() {
-            events.add(source, KERNEL).context("cannot poll the kernel's changes")?;
+            process.events.add(source, KERNEL).context("cannot poll the kernel's changes")?;
         }
         let threads = WatchThreads::new().context("cannot poll watch threads")?;
-        events.add(threads.wake_source(), KERNEL).context("cannot poll watch threads")?;
+        process.events.add(threads.wake_source(), KERNEL).context("cannot poll watch threads")?;
         let supervisor = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
         let supervisor = supervisor.and_then(|pid| u32::try_from(pid).ok());
         Ok(Self {
-            settings,
-            messaging,
+            process,
             page,
-            control,
-            events,
             watchers: Watchers::new(host.folders_max()),
-            lives: HashMap::new(),
+            pidfds: HashMap::new(),
             outbox: Outbox::default(),
             host,
             threads,
-            wishes: HashMap::new(),
+            kernel_watches: HashMap::new(),
             recent: Recent::default(),
             siblings: Siblings::of(supervisor.unwrap_or_default()),
             budget: Budget::default(),
@@ -126,65 +106,31 @@ impl Notifyd {
 
     /// Serves until the supervisor ends it.
     pub fn run(&mut self) -> anyhow::Result<()> {
-        let server_id = self.messaging.server_id();
-        self.page.begin(server_id);
-        let ready = ToSupervisor::Ready { unique_id: server_id.unique_id };
-        self.control.send(ready).context("the supervisor is gone")?;
+        self.page.begin(self.process.messaging.server_id());
+        self.process.report_ready()?;
         loop {
-            for token in self.wait()? {
-                match token {
-                    KERNEL | MESSAGES => {}
-                    CONTROL => {
-                        if self.read_control() {
-                            return Ok(());
-                        }
-                    }
-                    worker => self.remove_worker(worker - WORKER),
+            let retry = self.outbox.is_waiting().then(|| Instant::now() + RETRY);
+            let until = [self.recent.next_timeout(), retry];
+            for token in self.process.wait(until.into_iter().flatten())? {
+                if token >= WORKER {
+                    self.remove_worker(token - WORKER);
+                }
+            }
+            while let Some(order) = self.process.next_order() {
+                match order {
+                    Order::End => return Ok(()),
+                    Order::Listen(_) | Order::Reloaded(_) => {}
                 }
             }
             self.take_messages();
             self.take_events();
-            self.pass_on();
-        }
-    }
-
-    fn wait(&self) -> anyhow::Result<Vec<u64>> {
-        let now = Instant::now();
-        let retry = self.outbox.is_waiting().then(|| now + RETRY);
-        let next = [self.messaging.next_timeout(), self.recent.next_timeout(), retry];
-        let next = next.into_iter().flatten().min();
-        let timeout = next.map(|at| at.saturating_duration_since(now));
-        self.events.wait(timeout).context("waiting")
-    }
-
-    /// Reads the supervisor's messages. Returns true if this process must end.
-    fn read_control(&mut self) -> bool {
-        loop {
-            match self.control.receive() {
-                Ok(Received::Nothing) => return false,
-                Ok(Received::Closed | Received::Message(ToWorker::Shutdown)) => return true,
-                Ok(Received::Message(ToWorker::Reload { .. })) => self.reload(),
-                Ok(Received::Message(message)) => debug!("{message:?} is not for notifyd"),
-                Err(error) => warn!("the control socket: {error}"),
-            }
-        }
-    }
-
-    fn reload(&mut self) {
-        match Settings::load(self.settings.source.clone()) {
-            Ok(settings) => {
-                if let Err(error) = log::follow(&settings) {
-                    warn!("the log is kept as it was: {error:#}");
-                }
-                self.settings = settings;
-            }
-            Err(error) => warn!("the configuration is kept: {error:#}"),
+            self.send_changes();
         }
     }
 
     fn take_messages(&mut self) {
         for _ in 0..MESSAGES_PER_TURN_MAX {
-            let Some(message) = self.messaging.poll(Instant::now()) else { break };
+            let Some(message) = self.process.messaging.poll(Instant::now()) else { break };
             self.take(&message);
         }
     }
@@ -195,40 +141,42 @@ impl Notifyd {
             MessageKind::CHANGED => match Changes::decode(&message.data) {
                 Some(Changes { at, changes }) => {
                     let now = Instant::now();
-                    self.siblings.heard(now, sender.pid);
+                    self.siblings.note_worker(now, sender.pid);
                     for change in changes {
-                        if self.is_anonymous() {
-                            self.recent.said(now, &change);
+                        if self.lacks_pids() {
+                            self.recent.note_report(now, &change);
                         }
-                        self.tell(at, &change, Source::Worker(sender));
+                        self.report(at, &change, Source::Worker(sender));
                     }
                 }
-                None => warn!("{sender:?} sent changes that cannot be read"),
+                None => warn!("process {} sent changes that cannot be decoded", sender.pid),
             },
             MessageKind::UNWATCH => {
                 if let Some(Unwatch { open }) = Unwatch::decode(&message.data)
                     && let Some(path) = self.watchers.unwatch(sender, open)
                 {
                     self.page.remove(1);
-                    self.ask_kernel_for(sender, &path);
-                    self.let_go(sender);
+                    self.update_kernel_watch_for(sender, &path);
+                    self.close_pidfd(sender);
                 }
             }
             MessageKind::WATCH => match Watch::decode(&message.data) {
                 Some(watch) => self.watch(sender, watch),
-                None => warn!("{sender:?} sent a watch that cannot be read"),
+                None => warn!("process {} sent a watch that cannot be decoded", sender.pid),
             },
-            _ => drop(administration::read(&mut self.messaging, message)),
+            _ => drop(administration::read(&mut self.process.messaging, message)),
         }
     }
 
     fn watch(&mut self, worker: ServerId, mut watch: Watch) {
-        if !self.lives.contains_key(&worker) {
-            match life(worker.pid) {
-                Ok(life) if self.events.add(&life, WORKER + u64::from(worker.pid)).is_ok() => {
-                    self.lives.insert(worker, life);
+        if !self.pidfds.contains_key(&worker) {
+            match open_pidfd(worker.pid) {
+                Ok(pidfd)
+                    if self.process.events.add(&pidfd, WORKER + u64::from(worker.pid)).is_ok() =>
+                {
+                    self.pidfds.insert(worker, pidfd);
                 }
-                Ok(_) => warn!("the end of {worker:?} will not be seen"),
+                Ok(_) => warn!("cannot wait for the end of worker {}", worker.pid),
                 // The worker is dead already.
                 Err(error) => {
                     debug!("{worker:?}: {error}");
@@ -238,14 +186,14 @@ impl Notifyd {
             }
         }
         if watch.kernel && self.budget.is_spent(worker, Instant::now()) {
-            // Its client gets the changes of other clients, and is told that it misses some.
+            // Its client gets changes by other clients only, and NOTIFY_ENUM_DIR for the others.
             watch.kernel = false;
-            self.outbox.push(worker, machine_clock(), HostChange::uncounted(watch.path.clone()));
+            self.outbox.push(worker, machine_clock(), HostChange::missed(watch.path.clone()));
         }
         let before = self.watchers.directory(worker, watch.open).map(str::to_owned);
         let watched = self.watchers.watch(worker, &watch);
         for path in before.iter().map(String::as_str).chain([watch.path.as_str()]) {
-            self.ask_kernel_for(worker, path);
+            self.update_kernel_watch_for(worker, path);
         }
         // The directory may have been removed before the watch arrived.
         if watch.may_wait {
@@ -262,67 +210,67 @@ impl Notifyd {
             Watched::Added | Watched::Replaced => {}
             Watched::Refused => {
                 warn!(
-                    "worker {} is at its limit of watches: its client gets no changes of others",
+                    "worker {} has its limit of watches: its client gets no changes by others",
                     worker.pid
                 );
                 self.page.remove(1);
-                self.outbox.push(worker, machine_clock(), HostChange::uncounted(watch.path));
+                self.outbox.push(worker, machine_clock(), HostChange::missed(watch.path));
             }
         }
     }
 
-    /// Calls [`Self::ask_kernel`], and charges the time to the worker.
-    fn ask_kernel_for(&mut self, worker: ServerId, path: &str) {
+    /// Calls [`Self::update_kernel_watch`], and charges the time to the worker.
+    fn update_kernel_watch_for(&mut self, worker: ServerId, path: &str) {
         let began = Instant::now();
-        self.ask_kernel(path);
+        self.update_kernel_watch(path);
         self.budget.spend(worker, began, began.elapsed());
     }
 
     /// Adapts the kernel's watch of a directory to those of the workers.
-    fn ask_kernel(&mut self, path: &str) {
-        let wish = self.watchers.wish(path);
-        if wish == self.wishes.get(path).copied() {
+    fn update_kernel_watch(&mut self, path: &str) {
+        let wanted = self.watchers.kernel_watch(path);
+        if wanted == self.kernel_watches.get(path).copied() {
             return;
         }
-        let before = match wish {
-            Some(wish) => self.wishes.insert(path.to_owned(), wish),
-            None => self.wishes.remove(path),
+        let before = match wanted {
+            Some(wanted) => self.kernel_watches.insert(path.to_owned(), wanted),
+            None => self.kernel_watches.remove(path),
         };
         if let Some(before) = before {
             let before = before.waiting_device();
             // Another device is watched by another thread.
-            if wish.is_none_or(|wish| wish.waiting_device() != before) {
+            if wanted.is_none_or(|wanted| wanted.waiting_device() != before) {
                 match before {
                     Some(device) => self.threads.unwatch(device, path),
                     None => self.host.unwatch(path),
                 }
             }
         }
-        if let Some(wish) = wish {
-            match wish.waiting_device() {
+        if let Some(wanted) = wanted {
+            match wanted.waiting_device() {
                 Some(device) => {
-                    if let Err(error) = self.threads.watch(device, path, wish) {
-                        self.watched(path, Err(error));
+                    if let Err(error) = self.threads.watch(device, path, wanted) {
+                        self.note_coverage(path, Err(error));
                     }
                 }
                 None => {
-                    let outcome = self.host.watch_path(path, wish);
-                    self.watched(path, outcome);
+                    let outcome = self.host.watch_path(path, wanted);
+                    self.note_coverage(path, outcome);
                 }
             }
         }
-        self.page.set_needs_all(self.is_anonymous());
+        self.page.set_needs_all(self.lacks_pids());
     }
 
-    /// Takes the outcome of a watch.
-    fn watched(&mut self, path: &str, outcome: io::Result<Coverage>) {
+    /// Logs the failure of a kernel's watch, and reports changes that it misses.
+    fn note_coverage(&mut self, path: &str, outcome: io::Result<Coverage>) {
         match outcome {
             Ok(Coverage::Whole) => {}
             Ok(Coverage::Partial) => {
                 warn!("/{path}: too many directories: not all of them are watched");
                 let path = ObjectPath::from_stored(path.to_owned(), None);
-                let unseen = HostChange::uncounted(path);
-                self.tell(machine_clock(), &unseen, Source::Kernel);
+                let unseen = HostChange::missed(path);
+                self.report(machine_clock(), &unseen, Source::Kernel);
             }
             Err(error) if error.kind() == ErrorKind::NotFound => debug!("/{path} is gone"),
             Err(error) => warn!("/{path}: changes by other programs are not seen: {error}"),
@@ -331,41 +279,41 @@ impl Notifyd {
 
     /// True if the kernel may report changes without their process. Threads watch by inotify as a
     /// rule: file systems that may wait have no identity for fanotify.
-    fn is_anonymous(&self) -> bool {
-        self.host.is_anonymous() || !self.threads.is_empty()
+    fn lacks_pids(&self) -> bool {
+        self.host.lacks_pids() || !self.threads.is_empty()
     }
 
-    /// Passes on the changes that the kernel reports.
+    /// Queues the changes that the kernel reports.
     fn take_events(&mut self) {
         let now = Instant::now();
         let siblings = &self.siblings;
         let events = self.host.take(|pid| siblings.knows(now, pid));
-        self.take_in(now, events);
+        self.take_host_events(now, events);
         for report in self.threads.take() {
             match report {
-                Report::Changed(events) => self.take_in(now, events),
-                Report::Ended(_) => self.page.set_needs_all(self.is_anonymous()),
-                Report::Gone { path, identity } => self.tell_gone(path, identity),
-                Report::Watched { path, outcome } => self.watched(&path, outcome),
+                Report::Changed(events) => self.take_host_events(now, events),
+                Report::Ended(_) => self.page.set_needs_all(self.lacks_pids()),
+                Report::Gone { path, identity } => self.report_gone(path, identity),
+                Report::Watched { path, outcome } => self.note_coverage(&path, outcome),
             }
         }
         // The kernel reports no time, so every present watch gets the change.
         for change in self.recent.take(now) {
-            self.tell(machine_clock(), &change, Source::Kernel);
+            self.report(machine_clock(), &change, Source::Kernel);
         }
     }
 
-    fn take_in(&mut self, now: Instant, events: Vec<HostEvent>) {
+    fn take_host_events(&mut self, now: Instant, events: Vec<HostEvent>) {
         for HostEvent { change, pid } in events {
             match pid {
-                None if change.kind != HostChangeKind::Uncounted => self.recent.hold(now, change),
-                pid => self.tell_of_others(now, &change, pid),
+                None if change.kind != HostChangeKind::Missed => self.recent.hold(now, change),
+                pid => self.report_by_others(now, &change, pid),
             }
         }
     }
 
-    /// Tells those who watch a directory that its path does not lead to it any more.
-    fn tell_gone(&mut self, path: String, identity: FileIdentity) {
+    /// Reports to the watchers of a directory that its path does not lead to it any more.
+    fn report_gone(&mut self, path: String, identity: FileIdentity) {
         let workers = self.watchers.of_directory(&path, identity);
         let path = ObjectPath::from_stored(path, None);
         let gone = HostChange { path, is_directory: true, kind: HostChangeKind::Removed };
@@ -374,10 +322,10 @@ impl Notifyd {
         }
     }
 
-    /// Passes on a change by a process, unless that is a worker. The process is looked up last:
-    /// most changes of a file system are nowhere near a watched directory.
-    fn tell_of_others(&mut self, now: Instant, change: &HostChange, pid: Option<u32>) {
-        let workers = self.watchers.concerned(change, Source::Kernel);
+    /// Queues a change by a process, unless that is a worker. The process is looked up last: most
+    /// changes of a file system are far from any watched directory.
+    fn report_by_others(&mut self, now: Instant, change: &HostChange, pid: Option<u32>) {
+        let workers = self.watchers.receivers(change, Source::Kernel);
         if workers.is_empty() || pid.is_some_and(|pid| self.siblings.contains(now, pid)) {
             return;
         }
@@ -387,46 +335,46 @@ impl Notifyd {
         }
     }
 
-    fn tell(&mut self, at: Duration, change: &HostChange, source: Source) {
-        for worker in self.watchers.concerned(change, source) {
+    fn report(&mut self, at: Duration, change: &HostChange, source: Source) {
+        for worker in self.watchers.receivers(change, source) {
             self.outbox.push(worker, at, change.clone());
         }
     }
 
-    fn pass_on(&mut self) {
+    fn send_changes(&mut self) {
         let now = machine_clock();
-        for worker in self.messaging.take_dropped().receivers {
-            warn!("worker {} has no room: changes for it are dropped", worker.pid);
-            self.outbox.push(worker, now, HostChange::uncounted(ObjectPath::root()));
+        for worker in self.process.messaging.take_dropped().receivers {
+            warn!("the queue of worker {} is full: changes for it are dropped", worker.pid);
+            self.outbox.push(worker, now, HostChange::missed(ObjectPath::root()));
         }
-        for worker in self.outbox.flush(&mut self.messaging) {
-            self.forget(worker);
+        for worker in self.outbox.flush(&mut self.process.messaging) {
+            self.remove_watches(worker);
         }
-        self.messaging.flush(Instant::now());
+        self.process.messaging.flush(Instant::now());
     }
 
     /// Removes a worker that has ended.
     fn remove_worker(&mut self, pid: u64) {
         let dead: Vec<_> =
-            self.lives.keys().filter(|it| u64::from(it.pid) == pid).copied().collect();
+            self.pidfds.keys().filter(|it| u64::from(it.pid) == pid).copied().collect();
         for worker in dead {
-            self.forget(worker);
+            self.remove_watches(worker);
         }
     }
 
-    fn forget(&mut self, worker: ServerId) {
-        let watched = self.watchers.forget(worker);
-        self.page.remove(u32::try_from(watched.len()).unwrap_or(u32::MAX));
-        for path in &watched {
-            self.ask_kernel(path);
+    fn remove_watches(&mut self, worker: ServerId) {
+        let (count, directories) = self.watchers.remove_worker(worker);
+        self.page.remove(u32::try_from(count).unwrap_or(u32::MAX));
+        for path in &directories {
+            self.update_kernel_watch(path);
         }
-        self.let_go(worker);
+        self.close_pidfd(worker);
     }
 
     /// Closes the pidfd of a worker without watches.
-    fn let_go(&mut self, worker: ServerId) {
+    fn close_pidfd(&mut self, worker: ServerId) {
         if !self.watchers.has(worker) {
-            self.lives.remove(&worker);
+            self.pidfds.remove(&worker);
         }
     }
 }
@@ -439,7 +387,7 @@ fn is_gone(watch: &Watch) -> bool {
 }
 
 /// Opens a pidfd, which becomes readable at the process's end.
-fn life(pid: u32) -> Result<OwnedFd, Errno> {
+fn open_pidfd(pid: u32) -> Result<OwnedFd, Errno> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     rustix::process::pidfd_open(pid, PidfdFlags::empty())
 }

@@ -42,7 +42,7 @@ impl Outbox {
                 false
             }
             Err(error) => {
-                debug!("changes for {worker:?} are forgotten: {error}");
+                debug!("changes for worker {} are dropped: {error}", worker.pid);
                 forget(waiting);
                 true
             }
@@ -71,7 +71,7 @@ fn send(messaging: &mut Messaging, worker: ServerId, waiting: &[Waiting]) -> Res
 
 fn forget(waiting: &mut Vec<Waiting>) {
     let last = waiting.iter().map(|(at, _)| *at).max().unwrap_or_default();
-    *waiting = vec![(last, HostChange::uncounted(ObjectPath::root()))];
+    *waiting = vec![(last, HostChange::missed(ObjectPath::root()))];
 }
 
 #[cfg(test)]
@@ -98,6 +98,6 @@ mod tests {
         }
         assert_eq!(outbox.waiting[&worker].len(), CHANGES_MAX);
         outbox.push(worker, late, added);
-        assert_eq!(outbox.waiting[&worker], [(late, HostChange::uncounted(ObjectPath::root()))]);
+        assert_eq!(outbox.waiting[&worker], [(late, HostChange::missed(ObjectPath::root()))]);
     }
 }

@@ -1,4 +1,4 @@
-//! Changes that both the kernel and the workers report, to pass them on once.
+//! Recognizes changes that both the kernel and a worker report, so that they are sent once.
 //!
 //! inotify does not report the author of a change, and a worker's change arrives twice: from the
 //! worker, with more detail, and from the kernel, before or after that. So a report of inotify is
@@ -26,7 +26,7 @@ const HELD_MAX: usize = 65_536;
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     /// Number of workers' reports of each aspect of a path.
-    said: HashMap<(String, Aspect), u32>,
+    reported: HashMap<(String, Aspect), u32>,
     /// Times of those reports, the oldest first.
     order: VecDeque<(Instant, String, Aspect)>,
     held: VecDeque<(Instant, HostChange)>,
@@ -42,11 +42,11 @@ enum Aspect {
 
 impl Recent {
     /// Remembers the report of a worker.
-    pub(super) fn said(&mut self, now: Instant, change: &HostChange) {
+    pub(super) fn note_report(&mut self, now: Instant, change: &HostChange) {
         for (path, aspect) in aspects(change) {
             // The kernel reports a new file, writes to it, and its attributes.
             for aspect in [aspect, Aspect::Content] {
-                *self.said.entry((path.clone(), aspect)).or_default() += 1;
+                *self.reported.entry((path.clone(), aspect)).or_default() += 1;
                 self.order.push_back((now, path.clone(), aspect));
             }
         }
@@ -65,11 +65,11 @@ impl Recent {
         let mut due = Vec::new();
         while self.held.front().is_some_and(|(at, _)| *at <= now) || self.held.len() > HELD_MAX {
             let Some((_, change)) = self.held.pop_front() else { break };
-            if !self.was_said(&change) {
+            if !self.is_reported(&change) {
                 due.push(change);
             }
         }
-        while self.order.front().is_some_and(|(said, _, _)| *said + REMEMBERED <= now) {
+        while self.order.front().is_some_and(|(at, _, _)| *at + REMEMBERED <= now) {
             self.forget_oldest();
         }
         due
@@ -80,18 +80,18 @@ impl Recent {
         self.held.front().map(|(at, _)| *at)
     }
 
-    fn was_said(&self, change: &HostChange) -> bool {
+    fn is_reported(&self, change: &HostChange) -> bool {
         let mut aspects = aspects(change).peekable();
-        aspects.peek().is_some() && aspects.all(|aspect| self.said.contains_key(&aspect))
+        aspects.peek().is_some() && aspects.all(|aspect| self.reported.contains_key(&aspect))
     }
 
     fn forget_oldest(&mut self) {
         let Some((_, path, aspect)) = self.order.pop_front() else { return };
         let key = (path, aspect);
-        if let Some(count) = self.said.get_mut(&key) {
+        if let Some(count) = self.reported.get_mut(&key) {
             *count -= 1;
             if *count == 0 {
-                self.said.remove(&key);
+                self.reported.remove(&key);
             }
         }
     }
@@ -110,7 +110,7 @@ fn aspects(change: &HostChange) -> impl Iterator<Item = (String, Aspect)> {
             let appeared = (to.as_str().to_owned(), Aspect::Appeared);
             [Some((path, Aspect::Vanished)), Some(appeared)]
         }
-        HostChangeKind::DeletePending(_) | HostChangeKind::Uncounted => [None, None],
+        HostChangeKind::DeletePending(_) | HostChangeKind::Missed => [None, None],
     };
     first.into_iter().chain(second)
 }
@@ -132,17 +132,17 @@ mod tests {
     }
 
     #[test]
-    fn a_change_from_a_worker_and_from_the_kernel_is_told_once() {
+    fn a_change_from_a_worker_and_from_the_kernel_is_reported_once() {
         let start = Instant::now();
         let mut recent = Recent::default();
         let (early, late) =
             (change("early", HostChangeKind::Added), change("late", HostChangeKind::Added));
         let other = change("other", HostChangeKind::Added);
-        recent.said(start, &early);
+        recent.note_report(start, &early);
         for seen in [&early, &late, &other] {
             recent.hold(start, seen.clone());
         }
-        recent.said(start + HELD / 2, &late);
+        recent.note_report(start + HELD / 2, &late);
         assert_eq!(recent.take(start + HELD - Duration::from_millis(1)), []);
         assert_eq!(recent.next_timeout(), Some(start + HELD));
         assert_eq!(recent.take(start + HELD), [other]);
@@ -153,7 +153,7 @@ mod tests {
     fn a_write_to_a_new_file_is_part_of_its_creation() {
         let start = Instant::now();
         let mut recent = Recent::default();
-        recent.said(start, &change("f", HostChangeKind::Added));
+        recent.note_report(start, &change("f", HostChangeKind::Added));
         recent.hold(start, change("f", HostChangeKind::Modified(0x18)));
         recent.hold(start, change("f", HostChangeKind::Removed));
         assert_eq!(recent.take(start + HELD), [change("f", HostChangeKind::Removed)]);
@@ -164,7 +164,7 @@ mod tests {
         let start = Instant::now();
         let mut recent = Recent::default();
         let renamed = change("a", HostChangeKind::Renamed { to: path("b") });
-        recent.said(start, &renamed);
+        recent.note_report(start, &renamed);
         recent.hold(start, renamed.clone());
         recent.hold(start, change("a", HostChangeKind::Removed));
         recent.hold(start, change("b", HostChangeKind::Added));
@@ -174,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn words_are_forgotten() {
+    fn reports_are_forgotten() {
         let start = Instant::now();
         let mut recent = Recent::default();
         let added = change("f", HostChangeKind::Added);
-        recent.said(start, &added);
+        recent.note_report(start, &added);
         recent.take(start + REMEMBERED);
-        assert!(recent.said.is_empty() && recent.order.is_empty());
+        assert!(recent.reported.is_empty() && recent.order.is_empty());
         recent.hold(start + REMEMBERED, added.clone());
         assert_eq!(recent.take(start + REMEMBERED + HELD), [added]);
     }

@@ -37,8 +37,9 @@ impl Siblings {
         Self { parent, seen: HashMap::new() }
     }
 
-    /// Remembers the sender of a message as a worker.
-    pub(super) fn heard(&mut self, now: Instant, pid: u32) {
+    /// Notes that the sender of a message is a worker.
+    pub(super) fn note_worker(&mut self, now: Instant, pid: u32) {
+        self.make_room(now, pid);
         self.seen.insert(pid, Seen { is_sibling: true, at: now });
     }
 
@@ -57,12 +58,18 @@ impl Siblings {
         let Some(parent) = parent_of(pid) else {
             return seen.is_some_and(|seen| seen.is_sibling && now < seen.at + REMEMBERED);
         };
-        if seen.is_none() && self.seen.len() >= PROCESSES_MAX {
-            self.seen.retain(|_, seen| seen.is_sibling && now < seen.at + REMEMBERED);
-        }
+        self.make_room(now, pid);
         let is_sibling = parent == self.parent;
         self.seen.insert(pid, Seen { is_sibling, at: now });
         is_sibling
+    }
+
+    /// Forgets others than workers, and workers that ended long ago, before one more process is
+    /// entered than the limit permits.
+    fn make_room(&mut self, now: Instant, pid: u32) {
+        if self.seen.len() >= PROCESSES_MAX && !self.seen.contains_key(&pid) {
+            self.seen.retain(|_, seen| seen.is_sibling && now < seen.at + REMEMBERED);
+        }
     }
 }
 
@@ -79,7 +86,7 @@ mod tests {
     use std::process::Command;
     use std::time::Instant;
 
-    use super::{REMEMBERED, Siblings, TRUSTED};
+    use super::{PROCESSES_MAX, REMEMBERED, Siblings, TRUSTED};
 
     #[test]
     fn children_are_known_also_for_a_while_after_their_end() {
@@ -99,7 +106,17 @@ mod tests {
         child.wait().expect("it is ours");
         assert!(siblings.contains(now + TRUSTED, pid));
         assert!(!siblings.contains(now + REMEMBERED, pid));
-        siblings.heard(now + REMEMBERED, pid);
+        siblings.note_worker(now + REMEMBERED, pid);
         assert!(siblings.contains(now + REMEMBERED, pid));
+    }
+
+    #[test]
+    fn workers_that_ended_long_ago_are_forgotten_where_only_workers_report() {
+        let (now, mut siblings) = (Instant::now(), Siblings::of(1));
+        for pid in 0..u32::try_from(PROCESSES_MAX).expect("a few thousand") {
+            siblings.note_worker(now, pid);
+        }
+        siblings.note_worker(now + REMEMBERED, u32::MAX);
+        assert_eq!(siblings.seen.len(), 1);
     }
 }

@@ -3,7 +3,7 @@
 //! A network or FUSE file system may hang when a directory is opened to watch it, or when a tree is
 //! scanned. Each has a thread with a `HostWatcher` of its own, which ends with the last watch.
 
-mod desk;
+mod order_queue;
 mod thread;
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use process::WakeUp;
 
 use super::host_changes::{Coverage, HostEvent};
 use super::watchers::WatchParameters;
-use desk::{Change, Desk};
+use order_queue::{Change, OrderQueue};
 
 /// Highest number of file systems with threads. Each costs a stack and an instance of inotify, of
 /// which a user may have 128.
@@ -29,7 +29,7 @@ const REPORTS_MAX: usize = 64;
 /// The threads, by the device of their file system.
 #[derive(Debug)]
 pub(super) struct WatchThreads {
-    desks: HashMap<u64, Arc<Desk>>,
+    queues: HashMap<u64, Arc<OrderQueue>>,
     reports: Receiver<Report>,
     reporter: Reporter,
 }
@@ -42,7 +42,7 @@ struct Reporter {
     wake: Arc<WakeUp>,
 }
 
-/// Something that a thread has found out.
+/// Result of a thread's work, for the process.
 #[derive(Debug)]
 pub(super) enum Report {
     /// Changes by programs of this host.
@@ -64,7 +64,7 @@ impl WatchThreads {
         let wake = Arc::new(WakeUp::new()?);
         let (sender, reports) = sync_channel(REPORTS_MAX);
         let reporter = Reporter { reports: sender, wake };
-        Ok(Self { desks: HashMap::new(), reports, reporter })
+        Ok(Self { queues: HashMap::new(), reports, reporter })
     }
 
     /// Descriptor that is readable while reports wait.
@@ -74,10 +74,10 @@ impl WatchThreads {
 
     /// True if no file system has a thread.
     pub(super) fn is_empty(&self) -> bool {
-        self.desks.is_empty()
+        self.queues.is_empty()
     }
 
-    /// Has a thread watch a directory, or watch it otherwise than before.
+    /// Has a thread begin or change the watch of a directory.
     ///
     /// # Errors
     /// There are too many threads, or too many orders for this one.
@@ -90,10 +90,10 @@ impl WatchThreads {
         self.order(device, path, |order| order.change = Some(Change::Watch(parameters)))
     }
 
-    /// Has a thread watch a directory no longer.
+    /// Has a thread end the watch of a directory.
     pub(super) fn unwatch(&self, device: u64, path: &str) {
-        if let Some(desk) = self.desks.get(&device) {
-            desk.unwatch(path);
+        if let Some(queue) = self.queues.get(&device) {
+            queue.unwatch(path);
         }
     }
 
@@ -109,22 +109,22 @@ impl WatchThreads {
         &mut self,
         device: u64,
         path: &str,
-        change: impl Fn(&mut desk::Order),
+        change: impl Fn(&mut order_queue::Order),
     ) -> io::Result<()> {
-        if let Some(desk) = self.desks.get(&device)
-            && let Some(outcome) = desk.order(path, &change)
+        if let Some(queue) = self.queues.get(&device)
+            && let Some(outcome) = queue.order(path, &change)
         {
             return outcome;
         }
-        // One that has ended makes room.
-        self.desks.remove(&device);
-        if self.desks.len() >= WATCH_THREADS_MAX {
+        // A queue whose thread has ended is replaced.
+        self.queues.remove(&device);
+        if self.queues.len() >= WATCH_THREADS_MAX {
             return Err(io::Error::other("too many file systems have threads"));
         }
-        let desk = Arc::new(Desk::new()?);
-        let outcome = desk.order(path, &change);
-        thread::start(device, Arc::clone(&desk), self.reporter.clone())?;
-        self.desks.insert(device, desk);
+        let queue = Arc::new(OrderQueue::new()?);
+        let outcome = queue.order(path, &change);
+        thread::start(device, Arc::clone(&queue), self.reporter.clone())?;
+        self.queues.insert(device, queue);
         outcome.unwrap_or(Ok(()))
     }
 
@@ -137,9 +137,9 @@ impl WatchThreads {
         }
         for report in &reports {
             if let Report::Ended(device) = report
-                && self.desks.get(device).is_some_and(|desk| desk.has_ended())
+                && self.queues.get(device).is_some_and(|queue| queue.has_ended())
             {
-                self.desks.remove(device);
+                self.queues.remove(device);
             }
         }
         reports
@@ -147,7 +147,7 @@ impl WatchThreads {
 }
 
 impl Reporter {
-    /// Waits for room. False if nobody takes reports any more.
+    /// Sends a report, waiting for room in the channel. Returns false if the process ends.
     fn report(&self, report: Report) -> bool {
         let is_sent = self.reports.send(report).is_ok();
         self.wake.wake();

@@ -1,5 +1,6 @@
 //! Watched directories, and the workers that watch them.
 
+mod group;
 #[cfg(test)]
 mod tests;
 
@@ -10,6 +11,8 @@ use dtyp::ServerId;
 use messaging::Watch;
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
 use wire::change_notify::CompletionFilter;
+
+use group::{Group, Watcher};
 
 /// Highest number of directories that all clients together may watch. Each takes a few hundred
 /// bytes.
@@ -23,22 +26,12 @@ const WORKER_PARTS: usize = 16;
 pub(super) struct Watchers {
     /// Highest number of watches of all workers.
     max: usize,
-    directories: HashMap<String, Vec<Watcher>>,
+    directories: HashMap<String, HashMap<ServerId, Group>>,
     /// The directory of each open of each worker.
     workers: HashMap<ServerId, HashMap<u64, String>>,
     count: usize,
-}
-
-/// One open that watches a directory.
-#[derive(Debug)]
-struct Watcher {
-    worker: ServerId,
-    open: u64,
-    identity: FileIdentity,
-    recursive: bool,
-    filter: u32,
-    kernel: bool,
-    may_wait: bool,
+    /// Number of the latest watch.
+    latest: u64,
 }
 
 /// Result of adding a watch.
@@ -88,7 +81,7 @@ impl Watchers {
     /// Begins without watches. `max` may lower the limit of [`WATCHES_MAX`].
     pub(super) fn new(max: usize) -> Self {
         let (directories, workers) = (HashMap::new(), HashMap::new());
-        Self { max: max.min(WATCHES_MAX), directories, workers, count: 0 }
+        Self { max: max.min(WATCHES_MAX), directories, workers, count: 0, latest: 0 }
     }
 
     /// True if a worker may watch one more directory.
@@ -105,8 +98,15 @@ impl Watchers {
         }
         let Watch { open, identity, recursive, filter, kernel, may_wait, .. } = *watch;
         let path = watch.path.as_str();
-        let watcher = Watcher { worker, open, identity, recursive, filter, kernel, may_wait };
-        self.directories.entry(path.to_owned()).or_default().push(watcher);
+        self.latest += 1;
+        let number = self.latest;
+        let watcher = Watcher { number, open, identity, recursive, filter, kernel, may_wait };
+        self.directories
+            .entry(path.to_owned())
+            .or_default()
+            .entry(worker)
+            .or_default()
+            .add(watcher);
         self.workers.entry(worker).or_default().insert(open, path.to_owned());
         self.count += 1;
         if is_replaced { Watched::Replaced } else { Watched::Added }
@@ -119,7 +119,7 @@ impl Watchers {
         if opens.is_empty() {
             self.workers.remove(&worker);
         }
-        self.leave(&path, |watcher| watcher.worker == worker && watcher.open == open);
+        self.change_group(&path, worker, |group| usize::from(group.remove(open)));
         Some(path)
     }
 
@@ -128,21 +128,31 @@ impl Watchers {
         self.workers.get(&worker)?.get(&open).map(String::as_str)
     }
 
-    /// Removes all watches of a worker. Returns their directories, one for each watch.
-    pub(super) fn forget(&mut self, worker: ServerId) -> Vec<String> {
+    /// Removes all watches of a worker. Returns their number, and their directories.
+    pub(super) fn remove_worker(&mut self, worker: ServerId) -> (usize, BTreeSet<String>) {
         let opens = self.workers.remove(&worker).unwrap_or_default();
-        for (open, path) in &opens {
-            self.leave(path, |watcher| watcher.worker == worker && watcher.open == *open);
+        let count = opens.len();
+        let directories: BTreeSet<String> = opens.into_values().collect();
+        for path in &directories {
+            self.change_group(path, worker, |group| std::mem::take(group).len());
         }
-        opens.into_values().collect()
+        (count, directories)
     }
 
-    fn leave(&mut self, path: &str, is_it: impl Fn(&Watcher) -> bool) {
-        let Some(watchers) = self.directories.get_mut(path) else { return };
-        let before = watchers.len();
-        watchers.retain(|watcher| !is_it(watcher));
-        self.count -= before - watchers.len();
-        if watchers.is_empty() {
+    /// Removes some watches of a worker in a directory: `remove` returns their number.
+    fn change_group(
+        &mut self,
+        path: &str,
+        worker: ServerId,
+        remove: impl FnOnce(&mut Group) -> usize,
+    ) {
+        let Some(groups) = self.directories.get_mut(path) else { return };
+        let Some(group) = groups.get_mut(&worker) else { return };
+        self.count -= remove(group);
+        if group.len() == 0 {
+            groups.remove(&worker);
+        }
+        if groups.is_empty() {
             self.directories.remove(path);
         }
     }
@@ -153,27 +163,22 @@ impl Watchers {
     }
 
     /// Returns the parameters of the kernel's watch of a directory; none if no worker needs it.
-    pub(super) fn wish(&self, path: &str) -> Option<WatchParameters> {
-        let watchers = self.directories.get(path)?.iter().filter(|watcher| watcher.kernel);
-        let both = |wish: WatchParameters, watcher: &Watcher| WatchParameters {
-            identity: watcher.identity,
-            recursive: wish.recursive || watcher.recursive,
-            filter: wish.filter | watcher.filter,
-            may_wait: wish.may_wait || watcher.may_wait,
-        };
-        watchers.fold(None, |wish, watcher| Some(both(wish.unwrap_or_default(), watcher)))
+    pub(super) fn kernel_watch(&self, path: &str) -> Option<WatchParameters> {
+        let groups = self.directories.get(path)?.values();
+        let joined = groups.map(Group::parameters).fold(None, group::later_of);
+        joined.map(|(_, parameters)| parameters)
     }
 
     /// Returns the workers that watch a directory by this path.
     pub(super) fn of_directory(&self, path: &str, identity: FileIdentity) -> BTreeSet<ServerId> {
-        let watchers = self.directories.get(path).into_iter().flatten();
-        watchers.filter(|watcher| watcher.identity == identity).map(|it| it.worker).collect()
+        let groups = self.directories.get(path).into_iter().flatten();
+        groups.filter(|(_, group)| group.has(identity)).map(|(worker, _)| *worker).collect()
     }
 
     /// Returns the workers that must get a change. Each worker decides itself about its client.
-    pub(super) fn concerned(&self, change: &HostChange, source: Source) -> BTreeSet<ServerId> {
+    pub(super) fn receivers(&self, change: &HostChange, source: Source) -> BTreeSet<ServerId> {
         let mut workers = BTreeSet::new();
-        if change.kind == HostChangeKind::Uncounted {
+        if change.kind == HostChangeKind::Missed {
             self.add_around(&change.path, source, &mut workers);
             return workers;
         }
@@ -181,14 +186,13 @@ impl Watchers {
         for path in std::iter::once(&change.path).chain(change.new_path()) {
             let parent = path.parent().unwrap_or_default();
             for directory in ancestors(path.as_str()) {
-                let Some(watchers) = self.directories.get(directory) else { continue };
-                let is_itself = directory == path.as_str();
-                let is_parent = !is_itself && directory == parent.as_str();
-                let is_concerned = |watcher: &&Watcher| {
-                    let is_near = is_itself || is_parent || watcher.recursive;
-                    is_near && watcher.filter & filter != 0 && watcher.hears(source)
-                };
-                workers.extend(watchers.iter().filter(is_concerned).map(|it| it.worker));
+                let Some(groups) = self.directories.get(directory) else { continue };
+                let is_near = directory == path.as_str() || directory == parent.as_str();
+                let concerned = groups.iter().filter(|(worker, group)| {
+                    let wanted = group.wanted(source == Source::Kernel);
+                    source != Source::Worker(**worker) && wanted.includes(is_near, filter)
+                });
+                workers.extend(concerned.map(|(worker, _)| *worker));
             }
         }
         workers
@@ -196,22 +200,16 @@ impl Watchers {
 
     /// Adds the workers with watches above or below a path.
     fn add_around(&self, path: &ObjectPath, source: Source, workers: &mut BTreeSet<ServerId>) {
-        for (directory, watchers) in &self.directories {
+        for (directory, groups) in &self.directories {
             let directory = ObjectPath::from_stored(directory.clone(), None);
             let is_near =
                 path.relative_to(&directory).or_else(|| directory.relative_to(path)).is_some();
             if is_near {
-                workers.extend(watchers.iter().filter(|it| it.hears(source)).map(|it| it.worker));
+                let concerned = groups.iter().filter(|(worker, group)| {
+                    source != Source::Worker(**worker) && group.hears(source == Source::Kernel)
+                });
+                workers.extend(concerned.map(|(worker, _)| *worker));
             }
-        }
-    }
-}
-
-impl Watcher {
-    fn hears(&self, source: Source) -> bool {
-        match source {
-            Source::Kernel => self.kernel,
-            Source::Worker(worker) => worker != self.worker,
         }
     }
 }

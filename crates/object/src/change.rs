@@ -33,15 +33,15 @@ pub enum HostChangeKind {
         /// The new path of the object.
         to: ObjectPath,
     },
-    /// Too many changes at or below the path to list: watchers must enumerate again.
-    Uncounted,
+    /// Changes at or below the path are missing here: watchers must enumerate again.
+    Missed,
 }
 
 impl HostChange {
-    /// A change of unknown extent at or below a path.
+    /// Missed changes at or below a path, of any number.
     #[must_use]
-    pub fn uncounted(path: ObjectPath) -> Self {
-        Self { path, is_directory: true, kind: HostChangeKind::Uncounted }
+    pub fn missed(path: ObjectPath) -> Self {
+        Self { path, is_directory: true, kind: HostChangeKind::Missed }
     }
 
     /// The new path of a renamed object.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod change;
+pub mod kernel_claim;
 pub mod metadata;
 pub mod open;
 pub mod path;
@@ -19,11 +20,12 @@ use dtyp::fscc::{ReparseTag, SymbolicLinkReparse};
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 
 pub use change::{HostChange, HostChangeKind};
+pub use kernel_claim::{FileRange, KernelClaim, RangeLock, WholeFileLock};
 pub use metadata::{FileIdentity, Metadata, ObjectKind};
 pub use open::{Disposition, ExtendedAttribute, OpenRequest, Opened, RequestedKind};
 pub use path::{ObjectPath, PathError};
 pub use piped::{Pipe, Piped};
-pub use volume::Volume;
+pub use volume::{FreeSpace, Volume};
 
 /// Number of a store among those of one worker. Its opens and roots have it in their upper bits, so
 /// that each operation finds its store.
@@ -84,8 +86,8 @@ pub struct UserId(pub u32);
 /// One operation for one user. It is moved many times, so large and rare parts are boxed.
 #[derive(Debug)]
 pub enum ObjectOp {
-    /// Opens or creates an object. Never truncates: see [`ObjectOp::Overwrite`]. Reply: `Opened`,
-    /// or `Stopped` at a symbolic link in the path that the client has to follow itself.
+    /// Opens or creates an object. Never truncates: see [`ObjectOp::Overwrite`]. Reply: `Opened`;
+    /// `Stopped` at a symbolic link in the path that the client has to follow itself; or `Leased`.
     Open(Box<OpenRequest>),
     /// Empties an existing file for a CREATE that overwrites or supersedes, after the check of
     /// sharing: size 0, extended attributes and alternate streams removed, attributes replaced
@@ -124,6 +126,8 @@ pub enum ObjectOp {
         buffer: BytesMut,
         /// Whether the data may stay in a pipe, because no code reads it.
         may_pipe: bool,
+        /// Whether a lock of a local program refuses it, with FILE_LOCK_CONFLICT.
+        verify_locks: bool,
     },
     /// Writes all of `data` and then `piped`. Reply: `Written`, with the sum of both.
     Write {
@@ -135,6 +139,8 @@ pub enum ObjectOp {
         piped: Option<Piped>,
         /// Whether the data must be on stable storage before the reply.
         write_through: bool,
+        /// Whether a lock of a local program refuses it, with FILE_LOCK_CONFLICT.
+        verify_locks: bool,
     },
     /// Puts the file's data and metadata on stable storage. Reply: `Done`.
     Flush { open: LocalOpen },
@@ -323,6 +329,27 @@ pub enum ObjectOp {
         /// One past the last byte.
         to: u64,
     },
+    /// Takes byte-range locks of the kernel, which local programs see: all of them, or none.
+    /// FILE_LOCK_CONFLICT if another program holds one that conflicts. Never waits. The close
+    /// releases them. Reply: `Done`.
+    Lock {
+        open: LocalOpen,
+        /// The locks, which may overlap each other and earlier ones of the open.
+        locks: Vec<RangeLock>,
+    },
+    /// Releases locks of [`ObjectOp::Lock`] one after the other, by their exact ranges and an
+    /// exclusive one before a shared one, up to the first that the open does not hold. Bytes that
+    /// its other locks cover stay locked. Reply: `Done`.
+    Unlock {
+        open: LocalOpen,
+        /// Ranges of the locks to release.
+        ranges: Vec<FileRange>,
+    },
+    /// Excludes local programs from the file of a new open, as far as the kernel can do that.
+    /// SHARING_VIOLATION if a program holds a conflicting lock of the whole file. Reply: `Claimed`.
+    Claim { open: LocalOpen, claim: KernelClaim },
+    /// Ends the lease of [`ObjectOp::Claim`], for which a local program may wait. Reply: `Done`.
+    EndLease { open: LocalOpen },
     /// Finds the first link of a DFS namespace in a path. The reply has the link's text in place of
     /// a target, and the rest of the path. OBJECT_PATH_NOT_FOUND without a link. Reply: `Stopped`.
     FindReferral { root: RootId, path: Box<ObjectPath> },
@@ -354,13 +381,16 @@ impl ObjectOp {
             | Self::DuplicateExtents { target: open, .. } => open.store(),
             Self::AllocatedRanges { open, .. }
             | Self::Close { open, .. }
+            | Self::Claim { open, .. }
             | Self::CloseAndUnlinkFile { open }
             | Self::DeleteReparsePoint { open, .. }
+            | Self::EndLease { open }
             | Self::Flush { open }
             | Self::IsEmpty { open }
             | Self::Link { open, .. }
             | Self::ListSnapshots { open }
             | Self::ListStreams { open }
+            | Self::Lock { open, .. }
             | Self::Overwrite { open, .. }
             | Self::QueryMetadata { open, .. }
             | Self::QueryShortName { open }
@@ -378,6 +408,7 @@ impl ObjectOp {
             | Self::SetEndOfFile { open, .. }
             | Self::SetSparse { open, .. }
             | Self::Trim { open, .. }
+            | Self::Unlock { open, .. }
             | Self::Write { open, .. }
             | Self::WriteExtendedAttributes { open, .. }
             | Self::WriteReparsePoint { open, .. }
@@ -488,12 +519,19 @@ pub struct StreamEntry {
 /// Reply of the store to a successful operation.
 #[derive(Debug)]
 pub enum ObjectReply {
+    /// Whether the lease was taken.
+    Claimed {
+        leased: bool,
+    },
     Done,
     /// Whether a directory is empty.
     Empty(bool),
     /// Entries of a directory; none at its end.
     Entries(Vec<DirectoryEntry>),
     ExtendedAttributes(Vec<ExtendedAttribute>),
+    /// The file that cannot be opened yet: another program holds a lease, and has been asked to
+    /// give it up.
+    Leased(FileIdentity),
     Metadata(Box<Metadata>),
     Opened(Box<Opened>),
     /// The buffer, unchanged, and the data in a pipe.

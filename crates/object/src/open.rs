@@ -83,7 +83,7 @@ pub struct OpenRequest {
     pub write_through: bool,
     /// True for a reconnect: the client had these rights and keeps them, even if the file has
     /// become read-only meanwhile.
-    pub takes_up: bool,
+    pub is_reconnect: bool,
     /// A self-relative security descriptor for a created file.
     pub security: Option<Bytes>,
     /// Permission bits of a created file, from a client with the POSIX extensions; only these are
@@ -96,7 +96,7 @@ pub struct OpenRequest {
 impl OpenRequest {
     /// True if an existing file meets the demands on the kind of object.
     #[must_use]
-    pub fn takes_file(&self) -> bool {
+    pub fn accepts_file(&self) -> bool {
         self.disposition != Disposition::Create && self.kind != RequestedKind::Directory
     }
 
@@ -115,7 +115,7 @@ impl OpenRequest {
             open_reparse_point: true,
             delete_on_close: false,
             write_through: false,
-            takes_up: false,
+            is_reconnect: false,
             security: None,
             posix_mode: None,
             extended_attributes: Vec::new(),
@@ -127,7 +127,7 @@ impl OpenRequest {
 #[derive(Clone, Debug)]
 pub struct Opened {
     pub open: LocalOpen,
-    /// True if this request created the object.
+    /// True if this request created the object, or the stream that it names.
     pub created: bool,
     /// Granted rights: those requested, or all with MAXIMUM_ALLOWED.
     pub granted_access: AccessMask,

@@ -244,6 +244,16 @@ impl ObjectPath {
         Self { path, ..self.clone() }
     }
 
+    /// Splits the path behind so many components: their directory, and the object from there.
+    #[must_use]
+    pub fn split_at(&self, components: usize) -> (Self, Self) {
+        let part = |part: Vec<&str>| part.join("/");
+        let directory = part(self.components().take(components).collect());
+        let rest = part(self.components().skip(components).collect());
+        let folder = Self { path: directory, posix: self.posix, ..Self::default() };
+        (folder, Self { path: rest, ..self.clone() })
+    }
+
     /// Returns the path relative to `directory`: empty for the directory itself, `None` outside of
     /// it. Ignores streams.
     #[must_use]
@@ -296,6 +306,12 @@ impl fmt::Display for ObjectPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.to_windows())
     }
+}
+
+/// Returns the path of a name in a directory; the root is the empty one.
+#[must_use]
+pub fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
 /// True for a byte that stands for a character forbidden by [MS-FSCC] 2.1.5.2: a control character
@@ -416,6 +432,18 @@ mod tests {
         assert_eq!(path("ab").relative_to(&path("a")), None);
         assert_eq!(path("").below(&path("a")), path("a"));
         assert_eq!(path("a").below(&path("")), path("a"));
+    }
+
+    #[test]
+    fn a_path_is_split_behind_a_directory_and_keeps_its_stream() {
+        let path = ObjectPath::parse("a\\b\\c:s").expect("a path");
+        for (components, directory, rest) in
+            [(0, "", "a\\b\\c:s"), (2, "a\\b", "c:s"), (3, "a\\b\\c", ":s"), (9, "a\\b\\c", ":s")]
+        {
+            let (found, below) = path.split_at(components);
+            assert_eq!((found.to_windows(), below.to_windows()), (directory.into(), rest.into()));
+            assert_eq!(below.below(&found), path);
+        }
     }
 
     #[test]

@@ -2,6 +2,17 @@
 
 use dtyp::FileTime;
 
+/// Size of a share and its free space, as its owner tells them and not the file system.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct FreeSpace {
+    /// Size of the share in bytes.
+    pub total_bytes: u64,
+    /// Number of free bytes in it.
+    pub available_bytes: u64,
+    /// Bytes of the unit in which they were told.
+    pub block_bytes: u64,
+}
+
 /// Properties of a file system.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Volume {
@@ -30,4 +41,87 @@ pub struct Volume {
     /// True if the storage of a part of a file can be freed:
     /// [`ObjectOp::Trim`](crate::ObjectOp::Trim).
     pub supports_trim: bool,
+}
+
+/// Highest number of bytes of a block that becomes the allocation unit.
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
+
+impl Volume {
+    /// Replaces the figures of the file system. A block of whole sectors becomes the allocation
+    /// unit.
+    pub fn set_free_space(&mut self, space: FreeSpace) {
+        let FreeSpace { total_bytes, available_bytes, block_bytes } = space;
+        self.total_bytes = total_bytes;
+        self.available_bytes = available_bytes.min(total_bytes);
+        self.free_bytes = self.available_bytes;
+        let sector = u64::from(self.sector_bytes.max(1));
+        if block_bytes.is_multiple_of(sector)
+            && (sector..=BLOCK_BYTES_MAX).contains(&block_bytes)
+            && let Ok(cluster_bytes) = u32::try_from(block_bytes)
+        {
+            self.cluster_bytes = cluster_bytes;
+        }
+    }
+
+    /// Makes the volume seem no larger than this number of bytes. If all of that is free, a unit is
+    /// not: some programs divide by the difference.
+    pub fn limit(&mut self, bytes_max: u64) {
+        let room = bytes_max.saturating_sub(u64::from(self.cluster_bytes));
+        self.total_bytes = self.total_bytes.min(bytes_max);
+        for bytes in [&mut self.free_bytes, &mut self.available_bytes] {
+            if *bytes > bytes_max {
+                *bytes = room;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FreeSpace, Volume};
+
+    const GIB: u64 = 1 << 30;
+
+    fn volume() -> Volume {
+        Volume {
+            total_bytes: 8 * GIB,
+            free_bytes: 6 * GIB,
+            available_bytes: 5 * GIB,
+            cluster_bytes: 4_096,
+            sector_bytes: 512,
+            ..Volume::default()
+        }
+    }
+
+    fn figures(volume: &Volume) -> (u64, u64, u64, u32) {
+        let Volume { total_bytes, free_bytes, available_bytes, cluster_bytes, .. } = *volume;
+        (total_bytes, free_bytes, available_bytes, cluster_bytes)
+    }
+
+    #[test]
+    fn told_figures_replace_those_of_the_file_system() {
+        let figures = |total_bytes, available_bytes, block_bytes| {
+            let mut volume = volume();
+            volume.set_free_space(FreeSpace { total_bytes, available_bytes, block_bytes });
+            figures(&volume)
+        };
+        assert_eq!(figures(GIB, 4_096, 1_024), (GIB, 4_096, 4_096, 1_024));
+        assert_eq!(figures(GIB, 2 * GIB, 1_024), (GIB, GIB, GIB, 1_024), "no more free than all");
+        for odd in [0, 1, 100, 1_000, 1 << 40] {
+            assert_eq!(figures(GIB, 0, odd), (GIB, 0, 0, 4_096), "no unit of {odd}");
+        }
+    }
+
+    #[test]
+    fn a_limit_bounds_size_and_free_space() {
+        let limited = |bytes_max| {
+            let mut volume = volume();
+            volume.limit(bytes_max);
+            figures(&volume)
+        };
+        assert_eq!(limited(9 * GIB), figures(&volume()));
+        assert_eq!(limited(5 * GIB), (5 * GIB, 5 * GIB - 4_096, 5 * GIB, 4_096));
+        assert_eq!(limited(GIB), (GIB, GIB - 4_096, GIB - 4_096, 4_096));
+        assert_eq!(limited(0), (0, 0, 0, 4_096));
+    }
 }

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod activity;
 mod metrics;
 mod observation;
 mod profile;
@@ -15,6 +16,7 @@ mod top;
 mod trace;
 
 pub use self::trace::Trace;
+pub use activity::{Activities, Activity};
 pub use metrics::web::WebArguments;
 pub use metrics::{CountChannels, Metrics};
 pub use profile::Profile;

@@ -5,6 +5,7 @@ mod exchange;
 mod history;
 mod host;
 mod http_connections;
+mod page;
 mod prometheus;
 pub(crate) mod web;
 
@@ -21,7 +22,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use confinement::Mode;
 use nix::unistd::User;
+use process::confinement_mode;
 use settings::Settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -38,9 +41,9 @@ const READ_INTERVAL: Duration = Duration::from_secs(1);
 /// Serve metrics for Prometheus, and a web page with live charts.
 ///
 /// `/metrics` is for Prometheus, `/` for a browser, and `/data.json` is the data of the page: a
-/// point for each second of the last five minutes. HttpListener see names of shares and users and
-/// addresses of clients, so the default is to listen on this machine only; then only requests by IP
-/// address or as `localhost` are answered.
+/// point for each second of the last quarter of an hour. All of them show names of shares and users
+/// and addresses of clients, so the default is to listen on this machine only; then only requests
+/// by IP address or as `localhost` are answered.
 ///
 /// Runs as a process of its own, under any user who may read the workers' pages; a second process
 /// without privileges parses what clients send. Counters begin at the start of this command, and
@@ -93,7 +96,7 @@ impl Metrics {
             .with_context(|| format!("cannot listen on {}", self.listen))?;
         let address = listener.local_addr().context("cannot listen")?;
         let (ours, theirs) = UnixStream::pair().context("cannot create a socket pair")?;
-        let mut web = start_web(listener, theirs)?;
+        let mut web = start_web(listener, theirs, confinement_mode(&settings.config))?;
         let seen = Mutex::new(Seen { last: Ok(first), history: History::default() });
         let shared = Arc::new(Shared { settings, count, tables: Mutex::default(), seen });
         let of_reader = Arc::clone(&shared);
@@ -117,11 +120,16 @@ impl Metrics {
 
 /// Starts the process that parses what clients send. It has the listener and the socket for its
 /// requests, and no privileges.
-fn start_web(listener: TcpListener, asks: UnixStream) -> anyhow::Result<std::process::Child> {
+fn start_web(
+    listener: TcpListener,
+    asks: UnixStream,
+    confinement: Mode,
+) -> anyhow::Result<std::process::Child> {
     let mut command = Command::new("/proc/self/exe");
     command
         .arg0("choro")
         .arg(WebArguments::NAME)
+        .args(["--confinement", confinement.word()])
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::from(OwnedFd::from(listener)))
@@ -159,10 +167,11 @@ impl Shared {
         lock(&self.seen)
     }
 
-    /// Returns the points of the charts, as JSON.
-    fn charts(&self) -> Answer {
+    /// Returns the points of the charts, as JSON: all of them, or the latest.
+    fn points(&self, all: bool) -> Answer {
         let seen = self.seen();
-        Ok(seen.history.json(seen.last.as_ref().err()).to_string())
+        let why_not = seen.last.as_ref().err();
+        Ok(if all { seen.history.all(why_not) } else { seen.history.latest(why_not) })
     }
 
     /// Returns the metrics for Prometheus. Asks workers, which may take a moment.

@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::bail;
+use confinement::ProcessKind;
 use qos::Slots as _;
 use qos::slot::Figures as ClassFigures;
-use tables::{ClientRecord, FailedLogonPage, QosPage, Registry, SessionRecord};
+use tables::{ClientRecord, FailedLogonPage, QosPage, Registry, SessionRecord, ViolationPage};
 use trace::{Figures, LogonOutcome, Reader};
 
 pub(crate) use interval::{Interval, Row, percent};
 pub(crate) use workers::{first_workers, live_workers, no_such_worker};
 
-/// Reads the pages of all workers, again and again.
+/// Reads the pages of all workers at intervals.
 #[derive(Debug)]
 pub(crate) struct Observer {
     lock_dir: PathBuf,
@@ -49,6 +50,9 @@ pub(crate) struct Snapshot {
     pub(crate) classes: Vec<(String, ClassFigures)>,
     /// Logons by outcome, counted since the lock directory was made.
     pub(crate) logons: Vec<(LogonOutcome, u64)>,
+    /// Processes that were ended for a system call, by kind, counted since the lock directory was
+    /// made.
+    pub(crate) violations: Vec<(ProcessKind, u64)>,
     /// Not there if that is not known.
     pub(crate) sessions: Option<usize>,
     /// Connections of the server's clients: bound and first ones.
@@ -151,6 +155,7 @@ impl Observer {
             total,
             classes,
             logons: self.logons(),
+            violations: self.violations(),
             remark: self.remark.clone(),
         })
     }
@@ -194,6 +199,11 @@ impl Observer {
     fn logons(&self) -> Vec<(LogonOutcome, u64)> {
         let counts = FailedLogonPage::join(&self.lock_dir).map(|page| page.outcomes());
         LogonOutcome::ALL.iter().copied().zip(counts.unwrap_or_default()).collect()
+    }
+
+    /// Nothing before the server has started.
+    fn violations(&self) -> Vec<(ProcessKind, u64)> {
+        ViolationPage::join(&self.lock_dir).map(|page| page.counts()).unwrap_or_default()
     }
 
     fn classes(&self) -> io::Result<Vec<(String, ClassFigures)>> {

@@ -127,8 +127,8 @@ impl Profile {
         if done.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        bail!("{}", why_not(&said, &paranoia()))
+        let output = String::from_utf8_lossy(&done.stderr).into_owned();
+        bail!("{}", why_not(&output, &paranoia()))
     }
 }
 
@@ -147,16 +147,16 @@ fn paranoia() -> String {
 }
 
 /// Explains a failure of perf in a sentence.
-fn why_not(said: &str, paranoia: &str) -> String {
+fn why_not(output: &str, paranoia: &str) -> String {
     let is_forbidden =
         ["ermission", "perf_event_paranoid", "not permitted", "Access to performance"];
-    if is_forbidden.iter().any(|it| said.contains(it)) {
+    if is_forbidden.iter().any(|it| output.contains(it)) {
         return format!(
             "the kernel does not let you profile this process; \
              run this as root, or set kernel.perf_event_paranoid to 1 or less (it is {paranoia})"
         );
     }
-    let line = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
+    let line = output.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
     format!("perf failed: {line}")
 }
 
@@ -210,9 +210,9 @@ mod tests {
 
     #[test]
     fn a_measurement_forbidden_by_the_kernel_has_a_plain_error() {
-        let said =
+        let output =
             "Error:\nAccess to performance monitoring and observability operations is limited.";
-        let why = why_not(said, "3");
+        let why = why_not(output, "3");
         assert!(why.starts_with("the kernel does not let you"), "{why}");
         assert!(why.contains("(it is 3)"), "{why}");
         let why = why_not("\n  no such event\nmore\n", "3");

@@ -103,6 +103,18 @@ pub fn bits_per_second(speed: u64) -> String {
     )
 }
 
+/// Formats a time with its unit.
+#[expect(clippy::cast_precision_loss, reason = "it is shown with a few digits")]
+#[must_use]
+pub fn duration(ns: u64) -> String {
+    match ns {
+        0..10_000 => format!("{:.1} µs", ns as f64 / 1e3),
+        10_000..1_000_000 => format!("{} µs", ns / 1_000),
+        1_000_000..10_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{bits_per_second, table};

@@ -12,6 +12,8 @@ use anyhow::{Context, bail};
 use clap::Args;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crossterm::{cursor, event, execute, terminal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use settings::Settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -58,7 +60,9 @@ impl Top {
         let mut observer = Observer::begin(&settings.directories.lock)?;
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&stop))
+            // The second one ends it at once.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
                 .context("cannot receive signals")?;
         }
         if self.json {
@@ -105,17 +109,15 @@ impl Top {
         while !stop.load(Ordering::Relaxed) {
             let left = (before.at + self.interval).saturating_duration_since(Instant::now());
             // The next update of the screen notices a signal.
-            if event::poll(left.min(Duration::from_millis(200))).context("cannot read keys")? {
-                match event::read().context("cannot read keys")? {
-                    Event::Key(key) if is_end(key) => return Ok(()),
-                    Event::Key(KeyEvent { code: KeyCode::Char(key), kind, .. })
-                        if kind != KeyEventKind::Release =>
-                    {
-                        screen.press(key);
+            match await_keys(left.min(Duration::from_millis(200)))? {
+                Keys::None => {}
+                Keys::Some => {
+                    if take_keys(&mut screen)? {
+                        return Ok(());
                     }
-                    _ => {}
+                    draw(&screen)?;
                 }
-                draw(&screen)?;
+                Keys::TerminalGone => return Ok(()),
             }
             if before.at.elapsed() < self.interval {
                 continue;
@@ -131,6 +133,49 @@ impl Top {
         }
         Ok(())
     }
+}
+
+/// Keys that the terminal has for us.
+enum Keys {
+    None,
+    Some,
+    /// Nobody presses any: its window was closed.
+    TerminalGone,
+}
+
+/// Waits for keys. crossterm would read a terminal that is gone for ever.
+fn await_keys(timeout: Duration) -> anyhow::Result<Keys> {
+    let stdin = io::stdin();
+    let mut descriptors = [PollFd::new(&stdin, PollFlags::IN)];
+    let timeout = Timespec::try_from(timeout).context("the interval is too long")?;
+    match poll(&mut descriptors, Some(&timeout)) {
+        // The size of the terminal has changed, or this program is to end.
+        Err(Errno::INTR) => return Ok(Keys::None),
+        result => result.context("cannot wait for keys")?,
+    };
+    let events = descriptors[0].revents();
+    let is_gone = events.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+    Ok(match events.contains(PollFlags::IN) {
+        _ if is_gone => Keys::TerminalGone,
+        true => Keys::Some,
+        false => Keys::None,
+    })
+}
+
+/// Takes the keys that were pressed. Returns whether one of them ends the program.
+fn take_keys(screen: &mut Screen) -> anyhow::Result<bool> {
+    while event::poll(Duration::ZERO).context("cannot read keys")? {
+        match event::read().context("cannot read keys")? {
+            Event::Key(key) if is_end(key) => return Ok(true),
+            Event::Key(KeyEvent { code: KeyCode::Char(key), kind, .. })
+                if kind != KeyEventKind::Release =>
+            {
+                screen.press(key);
+            }
+            _ => {}
+        }
+    }
+    Ok(false)
 }
 
 fn is_end(key: KeyEvent) -> bool {

@@ -29,7 +29,7 @@ pub fn read(messaging: &mut Messaging, message: &Message) -> AdministrativeReque
                 // To be seen in whatever detail is logged.
                 .map(|Announcement { text }| tracing::warn!("announcement: {text:?}"))
                 .map_or_else(unreadable, |()| Ok(0));
-            tell_done(messaging, sender, kind, outcome);
+            report_done(messaging, sender, kind, outcome);
         }
         MessageKind::COUNT_MESSAGES => {
             let counters = messaging.counters().named();
@@ -44,7 +44,7 @@ pub fn read(messaging: &mut Messaging, message: &Message) -> AdministrativeReque
                 log::set_detail(log_level).map(|()| 0).map_err(|error| format!("{error:#}"))
             });
             let is_set = outcome.is_ok();
-            tell_done(messaging, sender, kind, outcome);
+            report_done(messaging, sender, kind, outcome);
             if let (true, Some(log_level)) = (is_set, log_level) {
                 tracing::info!("log level is {log_level} until the next reload");
                 return AdministrativeRequest::LogLevel(log_level);
@@ -56,7 +56,7 @@ pub fn read(messaging: &mut Messaging, message: &Message) -> AdministrativeReque
 }
 
 /// Answers an administrator with the result.
-pub fn tell_done(
+pub fn report_done(
     messaging: &mut Messaging,
     to: ServerId,
     request: MessageKind,

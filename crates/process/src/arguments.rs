@@ -20,6 +20,12 @@ pub const NOTIFYD_COMMAND: &str = "notifyd";
 /// Subcommand of the process by which other machines find the server.
 pub const DISCOVERYD_COMMAND: &str = "discoveryd";
 
+/// Subcommand of the process that writes the records of audits.
+pub const AUDITD_COMMAND: &str = "auditd";
+
+/// Subcommand of the process that runs commands of shares.
+pub const COMMANDD_COMMAND: &str = "commandd";
+
 /// Subcommand of the process that checks tickets and asks the domain.
 pub const LOGOND_COMMAND: &str = "logond";
 

@@ -42,13 +42,15 @@ const KIND_RELOAD: u16 = 2;
 const KIND_SHUTDOWN: u16 = 3;
 const KIND_WATCH_AGAIN: u16 = 4;
 const KIND_LOGONS_FAILED: u16 = 5;
+const KIND_LOG_RENAMED: u16 = 6;
 const KIND_READY: u16 = 0x101;
 const KIND_FURTHER_USER: u16 = 0x102;
+const KIND_VIOLATION: u16 = 0x103;
 
 /// From the supervisor to a worker.
 #[derive(Debug)]
 pub enum ToWorker {
-    /// Serve this accepted TCP connection.
+    /// Serve this accepted TCP connection; `commandd`: those who connect to this socket.
     Connection(OwnedFd),
     /// Read the configuration in effect again.
     Reload {
@@ -61,6 +63,8 @@ pub enum ToWorker {
     WatchAgain,
     /// `logond` has ended: the logons that it was checking have failed.
     LogonsFailed,
+    /// The log file was renamed: open another one.
+    LogRenamed,
 }
 
 /// From a worker to the supervisor.
@@ -76,6 +80,11 @@ pub enum ToSupervisor {
     FurtherUser {
         /// Address of the client over that connection.
         address: IpAddr,
+    },
+    /// The process ends, as it has made a system call outside its list.
+    Violation {
+        /// Number of the forbidden system call.
+        call: u32,
     },
 }
 
@@ -158,6 +167,7 @@ impl SupervisorEnd {
             ToWorker::Shutdown => send(&self.0, KIND_SHUTDOWN, 0, None),
             ToWorker::WatchAgain => send(&self.0, KIND_WATCH_AGAIN, 0, None),
             ToWorker::LogonsFailed => send(&self.0, KIND_LOGONS_FAILED, 0, None),
+            ToWorker::LogRenamed => send(&self.0, KIND_LOG_RENAMED, 0, None),
         }
     }
 
@@ -172,7 +182,13 @@ impl SupervisorEnd {
                 let address = Ipv6Addr::from_bits(value).to_canonical();
                 Ok(ToSupervisor::FurtherUser { address })
             }
-            (KIND_READY | KIND_FURTHER_USER, Some(_)) => Err("a descriptor of a worker"),
+            (KIND_VIOLATION, None) => {
+                let call = value.try_into().map_err(|_| "a value that is too large")?;
+                Ok(ToSupervisor::Violation { call })
+            }
+            (KIND_READY | KIND_FURTHER_USER | KIND_VIOLATION, Some(_)) => {
+                Err("a descriptor of a worker")
+            }
             _ => Err("a kind that no worker sends"),
         })
     }
@@ -197,6 +213,14 @@ impl WorkerEnd {
         Ok(Self(descriptor))
     }
 
+    /// Another descriptor of the same end.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self(self.0.try_clone()?))
+    }
+
     /// Converts it to the standard input of a child process.
     pub fn into_stdio(self) -> std::process::Stdio {
         self.0.into()
@@ -216,6 +240,13 @@ impl WorkerEnd {
                 };
                 send(&self.0, KIND_FURTHER_USER, address.to_bits(), None)
             }
+            // As in a signal handler: without memory for a descriptor.
+            ToSupervisor::Violation { call } => {
+                let packet = packet(KIND_VIOLATION, call.into());
+                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                rustix::net::send(&self.0, &packet, flags)?;
+                Ok(())
+            }
         }
     }
 
@@ -231,9 +262,12 @@ impl WorkerEnd {
             (KIND_SHUTDOWN, None) => Ok(ToWorker::Shutdown),
             (KIND_WATCH_AGAIN, None) => Ok(ToWorker::WatchAgain),
             (KIND_LOGONS_FAILED, None) => Ok(ToWorker::LogonsFailed),
-            (KIND_RELOAD | KIND_SHUTDOWN | KIND_WATCH_AGAIN | KIND_LOGONS_FAILED, Some(_)) => {
-                Err("a descriptor that nobody asked for")
-            }
+            (KIND_LOG_RENAMED, None) => Ok(ToWorker::LogRenamed),
+            (
+                KIND_RELOAD | KIND_SHUTDOWN | KIND_WATCH_AGAIN | KIND_LOGONS_FAILED
+                | KIND_LOG_RENAMED,
+                Some(_),
+            ) => Err("a descriptor that nobody asked for"),
             _ => Err("a kind that no supervisor sends"),
         })
     }
@@ -258,10 +292,7 @@ fn send(
     value: u128,
     descriptor: Option<BorrowedFd<'_>>,
 ) -> Result<(), ControlError> {
-    let mut bytes = [0; MESSAGE_BYTES];
-    bytes[..2].copy_from_slice(&VERSION.to_le_bytes());
-    bytes[2..4].copy_from_slice(&kind.to_le_bytes());
-    bytes[8..].copy_from_slice(&value.to_le_bytes());
+    let bytes = packet(kind, value);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
@@ -272,6 +303,14 @@ fn send(
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     rustix::net::sendmsg(socket, &[IoSlice::new(&bytes)], &mut ancillary, flags)?;
     Ok(())
+}
+
+fn packet(kind: u16, value: u128) -> [u8; MESSAGE_BYTES] {
+    let mut bytes = [0; MESSAGE_BYTES];
+    bytes[..2].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[2..4].copy_from_slice(&kind.to_le_bytes());
+    bytes[8..].copy_from_slice(&value.to_le_bytes());
+    bytes
 }
 
 fn receive(socket: &OwnedFd) -> Result<Received<Packet>, ControlError> {

@@ -133,7 +133,12 @@ mod tests {
         source.shutdown(std::net::Shutdown::Both).expect("connected");
         assert_eq!(events.wait(AT_ONCE).expect("it waits"), [1]);
         drop(source);
-        assert_eq!(events.wait(AT_ONCE).expect("it waits"), []);
+        // Another test may fork now: its child has the source, too, until it executes a program.
+        let until = Instant::now() + Duration::from_secs(10);
+        while !events.wait(AT_ONCE).expect("it waits").is_empty() {
+            assert!(Instant::now() < until, "it is still there");
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub fn fork(signals: &[c_int]) -> io::Result<Option<Forked>> {
     if pid == 0 {
         // SAFETY: changes only the group of this process. It cannot fail for a new process.
         unsafe { libc::setpgid(0, 0) };
+        discard_dead_stack();
         for &signal in signals {
             // SAFETY: the default handler runs no code of this program.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -53,6 +54,22 @@ pub fn fork(signals: &[c_int]) -> io::Result<Option<Forked>> {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
     forked
 }
+
+/// Gives back what the parent's calls have left on the stack below this one. The pages are shared
+/// until the parent uses them again; from then on each of its children would have its own copy.
+fn discard_dead_stack() {
+    let page_len = rustix::param::page_size();
+    let here = 0_u8;
+    // The page below this one may be in use already.
+    let end = (&raw const here).addr() / page_len * page_len - page_len;
+    let start = (&raw const here).with_addr(end - DEAD_STACK_LEN).cast_mut().cast();
+    // SAFETY: nothing is mapped below the stack within the kernel's gap of 1 MiB, and no frame is
+    // below this one. The call fails where the stack is shorter, after it has done the rest.
+    unsafe { libc::madvise(start, DEAD_STACK_LEN, libc::MADV_DONTNEED) };
+}
+
+/// Bytes of the stack that [`discard_dead_stack`] gives back: more than the supervisor's calls use.
+const DEAD_STACK_LEN: usize = 262_144;
 
 /// Closes all descriptors but the standard ones and those `kept`. Other owners of descriptors must
 /// have been forgotten, and never be dropped: for a child that uses none of its parent's files.

@@ -4,33 +4,47 @@
 //! Either way the new process takes the [`properties`] of one of the server's, writes to the common
 //! [`log`], has a [`control`] socket to the supervisor and answers administrators
 //! ([`administration`]). It waits for an [`EventSet`]; its threads talk through a [`Mailbox`].
+//! A [`HelperProcess`] does so for those that serve workers.
 //!
-//! Unsafe code is in `deadline`, `exit`, `fork`, `packet_filter` and `priority` only: no safe
-//! library offers that.
+//! Unsafe code is in `deadline`, `exit`, `fork`, `heap`, `packet_filter`, `priority` and `shell`
+//! only: no safe library offers that.
 
 pub mod administration;
 pub mod arguments;
 pub mod clocks;
+mod confining;
 pub mod control;
 mod deadline;
 mod event_set;
 mod exit;
 mod fork;
+mod heap;
+mod helper;
 pub mod log;
 mod mailbox;
 mod packet_filter;
+mod passed_command;
 mod priority;
 pub mod properties;
+mod shell;
 mod wake_up;
 
+pub use confining::{confine, confinement_mode, give_up_capabilities};
 pub use deadline::{Deadline, deadline_signal};
 pub use event_set::EventSet;
 pub use exit::{Ending, exit_at_once};
 pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
+pub use heap::fill_holes;
+pub use helper::{HelperProcess, Order};
 pub use mailbox::Mailbox;
 pub use packet_filter::{Instruction, filter_sockets};
+pub use passed_command::{
+    CommandAnswer, CommandRequest, OUTPUT_BYTES_MAX, PassedCommand, REQUEST_BYTES_MAX,
+    listen_for_commands,
+};
 pub use priority::{
     Priority, is_idle_priority, is_normal_priority, leave_idle_priority, nice_limit,
     set_process_priority, set_thread_priority, with_normal_priority,
 };
+pub use shell::{Identity, Shell};
 pub use wake_up::WakeUp;

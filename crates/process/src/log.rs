@@ -6,6 +6,7 @@
 mod json;
 mod line;
 mod rate;
+mod size;
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -81,6 +82,31 @@ pub fn follow(settings: &Settings) -> anyhow::Result<()> {
         limit_rate(settings.config.global.log_detail());
     }
     open(settings)
+}
+
+/// Opens the log file again, after another process has renamed it.
+///
+/// # Errors
+/// `log file` cannot be opened; lines go where they went before.
+pub fn reopen(settings: &Settings) -> anyhow::Result<()> {
+    open(settings)
+}
+
+/// Renames the log file to `NAME.old` and begins a new one, if it has more than `max log size`.
+/// Returns true if other processes have to open theirs again.
+///
+/// # Errors
+/// The file cannot be renamed, or another one not be opened; lines go where they went before.
+pub fn limit_size(settings: &Settings) -> anyhow::Result<bool> {
+    let bytes_max = u64::from(settings.config.global.max_log_size) * 1_024;
+    let Some(path) = settings.log_file().filter(|_| bytes_max > 0) else { return Ok(false) };
+    let aside = output().file.as_ref().map(|file| size::put_aside(&path, file, bytes_max));
+    let is_aside = aside.transpose();
+    let is_aside = is_aside.with_context(|| format!("cannot rename {}", path.display()))?;
+    if is_aside == Some(true) {
+        open(settings)?;
+    }
+    Ok(is_aside == Some(true))
 }
 
 /// Lets go of the log file; lines go to standard error until [`follow`] is called.
@@ -181,8 +207,8 @@ impl MakeWriter<'_> for Sinks {
     /// Lines about refused logons have a rate of their own, by address. A client could hide its own
     /// ones behind lines of other kinds otherwise, and guess passwords unseen.
     fn make_writer_for(&self, line: &Metadata<'_>) -> Sink {
-        let tells_refused_logon = line.target() == AUTH_AUDIT && *line.level() == Level::WARN;
-        Sink { is_limited: !tells_refused_logon }
+        let is_refused_logon = line.target() == AUTH_AUDIT && *line.level() == Level::WARN;
+        Sink { is_limited: !is_refused_logon }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The table of commands: a new one needs a module in `command` and a line here.
 //!
 //! The engine calls `start` for each request (from `receive::run`) and `resume` for each reply or
-//! wake-up (from `pending::go_on`). Both resolve the command's scope first. A `Step::Wait` for an
-//! operation that the store carries out at once is resumed within the same call; any other step
-//! goes back to the engine, which answers, waits or suspends.
+//! wake-up (from `pending::resume_request`). Both resolve the command's scope first. A `Step::Wait`
+//! for an operation that the store carries out at once is resumed within the same call; any other
+//! step goes back to the engine, which answers, waits or suspends.
 
 use engine::effect::Reply;
 use engine::globals::Globals;
@@ -66,10 +66,10 @@ macro_rules! commands {
                 incoming.trace.enter(Phase::Running);
                 match incoming.header.command {
                     $(wire::Command::$code => {
-                        start_one::<$name>(server, incoming, related, named, storage)
+                        start_command::<$name>(server, incoming, related, named, storage)
                     })*
                     $(wire::Command::$quick_code => {
-                        start_one::<$quick>(server, incoming, related, named, storage)
+                        start_command::<$quick>(server, incoming, related, named, storage)
                     })*
                     _ => Err(Reject::UnknownCommand),
                 }
@@ -85,7 +85,7 @@ macro_rules! commands {
             ) -> Result<Step, Reject> {
                 match incoming.header.command {
                     $(wire::Command::$code => {
-                        resume_one::<$name>(server, (incoming, file_id), pending, reply)
+                        resume_command::<$name>(server, (incoming, file_id), pending, reply)
                     })*
                     other => unreachable!("{other:?} never waits"),
                 }
@@ -137,10 +137,10 @@ commands! {
 /// Begins a request of one command. `related` is set in a related request: the FileId of the
 /// previous request of the compound.
 ///
-/// Never inlined into `start`, nor `resume_one` into `resume`: all commands would then share one
-/// place for their outcome, from which it is copied.
+/// Never inlined into `start`, nor `resume_command` into `resume`: all commands would then share
+/// one place for their outcome, from which it is copied.
 #[inline(never)]
-fn start_one<C: Command>(
+fn start_command<C: Command>(
     server: &mut Server,
     incoming: &Incoming,
     related: Option<Option<FileId>>,
@@ -159,8 +159,8 @@ fn start_one<C: Command>(
     };
     let is_alone = server.is_alone();
     let mut scope = C::Scope::resolve(server, incoming, *named)?;
-    incoming.trace.belongs_to(scope.counted(&incoming.header));
-    if !scope.continues(&incoming.header) {
+    incoming.trace.belongs_to(scope.party(&incoming.header));
+    if !scope.continues_sequence(&incoming.header) {
         scope.verify_channel_sequence(incoming)?;
     }
     let mut outcome = C::start(scope.lend(), incoming, request);
@@ -183,7 +183,7 @@ fn start_one<C: Command>(
 }
 
 #[inline(never)]
-fn resume_one<C: Command>(
+fn resume_command<C: Command>(
     server: &mut Server,
     (incoming, file_id): (&Incoming, Option<FileId>),
     pending: Box<dyn PendingCommand>,

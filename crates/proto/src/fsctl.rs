@@ -1,6 +1,6 @@
 //! The table of FSCTLs: a new one needs a module below and a line in `fsctls!`.
 //!
-//! [MS-SMB2] 3.3.5.15. A FSCTL is a small command: its scope tells whether it needs an open, and it
+//! [MS-SMB2] 3.3.5.15. A FSCTL is a small command: its scope says whether it needs an open, and it
 //! may wait for the store.
 
 use std::convert::Infallible;
@@ -171,9 +171,9 @@ macro_rules! fsctls {
             request: &IoctlRequest<'_>,
         ) -> Result<Progress<Pending>, Reject> {
             match request.ctl_code {
-                $(<$name as Fsctl>::CODE => start_one::<$name>(scope, incoming, request)
+                $(<$name as Fsctl>::CODE => start_fsctl::<$name>(scope, incoming, request)
                     .map(|progress| progress.map(Pending::$name)),)*
-                code => start_one::<Unknown>(scope, incoming, request)
+                code => start_fsctl::<Unknown>(scope, incoming, request)
                     .and(Err(Reject::UnknownFsctl(code))),
             }
         }
@@ -244,7 +244,7 @@ impl ImmediateFsctl for Unknown {
 }
 
 /// Checks a request in the order of [MS-SMB2] 3.3.5.15: the open, then the sizes.
-fn start_one<F: Fsctl>(
+fn start_fsctl<F: Fsctl>(
     scope: InTree<'_>,
     incoming: &Incoming,
     request: &IoctlRequest<'_>,

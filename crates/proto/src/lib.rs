@@ -30,15 +30,14 @@ pub const COMMANDS: &dyn server::Commands = &dispatch::Table;
 
 pub use engine::{effect, files, notice, protection, server};
 pub use model::{
-    account, connection, entropy, logon_throttle, passages, sequence_window, session, settings,
-    share,
+    account, audit, connection, entropy, logon_throttle, sequence_window, session, settings, share,
+    traversals,
 };
 
-pub use engine::INTERIM_TIME_MAX;
 pub use engine::channel_list::ChannelInfo;
 pub use engine::effect::{Effect, Reply, ShareRefusal};
 pub use engine::notice::Notice;
-pub use engine::protection::{Opened, Opener, Opening, Protection};
+pub use engine::protection::{CheckedFrame, FrameCheck, FrameKeys, Protection};
 pub use engine::request::ReceivedFrame;
 pub use engine::response::{Step, Transmit};
 pub use engine::server::Server;

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use arbitration::Standing;
 use bytes::BytesMut;
 use dtyp::{AccessMask, FileTime, Guid, NtStatus, Sid};
 use engine::effect::{Effect, Reply};
@@ -19,11 +20,11 @@ use model::reject::Disconnect;
 use model::request_id::RequestId;
 use model::session::{Channel, Session, SessionState};
 use model::settings::{BreakRetry, CatalogueDebug, MapToGuest, Policy, ServerSettings};
-use model::share::Share;
+use model::share::{CheckedAccess, LocalPrograms, Share};
 use model::tree_connect::TreeConnect;
 use object::{
-    FileIdentity, LocalOpen, Metadata, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId,
-    UserId,
+    FileIdentity, FreeSpace, LocalOpen, Metadata, ObjectOp, ObjectPath, ObjectReply, ObjectResult,
+    RootId, UserId,
 };
 use rustc_hash::FxHashMap;
 use testkit::Outcome;
@@ -117,7 +118,9 @@ impl Scene {
             account: Some(Arc::new(account())),
             expires: None,
             owner: None,
+            client_name: String::new(),
             is_anonymous: false,
+            standing: Standing::User,
             signing_required: false,
             encrypt_data: false,
             sealing: None,
@@ -131,8 +134,8 @@ impl Scene {
             }],
             tree_connects: FxHashMap::default(),
             next_tree_id: 1,
-            counted: trace::PartyId::default(),
-            memory: server.inspect().globals.memory.keep_anyway(0),
+            party: trace::PartyId::default(),
+            memory: server.inspect().globals.memory.keep_beyond_limit(0),
         };
         for (tree_id, root) in [(FILES, Some(ROOT)), (PIPES, None)] {
             let share = Arc::new(share(root));
@@ -142,9 +145,9 @@ impl Scene {
                 share,
                 maximal_access,
                 encrypt_data: false,
-                counted: trace::PartyId::default(),
+                party: trace::PartyId::default(),
                 classes: Arc::default(),
-                memory: server.inspect().globals.memory.keep_anyway(0),
+                memory: server.inspect().globals.memory.keep_beyond_limit(0),
             };
             session.tree_connects.insert(tree_id, tree);
         }
@@ -198,7 +201,7 @@ impl Scene {
             parent: None,
             parent_lease: None,
             is_modified: false,
-            create_name: None,
+            create_id: None,
             replay: None,
             durable: None,
             position: 0,
@@ -207,8 +210,11 @@ impl Scene {
             attributes_listed: 0,
             watch: None,
             is_being_made: false,
-            locks: self.server.inspect().globals.memory.keep_anyway(0),
+            locks: self.server.inspect().globals.memory.keep_beyond_limit(0),
+            checked_access: CheckedAccess::default(),
+            has_kernel_lease: false,
             lock_sequences: arbitration::LockSequences::default(),
+            audit: None,
         };
         let file_id = self.enter(FILES, Target::File(Box::new(file)), granted_access);
         let mode = arbitration::ShareMode {
@@ -220,7 +226,7 @@ impl Scene {
         let files = &mut self.server.inspect().globals.files;
         let ask = arbitration::AdmissionRequest {
             id: files.open_id(file_id.volatile),
-            standing: arbitration::Standing::User,
+            standing: Standing::User,
             stream: identity.stream,
             mode,
             overwrites: false,
@@ -236,6 +242,7 @@ impl Scene {
             deadline: files.break_deadline(),
             facts: arbitration::OpenFacts {
                 share: "data".to_owned(),
+                folder: FOLDER.to_owned(),
                 path: path.to_owned(),
                 ..arbitration::OpenFacts::default()
             },
@@ -277,7 +284,9 @@ impl Scene {
 
     pub(crate) fn change_account(&mut self, change: impl Fn(&mut Account)) {
         let session = self.server.inspect().sessions.get_mut(&SESSION).expect("it is there");
-        change(Arc::make_mut(session.account.as_mut().expect("it is valid")));
+        let account = Arc::make_mut(session.account.as_mut().expect("it is valid"));
+        change(account);
+        session.standing = if account.is_guest { Standing::Guest } else { Standing::User };
     }
 
     /// Opens a pipe with all rights.
@@ -305,7 +314,7 @@ impl Scene {
             channel_sequence: ChannelSequence::default(),
             classes: None,
             is_closing: false,
-            memory: self.server.inspect().globals.memory.keep_anyway(OPEN_BYTES),
+            memory: self.server.inspect().globals.memory.keep_beyond_limit(OPEN_BYTES),
         };
         self.server.inspect().opens.insert(file_id.volatile, open);
         file_id
@@ -389,6 +398,16 @@ impl Scene {
     pub(crate) fn reply(&mut self, id: Option<RequestId>, result: ObjectResult) {
         let id = id.expect("a request waits for it");
         self.server.handle_reply(Now::default(), id, Reply::Object(result));
+    }
+
+    /// Replies in place of the command for the free space of a path.
+    #[track_caller]
+    pub(crate) fn reply_to_free_space(&mut self, path: &str, free_space: Option<FreeSpace>) {
+        let (id, effect) = self.server.poll_effect().expect("the command is asked");
+        let Effect::FindFreeSpace { path: asked, .. } = effect else { panic!("{effect:?}") };
+        assert_eq!(asked.as_str(), path);
+        let id = id.expect("a request waits for it");
+        self.server.handle_reply(Now::default(), id, Reply::FreeSpace(free_space));
     }
 
     /// Closes an open, and takes the response to that. Other responses remain.
@@ -483,8 +502,13 @@ fn share(root: Option<RootId>) -> Share {
         veto_files: Vec::new(),
         sync_always: false,
         apple: None,
+        audit: None,
         folder: ObjectPath::from_stored(FOLDER.to_owned(), None),
         kernel_change_notify: true,
+        checks_directory: false,
+        has_free_space_command: false,
+        volume_bytes_max: None,
+        local_programs: LocalPrograms::default(),
         classes: Arc::default(),
     }
 }
@@ -542,6 +566,7 @@ fn settings() -> Arc<ServerSettings> {
         break_retry: BreakRetry::All,
         lock_sequence_checking: true,
         dfs: false,
+        is_audited: false,
         change_notify: true,
         leases: true,
         directory_leases: true,

@@ -8,6 +8,7 @@ use dtyp::security_information::SecurityInformation;
 use dtyp::sid::Sid;
 use dtyp::{AccessMask, NtStatus, utf16};
 use proto::share::AppleShare;
+use testkit::accounts::BOB;
 use testkit::{Create, Outcome, Peer, World};
 use trace::Reason;
 use wire::create::CreateResponse;
@@ -113,6 +114,29 @@ fn listed(peer: &mut Peer, name: &str, class: FileInformationClass) -> Vec<u8> {
     let entry = output_buffer[64..].to_vec();
     peer.close(directory);
     entry
+}
+
+/// Another user may share the worker: on a terminal server, or by naming the client's ClientGuid.
+#[test]
+fn a_client_of_apple_changes_nothing_for_the_other_sessions_of_its_worker() {
+    let world = world();
+    let mut other = connected(&world, "mac");
+    add_file(&mut other);
+    let class = FileInformationClass::ID_BOTH_DIRECTORY;
+    let usual = listed(&mut other, "f", class);
+    let mut mac = world.connect();
+    mac.negotiate([Dialect::SMB_3_1_1]);
+    mac.login(BOB.0, BOB.1);
+    mac.tree("mac");
+    asked(&mut mac, &EVERYTHING).expect("the share has Apple's extensions");
+    assert_ne!(listed(&mut mac, "f", class), usual);
+    assert_eq!(listed(&mut other, "f", class), usual);
+    // Nor is a session of the same connection an Apple one after that.
+    mac.logoff();
+    mac.session_id = 0;
+    mac.login(BOB.0, BOB.1);
+    mac.tree("mac");
+    assert_eq!(listed(&mut mac, "f", class), usual);
 }
 
 /// Makes a file with the Finder's information and a resource fork.

@@ -86,13 +86,13 @@ fn a_break_that_is_not_taken_goes_to_the_next_channel() {
     // The break goes to the oldest channel, on whichever the file was opened.
     let file_id = keep(&mut second);
     let mut other = disturb(&world);
-    let told = OplockBreak { oplock_level: OplockLevel::II, file_id };
-    assert_eq!((breaks(&mut first), breaks(&mut second)), (vec![told], vec![]));
+    let notice = OplockBreak { oplock_level: OplockLevel::II, file_id };
+    assert_eq!((breaks(&mut first), breaks(&mut second)), (vec![notice], vec![]));
     first.take_nothing();
     assert_eq!(first.closed(), Some(Disconnect::BreakNotConfirmed));
-    assert_eq!((breaks(&mut second), breaks(&mut third)), (vec![told], vec![]));
+    assert_eq!((breaks(&mut second), breaks(&mut third)), (vec![notice], vec![]));
     second.take_nothing();
-    assert_eq!(breaks(&mut third), [told]);
+    assert_eq!(breaks(&mut third), [notice]);
     let channels = world.channels().into_iter().filter(|it| it.session_id == third.session_id);
     assert_eq!(channels.map(|it| it.repeated_breaks).collect::<Vec<_>>(), [1]);
     assert_eq!(third.confirm(), 1);
@@ -101,7 +101,7 @@ fn a_break_that_is_not_taken_goes_to_the_next_channel() {
 }
 
 #[test]
-fn a_break_is_told_again_at_once_when_its_channel_is_lost() {
+fn a_break_is_sent_again_at_once_when_its_channel_is_lost() {
     let world = World::new();
     let (mut first, mut second) = two_channels(&world);
     let file_id = keep(&mut first);
@@ -114,7 +114,7 @@ fn a_break_is_told_again_at_once_when_its_channel_is_lost() {
 
 /// The client's TCP had the break; its program may not have read it before the channel was lost.
 #[test]
-fn a_break_that_was_taken_and_not_answered_is_told_again_when_its_channel_is_lost() {
+fn a_break_that_was_taken_and_not_answered_is_sent_again_when_its_channel_is_lost() {
     let world = World::new();
     let (mut first, mut second) = two_channels(&world);
     let file_id = keep(&mut first);
@@ -143,7 +143,7 @@ fn a_timed_out_break_is_not_sent_again() {
 }
 
 #[test]
-fn a_break_that_was_answered_is_told_once() {
+fn a_break_that_was_answered_is_sent_once() {
     let world = World::new();
     let (mut first, mut second) = two_channels(&world);
     let file_id = keep(&mut first);
@@ -156,7 +156,7 @@ fn a_break_that_was_answered_is_told_once() {
 }
 
 #[test]
-fn without_retry_a_break_is_told_once_and_nobody_asks_for_it() {
+fn without_retry_a_break_is_sent_once_and_nobody_asks_for_it() {
     let world = World::with(|settings| settings.break_retry = BreakRetry::Never);
     let (mut first, mut second) = two_channels(&world);
     keep(&mut first);
@@ -167,20 +167,20 @@ fn without_retry_a_break_is_told_once_and_nobody_asks_for_it() {
 }
 
 #[test]
-fn as_by_windows_a_break_of_an_oplock_is_told_once_on_the_newest_channel() {
+fn as_by_windows_a_break_of_an_oplock_is_sent_once_on_the_newest_channel() {
     let world = World::with(|settings| settings.break_retry = BreakRetry::LeasesOnly);
     let (mut first, mut second) = two_channels(&world);
     let file_id = keep(&mut first);
     disturb(&world);
-    let told = OplockBreak { oplock_level: OplockLevel::II, file_id };
-    assert_eq!((breaks(&mut first), breaks(&mut second)), (vec![], vec![told]));
+    let notice = OplockBreak { oplock_level: OplockLevel::II, file_id };
+    assert_eq!((breaks(&mut first), breaks(&mut second)), (vec![], vec![notice]));
     assert_eq!(second.confirm(), 0);
     second.disconnect();
     assert_eq!(breaks(&mut first), []);
 }
 
 #[test]
-fn as_by_windows_a_break_of_a_lease_is_told_again() {
+fn as_by_windows_a_break_of_a_lease_is_sent_again() {
     let world = World::with(|settings| settings.break_retry = BreakRetry::LeasesOnly);
     let (mut first, mut second) = two_channels(&world);
     keep_by_lease(&mut second);
@@ -240,10 +240,10 @@ fn a_break_is_sealed_for_a_session_of_its_connection() {
     let mut other = sealed(&world);
     let create = other.request(Command::CREATE, &Create::open("file"));
     other.send(create);
-    let mut told = first.receive();
+    let mut notice = first.receive();
     first.take_nothing();
-    told.extend(second.receive());
-    assert_eq!(told.iter().map(|it| it.sealed).collect::<Vec<_>>(), [true, true]);
+    notice.extend(second.receive());
+    assert_eq!(notice.iter().map(|it| it.sealed).collect::<Vec<_>>(), [true, true]);
 }
 
 /// A lease belongs to the ClientGuid: the break may go over connections of another session, too.
@@ -255,13 +255,13 @@ fn the_break_of_a_lease_goes_to_any_session_of_the_client() {
     let mut stranger = bob(&world);
     keep_by_lease(&mut second);
     let other = disturb(&world);
-    let told = |peer: &mut Peer| -> Vec<LeaseKey> {
+    let notice = |peer: &mut Peer| -> Vec<LeaseKey> {
         let received = peer.receive();
         received.iter().map(|it| it.body::<LeaseBreakNotification>().lease_key).collect()
     };
-    assert_eq!((told(&mut first), told(&mut second)), (vec![KEY], vec![]));
+    assert_eq!((notice(&mut first), notice(&mut second)), (vec![KEY], vec![]));
     first.take_nothing();
-    assert_eq!(told(&mut second), [KEY]);
+    assert_eq!(notice(&mut second), [KEY]);
     // The client's last session with the file open takes the ownership along.
     second.take_nothing();
     assert!(stranger.receive().is_empty(), "nobody else is told");
@@ -281,9 +281,9 @@ fn another_user_with_the_same_client_guid_gets_no_break_of_the_holder() {
     keep_by_lease(&mut holder);
     let other = disturb(&world);
     assert!(impostor.receive().is_empty());
-    let told = holder.receive();
+    let notice = holder.receive();
     let keys: Vec<LeaseKey> =
-        told.iter().map(|it| it.body::<LeaseBreakNotification>().lease_key).collect();
+        notice.iter().map(|it| it.body::<LeaseBreakNotification>().lease_key).collect();
     assert_eq!(keys, [KEY]);
     for peer in [impostor, holder, other] {
         peer.disconnect();

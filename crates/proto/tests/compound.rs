@@ -195,11 +195,11 @@ fn session_and_tree_are_made_and_used_in_one_frame() {
 fn requests_are_served_in_order_however_long_one_takes() {
     let world = World::new();
     let mut peer = ready(&world);
-    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
     let requests = [create(&peer, "file"), read(&peer, RELATED).related()];
     peer.send_all(requests);
     for _ in 0..2 {
-        assert_eq!(world.held(), 1, "one at a time");
+        assert_eq!(world.delayed_replies(), 1, "one at a time");
         assert!(peer.receive().is_empty());
         world.release(0);
     }
@@ -212,7 +212,7 @@ fn requests_are_served_in_order_however_long_one_takes() {
 fn a_frame_overtakes_another_that_waits() {
     let world = World::new();
     let mut peer = ready(&world);
-    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
     let request = create(&peer, "file");
     peer.send(request);
     peer.echo().ok();
@@ -326,7 +326,7 @@ fn a_compound_of_as_many_requests_as_there_are_credits_is_served() {
 fn a_create_that_another_frame_made_impossible_fails_with_all_that_follows() {
     let world = World::new();
     let mut peer = ready(&world);
-    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
     let requests = [create(&peer, "file"), read(&peer, RELATED).related()];
     peer.send_all(requests);
     peer.tree_disconnect().ok();

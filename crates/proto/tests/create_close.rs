@@ -361,11 +361,11 @@ fn an_open_that_comes_too_late_is_closed_again() {
             let world = World::new();
             world.add_file("data", "file", b"data");
             let mut peer = ready(&world);
-            world.hold(|effect| matches!(effect, Effect::Object { .. }));
+            world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
             let create = Create::with_disposition("file", disposition);
             let request = peer.request(Command::CREATE, &create);
             peer.send(request);
-            assert_eq!((world.held(), world.store().open_count()), (1, 1));
+            assert_eq!((world.delayed_replies(), world.store().open_count()), (1, 1));
             end(&mut peer);
             world.release_all();
             assert_eq!(world.store().open_count(), 0);
@@ -380,14 +380,14 @@ fn an_open_that_is_being_overwritten_when_its_session_ends_is_closed() {
     let world = World::new();
     world.add_file("data", "file", b"data");
     let mut peer = ready(&world);
-    world.hold(|effect| {
+    world.delay_replies(|effect| {
         let Effect::Object { op, .. } = effect else { return false };
         OpKind::of(op) == OpKind::Overwrite
     });
     let create = Create::with_disposition("file", CreateDisposition::SUPERSEDE);
     let request = peer.request(Command::CREATE, &create);
     peer.send(request);
-    assert_eq!(world.held(), 1);
+    assert_eq!(world.delayed_replies(), 1);
     peer.disconnect();
     world.release_all();
     world.assert_nothing_left();
@@ -418,11 +418,11 @@ fn deletions_of_other_files_do_not_delay_an_open_forever() {
     let world = World::new();
     world.add_file("data", "file", b"data");
     let (mut peer, mut other) = (ready(&world), ready(&world));
-    world.hold(delays_opens_of("file"));
+    world.delay_replies(delays_opens_of("file"));
     let request = peer.request(Command::CREATE, &Create::open("file"));
     peer.send(request);
     for number in 0..3 {
-        if world.held() == 0 {
+        if world.delayed_replies() == 0 {
             break;
         }
         let name = format!("other {number}");
@@ -430,7 +430,7 @@ fn deletions_of_other_files_do_not_delay_an_open_forever() {
         delete(&mut other, &name);
         world.release(0);
     }
-    assert_eq!(world.held(), 0);
+    assert_eq!(world.delayed_replies(), 0);
     let file = opened(&mut peer);
     assert_eq!(peer.read(file, 0, 4), b"data");
     assert_eq!(world.store().op_count(OpKind::Lookup), 1, "the name leads to it all the same");
@@ -442,11 +442,11 @@ fn a_file_that_is_deleted_while_it_is_opened_is_looked_up_again() {
         let world = World::new();
         world.add_file("data", "file", b"old");
         let (mut peer, mut other) = (ready(&world), ready(&world));
-        world.hold(delays_opens_of("file"));
+        world.delay_replies(delays_opens_of("file"));
         let create = Create::with_disposition("file", disposition);
         let request = peer.request(Command::CREATE, &create);
         peer.send(request);
-        world.stop_holding();
+        world.stop_delaying();
         delete(&mut other, "file");
         world.add_file("data", "file", b"new");
         world.release_all();
@@ -466,20 +466,22 @@ fn an_open_with_a_repeated_lookup_learns_of_breaks_from_its_response() {
     world.add_file("data", "file", b"data");
     world.add_file("data", "other", b"");
     let (mut peer, mut other) = (ready(&world), ready(&world));
-    world.hold(delays_opens_of("file"));
+    world.delay_replies(delays_opens_of("file"));
     let request = peer.request(Command::CREATE, &Create::open("file").oplock(OplockLevel::BATCH));
     peer.send(request);
     delete(&mut other, "other");
-    world.hold(|effect| matches!(effect, Effect::Object { op: ObjectOp::Lookup { .. }, .. }));
+    world.delay_replies(|effect| {
+        matches!(effect, Effect::Object { op: ObjectOp::Lookup { .. }, .. })
+    });
     world.release(0);
-    assert_eq!(world.held(), 1, "the name is looked up again");
+    assert_eq!(world.delayed_replies(), 1, "the name is looked up again");
     let request = other.request(Command::CREATE, &Create::open("file"));
     other.send(request);
     assert!(other.receive()[0].is_interim(), "it waits for the break");
     assert_eq!(peer.receive().len(), 0, "the client knows of no open");
     world.release_all();
-    let told = peer.receive();
-    let commands: Vec<_> = told.iter().map(|it| it.header.command).collect();
+    let reported = peer.receive();
+    let commands: Vec<_> = reported.iter().map(|it| it.header.command).collect();
     assert_eq!(commands, [Command::CREATE, Command::OPLOCK_BREAK]);
 }
 
@@ -494,7 +496,7 @@ fn an_open_that_is_being_overwritten_when_its_request_is_canceled_is_closed() {
         if fails {
             world.store().fail_nth_of(OpKind::Overwrite, 0, NtStatus::DISK_FULL);
         }
-        world.hold(|effect| {
+        world.delay_replies(|effect| {
             let Effect::Object { op, .. } = effect else { return false };
             OpKind::of(op) == OpKind::Overwrite
         });
@@ -523,14 +525,16 @@ fn an_open_canceled_during_a_repeated_lookup_is_closed() {
     world.add_file("data", "file", b"data");
     world.add_file("data", "other", b"");
     let (mut peer, mut other) = (ready(&world), ready(&world));
-    world.hold(delays_opens_of("file"));
+    world.delay_replies(delays_opens_of("file"));
     let create = Create::open("file").share(ShareAccess::empty()).delete_on_close();
     let id = peer.next_message_id();
     peer.send(peer.request(Command::CREATE, &create));
     delete(&mut other, "other");
-    world.hold(|effect| matches!(effect, Effect::Object { op: ObjectOp::Lookup { .. }, .. }));
+    world.delay_replies(|effect| {
+        matches!(effect, Effect::Object { op: ObjectOp::Lookup { .. }, .. })
+    });
     world.release(0);
-    assert_eq!(world.held(), 1, "the name is looked up again");
+    assert_eq!(world.delayed_replies(), 1, "the name is looked up again");
     cancel_slow(&world, &mut peer, id);
     world.release_all();
     assert_eq!((world.store().open_count(), world.open_count()), (0, 0));
@@ -544,7 +548,7 @@ fn an_open_canceled_during_a_repeated_lookup_is_closed() {
 /// Cancels a request that has an interim response, as the store takes long.
 #[track_caller]
 fn cancel_slow(world: &World, peer: &mut Peer, id: u64) {
-    world.tell_slow();
+    world.report_slow();
     assert_eq!(statuses(peer), [NtStatus::PENDING]);
     peer.send(peer.request(Command::CANCEL, &CancelRequest).message_id(id));
     assert_eq!(statuses(peer), [NtStatus::CANCELLED]);
@@ -631,7 +635,7 @@ fn a_close_that_cannot_ask_any_more_closes_all_the_same() {
 }
 
 #[test]
-fn a_close_that_fails_is_told_and_the_open_is_gone() {
+fn a_close_that_fails_is_reported_and_the_open_is_gone() {
     let world = World::new();
     let mut peer = ready(&world);
     let file = peer.create(&Create::open_if("file")).file_id;
@@ -665,7 +669,7 @@ fn two_closes_on_their_way_are_one_close() {
     let world = World::new();
     let mut peer = ready(&world);
     let file_id = peer.create(&Create::open_if("file")).file_id;
-    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
     let flags = CloseFlags::POSTQUERY_ATTRIB;
     for _ in 0..2 {
         let request = peer.request(Command::CLOSE, &CloseRequest { flags, file_id });

@@ -1,12 +1,15 @@
 //! Credits: [MS-SMB2] 3.3.1.2, 3.3.4.1.2 and 3.3.5.2.5. The peer itself checks after every frame
 //! that the window is never wider than the server allows and never shut for good.
 
+use std::time::Duration;
+
 use dtyp::NtStatus;
 use object::ObjectOp;
 use proto::{Effect, StorageLoad};
 use testkit::{Create, Outcome, Peer, World};
 use trace::Reason;
 use wire::cancel::CancelRequest;
+use wire::create::CreateDisposition;
 use wire::echo::EchoRequest;
 use wire::read::ReadRequest;
 use wire::{Command, Dialect, FileId};
@@ -78,17 +81,17 @@ fn the_whole_window_may_be_in_flight_and_comes_back() {
     peer.echo().ok();
     let file = peer.create(&Create::open_if("file")).file_id;
     peer.write(file, 0, b"data").ok();
-    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
     let reads = peer.credits();
     for _ in 0..reads {
         let request = peer.read_request(file, 0, 4);
         peer.send(request);
     }
-    assert_eq!((peer.credits(), world.held()), (0, 64));
+    assert_eq!((peer.credits(), world.delayed_replies()), (0, 64));
     assert!(peer.receive().is_empty());
     // In reverse order, which makes no difference.
-    while world.held() > 0 {
-        world.release(world.held() - 1);
+    while world.delayed_replies() > 0 {
+        world.release(world.delayed_replies() - 1);
     }
     assert_eq!(peer.receive().len(), 64);
     assert_eq!(peer.credits(), 64);
@@ -170,8 +173,25 @@ fn slow() -> (World, Peer, FileId, StorageLoad) {
     load.set_has_threads(true);
     load.hold(1 << 30);
     let is_write = |op: &ObjectOp| matches!(op, ObjectOp::Write { .. });
-    world.hold(move |effect| matches!(effect, Effect::Object { op, .. } if is_write(op)));
+    world.delay_replies(move |effect| matches!(effect, Effect::Object { op, .. } if is_write(op)));
     (world, peer, file, load)
+}
+
+/// Lets all requests go on, ends the client, and checks that nothing of it is left.
+fn end(world: &World, mut peer: Peer, load: &StorageLoad) {
+    world.release_all();
+    peer.receive();
+    load.release(1 << 30);
+    peer.disconnect();
+    world.assert_nothing_left();
+}
+
+/// The interim response that returns the client's last credit is there.
+#[track_caller]
+fn returns_the_last_credit(peer: &mut Peer) {
+    let interim = peer.receive();
+    assert_eq!((interim.len(), interim[0].status()), (1, NtStatus::PENDING));
+    assert_eq!((interim[0].header.credits, peer.credits()), (1, 1));
 }
 
 fn write_long(peer: &mut Peer, file: FileId) -> u64 {
@@ -186,7 +206,7 @@ fn requests_for_slow_storage_keep_their_credits_until_they_end() {
     let (world, mut peer, file, load) = slow();
     let before = peer.credits();
     write_long(&mut peer, file);
-    assert_eq!(world.tell_slow(), 1);
+    assert_eq!(world.report_slow(), 1);
     assert_eq!(peer.receive().len(), 0, "there is no interim response");
     // Others return as many as they cost.
     assert_eq!(peer.echo().ok().header.credits, 1);
@@ -210,7 +230,9 @@ fn a_request_that_keeps_its_credits_for_long_has_an_interim_response_without_any
     let (world, mut peer, file, load) = slow();
     let before = peer.credits();
     write_long(&mut peer, file);
-    assert_eq!([world.tell_slow(), world.tell_slow(), world.tell_slow()], [1, 0, 0]);
+    assert_eq!([world.report_slow(), world.report_slow()], [1, 1], "it is too early");
+    world.advance(Duration::from_secs(30));
+    assert_eq!([world.report_slow(), world.report_slow()], [0, 0]);
     let interim = peer.receive();
     assert_eq!((interim.len(), interim[0].status()), (1, NtStatus::PENDING));
     assert_eq!(interim[0].header.credits, 0);
@@ -226,11 +248,36 @@ fn a_request_that_keeps_its_credits_for_long_has_an_interim_response_without_any
 }
 
 #[test]
+fn the_waits_of_a_create_have_one_time_together_until_its_interim_response() {
+    let (world, mut peer, _, load) = slow();
+    let is_of_create = |op: &ObjectOp| matches!(op, ObjectOp::Open(_) | ObjectOp::Overwrite { .. });
+    world.delay_replies(
+        move |effect| matches!(effect, Effect::Object { op, .. } if is_of_create(op)),
+    );
+    let create = Create::with_disposition("file", CreateDisposition::OVERWRITE);
+    let request = peer.request(Command::CREATE, &create);
+    peer.send(request);
+    assert_eq!(world.report_slow(), 1);
+    world.advance(Duration::from_secs(20));
+    world.release(0);
+    assert_eq!(
+        (world.delayed_replies(), world.report_slow()),
+        (1, 1),
+        "it overwrites the file now"
+    );
+    world.advance(Duration::from_secs(10));
+    assert_eq!(world.report_slow(), 0);
+    let interim = peer.receive();
+    assert_eq!((interim.len(), interim[0].status()), (1, NtStatus::PENDING));
+    end(&world, peer, &load);
+}
+
+#[test]
 fn an_interim_response_returns_the_credits_while_little_waits() {
     let (world, mut peer, file, load) = slow();
     load.release(1 << 30);
     write_long(&mut peer, file);
-    assert_eq!(world.tell_slow(), 0);
+    assert_eq!(world.report_slow(), 0);
     let interim = peer.receive();
     assert_eq!((interim.len(), interim[0].status()), (1, NtStatus::PENDING));
     assert!(u32::from(interim[0].header.credits) >= LONG.1);
@@ -245,7 +292,7 @@ fn a_request_that_keeps_its_credits_is_canceled_by_its_message_id() {
     let (world, mut peer, file, load) = slow();
     let before = peer.credits();
     let id = write_long(&mut peer, file);
-    assert_eq!(world.tell_slow(), 1);
+    assert_eq!(world.report_slow(), 1);
     peer.send(peer.request(Command::CANCEL, &CancelRequest).message_id(id));
     let ended = peer.receive();
     assert_eq!((ended.len(), ended[0].status()), (1, NtStatus::CANCELLED));
@@ -257,6 +304,49 @@ fn a_request_that_keeps_its_credits_is_canceled_by_its_message_id() {
     world.assert_nothing_left();
 }
 
+/// [MS-SMB2] 3.3.1.2: a client without any credit could never ask for more.
+#[test]
+fn an_interim_response_without_credits_leaves_no_client_without_any() {
+    let (world, mut peer, file, load) = slow();
+    peer.credit_request = 1;
+    while peer.credits() > 2 {
+        peer.send(peer.write_request(file, 0, b"x"));
+    }
+    assert!(world.report_slow() > 1);
+    // Their interim responses come while the client has one credit, and then none.
+    peer.send(peer.write_request(file, 0, b"x"));
+    world.advance(Duration::from_secs(30));
+    world.report_slow();
+    let granted = |peer: &mut Peer| -> u16 {
+        peer.receive().iter().map(|interim| interim.header.credits).sum()
+    };
+    assert_eq!((granted(&mut peer), peer.credits()), (0, 1));
+    peer.send(peer.write_request(file, 0, b"x"));
+    assert_eq!(peer.credits(), 0);
+    world.report_slow();
+    assert_eq!((granted(&mut peer), peer.credits()), (1, 1));
+    peer.echo().ok();
+    end(&world, peer, &load);
+}
+
+#[test]
+fn a_last_credit_comes_back_from_requests_that_are_expected_to_be_short() {
+    let (world, mut peer, file, load) = slow();
+    let is_query = |op: &ObjectOp| matches!(op, ObjectOp::QueryMetadata { .. });
+    world.delay_replies(move |effect| matches!(effect, Effect::Object { op, .. } if is_query(op)));
+    peer.credit_request = 1;
+    peer.send(peer.query_request(file));
+    assert_eq!(world.report_slow(), 0);
+    assert_eq!(peer.receive().len(), 0, "clients expect no interim response");
+    while peer.credits() > 0 {
+        peer.send(peer.query_request(file));
+    }
+    assert_eq!(world.report_slow(), 0);
+    returns_the_last_credit(&mut peer);
+    peer.echo().ok();
+    end(&world, peer, &load);
+}
+
 #[test]
 fn a_last_credit_that_slow_storage_has_comes_back_at_once() {
     let (world, mut peer, file, load) = slow();
@@ -265,15 +355,9 @@ fn a_last_credit_that_slow_storage_has_comes_back_at_once() {
         let request = peer.write_request(file, 0, b"x");
         peer.send(request);
     }
-    assert!(world.tell_slow() > 1);
-    let interim = peer.receive();
-    assert_eq!((interim.len(), interim[0].status()), (1, NtStatus::PENDING));
-    assert_eq!((interim[0].header.credits, peer.credits()), (1, 1));
+    assert!(world.report_slow() > 1);
+    returns_the_last_credit(&mut peer);
     // Other shares go on.
     peer.echo().ok();
-    world.release_all();
-    peer.receive();
-    load.release(1 << 30);
-    peer.disconnect();
-    world.assert_nothing_left();
+    end(&world, peer, &load);
 }

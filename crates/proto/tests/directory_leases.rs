@@ -172,16 +172,16 @@ fn a_deletion_is_known_to_a_client_that_both_set_it_and_closed_last() {
         let by = if is_set_by_last { last } else { other };
         set(&mut peer, by, FileInformationClass::DISPOSITION, &[1]);
         // The other lease of the file gives its handle back first.
-        let told = peer.receive();
-        let told: LeaseBreakNotification = told[0].body();
-        acknowledge(&mut peer, told.lease_key.0[0], told.new_lease_state);
+        let notice = peer.receive();
+        let notice: LeaseBreakNotification = notice[0].body();
+        acknowledge(&mut peer, notice.lease_key.0[0], notice.new_lease_state);
         assert_eq!(peer.receive().len(), 2, "to the acknowledgment and to the SET_INFO");
         peer.close(other).ok();
         assert_eq!(broken(&mut peer), [0_u8; 0]);
         let close = peer.close_request(last);
         peer.send(close);
         let mut got: Vec<u8> =
-            without_responses(&mut peer).iter().map(|told| told.lease_key.0[0]).collect();
+            without_responses(&mut peer).iter().map(|notice| notice.lease_key.0[0]).collect();
         got.sort_unstable();
         assert!(!world.exists("data", "folder/file"));
         assert_eq!(got, want);
@@ -202,21 +202,21 @@ fn opens_beneath_a_directory_are_asked_to_close_one_by_one_before_it_is_renamed(
         let directory = renamer.create(&Create::directory("folder")).file_id;
         rename(&mut renamer, directory, "renamed", false);
         for count in 1..=2 {
-            let told = without_responses(&mut holder);
+            let notice = without_responses(&mut holder);
             if !closes && count == 2 {
-                assert!(told.is_empty(), "the first one stays: {told:?}");
+                assert!(notice.is_empty(), "the first one stays: {notice:?}");
                 continue;
             }
-            assert_eq!(told.len(), 1, "one after the other: {told:?}");
+            assert_eq!(notice.len(), 1, "one after the other: {notice:?}");
             // Windows sends no interim response to a SET_INFO.
             assert!(renamer.receive().is_empty());
-            assert_eq!(told[0].new_lease_state, LeaseState::READ_CACHING);
-            let key = told[0].lease_key.0[0];
+            assert_eq!(notice[0].new_lease_state, LeaseState::READ_CACHING);
+            let key = notice[0].lease_key.0[0];
             if closes {
                 let close = holder.close_request(if key == 5 { one } else { two });
                 holder.send(close);
             } else {
-                acknowledge(&mut holder, key, told[0].new_lease_state);
+                acknowledge(&mut holder, key, notice[0].new_lease_state);
             }
         }
         let want: Outcome =

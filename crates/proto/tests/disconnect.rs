@@ -114,7 +114,7 @@ fn answers_to_requests_of_a_connection_that_is_gone_go_nowhere() {
     let file = peer.create(&Create::new("file")).file_id;
     peer.write(file, 0, b"data").ok();
     let closing = peer.create(&Create::open("file")).file_id;
-    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
     let requests = [
         peer.read_request(file, 0, 4),
         peer.write_request(file, 0, b"more"),
@@ -128,7 +128,7 @@ fn answers_to_requests_of_a_connection_that_is_gone_go_nowhere() {
         peer.send(request);
     }
     peer.receive();
-    assert_eq!(world.held(), 5);
+    assert_eq!(world.delayed_replies(), 5);
     peer.disconnect();
     assert!(!world.is_idle(), "answers are still to come");
     world.release_all();
@@ -194,7 +194,7 @@ fn a_connection_may_be_cut_anywhere() {
         let mut random = Random::new(cut);
         let mut peer = ready(&world);
         let mut files = Vec::new();
-        world.hold(|effect| matches!(effect, Effect::Object { .. }));
+        world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
         for step in 0..cut {
             let name = format!("file {}", random.below(4));
             let file = files.get(random.below(files.len().max(1))).copied();
@@ -211,8 +211,8 @@ fn a_connection_may_be_cut_anywhere() {
                 (_, Some(_)) => peer.request(Command::ECHO, &EchoRequest),
             };
             peer.send(request);
-            if world.held() > 0 && random.below(2) == 0 {
-                world.release(random.below(world.held()));
+            if world.delayed_replies() > 0 && random.below(2) == 0 {
+                world.release(random.below(world.delayed_replies()));
             }
             for response in peer.receive() {
                 if response.header.command == Command::CREATE && response.status().is_success() {

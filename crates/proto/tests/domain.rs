@@ -1,16 +1,19 @@
 //! Logons that a domain decides: Kerberos tickets, and NTLM responses of domain users.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use auth::{Mechanisms, NtHash, SessionBaseKey};
+use auth::{AuthError, Mechanisms, NtHash, SessionBaseKey};
 use dtyp::NtStatus;
 use proto::settings::MapToGuest;
+use proto::{Effect, Notice, Reject};
 use testkit::accounts::ALICE;
 use testkit::domain::{AP_REP, CLIENT_MIC, KRB_ERROR, SKEWED, VALID};
 use testkit::peer::Offer;
 use testkit::{Create, Login, Peer, Response, World};
 use trace::Reason;
 use wire::Dialect;
+use wire::lock::LockFlags;
 use wire::negotiate_context::CipherId;
 use wire::session_setup::SessionSetupResponse;
 
@@ -108,6 +111,57 @@ fn invalid_tickets_are_failed_logons() {
 }
 
 #[test]
+fn wrong_tickets_are_reported_and_delay_the_next_logons_from_their_address() {
+    let world = member();
+    world.count_failed_logons();
+    let seen = world.record_sleeps();
+    let from = |address: [u8; 4]| {
+        let mut peer = world.connect_from(Ipv4Addr::from(address).into());
+        peer.negotiate([Dialect::SMB_3_1_1]);
+        peer
+    };
+    let invalid = init(&[MS_KERBEROS], b"forged");
+    for _ in 0..6 {
+        from([192, 0, 2, 1]).send_ticket(&invalid, 0).expect(Reason::Authentication);
+    }
+    // Of these the client may send two in one logon.
+    let skewed = init(&[MS_KERBEROS], SKEWED);
+    for _ in 0..4 {
+        let response = from([192, 0, 2, 1]).send_ticket(&skewed, 0);
+        assert_eq!(response.status(), NtStatus::MORE_PROCESSING_REQUIRED);
+    }
+    assert_eq!(*seen.borrow(), [1, 2].map(Duration::from_secs));
+    let ledger = world.ledger();
+    let reported = ledger.notices().iter().filter(|notice| {
+        let refused = Reject::Authentication(AuthError::InvalidTicket);
+        matches!(notice, Notice::LogonRefused(it) if it.reject == refused)
+    });
+    assert_eq!(reported.count(), 10);
+    drop(ledger);
+    from([192, 0, 2, 2]).send_ticket(&first_of("alice"), 0).ok();
+    assert_eq!(seen.borrow().len(), 2, "another address does not wait");
+    from([192, 0, 2, 1]).send_ticket(&first_of("alice"), 0).ok();
+    assert_eq!(seen.borrow().len(), 3);
+    from([192, 0, 2, 1]).send_ticket(&first_of("alice"), 0).ok();
+    assert_eq!(seen.borrow().len(), 3, "a right ticket makes tickets familiar at its address");
+}
+
+#[test]
+fn a_ticket_that_the_domain_cannot_decide_on_is_no_failed_logon() {
+    let world = member();
+    world.count_failed_logons();
+    world.change_domain(|domain| domain.refuses = Some(NtStatus::NO_LOGON_SERVERS));
+    world.delay_replies(|effect| {
+        assert!(!matches!(effect, Effect::Sleep(_)), "nobody has to wait");
+        false
+    });
+    for _ in 0..50 {
+        let mut peer = connected(&world);
+        peer.send_ticket(&first_of("alice"), 0).expect(Reason::DomainRefused);
+    }
+}
+
+#[test]
 fn a_client_with_a_wrong_clock_learns_the_time_and_tries_once_more() {
     let world = member();
     let mut peer = connected(&world);
@@ -164,6 +218,40 @@ fn a_session_expires_with_its_ticket_and_goes_on_with_another_of_the_same_user()
     peer.send_ticket(&first_of("bob"), session_id).expect(Reason::UserChanged);
 }
 
+#[test]
+fn an_expired_session_unlocks_and_takes_no_lock() {
+    let world = member();
+    world.change_domain(|domain| domain.lifetime = Duration::from_secs(600));
+    let mut peer = connected(&world);
+    peer.send_ticket(&first_of("alice"), 0).ok();
+    peer.tree("data");
+    let file_id = peer.create(&Create::open_if("file")).file_id;
+    let exclusive = LockFlags::EXCLUSIVE_LOCK | LockFlags::FAIL_IMMEDIATELY;
+    let mut lock = |flags| {
+        let request = peer.lock_request(file_id, flags, 0);
+        peer.call(request)
+    };
+    lock(exclusive).ok();
+    world.advance(Duration::from_secs(600));
+    lock(LockFlags::UNLOCK).ok();
+    lock(exclusive).expect(Reason::SessionExpired);
+}
+
+#[test]
+fn a_logon_without_a_proof_does_not_prolong_a_session() {
+    let world = member();
+    world.change_domain(|domain| domain.lifetime = Duration::from_secs(600));
+    let mut peer = connected(&world);
+    peer.send_ticket(&first_of("alice"), 0).ok();
+    let anonymous = Login::anonymous().again(peer.session_id);
+    peer.tree("data");
+    peer.authenticate(&anonymous).ok();
+    peer.create(&Create::open_if("file"));
+    world.advance(Duration::from_secs(600));
+    peer.try_create(&Create::open_if("file")).expect(Reason::SessionExpired);
+    peer.authenticate(&anonymous).expect(Reason::UserChanged);
+}
+
 /// Answer of a controller that knows one password.
 fn base_key(response: &auth::NtlmResponse) -> Option<SessionBaseKey> {
     response.verify(&NtHash::of_password(ALICE.1))
@@ -182,7 +270,7 @@ fn a_password_of_the_domain_is_checked_by_the_domain_alone() {
 }
 
 #[test]
-fn the_domain_s_reasons_are_told_and_an_outage_is_no_unknown_user() {
+fn the_domain_s_reasons_are_reported_and_an_outage_is_no_unknown_user() {
     let world = World::with(|settings| {
         settings.is_member = true;
         settings.map_to_guest = MapToGuest::BadPassword;

@@ -90,11 +90,11 @@ fn a_name_of_the_domain_comes_with_the_answer_of_another_process() {
     let world = World::new();
     world.change_domain(|domain| domain.names = vec![alice()]);
     let (mut peer, pipe, handle) = client(&world);
-    world.hold(|effect| matches!(effect, Effect::FindNames(_)));
+    world.delay_replies(|effect| matches!(effect, Effect::FindNames(_)));
     let lookup = lookup_sids(&handle);
     let message = peer.request(Command::IOCTL, &request(pipe, &lookup));
     peer.send(message);
-    assert!((peer.receive().is_empty(), world.held()) == (true, 1), "it waits");
+    assert!((peer.receive().is_empty(), world.delayed_replies()) == (true, 1), "it waits");
     world.release_all();
     let responses = peer.receive();
     let [response] = &responses[..] else { panic!("{responses:?}") };
@@ -116,7 +116,7 @@ fn a_name_that_the_domain_does_not_know_is_unknown() {
 fn a_pipe_that_was_written_meanwhile_is_busy() {
     let world = World::new();
     let (mut peer, pipe, handle) = client(&world);
-    world.hold(|effect| matches!(effect, Effect::FindNames(_)));
+    world.delay_replies(|effect| matches!(effect, Effect::FindNames(_)));
     let lookup = lookup_sids(&handle);
     let message = peer.request(Command::IOCTL, &request(pipe, &lookup));
     peer.send(message);

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
 use dtyp::{AccessMask, FileInformationClass, Guid, NtStatus};
 use testkit::accounts::BOB;
 use testkit::peer::Offer;
@@ -253,6 +254,47 @@ fn an_open_of_another_user_is_not_reconnected() {
     let response = second.try_create(&reconnect_v1(file_id));
     assert_eq!(response.outcome(), Reason::DurableOpenOfAnotherUser);
     client(&world, 1).create(&reconnect_v1(file_id));
+}
+
+#[test]
+fn an_open_stays_its_users_while_that_user_is_a_guest() {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    let anonymous = Login::anonymous();
+    first.authenticate(&anonymous.clone().again(first.session_id)).ok();
+    let file_id = first.create(&durable_v1()).file_id;
+    first.disconnect();
+    let mut guest = world.connect();
+    guest.negotiate([Dialect::SMB_3_1_1]);
+    guest.authenticate(&anonymous).ok();
+    guest.tree("data");
+    let response = guest.try_create(&reconnect_v1(file_id));
+    assert_eq!(response.outcome(), Reason::DurableOpenOfAnotherUser);
+    client(&world, 1).create(&reconnect_v1(file_id));
+}
+
+#[test]
+fn an_open_is_not_reconnected_when_its_name_is_a_link() {
+    let world = World::new();
+    let mut first = client(&world, 1);
+    let file_id = first.create(&durable_v1()).file_id;
+    let (mut data, mut buffer) = (Vec::new(), Vec::new());
+    let (name, is_relative) = ("other".to_owned(), true);
+    let link = SymbolicLinkReparse { substitute_name: name.clone(), print_name: name, is_relative };
+    link.encode(&mut data);
+    ReparseData { tag: ReparseTag::SYMLINK, data: &data }.encode(&mut buffer);
+    let body = IoctlRequest {
+        ctl_code: FsctlCode::SET_REPARSE_POINT,
+        file_id,
+        input: &buffer,
+        flags: IoctlFlags::IS_FSCTL,
+        ..IoctlRequest::default()
+    };
+    let request = first.request(Command::IOCTL, &body);
+    first.call(request).ok();
+    first.disconnect();
+    let response = client(&world, 1).try_create(&reconnect_v1(file_id));
+    assert_eq!(response.outcome(), Reason::NoSuchDurableOpen);
 }
 
 #[test]

@@ -8,10 +8,11 @@ use dtyp::ServerId;
 use object::ObjectOp;
 use proto::Effect;
 use qos::class::{InterimResponses, Limits, Match};
-use qos::gate::HELD_REQUESTS_MAX;
-use qos::{Class, Device, Membership, Meter, Slot, Slots, Subject};
+use qos::gate::THROTTLED_REQUESTS_MAX;
+use qos::{Class, Membership, Meter, Slots, Subject};
 use testkit::accounts::{ALICE, BOB};
-use testkit::{Create, Login, Peer, World};
+use testkit::class_slot::membership_of_alice;
+use testkit::{ClassSlot, Create, Login, Peer, World};
 use wire::echo::EchoRequest;
 use wire::logoff::LogoffRequest;
 use wire::tree_disconnect::TreeDisconnectRequest;
@@ -22,34 +23,8 @@ const BLOCK: u32 = 64 * 1024;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Debug)]
-struct Shared(Arc<Vec<Slot>>, Arc<Vec<Device>>);
-
-impl Slots for Shared {
-    fn slots(&self) -> &[Slot] {
-        &self.0
-    }
-
-    fn devices(&self) -> &[Device] {
-        &self.1
-    }
-
-    fn clients(&self) -> u32 {
-        4
-    }
-}
-
-impl Shared {
-    /// Makes one class with these limits.
-    fn new(limits: &Limits) -> Self {
-        let slots = Self(Arc::new(vec![Slot::default()]), Arc::new(vec![Device::default()]));
-        slots.0[0].configure(limits);
-        slots
-    }
-}
-
 /// A client with a file open on a limited share, beside another share without a limit.
-fn limited(interim_responses: InterimResponses) -> (World, Peer, FileId, Shared) {
+fn limited(interim_responses: InterimResponses) -> (World, Peer, FileId, ClassSlot) {
     let mut limits = Limits::default();
     limits.numbers[Meter::Bandwidth as usize] = Some(u64::from(BLOCK));
     let class = Class {
@@ -58,16 +33,10 @@ fn limited(interim_responses: InterimResponses) -> (World, Peer, FileId, Shared)
         limits,
         interim_responses,
     };
-    let slots = Shared::new(&limits);
+    let slots = ClassSlot::new(&limits);
     let world = World::new();
     world.set_slots(Box::new(slots.clone()));
-    let subject = Subject {
-        client: "192.0.2.1".parse().expect("an address"),
-        user: "alice",
-        is_in_group: &|_| false,
-        share: "slow",
-    };
-    let membership = Arc::new(Membership::of([(0, &class)], subject));
+    let membership = membership_of_alice(&class, "slow");
     world.add_share("slow", |share| share.classes = membership);
     world.add_file("data", "other", b"at once");
     world.add_file("slow", "file", &vec![7; 16 * BLOCK as usize]);
@@ -94,14 +63,14 @@ fn statuses(peer: &mut Peer) -> Vec<NtStatus> {
 
 /// Cancels the second of three READs, the first of which is within the limit.
 #[track_caller]
-fn cancel_the_second_of_three(world: &World, peer: &mut Peer, ids: &[u64], slots: &Shared) {
+fn cancel_the_second_of_three(world: &World, peer: &mut Peer, ids: &[u64], slots: &ClassSlot) {
     assert_eq!(statuses(peer), [NtStatus::SUCCESS]);
     peer.send(peer.request(Command::CANCEL, &EchoRequest).message_id(ids[1]));
     assert_eq!(statuses(peer), [NtStatus::CANCELLED]);
     // The capacity of the canceled request goes to the next one.
     world.advance(SECOND);
     assert_eq!(statuses(peer), [NtStatus::SUCCESS]);
-    assert_eq!(slots.0[0].figures().waiting, 0);
+    assert_eq!(slots.slot().figures().waiting, 0);
 }
 
 #[test]
@@ -186,7 +155,7 @@ fn throttled_requests_end_when_their_file_is_closed() {
     let statuses = statuses(&mut peer);
     assert_eq!(statuses.len(), 4, "{statuses:?}");
     assert_eq!(statuses.iter().filter(|it| it.is_error()).count(), 3, "{statuses:?}");
-    assert_eq!(slots.0[0].figures().waiting, 0);
+    assert_eq!(slots.slot().figures().waiting, 0);
 }
 
 #[test]
@@ -202,7 +171,7 @@ fn throttled_requests_end_with_their_session() {
         read(&mut peer, file_id, 4);
         peer.receive();
         leaves(&mut peer);
-        assert_eq!(slots.0[0].figures().waiting, 0);
+        assert_eq!(slots.slot().figures().waiting, 0);
         peer.disconnect();
         // The buffers for its responses are kept a little longer.
         world.advance(2 * SECOND);
@@ -218,7 +187,7 @@ fn throttled_requests_of_a_tree_connect_end_with_it_and_never_reach_the_store() 
     let (world, mut peer, _, slots) = limited(InterimResponses::No);
     let mut limits = Limits::default();
     limits.numbers[Meter::Iops as usize] = Some(1);
-    slots.0[0].configure(&limits);
+    slots.slot().configure(&limits);
     for index in 0..3 {
         let create = Create::open_if(&format!("new{index}"));
         peer.send(peer.request(Command::CREATE, &create));
@@ -232,7 +201,7 @@ fn throttled_requests_of_a_tree_connect_end_with_it_and_never_reach_the_store() 
     world.advance(10 * SECOND);
     assert_eq!(statuses(&mut peer), []);
     assert!(!world.exists("slow", "new2"));
-    assert_eq!(slots.0[0].figures().waiting, 0);
+    assert_eq!(slots.slot().figures().waiting, 0);
 }
 
 fn of_credits(limit: u64) -> Limits {
@@ -252,8 +221,8 @@ fn settled_credits(peer: &mut Peer) -> u32 {
 }
 
 /// A client, Alice, in the share `data`, with a class that limits her credits and nobody else's.
-fn limited_credits(limit: u64) -> (World, Peer, Shared) {
-    let slots = Shared::new(&of_credits(limit));
+fn limited_credits(limit: u64) -> (World, Peer, ClassSlot) {
+    let slots = ClassSlot::new(&of_credits(limit));
     let world = World::with(|settings| settings.credits_max = 512);
     world.set_slots(Box::new(slots.clone()));
     let peer = Peer::ready(&world, Dialect::SMB_3_1_1);
@@ -273,7 +242,7 @@ fn further_channel(world: &World, first: &Peer) -> Peer {
 #[test]
 fn a_class_limits_the_credits_of_its_clients() {
     let class = of_user("alice", of_credits(64));
-    let slots = Shared::new(&class.limits);
+    let slots = ClassSlot::new(&class.limits);
     let world = World::new();
     world.set_slots(Box::new(slots));
     world.add_share("small", |share| share.classes = Arc::new(membership(&class, "alice")));
@@ -337,7 +306,7 @@ fn a_limit_of_credits_that_is_set_holds_for_connected_clients_both_ways() {
     let mut second = further_channel(&world, &first);
     assert_eq!([&mut first, &mut second].map(settled_credits), [200, 200]);
     for (limit, each) in [(Some(160), 80), (Some(300), 150), (None, 512), (Some(400), 200)] {
-        slots.0[0].set(Meter::Credits, limit);
+        slots.slot().set(Meter::Credits, limit);
         world.advance(SECOND);
         assert_eq!([&mut first, &mut second].map(settled_credits), [each, each], "{limit:?}");
     }
@@ -375,7 +344,7 @@ fn of_two_users_on_one_connection_only_the_limited_one_waits() {
     limits.numbers[Meter::Bandwidth as usize] = Some(u64::from(BLOCK));
     let class = of_user("alice", limits);
     let world = World::new();
-    world.set_slots(Box::new(Shared::new(&limits)));
+    world.set_slots(Box::new(ClassSlot::new(&limits)));
     world.add_file("data", "file", &vec![7; 16 * BLOCK as usize]);
     let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
     peer.credit_request = 64;
@@ -404,8 +373,8 @@ fn a_request_waits_for_its_turn_at_the_storage_and_keeps_its_credits() {
     let mut limits = Limits::default();
     limits.numbers[Meter::Weight as usize] = Some(8);
     let class = of_user("alice", limits);
-    let slots = Shared::new(&limits);
-    let device = qos::device::place(&slots.1, &slots.0, 7);
+    let slots = ClassSlot::new(&limits);
+    let device = qos::device::place(slots.devices(), slots.slots(), 7);
     let world = World::new();
     world.set_slots(Box::new(slots.clone()));
     world.add_file("data", "file", &vec![7; 16 * BLOCK as usize]);
@@ -416,29 +385,33 @@ fn a_request_waits_for_its_turn_at_the_storage_and_keeps_its_credits() {
     let file_id = peer.create(&Create::open("file")).file_id;
     world.set_classes(|user, _| membership(&class, user).on(device));
     let before = peer.credits();
-    world.hold(|effect| matches!(effect, Effect::Object { op: ObjectOp::Read { .. }, .. }));
+    world
+        .delay_replies(|effect| matches!(effect, Effect::Object { op: ObjectOp::Read { .. }, .. }));
     let ids = read(&mut peer, file_id, 4);
     // The storage's capacity is still unknown, so it gets one request at a time.
-    assert_eq!((world.held(), slots.1[0].in_flight(), slots.1[0].waiting()), (1, 1, 3));
+    assert_eq!(
+        (world.delayed_replies(), slots.devices()[0].in_flight(), slots.devices()[0].waiting()),
+        (1, 1, 3)
+    );
     assert_eq!(peer.credits(), before - 4);
     for held in [2, 1] {
         world.release(0);
         assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
-        assert_eq!((world.held(), slots.1[0].waiting()), (1, held));
+        assert_eq!((world.delayed_replies(), slots.devices()[0].waiting()), (1, held));
     }
     // A waiting request can be canceled, and the end of its client frees its place.
     peer.send(peer.request(Command::CANCEL, &EchoRequest).message_id(ids[3]));
     assert_eq!(statuses(&mut peer), [NtStatus::CANCELLED]);
-    assert_eq!(slots.1[0].waiting(), 0);
+    assert_eq!(slots.devices()[0].waiting(), 0);
     peer.disconnect();
     world.release_all();
-    assert_eq!(slots.1[0].in_flight(), 0);
+    assert_eq!(slots.devices()[0].in_flight(), 0);
 }
 
 #[test]
 fn credits_of_all_clients_together_are_divided_between_them() {
     let world = World::with(|settings| settings.credits_total = 1_000);
-    world.set_slots(Box::new(Shared::new(&Limits::default())));
+    world.set_slots(Box::new(ClassSlot::new(&Limits::default())));
     let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
     peer.credit_request = u16::MAX;
     for _ in 0..300 {
@@ -468,7 +441,7 @@ fn a_read_is_charged_for_the_bytes_it_returned() {
         peer.send(peer.read_request(file_id, end - 1, BLOCK));
     }
     assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS; 4]);
-    assert_eq!(slots.0[0].figures().read_bytes, 4);
+    assert_eq!(slots.slot().figures().read_bytes, 4);
     // Unused capacity is free for others, and no more than that.
     read(&mut peer, file_id, 3);
     assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS]);
@@ -481,11 +454,11 @@ fn a_client_with_too_many_throttled_requests_gets_no_more_credits_and_can_cancel
     let (world, mut peer, file_id, slots) = limited(InterimResponses::Auto);
     let mut limits = Limits::default();
     limits.numbers[Meter::Iops as usize] = Some(1);
-    slots.0[0].configure(&limits);
+    slots.slot().configure(&limits);
     let mut first = None;
     peer.credit_request = 64;
-    while slots.0[0].figures().waiting < HELD_REQUESTS_MAX as u64 {
-        assert!(peer.credits() > 2, "{} wait", slots.0[0].figures().waiting);
+    while slots.slot().figures().waiting < THROTTLED_REQUESTS_MAX as u64 {
+        assert!(peer.credits() > 2, "{} wait", slots.slot().figures().waiting);
         let id = peer.send(peer.read_request(file_id, 0, 1));
         first.get_or_insert(id);
         peer.receive();
@@ -497,11 +470,11 @@ fn a_client_with_too_many_throttled_requests_gets_no_more_credits_and_can_cancel
     let second = first.expect("it was sent") + 1;
     peer.send(peer.request(Command::CANCEL, &EchoRequest).message_id(second));
     assert_eq!(statuses(&mut peer), [NtStatus::CANCELLED]);
-    let before = slots.0[0].figures().waiting;
+    let before = slots.slot().figures().waiting;
     peer.send(peer.close_request(file_id));
     let ended = statuses(&mut peer);
     assert_eq!(ended.len() as u64, before + 1);
-    assert_eq!(slots.0[0].figures().waiting, 0);
+    assert_eq!(slots.slot().figures().waiting, 0);
     // And the client gets them again.
     peer.echo().ok();
     peer.echo().ok();
@@ -520,7 +493,7 @@ fn a_request_that_was_held_is_not_kept_in_full_when_it_waits_without_an_end() {
     holder.create(&Create::open("busy").oplock(OplockLevel::BATCH));
     let mut limits = Limits::default();
     limits.numbers[Meter::Iops as usize] = Some(1);
-    slots.0[0].configure(&limits);
+    slots.slot().configure(&limits);
     for (len, status) in [(1 << 20, NtStatus::INSUFFICIENT_RESOURCES), (1_000, NtStatus::PENDING)] {
         peer.send(peer.request(Command::CREATE, &Create::open("other")));
         let request = peer.request(Command::CREATE, &Create::open("busy"));
@@ -538,8 +511,8 @@ fn a_request_that_was_held_is_not_kept_in_full_when_it_waits_without_an_end() {
 fn a_saturated_storage_leaves_clients_with_fewer_credits_for_as_long_as_it_is() {
     let mut limits = Limits::default();
     limits.numbers[Meter::Weight as usize] = Some(8);
-    let slots = Shared::new(&limits);
-    let device = qos::device::place(&slots.1, &slots.0, 7);
+    let slots = ClassSlot::new(&limits);
+    let device = qos::device::place(slots.devices(), slots.slots(), 7);
     let world = World::new();
     world.set_slots(Box::new(slots.clone()));
     let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
@@ -566,7 +539,7 @@ fn a_saturated_storage_leaves_clients_with_fewer_credits_for_as_long_as_it_is() 
         let _ = gate.admit(now, &classes, cost, what + 100);
         while gate.release(now).is_some() {}
     }
-    let figures = slots.1[0].controller.credits(now);
+    let figures = slots.devices()[0].controller.credits(now);
     assert!(figures < qos::controller::ONE / 2, "{figures}");
     world.advance(Duration::from_nanos(now) - world.now().monotonic);
     let lowered = fill(&mut peer);

@@ -116,7 +116,7 @@ fn a_guest_that_changes_shares_stays() {
 #[test]
 fn the_server_reports_each_logon() {
     let world = World::new();
-    let told = || {
+    let reported = || {
         let ledger = world.ledger();
         let logons = ledger.notices().iter().filter_map(|notice| match notice {
             Notice::LogonChanged(logon) => Some(*logon),
@@ -126,35 +126,35 @@ fn the_server_reports_each_logon() {
     };
     let anonymous = guest(&world);
     let user = Peer::ready(&world, Dialect::SMB_3_1_1);
-    assert_eq!(told(), [Logon::Guest, Logon::User]);
+    assert_eq!(reported(), [Logon::Guest, Logon::User]);
     user.disconnect();
     let waiting = world.connect();
     anonymous.disconnect();
     let all = [Logon::Guest, Logon::User, Logon::Guest, Logon::Nobody];
-    assert_eq!(told(), all);
+    assert_eq!(reported(), all);
     let mut last = Peer::ready(&world, Dialect::SMB_3_1_1);
     waiting.disconnect();
     last.logoff().ok();
     last.disconnect();
-    assert_eq!(told()[4..], [Logon::User], "a worker without connections waits for no logon");
+    assert_eq!(reported()[4..], [Logon::User], "a worker without connections waits for no logon");
 }
 
 #[test]
 fn the_server_says_of_each_further_connection_of_a_user_once() {
     let world = World::new();
-    let told = || {
+    let reported = || {
         let ledger = world.ledger();
         let further = |it: &&Notice| matches!(it, Notice::FurtherUser { .. });
         ledger.notices().iter().filter(further).count()
     };
     let mut first = Peer::ready(&world, Dialect::SMB_3_1_1);
-    assert_eq!(told(), 0, "it is the worker's own user");
+    assert_eq!(reported(), 0, "it is the worker's own user");
     let mut second = Peer::ready(&world, Dialect::SMB_3_1_1);
-    assert_eq!(told(), 1);
+    assert_eq!(reported(), 1);
     second.logoff().ok();
     first.logoff().ok();
     drop(guest(&world));
-    assert_eq!(told(), 1, "a guest is none");
+    assert_eq!(reported(), 1, "a guest is none");
 }
 
 #[test]

@@ -40,24 +40,11 @@ fn connected_from(world: &World, address: Ipv4Addr) -> Peer {
     peer
 }
 
-/// Records the delays of logons, from now on.
-fn waits(world: &World) -> Rc<RefCell<Vec<Duration>>> {
-    let seen = Rc::<RefCell<Vec<Duration>>>::default();
-    let waits = Rc::clone(&seen);
-    world.hold(move |effect| {
-        if let Effect::Sleep(time) = effect {
-            waits.borrow_mut().push(*time);
-        }
-        false
-    });
-    seen
-}
-
 /// Records the look-ups of accounts, from now on.
 fn questions(world: &World) -> Rc<RefCell<Vec<&'static str>>> {
     let seen = Rc::<RefCell<Vec<&'static str>>>::default();
     let questions = Rc::clone(&seen);
-    world.hold(move |effect| {
+    world.delay_replies(move |effect| {
         questions.borrow_mut().extend(match effect {
             Effect::FindAccount { .. } => Some("account"),
             Effect::FindCredential { .. } => Some("credential"),
@@ -95,14 +82,14 @@ fn seconds(times: impl IntoIterator<Item = u64>) -> Vec<Duration> {
 }
 
 #[test]
-fn every_refused_logon_is_told_with_its_address_user_and_reason() {
+fn every_refused_logon_is_reported_with_its_address_user_and_reason() {
     let world = World::new();
     let mut peer = negotiated(&world);
     let mallory = "mal\nlory\"";
     peer.authenticate(&wrong(mallory)).expect(Reason::Authentication);
     peer.authenticate(&wrong(ALICE.0)).expect(Reason::Authentication);
-    let told = refusals(&world);
-    let reasons: Vec<_> = told.iter().map(|it| (it.user.as_str(), it.reject)).collect();
+    let reported = refusals(&world);
+    let reasons: Vec<_> = reported.iter().map(|it| (it.user.as_str(), it.reject)).collect();
     assert_eq!(
         reasons,
         [
@@ -110,28 +97,28 @@ fn every_refused_logon_is_told_with_its_address_user_and_reason() {
             (ALICE.0, Reject::Authentication(AuthError::WrongPassword)),
         ]
     );
-    assert!(told.iter().all(|it| it.client.ip() == Ipv4Addr::new(192, 0, 2, 1)));
+    assert!(reported.iter().all(|it| it.client.ip() == Ipv4Addr::new(192, 0, 2, 1)));
     peer.authenticate(&alice()).ok();
     assert_eq!(refusals(&world).len(), 2, "a good one is not refused");
 }
 
 #[test]
-fn a_flood_of_failed_logons_is_told_up_to_a_limit_and_how_many_more_there_were() {
+fn a_flood_of_failed_logons_is_reported_up_to_a_limit_with_the_number_of_further_ones() {
     let world = counting();
     for _ in 0..200 {
         negotiated(&world).authenticate(&wrong(ALICE.0));
     }
-    let told = refusals(&world).len();
-    assert_eq!(told, 40);
+    let reported = refusals(&world).len();
+    assert_eq!(reported, 40);
     world.advance(Duration::from_secs(5));
     negotiated(&world).authenticate(&wrong(ALICE.0));
-    assert_eq!(refusals(&world).last().expect("one more is told").untold, 160);
+    assert_eq!(refusals(&world).last().expect("one more is told").unlogged, 160);
 }
 
 #[test]
 fn failed_logons_delay_the_next_from_their_address_over_any_connection() {
     let world = counting();
-    let seen = waits(&world);
+    let seen = world.record_sleeps();
     for number in 0..12 {
         let mut peer = negotiated(&world);
         let response = peer.authenticate(&wrong(&format!("user {number}")));
@@ -150,7 +137,7 @@ fn sixteen_proofs_at_once_are_looked_at_one_after_the_other() {
     let world = counting();
     let seen = Rc::<RefCell<Vec<Duration>>>::default();
     let waits = Rc::clone(&seen);
-    world.hold(move |effect| match effect {
+    world.delay_replies(move |effect| match effect {
         Effect::Sleep(time) => {
             waits.borrow_mut().push(*time);
             true
@@ -165,7 +152,7 @@ fn sixteen_proofs_at_once_are_looked_at_one_after_the_other() {
         });
     }
     assert_eq!(*seen.borrow(), seconds(1..=20));
-    assert_eq!(world.held(), 20, "nobody looks at these yet");
+    assert_eq!(world.delayed_replies(), 20, "nobody looks at these yet");
     // Logons with a longer delay than clients endure are refused without a check of their proof.
     let answers: Vec<_> = peers.iter_mut().flat_map(Peer::receive).map(|it| it.status()).collect();
     let count = |status| answers.iter().filter(|it| **it == status).count();
@@ -182,13 +169,13 @@ fn sixteen_proofs_at_once_are_looked_at_one_after_the_other() {
 #[test]
 fn a_logon_that_waits_for_its_turn_goes_with_its_connection() {
     let world = counting();
-    world.hold(|effect| matches!(effect, Effect::Sleep(_)));
+    world.delay_replies(|effect| matches!(effect, Effect::Sleep(_)));
     let mut peer = negotiated(&world);
     let proofs: Vec<_> = (0..9).map(|_| proof(&mut peer, &wrong(ALICE.0))).collect();
     proofs.into_iter().for_each(|proof| {
         peer.send(proof);
     });
-    assert_eq!(world.held(), 1);
+    assert_eq!(world.delayed_replies(), 1);
     peer.disconnect();
     assert!(world.is_idle(), "a request is left");
     // The delay ends all the same, without an effect.
@@ -203,7 +190,7 @@ fn failed_logons_of_others_delay_a_user_by_two_seconds_at_most() {
         let mut peer = connected_from(&world, Ipv4Addr::new(198, 51, 100, number));
         peer.authenticate(&wrong(ALICE.0)).expect(Reason::Authentication);
     }
-    let seen = waits(&world);
+    let seen = world.record_sleeps();
     negotiated(&world).authenticate(&alice()).ok();
     assert_eq!(*seen.borrow(), seconds([2]));
     // From here on alice is familiar at this address.
@@ -220,7 +207,7 @@ fn a_user_known_at_an_address_does_not_wait_for_others_there() {
     }
     let bob = negotiated(&world).authenticate(&Login::user(BOB.0, BOB.1));
     assert_eq!(bob.outcome(), Reason::TooManyFailedLogons);
-    let seen = waits(&world);
+    let seen = world.record_sleeps();
     negotiated(&world).authenticate(&alice()).ok();
     assert_eq!(seen.borrow().len(), 0);
 }
@@ -249,7 +236,7 @@ fn an_address_with_too_many_failed_logons_is_refused_for_a_time_for_every_user()
 fn guests_that_nobody_asks_for_a_password_do_not_wait() {
     let world = World::with(|settings| settings.map_to_guest = MapToGuest::BadUser);
     world.count_failed_logons();
-    let seen = waits(&world);
+    let seen = world.record_sleeps();
     for _ in 0..50 {
         negotiated(&world).authenticate(&wrong("mallory")).ok();
         negotiated(&world).authenticate(&Login::anonymous()).ok();
@@ -264,13 +251,13 @@ fn a_delayed_logon_of_a_client_that_leaves_leaves_nothing_and_counts() {
     for _ in 0..8 {
         peer.authenticate(&wrong(ALICE.0)).expect(Reason::Authentication);
     }
-    world.hold(|effect| matches!(effect, Effect::Sleep(_)));
+    world.delay_replies(|effect| matches!(effect, Effect::Sleep(_)));
     let proof = proof(&mut peer, &wrong(ALICE.0));
     peer.send(proof);
     peer.disconnect();
     world.release_all();
     world.assert_nothing_left();
-    let seen = waits(&world);
+    let seen = world.record_sleeps();
     negotiated(&world).authenticate(&wrong(ALICE.0));
     assert_eq!(*seen.borrow(), seconds([2]));
 }
@@ -326,9 +313,9 @@ fn a_client_that_means_another_server_is_refused_with_the_right_password() {
     let relayed = alice().target_name("cifs/evil.example");
     assert_eq!(peer.authenticate(&relayed).outcome(), Reason::MeantForAnotherServer);
     assert_eq!(world.ledger().session_count(), 0);
-    let told = &refusals(&world)[0];
-    assert_eq!(told.reject, Reject::MeantForAnotherServer);
-    assert_eq!(told.target_name.as_deref(), Some("cifs/evil.example"));
+    let reported = &refusals(&world)[0];
+    assert_eq!(reported.reject, Reject::MeantForAnotherServer);
+    assert_eq!(reported.target_name.as_deref(), Some("cifs/evil.example"));
     peer.authenticate(&alice().target_name("cifs/server")).ok();
     peer.session_id = 0;
     peer.authenticate(&alice().target_name("")).ok();

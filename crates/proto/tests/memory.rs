@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use dtyp::fscc::FileInformationClass;
 use dtyp::fscc::directory::decode_directory_list;
 use dtyp::{NtStatus, Sid, utf16};
-use proto::Account;
 use proto::session::AUTHENTICATION_BYTES;
+use proto::{Account, Effect};
 use testkit::accounts::ALICE;
 use testkit::{Create, Login, Peer, Request, Response, World, accounts};
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
@@ -237,6 +237,37 @@ fn tree_connects_end_in_insufficient_resources() {
     assert!(world.memory_taken() <= 2 << 20, "{} bytes", world.memory_taken());
     peer.echo().ok();
     peer.disconnect();
+    world.assert_nothing_left();
+}
+
+#[test]
+fn tree_connects_that_wait_for_their_shares_are_charged_also_without_their_connection() {
+    let (world, mut stays) = user();
+    world.delay_replies(|effect| matches!(effect, Effect::ConnectShare(_)));
+    let is_refused = |response: &Response| response.header.status == INSUFFICIENT;
+    let mut waiting = 0;
+    loop {
+        let mut peer = world.connect();
+        peer.negotiate([Dialect::SMB_3_1_1]);
+        peer.credit_request = 64;
+        peer.login_alice();
+        for _ in 0..32 {
+            let request = peer.tree_request("data");
+            peer.send(request);
+        }
+        let is_full = peer.receive().iter().any(is_refused);
+        peer.disconnect();
+        if is_full {
+            break;
+        }
+        waiting += 32;
+        assert!(waiting < 8_000, "{} bytes", world.memory_taken());
+    }
+    assert!((500..8_000).contains(&waiting), "{waiting} tree connects");
+    stays.echo().ok();
+    world.release_all();
+    stays.tree("data");
+    stays.disconnect();
     world.assert_nothing_left();
 }
 

@@ -270,7 +270,7 @@ fn a_logon_that_waits_does_not_go_on_with_a_later_one_of_its_connection() {
                 negotiated(&world, Dialect::SMB_3_1_1).authenticate(&wanted);
             }
         }
-        world.hold(move |effect| format!("{effect:?}").starts_with(held));
+        world.delay_replies(move |effect| format!("{effect:?}").starts_with(held));
         second.claim_key(&first);
         let login = wanted.flags(SessionSetupFlags::BINDING);
         let (mut initiator, token) = second.begin(&login);
@@ -280,7 +280,7 @@ fn a_logon_that_waits_does_not_go_on_with_a_later_one_of_its_connection() {
         let proof = initiator.step(body.security_buffer).expect("a challenge").token;
         let request = second.session_setup(&login, &proof);
         second.send(request);
-        assert_eq!(world.held(), 1, "{held}");
+        assert_eq!(world.delayed_replies(), 1, "{held}");
         // Anything out of order gives the binding up, and the next token begins another.
         let request = second.session_setup(&login, b"out of order");
         assert_eq!(second.call(request).outcome(), Reason::Authentication);
@@ -288,7 +288,7 @@ fn a_logon_that_waits_does_not_go_on_with_a_later_one_of_its_connection() {
         let request = second.session_setup(&login, &token);
         assert_eq!(second.call(request).outcome(), NtStatus::MORE_PROCESSING_REQUIRED);
         world.release_all();
-        world.stop_holding();
+        world.stop_delaying();
         let answers: Vec<Outcome> = second.receive().iter().map(Response::outcome).collect();
         assert_eq!(answers, [Outcome::from(Reason::NoSuchSession)], "{held}");
         // The other one goes on, and can be given up and begun anew as any.
@@ -392,13 +392,13 @@ fn a_session_of_another_worker_is_refused_in_its_own_name() {
             (response.outcome(), response.is_signed()),
             (Reason::NoSuchSession.into(), false)
         );
-        here.hold(|effect| matches!(effect, Effect::FindSession { .. }));
+        here.delay_replies(|effect| matches!(effect, Effect::FindSession { .. }));
         let mut stranger = negotiated(&here, dialect);
         stranger.session_id = owner.session_id;
         let login = alice().flags(SessionSetupFlags::BINDING);
         let request = stranger.session_setup(&login, b"");
         assert_eq!(stranger.call(request).outcome(), Reason::NoSuchSession);
-        here.stop_holding();
+        here.stop_delaying();
     }
 }
 
@@ -420,11 +420,11 @@ fn a_write_of_a_lost_channel_is_done_once_and_repeated_on_another() {
     let world = World::new();
     let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
     let file = first.create(&Create::new("file")).file_id;
-    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
     let write = first.write_request(file, 0, b"data");
     first.send(write);
     first.disconnect();
-    world.stop_holding();
+    world.stop_delaying();
     let repeated = |peer: &Peer| {
         peer.write_request(file, 0, b"data")
             .flags(HeaderFlags::REPLAY_OPERATION)
@@ -468,7 +468,7 @@ fn before_3_0_the_field_is_a_status_and_means_nothing() {
 fn an_open_that_nobody_can_ask_for_again_is_closed_with_its_channel() {
     let world = World::new();
     let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
-    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
     let create = first.request(Command::CREATE, &Create::new("file"));
     first.send(create);
     first.disconnect();
@@ -658,7 +658,7 @@ fn requests_without_a_time_limit_end_with_their_channel() {
 fn a_rule_that_is_broken_on_a_lost_channel_ends_no_other() {
     let world = World::new();
     let (mut first, mut second) = two_channels(&world, Dialect::SMB_3_1_1);
-    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
     let create = first.request(Command::CREATE, &Create::new("file"));
     let flush = first.request(Command::FLUSH, &wire::flush::FlushRequest { file_id: FileId::ANY });
     // The second request of the frame has not begun when the channel is lost, and never does.
@@ -674,7 +674,7 @@ fn a_connection_is_served_by_the_worker_that_has_its_client() {
     let first_worker = World::new();
     let second_worker = World::with_seed(2, |_| {});
     let owner = Peer::ready(&first_worker, Dialect::SMB_3_1_1);
-    second_worker.hold(|effect| matches!(effect, Effect::ClaimClient { .. }));
+    second_worker.delay_replies(|effect| matches!(effect, Effect::ClaimClient { .. }));
     let mut newcomer = second_worker.connect();
     let offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
     let request = newcomer.negotiate_request(&offer, &offer.contexts());
@@ -696,7 +696,7 @@ fn a_client_that_began_with_smb1_is_handed_over_in_its_state() {
     let owner = Peer::ready(&first_worker, Dialect::SMB_3_1_1);
     let after_smb1 =
         |effect: &Effect| matches!(effect, Effect::ClaimClient { after_smb1: true, .. });
-    second_worker.hold(after_smb1);
+    second_worker.delay_replies(after_smb1);
     let mut newcomer = second_worker.connect();
     assert_eq!(newcomer.negotiate_smb1(&[c"SMB 2.???"]).len(), 1);
     let offer = Offer::dialects(&[Dialect::SMB_3_1_1]);
@@ -718,11 +718,11 @@ fn only_clients_that_can_have_channels_are_claimed() {
         (Offer { client_guid: Guid::ZERO, ..offer(Dialect::SMB_3_0) }, false),
     ] {
         let world = World::new();
-        world.hold(|effect| matches!(effect, Effect::ClaimClient { .. }));
+        world.delay_replies(|effect| matches!(effect, Effect::ClaimClient { .. }));
         let mut peer = world.connect();
         let request = peer.negotiate_request(&offer, &offer.contexts());
         peer.send(request);
-        assert_eq!(world.held() == 1, claimed, "{offer:?}");
+        assert_eq!(world.delayed_replies() == 1, claimed, "{offer:?}");
         assert_eq!(peer.receive().is_empty(), claimed);
     }
 }
@@ -750,23 +750,23 @@ fn administrators_are_told_of_every_channel_of_every_session() {
     let world = World::new();
     let (mut first, second) = two_channels(&world, Dialect::SMB_3_1_1);
     let other = negotiated(&world, Dialect::SMB_3_1_1);
-    let told = |world: &World| -> Vec<(u64, bool, u32)> {
+    let reported = |world: &World| -> Vec<(u64, bool, u32)> {
         let row =
             |it: proto::ChannelInfo| (it.session_id, it.asked_for_interfaces, it.repeated_breaks);
         world.channels().into_iter().map(row).collect()
     };
     let id = first.session_id;
-    assert_eq!(told(&world), [(id, false, 0), (id, false, 0)], "no session, no channel");
+    assert_eq!(reported(&world), [(id, false, 0), (id, false, 0)], "no session, no channel");
     assert_eq!(interfaces(&mut first, 0x1_0000).0, NtStatus::SUCCESS);
-    assert_eq!(told(&world), [(id, true, 0), (id, false, 0)]);
+    assert_eq!(reported(&world), [(id, true, 0), (id, false, 0)]);
     assert!(world.channels().iter().all(|it| it.can_be_bound && it.client != it.server));
     second.disconnect();
     other.disconnect();
-    assert_eq!(told(&world), [(id, true, 0)]);
+    assert_eq!(reported(&world), [(id, true, 0)]);
 }
 
 #[test]
-fn clients_are_told_of_the_addresses_that_there_are() {
+fn clients_are_offered_the_present_addresses() {
     let world = World::new();
     let interface = |if_index, address: &str| NetworkInterface {
         if_index,

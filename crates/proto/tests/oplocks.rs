@@ -92,8 +92,8 @@ fn an_open_waits_until_a_batch_oplock_is_given_up() {
     let file_id = with_oplock(&mut holder, "file", OplockLevel::BATCH);
     create_waiting(&mut other, &Create::open("file").oplock(OplockLevel::BATCH));
 
-    let told: OplockBreak = one_break(&mut holder).body();
-    assert_eq!(told, OplockBreak { oplock_level: OplockLevel::II, file_id });
+    let notice: OplockBreak = one_break(&mut holder).body();
+    assert_eq!(notice, OplockBreak { oplock_level: OplockLevel::II, file_id });
     assert_eq!(other.receive().len(), 0, "the open waits");
     assert_eq!(acknowledge(&mut holder, file_id, OplockLevel::II), NtStatus::SUCCESS);
     let (_, level, _) = granted(&other.receive().remove(0));
@@ -151,15 +151,16 @@ fn an_open_goes_on_when_the_holder_closes_or_is_gone() {
 }
 
 #[test]
-fn a_break_is_told_after_the_answer_that_grants() {
+fn a_break_is_sent_after_the_answer_that_grants() {
     for level in [OplockLevel::BATCH, OplockLevel::LEASE] {
         let world = World::new();
         let (mut holder, mut other) = (ready(&world), ready(&world));
         other.create(&Create::open_if("file"));
         other.disconnect();
         let mut other = ready(&world);
-        world
-            .hold(|effect| matches!(effect, Effect::Object { op: ObjectOp::Overwrite { .. }, .. }));
+        world.delay_replies(|effect| {
+            matches!(effect, Effect::Object { op: ObjectOp::Overwrite { .. }, .. })
+        });
         let overwrite = Create::with_disposition("file", CreateDisposition::OVERWRITE);
         let overwrite = overwrite.oplock(level).context(&lease(1, R | W | H));
         let request = holder.request(Command::CREATE, &overwrite);
@@ -169,9 +170,9 @@ fn a_break_is_told_after_the_answer_that_grants() {
 
         world.release_all();
         let received = holder.receive();
-        let [answer, told] = &received[..] else { panic!("{received:?}") };
+        let [answer, notice] = &received[..] else { panic!("{received:?}") };
         assert_eq!(granted(answer).1, level);
-        assert_eq!(told.header.command, Command::OPLOCK_BREAK);
+        assert_eq!(notice.header.command, Command::OPLOCK_BREAK);
     }
 }
 
@@ -195,9 +196,9 @@ fn a_write_takes_level_ii_from_everybody_and_waits_for_nobody() {
     let received = one.receive();
     let [own, written] = &received[..] else { panic!("{received:?}") };
     assert_eq!((written.header.command, written.status()), (Command::WRITE, NtStatus::SUCCESS));
-    for (told, file_id) in [(own.clone(), first), (one_break(&mut two), second)] {
-        let told: OplockBreak = told.body();
-        assert_eq!(told, OplockBreak { oplock_level: OplockLevel::NONE, file_id });
+    for (notice, file_id) in [(own.clone(), first), (one_break(&mut two), second)] {
+        let notice: OplockBreak = notice.body();
+        assert_eq!(notice, OplockBreak { oplock_level: OplockLevel::NONE, file_id });
     }
     one.write(first, 0, b"again").ok();
     assert_eq!(two.receive().len(), 0, "nothing is left to take");
@@ -214,9 +215,9 @@ fn a_lease_gives_up_writing_and_then_its_handle() {
     assert_eq!((context.lease_state, context.v2.expect("as asked").epoch), (R | W | H, 8));
 
     create_waiting(&mut other, &leased(Create::open("file"), &lease(2, R | W | H)));
-    let told: LeaseBreakNotification = one_break(&mut holder).body();
-    assert_eq!((told.current_lease_state, told.new_lease_state), (R | W | H, R | H));
-    assert_eq!((told.flags, told.new_epoch), (LeaseBreakFlags::ACK_REQUIRED, 9));
+    let notice: LeaseBreakNotification = one_break(&mut holder).body();
+    assert_eq!((notice.current_lease_state, notice.new_lease_state), (R | W | H, R | H));
+    assert_eq!((notice.flags, notice.new_epoch), (LeaseBreakFlags::ACK_REQUIRED, 9));
     let more = acknowledge_lease(&mut holder, 1, R | W);
     assert_eq!(more, Reason::LeaseAcknowledgedTooHigh, "more than was left");
     assert_eq!(acknowledge_lease(&mut holder, 1, R | H), NtStatus::SUCCESS);
@@ -231,8 +232,8 @@ fn a_lease_gives_up_writing_and_then_its_handle() {
     let alone = Create::open("file").share(ShareAccess::empty());
     create_waiting(&mut third, &alone);
     // These connections belong to one client, which gets breaks on the oldest.
-    let told: LeaseBreakNotification = one_break(&mut holder).body();
-    assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, R));
+    let notice: LeaseBreakNotification = one_break(&mut holder).body();
+    assert_eq!((notice.current_lease_state, notice.new_lease_state), (R | H, R));
     assert_eq!(acknowledge_lease(&mut other, 2, R), NtStatus::SUCCESS);
     assert_eq!(third.receive().remove(0).outcome(), Reason::SharingViolation, "it was in use");
 }
@@ -279,8 +280,11 @@ fn a_lease_keeps_nothing_of_files_that_only_have_a_name_in_common() {
 
     let (second, kept) = open(&mut there);
     assert_eq!(kept, LeaseState::empty(), "the client takes it for the first file");
-    let told: LeaseBreakNotification = one_break(&mut here).body();
-    assert_eq!((told.current_lease_state, told.new_lease_state), (R | W | H, LeaseState::empty()));
+    let notice: LeaseBreakNotification = one_break(&mut here).body();
+    assert_eq!(
+        (notice.current_lease_state, notice.new_lease_state),
+        (R | W | H, LeaseState::empty())
+    );
     assert_eq!(acknowledge_lease(&mut here, 1, LeaseState::empty()), NtStatus::SUCCESS);
     for peer in [&mut here, &mut there] {
         let (file_id, kept) = open(peer);
@@ -303,8 +307,8 @@ fn a_listing_that_is_kept_is_given_up_when_somebody_adds_a_name() {
     let (_, _, context) = granted(&response);
     assert_eq!(context.expect("a lease").lease_state, R | H, "nobody writes to a directory");
     other.create(&Create::open_if("folder\\new"));
-    let told: LeaseBreakNotification = one_break(&mut holder).body();
-    assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, LeaseState::empty()));
+    let notice: LeaseBreakNotification = one_break(&mut holder).body();
+    assert_eq!((notice.current_lease_state, notice.new_lease_state), (R | H, LeaseState::empty()));
 }
 
 #[test]
@@ -313,15 +317,15 @@ fn a_name_added_by_a_request_without_an_end_is_in_the_listing_too() {
     world.add_directory("data", "folder");
     let (mut holder, mut other) = (ready(&world), ready(&world));
     granted(&holder.try_create(&leased(Create::open("folder"), &lease(1, R | H))));
-    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
     let request = other.request(Command::CREATE, &Create::open_if("folder\\new"));
     other.send(request);
-    assert_eq!(world.held(), 1);
+    assert_eq!(world.delayed_replies(), 1);
     other.disconnect();
     world.release_all();
     assert!(world.exists("data", "folder/new"));
-    let told: LeaseBreakNotification = one_break(&mut holder).body();
-    assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, LeaseState::empty()));
+    let notice: LeaseBreakNotification = one_break(&mut holder).body();
+    assert_eq!((notice.current_lease_state, notice.new_lease_state), (R | H, LeaseState::empty()));
 }
 
 #[test]
@@ -336,8 +340,8 @@ fn a_name_added_by_a_refused_request_is_in_the_listing_too() {
     let stream = other.try_create(&Create::open_if("folder\\file:stream"));
     assert_eq!(stream.outcome(), Reason::TooManyOpens);
     assert!(world.contents("data", "folder/file:stream").is_some(), "others may use it by now");
-    let told: LeaseBreakNotification = one_break(&mut holder).body();
-    assert_eq!((told.current_lease_state, told.new_lease_state), (R | H, LeaseState::empty()));
+    let notice: LeaseBreakNotification = one_break(&mut holder).body();
+    assert_eq!((notice.current_lease_state, notice.new_lease_state), (R | H, LeaseState::empty()));
 }
 
 /// Another worker releases the lock, and its message is lost.

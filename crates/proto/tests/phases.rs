@@ -79,7 +79,7 @@ fn a_delay_of_the_store_is_time_in_the_store_and_nowhere_else() {
     let mut peer = ready(&world);
     let file_id = peer.create(&Create::open("file")).file_id;
     let tracer = world.trace();
-    world.hold(is_read);
+    world.delay_replies(is_read);
     let message_id = peer.send(peer.read_request(file_id, 0, 10));
     world.advance(STEP);
     world.release_all();
@@ -132,7 +132,7 @@ fn requests_in_a_compound_wait_for_those_around_them() {
     let mut peer = ready(&world);
     let file_id = peer.create(&Create::open("file")).file_id;
     let tracer = world.trace();
-    world.hold(is_read);
+    world.delay_replies(is_read);
     world.advance(STEP);
     tracer.enter(Phase::Receiving);
     tracer.frame_came(1, 100, (None, tracer.moment()), Default::default());
@@ -199,7 +199,7 @@ fn a_slow_request_has_its_path_after_its_open_is_closed() {
     let file_id = peer.create(&Create::open("file")).file_id;
     let tracer = world.trace();
     tracer.set_slow_threshold(STEP_NS);
-    world.hold(|effect| {
+    world.delay_replies(|effect| {
         matches!(effect, Effect::Object { op: ObjectOp::Close { .. } | ObjectOp::Open(_), .. })
     });
     peer.send(peer.close_request(file_id));

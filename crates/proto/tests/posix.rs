@@ -98,7 +98,7 @@ fn the_mode_of_a_new_file_is_the_clients() {
     {
         let world = world();
         let mut peer = posix_peer(&world);
-        world.hold(move |effect| match effect {
+        world.delay_replies(move |effect| match effect {
             Effect::Object { op: object::ObjectOp::Open(open), .. } => {
                 assert_eq!(open.posix_mode, want, "{mode:o}");
                 assert!(open.path.is_posix());
@@ -175,18 +175,18 @@ fn without_agreement_the_context_means_nothing() {
 }
 
 #[test]
-fn files_and_file_systems_are_told_in_posix_words() {
+fn files_and_file_systems_are_reported_in_posix_words() {
     let world = world();
     world.add_file("data", "file", b"12345");
     let mut peer = posix_peer(&world);
     let file = peer.create(&Create::open("file").context(&CONTEXT)).file_id;
     let class = FileInformationClass::POSIX.0;
-    let told = query(&mut peer, file, InfoType::FILE, class).expect("told");
-    let word = |at: usize| u32::from_le_bytes(*told[at..].first_chunk().expect("within"));
+    let reported = query(&mut peer, file, InfoType::FILE, class).expect("an answer");
+    let word = |at: usize| u32::from_le_bytes(*reported[at..].first_chunk().expect("within"));
     assert_eq!((word(32), word(68), word(76)), (5, 1, 0o644));
     assert_eq!(word(48), FileAttributes::ARCHIVE.bits());
-    assert_eq!(Sid::decode(&told[80..]), Some(Sid::unix_user(1_000)));
-    assert_eq!(query(&mut peer, file, InfoType::FILESYSTEM, 100).expect("told").len(), 56);
+    assert_eq!(Sid::decode(&reported[80..]), Some(Sid::unix_user(1_000)));
+    assert_eq!(query(&mut peer, file, InfoType::FILESYSTEM, 100).expect("an answer").len(), 56);
     // The class needs the right to read attributes, like others with the same contents.
     let access = AccessMask::READ_DATA;
     let poor = peer.create(&Create::open("file").access(access).context(&CONTEXT)).file_id;

@@ -233,14 +233,14 @@ fn a_read_or_write_refused_by_the_store_has_its_status() {
 fn writes_through(world: &World, peer: &mut Peer, file: FileId) -> bool {
     let seen = std::rc::Rc::new(std::cell::Cell::new(None));
     let through = std::rc::Rc::clone(&seen);
-    world.hold(move |effect| {
+    world.delay_replies(move |effect| {
         if let Effect::Object { op: object::ObjectOp::Write { write_through, .. }, .. } = effect {
             through.set(Some(*write_through));
         }
         false
     });
     peer.write(file, 0, b"x").ok();
-    world.stop_holding();
+    world.stop_delaying();
     seen.get().expect("something was written")
 }
 
@@ -263,7 +263,7 @@ fn a_write_reaches_stable_storage_if_the_open_or_the_share_demands_it() {
 fn each_reply_goes_to_its_own_read_in_any_order() {
     let world = World::new();
     let (mut peer, file) = digits(&world);
-    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
     let first = peer.next_message_id();
     for offset in 0..10 {
         let request = peer.read_request(file, offset, 1);

@@ -7,12 +7,13 @@ use proto::Disconnect;
 use proto::settings::Policy;
 use testkit::peer::Offer;
 use testkit::request::RELATED;
-use testkit::{Create, Login, Peer, Response, World};
+use testkit::{Create, Login, Peer, Request, Response, World};
 use trace::Reason;
 use wire::echo::EchoRequest;
+use wire::ioctl::{CopyChunk, CopyChunkCopy, FsctlCode, IoctlFlags, IoctlRequest, ResumeKey};
 use wire::negotiate_context::CipherId;
 use wire::tree_connect::{ShareFlags, TreeConnectResponse};
-use wire::{Command, Dialect};
+use wire::{Command, Dialect, FileId};
 
 /// Connects a client of 3.1.1 with each cipher, and one of 3.0.
 fn everyone(world: &World) -> Vec<Peer> {
@@ -285,5 +286,50 @@ fn reauthentication_of_an_encrypted_session_is_encrypted() {
         peer.session_id = session_id;
         let request = peer.session_setup(&again, b"");
         assert_eq!(peer.call(request).outcome(), Reason::NotEncrypted);
+    }
+}
+
+/// Copies the first bytes of a file to another one.
+fn copy_request(peer: &Peer, source: FileId, target: FileId) -> Request {
+    let mut key = [0; 24];
+    key[..8].copy_from_slice(&source.persistent.to_le_bytes());
+    key[8..16].copy_from_slice(&source.volatile.to_le_bytes());
+    let mut input = Vec::new();
+    let chunk = CopyChunk { source_offset: 0, target_offset: 0, length: 6 };
+    CopyChunkCopy::encode(ResumeKey(key), &[chunk], &mut input);
+    let body = IoctlRequest {
+        ctl_code: FsctlCode::SRV_COPYCHUNK_WRITE,
+        file_id: target,
+        input: &input,
+        max_input_response: 0,
+        output_count: 0,
+        max_output_response: 12,
+        flags: IoctlFlags::IS_FSCTL,
+    };
+    peer.request(Command::IOCTL, &body)
+}
+
+#[test]
+fn a_plain_request_copies_nothing_out_of_an_encrypted_share() {
+    let world = World::new();
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let plain = peer.tree_id;
+    let target = peer.create(&Create::open_if("target")).file_id;
+    peer.seals = true;
+    let encrypted = peer.tree("sealed");
+    let source = peer.create(&Create::open_if("source")).file_id;
+    peer.write(source, 0, b"secret").ok();
+    // Who is between client and server knows the ids of opens: they are counted.
+    (peer.seals, peer.signs, peer.tree_id) = (false, false, plain);
+    let request = copy_request(&peer, source, target);
+    assert_eq!(peer.call(request).outcome(), Reason::NotEncrypted);
+    assert_eq!(world.contents("data", "target"), Some(Vec::new()));
+    // Within the share, and from another one to it, a client may copy.
+    (peer.seals, peer.tree_id) = (true, encrypted);
+    let copy = peer.create(&Create::open_if("copy")).file_id;
+    for from in [source, target] {
+        let request = copy_request(&peer, from, copy);
+        let outcome = peer.call(request).outcome();
+        assert!(outcome != Reason::NotEncrypted, "{outcome:?}");
     }
 }

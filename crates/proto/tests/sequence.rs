@@ -84,7 +84,7 @@ fn an_id_inside_an_earlier_charge_was_used() {
 fn an_id_is_used_even_while_its_request_is_not_answered() {
     let world = World::new();
     let mut peer = ready(&world);
-    world.hold(|effect| matches!(effect, Effect::Object { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
     let request = peer.request(Command::CREATE, &Create::open_if("file"));
     let id = peer.send(request);
     let request = peer.request(Command::ECHO, &EchoRequest).message_id(id);

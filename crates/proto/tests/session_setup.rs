@@ -237,6 +237,25 @@ fn a_failed_reauthentication_ends_the_session() {
 }
 
 #[test]
+fn a_failed_reauthentication_ends_requests_with_signed_responses() {
+    let world = World::new();
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let directory = peer.create(&Create::directory("dir")).file_id;
+    let watch = peer.watch_request(directory);
+    let watch = peer.send(watch);
+    assert!(peer.receive().remove(0).is_interim());
+    let login = Login::user(ALICE.0, ALICE.1);
+    let request = peer.session_setup(&login, b"no token");
+    peer.send(request);
+    let received = peer.receive();
+    let ended = received.iter().find(|it| it.header.message_id == watch).expect("an answer");
+    assert_eq!(ended.status(), NtStatus::NOTIFY_CLEANUP);
+    assert!(ended.is_signed(), "{ended:?}");
+    assert_eq!(received.len(), 2, "{received:?}");
+    world.ledger().assert_empty();
+}
+
+#[test]
 fn a_users_session_keeps_its_keys_while_it_is_nobodys() {
     let world = World::new();
     let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
@@ -266,14 +285,14 @@ fn a_session_without_a_user_does_not_become_a_users() {
 fn user_of_the_next_tree_connect(world: &World, peer: &mut Peer) -> String {
     let asked = std::rc::Rc::new(std::cell::RefCell::new(String::new()));
     let seen = std::rc::Rc::clone(&asked);
-    world.hold(move |effect| {
+    world.delay_replies(move |effect| {
         if let Effect::ConnectShare(connect) = effect {
             seen.borrow_mut().clone_from(&connect.account.user);
         }
         false
     });
     peer.tree("data");
-    world.stop_holding();
+    world.stop_delaying();
     asked.take()
 }
 
@@ -444,7 +463,7 @@ fn a_token_that_comes_while_the_account_is_looked_up_ends_the_session() {
     peer.session_id = response.header.session_id;
     let body: SessionSetupResponse<'_> = response.body();
     let token = initiator.step(body.security_buffer).expect("a challenge").token;
-    world.hold(|effect| matches!(effect, Effect::FindCredential { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::FindCredential { .. }));
     let first = peer.session_setup(&alice(), &token);
     peer.send(first.clone());
     assert_eq!(peer.call(first).outcome(), Reason::Authentication);
@@ -461,7 +480,7 @@ fn a_connection_that_ends_during_a_logon_leaves_nothing() {
     for held in 0..5_u8 {
         let world = World::with(|settings| settings.map_to_guest = MapToGuest::BadUser);
         let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
-        world.hold(move |effect| match effect {
+        world.delay_replies(move |effect| match effect {
             Effect::FindCredential { .. } => held == 0,
             Effect::FindAccount { .. } => held == 3,
             Effect::IsOwnName { .. } => held == 4,
@@ -479,7 +498,7 @@ fn a_connection_that_ends_during_a_logon_leaves_nothing() {
         let token = initiator.step(body.security_buffer).expect("a challenge").token;
         let request = peer.session_setup(&login, &token);
         peer.send(request);
-        assert_eq!(world.held(), 1);
+        assert_eq!(world.delayed_replies(), 1);
         peer.disconnect();
         assert!(!world.is_idle(), "an answer is still to come");
         world.release_all();

@@ -150,7 +150,7 @@ fn a_share_that_comes_too_late_is_given_back() {
     for logs_off in [true, false] {
         let world = World::new();
         let mut peer = logged_on(&world);
-        world.hold(|effect| matches!(effect, Effect::ConnectShare(_)));
+        world.delay_replies(|effect| matches!(effect, Effect::ConnectShare(_)));
         let request = peer.tree_request("data");
         peer.send(request);
         if logs_off {

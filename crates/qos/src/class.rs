@@ -151,7 +151,7 @@ pub struct Cost {
 impl Cost {
     /// Bytes that count toward the limit of a client's throttled requests.
     #[must_use]
-    pub const fn held(&self) -> u64 {
+    pub const fn memory(&self) -> u64 {
         if self.kept > self.bytes { self.kept } else { self.bytes }
     }
 }
@@ -293,10 +293,17 @@ impl Membership {
         self.always.as_ref()?.device
     }
 
+    /// True if a file's name decides on some of its classes. Otherwise all files have those of
+    /// [`Self::always`].
+    #[must_use]
+    pub fn depends_on_name(&self) -> bool {
+        !self.by_file.is_empty()
+    }
+
     /// Classes of a file's requests; `path` starts at the share's root, with slashes or
     /// backslashes.
     #[must_use]
-    pub fn of_file(&self, path: &str) -> Option<Classes> {
+    pub fn of_path(&self, path: &str) -> Option<Classes> {
         if self.by_file.is_empty() {
             return self.always.clone();
         }
@@ -461,7 +468,7 @@ mod tests {
         };
         let classes = [files("*.VMDK"), files("spool/*"), class("all", vec![Match::default()])];
         let membership = Membership::of((0..).zip(&classes), alice_in_vital());
-        let of = |path: &str| membership.of_file(path).expect("one has all").ids.to_vec();
+        let of = |path: &str| membership.of_path(path).expect("one has all").ids.to_vec();
         assert_eq!(of("a\\disk.vmdk"), [0, 2]);
         assert_eq!(of("spool\\deep\\job"), [1, 2]);
         assert_eq!(of("spool"), [2]);
@@ -485,7 +492,7 @@ mod tests {
             let files = vec![pattern.to_owned()];
             let class = class("it", vec![Match { files, ..Match::default() }]);
             let membership = Membership::of([(0, &class)], alice_in_vital());
-            assert_eq!(membership.of_file(name).is_some(), fits, "{pattern} and {name}");
+            assert_eq!(membership.of_path(name).is_some(), fits, "{pattern} and {name}");
         }
     }
 
@@ -501,10 +508,10 @@ mod tests {
         let all = Membership::of((0..).zip(&classes), alice_in_vital());
         for name in ["a.txt", "b.TXT", "d\\a.vmdk", "k", "1", "x.É", "b.c", ""] {
             let alone = (0..).zip(&classes).filter(|(id, class)| {
-                Membership::of([(*id, *class)], alice_in_vital()).of_file(name).is_some()
+                Membership::of([(*id, *class)], alice_in_vital()).of_path(name).is_some()
             });
             let want: Vec<_> = alone.map(|(id, _)| id).collect();
-            let ids = all.of_file(name).map(|classes| classes.ids.to_vec()).unwrap_or_default();
+            let ids = all.of_path(name).map(|classes| classes.ids.to_vec()).unwrap_or_default();
             assert_eq!(ids, want, "{name}");
         }
     }

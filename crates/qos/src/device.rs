@@ -213,7 +213,7 @@ impl Device {
 
     /// Begins a request if there is room and no other waits. Returns true if it begins.
     pub(crate) fn begin(&self, slots: &[Slot], row: RowId, cost: Cost, now: u64) -> bool {
-        if self.somebody_waits() || !self.take_room() {
+        if self.somebody_waits() || !self.try_start_operation() {
             return false;
         }
         self.charge(slots, &self.rows[usize::from(row)], cost, now);
@@ -256,14 +256,14 @@ impl Device {
             (high(queue) > 0).then(|| queue - (1 << 32) - u64::from(had_turn))
         });
         if had_turn {
-            self.give_room(1);
+            self.end_operations(1);
         }
     }
 
     /// Ends an operation of a row.
     pub(crate) fn end(&self, row: RowId) {
         self.rows[usize::from(row)].in_flight.fetch_sub(1, Ordering::AcqRel);
-        self.give_room(1);
+        self.end_operations(1);
     }
 
     /// Frees a client's row for others.
@@ -279,24 +279,24 @@ impl Device {
 
     fn clear(&self, row: &Row) {
         let turns = low(row.queue.swap(0, Ordering::AcqRel));
-        self.give_room(turns + row.in_flight.swap(0, Ordering::AcqRel));
+        self.end_operations(turns + row.in_flight.swap(0, Ordering::AcqRel));
         row.unique_id.store(0, Ordering::Release);
     }
 
     /// Gives turns to the next requests, as far as there is room. Adds their workers, to be
-    /// notified, to `tell`.
-    pub(crate) fn next(&self, slots: &[Slot], now: u64, tell: &mut Vec<ServerId>) {
-        while self.somebody_waits() && self.take_room() {
+    /// notified, to `to_notify`.
+    pub(crate) fn next(&self, slots: &[Slot], now: u64, to_notify: &mut Vec<ServerId>) {
+        while self.somebody_waits() && self.try_start_operation() {
             match self.choose(slots, now) {
                 Some(row) => {
                     let client = self.rows[row].client();
-                    if !tell.contains(&client) {
-                        tell.push(client);
+                    if !to_notify.contains(&client) {
+                        to_notify.push(client);
                     }
                 }
                 // A request that arrived meanwhile and found no room uses the room returned here,
                 // or gets its turn at the next check.
-                None => self.give_room(1),
+                None => self.end_operations(1),
             }
         }
     }
@@ -392,7 +392,7 @@ impl Device {
         clients.fetch_max(started, Ordering::AcqRel);
     }
 
-    fn take_room(&self) -> bool {
+    fn try_start_operation(&self) -> bool {
         let limit = self.controller.limit();
         let taken = self.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, |in_flight| {
             (in_flight < limit).then(|| in_flight + 1)
@@ -403,7 +403,7 @@ impl Device {
         taken.is_ok()
     }
 
-    fn give_room(&self, count: u32) {
+    fn end_operations(&self, count: u32) {
         let _ = self.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, |in_flight| {
             Some(in_flight.saturating_sub(count))
         });

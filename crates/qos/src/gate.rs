@@ -21,19 +21,19 @@ use crate::slot::{Slot, Slots, changes, count, count_waiting, give_back, refund,
 
 /// Highest number of bytes of one client's throttled requests. Beyond it the client is granted no
 /// further credits.
-pub const HELD_BYTES_MAX: u64 = 64 << 20;
+pub const THROTTLED_BYTES_MAX: u64 = 64 << 20;
 
 /// Highest number of one client's throttled requests, with the same effect.
-pub const HELD_REQUESTS_MAX: usize = 1_024;
+pub const THROTTLED_REQUESTS_MAX: usize = 1_024;
 
 /// Bytes of throttled requests at which reception from the client stops. It gets here only with
 /// credits that it already had; until then its CANCEL, CLOSE and acknowledgments of breaks are
 /// received.
-pub const HELD_BYTES_STOP: u64 = 2 * HELD_BYTES_MAX;
+pub const THROTTLED_BYTES_STOP: u64 = 2 * THROTTLED_BYTES_MAX;
 
 /// Throttled requests at which reception stops: more than the default credits of a connection,
 /// besides those throttled when its credits ended.
-pub const HELD_REQUESTS_STOP: usize = 16 * HELD_REQUESTS_MAX;
+pub const THROTTLED_REQUESTS_STOP: usize = 16 * THROTTLED_REQUESTS_MAX;
 
 /// Nanoseconds between checks for a changed limit, while requests wait for it.
 pub const CHECK_INTERVAL_NS: u64 = 200_000_000;
@@ -63,10 +63,10 @@ pub struct Gate<T> {
     lines: Vec<Line<T>>,
     /// Operations in flight at shared devices.
     begun: HashMap<T, Begun>,
-    held_bytes: u64,
-    held_requests: usize,
+    throttled_bytes: u64,
+    throttled_requests: usize,
     checked_at: u64,
-    tell: Vec<ServerId>,
+    to_notify: Vec<ServerId>,
 }
 
 #[derive(Debug)]
@@ -118,10 +118,10 @@ impl<T: Copy + Eq + Hash> Gate<T> {
             flows: Vec::new(),
             lines: Vec::new(),
             begun: HashMap::new(),
-            held_bytes: 0,
-            held_requests: 0,
+            throttled_bytes: 0,
+            throttled_requests: 0,
             checked_at: 0,
-            tell: Vec::new(),
+            to_notify: Vec::new(),
         }
     }
 
@@ -151,8 +151,8 @@ impl<T: Copy + Eq + Hash> Gate<T> {
             }
         };
         count_waiting(self.slots.slots(), &classes.ids, true);
-        self.held_bytes = self.held_bytes.saturating_add(cost.held());
-        self.held_requests += 1;
+        self.throttled_bytes = self.throttled_bytes.saturating_add(cost.memory());
+        self.throttled_requests += 1;
         admission
     }
 
@@ -190,7 +190,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         line.waiting.push_back((waiting, classes.clone()));
         device.wait(line.row);
         // Room may have appeared in the meantime.
-        device.next(slots, now, &mut self.tell);
+        device.next(slots, now, &mut self.to_notify);
         false
     }
 
@@ -204,7 +204,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
             let (waiting, classes) = self.release_from_flows(now)?;
             let Waiting { what, cost, since } = waiting;
             if self.arrive(now, &classes, waiting) {
-                self.held_no_more(&classes, cost, Some(now.saturating_sub(since)));
+                self.end_throttling(&classes, cost, Some(now.saturating_sub(since)));
                 return Some(what);
             }
         }
@@ -236,7 +236,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         let (slots, devices) = (self.slots.slots(), self.slots.devices());
         for line in &self.lines {
             if !line.waiting.is_empty() {
-                devices[usize::from(line.device)].next(slots, now, &mut self.tell);
+                devices[usize::from(line.device)].next(slots, now, &mut self.to_notify);
             }
         }
         let has_turn = |line: &&mut Line<T>| {
@@ -250,7 +250,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
             devices[usize::from(device)].describe(row, next.cost, now);
         }
         self.begun.insert(what, Begun { device, class, row, cost, came: since, began: now });
-        self.held_no_more(&classes, cost, Some(now.saturating_sub(since)));
+        self.end_throttling(&classes, cost, Some(now.saturating_sub(since)));
         Some(what)
     }
 
@@ -268,7 +268,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         let missed = target.map(|target| now.saturating_sub(came) > target);
         let operation = Operation { cost, began, ended: now, missed };
         device.controller.measure(&operation, || device.waiting());
-        device.next(slots, now, &mut self.tell);
+        device.next(slots, now, &mut self.to_notify);
     }
 
     /// Returns the cost of bytes missing from a READ response. Returns true if a waiting request
@@ -292,7 +292,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
     /// Returns a worker to notify that it may [`release`](Self::release) a request, possibly this
     /// one.
     pub fn poll_turn(&mut self) -> Option<ServerId> {
-        self.tell.pop()
+        self.to_notify.pop()
     }
 
     /// Removes a throttled request. Returns true if it was queued.
@@ -315,7 +315,7 @@ impl<T: Copy + Eq + Hash> Gate<T> {
                 None => drop(self.flows.swap_remove(at)),
             }
         }
-        self.held_no_more(&classes, cost, None);
+        self.end_throttling(&classes, cost, None);
         true
     }
 
@@ -328,21 +328,21 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         let (slots, devices) = (self.slots.slots(), self.slots.devices());
         let device = &devices[usize::from(line.device)];
         device.withdraw(line.row);
-        device.next(slots, now, &mut self.tell);
+        device.next(slots, now, &mut self.to_notify);
         refund(slots, &classes.ids, cost);
-        self.held_no_more(&classes, cost, None);
+        self.end_throttling(&classes, cost, None);
         true
     }
 
     /// Ends the count of a throttled request, which begins after `waited`, or never if `None`.
-    fn held_no_more(&mut self, classes: &Classes, cost: Cost, waited: Option<u64>) {
+    fn end_throttling(&mut self, classes: &Classes, cost: Cost, waited: Option<u64>) {
         let slots = self.slots.slots();
         count_waiting(slots, &classes.ids, false);
         if waited.is_some() {
             count(slots, &classes.ids, cost, waited);
         }
-        self.held_bytes = self.held_bytes.saturating_sub(cost.held());
-        self.held_requests -= 1;
+        self.throttled_bytes = self.throttled_bytes.saturating_sub(cost.memory());
+        self.throttled_requests -= 1;
     }
 
     /// Time of the next call of [`Gate::release`].
@@ -390,31 +390,34 @@ impl<T: Copy + Eq + Hash> Gate<T> {
     /// True if no request is throttled.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.held_requests == 0
+        self.throttled_requests == 0
     }
 
     /// True if no request is throttled, and nobody is to be notified of a turn.
     #[must_use]
     pub const fn is_idle(&self) -> bool {
-        self.held_requests == 0 && self.tell.is_empty()
+        self.throttled_requests == 0 && self.to_notify.is_empty()
     }
 
     /// True if the client must get no further credits.
     #[must_use]
     pub const fn is_full(&self) -> bool {
-        self.held_bytes >= HELD_BYTES_MAX || self.held_requests >= HELD_REQUESTS_MAX
+        self.throttled_bytes >= THROTTLED_BYTES_MAX
+            || self.throttled_requests >= THROTTLED_REQUESTS_MAX
     }
 
     /// True if reception from the client must stop.
     #[must_use]
     pub const fn must_stop(&self) -> bool {
-        self.held_bytes >= HELD_BYTES_STOP || self.held_requests >= HELD_REQUESTS_STOP
+        self.throttled_bytes >= THROTTLED_BYTES_STOP
+            || self.throttled_requests >= THROTTLED_REQUESTS_STOP
     }
 
     /// True if there is room for many more requests: the client may get its credits back.
     #[must_use]
     pub const fn has_much_room(&self) -> bool {
-        self.held_bytes < HELD_BYTES_MAX / 2 && self.held_requests < HELD_REQUESTS_MAX / 2
+        self.throttled_bytes < THROTTLED_BYTES_MAX / 2
+            && self.throttled_requests < THROTTLED_REQUESTS_MAX / 2
     }
 }
 

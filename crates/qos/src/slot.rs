@@ -36,8 +36,8 @@ pub struct Slot {
     read_bytes: AtomicU64,
     written_bytes: AtomicU64,
     operations: AtomicU64,
-    held: AtomicU64,
-    held_ns: AtomicU64,
+    throttled: AtomicU64,
+    throttled_ns: AtomicU64,
     waiting: AtomicU64,
 }
 
@@ -51,9 +51,9 @@ pub struct Figures {
     /// Requests that have begun, throttled or not.
     pub operations: u64,
     /// Requests that were throttled before they began.
-    pub held: u64,
+    pub throttled: u64,
     /// Total time in nanoseconds for which requests were throttled.
-    pub held_ns: u64,
+    pub throttled_ns: u64,
     /// Requests that are throttled now.
     pub waiting: u64,
 }
@@ -112,8 +112,8 @@ impl Slot {
             &self.read_bytes,
             &self.written_bytes,
             &self.operations,
-            &self.held,
-            &self.held_ns,
+            &self.throttled,
+            &self.throttled_ns,
             &self.waiting,
         ] {
             figure.store(0, Ordering::Relaxed);
@@ -174,8 +174,8 @@ impl Slot {
             read_bytes: load(&self.read_bytes),
             written_bytes: load(&self.written_bytes),
             operations: load(&self.operations),
-            held: load(&self.held),
-            held_ns: load(&self.held_ns),
+            throttled: load(&self.throttled),
+            throttled_ns: load(&self.throttled_ns),
             waiting: load(&self.waiting),
         }
     }
@@ -265,8 +265,8 @@ impl Slot {
         };
         add(&self.operations, 1);
         if let Some(nanoseconds) = waited {
-            add(&self.held, 1);
-            add(&self.held_ns, nanoseconds);
+            add(&self.throttled, 1);
+            add(&self.throttled_ns, nanoseconds);
         }
     }
 }

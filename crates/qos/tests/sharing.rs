@@ -72,7 +72,7 @@ struct Client {
 enum Event {
     Ask { client: usize },
     Done { client: usize, what: u64 },
-    Told { client: usize },
+    Notified { client: usize },
 }
 
 struct World {
@@ -117,7 +117,7 @@ impl World {
         for _ in 0..depth {
             self.after(0, Event::Ask { client });
         }
-        self.after(TURN_INTERVAL_NS, Event::Told { client });
+        self.after(TURN_INTERVAL_NS, Event::Notified { client });
     }
 
     /// Adds a busy client of a class.
@@ -140,14 +140,14 @@ impl World {
             self.now = at;
             match event {
                 Event::Ask { client } => self.ask(client),
-                Event::Told { client } => self.release(client),
+                Event::Notified { client } => self.release(client),
                 Event::Done { client, what } => self.done(client, what),
             }
-            let (Event::Ask { client } | Event::Told { client } | Event::Done { client, .. }) =
+            let (Event::Ask { client } | Event::Notified { client } | Event::Done { client, .. }) =
                 event;
             while let Some(id) = self.clients[client].gate.poll_turn() {
                 let client = usize::try_from(id.pid).expect("few");
-                self.after(TELLING, Event::Told { client });
+                self.after(TELLING, Event::Notified { client });
             }
         }
     }

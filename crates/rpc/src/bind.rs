@@ -53,7 +53,7 @@ impl Bind {
 
 impl Context {
     /// Decides on the context, for a pipe that has the interface `offered`.
-    pub(crate) fn judge(&self, offered: SyntaxId) -> ContextResult {
+    pub(crate) fn negotiate(&self, offered: SyntaxId) -> ContextResult {
         if let Some(features) = self.transfer_syntaxes.iter().find_map(|&s| proposed_features(s)) {
             return ContextResult::Features(features & KEEP_CONNECTION_ON_ORPHAN);
         }

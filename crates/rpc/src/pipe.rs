@@ -273,7 +273,7 @@ impl Pipe {
             assoc_group_id: if group == 0 { ASSOCIATION_GROUP } else { group },
         };
         let mut association = Association { agreement, contexts: Vec::new() };
-        let results = association.judge(&bind, self.name);
+        let results = association.negotiate(&bind, self.name);
         let address = format!("\\PIPE\\{}", self.name.as_str());
         self.push(pdu::bind_ack(
             PacketType::BIND_ACK,
@@ -292,7 +292,7 @@ impl Pipe {
         let (Some(association), Some(bind), false) = (&mut self.association, bind, refused) else {
             return self.answer_fault(call, Fault::Protocol);
         };
-        let results = association.judge(&bind, self.name);
+        let results = association.negotiate(&bind, self.name);
         let agreement = association.agreement;
         let packet_type = PacketType::ALTER_CONTEXT_RESPONSE;
         self.push(pdu::bind_ack(packet_type, header.call_id, agreement, "", &results));
@@ -371,10 +371,10 @@ impl Pipe {
 
 impl Association {
     /// Responds to each proposed context, in order, and keeps the accepted ones.
-    fn judge(&mut self, bind: &Bind, name: PipeName) -> Vec<ContextResult> {
+    fn negotiate(&mut self, bind: &Bind, name: PipeName) -> Vec<ContextResult> {
         let offered = name.interface().syntax;
-        let judge = |context: &crate::bind::Context| {
-            let result = context.judge(offered);
+        let negotiate = |context: &crate::bind::Context| {
+            let result = context.negotiate(offered);
             if result != ContextResult::Accepted || self.contexts.contains(&context.context_id) {
                 return result;
             }
@@ -384,7 +384,7 @@ impl Association {
             self.contexts.push(context.context_id);
             result
         };
-        bind.contexts.iter().map(judge).collect()
+        bind.contexts.iter().map(negotiate).collect()
     }
 }
 

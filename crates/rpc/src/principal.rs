@@ -59,6 +59,8 @@ pub struct Caller {
     pub requested_user: String,
     /// Domain of the account.
     pub domain: String,
+    /// SID of the account, if it is known.
+    pub sid: Option<Sid>,
     /// SIDs of the account's groups.
     pub groups: Arc<[Sid]>,
     /// True for the account of guests.

@@ -35,13 +35,6 @@ const PORT_VARIABLE: &str = "CHORO_PORT";
 /// Longest name of a share in characters, as Windows has it.
 const NAME_CHARS_MAX: usize = 80;
 
-/// Characters that Windows refuses in names of shares, and those with a meaning in smb.conf.
-const NAME_FORBIDDEN: &[char] =
-    &['"', '/', '\\', '[', ']', ':', ';', '|', '=', ',', '+', '*', '?', '<', '>', '%'];
-
-/// Names that have another meaning than that of a folder.
-const NAMES_RESERVED: [&str; 6] = ["global", "globals", "homes", "ipc$", "print$", "printers"];
-
 /// Highest number of shares. More folders are more likely a mistake than shares.
 const SHARES_MAX: usize = 1_000;
 
@@ -114,8 +107,12 @@ impl Container {
             if is_root && is_new(&path) {
                 let (uid, gid) = owner;
                 match std::os::unix::fs::lchown(&path, Some(uid), Some(gid)) {
-                    Ok(()) => tracing::info!("{path:?} was root's and empty, and is {uid}'s now"),
-                    Err(error) => tracing::warn!("{path:?} stays root's: {error}"),
+                    Ok(()) => tracing::info!(
+                        "gave the empty folder {path:?} of root to the user id {uid}"
+                    ),
+                    Err(error) => {
+                        tracing::warn!("cannot give {path:?} to the user id {uid}: {error}")
+                    }
                 }
             } else if !is_root
                 && rustix::fs::access(&path, Access::WRITE_OK | Access::EXEC_OK).is_err()
@@ -208,12 +205,9 @@ struct Folders {
 }
 
 fn is_fit(name: &str) -> bool {
-    !name.is_empty()
-        && name.chars().count() <= NAME_CHARS_MAX
-        && !name.contains(NAME_FORBIDDEN)
-        && !name.chars().any(char::is_control)
-        && name.trim() == name
-        && !NAMES_RESERVED.iter().any(|it| name.eq_ignore_ascii_case(it))
+    // A folder of this name is hardly one with drivers of printers.
+    let is_reserved = name.eq_ignore_ascii_case("print$");
+    config::is_share_name(name) && name.chars().count() <= NAME_CHARS_MAX && !is_reserved
 }
 
 /// Returns true for an empty folder of root's: a volume that nobody has used.

@@ -10,8 +10,8 @@ compile_error!("the feature `mutations` breaks the server on purpose: it is for 
 /// Faults that tests can switch on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mistake {
-    /// A break that is lost on its way is not told again.
-    BreaksToldOnce,
+    /// A break that is lost on its way is not sent again.
+    BreaksSentOnce,
     /// Connections are passed on without waiting for the other worker's answer.
     PassesUnasked,
     /// Repeated requests are executed again.

@@ -60,13 +60,13 @@ impl Accounts {
             let opened =
                 opened.inspect_err(|error| warn!("cannot read the user database: {error}"));
             self.users = Some(opened.map_err(|_| UsersUnavailable)?);
-            self.tell_own_users();
+            self.update_own_users();
         }
         Ok(self.users.as_mut().expect("opened above"))
     }
 
     /// Gives the users of the database to `unix`, if they have changed.
-    fn tell_own_users(&mut self) {
+    fn update_own_users(&mut self) {
         let Some(users) = &self.users else { return };
         if users.fingerprint() != self.own_users_from {
             self.own_users_from = users.fingerprint();
@@ -109,7 +109,7 @@ impl Accounts {
         let found = users.find(user);
         let found = found.inspect_err(|error| warn!("cannot read the user database: {error}"));
         let entry = found.map_err(|_| UsersUnavailable)?;
-        self.tell_own_users();
+        self.update_own_users();
         Ok(entry.map(|entry| Credential {
             user: entry.name,
             requested_user: name.to_lowercase(),

@@ -7,13 +7,14 @@ use config::{Config, Substitutions};
 use dtyp::{FileTime, Sid};
 use process::clocks::wall_clock;
 use rpc::{Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::host_names::netbios_name;
 use super::mapped_names::MappedNames;
 use super::name_service::Question;
 use super::share_properties::is_available;
 use super::share_users::{admits, substitutions_of};
+use super::usershares::{self, Usershare};
 use super::{domain_sid, homes, unix};
 
 /// The shares of a configuration, as clients list them.
@@ -23,6 +24,20 @@ pub(super) struct ConfiguredShares {
     names: MappedNames,
     server: ServerEntry,
     domain_sid: Sid,
+}
+
+/// A share that was found.
+#[derive(Debug)]
+struct Found {
+    share: config::Share,
+    /// The same as one of a user, if it is one.
+    of_user: Option<Usershare>,
+}
+
+impl From<Usershare> for Found {
+    fn from(usershare: Usershare) -> Self {
+        Self { share: usershare.share.clone(), of_user: Some(usershare) }
+    }
 }
 
 /// SV_TYPE_WORKSTATION, _SERVER, _SERVER_UNIX and _NT: [MS-SRVS] 2.2.2.7.
@@ -50,31 +65,56 @@ impl ConfiguredShares {
         Self { config: Arc::clone(config), names, server, domain_sid }
     }
 
-    fn find(&self, caller: &Caller, name: &str) -> Option<config::Share> {
+    fn find(&self, caller: &Caller, name: &str) -> Option<Found> {
         let user = (!caller.is_guest).then_some(caller.user.as_str());
-        homes::find_share(&self.config, &self.names, name, user).filter(is_available)
+        let found = homes::find_share(&self.config, &self.names, name, user);
+        let found = found.inspect_err(|error| debug!("share {name:?}: {error:#}")).ok()?;
+        let found = match found {
+            Some(share) => Some(Found { share, of_user: None }),
+            None => self.usershare(name).map(Found::from),
+        };
+        found.filter(|it| is_available(&it.share))
+    }
+
+    fn usershare(&self, name: &str) -> Option<Usershare> {
+        if self.config.global.usershare_max_shares == 0 {
+            return None;
+        }
+        usershares::with_server_rights(|| usershares::find(&self.config, name))?
+    }
+
+    fn usershares(&self) -> Vec<Usershare> {
+        if self.config.global.usershare_max_shares == 0 {
+            return Vec::new();
+        }
+        let listed = usershares::with_server_rights(|| usershares::list(&self.config));
+        listed.unwrap_or_default()
     }
 
     /// The caller's own home, if `[homes]` defines it. `[global]` decides whether it is listed, as
     /// in Samba, so that `browseable = no` in `[homes]` hides only the entry `homes`.
-    fn home(&self, caller: &Caller) -> Option<config::Share> {
+    fn home(&self, caller: &Caller) -> Option<Found> {
         let home = self.find(caller, homes::OWN)?;
-        let Config { defaults, .. } = &*self.config;
-        let is_made = self.config.share(&home.name).is_none();
-        let config::Share { browseable, access_based_share_enum, .. } = *defaults;
-        (is_made && self.is_shown(browseable, access_based_share_enum, &home, caller))
-            .then_some(home)
+        (self.is_home(&home) && self.is_shown(&self.config.defaults, &home, caller)).then_some(home)
     }
 
-    /// Whether a share is listed: some show themselves only to users who may connect.
-    fn is_shown(
-        &self,
-        browseable: bool,
-        choosy: bool,
-        share: &config::Share,
-        caller: &Caller,
-    ) -> bool {
-        browseable && (!choosy || admits(&self.config, share, caller))
+    /// True for a share that `[homes]` makes.
+    fn is_home(&self, found: &Found) -> bool {
+        found.of_user.is_none() && self.config.share(&found.share.name).is_none()
+    }
+
+    /// Whether a share is listed, by these parameters: some show themselves only to users who may
+    /// connect.
+    fn is_shown(&self, parameters: &config::Share, found: &Found, caller: &Caller) -> bool {
+        parameters.browseable
+            && (!parameters.access_based_share_enum || self.may_connect(found, caller))
+    }
+
+    /// Whether the lists of users let the caller connect.
+    fn may_connect(&self, Found { share, of_user }: &Found, caller: &Caller) -> bool {
+        (!caller.is_guest || share.guest_ok)
+            && admits(&self.config, share, caller)
+            && of_user.as_ref().is_none_or(|it| it.admits(caller))
     }
 
     fn entry(&self, share: &config::Share, caller: &Caller) -> ShareEntry {
@@ -114,12 +154,15 @@ impl Catalogue for ConfiguredShares {
     fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
         let configured = self.config.shares.iter().filter(|share| is_available(share));
         let pattern = self.config.homes.iter().filter(|homes| homes.available);
-        let shown = configured.chain(pattern).filter(|share| {
-            self.is_shown(share.browseable, share.access_based_share_enum, share, caller)
-        });
-        let mut shares: Vec<_> = shown.map(|share| self.entry(share, caller)).collect();
+        let configured = configured.chain(pattern).cloned();
+        let configured = configured.map(|share| Found { share, of_user: None });
+        let usershares = self.usershares().into_iter().map(Found::from);
+        let shown = configured
+            .chain(usershares)
+            .filter(|found| self.is_shown(&found.share, found, caller))
+            .chain(self.home(caller));
+        let mut shares: Vec<_> = shown.map(|it| self.entry(&it.share, caller)).collect();
         shares.push(self.pipes());
-        shares.extend(self.home(caller).map(|home| self.entry(&home, caller)));
         shares
     }
 
@@ -128,11 +171,15 @@ impl Catalogue for ConfiguredShares {
         !caller.is_guest || self.config.global.restrict_anonymous == 0
     }
 
+    /// Nobody learns here of a share that the list hides, except for those who may connect.
     fn share(&self, caller: &Caller, name: &str) -> Option<ShareEntry> {
         if name.eq_ignore_ascii_case("IPC$") {
             return Some(self.pipes());
         }
-        self.find(caller, name).map(|share| self.entry(&share, caller))
+        let found = self.find(caller, name)?;
+        let is_listed = !self.is_home(&found) && self.is_shown(&found.share, &found, caller);
+        let is_known = is_listed || self.may_connect(&found, caller);
+        is_known.then(|| self.entry(&found.share, caller))
     }
 
     fn server(&self) -> ServerEntry {
@@ -194,4 +241,36 @@ fn unix_user(name: String, uid: u32) -> Principal {
 fn unix_group(name: String, gid: u32) -> Principal {
     let domain = "Unix Group".to_owned();
     Principal { kind: PrincipalKind::Group, domain, name, sid: Sid::unix_group(gid) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use config::Config;
+    use rpc::{Caller, Catalogue as _};
+
+    use super::ConfiguredShares;
+
+    const SHARES: &str = "map to guest = Bad User\n\
+                          [open]\npath = /open\n[closed]\npath = /closed\nvalid users = anna\n\
+                          [hidden]\npath = /hidden\nbrowseable = no\nvalid users = anna\n\
+                          [choosy]\npath = /choosy\naccess based share enum = yes\n\
+                          valid users = anna\n\
+                          [guests]\npath = /guests\nbrowseable = no\nguest ok = yes\n";
+
+    #[test]
+    fn a_share_that_the_list_hides_is_unknown_to_users_without_access() {
+        let state = tempfile::tempdir().expect("there is space");
+        let (config, _) = Config::parse(SHARES, "test").expect("it is well-formed");
+        let shares = ConfiguredShares::new(&Arc::new(config), state.path());
+        let known = |user: &str, is_guest| {
+            let caller = Caller { user: user.to_owned(), is_guest, ..Caller::default() };
+            let names = ["open", "closed", "hidden", "choosy", "guests", "missing"];
+            names.into_iter().filter(|it| shares.share(&caller, it).is_some()).collect::<Vec<_>>()
+        };
+        assert_eq!(known("anna", false), ["open", "closed", "hidden", "choosy", "guests"]);
+        assert_eq!(known("bob", false), ["open", "closed", "guests"]);
+        assert_eq!(known("guest", true), ["open", "closed", "guests"]);
+    }
 }

@@ -1,11 +1,10 @@
 //! `[homes]`: a share for each user of the system, made at a tree connect, as in Samba.
 
-use std::borrow::Cow;
 use std::path::{Component, Path};
 
 use config::{Config, Share};
 use dtyp::upcase::equal_ignoring_case;
-use tracing::{debug, info};
+use tracing::info;
 
 use super::mapped_names::MappedNames;
 use super::unix::{self, UnixUser};
@@ -17,35 +16,39 @@ pub(super) const OWN: &str = "homes";
 /// `None` for guests.
 ///
 /// Any user's home can be found: `valid users = %S` and the kernel decide on access.
+///
+/// # Errors
+/// Nobody can tell now whether it is a user's name. It is no other share's then.
 pub(super) fn find_share(
     config: &Config,
     names: &MappedNames,
     name: &str,
     user: Option<&str>,
-) -> Option<Share> {
+) -> anyhow::Result<Option<Share>> {
     let homes = config.homes.as_ref();
     let name = match user {
         Some(user) if homes.is_some() && equal_ignoring_case(name, OWN) => user,
         _ => name,
     };
     if let Some(share) = config.share(name) {
-        return Some(share.clone());
+        return Ok(Some(share.clone()));
     }
-    let homes = homes?;
+    let Some(homes) = homes else { return Ok(None) };
     let own = user.filter(|user| equal_ignoring_case(user, name));
     let find: FindUser = if own.is_some() { unix::find_user } else { unix::find_user_for_client };
     let found = match find_user(name, find)? {
         Some(found) => Some(found),
         None => match own {
             // A user unknown to the system has a home, too, if `path` is set.
-            Some(own) => return home(homes, own.to_owned(), ""),
-            None => find_user(&mapped(names, name)?, find)?,
+            Some(own) => return Ok(home(homes, own.to_owned(), "")),
+            None => find_user(&names.user(name)?, find)?,
         },
     };
     let found = found.filter(|found| has_home(config, homes, found));
-    let UnixUser { name, home: folder, .. } = found?;
     // The user's name may differ from the requested one.
-    config.share(&name).cloned().or_else(|| home(homes, name, &folder))
+    Ok(found.and_then(|UnixUser { name, home: folder, .. }| {
+        config.share(&name).cloned().or_else(|| home(homes, name, &folder))
+    }))
 }
 
 /// Returns true if `[homes]` includes this user. Accounts of the system's programs have folders
@@ -85,19 +88,11 @@ fn home(pattern: &Share, name: String, folder: &str) -> Option<Share> {
 type FindUser = fn(&str) -> anyhow::Result<Option<UnixUser>>;
 
 /// Returns the user of that name. Clients write it in any case, systems mostly in lower case.
-/// `None` if the name service failed: then there is no home either.
-#[expect(clippy::option_option, reason = "that nobody is there is an answer")]
-fn find_user(name: &str, find: FindUser) -> Option<Option<UnixUser>> {
-    let found = find(name).and_then(|found| match found {
+fn find_user(name: &str, find: FindUser) -> anyhow::Result<Option<UnixUser>> {
+    match find(name)? {
         None if name != name.to_lowercase() => find(&name.to_lowercase()),
         found => Ok(found),
-    });
-    found.inspect_err(|error| debug!("[homes]: {error:#}")).ok()
-}
-
-/// Returns the user to whom the `username map` maps a name.
-fn mapped<'a>(names: &MappedNames, name: &'a str) -> Option<Cow<'a, str>> {
-    names.user(name).inspect_err(|error| debug!("[homes]: {error:#}")).ok()
+    }
 }
 
 #[cfg(test)]
@@ -122,7 +117,7 @@ mod tests {
         });
         let (config, _) = Config::parse(HOMES, "test").expect("it is well-formed");
         let names = MappedNames::of(&config);
-        let find = |name, user| find_share(&config, &names, name, user).is_some();
+        let find = |name, user| matches!(find_share(&config, &names, name, user), Ok(Some(_)));
         assert!(find("carl", Some("anna")) && find("carl", None));
         unix::exhaust_time_of_clients();
         assert!(!find("bob", Some("anna")) && !find("bob", None));
@@ -135,7 +130,8 @@ mod tests {
         let (config, _) = Config::parse(HOMES, "test").expect("it is well-formed");
         let names = MappedNames::of(&config);
         for name in ["homes", "anna", "bob"] {
-            assert!(find_share(&config, &names, name, Some("anna")).is_none(), "{name}");
+            let found = find_share(&config, &names, name, Some("anna"));
+            found.expect_err("another share could have the name");
         }
     }
 

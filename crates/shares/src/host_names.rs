@@ -3,9 +3,9 @@
 use config::Config;
 
 /// NetBIOS names have 15 characters.
-const NETBIOS_NAME_LEN: usize = 15;
+pub const NETBIOS_NAME_LEN: usize = 15;
 
-/// The name of this server: `netbios name`, or what the host is called.
+/// The name of this server: `netbios name`, or that of the host.
 pub fn netbios_name(config: &Config) -> String {
     let configured = &config.global.netbios_name;
     if !configured.is_empty() {

@@ -8,21 +8,28 @@
 #![forbid(unsafe_code)]
 
 pub mod accounts;
+mod audit;
 mod catalogue;
 pub mod classes;
 mod date;
 pub mod domain_sid;
+pub mod free_space;
 mod homes;
 pub mod host_names;
 pub mod mapped_names;
+pub mod mount_point;
 pub mod name_service;
+pub mod opening;
 mod own_users;
 mod recycle_bin;
+pub mod refusal;
 mod root_settings;
 pub mod server_settings;
+pub mod share_commands;
 mod share_properties;
 mod share_users;
 pub mod shares;
 mod snapshots;
 pub mod unix;
 mod unix_user;
+pub mod usershares;

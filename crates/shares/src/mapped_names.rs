@@ -249,7 +249,7 @@ mod tests {
         assert!(own.is_none());
     }
 
-    /// Before that, nobody is asked: neither load nor time tell anything of a name.
+    /// Before that, nobody is asked: neither load nor time reveals anything about a name.
     #[test]
     fn groups_are_looked_up_for_proved_names_only() {
         unix::replace_name_service(|_| panic!("it is asked"));

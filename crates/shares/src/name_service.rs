@@ -204,7 +204,7 @@ impl Asking {
             while let Ok(question) = asked.recv() {
                 let answered = match &rights {
                     Ok(()) => look_up(&question),
-                    Err(error) => Err(anyhow!("the thread has not the server's rights: {error}")),
+                    Err(error) => Err(anyhow!("the thread lacks the server's rights: {error}")),
                 };
                 if answer.send((question, answered, Instant::now())).is_err() {
                     return;

@@ -1,17 +1,18 @@
 //! From a share's parameters to how the store serves its folder.
 
 use config::Substitutions;
-use config::choice::{DefaultCase, MangledNames, Tri};
+use config::choice::{DefaultCase, MangledNames, MapReadonly, Tri};
 use dtyp::NameExpression;
+use proto::share::LockChecks;
 use store::{
-    CharacterMappings, DefaultStyle, Hide, InheritOwner, NewCase, NtAclSettings, Piping,
-    RootSettings,
+    CharacterMappings, DefaultStyle, Hide, InheritOwner, ModeAttributes, NewCase, NtAclSettings,
+    Piping, ReadOnlySource, RootSettings,
 };
 use tracing::warn;
 
 use super::recycle_bin::recycle_settings;
+use super::share_properties::local_programs;
 use super::shares::Shares;
-use super::snapshots::snapshot_settings;
 
 impl Shares<'_> {
     pub(super) fn is_dfs_root(&self, share: &config::Share) -> bool {
@@ -23,7 +24,7 @@ impl Shares<'_> {
     fn allows_wide_links(&self, share: &config::Share) -> bool {
         let allowed = !self.config.global.smb3_unix_extensions;
         if !allowed {
-            warn!("share {}: no `wide links` beside `smb3 unix extensions`", share.name);
+            warn!("share {}: `wide links` has no effect with `smb3 unix extensions`", share.name);
         }
         allowed
     }
@@ -75,6 +76,17 @@ impl Shares<'_> {
             inherit_permissions: share.inherit_permissions && !descriptors_decide,
             read_only,
             store_dos_attributes: share.store_dos_attributes || descriptors_decide,
+            mode_attributes: ModeAttributes {
+                archive: share.map_archive,
+                system: share.map_system,
+                hidden: share.map_hidden,
+                read_only: match share.map_readonly {
+                    MapReadonly::No => ReadOnlySource::No,
+                    MapReadonly::Yes => ReadOnlySource::Mode,
+                    MapReadonly::Permissions => ReadOnlySource::Rights,
+                },
+            },
+            writers_change_permissions: share.dos_filemode,
             ea_support: share.ea_support,
             hide_dot_files: share.hide_dot_files,
             hide_files: expressions(&share.hide_files, share),
@@ -94,7 +106,6 @@ impl Shares<'_> {
             },
             file_system_name: share.fstype.clone(),
             recycle: recycle_settings(share, substitutions),
-            snapshots: snapshot_settings(share, path, substitutions),
             inherit_owner: match share.inherit_owner {
                 config::choice::InheritOwner::No => InheritOwner::No,
                 config::choice::InheritOwner::UnixOnly => InheritOwner::UnixOnly,
@@ -113,8 +124,18 @@ impl Shares<'_> {
                 Tri::Yes => Piping::Always,
                 Tri::Auto => Piping::AsMeasured,
             },
+            lock_checks: lock_checks(share),
             ..RootSettings::new(path)
         }
+    }
+}
+
+/// `strict locking`, as the store carries it out.
+fn lock_checks(share: &config::Share) -> store::LockChecks {
+    match local_programs(share).lock_checks {
+        LockChecks::Never => store::LockChecks::Never,
+        LockChecks::Uncached => store::LockChecks::Recent,
+        LockChecks::Always => store::LockChecks::Always,
     }
 }
 

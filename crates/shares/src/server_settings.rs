@@ -1,4 +1,4 @@
-//! From the configuration to what the protocol needs of it.
+//! Settings of the engine, made of the configuration.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,9 +67,9 @@ pub fn server_settings(
         posix_extensions: global.smb3_unix_extensions,
         multi_channel: multichannel.is_on(),
         persistent_handles: keeps_persistent && has_continuously_available_shares(config),
-        max_read_size: global.smb2_max_read,
-        max_write_size: global.smb2_max_write,
-        max_transact_size: global.smb2_max_trans,
+        max_read_size: data_size(global.smb2_max_read, global.max_client_memory),
+        max_write_size: data_size(global.smb2_max_write, global.max_client_memory),
+        max_transact_size: data_size(global.smb2_max_trans, global.max_client_memory),
         credits_max: global.smb2_max_credits,
         credits_total: global.smb2_total_credits,
         client_memory_max: memory_max(global.max_client_memory),
@@ -78,7 +78,7 @@ pub fn server_settings(
         break_retry: match (&multichannel, global.smb2_disable_oplock_break_retry) {
             // Everything would seem lost.
             (Multichannel::Unsupported(_), _) => BreakRetry::Never,
-            _ if is_made(Mistake::BreaksToldOnce) => BreakRetry::Never,
+            _ if is_made(Mistake::BreaksSentOnce) => BreakRetry::Never,
             (_, true) => BreakRetry::LeasesOnly,
             (_, false) => BreakRetry::All,
         },
@@ -87,6 +87,7 @@ pub fn server_settings(
             && config.shares.iter().chain(&config.homes).any(|share| share.msdfs_root),
         lock_sequence_checking: !global.smb2_disable_lock_sequence_checking
             && !is_made(Mistake::ReplaysUndetected),
+        is_audited: config.is_audited(),
         change_notify: global.change_notify,
         leases: global.smb2_leases,
         directory_leases: global.smb3_directory_leases != Tri::No,
@@ -94,6 +95,20 @@ pub fn server_settings(
         catalogue: Arc::new(ConfiguredShares::new(config, &settings.directories.state)),
     })
 }
+
+/// Part of a client's memory that the data of one request may have. Half of the memory is for
+/// requests, and for slow storage a client has the credits of a quarter of that.
+const DATA_PART: u64 = 8;
+
+/// Highest size of a request's data, so that its client can have the credits for it.
+fn data_size(configured: u32, client_memory: u64) -> u32 {
+    let credits = client_memory / DATA_PART / u64::from(CREDIT_BYTES);
+    let size = u32::try_from(credits.max(1)).unwrap_or(u32::MAX).saturating_mul(CREDIT_BYTES);
+    configured.min(size)
+}
+
+/// Data that one credit pays for, in bytes: [MS-SMB2] 3.1.5.2.
+const CREDIT_BYTES: u32 = 65_536;
 
 /// A number of bytes, as far as this machine can address them.
 fn memory_max(bytes: u64) -> usize {
@@ -135,5 +150,20 @@ fn map_to_guest(map: choice::MapToGuest) -> MapToGuest {
         choice::MapToGuest::Never | choice::MapToGuest::BadUid => MapToGuest::Never,
         choice::MapToGuest::BadUser => MapToGuest::BadUser,
         choice::MapToGuest::BadPassword => MapToGuest::BadPassword,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::data_size;
+
+    #[test]
+    fn one_request_has_an_eighth_of_the_clients_memory_at_most() {
+        let of = |client_memory, configured| data_size(configured, client_memory);
+        assert_eq!(of(4 << 20, 8 << 20), 512 << 10);
+        assert_eq!(of(5_000_000, 8 << 20), 9 * 65_536, "whole credits");
+        assert_eq!(of(16 << 20, 1 << 20), 1 << 20, "less is configured");
+        assert_eq!(of(64 << 20, 8 << 20), 8 << 20);
+        assert_eq!(of(1 << 40, 8 << 20), 8 << 20);
     }
 }

@@ -1,15 +1,16 @@
 //! Properties of a share that follow from several of its parameters.
 
 use arbitration::Caching;
-use config::choice::Encryption;
+use config::choice::{Encryption, Tri};
 use proto::settings::Policy;
+use proto::share::{LocalPrograms, LockChecks};
 use wire::tree_connect::ShareCapabilities;
 
 /// True with `continuous availability` and `persistent handles`, or if `smb3 share cap:continuous
 /// availability` says so; without effect if opens do not even outlive their connection.
 pub(super) fn is_continuously_available(global: &config::Global, share: &config::Share) -> bool {
     let by_default = global.persistent_handles && share.continuous_availability;
-    share.durable_handles
+    keeps_opens(share)
         && share.option_is_on("smb3 share cap", "continuous availability", by_default)
 }
 
@@ -51,6 +52,27 @@ fn rights(letters: &str) -> Caching {
         _ => Caching::empty(),
     };
     letters.chars().map(right).collect()
+}
+
+/// True if opens may outlive their connection (`durable handles`). As in Samba they may not where
+/// the kernel excludes local programs on behalf of an open, because that ends with its file.
+pub(super) fn keeps_opens(share: &config::Share) -> bool {
+    share.durable_handles && !share.kernel_share_modes && !share.kernel_oplocks
+}
+
+/// Respect between the clients of a share and local programs.
+pub(super) fn local_programs(share: &config::Share) -> LocalPrograms {
+    LocalPrograms {
+        see_locks: share.posix_locking,
+        lock_checks: match share.strict_locking {
+            _ if !share.posix_locking => LockChecks::Never,
+            Tri::No => LockChecks::Never,
+            Tri::Auto => LockChecks::Uncached,
+            Tri::Yes => LockChecks::Always,
+        },
+        see_share_modes: share.kernel_share_modes,
+        break_oplocks: share.kernel_oplocks,
+    }
 }
 
 /// Whether anybody can connect to a share.

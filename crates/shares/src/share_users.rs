@@ -4,11 +4,12 @@ use std::cell::Cell;
 
 use config::{Config, GroupKind, Substitutions, UserList};
 use dtyp::Sid;
-use proto::{Account, ShareRefusal};
+use proto::Account;
 use rpc::Caller;
 use store::Store;
 use tracing::warn;
 
+use super::refusal::Refusal;
 use super::unix::{self, UnixUser};
 
 /// True if these groups include the group with that name. A group that cannot be looked up has no
@@ -123,7 +124,9 @@ pub(super) fn names_group(share: &config::Share) -> bool {
     let is_named = |text: &str| text.contains("%g") || text.contains("%G");
     let texts = [&share.path, &share.comment, &share.volume];
     let mut names = user_lists(share).into_iter().flat_map(UserList::words);
-    texts.into_iter().any(|text| is_named(text)) || names.any(|name| is_named(&name))
+    let commands = share.commands();
+    let mut texts = texts.into_iter().map(String::as_str).chain(commands);
+    texts.any(is_named) || names.any(|name| is_named(&name))
 }
 
 /// The name of a user's own group; empty if it has none.
@@ -133,7 +136,7 @@ pub(super) fn group_name(user: &UnixUser) -> String {
 
 /// Returns the user with root's rights, but in the user's own groups, so that created files belong
 /// to them. A user unknown to the system is root.
-pub(super) fn administrator(user: Option<UnixUser>) -> Result<UnixUser, ShareRefusal> {
+pub(super) fn administrator(user: Option<UnixUser>) -> Result<UnixUser, Refusal> {
     let Some(mut user) = user else { return known_user("root") };
     user.credentials.uid = 0;
     Ok(user)
@@ -141,9 +144,9 @@ pub(super) fn administrator(user: Option<UnixUser>) -> Result<UnixUser, ShareRef
 
 /// Returns the user of an account. A user of a domain keeps the ids and SIDs of the logon: by the
 /// name it might be another user of this system.
-pub(super) fn own_user(account: &Account, store: &Store) -> Result<UnixUser, ShareRefusal> {
+pub(super) fn own_user(account: &Account, store: &Store) -> Result<UnixUser, Refusal> {
     let index = usize::try_from(account.unix.0).unwrap_or(usize::MAX);
-    let credentials = store.users().nth(index).ok_or(ShareRefusal::AccessDenied)?;
+    let credentials = store.users().nth(index).ok_or(Refusal::NoIdentity)?;
     if credentials.sid.is_none() {
         return known_user(&account.user);
     }
@@ -152,16 +155,16 @@ pub(super) fn own_user(account: &Account, store: &Store) -> Result<UnixUser, Sha
 }
 
 /// The user of this name, who must be there.
-pub(super) fn known_user(name: &str) -> Result<UnixUser, ShareRefusal> {
+pub(super) fn known_user(name: &str) -> Result<UnixUser, Refusal> {
     match unix::find_user(name) {
         Ok(Some(user)) => Ok(user),
         Ok(None) => {
             warn!("there is no user {name} on this system");
-            Err(ShareRefusal::AccessDenied)
+            Err(Refusal::NoUser(name.to_owned()))
         }
         Err(error) => {
             warn!("{error:#}");
-            Err(ShareRefusal::AccessDenied)
+            Err(Refusal::NoIdentity)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Connecting a share: who may, from where, as whom, and with which rights.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -9,28 +10,35 @@ use config::choice::{CscPolicy, Tri};
 use config::hosts_access;
 use config::{Config, Substitutions};
 use dtyp::{AccessMask, NtStatus};
-use object::{ObjectPath, RootId, UserId};
+use object::{ObjectPath, UserId};
 use proto::effect::ConnectShare;
-use proto::share::AppleShare;
+use proto::share::{AppleShare, LocalPrograms};
 use proto::{Account, Share, ShareRefusal};
 use store::{Credentials, RecycleSettings, RootSettings, Store};
 use tables::{QosPage, Registry};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 use wire::tree_connect::ShareFlags;
 
 use super::accounts::Accounts;
+use super::audit::audit_of;
 use super::classes::membership;
 use super::date;
+use super::free_space;
 use super::homes;
+use super::opening::{OpenedRoot, Opening, StorageMode};
+use super::refusal::Refusal;
+use super::share_commands::ShareCommands;
 use super::share_properties::{
     caching_max, configured_capabilities, directory_caching_max, is_available,
-    is_continuously_available, policy,
+    is_continuously_available, keeps_opens, local_programs, policy,
 };
 use super::share_users::{
     Memberships, administrator, group_name, is_member, known_user, names_group, own_user,
     substitutions_of, with_names,
 };
+use super::snapshots::SnapshotOptions;
 use super::unix::{self, UnixUser};
+use super::usershares::{self, Usershare};
 
 /// Connects clients to shares, for one call.
 #[derive(Debug)]
@@ -50,40 +58,48 @@ pub struct Prepared {
     opening: Option<Opening>,
     /// The user as the share knows it, and the client's address.
     account: Option<Box<(Account, SocketAddr)>>,
-}
-
-/// The directory of a share, to be opened.
-#[derive(Debug)]
-pub struct Opening {
-    share: String,
-    pub settings: RootSettings,
-    pub user: UserId,
-    /// Way of storage operations, as configured.
-    pub storage: StorageWay,
-}
-
-/// The directory of a share, open.
-#[derive(Debug)]
-pub struct OpenedRoot {
-    pub root: RootId,
-    /// The kernel's number of its device.
-    pub device: Option<u64>,
-    folder: ObjectPath,
-}
-
-/// Threads that carry out the operations of a share ("choro:storage path").
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum StorageWay {
-    /// Threads of its own for a file system that may wait long, otherwise the worker's.
-    #[default]
-    Auto,
-    /// The worker's thread for any file system.
-    Inline,
-    /// Threads of its own for any file system.
-    Threads,
+    /// Commands for its start and its end; mostly none.
+    commands: ShareCommands,
+    /// `max connections`; 0 for any number.
+    max_connections: u32,
 }
 
 impl Prepared {
+    /// Rights that the share leaves the user; the directory's own come on top.
+    #[must_use]
+    pub fn access_max(&self) -> AccessMask {
+        self.share.access_max
+    }
+
+    /// Returns the directory of a user's share that has commands: it is verified before they run,
+    /// and [`Prepared::set_verified`] has the result.
+    #[must_use]
+    pub fn to_verify(&self) -> Option<Opening> {
+        let of_user = self.opening.as_ref().filter(|it| it.rules.is_some());
+        of_user.filter(|_| !self.commands.is_empty()).cloned()
+    }
+
+    /// Has the commands of a user's share use the path of the directory that was verified. What the
+    /// user wrote could lead elsewhere by now.
+    ///
+    /// # Errors
+    /// A shell could interpret the path.
+    pub fn set_verified(&mut self, folder: &Path) -> Result<(), ShareRefusal> {
+        self.commands.set_folder(folder).map_err(|parameter| {
+            let share = &self.share.name;
+            warn!(
+                "usershare {share:?} is not served: its path has characters that a shell could \
+                 interpret, and `{parameter}` gets it by %P"
+            );
+            ShareRefusal::BadNetworkName
+        })
+    }
+
+    /// The commands to run before and after, once.
+    pub fn take_commands(&mut self) -> ShareCommands {
+        std::mem::take(&mut self.commands)
+    }
+
     /// The directory to open, once.
     pub fn take_opening(&mut self) -> Option<Opening> {
         self.opening.take()
@@ -92,36 +108,6 @@ impl Prepared {
     /// The directory of a DFS namespace, if the share is one.
     pub fn take_namespace(&mut self) -> Option<Opening> {
         self.opening.take_if(|_| self.share.is_dfs_root)
-    }
-}
-
-impl Opening {
-    /// Opens the directory.
-    ///
-    /// # Errors
-    /// As [`Store::open_root`].
-    pub fn carry_out(self, store: &mut Store) -> Result<OpenedRoot, NtStatus> {
-        let (share, path) = (self.share, self.settings.path.clone());
-        let opened = store.open_root(self.settings, self.user);
-        let root = opened.inspect_err(|status| {
-            warn!("share {share}: cannot open {}: {status}", path.display());
-        })?;
-        Ok(OpenedRoot { root, device: store.device(root), folder: store.folder(root) })
-    }
-}
-
-impl StorageWay {
-    fn of(share: &config::Share) -> Self {
-        let word = share.option("choro", "storage path").map(str::trim).unwrap_or_default();
-        match word.to_ascii_lowercase().as_str() {
-            "inline" => Self::Inline,
-            "threads" => Self::Threads,
-            "" | "auto" => Self::Auto,
-            other => {
-                warn!("share {}: `choro:storage path = {other}` is unknown", share.name);
-                Self::Auto
-            }
-        }
     }
 }
 
@@ -134,27 +120,45 @@ impl Shares<'_> {
     /// # Errors
     /// The user may not connect to the share.
     pub fn prepare(&mut self, request: &ConnectShare) -> Result<Prepared, ShareRefusal> {
+        Ok(self.decide(request)?)
+    }
+
+    /// As [`Shares::prepare`], with the reason of a refusal.
+    ///
+    /// # Errors
+    /// The user may not connect to the share.
+    pub fn decide(&mut self, request: &ConnectShare) -> Result<Prepared, Refusal> {
         if request.name.eq_ignore_ascii_case("IPC$") {
             let share = self.connect_pipes(request)?;
-            return Ok(Prepared { share, opening: None, account: None });
+            let commands = ShareCommands::default();
+            let (opening, account, max_connections) = (None, None, 0);
+            return Ok(Prepared { share, opening, account, commands, max_connections });
         }
-        let share = self.find(request)?;
+        let (share, usershare) = self.find(request)?;
         let account = &*request.account;
         verify_hosts(&share, request.client)?;
         let account = self.guest_if_due(&share, account)?;
         let mut substitutions = substitutions(self.config, request, &account, &share);
         let share = with_names(share, &substitutions);
         verify_user(&share, &account)?;
-        if self.is_full(&share) {
-            return Err(ShareRefusal::TooManyConnections);
-        }
+        let max_connections = share.max_connections;
+        self.verify_room(&share.name, max_connections)?;
         // As in Samba, lists of users mean the user also by this.
         substitutions.requested_user.clone_from(&account.requested_user);
         let memberships = Memberships::of(&account.groups);
         let is_listed = |kind, group: &str| memberships.is_listed(kind, group);
         // If the name service fails, the members of `read list` are unknown.
-        let read_only =
+        let mut read_only =
             share.is_read_only_for(&account.user, is_listed) || memberships.is_unknown();
+        let granted = match &usershare {
+            Some(usershare) => usershare.access_of(&account, self.store),
+            None => AccessMask::FILE_ALL,
+        };
+        if !granted.contains(AccessMask::READ_DATA) {
+            info!("{} may not use share {}", account.user, share.name);
+            return Err(Refusal::Usershare);
+        }
+        read_only |= !granted.contains(AccessMask::WRITE_DATA);
         let unix = self.unix_identity(&share, &account)?;
         if let Some(unix) = &unix {
             substitutions.user.clone_from(&unix.name);
@@ -167,11 +171,23 @@ impl Shares<'_> {
             Some(unix) => self.store.register_user(unix.credentials),
             None => account.unix,
         };
+        let commands = self.commands(&share, user, &substitutions)?;
+        let audit = audit_of(&share, &account, request, &substitutions);
         let (share, opening) = self.describe(&share, user, read_only, &substitutions)?;
+        let opening = Opening { rules: usershare.map(|it| it.rules), ..opening };
         let requested_name = request.name.clone();
-        let share = Share { requested_name, ..share };
+        let access_max = share.access_max & granted;
+        let share = Share { requested_name, access_max, audit, ..share };
         let account = Some(Box::new((account, request.client)));
-        Ok(Prepared { share, opening: Some(opening), account })
+        Ok(Prepared { share, opening: Some(opening), account, commands, max_connections })
+    }
+
+    /// Counts the connections once more: others may have come while commands ran.
+    ///
+    /// # Errors
+    /// The share has `max connections` by now.
+    pub fn verify_room_after_commands(&self, prepared: &Prepared) -> Result<(), ShareRefusal> {
+        Ok(self.verify_room(&prepared.share.name, prepared.max_connections)?)
     }
 
     /// Ends a tree connect once its directory is open.
@@ -206,7 +222,11 @@ impl Shares<'_> {
     /// # Errors
     /// There is no such share any more.
     pub fn reopening(&mut self, name: &str, folder: &ObjectPath) -> Result<Opening, NtStatus> {
-        let share = self.config.share(name).or(self.config.homes.as_ref());
+        let usershare = match self.config.share(name) {
+            Some(_) => None,
+            None => usershares::find(self.config, name).map(|it| it.share),
+        };
+        let share = self.config.share(name).or(usershare.as_ref()).or(self.config.homes.as_ref());
         let share = share.ok_or(NtStatus::BAD_NETWORK_NAME)?;
         let user = self.store.register_user(unix::own_user().credentials);
         let substitutions = self.config.substitutions();
@@ -214,18 +234,25 @@ impl Shares<'_> {
         let settings = self.root_settings(share, &path, false, &substitutions);
         let recycle = settings.recycle.map(|it| RecycleSettings { gives_directories: true, ..it });
         let settings = RootSettings { remove_vetoed: false, recycle, ..settings };
-        Ok(Opening { share: name.to_owned(), settings, user, storage: StorageWay::of(share) })
+        Ok(Opening {
+            share: name.to_owned(),
+            settings,
+            user,
+            storage: StorageMode::of(share),
+            rules: None,
+            snapshots: None,
+        })
     }
 
     /// Connects IPC$. Of `[IPC$]`, the lists of hosts and users and `available` apply; `restrict
     /// anonymous` alone decides about guests, as in Samba.
-    fn connect_pipes(&self, request: &ConnectShare) -> Result<Share, ShareRefusal> {
+    fn connect_pipes(&self, request: &ConnectShare) -> Result<Share, Refusal> {
         let (ipc, account) = (&self.config.ipc, &request.account);
         if !ipc.available {
-            return Err(ShareRefusal::BadNetworkName);
+            return Err(Refusal::NoShare);
         }
         if account.is_guest && self.config.global.restrict_anonymous >= 2 {
-            return Err(ShareRefusal::AccessDenied);
+            return Err(Refusal::Guest);
         }
         verify_hosts(ipc, request.client)?;
         let known = substitutions_of(self.config, &account.user, &account.domain, ipc);
@@ -252,19 +279,34 @@ impl Shares<'_> {
             veto_files: Vec::new(),
             sync_always: false,
             apple: None,
+            audit: None,
             folder: ObjectPath::root(),
             kernel_change_notify: false,
+            checks_directory: false,
+            has_free_space_command: false,
+            volume_bytes_max: None,
+            local_programs: LocalPrograms::default(),
             // Pipes carry little data, and administration of limits needs them.
             classes: Arc::default(),
         })
     }
 
-    fn find(&self, request: &ConnectShare) -> Result<config::Share, ShareRefusal> {
+    /// Returns a share, and also if it is a user's. A home comes first: nobody can take its name,
+    /// also not while the name service is out.
+    fn find(&self, request: &ConnectShare) -> Result<(config::Share, Option<Usershare>), Refusal> {
         let account = &request.account;
         let user = (!account.is_guest).then_some(account.user.as_str());
-        homes::find_share(self.config, self.accounts.names(), &request.name, user)
-            .filter(is_available)
-            .ok_or(ShareRefusal::BadNetworkName)
+        let found = homes::find_share(self.config, self.accounts.names(), &request.name, user);
+        let found = found.map_err(|error| {
+            debug!("share {:?} cannot be looked up: {error:#}", request.name);
+            Refusal::NoNameService
+        })?;
+        let found = match found {
+            Some(share) => Some((share, None)),
+            None => usershares::find(self.config, &request.name)
+                .map(|usershare| (usershare.share.clone(), Some(usershare))),
+        };
+        found.filter(|(share, _)| is_available(share)).ok_or(Refusal::NoShare)
     }
 
     /// Guests need `guest ok`; with `guest only` everyone is one.
@@ -272,25 +314,43 @@ impl Shares<'_> {
         &mut self,
         share: &config::Share,
         account: &Account,
-    ) -> Result<Account, ShareRefusal> {
+    ) -> Result<Account, Refusal> {
         if account.is_guest && !share.guest_ok {
-            return Err(ShareRefusal::AccessDenied);
+            return Err(Refusal::Guest);
         }
         if share.guest_only && share.guest_ok && !account.is_guest {
-            return self.accounts.guest(self.store).ok_or(ShareRefusal::AccessDenied);
+            return self.accounts.guest(self.store).ok_or(Refusal::NoGuestAccount);
         }
         Ok(account.clone())
     }
 
-    fn is_full(&self, share: &config::Share) -> bool {
-        if share.max_connections == 0 {
-            return false;
+    /// The commands of a share; a server that is not root can run them as its own user only.
+    fn commands(
+        &self,
+        share: &config::Share,
+        user: UserId,
+        substitutions: &Substitutions,
+    ) -> Result<ShareCommands, Refusal> {
+        if !self.accounts.is_root() {
+            return Ok(ShareCommands::of(share, substitutions, None));
         }
-        match self.registry.count_tree_connects(&share.name) {
-            Ok(count) => u32::try_from(count).is_ok_and(|count| count >= share.max_connections),
+        let index = usize::try_from(user.0).unwrap_or(usize::MAX);
+        // Without its user a command would run as root.
+        let user = self.store.users().nth(index).ok_or(Refusal::NoIdentity)?;
+        Ok(ShareCommands::of(share, substitutions, Some(user)))
+    }
+
+    /// Refuses one more connection to a share that has `max` already; 0 is any number.
+    fn verify_room(&self, share: &str, max: u32) -> Result<(), Refusal> {
+        if max == 0 {
+            return Ok(());
+        }
+        match self.registry.count_tree_connects(share) {
+            Ok(count) if u32::try_from(count).is_ok_and(|count| count < max) => Ok(()),
+            Ok(_) => Err(Refusal::Full),
             Err(error) => {
-                warn!("cannot count the connections to {}: {error}", share.name);
-                true
+                warn!("cannot count the connections to {share}: {error}");
+                Err(Refusal::Full)
             }
         }
     }
@@ -300,7 +360,7 @@ impl Shares<'_> {
         &self,
         share: &config::Share,
         account: &Account,
-    ) -> Result<Option<UnixUser>, ShareRefusal> {
+    ) -> Result<Option<UnixUser>, Refusal> {
         // Not a question to the kernel: at the moment the thread may have somebody's rights.
         if !self.accounts.is_root() {
             return Ok(None);
@@ -320,7 +380,7 @@ impl Shares<'_> {
             let group = share.force_group.trim_start_matches('+');
             let gid = unix::find_group(group).ok().flatten().ok_or_else(|| {
                 warn!("share {}: there is no group {group}", share.name);
-                ShareRefusal::AccessDenied
+                Refusal::NoGroup(group.to_owned())
             })?;
             let only_members = share.force_group.starts_with('+');
             if !only_members || is_member(&account.groups, group) {
@@ -341,24 +401,26 @@ impl Shares<'_> {
         Ok(user)
     }
 
-    /// Returns what the engine is told of a share, and the directory to open for it.
+    /// Returns the properties of a share for the engine, and the directory to open for it.
     fn describe(
         &self,
         share: &config::Share,
         user: UserId,
         read_only: bool,
         substitutions: &Substitutions,
-    ) -> Result<(Share, Opening), ShareRefusal> {
+    ) -> Result<(Share, Opening), Refusal> {
         if substitutions.home.is_empty() && names_home(&share.path) {
             warn!("share {}: the home of {} is unknown", share.name, substitutions.user);
-            return Err(ShareRefusal::BadNetworkName);
+            return Err(Refusal::NoHome);
         }
         let path = substitutions.expand_path(&share.path);
         let settings = self.root_settings(share, &path, read_only, substitutions);
         let veto_files = settings.vetoed.clone();
         let name = share.name.clone();
         let is_ca = is_continuously_available(&self.config.global, share);
-        let opening = Opening { share: name, settings, user, storage: StorageWay::of(share) };
+        let storage = StorageMode::of(share);
+        let snapshots = SnapshotOptions::of(share, substitutions);
+        let opening = Opening { share: name, settings, user, storage, rules: None, snapshots };
         let share = Share {
             name: share.name.clone(),
             requested_name: share.name.clone(),
@@ -368,11 +430,12 @@ impl Shares<'_> {
             access_max: if read_only { READ_ONLY } else { AccessMask::FILE_ALL },
             encryption: policy(share.smb_encrypt),
             case_sensitive: share.case_sensitive == Tri::Yes,
-            durable_handles: share.durable_handles,
+            durable_handles: keeps_opens(share),
             is_ca,
             capabilities: configured_capabilities(share).bits(),
             caching_max: caching_max(share, is_ca),
-            shared_reading: share.level2_oplocks,
+            // The kernel has no lease that several clients can share with a server of files.
+            shared_reading: share.level2_oplocks && !share.kernel_oplocks,
             is_dfs_root: self.is_dfs_root(share),
             directory_caching_max: directory_caching_max(is_ca),
             caching: flags(share).bits(),
@@ -381,8 +444,13 @@ impl Shares<'_> {
             veto_files,
             sync_always: share.sync_always && share.strict_sync,
             apple: self.apple(share),
+            audit: None,
             folder: ObjectPath::root(),
             kernel_change_notify: share.kernel_change_notify,
+            checks_directory: share.check_parent_directory_delete_on_close,
+            has_free_space_command: free_space::has_command(share),
+            volume_bytes_max: free_space::volume_bytes_max(&self.config.global),
+            local_programs: local_programs(share),
             classes: Arc::default(),
         };
         Ok((share, opening))
@@ -415,22 +483,22 @@ impl Shares<'_> {
     }
 }
 
-fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), ShareRefusal> {
+fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), Refusal> {
     let address = client.ip().to_canonical();
     if hosts_access::allows(&share.hosts_allow, &share.hosts_deny, address) {
         return Ok(());
     }
     info!("{address} may not use share {}", share.name);
-    Err(ShareRefusal::AccessDenied)
+    Err(Refusal::Address(address))
 }
 
 /// Refuses users that the share's lists keep out.
-fn verify_user(share: &config::Share, account: &Account) -> Result<(), ShareRefusal> {
+fn verify_user(share: &config::Share, account: &Account) -> Result<(), Refusal> {
     if Memberships::of(&account.groups).are_admitted(share, &account.user) {
         return Ok(());
     }
     info!("{} may not use share {}", account.user, share.name);
-    Err(ShareRefusal::AccessDenied)
+    Err(Refusal::User)
 }
 
 /// Returns true if a path has `%H` in it. Without the home it would be that of another folder,

@@ -14,6 +14,8 @@ pub enum Operation {
     Link,
     /// Reading the entries of a directory.
     List,
+    /// Locking bytes of a file.
+    Lock,
     /// Opening the last component of a path.
     Open,
     /// Opening the directories before the last component.
@@ -40,10 +42,14 @@ pub enum Operation {
     WriteExtendedAttribute,
 }
 
-/// The status that tells a client what `errno` meant for `operation`.
+/// The status for a client, by the meaning of `errno` for `operation`.
 pub fn status_from_errno(operation: Operation, errno: Errno) -> NtStatus {
     use Operation as O;
     match (operation, errno) {
+        // A lease of another program, which the kernel has asked to give it up.
+        (O::Open, Errno::AGAIN) => NtStatus::RETRY,
+        (O::Lock, Errno::AGAIN | Errno::ACCESS) => NtStatus::FILE_LOCK_CONFLICT,
+        (O::Lock, Errno::NOLCK | Errno::DEADLK) => NtStatus::INSUFFICIENT_RESOURCES,
         // A name that is not there, and a directory on the way to it that is not there.
         (O::Parent | O::Create, Errno::NOENT) => NtStatus::OBJECT_PATH_NOT_FOUND,
         (O::Parent | O::Open | O::Create, Errno::NOTDIR) => NtStatus::OBJECT_PATH_NOT_FOUND,
@@ -77,7 +83,7 @@ pub fn status_from_errno(operation: Operation, errno: Errno) -> NtStatus {
         (_, Errno::MFILE | Errno::NFILE) => NtStatus::TOO_MANY_OPENED_FILES,
         (_, Errno::NOMEM | Errno::NOBUFS) => NtStatus::INSUFFICIENT_RESOURCES,
         (_, Errno::MLINK) => NtStatus::TOO_MANY_LINKS,
-        // A running program, a mount point, a lease of a local process.
+        // A running program, a mount point, a lock of a local process.
         (_, Errno::BUSY | Errno::TXTBSY | Errno::AGAIN) => NtStatus::SHARING_VIOLATION,
         (_, Errno::IO) => NtStatus::UNEXPECTED_IO_ERROR,
         (_, Errno::INVAL) => NtStatus::INVALID_PARAMETER,

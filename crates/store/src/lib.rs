@@ -22,6 +22,7 @@ mod sys;
 
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,22 +35,27 @@ use object::{
 use rustix::fs::{Mode, OFlags};
 
 pub use data::piped;
+pub use model::folder::Folder;
 pub use moving::MovingStore;
 pub use names::character_mappings::CharacterMappings;
 pub use security::credentials::take_server_rights;
+pub use security::host_rights::{HostEntry, HostRights};
 pub use settings::{
-    Credentials, DefaultStyle, DomainIds, Hide, InheritOwner, MangledNames, NewCase, NtAclSettings,
-    Piping, RecycleSettings, RootSettings, SnapshotOrder, SnapshotSettings, StoreSettings, Touch,
-    Trustee,
+    Credentials, DefaultStyle, DomainIds, Hide, InheritOwner, LockChecks, MangledNames,
+    ModeAttributes, NameFormat, NamePrefix, NewCase, NtAclSettings, Piping, ReadOnlySource,
+    RecycleSettings, RootSettings, SnapshotDirectory, SnapshotNames, SnapshotOrder,
+    SnapshotSettings, StoreSettings, Touch, Trustee,
 };
 pub use sys::system::has_fine_times;
 
 use crate::cache::directories::Directories;
+use crate::cache::file_caches::FileCaches;
 use crate::cache::name_hashes::NameHashes;
 use crate::data::piped::Pipes;
-use crate::data::read_write;
+use crate::data::read_write::{self, ReadOptions, WriteOptions};
 use crate::errno::{During, Operation};
 use crate::metadata::basic::Seen;
+use crate::model::folder;
 use crate::model::opens::Opens;
 use crate::model::root::Root;
 use crate::open::overwrite::Overwrite;
@@ -65,6 +71,7 @@ pub struct Store {
     roots: Vec<Option<Rc<Root>>>,
     opens: Opens,
     directories: Directories,
+    files: Rc<FileCaches>,
     names: NameHashes,
     names_left_out: u64,
     listing_paused: bool,
@@ -92,7 +99,7 @@ pub struct Continuation {
 }
 
 impl Store {
-    /// A store without shares and users.
+    /// Makes a store without shares and users.
     ///
     /// Clears the umask of this thread, because the settings of shares alone decide the modes of
     /// created files. Whatever else this thread creates must name its mode.
@@ -106,6 +113,7 @@ impl Store {
             roots: Vec::new(),
             opens: Opens::new(settings.opens_max, settings.number),
             directories: Directories::default(),
+            files: Rc::default(),
             names: NameHashes::default(),
             names_left_out: 0,
             listing_paused: false,
@@ -117,8 +125,8 @@ impl Store {
         }
     }
 
-    /// The users that are known, by their ids. Another store that gets the same credentials in the
-    /// same order gives out the same ids.
+    /// Returns the registered users in the order of their ids. Another store that registers the
+    /// same credentials in the same order assigns the same ids.
     pub fn users(&self) -> impl ExactSizeIterator<Item = &Credentials> {
         self.impersonation.users()
     }
@@ -129,39 +137,62 @@ impl Store {
         self.settings.domain_ids.clone()
     }
 
-    /// Makes a user known. The same credentials always get the same id.
+    /// Registers a user. The same credentials always get the same id.
     pub fn register_user(&mut self, credentials: Credentials) -> UserId {
         self.impersonation.register(credentials)
     }
 
-    /// Gives the thread the server's own rights back, for work that is not a user's. Whether the
-    /// thread has them; without `impersonate_users` it always has.
+    /// Reverts the thread to the server's own rights, for work that is not a user's. Returns
+    /// whether it has them; without `impersonate_users` it always has.
     pub fn revert_to_server(&mut self) -> bool {
         self.impersonation.revert_to_server() || !self.settings.impersonate_users
     }
 
-    /// Opens the directory that a share is made of, with the rights of `user`. One that the user
-    /// may not enter is opened all the same: what is in it cannot be.
+    /// Opens the directory of a share and serves it, with the rights of `user`. A directory that
+    /// the user may not enter is served as well, but no file in it can be opened.
+    ///
+    /// # Errors
+    /// Those of [`Store::open_share_folder`] and [`Store::serve_folder`].
+    pub fn open_root(&mut self, settings: RootSettings, user: UserId) -> Result<RootId, NtStatus> {
+        let folder = self.open_share_folder(&settings.path, user)?;
+        self.serve_folder(folder, settings, user)
+    }
+
+    /// Opens the directory of a share with the rights of `user`, which the thread has afterwards.
     ///
     /// # Errors
     /// BAD_NETWORK_NAME if it is not there or no directory, ACCESS_DENIED if the user does not get
-    /// that far, INSUFF_SERVER_RESOURCES above `roots_max`.
-    pub fn open_root(&mut self, settings: RootSettings, user: UserId) -> Result<RootId, NtStatus> {
+    /// that far.
+    pub fn open_share_folder(&mut self, path: &Path, user: UserId) -> Result<Folder, NtStatus> {
+        self.impersonation.impersonate(user)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty());
+        let fd = fd.during(Operation::Parent).map_err(|status| {
+            let missing = status == NtStatus::OBJECT_PATH_NOT_FOUND;
+            if missing { NtStatus::BAD_NETWORK_NAME } else { status }
+        })?;
+        let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
+        Ok(Folder { fd, status })
+    }
+
+    /// Serves a directory as the root of a share.
+    ///
+    /// # Errors
+    /// INSUFF_SERVER_RESOURCES above `roots_max`, ACCESS_DENIED if the user cannot be impersonated.
+    pub fn serve_folder(
+        &mut self,
+        folder: Folder,
+        settings: RootSettings,
+        user: UserId,
+    ) -> Result<RootId, NtStatus> {
         let free = self.roots.iter().position(Option::is_none).unwrap_or(self.roots.len());
         let id = u32::try_from(free).unwrap_or(u32::MAX);
         if id >= self.settings.roots_max.min(INDICES_MAX) {
             return Err(NtStatus::INSUFF_SERVER_RESOURCES);
         }
         self.impersonation.impersonate(user)?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(&settings.path, flags, Mode::empty());
-        let fd = fd.during(Operation::Parent).map_err(|status| {
-            let missing = status == NtStatus::OBJECT_PATH_NOT_FOUND;
-            if missing { NtStatus::BAD_NETWORK_NAME } else { status }
-        })?;
-        let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
-        let directory = self.directories.share(fd, &status);
-        let root = Some(Rc::new(Root::new(settings, directory, None)));
+        let directory = self.directories.intern(folder.fd, &folder.status);
+        let root = Some(Rc::new(Root::new(settings, directory, None, Rc::clone(&self.files))));
         if free == self.roots.len() {
             self.roots.push(root);
         } else {
@@ -198,9 +229,8 @@ impl Store {
     #[must_use]
     pub fn folder(&self, root: RootId) -> ObjectPath {
         let Some(root) = self.root_at(root) else { return ObjectPath::root() };
-        let path = rustix::fs::readlink(system::magic_path(root.directory.fd.as_fd()), Vec::new());
-        let path = path.unwrap_or_default().into_bytes();
-        let path = String::from_utf8_lossy(&path);
+        let path = folder::path_of(root.directory.fd.as_fd());
+        let path = path.to_string_lossy();
         ObjectPath::from_stored(path.trim_start_matches('/').to_owned(), None)
     }
 
@@ -228,13 +258,14 @@ impl Store {
         std::mem::take(&mut self.listing_paused)
     }
 
-    /// Whether there is something to do beside the operation that is begun next. Then copying a
-    /// large piece out of the page cache is left to another thread.
+    /// Sets whether other requests wait while the next operation runs. If so, a thread of the ring
+    /// copies the data of a large READ out of the page cache.
     pub fn set_more_waits(&mut self, more_waits: bool) {
         self.more_waits = more_waits;
     }
 
-    /// Whether the data of an open may be read into a pipe, and the share that says so.
+    /// Returns the share of an open, and whether the share lets data be read into pipes. `None` for
+    /// an object without such data.
     #[must_use]
     pub fn piping(&self, open: LocalOpen) -> Option<(RootId, Piping)> {
         let opened = self.opens.get(open).ok()?;
@@ -242,15 +273,15 @@ impl Store {
         is_file.then_some((opened.root_id, opened.root.settings.piping))
     }
 
-    /// The share that an open is of, if what is written to it may come in a pipe.
+    /// Returns the share of an open if data for it may be written from a pipe.
     #[must_use]
     pub fn takes_pipes(&self, open: LocalOpen) -> Option<RootId> {
         let opened = self.opens.get(open).ok()?;
         let is_file = opened.kind == ObjectKind::File && opened.stream.is_none();
-        (is_file && !opened.piping.is_write_impossible.get()).then_some(opened.root_id)
+        (is_file && !opened.pipe_support.is_write_impossible.get()).then_some(opened.root_id)
     }
 
-    /// A pipe for so many bytes that are to be written, if there is one.
+    /// Lends a pipe for this number of bytes to write; `None` if no pipe can be had.
     #[must_use]
     pub fn lend_pipe(&mut self, bytes: usize) -> Option<Piped> {
         self.pipes.lend(&mut self.impersonation, bytes)
@@ -267,25 +298,25 @@ impl Store {
         self.pipes.next_timeout()
     }
 
-    /// Lets go of what an idle client does not need.
+    /// Closes pipes that an idle client does not need.
     pub fn forget_idle(&mut self, now: Instant) {
         self.pipes.forget_idle(now);
     }
 
-    /// The requests of one frame are served from here on. What one of them has seen of an object
-    /// another need not look at again, unless one between them changed it.
+    /// Begins the requests of a frame. Metadata that one of them reads also serve the next one,
+    /// unless a request in between changes an object.
     pub fn begin_frame(&mut self) {
         self.serves_frame = true;
     }
 
-    /// They are served; what comes now looks for itself.
+    /// Ends the requests of a frame: later ones read metadata anew.
     pub fn end_frame(&mut self) {
         self.serves_frame = false;
         self.seen = None;
     }
 
-    /// Keeps what was seen for the other requests of the frame.
-    fn remember(&mut self, seen: Seen) {
+    /// Keeps metadata for the next request of the frame, and no longer.
+    fn keep_for_frame(&mut self, seen: Seen) {
         self.seen = self.serves_frame.then_some(seen);
     }
 
@@ -299,14 +330,15 @@ impl Store {
             self.impersonation.impersonate(user)?;
         }
         match op {
-            ObjectOp::Read { open, offset, length, buffer, may_pipe } => {
+            ObjectOp::Read { open, offset, length, buffer, may_pipe, verify_locks } => {
                 self.seen = None;
-                self.read(open, offset, length, buffer, may_pipe)
+                self.read(open, offset, length, buffer, ReadOptions { may_pipe, verify_locks })
             }
             ObjectOp::Open(request) => {
                 self.seen = None;
                 let opened = self.open(&request).map(|it| ObjectReply::Opened(Box::new(it)));
-                Ok(Started::Done(opened.or_else(|status| self.stopped(&request, status))))
+                let opened = opened.or_else(|status| self.stopped(&request, status));
+                Ok(Started::Done(opened.or_else(|status| self.leased(&request, status))))
             }
             other => self.begin_other(other),
         }
@@ -321,8 +353,9 @@ impl Store {
         let changed = data_changed_by(&op);
         let kept = changed.and_then(|open| Some((open, self.write_time_to_keep(open)?)));
         let started = match op {
-            ObjectOp::Write { open, offset, data, piped, write_through } => {
-                self.write(open, offset, data, piped, write_through)
+            ObjectOp::Write { open, offset, data, piped, write_through, verify_locks } => {
+                let options = WriteOptions { write_through, verify_locks };
+                self.write(open, offset, data, piped, options)
             }
             ObjectOp::Flush { open } => self.flush(open),
             other => Ok(Started::Done(self.run(other))),
@@ -333,7 +366,7 @@ impl Store {
         started
     }
 
-    /// Reads what the ring made of an operation.
+    /// Takes the outcome of the ring's part of an operation.
     pub fn finish(
         &mut self,
         continuation: Continuation,
@@ -351,6 +384,7 @@ impl Store {
                 self.allocated_ranges(open, from, to, ranges_max).map(Reply::Ranges)
             }
             Op::Close { open, unlink } => self.close(open, unlink).map(done),
+            Op::Claim { open, claim } => self.claim(open, claim),
             Op::CloseAndUnlinkFile { open } => self.close_and_unlink_file(open).map(done),
             Op::CopyRange { source, target, source_offset, target_offset, length } => self
                 .copy_range(source, target, (source_offset, target_offset), length)
@@ -361,11 +395,13 @@ impl Store {
                 let extents = Extents { source_offset, target_offset, length };
                 self.duplicate_extents(source, target, extents).map(done)
             }
+            Op::EndLease { open } => self.end_lease(open).map(done),
             Op::FindReferral { root, path } => self.find_referral(root, &path),
             Op::IsEmpty { open } => self.is_empty(open).map(Reply::Empty),
             Op::Link { open, target, replace } => self.link(open, &target, replace).map(done),
             Op::ListSnapshots { open } => self.list_snapshots(open).map(Reply::Snapshots),
             Op::ListStreams { open } => self.list_streams(open).map(Reply::Streams),
+            Op::Lock { open, locks } => self.lock(open, &locks).map(done),
             Op::Lookup { root, path } => self.lookup(root, &path).map(metadata),
             Op::Overwrite { open, supersede, attributes, extended_attributes, allocation_size } => {
                 let extended_attributes = &extended_attributes;
@@ -402,6 +438,7 @@ impl Store {
             Op::SetEndOfFile { open, size } => self.set_end_of_file(open, size).map(done),
             Op::SetSparse { open, sparse } => self.set_sparse(open, sparse).map(done),
             Op::Trim { open, from, to } => self.trim(open, from, to).map(done),
+            Op::Unlock { open, ranges } => self.unlock(open, &ranges).map(done),
             Op::WriteExtendedAttributes { open, attributes } => {
                 self.write_extended_attributes(open, &attributes).map(done)
             }
@@ -428,7 +465,7 @@ fn done((): ()) -> ObjectReply {
     ObjectReply::Done
 }
 
-/// The open through which an operation changes data, and with them the last write time.
+/// Returns the open through which an operation changes data, and so the last write time.
 fn data_changed_by(op: &ObjectOp) -> Option<LocalOpen> {
     match op {
         ObjectOp::CopyRange { target, .. } => Some(*target),
@@ -440,7 +477,9 @@ fn data_changed_by(op: &ObjectOp) -> Option<LocalOpen> {
     }
 }
 
-/// Closing takes no rights: it must work also for a user that can no longer be impersonated.
+/// False for a close and the like: they must succeed even if the user can no longer be
+/// impersonated.
 fn needs_rights(op: &ObjectOp) -> bool {
-    !matches!(op, ObjectOp::Close { unlink: false, .. })
+    let releases = matches!(op, ObjectOp::EndLease { .. } | ObjectOp::Unlock { .. });
+    !releases && !matches!(op, ObjectOp::Close { unlink: false, .. })
 }

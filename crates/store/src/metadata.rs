@@ -2,12 +2,13 @@
 
 pub(crate) mod afp_info;
 pub(crate) mod apple_double;
+pub(crate) mod apple_double_conversion;
 pub(crate) mod backups;
 pub(crate) mod basic;
 pub(crate) mod clusters;
-pub(crate) mod conversion;
 pub(crate) mod dos_attributes;
 pub(crate) mod extended_attributes;
+pub(crate) mod mode_attributes;
 pub(crate) mod reparse;
 pub(crate) mod reparse_attribute;
 pub(crate) mod snapshot;

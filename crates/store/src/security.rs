@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod credentials;
 pub(crate) mod descriptor;
 pub(crate) mod given_mode;
+pub(crate) mod host_rights;
 pub(crate) mod mapping;
 pub(crate) mod mode;
 pub(crate) mod nt_acl;

@@ -1,8 +1,8 @@
 //! Settings of the store and of each share, as an administrator decides them.
 
 mod recycle;
+mod snapshots;
 
-use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,9 @@ use object::StoreNumber;
 
 pub(crate) use self::recycle::{BESIDE_MAX, beside};
 pub use self::recycle::{RecycleSettings, Touch};
+pub use self::snapshots::{
+    NameFormat, NamePrefix, SnapshotDirectory, SnapshotNames, SnapshotOrder, SnapshotSettings,
+};
 use crate::names::character_mappings::CharacterMappings;
 
 /// Settings of a [`Store`](crate::Store), the same for all shares.
@@ -73,6 +76,38 @@ pub enum MangledNames {
     Yes,
 }
 
+/// DOS attributes that permission bits stand for where none are stored. In quotes: the parameter.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ModeAttributes {
+    /// ARCHIVE is the owner's execute bit ("map archive").
+    pub archive: bool,
+    /// SYSTEM is the group's execute bit ("map system").
+    pub system: bool,
+    /// HIDDEN is the others' execute bit ("map hidden").
+    pub hidden: bool,
+    /// Source of READONLY ("map readonly").
+    pub read_only: ReadOnlySource,
+}
+
+impl Default for ModeAttributes {
+    /// Samba's defaults: ARCHIVE alone is mapped.
+    fn default() -> Self {
+        Self { archive: true, system: false, hidden: false, read_only: ReadOnlySource::No }
+    }
+}
+
+/// Source of the attribute READONLY where none is stored.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ReadOnlySource {
+    /// No source: nothing has it.
+    #[default]
+    No,
+    /// The owner's write bit: an object without it.
+    Mode,
+    /// The user's rights: an object that the user may not write.
+    Rights,
+}
+
 /// Conversion of the letters of a new name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum NewCase {
@@ -114,13 +149,17 @@ pub struct RootSettings {
     /// These four hold also for new entries that a client gives the mode of, because they belong to
     /// somebody else ("force user").
     pub masks_given_modes: bool,
-    /// New entries have the mode of their directory instead of these four, files what it has of
+    /// New entries have the mode of their directory instead of these four, files only its bits for
     /// reading and writing ("inherit permissions").
     pub inherit_permissions: bool,
     /// Nothing may be changed ("read only").
     pub read_only: bool,
     /// Keep DOS attributes and creation time in an extended attribute ("store dos attributes").
     pub store_dos_attributes: bool,
+    /// Attributes in permission bits, without that or where the file system keeps none.
+    pub mode_attributes: ModeAttributes,
+    /// Users who may write a file may change its permissions ("dos filemode").
+    pub writers_change_permissions: bool,
     /// Serve extended attributes ("ea support").
     pub ea_support: bool,
     /// Serve named streams (Samba's `vfs_streams_xattr`).
@@ -170,6 +209,20 @@ pub struct RootSettings {
     pub hide: Hide,
     /// Whether data are read into a pipe where that may be ("use sendfile").
     pub piping: Piping,
+    /// Respect for byte-range locks of local programs ("posix locking", "strict locking").
+    pub lock_checks: LockChecks,
+}
+
+/// Checks for byte-range locks of local programs before data are read or changed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LockChecks {
+    /// No access is checked for locks.
+    #[default]
+    Never,
+    /// READs and WRITEs that ask for it, unless the file had no lock a moment ago; other changes.
+    Recent,
+    /// READs and WRITEs that ask for it, and other changes.
+    Always,
 }
 
 /// Whether data are read into a pipe, whose pages a socket takes without a copy, and not into
@@ -183,34 +236,6 @@ pub enum Piping {
     /// As the sender measured to be cheaper.
     #[default]
     AsMeasured,
-}
-
-/// Location and names of a share's snapshots. In quotes: the option of `vfs_shadow_copy2`.
-#[derive(Clone, Debug)]
-pub struct SnapshotSettings {
-    /// The directory that holds one directory for each snapshot ("shadow:snapdir").
-    pub directory: PathBuf,
-    /// Path of the share within each snapshot; empty for a snapshot of the share itself
-    /// ("shadow:basedir", "shadow:snapsharepath").
-    pub share: PathBuf,
-    /// Format of the directories' names, for strftime(3) ("shadow:format").
-    pub format: CString,
-    /// Their names tell local time instead of UTC ("shadow:localtime").
-    pub local_time: bool,
-    /// Order in which clients see them ("shadow:sort").
-    pub order: SnapshotOrder,
-}
-
-/// Order in which clients see snapshots.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum SnapshotOrder {
-    /// The oldest snapshot comes first.
-    Ascending,
-    /// The newest snapshot comes first.
-    #[default]
-    Descending,
-    /// As the directory lists them.
-    Listed,
 }
 
 /// Storage of NT security descriptors. In quotes: options of Samba's `vfs_acl_xattr`.
@@ -265,8 +290,8 @@ pub struct Hide {
 }
 
 impl NtAclSettings {
-    /// Samba's defaults. `security.` is for those who administer the system; whoever does not run
-    /// as root keeps descriptors in `user.`.
+    /// Samba's defaults. `security.` needs root; a server without root keeps descriptors in
+    /// `user.`.
     #[must_use]
     pub fn new(is_root: bool) -> Self {
         Self {
@@ -298,6 +323,8 @@ impl RootSettings {
             inherit_permissions: false,
             read_only: false,
             store_dos_attributes: true,
+            mode_attributes: ModeAttributes::default(),
+            writers_change_permissions: false,
             ea_support: true,
             streams: true,
             apple_streams: false,
@@ -320,6 +347,7 @@ impl RootSettings {
             inherit_acls: false,
             hide: Hide::default(),
             piping: Piping::default(),
+            lock_checks: LockChecks::Never,
         }
     }
 }

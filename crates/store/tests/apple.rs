@@ -26,7 +26,7 @@ fn listed(share: &mut Share, name: &str) -> Option<AppleMetadata> {
 }
 
 #[test]
-fn the_streams_of_the_finder_are_told_with_each_entry() {
+fn the_streams_of_the_finder_are_reported_with_each_entry() {
     let mut share = Share::new();
     share.local("plain", "x");
     let finder_info: [u8; 32] = std::array::from_fn(|at| u8::try_from(at).expect("below 32"));

@@ -2,9 +2,13 @@
 
 mod support;
 
-use dtyp::NtStatus;
+use dtyp::security_descriptor::Control;
+use dtyp::{
+    AccessMask, Ace, AceFlags, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid,
+};
 use object::{EntryDetail, ObjectOp, ObjectReply};
-use support::{READ, Share, WRITE};
+use store::NtAclSettings;
+use support::{READ, Share, WRITE, is_root};
 
 const NETATALK: &str = "user.org.netatalk.Metadata";
 
@@ -178,4 +182,44 @@ fn a_file_beside_that_the_user_may_not_change_stays() {
     share.mode("._f", 0o644);
     share.user = stranger;
     assert_eq!(names(&mut share), [""]);
+}
+
+#[test]
+fn a_listing_takes_no_file_for_the_directory_s_own() {
+    let mut share = share();
+    share.store.revert_to_server();
+    std::fs::write(share.host("._."), double(&[(2, b"the fork")])).expect("ours");
+    let open = share.open("");
+    let detail = EntryDetail::Apple;
+    let list = ObjectOp::ReadDirectory { open, restart: true, detail, entries_max: 100 };
+    assert!(matches!(share.run(list), Ok(ObjectReply::Entries(_))));
+    assert_eq!(share.attribute("", "user.DosStream.AFP_Resource:$DATA"), None);
+}
+
+#[test]
+fn a_file_that_descriptors_let_the_user_only_read_gets_no_streams() {
+    let mut share = Share::with(|root| {
+        root.apple_streams = true;
+        let ignore_system_acls = true;
+        root.nt_acls = Some(NtAclSettings { ignore_system_acls, ..NtAclSettings::new(is_root()) });
+        root.create_mask = 0o777;
+    });
+    if let Some(stranger) = share.stranger() {
+        share.user = stranger;
+    }
+    let open = share.create("f");
+    share.close(open);
+    beside(&mut share, &double(&[(2, b"the fork")]));
+    share.mode("._f", 0o666);
+    for (rights, want) in [(READ, &[""][..]), (READ | WRITE, &["", "AFP_Resource"])] {
+        let everyone = Ace::allow(Sid::everyone(), rights, AceFlags::empty());
+        let control = Control::DACL_PRESENT;
+        let dacl = Some(Acl::new(vec![everyone]));
+        let descriptor = SecurityDescriptor { control, dacl, ..SecurityDescriptor::default() };
+        let open = share.open_for("f", AccessMask::WRITE_DAC);
+        let written = share.write_security(open, SecurityInformation::DACL, &descriptor);
+        written.expect("it is ours");
+        share.close(open);
+        assert_eq!(names(&mut share), want);
+    }
 }

@@ -53,7 +53,14 @@ fn info(finder_info: &[u8; 8]) -> Vec<u8> {
 
 fn try_write(share: &mut Share, open: LocalOpen, offset: u64, data: &[u8]) -> Option<NtStatus> {
     let data = bytes::Bytes::copy_from_slice(data);
-    let op = ObjectOp::Write { open, offset, data, piped: None, write_through: false };
+    let op = ObjectOp::Write {
+        open,
+        offset,
+        data,
+        piped: None,
+        write_through: false,
+        verify_locks: false,
+    };
     share.run(op).err()
 }
 

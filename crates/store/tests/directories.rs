@@ -87,6 +87,34 @@ fn a_listing_pauses_for_its_time_and_goes_on_without_a_gap() {
 }
 
 #[test]
+fn a_listing_goes_on_with_the_entries_of_its_paused_parts() {
+    let settings = StoreSettings { listing_time: Duration::ZERO, ..StoreSettings::default() };
+    let mut share = Share::in_store(settings, |_| {});
+    for index in 0..20 {
+        share.local(&format!("f{index}"), "");
+    }
+    let open = share.open("");
+    let listed = |share: &mut Share, restart: bool, entries_max| {
+        let mut restart = restart;
+        loop {
+            let entries = share.entries(open, restart, entries_max);
+            if !share.store.take_paused_listing() {
+                return entries.into_iter().map(|it| it.name).collect::<HashSet<_>>();
+            }
+            share.store.continue_listing(open, entries);
+            restart = false;
+        }
+    };
+    assert_eq!(listed(&mut share, false, 10).len(), 10);
+    assert_eq!(listed(&mut share, false, 100).len(), 12);
+    assert_eq!(listed(&mut share, false, 100).len(), 0);
+    let paused = share.entries(open, true, 100);
+    assert!(share.store.take_paused_listing());
+    share.store.continue_listing(open, paused);
+    assert_eq!(listed(&mut share, true, 100).len(), 22, "a new listing begins without them");
+}
+
+#[test]
 fn names_that_no_client_can_send_are_left_out_without_short_names() {
     let mut share = Share::with(|settings| settings.mangled_names = MangledNames::No);
     share.local("good", "");

@@ -428,7 +428,14 @@ fn a_stream_that_is_too_large_is_a_full_disk() {
     let result = share.run(ObjectOp::SetEndOfFile { open, size: 70_000 });
     assert!(matches!(result, Err(NtStatus::DISK_FULL)));
     let data = bytes::Bytes::from_static(b"x");
-    let write = ObjectOp::Write { open, offset: u64::MAX, data, piped: None, write_through: false };
+    let write = ObjectOp::Write {
+        open,
+        offset: u64::MAX,
+        data,
+        piped: None,
+        write_through: false,
+        verify_locks: false,
+    };
     assert!(matches!(share.run(write), Err(NtStatus::DISK_FULL)));
 }
 
@@ -561,7 +568,7 @@ fn names_to_be_hidden_are_hidden_however_they_are_asked_for() {
 }
 
 #[test]
-fn the_times_told_at_creation_are_those_of_the_file() {
+fn the_times_reported_at_creation_are_those_of_the_file() {
     let mut share = Share::new();
     let hidden = |request: &mut object::OpenRequest| {
         request.disposition = Disposition::Create;

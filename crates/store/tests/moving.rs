@@ -14,7 +14,14 @@ fn leave(share: &mut Share) -> MovingStore {
 
 fn write(store: &mut Store, user: UserId, open: LocalOpen, text: &'static str) {
     let data = text.as_bytes().into();
-    let op = ObjectOp::Write { open, offset: 0, data, piped: None, write_through: false };
+    let op = ObjectOp::Write {
+        open,
+        offset: 0,
+        data,
+        piped: None,
+        write_through: false,
+        verify_locks: false,
+    };
     let started = store.start(user, op);
     assert!(matches!(started, Started::Done(Ok(ObjectReply::Written(_)))), "{started:?}");
 }

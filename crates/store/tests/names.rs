@@ -454,6 +454,37 @@ fn a_file_made_again_by_its_short_name_has_its_long_name_again() {
     }
 }
 
+/// To clients, `x:y` is a stream of `x`.
+#[test]
+fn an_object_made_again_by_its_short_name_has_a_path_that_clients_can_use() {
+    for kind in [RequestedKind::File, RequestedKind::Directory] {
+        let mut share = Share::new();
+        share.local("x:y", "old");
+        let short = only_name(&mut share, "");
+        let open = share.open_for(&short, DELETE);
+        share.unlink(open).expect("removed");
+        let made = share.try_open(&short.to_lowercase(), |request| {
+            request.disposition = Disposition::Create;
+            request.kind = kind;
+        });
+        let made = made.expect("created");
+        assert!(share.host("x:y").exists(), "it has its long name again");
+        let path = made.path.to_windows();
+        assert_eq!(path, short, "as in a listing");
+        let opened = share.try_open(&path, |_| {}).expect("the path leads to it");
+        assert_eq!(opened.metadata.identity, made.metadata.identity);
+    }
+}
+
+#[test]
+fn a_stored_name_that_windows_cannot_use_is_shown_to_a_client_that_sends_it() {
+    let mut share = Share::new();
+    share.local("con", "x");
+    assert_ne!(only_name(&mut share, ""), "con", "others see the short name");
+    let opened = share.try_open("con", |_| {}).expect("it is there");
+    assert_eq!(opened.path.to_windows(), "con");
+}
+
 /// Two changes may come within the granularity of modification times.
 #[test]
 fn a_name_that_others_made_unnoticed_is_not_made_again() {

@@ -6,7 +6,7 @@ mod support;
 use bytes::Bytes;
 use dtyp::security_descriptor::Control;
 use dtyp::{
-    AccessMask, Ace, AceFlags, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid,
+    AccessMask, Ace, AceFlags, AceType, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid,
 };
 use object::{Disposition, EntryDetail, LocalOpen, ObjectOp, ObjectReply, RequestedKind};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -361,7 +361,7 @@ fn the_audit_list_takes_a_privilege() {
     share.user = share.store.register_user(support::me());
     let open = share.open_for("f", CONTROL | AccessMask::ACCESS_SYSTEM_SECURITY);
     let flags = AceFlags::SUCCESSFUL_ACCESS;
-    let audit = Ace::simple(dtyp::AceType::SYSTEM_AUDIT, Sid::everyone(), WRITE, flags);
+    let audit = Ace::simple(AceType::SYSTEM_AUDIT, Sid::everyone(), WRITE, flags);
     let given = SecurityDescriptor {
         control: Control::SACL_PRESENT,
         sacl: Some(Acl::new(vec![audit.clone()])),
@@ -395,6 +395,68 @@ fn with_ignored_system_acls_descriptors_alone_decide() {
         share.mode("g", 0o644);
         assert_eq!(aces(&mut share, "g").len(), 1, "the mode says nothing");
     }
+}
+
+/// [MS-FSA] 2.1.5.1.1 and 2.1.5.1.2.
+#[test]
+fn making_or_emptying_a_stream_takes_the_right_to_write_the_file() {
+    let mut share = share_with(|root| {
+        root.nt_acls = Some(NtAclSettings { ignore_system_acls: true, ..settings() });
+        root.create_mask = 0o777;
+    });
+    for path in ["f", "f:s"] {
+        let open = share.create(path);
+        share.close(open);
+    }
+    let open = share.open_for("f", CONTROL);
+    set(&mut share, open, DACL, &dacl(vec![allow(me(), READ)])).expect("ours");
+    share.close(open);
+    for (path, disposition) in [
+        ("f:s", Disposition::OverwriteIf),
+        ("f:s", Disposition::Supersede),
+        ("f:new", Disposition::OpenIf),
+        ("f:new", Disposition::Create),
+    ] {
+        let status = share.status_of(path, |request| {
+            request.disposition = disposition;
+            request.desired_access = AccessMask::READ_ATTRIBUTES;
+        });
+        assert_eq!(status, NtStatus::ACCESS_DENIED, "{path}: {disposition:?}");
+    }
+    check(&mut share, "f:s", READ, NtStatus::SUCCESS);
+}
+
+#[test]
+fn removing_a_link_takes_the_right_to_change_its_directory() {
+    let mut share = share();
+    if !is_root() {
+        return;
+    }
+    make(&mut share, "f", RequestedKind::File, vec![allow(me(), ALL)]);
+    share.local_directory("d");
+    share.mode("d", 0o755);
+    std::os::unix::fs::symlink("../f", share.host("d/link")).expect("root");
+    let open = share.open_for("d\\link", DELETE);
+    assert_eq!(share.unlink(open), Err(NtStatus::ACCESS_DENIED));
+    share.store.revert_to_server();
+    assert!(std::fs::symlink_metadata(share.host("d/link")).is_ok(), "it stays");
+}
+
+#[test]
+fn parts_of_a_sacl_that_are_too_long_together_are_refused() {
+    let mut share = share();
+    make(&mut share, "f", RequestedKind::File, vec![allow(me(), ALL)]);
+    let open = share.open_for("f", ALL);
+    let sacl = |ace_type, count| {
+        let ace = Ace::simple(ace_type, Sid::everyone(), READ, NONE);
+        let (control, sacl) = (Control::SACL_PRESENT, Some(Acl::new(vec![ace; count])));
+        SecurityDescriptor { control, sacl, ..SecurityDescriptor::default() }
+    };
+    let attributes = sacl(AceType::SYSTEM_RESOURCE_ATTRIBUTE, 100);
+    set(&mut share, open, SecurityInformation::ATTRIBUTE, &attributes).expect("ours");
+    let labels = sacl(AceType::SYSTEM_MANDATORY_LABEL, 3_200);
+    let too_long = set(&mut share, open, SecurityInformation::LABEL, &labels);
+    assert_eq!(too_long, Err(NtStatus::INVALID_ACL));
 }
 
 #[test]

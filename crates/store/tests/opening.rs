@@ -233,9 +233,9 @@ fn opened_how(path: &Path) -> OFlags {
         .filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|it| it == path));
     let number = found.next().expect("an open file").file_name();
     assert!(found.next().is_none(), "and no second one");
-    let told = Path::new("/proc/self/fdinfo").join(number);
-    let told = std::fs::read_to_string(told).expect("it is still open");
-    let flags = told.lines().find_map(|line| line.strip_prefix("flags:")).expect("proc(5)");
+    let fdinfo = Path::new("/proc/self/fdinfo").join(number);
+    let fdinfo = std::fs::read_to_string(fdinfo).expect("it is still open");
+    let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:")).expect("proc(5)");
     OFlags::from_bits_retain(u32::from_str_radix(flags.trim(), 8).expect("octal"))
 }
 

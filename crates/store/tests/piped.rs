@@ -29,7 +29,10 @@ fn file(share: &mut Share, data: &[u8]) -> LocalOpen {
 fn start(share: &mut Share, open: LocalOpen, offset: u64, length: usize) -> Started {
     let buffer = BytesMut::with_capacity(length);
     let length = u32::try_from(length).expect("a READ");
-    share.store.start(share.user, ObjectOp::Read { open, offset, length, buffer, may_pipe: true })
+    share.store.start(
+        share.user,
+        ObjectOp::Read { open, offset, length, buffer, may_pipe: true, verify_locks: false },
+    )
 }
 
 /// Returns the piped data of a range, if a pipe was used.
@@ -84,7 +87,14 @@ fn short_reads_reads_past_the_end_and_forbidden_pipes_come_into_memory() {
     assert!(pipe(&mut share, open, 1 << 20, PIPED_LEN_MIN).is_none(), "at the end");
     assert!(pipe(&mut share, open, 1 << 40, PIPED_LEN_MIN).is_none(), "past the end");
     let buffer = BytesMut::with_capacity(1 << 20);
-    let read = ObjectOp::Read { open, offset: 0, length: 1 << 20, buffer, may_pipe: false };
+    let read = ObjectOp::Read {
+        open,
+        offset: 0,
+        length: 1 << 20,
+        buffer,
+        may_pipe: false,
+        verify_locks: false,
+    };
     let started = share.store.start(share.user, read);
     assert!(matches!(started, Started::Done(Ok(ObjectReply::Read(_)))), "{started:?}");
     let stream = share.create("f:stream");

@@ -35,7 +35,14 @@ fn write(
 ) -> ObjectResult {
     let piped = Some(filled(share, &data[in_memory..]));
     let data = Bytes::copy_from_slice(&data[..in_memory]);
-    share.run(ObjectOp::Write { open, offset, data, piped, write_through: false })
+    share.run(ObjectOp::Write {
+        open,
+        offset,
+        data,
+        piped,
+        write_through: false,
+        verify_locks: false,
+    })
 }
 
 fn host_content(share: &mut Share, path: &str) -> Vec<u8> {
@@ -80,7 +87,14 @@ fn pipes_are_used_again_when_they_are_empty() {
     let was = number(&first);
     let op = |piped| {
         let data = Bytes::new();
-        ObjectOp::Write { open, offset: 0, data, piped: Some(piped), write_through: false }
+        ObjectOp::Write {
+            open,
+            offset: 0,
+            data,
+            piped: Some(piped),
+            write_through: false,
+            verify_locks: false,
+        }
     };
     share.run(op(first)).expect("it is written");
     let second = filled(&mut share, &data[..70_000]);

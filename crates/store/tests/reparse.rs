@@ -204,7 +204,7 @@ fn read_only_shares_take_no_reparse_point() {
 
 /// Anyone who may write a file may write the attribute.
 #[test]
-fn a_damaged_reparse_point_is_told_and_leads_nowhere() {
+fn a_damaged_reparse_point_is_reported_and_leads_nowhere() {
     let mut share = Share::new();
     let open = share.create("link");
     write(&mut share, open, buffer(&link_to("x"))).expect("it becomes a link");

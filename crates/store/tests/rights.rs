@@ -359,6 +359,7 @@ fn a_file_that_may_be_executed_and_not_read_shows_nothing() {
             length: 6,
             buffer: bytes::BytesMut::with_capacity(6),
             may_pipe: false,
+            verify_locks: false,
         };
         assert!(share.run(read).is_err(), "the kernel refuses it");
     }

@@ -10,7 +10,10 @@ use object::{
 };
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
-use store::{RootSettings, SnapshotOrder, SnapshotSettings};
+use store::{
+    NameFormat, NamePrefix, RootSettings, SnapshotDirectory, SnapshotNames, SnapshotOrder,
+    SnapshotSettings,
+};
 use support::{DELETE, READ, Share, WRITE, is_root};
 
 /// Names of snapshots, oldest first.
@@ -24,12 +27,47 @@ fn time(token: &str) -> FileTime {
 fn settings_in(root: &RootSettings) -> SnapshotSettings {
     let folder = root.path.parent().expect("the folder of the test");
     SnapshotSettings {
-        directory: folder.join("snapshots"),
-        share: PathBuf::from("base/data"),
-        format: CString::new("@GMT-%Y.%m.%d-%H.%M.%S").expect("no zero"),
-        local_time: false,
+        everywhere: Vec::new(),
+        directories: vec![SnapshotDirectory {
+            path: folder.join("snapshots"),
+            share: PathBuf::from("base/data"),
+            is_in_share: false,
+        }],
+        names: vec![format(None, "@GMT-%Y.%m.%d-%H.%M.%S")],
         order: SnapshotOrder::Descending,
     }
+}
+
+/// Names with a UTC time, and with an expression and a delimiter before it.
+fn format(prefix: Option<(&str, &str)>, format: &str) -> SnapshotNames {
+    let prefix = prefix.map(|(expression, delimiter)| {
+        NamePrefix::new(expression, delimiter).expect("an expression")
+    });
+    let format = CString::new(format).expect("no zero");
+    SnapshotNames::Format(NameFormat { prefix, format, local_time: false })
+}
+
+/// A share with `.snapshots` in each directory, and in the one above it.
+fn share_with_snapshots_everywhere(names: Vec<SnapshotNames>) -> Share {
+    Share::with(|root| {
+        let above = root.path.parent().expect("the folder of the test").join(".snapshots");
+        root.snapshots = Some(SnapshotSettings {
+            everywhere: vec![PathBuf::from(".snapshots")],
+            directories: vec![SnapshotDirectory {
+                path: above,
+                share: PathBuf::from("share"),
+                is_in_share: false,
+            }],
+            names,
+            order: SnapshotOrder::Descending,
+        });
+    })
+}
+
+/// A file of the host, with the directories above it.
+fn make(path: &Path, content: &str) {
+    std::fs::create_dir_all(path.parent().expect("it is in a directory")).expect("ours");
+    std::fs::write(path, content).expect("ours");
 }
 
 /// A share with a file `f` now, and with the text of its name in each snapshot. The file `old` is
@@ -131,8 +169,8 @@ fn snapshots_that_contain_the_file_are_listed() {
 fn names_of_snapshots_follow_their_format() {
     let mut share = Share::with(|root| {
         let mut snapshots = settings_in(root);
-        snapshots.format = CString::new("day-%Y-%m-%d").expect("no zero");
-        snapshots.share = PathBuf::new();
+        snapshots.names = vec![format(None, "day-%Y-%m-%d")];
+        snapshots.directories[0].share = PathBuf::new();
         root.snapshots = Some(snapshots);
     });
     share.local("f", "now");
@@ -218,6 +256,7 @@ fn nothing_is_changed_in_a_snapshot() {
         data: Bytes::from_static(b"x"),
         piped: None,
         write_through: false,
+        verify_locks: false,
     };
     let basic = BasicChange { attributes: Some(FileAttributes::HIDDEN), ..BasicChange::default() };
     let protected = NtStatus::MEDIA_WRITE_PROTECTED;
@@ -236,8 +275,8 @@ fn nothing_is_changed_in_a_snapshot() {
         ),
         (ObjectOp::Link { open, target: target.into(), replace: false }, NtStatus::NOT_SAME_DEVICE),
     ] {
-        let told = format!("{op:?}");
-        assert_eq!(share.run(op).expect_err(&told), want, "{told}");
+        let shown = format!("{op:?}");
+        assert_eq!(share.run(op).expect_err(&shown), want, "{shown}");
     }
     assert_eq!(share.unlink(open), Err(protected));
     let opened = share.try_open("x", at("f", TOKENS[1])).expect("it is there still");
@@ -296,4 +335,205 @@ fn a_directory_of_snapshots_that_somebody_else_has_made_holds_none() {
     assert_eq!(share.status_of("x", at("f", TOKENS[0])), NtStatus::OBJECT_NAME_NOT_FOUND);
     let open = share.open("f");
     assert_eq!(snapshots(&mut share, open), []);
+}
+
+#[test]
+fn a_name_with_a_prefix_is_found_by_its_time() {
+    let mut share = share_with_snapshots_everywhere(vec![format(
+        Some(("^auto[a-z]*$", "_")),
+        "_%Y-%m-%d_%H:%M:%S",
+    )]);
+    share.local("f", "now");
+    for name in [
+        "autosnap_2024-02-29_12:30:00_hourly",
+        "autosnap_2024-02-29_12:30:00_daily",
+        "autosnap_2024-03-01_00:00:00",
+        "autosnap2_2024-03-02_00:00:00",
+        "autosnap-2024-03-03_00:00:00",
+        "autosnap_yesterday",
+    ] {
+        make(&share.host(&format!(".snapshots/{name}/f")), name.get(..19).unwrap_or(name));
+    }
+    let open = share.open("f");
+    let tokens = ["@GMT-2024.03.01-00.00.00", "@GMT-2024.02.29-12.30.00"];
+    assert_eq!(snapshots(&mut share, open), tokens.map(time), "each time once");
+    for _ in 0..2 {
+        let opened = share.try_open("x", at("f", tokens[1])).expect("it was there");
+        assert_eq!(content(&mut share, opened.open), "autosnap_2024-02-29");
+    }
+    let status = share.status_of("x", at("f", "@GMT-2024.03.02-00.00.00"));
+    assert_eq!(status, NtStatus::OBJECT_NAME_NOT_FOUND);
+    // The name that was found last may be gone, and another one have its time.
+    for label in ["hourly", "daily"] {
+        let name = format!(".snapshots/autosnap_2024-02-29_12:30:00_{label}");
+        std::fs::rename(share.host(&name), share.host(&format!("{name}_kept"))).expect("ours");
+        let opened = share.try_open("x", at("f", tokens[1])).expect("it was there");
+        assert_eq!(content(&mut share, opened.open), "autosnap_2024-02-29");
+    }
+}
+
+#[test]
+fn the_nearest_directory_of_snapshots_counts() {
+    let mut share = share_with_snapshots_everywhere(vec![format(None, "@GMT-%Y.%m.%d-%H.%M.%S")]);
+    let above = share.folder.path().join(".snapshots");
+    make(&above.join(TOKENS[0]).join("share/a/f"), "above");
+    make(&share.host(&format!(".snapshots/{}/A/f", TOKENS[0])), "of another case");
+    make(&share.host(&format!(".snapshots/{}/a/f", TOKENS[0])), "of the share");
+    make(&share.host(&format!(".snapshots/{}/a/b/f", TOKENS[1])), "of the share");
+    make(&share.host(&format!("a/.snapshots/{}/b/f", TOKENS[1])), "of a");
+    make(&share.host("a/b/f"), "now");
+    make(&share.host("a/f"), "now");
+
+    // The listing is of one directory, that of `a`.
+    let open = share.open("a\\b\\f");
+    assert_eq!(snapshots(&mut share, open), [time(TOKENS[1])]);
+    let opened = share.try_open("x", at("A\\B\\F", TOKENS[1])).expect("it was there");
+    assert_eq!(opened.path.to_windows(), "a\\b\\f", "the path is that in the share");
+    assert_eq!(content(&mut share, opened.open), "of a");
+    assert_eq!(snapshots(&mut share, opened.open), [time(TOKENS[1])]);
+    let token = TOKENS[1];
+    let open = share.open(&format!("a\\{token}\\b\\f"));
+    assert_eq!(content(&mut share, open), "of a");
+    let opened = share.try_open("x", at("a\\b", TOKENS[1])).expect("it was there");
+    let entries = share.entries(opened.open, true, 100);
+    assert!(entries.iter().any(|entry| entry.name == "f"), "{entries:?}");
+
+    // Where the nearest has no such time or file, those above it are asked.
+    let opened = share.try_open("x", at("a\\f", TOKENS[0])).expect("it was there");
+    assert_eq!(content(&mut share, opened.open), "of the share");
+    std::fs::remove_dir_all(share.host(&format!(".snapshots/{}", TOKENS[0]))).expect("ours");
+    let opened = share.try_open("x", at("a\\f", TOKENS[0])).expect("it was there");
+    assert_eq!(content(&mut share, opened.open), "above");
+    assert_eq!(share.status_of("x", at("a\\g", TOKENS[0])), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(share.status_of("x", at("a\\f", TOKENS[2])), NtStatus::OBJECT_NAME_NOT_FOUND);
+
+    // A deleted folder is found in the snapshots above it.
+    std::fs::remove_dir_all(share.host("a")).expect("ours");
+    let opened = share.try_open("x", at("a\\b\\f", TOKENS[1])).expect("it was there");
+    assert_eq!(content(&mut share, opened.open), "of the share");
+}
+
+#[test]
+fn nothing_is_changed_in_a_snapshot_of_a_directory() {
+    let mut share = share_with_snapshots_everywhere(vec![format(None, "@GMT-%Y.%m.%d-%H.%M.%S")]);
+    make(&share.host("a/f"), "now");
+    make(&share.host(&format!("a/.snapshots/{}/f", TOKENS[0])), "then");
+    for (path, disposition) in [("a\\f", Disposition::Overwrite), ("a\\new", Disposition::Create)] {
+        let status = share.status_of("x", |request| {
+            at(path, TOKENS[0])(request);
+            request.disposition = disposition;
+            request.desired_access = READ | WRITE;
+        });
+        assert_eq!(status, NtStatus::MEDIA_WRITE_PROTECTED, "{path}");
+    }
+}
+
+/// Users could make such directories and links in the share, and be led out of it.
+#[test]
+fn directories_and_links_of_users_are_no_snapshots_of_a_directory() {
+    let mut share = share_with_snapshots_everywhere(vec![format(None, "@GMT-%Y.%m.%d-%H.%M.%S")]);
+    make(&share.host("a/f"), "now");
+    make(&share.folder.path().join("secret/f"), "secret");
+    make(&share.host(&format!(".snapshots/{}/a/f", TOKENS[0])), "then");
+    let snapshots_of_a = share.host("a/.snapshots");
+    std::fs::create_dir(&snapshots_of_a).expect("ours");
+    std::os::unix::fs::symlink(share.folder.path().join("secret"), snapshots_of_a.join(TOKENS[1]))
+        .expect("a link");
+    if give_away(&snapshots_of_a.join(TOKENS[1])).is_none() {
+        // The server's user may be the one that clients make links as.
+        assert_eq!(share.status_of("x", at("a\\f", TOKENS[1])), NtStatus::ACCESS_DENIED);
+        return;
+    }
+    assert_eq!(share.status_of("x", at("a\\f", TOKENS[1])), NtStatus::ACCESS_DENIED);
+    let open = share.open("a\\f");
+    assert_eq!(snapshots(&mut share, open), []);
+    // The directory of somebody else does not count, and the next one does.
+    give_away(&snapshots_of_a).expect("we are root");
+    assert_eq!(snapshots(&mut share, open), [time(TOKENS[0])]);
+    assert_eq!(share.status_of("x", at("a\\f", TOKENS[1])), NtStatus::OBJECT_NAME_NOT_FOUND);
+    // Nor does a link to another directory of snapshots.
+    std::fs::remove_dir_all(&snapshots_of_a).expect("ours");
+    std::os::unix::fs::symlink("../.snapshots", &snapshots_of_a).expect("a link");
+    give_away(&snapshots_of_a).expect("we are root");
+    assert_eq!(share.status_of("x", at("a\\f", TOKENS[2])), NtStatus::ACCESS_DENIED);
+}
+
+/// `NUMBER/snapshot` and `NUMBER/info.xml`, as snapper has them.
+fn make_snapper(directory: &Path, number: &str, date: &str, content: &str) {
+    make(&directory.join(number).join("snapshot/f"), content);
+    let info = directory.join(number).join("info.xml");
+    let text = format!("<?xml version=\"1.0\"?>\n<snapshot>\n  <date>{date}</date>\n</snapshot>\n");
+    make(&info, &text);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(info, mode).expect("ours");
+}
+
+#[test]
+fn snapshots_of_snapper_have_the_times_of_their_files() {
+    let mut share = share_with_snapshots_everywhere(vec![SnapshotNames::Snapper]);
+    share.local("f", "now");
+    let directory = share.host(".snapshots");
+    make_snapper(&directory, "9", "2020-01-01 00:00:00", "first");
+    make_snapper(&directory, "10", "2021-06-30 12:34:56", "second");
+    make_snapper(&directory, "11", "soon", "no time");
+    make_snapper(&directory, "x1", "2022-12-31 23:59:59", "no number");
+    std::fs::create_dir(directory.join("12")).expect("ours");
+    // The user may list the directory, not read the files with the times.
+    if let Some(stranger) = share.stranger() {
+        share.user = stranger;
+    }
+    let open = share.open_for("f", READ);
+    assert_eq!(snapshots(&mut share, open), [time(TOKENS[1]), time(TOKENS[0])]);
+    let opened = share.try_open("x", |request| {
+        at("f", TOKENS[0])(request);
+        request.desired_access = READ;
+    });
+    assert_eq!(content(&mut share, opened.expect("it was there").open), "first");
+    assert_eq!(share.status_of("x", at("f", TOKENS[2])), NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn a_user_without_rights_on_the_snapshots_sees_none() {
+    let mut share = share_with_snapshots_everywhere(vec![SnapshotNames::Snapper]);
+    share.local("f", "now");
+    let directory = share.host(".snapshots");
+    make_snapper(&directory, "1", "2020-01-01 00:00:00", "first");
+    let Some(stranger) = share.stranger() else { return };
+    share.user = stranger;
+    let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+    std::fs::set_permissions(&directory, mode(0o750)).expect("ours");
+    let open = share.open_for("f", READ);
+    let listed = share.run(ObjectOp::ListSnapshots { open });
+    assert_eq!(listed.expect_err("it may not be listed"), NtStatus::ACCESS_DENIED);
+    assert_eq!(share.status_of("x", at("f", TOKENS[0])), NtStatus::ACCESS_DENIED);
+    // The file that tells the time of a snapshot has to be root's.
+    share.store.revert_to_server();
+    std::fs::set_permissions(&directory, mode(0o755)).expect("ours");
+    assert_eq!(snapshots(&mut share, open), [time(TOKENS[0])]);
+    share.store.revert_to_server();
+    give_away(&directory.join("1/info.xml")).expect("we are root");
+    assert_eq!(snapshots(&mut share, open), []);
+}
+
+/// A server that is not root makes files of clients with its own user.
+#[test]
+fn a_link_that_a_client_may_have_made_in_the_share_is_no_snapshot() {
+    let mut share = Share::with(|root| {
+        let mut snapshots = settings_in(root);
+        snapshots.directories = vec![SnapshotDirectory {
+            path: root.path.join(".snapshots"),
+            share: PathBuf::new(),
+            is_in_share: true,
+        }];
+        root.snapshots = Some(snapshots);
+    });
+    share.local("f", "now");
+    let directory = share.host(".snapshots");
+    make(&directory.join(TOKENS[1]).join("f"), "then");
+    make(&share.folder.path().join("secret/f"), "secret");
+    std::os::unix::fs::symlink("../../secret", directory.join(TOKENS[0])).expect("a link");
+    let _ = give_away(&directory.join(TOKENS[0]));
+    assert_eq!(share.status_of("x", at("f", TOKENS[0])), NtStatus::ACCESS_DENIED);
+    let open = share.open("f");
+    assert_eq!(snapshots(&mut share, open), [time(TOKENS[1])]);
 }

@@ -1,4 +1,4 @@
-//! From a connection that waits to a worker that serves it.
+//! Accepted connections: the check of each, and its way to a worker.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 /// Longest wait of clients for a worker to start, after a failed start.
 const STARTING_PAUSE: Duration = Duration::from_millis(100);
 
-/// Clients at a time when `max smbd processes` does not say.
+/// Highest number of clients if `max smbd processes` sets none.
 const CLIENTS_MAX: usize = 16_384;
 
 /// Workers that end because their clients make room. Their processes exist beyond the counted
@@ -32,7 +32,7 @@ impl Supervisor {
     /// Accepts the clients that wait.
     pub(super) fn accept(&mut self, index: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
-            // A worker that has ended takes no client, and none is turned away for it.
+            // Ended workers are removed first, so that no client is given to one or refused for it.
             self.reap_ended();
             if self.stop_deadline.is_some() || !self.can_take_client() {
                 return;
@@ -51,9 +51,9 @@ impl Supervisor {
         }
     }
 
-    /// Whether an idle worker is there. If workers cannot be started at the moment, clients wait in
-    /// the backlog instead of being turned away; if the last one that was to start did not, until
-    /// one has: a worker that fails takes its client with it.
+    /// Returns whether there is a worker for a client. While workers cannot be started, clients
+    /// wait in the backlog. After a failed start they wait for a worker that is ready, because a
+    /// worker that fails takes its client with it.
     fn can_take_client(&mut self) -> bool {
         let is_failing = self.backoff.is_failing();
         if self.workers.has_ready() || !is_failing && self.workers.idle_len() > 0 {
@@ -72,13 +72,13 @@ impl Supervisor {
         false
     }
 
-    /// Gives an accepted client to a worker, unless it must not be served.
+    /// Gives an accepted client to a worker, or refuses it.
     fn admit(&mut self, socket: OwnedFd, peer: SocketAddr) {
         self.read_logons();
         let now = Instant::now();
         let source = self.familiar.source(peer.ip(), now);
         let pace = self.birth_budget.pace(now, source);
-        match self.judge(peer, source, pace) {
+        match self.decide(peer, source, pace) {
             Verdict::Admit => {}
             Verdict::AdmitInsteadOf(Logon::Nobody) => match self.clients.take_waiting() {
                 Some(pid) => self.workers.end(pid),
@@ -103,7 +103,7 @@ impl Supervisor {
         }
     }
 
-    fn judge(&mut self, peer: SocketAddr, source: Source, pace: Pace) -> Verdict {
+    fn decide(&mut self, peer: SocketAddr, source: Source, pace: Pace) -> Verdict {
         let defaults = &self.settings.config.defaults;
         let ip = peer.ip().to_canonical();
         if !config::hosts_access::allows(&defaults.hosts_allow, &defaults.hosts_deny, ip) {
@@ -122,9 +122,9 @@ impl Supervisor {
         if limits.is_share_taken(self.clients.of_machine(source)) {
             return Verdict::Refuse(Refusal::AddressShare);
         }
-        // A zero drops the client: no randomness, no luck.
+        // Without random numbers the draw is 0, which drops the client.
         let draw = || tables::random_unique_id().map_or(0, |it| it.to_le_bytes()[0].into());
-        let verdict = limits.judge(self.clients.all(), self.clients.of_source(source), draw);
+        let verdict = limits.decide(self.clients.all(), self.clients.of_source(source), draw);
         match verdict {
             Verdict::AdmitInsteadOf(_) if self.workers.ending_len() >= ENDING_MAX => {
                 Verdict::Refuse(Refusal::Full)
@@ -133,7 +133,7 @@ impl Supervisor {
         }
     }
 
-    /// Reads which clients have logged on. Users have cost nobody a worker.
+    /// Reads which clients have logged on. Workers of users do not count in the budget.
     pub(super) fn read_logons(&mut self) {
         let now = Instant::now();
         for (source, address) in self.clients.take_new_users() {
@@ -142,8 +142,8 @@ impl Supervisor {
         }
     }
 
-    /// Notes that a user has bound a channel, or logged on over a further connection. It had cost a
-    /// worker, which has passed it on.
+    /// Notes that a user has bound a channel, or logged on over a further connection. The worker
+    /// that was started for this connection, and passed it on, does not count any more.
     pub(super) fn further_connection_has_user(&mut self, address: IpAddr) {
         let now = Instant::now();
         self.birth_budget.refund(now, self.familiar.source(address, now));

@@ -138,9 +138,9 @@ impl Limits {
         of_machine >= without_quarter(self.clients)
     }
 
-    /// Judges a client by the numbers of all clients and of those at its address. `draw` returns a
-    /// random number.
-    pub(super) fn judge(
+    /// Decides on a client by the numbers of all clients and of those at its address. `draw`
+    /// returns a random number.
+    pub(super) fn decide(
         &self,
         all: Count,
         of_source: Count,
@@ -234,8 +234,8 @@ mod tests {
 
     const NOTHING: Count = count(0, 0, 0);
 
-    fn judge(all: Count, of_source: Count, draw: u32) -> Verdict {
-        limits().judge(all, of_source, || draw)
+    fn decide(all: Count, of_source: Count, draw: u32) -> Verdict {
+        limits().decide(all, of_source, || draw)
     }
 
     #[test]
@@ -250,12 +250,12 @@ mod tests {
     #[test]
     fn an_address_has_its_places_for_clients_without_a_user_and_users_do_not_count() {
         let all = count(15, 5, 500);
-        assert_eq!(judge(all, count(14, 5, 500), 0), Verdict::Admit);
+        assert_eq!(decide(all, count(14, 5, 500), 0), Verdict::Admit);
         let refused = Verdict::Refuse(Refusal::Address);
-        assert_eq!(judge(all, count(15, 5, 0), 0), refused);
-        assert_eq!(judge(all, count(0, 20, 0), 0), refused);
+        assert_eq!(decide(all, count(15, 5, 0), 0), refused);
+        assert_eq!(decide(all, count(0, 20, 0), 0), refused);
         let unlimited = Limits { per_address: None, ..limits() };
-        assert_eq!(unlimited.judge(all, count(15, 5, 0), || 0), Verdict::Admit);
+        assert_eq!(unlimited.decide(all, count(15, 5, 0), || 0), Verdict::Admit);
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
         let one = count(1, 0, 0);
         for (nobody, below) in [(99, 0), (100, 50), (250, 75), (399, 99), (400, 100), (500, 100)] {
             let admitted =
-                (0..100).filter(|draw| judge(count(nobody, 0, 0), one, *draw) != dropped);
+                (0..100).filter(|draw| decide(count(nobody, 0, 0), one, *draw) != dropped);
             assert_eq!(admitted.count(), 100 - below, "{nobody}");
         }
     }
@@ -278,42 +278,45 @@ mod tests {
     #[test]
     fn an_address_without_tokens_is_turned_away_after_its_other_limits_were_looked_at() {
         let limits = Limits { is_budget_spent: true, ..limits() };
-        let judge = |of_source| limits.judge(of_source, of_source, || 99);
-        assert_eq!(judge(NOTHING), Verdict::Refuse(Refusal::Births));
-        assert_eq!(judge(count(19, 0, 0)), Verdict::Refuse(Refusal::Births));
-        assert_eq!(judge(count(20, 0, 0)), Verdict::Refuse(Refusal::Address));
+        let decide = |of_source| limits.decide(of_source, of_source, || 99);
+        assert_eq!(decide(NOTHING), Verdict::Refuse(Refusal::Births));
+        assert_eq!(decide(count(19, 0, 0)), Verdict::Refuse(Refusal::Births));
+        assert_eq!(decide(count(20, 0, 0)), Verdict::Refuse(Refusal::Address));
     }
 
     #[test]
     fn an_address_without_a_waiting_client_is_not_dropped_and_has_the_place_of_another() {
-        assert_eq!(judge(count(399, 0, 0), NOTHING, 0), Verdict::Admit);
-        assert_eq!(judge(count(399, 0, 0), count(0, 3, 3), 0), Verdict::Admit);
+        assert_eq!(decide(count(399, 0, 0), NOTHING, 0), Verdict::Admit);
+        assert_eq!(decide(count(399, 0, 0), count(0, 3, 3), 0), Verdict::Admit);
         let instead = Verdict::AdmitInsteadOf(Logon::Nobody);
-        assert_eq!(judge(count(400, 0, 0), NOTHING, 0), instead);
-        assert_eq!(judge(count(400, 0, 0), count(1, 0, 0), 99), Verdict::Refuse(Refusal::Startups));
+        assert_eq!(decide(count(400, 0, 0), NOTHING, 0), instead);
+        assert_eq!(
+            decide(count(400, 0, 0), count(1, 0, 0), 99),
+            Verdict::Refuse(Refusal::Startups)
+        );
     }
 
     #[test]
     fn every_configuration_leaves_places_for_users() {
         let startups = Startups { start: 5_000, rate: 1, full: 5_000 };
         let limits = Limits { clients: 8, startups, ..limits() };
-        assert_eq!(limits.judge(count(5, 0, 0), NOTHING, || 99), Verdict::Admit);
-        let full = limits.judge(count(6, 0, 0), count(1, 0, 0), || 99);
+        assert_eq!(limits.decide(count(5, 0, 0), NOTHING, || 99), Verdict::Admit);
+        let full = limits.decide(count(6, 0, 0), count(1, 0, 0), || 99);
         assert_eq!(full, Verdict::Refuse(Refusal::Startups));
         for clients in 1..4 {
             let limits = Limits { clients, ..limits };
             let all = count(clients - 1, 0, 0);
-            assert_eq!(limits.judge(all, NOTHING, || 0), Verdict::Admit);
-            assert_eq!(limits.judge(all, all, || 99), Verdict::Admit, "{clients}");
+            assert_eq!(limits.decide(all, NOTHING, || 0), Verdict::Admit);
+            assert_eq!(limits.decide(all, all, || 99), Verdict::Admit, "{clients}");
         }
     }
 
     #[test]
     fn a_client_that_may_be_a_user_is_not_refused_for_a_guest() {
         let guests = count(0, 999, 1);
-        assert_eq!(judge(guests, NOTHING, 0), Verdict::AdmitInsteadOf(Logon::Guest));
-        assert_eq!(judge(count(0, 0, 1_000), NOTHING, 0), Verdict::Refuse(Refusal::Full));
-        assert_eq!(judge(count(0, 1, 999), NOTHING, 0), Verdict::AdmitInsteadOf(Logon::Guest));
+        assert_eq!(decide(guests, NOTHING, 0), Verdict::AdmitInsteadOf(Logon::Guest));
+        assert_eq!(decide(count(0, 0, 1_000), NOTHING, 0), Verdict::Refuse(Refusal::Full));
+        assert_eq!(decide(count(0, 1, 999), NOTHING, 0), Verdict::AdmitInsteadOf(Logon::Guest));
         assert_eq!(limits().surplus_guests(count(0, 201, 0)), 1);
         assert_eq!(limits().surplus_guests(count(0, 200, 700)), 0);
     }
@@ -321,8 +324,8 @@ mod tests {
     #[test]
     fn if_all_places_are_taken_a_waiting_connection_is_closed_for_another_address() {
         let all = count(1, 0, 999);
-        assert_eq!(judge(all, NOTHING, 99), Verdict::AdmitInsteadOf(Logon::Nobody));
-        assert_eq!(judge(all, count(1, 0, 0), 99), Verdict::Refuse(Refusal::Full));
+        assert_eq!(decide(all, NOTHING, 99), Verdict::AdmitInsteadOf(Logon::Nobody));
+        assert_eq!(decide(all, count(1, 0, 0), 99), Verdict::Refuse(Refusal::Full));
     }
 
     #[test]

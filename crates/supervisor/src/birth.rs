@@ -29,12 +29,17 @@ impl Started {
         let Self { supervisor, signals, pid_file } = self;
         let Supervisor { mut settings, command, registry, files, messaging, .. } = supervisor;
         let Supervisor { listeners, workers, clients, notifyd, discoveryd, .. } = supervisor;
-        let Supervisor { logond, events, .. } = supervisor;
-        let Supervisor { qos, failed_logons, watches, prepared, mounts, .. } = supervisor;
+        let Supervisor { logond, auditd, commandd, commands, events, .. } = supervisor;
+        let Supervisor { announcement, crashes, familiar, refusals, finished, .. } = supervisor;
+        let Supervisor { qos, violations, failed_logons, watches, .. } = supervisor;
+        let Supervisor { prepared, mounts, .. } = supervisor;
         let supervisor_pid = registry.server_id().pid;
         // To close them one by one takes long where there are many, and some would take back what
         // the supervisor has given out.
-        forget((listeners, workers, notifyd, discoveryd, logond, events, signals, pid_file));
+        forget((listeners, workers, events, signals, pid_file));
+        forget((notifyd, discoveryd, logond, auditd, commandd, commands));
+        // To free memory writes to it, and so takes it from what all workers share.
+        forget((announcement, crashes, familiar, refusals, finished, violations));
         match messaging.kind() {
             // A file of libtdb is opened once in a process.
             Some(TransportKind::Tdb) => drop(messaging),

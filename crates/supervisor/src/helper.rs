@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use confinement::ProcessKind;
 use dtyp::ServerId;
 use process::control::ToWorker;
 use rustix::process::{Signal, WaitStatus};
@@ -28,6 +29,11 @@ impl Helper {
     /// Returns the name of the process in the log.
     pub(super) fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Returns the kind that the process is confined as; `None` if it keeps all rights.
+    pub(super) fn kind(&self) -> Option<ProcessKind> {
+        ProcessKind::of_name(self.name)
     }
 
     /// Whether this is its pid.
@@ -99,16 +105,16 @@ impl Helper {
     }
 
     /// Sends a message, if it runs.
-    pub(super) fn tell(&self, message: &ToWorker) {
+    pub(super) fn send(&self, message: &ToWorker) {
         if let Some(process) = &self.process {
-            workers::tell(process.server_id.pid, process, message);
+            workers::send_to(process.server_id.pid, process, message);
         }
     }
 
     /// Tells the process to end. What follows is up to the caller.
     pub(super) fn end(&mut self) {
-        if self.process.is_some() {
-            self.tell(&ToWorker::Shutdown);
+        if self.process.is_some() && !self.is_ending {
+            self.send(&ToWorker::Shutdown);
             self.is_ending = true;
         }
     }

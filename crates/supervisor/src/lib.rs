@@ -1,9 +1,9 @@
 //! The supervisor: listens, accepts, and gives each client to a worker of its own.
 //!
-//! One thread, one epoll set, no other state than what is needed to know which worker is whose. It
-//! never reads a byte that a client sent. A worker that dies takes its client's connections with
-//! it; the supervisor removes what it left in the tables. If the supervisor dies, the kernel ends
-//! the workers.
+//! One thread and one epoll set; its state is little more than the worker of each client. It never
+//! reads a byte that a client sent. A worker that dies takes its client's connections with it; the
+//! supervisor removes what it left in the tables. If the supervisor dies, the kernel ends the
+//! workers.
 
 #![forbid(unsafe_code)]
 
@@ -28,9 +28,11 @@ mod refusals;
 mod reloading;
 mod service_manager;
 mod signals;
+mod violations;
 mod workers;
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,10 +40,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use arbitration::FileKey;
+use confinement::{Mode, ProcessKind};
 use discovery::{Announcement, remove_service_files};
 use dtyp::ServerId;
 use messaging::Messaging;
-use process::arguments::{DISCOVERYD_COMMAND, LOGOND_COMMAND, NOTIFYD_COMMAND};
+use process::arguments::{
+    AUDITD_COMMAND, COMMANDD_COMMAND, DISCOVERYD_COMMAND, LOGOND_COMMAND, NOTIFYD_COMMAND,
+};
 use process::clocks::machine_clock;
 use process::control::{Received, ToSupervisor, ToWorker};
 use process::{Ending, EventSet, Priority};
@@ -51,9 +56,9 @@ use settings::messaging_settings::messaging_settings;
 use shares::unix::load_name_service;
 use tables::{
     FailedLogonPage, FileTable, LogonPage, Mended, QosPage, Registry, Restored, TableError,
-    WatchPage,
+    ViolationPage, WatchPage,
 };
-use worker::{self, KeptMounts, Prepared, tell_file_changed};
+use worker::{self, KeptMounts, Prepared, notify_file_changed};
 
 use backoff::Backoff;
 use birth_budget::BirthBudget;
@@ -73,11 +78,15 @@ use workers::{Birth, IDLE_WORKERS, Spawned, Worker, WorkerCommand, WorkerState, 
 /// Time that workers have to finish when the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Between two looks for disconnected opens whose time is up. Their places are not wanted by anyone
-/// until then: a conflicting open takes its place at once.
+/// Time between two checks for expired disconnected opens. A conflicting open does not wait for
+/// one: it removes an expired open at once.
 const SCAVENGE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Workers that have finished, until the tables are looked through for what they may have left.
+/// Between two looks at the size of the log file, and after one that could not be renamed.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+const LOG_FAULT_INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// Finished workers after which the tables are searched once for records that these have left.
 const FINISHED_MAX: usize = 64;
 
 /// Time that killed workers have to be reaped; the kernel needs next to none.
@@ -99,26 +108,33 @@ struct Supervisor {
     refusals: Refusals,
     notifyd: Helper,
     discoveryd: Helper,
-    /// What discoveryd tells; `None` if nothing is told.
+    /// Announcement that discoveryd makes; `None` without one.
     announcement: Option<Announcement>,
     logond: Helper,
+    auditd: Helper,
+    commandd: Helper,
+    /// Socket that workers pass commands to, once some share has one.
+    commands: Option<OwnedFd>,
     registry: Registry,
     files: FileTable,
     qos: QosPage,
+    violations: ViolationPage,
     // Used by its forks alone.
     failed_logons: FailedLogonPage,
     watches: WatchPage,
     prepared: Prepared,
     mounts: KeptMounts,
     pressure: Pressure,
-    /// Tells workers which files to check, and hears what an administrator wants.
+    /// Messages: names of changed files to workers, and commands of administrators.
     messaging: Messaging,
-    /// Not all that came was taken in the last turn.
+    /// Messages are left that the last turn did not take.
     has_more_messages: bool,
-    /// Workers that have ended as they should, whose records nobody has looked for.
+    /// Workers that ended normally, and whose remaining records have not been searched for.
     finished: Vec<ServerId>,
     /// Time of the next check for expired disconnected opens.
     scavenge_at: Instant,
+    /// Time of the next look at the size of the log file.
+    log_at: Instant,
     backoff: Backoff,
     /// A child has ended that was not reaped: see [`Signals::child_ended`].
     child_ended: Arc<AtomicBool>,
@@ -142,7 +158,7 @@ pub struct Started {
 /// second server fails before it disturbs the first.
 ///
 /// # Errors
-/// Whatever stands in the way, in words for the operator.
+/// The first obstacle, in words for the operator.
 pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let signals = Signals::register().context("cannot receive signals")?;
     raise_descriptor_limit();
@@ -160,9 +176,10 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     })?;
     let logons = LogonPage::create(&lock)
         .with_context(|| format!("page of logons in {}", lock.display()))?;
-    // Its times are those of the machine's clock, which begins anew with the machine.
+    // Its times are those of the machine's clock, which starts again with the machine.
     let failed_logons =
         FailedLogonPage::create(&lock).context("cannot create the page of failed logons")?;
+    let violations = ViolationPage::open(&lock).context("cannot create the page of violations")?;
     let qos = make_qos(&lock, &settings)?;
     let files = make_files(&lock, &settings.directories.state)?;
     let how = messaging_settings(&settings.config.global)?;
@@ -173,17 +190,9 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let listeners = reloading::bind(&mut settings)?;
     let command = WorkerCommand::new(effective::path(&lock));
     effective::write(&command.config, &settings.config)?;
-    let events = EventSet::new().context("cannot create the event loop")?;
-    for descriptor in signals.descriptors() {
-        events.add(descriptor, Event::Signal)?;
-    }
-    for (index, listener) in listeners.iter().enumerate() {
-        events.add(listener, Event::Listener(index))?;
-    }
-    if let Some(wake) = messaging.wake_source() {
-        events.add(wake, Event::Message).context("cannot poll messages")?;
-    }
+    let events = make_events(&signals, &listeners, &messaging)?;
     let may_fork = may_fork(&settings)?;
+    prepare_confinement(&settings);
     let prepared = Prepared::of(&settings, registry.server_id().unique_id);
     let supervisor = Supervisor {
         settings,
@@ -200,9 +209,13 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         discoveryd: Helper::new(DISCOVERYD_COMMAND),
         announcement: None,
         logond: Helper::new(LOGOND_COMMAND),
+        auditd: Helper::new(AUDITD_COMMAND),
+        commandd: Helper::new(COMMANDD_COMMAND),
+        commands: None,
         registry,
         files,
         qos,
+        violations,
         failed_logons,
         watches,
         prepared,
@@ -212,6 +225,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         has_more_messages: false,
         finished: Vec::new(),
         scavenge_at: Instant::now() + SCAVENGE_INTERVAL,
+        log_at: Instant::now() + LOG_INTERVAL,
         backoff: Backoff::default(),
         child_ended: signals.child_ended(),
         events,
@@ -233,7 +247,7 @@ impl Started {
         &self.supervisor.settings
     }
 
-    /// Runs the server until it is told to stop. A worker that becomes of it ends with its client,
+    /// Runs the server until it is told to stop. In a forked worker it serves one client instead,
     /// and returns only errors.
     ///
     /// # Errors
@@ -241,6 +255,8 @@ impl Started {
     pub fn run(mut self) -> anyhow::Result<()> {
         service_manager::notify(&format!("READY=1\nMAINPID={}\n", std::process::id()));
         self.supervisor.announce_again();
+        self.supervisor.listen_for_commands();
+        process::fill_holes();
         while !self.supervisor.is_finished() {
             if let Some(birth) = self.supervisor.refill() {
                 match worker::serve(self.become_worker(birth)?)? {}
@@ -270,15 +286,20 @@ impl Supervisor {
         let starts_discoveryd =
             self.wants_discoveryd().then(|| self.discoveryd.start_at(now)).flatten();
         let starts_logond = self.wants_logond().then(|| self.logond.start_at(now)).flatten();
+        let starts_auditd = self.wants_auditd().then(|| self.auditd.start_at(now)).flatten();
+        let starts_commandd = self.wants_commandd().then(|| self.commandd.start_at(now)).flatten();
         let next = [
             starts_worker,
             starts_notifyd,
             starts_discoveryd,
             starts_logond,
+            starts_auditd,
+            starts_commandd,
             self.accept_from,
             self.stop_deadline,
-            // Without a worker to go on with what is to be deleted, the next one is waited for.
+            // Deletions of expired opens need a worker: without one there is no deadline.
             self.workers.deletion_owner().map(|_| self.scavenge_at),
+            self.limits_log().then_some(self.log_at),
             self.messaging.next_timeout(),
             self.has_more_messages.then_some(now),
             self.qos.is_shared().then(|| self.pressure.next_measurement(now)),
@@ -326,7 +347,11 @@ impl Supervisor {
         {
             self.scavenge(now, deletion_owner);
         }
+        if self.limits_log() && self.log_at <= now {
+            self.limit_log(now);
+        }
         self.restore_priority(now);
+        self.end_last_helpers();
         self.refusals.take_due(now).iter().for_each(|line| tracing::warn!("{line}"));
         if self.accept_from.is_some_and(|from| from <= now) {
             self.accept_from = None;
@@ -346,7 +371,33 @@ impl Supervisor {
         }
     }
 
-    /// Gives workers normal priority when the flood is over for which they gave it up.
+    /// Whether there is a log file of limited size.
+    fn limits_log(&self) -> bool {
+        let global = &self.settings.config.global;
+        global.max_log_size > 0 && !global.log_file.is_empty()
+    }
+
+    /// Begins a new log file if the old one is too long, and has all processes write to it.
+    /// Discoveryd, which has no rights to open one, writes few lines, and to the old one.
+    fn limit_log(&mut self, now: Instant) {
+        self.log_at = now + LOG_INTERVAL;
+        match process::log::limit_size(&self.settings) {
+            Ok(false) => {}
+            Ok(true) => {
+                self.workers.send_to_all(&ToWorker::LogRenamed);
+                self.notifyd.send(&ToWorker::LogRenamed);
+                self.logond.send(&ToWorker::LogRenamed);
+                self.auditd.send(&ToWorker::LogRenamed);
+                self.commandd.send(&ToWorker::LogRenamed);
+            }
+            Err(error) => {
+                tracing::warn!("the log file keeps growing: {error:#}");
+                self.log_at = now + LOG_FAULT_INTERVAL;
+            }
+        }
+    }
+
+    /// Gives workers normal priority again when the flood of new clients is over.
     fn restore_priority(&mut self, now: Instant) {
         if self.has_yielding && !self.birth_budget.is_low(now) {
             self.has_yielding = false;
@@ -354,17 +405,17 @@ impl Supervisor {
         }
     }
 
-    /// Closes disconnected opens whose time is up. If those are of many files, it goes on in the
-    /// next turn, so that clients are accepted in between.
+    /// Closes expired disconnected opens. If they are of many files, the rest follows in the next
+    /// turn, so that clients are accepted in between.
     fn scavenge(&mut self, now: Instant, deletion_owner: ServerId) {
         let scavenged = self.files.scavenge(deletion_owner, machine_clock());
         let has_more = scavenged.as_ref().is_ok_and(|it| it.has_more);
         self.scavenge_at = if has_more { now } else { now + SCAVENGE_INTERVAL };
-        self.tell(scavenged.map(|it| it.to_notify));
+        self.notify_workers(scavenged.map(|it| it.to_notify));
     }
 
-    /// Starts one worker at most, so that waiting clients are accepted in between. In the new
-    /// worker it returns `Some`, and that process must do no more of the supervisor's work.
+    /// Starts one worker at most, so that waiting clients are accepted in between. In a forked
+    /// worker it returns `Some`: that process must leave the supervisor's loop.
     fn refill(&mut self) -> Option<Birth> {
         if self.wants_idle_worker()
             && self.backoff.blocked_until(Instant::now()).is_none()
@@ -372,8 +423,15 @@ impl Supervisor {
         {
             return Some(birth);
         }
-        let wanted = [self.wants_notifyd(), self.wants_discoveryd(), self.wants_logond()];
-        let helpers = [&mut self.notifyd, &mut self.discoveryd, &mut self.logond];
+        let wanted = [
+            self.wants_notifyd(),
+            self.wants_discoveryd(),
+            self.wants_logond(),
+            self.wants_auditd(),
+            self.wants_commandd(),
+        ];
+        let Self { notifyd, discoveryd, logond, auditd, commandd, .. } = self;
+        let helpers = [notifyd, discoveryd, logond, auditd, commandd];
         for (helper, is_wanted) in helpers.into_iter().zip(wanted) {
             let now = Instant::now();
             if is_wanted
@@ -392,16 +450,44 @@ impl Supervisor {
         self.stop_deadline.is_none() && self.settings.config.global.needs_logond()
     }
 
-    /// The processes of which there is one each.
+    /// Iterates over the helpers: processes of which a server has one each.
     fn helpers(&self) -> impl Iterator<Item = &Helper> {
-        [&self.notifyd, &self.discoveryd, &self.logond].into_iter()
+        [&self.notifyd, &self.discoveryd, &self.logond, &self.auditd, &self.commandd].into_iter()
+    }
+
+    fn wants_auditd(&self) -> bool {
+        self.stop_deadline.is_none() && self.settings.config.is_audited()
+    }
+
+    fn wants_commandd(&self) -> bool {
+        self.stop_deadline.is_none() && self.commands.is_some()
+    }
+
+    /// Makes the socket that workers pass commands to, if some share has one. It stays until the
+    /// server stops, for clients of before a reload.
+    fn listen_for_commands(&mut self) {
+        if self.commands.is_none() && self.settings.config.has_commands() {
+            match process::listen_for_commands(&self.settings.directories.lock) {
+                Ok(socket) => self.commands = Some(socket),
+                Err(error) => tracing::error!("no command of a share can be run: {error}"),
+            }
+        }
+    }
+
+    /// Ends `auditd` and `commandd` after the last worker, whose records and commands they wait
+    /// for.
+    fn end_last_helpers(&mut self) {
+        if self.stop_deadline.is_some() && self.workers.len() == 0 {
+            self.auditd.end();
+            self.commandd.end();
+        }
     }
 
     fn wants_discoveryd(&self) -> bool {
         self.stop_deadline.is_none() && self.announcement.is_some()
     }
 
-    /// Has others told what the settings say now.
+    /// Announces the server to other machines according to the present settings.
     fn announce_again(&mut self) {
         let new = announcement_of(&self.settings);
         if let Some(old) = &self.announcement
@@ -422,16 +508,18 @@ impl Supervisor {
     }
 
     fn spawn(&mut self) -> Option<Birth> {
-        // There are more places than clients and workers that end.
+        // There are more slots than clients and ending workers together.
         let slot = self.clients.take_slot()?;
         let is_low = self.birth_budget.is_low(Instant::now());
         let priority = if is_low { Priority::Idle } else { Priority::Normal };
         self.has_yielding |= is_low;
-        let mounts = self.mounts.before_fork();
+        let list_of_mounts = self.mounts.before_fork();
         let started = match self.workers.spawn(&self.command, slot, priority) {
-            Ok(Spawned::Child(birth)) => return Some(birth),
+            Ok(Spawned::Child(birth)) => {
+                self.mounts.continue_in_fork(list_of_mounts);
+                return Some(birth);
+            }
             Ok(Spawned::Parent(worker)) => {
-                self.mounts = mounts;
                 self.events.add(worker.control(), Event::Worker(worker.server_id.pid))
             }
             Err(error) => {
@@ -446,7 +534,7 @@ impl Supervisor {
         None
     }
 
-    /// Takes what a worker says.
+    /// Handles a message of a worker.
     fn receive(&mut self, pid: u32) {
         if self.helpers().any(|helper| helper.is(pid)) {
             return self.receive_from_helper(pid);
@@ -467,6 +555,10 @@ impl Supervisor {
             Ok(Received::Message(ToSupervisor::FurtherUser { address })) => {
                 self.further_connection_has_user(address);
             }
+            // It ends at once: see `reap`.
+            Ok(Received::Message(ToSupervisor::Violation { call })) => {
+                worker.violation = Some(call);
+            }
             Ok(Received::Nothing) => {}
             // It is dying: SIGCHLD follows. Until then its end must not wake us again and again.
             Ok(Received::Closed) => self.events.remove(worker.control()),
@@ -478,10 +570,14 @@ impl Supervisor {
         }
     }
 
-    /// Takes what such a process says: that it has started. `notifyd` then knows nothing yet.
+    /// Handles the message of a helper that it has started. A new `notifyd` has no watches yet, so
+    /// workers send theirs again.
     fn receive_from_helper(&mut self, pid: u32) {
         let is_notifyd = self.notifyd.is(pid);
-        let helpers = [&mut self.notifyd, &mut self.discoveryd, &mut self.logond];
+        let commands = self.commands.as_ref().filter(|_| self.commandd.is(pid));
+        let commands = commands.and_then(|socket| socket.try_clone().ok());
+        let Self { notifyd, discoveryd, logond, auditd, commandd, .. } = self;
+        let helpers = [notifyd, discoveryd, logond, auditd, commandd];
         let Some(helper) = helpers.into_iter().find(|helper| helper.is(pid)) else { return };
         let name = helper.name();
         let Some(process) = helper.process() else { return };
@@ -489,12 +585,18 @@ impl Supervisor {
             Ok(Received::Message(ToSupervisor::Ready { unique_id })) => {
                 if helper.is_ready(unique_id) {
                     if is_notifyd {
-                        self.workers.tell_serving(&ToWorker::WatchAgain);
+                        self.workers.send_to_serving(&ToWorker::WatchAgain);
+                    }
+                    if let Some(socket) = commands {
+                        helper.send(&ToWorker::Connection(socket));
                     }
                 } else {
                     tracing::error!("{name} {pid} reported a wrong id");
                     workers::kill(pid, rustix::process::Signal::KILL);
                 }
+            }
+            Ok(Received::Message(ToSupervisor::Violation { call })) => {
+                process.violation = Some(call);
             }
             // It has no clients.
             Ok(Received::Message(ToSupervisor::FurtherUser { .. }) | Received::Nothing) => {}
@@ -507,48 +609,54 @@ impl Supervisor {
         }
     }
 
-    /// As [`Supervisor::reap`], if there is somebody.
+    /// As [`Supervisor::reap`], if a child has ended.
     fn reap_ended(&mut self) {
         if self.child_ended.swap(false, Ordering::Relaxed) {
             self.reap();
         }
     }
 
-    /// Takes note of all workers that have ended, and removes what they left behind.
+    /// Reaps all ended workers, and removes their records.
     fn reap(&mut self) {
         let mut dead = Vec::new();
         // Any child; `waitpid` without a pid would mean our process group, where workers are not.
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let Ok(pid) = u32::try_from(pid.as_raw_nonzero().get()) else { continue };
             let is_logond = self.logond.is(pid);
-            let helpers = [&mut self.notifyd, &mut self.discoveryd, &mut self.logond];
+            let Self { notifyd, discoveryd, logond, auditd, commandd, .. } = self;
+            let helpers = [notifyd, discoveryd, logond, auditd, commandd];
             if let Some(helper) = helpers.into_iter().find(|helper| helper.is(pid)) {
                 // A worker that is starting may still have this process's end open.
+                let kind = helper.kind();
                 if let Some(process) = helper.process() {
                     self.events.remove(process.control());
+                    process.take_last_messages();
+                    if let Some(kind) = kind {
+                        violations::record(&self.violations, kind, process, status);
+                    }
                 }
                 if let Some(dead) = helper.take_end(status, self.stop_deadline.is_some()) {
-                    self.messaging.bury(dead);
+                    self.messaging.remove_dead(dead);
                 }
                 if is_logond {
-                    self.workers.tell_serving(&ToWorker::LogonsFailed);
+                    self.workers.send_to_serving(&ToWorker::LogonsFailed);
                 }
                 continue;
             }
             let Some(mut worker) = self.workers.remove(pid) else { continue };
             // A worker that is starting may still have this process's end open.
             self.events.remove(worker.control());
-            // One that served a client quickly may have come and gone before it was heard.
-            worker.is_ready |= matches!(worker.receive(), Ok(Received::Message(_)));
+            worker.take_last_messages();
+            violations::record(&self.violations, ProcessKind::Worker, &worker, status);
             self.report_end(pid, status, &worker);
-            // Its client may have become a user that nobody has looked for.
+            // Its client may have become a user since the last reading.
             self.read_logons();
             let source = worker.slot.and_then(|slot| self.clients.free_slot(slot));
             let has_crashed = ending(status).is_none() && !has_missed_deadline(status);
             if let Some(source) = source.filter(|_| has_crashed) {
                 self.crashes.record(source.as_stranger(), Instant::now());
             }
-            self.messaging.bury(worker.server_id);
+            self.messaging.remove_dead(worker.server_id);
             self.qos.remove_worker(worker.server_id.unique_id);
             self.remove_page(worker.server_id);
             dead.push((worker.server_id, status));
@@ -559,14 +667,14 @@ impl Supervisor {
             self.mend();
         }
         for (server, status) in dead {
-            // One that finished has closed what it had open; to look through all files for each
-            // client that leaves would be the dearest part of its leaving.
+            // A worker that finished has closed its opens. A search of all files would be the most
+            // expensive part of its end.
             if ending(status) == Some(Ending::Finished) {
                 self.finished.push(server);
             } else {
                 let deletion_owner = self.deletion_owner();
                 let to_notify = self.files.remove_worker(server, deletion_owner, machine_clock());
-                self.tell(to_notify);
+                self.notify_workers(to_notify);
                 self.remove_records_of(&[server]);
             }
         }
@@ -593,7 +701,7 @@ impl Supervisor {
         }
     }
 
-    /// Nobody counts there any more.
+    /// Removes the page of counters of a dead worker.
     fn remove_page(&self, ServerId { pid, unique_id }: ServerId) {
         if let Err(error) = trace::remove(&self.settings.directories.lock, pid, unique_id) {
             tracing::warn!("cannot remove the page of worker {pid}: {error}");
@@ -609,7 +717,7 @@ impl Supervisor {
         })
     }
 
-    /// A process that was killed may have been changing a table.
+    /// Checks all tables, and rebuilds damaged ones: a killed process may have been changing one.
     fn mend(&self) {
         for (table, mended) in self.registry.mend().into_iter().chain(self.files.mend()) {
             match mended {
@@ -624,7 +732,7 @@ impl Supervisor {
     }
 
     /// Asks workers to check files whose records have changed.
-    fn tell(&mut self, to_notify: Result<Vec<(FileKey, Vec<ServerId>)>, TableError>) {
+    fn notify_workers(&mut self, to_notify: Result<Vec<(FileKey, Vec<ServerId>)>, TableError>) {
         let to_notify = match to_notify {
             Ok(to_notify) => to_notify,
             Err(error) => return tracing::error!("cannot update the table of files: {error}"),
@@ -632,13 +740,12 @@ impl Supervisor {
         for (file, servers) in to_notify {
             // The supervisor owns deletions only until there is a worker.
             for server in servers.into_iter().filter(|it| *it != self.registry.server_id()) {
-                tell_file_changed(&mut self.messaging, server, file);
+                notify_file_changed(&mut self.messaging, server, file);
             }
         }
     }
 
-    /// Says how a worker ended, if it should not have ended so. One that did not even start makes
-    /// the next start wait.
+    /// Logs the unexpected end of a worker. One that failed to start delays the next start.
     fn report_end(&mut self, pid: u32, status: WaitStatus, worker: &Worker) {
         let how = match (status.terminating_signal(), ending(status)) {
             _ if has_missed_deadline(status) => "ended: no answer of the name service".to_owned(),
@@ -679,9 +786,41 @@ impl Supervisor {
         self.listeners.clear();
         self.workers.wait_until_closed();
         self.workers.shut_down();
-        self.helpers().for_each(|helper| helper.tell(&ToWorker::Shutdown));
+        let others = [&self.notifyd, &self.discoveryd, &self.logond];
+        others.into_iter().for_each(|helper| helper.send(&ToWorker::Shutdown));
         self.announcement.iter().for_each(remove_service_files);
         self.stop_deadline = Some(Instant::now() + STOP_TIMEOUT);
+    }
+}
+
+/// Makes the set of sources that the supervisor waits for from its start.
+fn make_events(
+    signals: &Signals,
+    listeners: &[Listener],
+    messaging: &Messaging,
+) -> anyhow::Result<EventSet<Event>> {
+    let events = EventSet::new().context("cannot create the event loop")?;
+    for descriptor in signals.descriptors() {
+        events.add(descriptor, Event::Signal)?;
+    }
+    for (index, listener) in listeners.iter().enumerate() {
+        events.add(listener, Event::Listener(index))?;
+    }
+    if let Some(wake) = messaging.wake_source() {
+        events.add(wake, Event::Message).context("cannot poll messages")?;
+    }
+    Ok(events)
+}
+
+/// Makes the filter of workers, and tells the operator if processes cannot have one.
+fn prepare_confinement(settings: &Settings) {
+    let mode = process::confinement_mode(&settings.config);
+    if mode == Mode::Off {
+        return tracing::info!("processes keep all rights: choro:confinement = no");
+    }
+    match confinement::unavailable() {
+        Some(why) => tracing::warn!("processes may make all system calls: {why}"),
+        None => confinement::prepare(ProcessKind::Worker, mode),
     }
 }
 
@@ -700,16 +839,16 @@ fn may_fork(settings: &Settings) -> anyhow::Result<bool> {
     Ok(may_fork)
 }
 
-/// Returns what other machines are told. A server that nobody finds is worth more than none.
+/// Returns the announcement for other machines. Without one the server is started all the same.
 fn announcement_of(settings: &Settings) -> Option<Announcement> {
     let announcement = Announcement::of(settings);
     announcement.unwrap_or_else(|error| {
-        tracing::error!("other machines are not told of this server: {error:#}");
+        tracing::error!("other machines cannot find this server: {error:#}");
         None
     })
 }
 
-/// Makes room for what classes of service have, and says what they may have.
+/// Creates the page of the classes of service, with their limits.
 fn make_qos(lock: &Path, settings: &Settings) -> anyhow::Result<QosPage> {
     QosPage::create(lock)
         .inspect(|page| page.configure(settings.config.classes.iter().map(|it| &it.class)))
@@ -719,7 +858,7 @@ fn make_qos(lock: &Path, settings: &Settings) -> anyhow::Result<QosPage> {
 /// Makes the table of files, with the persistent opens that the last run of the server left.
 fn make_files(lock: &Path, state: &Path) -> anyhow::Result<FileTable> {
     let files = FileTable::create(lock, state).context("cannot create the table of files")?;
-    // A server that has lost what it kept is worth more to everyone than none.
+    // A server without its persistent opens is better than none.
     let restored = files.restore(machine_clock());
     if restored.is_ok_and(|it| it.was_mended) {
         tracing::warn!("persistent_opens.tdb was damaged and has been rebuilt");
@@ -739,7 +878,7 @@ fn make_files(lock: &Path, state: &Path) -> anyhow::Result<FileTable> {
     Ok(files)
 }
 
-/// How a worker has ended by itself; none if it has failed or was killed.
+/// Returns the way in which a worker ended by itself; none if it failed or was killed.
 fn ending(status: WaitStatus) -> Option<Ending> {
     status.exit_status().and_then(Ending::of_status)
 }

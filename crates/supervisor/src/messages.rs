@@ -23,10 +23,10 @@ impl Supervisor {
     fn take(&mut self, message: &Message) {
         let Message { kind, sender, .. } = *message;
         match kind {
-            MessageKind::LIST_PROCESSES => self.tell_processes(sender),
+            MessageKind::LIST_PROCESSES => self.send_processes(sender),
             MessageKind::RELOAD_CONFIG => {
                 let outcome = self.reload().map(|()| 0).map_err(|error| format!("{error:#}"));
-                administration::tell_done(&mut self.messaging, sender, kind, outcome);
+                administration::report_done(&mut self.messaging, sender, kind, outcome);
             }
             _ => match administration::read(&mut self.messaging, message) {
                 // Processes that are started from now on use the same level.
@@ -38,13 +38,17 @@ impl Supervisor {
         }
     }
 
-    fn tell_processes(&mut self, to: ServerId) {
+    fn send_processes(&mut self, to: ServerId) {
         let supervisor =
             Process { server_id: self.registry.server_id(), role: ProcessRole::Supervisor };
         let notifyd = self.notifyd.server_id();
         let notifyd = notifyd.map(|server_id| Process { server_id, role: ProcessRole::Notifyd });
         let logond = self.logond.server_id();
         let logond = logond.map(|server_id| Process { server_id, role: ProcessRole::Logond });
+        let auditd = self.auditd.server_id();
+        let auditd = auditd.map(|server_id| Process { server_id, role: ProcessRole::Auditd });
+        let commandd = self.commandd.server_id();
+        let commandd = commandd.map(|server_id| Process { server_id, role: ProcessRole::Commandd });
         let workers = self.workers.iter().filter_map(|worker| {
             let role = match worker.state {
                 WorkerState::Idle => ProcessRole::IdleWorker,
@@ -53,7 +57,8 @@ impl Supervisor {
             };
             Some(Process { server_id: worker.server_id, role })
         });
-        let all = [supervisor].into_iter().chain(notifyd).chain(logond).chain(workers);
+        let helpers = [notifyd, logond, auditd, commandd].into_iter().flatten();
+        let all = [supervisor].into_iter().chain(helpers).chain(workers);
         let data = Processes(all.take(PROCESSES_MAX).collect()).encode();
         let content = Content::new(MessageKind::PROCESSES, &data);
         if let Err(error) = self.messaging.send(Instant::now(), to, &content) {

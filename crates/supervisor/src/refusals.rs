@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::admission::Refusal;
 
-/// Between two lines about one reason.
+/// Time between two lines about one reason.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Refusal {
@@ -36,14 +36,14 @@ impl Refusal {
 
 /// Clients that were turned away for one reason since the last line about it.
 #[derive(Debug)]
-struct Untold {
+struct Unlogged {
     since: Instant,
     count: u64,
 }
 
 /// Counters of the refusals that no line has reported. Time is an argument.
 #[derive(Debug, Default)]
-pub(super) struct Refusals(BTreeMap<Refusal, Untold>);
+pub(super) struct Refusals(BTreeMap<Refusal, Unlogged>);
 
 impl Refusals {
     /// Notes a refusal. Returns the line to log, if it is the first in a while.
@@ -53,19 +53,19 @@ impl Refusals {
         peer: SocketAddr,
         refusal: Refusal,
     ) -> Option<String> {
-        if let Some(untold) = self.0.get_mut(&refusal) {
-            untold.count += 1;
+        if let Some(unlogged) = self.0.get_mut(&refusal) {
+            unlogged.count += 1;
             return None;
         }
-        self.0.insert(refusal, Untold { since: now, count: 0 });
+        self.0.insert(refusal, Unlogged { since: now, count: 0 });
         Some(format!("{peer}: refused {}", refusal.reason()))
     }
 
     /// Returns the summaries that are due.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
-        self.0.retain(|refusal, untold| {
-            let Untold { since, count } = *untold;
+        self.0.retain(|refusal, unlogged| {
+            let Unlogged { since, count } = *unlogged;
             if now.duration_since(since) < SUMMARY_INTERVAL {
                 return true;
             }
@@ -74,7 +74,7 @@ impl Refusals {
                 let reason = refusal.reason();
                 lines.push(format!("{count} more refused in {seconds} s {reason}"));
             }
-            *untold = Untold { since: now, count: 0 };
+            *unlogged = Unlogged { since: now, count: 0 };
             count > 0
         });
         lines
@@ -82,7 +82,7 @@ impl Refusals {
 
     /// Returns the time of the next summary.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        self.0.values().map(|untold| untold.since + SUMMARY_INTERVAL).min()
+        self.0.values().map(|unlogged| unlogged.since + SUMMARY_INTERVAL).min()
     }
 }
 

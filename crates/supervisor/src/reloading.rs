@@ -11,7 +11,7 @@ use worker::Prepared;
 
 use super::events::Event;
 use super::listeners::{self, Listener};
-use super::{Supervisor, effective, interfaces, service_manager};
+use super::{Supervisor, effective, interfaces, prepare_confinement, service_manager};
 
 impl Supervisor {
     /// Reads the configuration again. A configuration that cannot be served changes nothing.
@@ -59,10 +59,14 @@ impl Supervisor {
         self.command.log_level = None;
         self.listen_again();
         self.workers.dismiss_idle();
+        prepare_confinement(&self.settings);
         let reload = ToWorker::Reload { generation: self.command.generation };
-        self.workers.tell_serving(&reload);
-        self.notifyd.tell(&reload);
-        self.logond.tell(&reload);
+        self.workers.send_to_serving(&reload);
+        self.notifyd.send(&reload);
+        self.logond.send(&reload);
+        self.auditd.send(&reload);
+        self.listen_for_commands();
+        self.commandd.send(&reload);
         self.announce_again();
         Ok(())
     }

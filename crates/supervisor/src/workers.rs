@@ -1,4 +1,4 @@
-//! The worker processes: starting them, keeping a few idle ones, knowing whose records are whose.
+//! The worker processes: their start, the idle ones, their state and their end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -89,6 +89,8 @@ pub(super) struct Worker {
     pub(super) slot: Option<usize>,
     /// Its priority. A worker whose client has become a user takes that of others itself.
     priority: Priority,
+    /// Number of the system call for which it ends, once it has reported one.
+    pub(super) violation: Option<u32>,
     /// End of a pipe that shows the closing of inherited descriptors, until the worker is ready.
     inherited: Option<Closing>,
     control: SupervisorEnd,
@@ -97,7 +99,8 @@ pub(super) struct Worker {
 impl Worker {
     fn new(server_id: ServerId, slot: Option<usize>, control: SupervisorEnd) -> Self {
         let (state, priority) = (WorkerState::Idle, Priority::Normal);
-        Self { server_id, state, is_ready: false, slot, priority, inherited: None, control }
+        let (violation, inherited) = (None, None);
+        Self { server_id, state, is_ready: false, slot, priority, violation, inherited, control }
     }
 
     /// Notes that it has reported its start.
@@ -118,6 +121,19 @@ impl Worker {
             && let Err(error) = set_process_priority(pid, priority)
         {
             tracing::debug!("cannot change the priority of worker {pid}: {error}");
+        }
+    }
+
+    /// Takes the messages that an ended process has left.
+    pub(super) fn take_last_messages(&mut self) {
+        while let Ok(Received::Message(message)) = self.control.receive() {
+            match message {
+                ToSupervisor::Violation { call } => self.violation = Some(call),
+                // A process with a short life may have ended before its message was read.
+                ToSupervisor::Ready { .. } | ToSupervisor::FurtherUser { .. } => {
+                    self.is_ready = true;
+                }
+            }
         }
     }
 
@@ -142,8 +158,8 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// None yet. They are forked off, if that may be, or else exec'ed; and have idle priority only
-    /// if they may leave it again.
+    /// Begins without workers. They are forked if `may_fork`, else exec'ed, and have idle priority
+    /// only if they may leave it again.
     pub(super) fn new(may_fork: bool, may_yield: bool) -> Self {
         Self { by_pid: BTreeMap::new(), idle: VecDeque::new(), ending: 0, may_fork, may_yield }
     }
@@ -157,9 +173,8 @@ impl Workers {
         self.by_pid.values_mut().for_each(|worker| worker.set_priority(Priority::Normal));
     }
 
-    /// Starts a worker, which becomes idle: it is forked off. Where that cannot be, because
-    /// something that the system's name service has loaded into this process has threads, it is
-    /// exec'ed.
+    /// Starts an idle worker by a fork, or by exec if this process has threads: a module of the
+    /// system's name service may have started some.
     ///
     /// A forked worker closes what this process has open before anything else:
     /// [`Self::wait_until_closed`].
@@ -246,7 +261,7 @@ impl Workers {
         Err(client)
     }
 
-    /// One that has started, or the one that will have first.
+    /// Takes an idle worker that is ready; without one, the worker that was started first.
     fn take_idle(&mut self) -> Option<u32> {
         let ready = self.idle.iter().position(|pid| self.is_ready(*pid));
         self.idle.remove(ready.unwrap_or(0))
@@ -261,15 +276,15 @@ impl Workers {
         self.by_pid.get(&pid).is_some_and(|worker| worker.is_ready)
     }
 
-    /// The worker that goes on with what others leave: of the idle ones, that which will have a
-    /// client of its own last.
+    /// Returns the worker that takes over deletions of dead ones: the idle one that gets a client
+    /// last, else one that serves.
     pub(super) fn deletion_owner(&self) -> Option<ServerId> {
         let idle = self.idle.iter().rev().filter_map(|pid| self.by_pid.get(pid));
         let serving = self.by_pid.values().filter(|it| it.state == WorkerState::Serving);
         idle.chain(serving).find(|it| it.is_ready).map(|it| it.server_id)
     }
 
-    /// Takes a worker that has ended off the books.
+    /// Removes a worker that has ended.
     pub(super) fn remove(&mut self, pid: u32) -> Option<Worker> {
         self.idle.retain(|&idle| idle != pid);
         let worker = self.by_pid.remove(&pid)?;
@@ -281,12 +296,12 @@ impl Workers {
         self.by_pid.get_mut(&pid)
     }
 
-    /// Makes all idle workers exit: they were started with a configuration that is out of date.
+    /// Makes all idle workers exit: their configuration is out of date.
     pub(super) fn dismiss_idle(&mut self) {
         for pid in std::mem::take(&mut self.idle) {
             if let Some(worker) = self.by_pid.get_mut(&pid) {
                 worker.state = WorkerState::Stopping;
-                tell(pid, worker, &ToWorker::Shutdown);
+                send_to(pid, worker, &ToWorker::Shutdown);
             }
         }
     }
@@ -299,7 +314,7 @@ impl Workers {
             worker.set_priority(Priority::Normal);
             worker.state = WorkerState::Ending;
             self.ending += 1;
-            tell(pid, worker, &ToWorker::Shutdown);
+            send_to(pid, worker, &ToWorker::Shutdown);
         }
     }
 
@@ -308,13 +323,18 @@ impl Workers {
         self.ending
     }
 
-    /// Tells every worker that serves a client.
-    pub(super) fn tell_serving(&self, message: &ToWorker) {
+    /// Sends a message to every worker that serves a client.
+    pub(super) fn send_to_serving(&self, message: &ToWorker) {
         for (&pid, worker) in &self.by_pid {
             if worker.state == WorkerState::Serving {
-                tell(pid, worker, message);
+                send_to(pid, worker, message);
             }
         }
+    }
+
+    /// Tells every worker, also those without a client.
+    pub(super) fn send_to_all(&self, message: &ToWorker) {
+        self.by_pid.iter().for_each(|(&pid, worker)| send_to(pid, worker, message));
     }
 
     /// Tells every worker to finish.
@@ -323,7 +343,7 @@ impl Workers {
         self.ending = 0;
         for (&pid, worker) in &mut self.by_pid {
             worker.state = WorkerState::Stopping;
-            tell(pid, worker, &ToWorker::Shutdown);
+            send_to(pid, worker, &ToWorker::Shutdown);
         }
     }
 
@@ -339,12 +359,12 @@ impl Workers {
         }
     }
 
-    /// Workers that were not reaped yet.
+    /// Returns the number of workers that are not reaped.
     pub(super) fn len(&self) -> usize {
         self.by_pid.len()
     }
 
-    /// Workers that wait for a client.
+    /// Returns the number of workers without a client.
     pub(super) fn idle_len(&self) -> usize {
         self.idle.len()
     }
@@ -383,8 +403,8 @@ impl Closing {
     }
 }
 
-/// Starts a process of the server, which this executable becomes by the name of a command. What
-/// this process has open, the other has not any more when this returns.
+/// Starts a process of the server: this executable with the name of a command. Returns when the new
+/// process has closed the descriptors of this one.
 ///
 /// # Errors
 /// The kernel has no process or descriptor for us.
@@ -420,8 +440,8 @@ pub(super) fn start(
     Ok(Worker::new(ServerId { pid: child.id(), unique_id }, slot, supervisor_end))
 }
 
-/// Sends, and where a worker does not listen ends it: it could never be told anything again.
-pub(super) fn tell(pid: u32, worker: &Worker, message: &ToWorker) {
+/// Sends a message to a worker, and ends the worker if that fails: no later message would reach it.
+pub(super) fn send_to(pid: u32, worker: &Worker, message: &ToWorker) {
     if let Err(error) = worker.control.send(message) {
         tracing::debug!("cannot send a message to worker {pid}: {error}");
         kill(pid, Signal::TERM);

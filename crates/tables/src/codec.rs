@@ -6,6 +6,9 @@
 
 use dtyp::{FileTime, Guid, ServerId};
 
+/// Number of bytes in front of a record's fields: version and owner.
+const HEAD_BYTES: usize = 1 + ServerId::ENCODED_LEN;
+
 /// Highest number of bytes of one text in a record.
 ///
 /// Linux limits a path to 4,096 bytes; stream names and user names are far shorter.
@@ -48,6 +51,13 @@ pub(crate) fn owner(value: &[u8]) -> Option<ServerId> {
     rest.first_chunk().map(ServerId::from_bytes)
 }
 
+/// Returns the first bytes of a record that has no owner, for [`Writer::behind`].
+pub(crate) const fn head_without_owner(version: u8) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[0] = version;
+    head
+}
+
 /// Returns the length of a text as a record has it, unless it is too long.
 fn text_length(bytes: usize) -> Result<u16, RecordError> {
     let length = u16::try_from(bytes).ok().filter(|_| bytes <= TEXT_BYTES_MAX);
@@ -66,6 +76,11 @@ impl<'a> Writer<'a> {
         out.clear();
         out.push(version);
         out.extend_from_slice(&owner.to_bytes());
+        Self { out }
+    }
+
+    /// Continues a record of which `out` has the first bytes.
+    pub(crate) fn behind(out: &'a mut Vec<u8>) -> Self {
         Self { out }
     }
 
@@ -215,5 +230,19 @@ impl<'a> Reader<'a> {
             0 => Ok(()),
             left => Err(RecordError::TrailingBytes(left)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dtyp::ServerId;
+
+    use super::{Writer, head_without_owner};
+
+    #[test]
+    fn a_record_without_an_owner_begins_as_one_of_the_server_id_of_zeros() {
+        let mut out = Vec::new();
+        let _ = Writer::new(&mut out, 6, ServerId::default());
+        assert_eq!(out, head_without_owner(6));
     }
 }

@@ -92,10 +92,10 @@ impl Last {
     }
 }
 
-/// Whether the result of a decision goes to stable storage.
+/// Whether the result of a decision goes to the table of persistent opens, on stable storage.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Persistence {
-    /// No: the record was read from there.
+    /// No: the open is being restored from there.
     Stored,
     /// Yes, as far as it is persistent.
     Update,
@@ -158,32 +158,32 @@ impl FileTable {
     /// # Errors
     /// Those of the file system.
     pub fn create(lock_dir: &Path, state_dir: &Path) -> Result<Self, RegistryError> {
-        let words = Words::create(&lock_dir.join(WORDS)).map_err(at(lock_dir, WORDS))?;
+        let words = Words::create(&lock_dir.join(WORDS)).map_err(file_error(lock_dir, WORDS))?;
         let (persistent, is_damaged) = match Self::open_persistent(state_dir) {
             Ok(table) => (table, false),
             // A server without its persistent opens is better than none.
             Err(RegistryError::File { source, .. }) if is_damage(&source) => {
                 let path = state_dir.join(PERSISTENT);
                 std::fs::rename(&path, path.with_extension("damaged"))
-                    .map_err(at(state_dir, PERSISTENT))?;
+                    .map_err(file_error(state_dir, PERSISTENT))?;
                 (Self::open_persistent(state_dir)?, true)
             }
             Err(error) => return Err(error),
         };
         let tables = Self::open(lock_dir, words, Tdb::create)?;
         // Last, when the tables have their initial size.
-        let room = Room::create(&lock_dir.join(ROOM)).map_err(at(lock_dir, ROOM))?;
+        let room = Room::create(&lock_dir.join(ROOM)).map_err(file_error(lock_dir, ROOM))?;
         Ok(Self { persistent: Some(persistent), is_damaged, room, ..tables })
     }
 
-    /// Opens the tables of the running server: for a worker, which passes the state directory if it
-    /// may have persistent opens.
+    /// Opens the tables of the running server in a process that was started by exec, so it inherits
+    /// none. Workers that may have persistent opens pass the state directory.
     ///
     /// # Errors
     /// Those of the file system.
     pub fn join(lock_dir: &Path, state_dir: Option<&Path>) -> Result<Self, RegistryError> {
-        let words = Words::join(&lock_dir.join(WORDS)).map_err(at(lock_dir, WORDS))?;
-        let room = Room::join(&lock_dir.join(ROOM)).map_err(at(lock_dir, ROOM))?;
+        let words = Words::join(&lock_dir.join(WORDS)).map_err(file_error(lock_dir, WORDS))?;
+        let room = Room::join(&lock_dir.join(ROOM)).map_err(file_error(lock_dir, ROOM))?;
         let persistent = state_dir.map(Self::open_persistent).transpose()?;
         Ok(Self { persistent, room, ..Self::open(lock_dir, words, |path, _| Tdb::join(path))? })
     }
@@ -193,7 +193,7 @@ impl FileTable {
         [&self.files, &self.disconnected].into_iter().chain(&self.persistent).map(Tdb::descriptor)
     }
 
-    /// Takes over the supervisor's tables after a fork, as a worker; the persistent one only if
+    /// Takes over the supervisor's tables in a worker, after a fork; the persistent one only if
     /// `keeps_persistent`.
     ///
     /// # Errors
@@ -215,10 +215,11 @@ impl FileTable {
 
     fn open_persistent(state_dir: &Path) -> Result<Tdb, RegistryError> {
         Tdb::stable(&state_dir.join(PERSISTENT), PERSISTENT_HASH_SIZE)
-            .map_err(at(state_dir, PERSISTENT))
+            .map_err(file_error(state_dir, PERSISTENT))
     }
 
-    /// Opens the tables of the running server for reading: for a tool like `choro status`.
+    /// Opens the tables of the running server for reading, without the shared words: for a tool
+    /// like `choro status`.
     ///
     /// # Errors
     /// Those of the file system.
@@ -231,7 +232,8 @@ impl FileTable {
         words: Words,
         open: impl Fn(&Path, u16) -> io::Result<Tdb>,
     ) -> Result<Self, RegistryError> {
-        let open = |name: &str, size| open(&lock_dir.join(name), size).map_err(at(lock_dir, name));
+        let open =
+            |name: &str, size| open(&lock_dir.join(name), size).map_err(file_error(lock_dir, name));
         Ok(Self {
             files: open("files.tdb", FILES_HASH_SIZE)?,
             disconnected: open("disconnected.tdb", DISCONNECTED_HASH_SIZE)?,
@@ -245,8 +247,9 @@ impl FileTable {
     }
 }
 
-fn at(lock_dir: &Path, name: &str) -> impl Fn(io::Error) -> RegistryError {
-    let path = lock_dir.join(name);
+/// Returns a conversion of errors of the file `name`.
+fn file_error(directory: &Path, name: &str) -> impl Fn(io::Error) -> RegistryError {
+    let path = directory.join(name);
     move |source| RegistryError::File { path: path.clone(), source }
 }
 
@@ -316,9 +319,9 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 Err(RecordsError::Damaged) => drop(self.files.delete(&codec::key_of(key))?),
                 Err(RecordsError::Full) => return Err(TableError::Full),
             }
-            self.note_left_behind(key, &left_behind, deletion_owner, &mut notify)?;
+            self.note_opens_of_dead_worker(key, &left_behind, deletion_owner, &mut notify)?;
             if has_delegated {
-                self.note_inheritance(key)?;
+                self.note_delegated_deletions(key)?;
             }
             to_notify.push((key, std::mem::take(&mut notify).into_workers()));
         }
@@ -326,7 +329,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     }
 
     /// Records the opens of a dead worker as disconnected. Opens beyond the limits end.
-    fn note_left_behind(
+    fn note_opens_of_dead_worker(
         &self,
         file: FileKey,
         left_behind: &[OpenEntry],
@@ -334,7 +337,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         notify: &mut WorkersToNotify,
     ) -> Result<(), TableError> {
         let is_noted = |entry: &&OpenEntry| {
-            let Some(until) = entry.disconnected_until() else { return true };
+            let Some(until) = entry.expires_at() else { return true };
             let at = Disconnected::of(entry, file);
             self.note_disconnected(&at, until, Limits::Apply).is_ok()
         };
@@ -364,7 +367,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         decide: &mut dyn FnMut(&mut FileRecord) -> bool,
         persistence: Persistence,
     ) -> Result<Result<(), RecordsError>, TableError> {
-        let kept = self.persistent.as_ref().filter(|_| persistence == Persistence::Update);
+        let persistent = self.persistent.as_ref().filter(|_| persistence == Persistence::Update);
         let mut must_sync = false;
         let mut last = self.last.take().unwrap_or_else(|| Last::new(key));
         let mut words = None;
@@ -380,7 +383,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             }
             let record = &mut last.record;
             let (before, opens) = (record.word(), record.opens.len());
-            let parts = kept.map(|_| persistent::parts(key, record));
+            let parts = persistent.map(|_| persistent::parts(key, record));
             if !decide(record) {
                 return (Change::Keep, Ok(()));
             }
@@ -388,7 +391,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             let Some((change, bytes)) = change_to(record, opens) else {
                 return (Change::Keep, Err(RecordsError::Full));
             };
-            if let (Some(table), Some(parts)) = (kept, parts) {
+            if let (Some(table), Some(parts)) = (persistent, parts) {
                 match persistent::update(table, &parts, &persistent::parts(key, record)) {
                     Ok(stored) => must_sync = stored,
                     Err(_) => return (Change::Keep, Err(RecordsError::Full)),
@@ -405,7 +408,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             match &change {
                 Change::Store(bytes) => bytes.clone_into(&mut last.bytes),
                 // The bytes of no record. The memory serves the next one.
-                Change::Delete | Change::Keep => last.bytes.clear(),
+                Change::Delete | Change::Erase(_) | Change::Keep => last.bytes.clear(),
             }
             self.keep(last);
             (change, Ok(()))
@@ -418,7 +421,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         }
         let result = outcome?;
         // Only this process waits for the disk, and not those that wait for the lock.
-        if let (true, Some(table)) = (must_sync, kept) {
+        if let (true, Some(table)) = (must_sync, persistent) {
             table.sync()?;
         }
         Ok(result)
@@ -485,11 +488,11 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
     }
 
     fn find_disconnected(&self, persistent: u64) -> Option<FileKey> {
-        self.noted(persistent).map(|(_, file)| file)
+        self.find_note(persistent).map(|(_, file)| file)
     }
 
     fn find_create_guid(&self, client: Guid, create_guid: Guid) -> Option<(u64, FileKey)> {
-        self.noted_by_create_guid((client, create_guid))
+        self.find_note_by_create_guid((client, create_guid))
     }
 
     fn for_each(&self, visit: &mut dyn FnMut(FileKey, FileRecord)) -> Result<(), RecordsError> {

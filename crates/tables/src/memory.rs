@@ -64,6 +64,7 @@ impl Table for MemoryTable {
         drop(records);
         match change {
             Change::Delete => _ = self.delete(key)?,
+            Change::Erase(mut value) => self.store(key, std::mem::take(&mut *value))?,
             Change::Keep => {}
             Change::Store(value) => self.store(key, value)?,
         }

@@ -51,6 +51,25 @@ pub enum Change {
     Keep,
     /// Replaces the record by these bytes, or adds it.
     Store(Vec<u8>),
+    /// The same for secrets: nothing of the old record stays in the file, and no copy in memory.
+    Erase(Zeroizing<Vec<u8>>),
+}
+
+impl Change {
+    /// Returns a change that erases the record, and stores these bytes instead.
+    #[must_use]
+    pub fn erase(new: Vec<u8>) -> Self {
+        Self::Erase(Zeroizing::new(new))
+    }
+
+    /// Whether the old record must be kept until the new one is stored.
+    fn replaces(&self, old: &[u8]) -> bool {
+        match self {
+            Self::Delete | Self::Keep => false,
+            Self::Store(new) => new.len() > old.len(),
+            Self::Erase(_) => true,
+        }
+    }
 }
 
 /// Reason why a table could not carry out a call.
@@ -375,10 +394,8 @@ impl Tdb {
         let mut before = None;
         let found = self.parse(key, |value| {
             let decided = decide.take().map(|decide| decide(Some(value)));
-            if let Some((Change::Store(new), _)) = &decided
-                && new.len() > value.len()
-            {
-                before = Some(value.to_vec());
+            if decided.as_ref().is_some_and(|(change, _)| change.replaces(value)) {
+                before = Some(Zeroizing::new(value.to_vec()));
             }
             decided
         })?;
@@ -390,18 +407,26 @@ impl Tdb {
         match change {
             Change::Delete => _ = self.delete(key)?,
             Change::Keep => {}
-            Change::Store(value) => {
-                if let Err(error) = self.store(key, &value, ffi::TDB_REPLACE) {
-                    if let Some(before) = before {
-                        // Cannot fail for want of room: the old record freed as much in this locked
-                        // chain.
-                        self.store(key, &before, ffi::TDB_REPLACE)?;
-                    }
-                    return Err(error);
+            Change::Store(value) => self.replace(key, &value, before.as_deref())?,
+            Change::Erase(value) => {
+                if let Some(before) = &before {
+                    // In its place, as it is as long.
+                    self.store(key, &vec![0; before.len()], ffi::TDB_REPLACE)?;
                 }
+                self.replace(key, &value, before.as_deref())?;
             }
         }
         Ok(result)
+    }
+
+    /// Replaces a record, which is as `before` if that fails.
+    fn replace(&self, key: &[u8], new: &[u8], before: Option<&Vec<u8>>) -> Result<(), TdbError> {
+        let Err(error) = self.store(key, new, ffi::TDB_REPLACE) else { return Ok(()) };
+        if let Some(before) = before {
+            // Cannot fail for want of room: the old record freed as much in this locked chain.
+            self.store(key, before, ffi::TDB_REPLACE)?;
+        }
+        Err(error)
     }
 
     /// Calls `parse` with the record of `key`, if there is one, under the rules that

@@ -38,7 +38,7 @@ fn main() {
     name_the_seed_of_a_panic();
     if let Some(seed) = number("SEED") {
         SEED.store(seed, Ordering::Relaxed);
-        testkit::simulation::run_aloud(seed);
+        testkit::simulation::run_with_output(seed);
         return say(format!("seed {seed}: nothing breaks"));
     }
     let today = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());

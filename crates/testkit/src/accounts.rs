@@ -9,6 +9,7 @@ use dtyp::{AccessMask, FileTime, Guid, Sid};
 use object::{ObjectPath, RootId, UserId};
 use proto::logon_throttle::ThrottleSettings;
 use proto::settings::{BreakRetry, MapToGuest, Policy};
+use proto::share::LocalPrograms;
 use proto::{Account, Credential, ServerSettings, Share};
 use rpc::{Caller, Catalogue, ServerEntry, ShareEntry};
 use wire::Dialect;
@@ -108,8 +109,13 @@ pub fn share(name: &str, root: Option<RootId>) -> Share {
         veto_files: Vec::new(),
         sync_always: false,
         apple: None,
+        audit: None,
         folder: ObjectPath::from_stored(format!("srv/{name}"), None),
         kernel_change_notify: true,
+        checks_directory: false,
+        has_free_space_command: false,
+        volume_bytes_max: None,
+        local_programs: LocalPrograms::default(),
         classes: Arc::default(),
     }
 }
@@ -153,6 +159,7 @@ pub fn settings() -> ServerSettings {
         break_retry: BreakRetry::All,
         lock_sequence_checking: true,
         dfs: false,
+        is_audited: false,
         change_notify: true,
         leases: true,
         directory_leases: true,

@@ -28,6 +28,16 @@ impl Random {
         usize::try_from(self.next_u64() % bound).expect("below a usize")
     }
 
+    /// Returns one of several values, which must not be none.
+    pub fn one_of<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.below(values.len())]
+    }
+
+    /// Returns true in that many of 100 cases.
+    pub fn percent(&mut self, cases: usize) -> bool {
+        self.below(100) < cases
+    }
+
     /// Fills a buffer with the next bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {

@@ -53,6 +53,7 @@ impl Ledger {
             Notice::Watched(watch) => {
                 self.watches.insert(watch.volatile);
             }
+            Notice::Audited(_) => {}
             #[expect(unreachable_patterns, reason = "the engine may learn to tell more")]
             _ => {}
         }

@@ -18,6 +18,7 @@ pub mod piped;
 pub mod store;
 
 pub mod accounts;
+pub mod class_slot;
 pub mod domain;
 pub mod ledger;
 pub mod world;
@@ -33,6 +34,7 @@ pub mod seeds;
 
 pub mod simulation;
 
+pub use class_slot::ClassSlot;
 pub use clock::VirtualClock;
 pub use create::Create;
 pub use login::Login;

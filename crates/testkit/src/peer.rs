@@ -20,7 +20,7 @@ use wire::{Command, Dialect, Encode, Header};
 use crate::entropy::Random;
 use crate::request::Request;
 use crate::response::Response;
-use crate::world::{Cut, Passage, World};
+use crate::world::{Cut, Traversal, World};
 
 pub use client::Offer;
 
@@ -148,7 +148,7 @@ impl Peer {
 
     /// Bytes that have passed since [`Peer::cut`].
     #[must_use]
-    pub fn passed(&self) -> Passage {
+    pub fn passed(&self) -> Traversal {
         self.world.passed(self.connection)
     }
 
@@ -206,6 +206,16 @@ impl Peer {
     pub fn receive(&mut self) -> Vec<Response> {
         self.take_frames();
         self.received.drain(..).collect()
+    }
+
+    /// Takes the final response to one request, if it has come. Others stay.
+    fn take_response(&mut self, message_id: u64) -> Option<Response> {
+        self.take_frames();
+        let is_it = |response: &Response| {
+            response.header.message_id == message_id && !response.is_interim()
+        };
+        let at = self.received.iter().position(is_it)?;
+        self.received.remove(at)
     }
 
     /// True if the session has a signing key.

@@ -5,7 +5,7 @@
 //! other, each after its length in two bytes.
 
 mod data;
-mod pipe;
+pub mod pipe;
 
 use std::collections::BTreeMap;
 

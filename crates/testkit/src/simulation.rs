@@ -73,7 +73,7 @@ pub fn run(seed: u64) {
 ///
 /// # Panics
 /// If the server breaks a promise.
-pub fn run_aloud(seed: u64) {
+pub fn run_with_output(seed: u64) {
     live(Simulation::new(seed, true));
 }
 
@@ -91,7 +91,10 @@ impl Simulation {
         let mut random = Random::new(seed);
         let supervisor = World::new();
         let is_ca = random.below(3) == 0;
-        supervisor.add_share("files", |share| share.is_ca = is_ca);
+        supervisor.add_share("files", |share| {
+            share.is_ca = is_ca;
+            share.local_programs.see_locks = seed.is_multiple_of(2);
+        });
         supervisor.add_directory("files", "d");
         let loses = random.below(4) == 0;
         let mut simulation = Self {
@@ -237,7 +240,7 @@ impl Simulation {
     }
 
     fn collect(&mut self, world: &World) {
-        self.mail.extend(world.take_tells());
+        self.mail.extend(world.take_notifications());
         self.writes.perform(world.take_writes());
     }
 
@@ -266,6 +269,8 @@ impl Simulation {
         self.rest();
         assert_eq!(self.supervisor.files(), [], "records are left");
         assert_eq!(self.supervisor.store().open_count(), 0, "descriptors are left");
+        let refused = self.supervisor.store().refused_locks();
+        assert_eq!(refused, 0, "there are no programs, and clients meet in the record");
         assert!(self.workers.iter().all(|it| it.world.is_idle()), "requests are left");
     }
 

@@ -8,6 +8,7 @@ mod attributes;
 mod data;
 mod directory;
 mod fault;
+mod kernel_locks;
 mod names;
 mod node;
 mod open;
@@ -17,13 +18,16 @@ use std::collections::{BTreeMap, HashMap};
 
 use dtyp::fscc::{ReparseData, ReparseTag, SymbolicLinkReparse};
 use dtyp::{FileAttributes, FileTime, NtStatus};
-use object::{LocalOpen, ObjectOp, ObjectPath, ObjectReply, ObjectResult, RootId, Volume};
+use object::{
+    LocalOpen, ObjectOp, ObjectPath, ObjectReply, ObjectResult, OpenRequest, RootId, Volume,
+};
 
 pub use fault::OpKind;
 pub use sparse::SparseBytes;
 
 use crate::piped;
 use fault::Fault;
+use kernel_locks::KernelLocks;
 use node::{Body, Node};
 use open::Open;
 
@@ -39,6 +43,7 @@ pub struct MemoryStore {
     roots: Vec<u64>,
     opens: Vec<Slot>,
     faults: Vec<Fault>,
+    kernel_locks: KernelLocks,
     /// Number of operations of each kind.
     op_counts: HashMap<OpKind, u64>,
     pipes_reads: bool,
@@ -110,10 +115,7 @@ impl MemoryStore {
         let done = |()| Reply::Done;
         let described = |metadata| Reply::Metadata(Box::new(metadata));
         match op {
-            Op::Open(request) => match self.symbolic_link(&request) {
-                Some(stopped) => Ok(Reply::Stopped(Box::new(stopped))),
-                None => self.open(&request).map(|opened| Reply::Opened(Box::new(opened))),
-            },
+            Op::Open(request) => self.open_or_stop(&request),
             Op::Overwrite {
                 open,
                 supersede,
@@ -123,6 +125,9 @@ impl MemoryStore {
             } => self.overwrite(open, supersede, attributes, extended_attributes).map(described),
             Op::Close { open, unlink } => self.close(open, unlink).map(done),
             Op::CloseAndUnlinkFile { open } => self.close_and_unlink_file(open).map(done),
+            op @ (Op::Claim { .. } | Op::EndLease { .. } | Op::Lock { .. } | Op::Unlock { .. }) => {
+                self.dispatch_kernel_lock(op)
+            }
             Op::QueryMetadata { open, with_ea_size } => {
                 let mut metadata = self.metadata(open);
                 if let (Ok(metadata), false) = (&mut metadata, with_ea_size) {
@@ -183,21 +188,40 @@ impl MemoryStore {
         }
     }
 
+    fn open_or_stop(&mut self, request: &OpenRequest) -> ObjectResult {
+        if let Some(identity) = self.leased(request) {
+            return Ok(ObjectReply::Leased(identity));
+        }
+        match self.symbolic_link(request) {
+            Some(stopped) => Ok(ObjectReply::Stopped(Box::new(stopped))),
+            None => self.open(request).map(|opened| ObjectReply::Opened(Box::new(opened))),
+        }
+    }
+
     /// Serves the operations on the data of files.
     fn dispatch_data(&mut self, op: ObjectOp) -> ObjectResult {
         use {ObjectOp as Op, ObjectReply as Reply};
 
         let done = |()| Reply::Done;
         match op {
-            Op::Read { open, offset, length, buffer, may_pipe: true } if self.pipes_reads => {
+            Op::Read { open, offset, length, verify_locks: true, .. }
+                if self.is_locked(open, (offset, length.into()), false) =>
+            {
+                Err(NtStatus::FILE_LOCK_CONFLICT)
+            }
+            Op::Read { open, offset, length, buffer, may_pipe: true, .. } if self.pipes_reads => {
                 self.pipe(open, offset, length, buffer)
             }
-            Op::Read { open, offset, length, buffer, may_pipe: _ } => {
+            Op::Read { open, offset, length, buffer, .. } => {
                 self.read(open, offset, length, buffer).map(Reply::Read)
             }
-            Op::Write { open, offset, data, piped, write_through: _ } => {
+            Op::Write { open, offset, data, piped, verify_locks, .. } => {
                 let data =
                     [&data[..], &piped.as_ref().map(piped::drain).unwrap_or_default()].concat();
+                let length = u64::try_from(data.len()).expect("it fits");
+                if verify_locks && self.is_locked(open, (offset, length), true) {
+                    return Err(NtStatus::FILE_LOCK_CONFLICT);
+                }
                 self.write(open, offset, &data).map(Reply::Written)
             }
             Op::Flush { open } => self.get(open).map(|_| Reply::Done),
@@ -256,6 +280,7 @@ impl MemoryStore {
     fn take_open(&mut self, open: LocalOpen) -> Result<Open, NtStatus> {
         self.get(open)?;
         let slot = usize::try_from(open.index).expect("looked up above");
+        self.kernel_locks.release_all(open);
         Ok(self.opens[slot].open.take().expect("looked up above"))
     }
 

@@ -17,7 +17,7 @@ use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileAttributes, NtStatus, ServerId};
 use object::{ObjectOp, ObjectPath, ObjectReply, OpenRequest, Piped, RootId};
-use proto::effect::{LentSession, Referral, Removal};
+use proto::effect::{LentSession, Referral, Removal, Unlocked};
 use proto::server::Passed;
 use proto::{
     Account, ChannelInfo, ConfirmationId, ConnectionId, Disconnect, Effect, Now, Reply, RequestId,
@@ -99,11 +99,11 @@ struct Inner {
     lost: Vec<ConnectionId>,
     client_count: u16,
     has_lanes: bool,
-    hold: Option<Matches>,
+    delays: Option<Matches>,
     at_once: AtOnce,
     /// Answers of the store to operations that began while their requests were served.
     begun: VecDeque<(RequestId, Reply)>,
-    held: VecDeque<(RequestId, Reply)>,
+    delayed: VecDeque<(RequestId, Reply)>,
     /// Set for one of several workers.
     worker: Option<Worker>,
     /// Memory for received frames, which share it as in a worker.
@@ -138,12 +138,12 @@ struct Wire {
     unconfirmed: Vec<ConfirmationId>,
     cut: Option<Cut>,
     /// Bytes passed since the cut was set.
-    passed: Passage,
+    passed: Traversal,
 }
 
 /// Bytes in each direction, including the transport's headers.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Passage {
+pub struct Traversal {
     /// Bytes sent by the client.
     pub requests: usize,
     /// Bytes sent by the server.
@@ -155,14 +155,14 @@ pub struct Passage {
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
     /// Bytes that pass before the cut.
-    pub after: Passage,
-    /// True if the server is told. Otherwise it considers the connection alive.
-    pub is_told: bool,
+    pub after: Traversal,
+    /// True if the server notices it. Otherwise it considers the connection alive.
+    pub is_noticed: bool,
 }
 
 impl Wire {
     /// True if a frame of that many bytes arrives.
-    fn lets_pass(&mut self, direction: fn(&mut Passage) -> &mut usize, bytes: usize) -> bool {
+    fn lets_pass(&mut self, direction: fn(&mut Traversal) -> &mut usize, bytes: usize) -> bool {
         let Some(mut cut) = self.cut else { return true };
         let passed = direction(&mut self.passed);
         let room = *direction(&mut cut.after) - *passed;
@@ -173,7 +173,7 @@ impl Wire {
     /// True if nothing more may pass in one direction.
     fn is_at_its_end(&self) -> bool {
         self.cut.is_some_and(|cut| {
-            let Passage { requests, responses } = cut.after;
+            let Traversal { requests, responses } = cut.after;
             self.passed.requests == requests || self.passed.responses == responses
         })
     }
@@ -245,10 +245,10 @@ impl Inner {
             lost: Vec::new(),
             client_count: 0,
             has_lanes: true,
-            hold: None,
+            delays: None,
             at_once: AtOnce::new(seed),
             begun: VecDeque::new(),
-            held: VecDeque::new(),
+            delayed: VecDeque::new(),
             worker: None,
             received: BytesMut::new(),
             frames: Vec::new(),
@@ -350,7 +350,10 @@ impl World {
     /// If the share does not exist.
     pub fn move_share(&self, name: &str) {
         let root = self.store().add_root();
-        self.change_share(name, |share| share.root = Some(root));
+        self.change_share(name, |share| {
+            share.root = Some(root);
+            share.folder = ObjectPath::from_stored(format!("srv/{name}-{}", root.0), None);
+        });
     }
 
     /// Changes a share for later tree connects.
@@ -377,7 +380,7 @@ impl World {
         self.inner().share(share).and_then(|share| share.root).expect("a share with a root")
     }
 
-    /// Changes what the domain answers.
+    /// Changes the answers of the domain.
     pub fn change_domain(&self, change: impl FnOnce(&mut Domain)) {
         change(&mut self.inner().domain);
     }
@@ -494,7 +497,7 @@ impl World {
         self.inner().elsewhere.insert(session_id, session);
     }
 
-    /// Sets the interfaces that clients are told of.
+    /// Sets the interfaces that are offered to clients.
     pub fn set_interfaces(&self, interfaces: Vec<NetworkInterface>) {
         self.inner().interfaces = interfaces;
     }
@@ -509,8 +512,8 @@ impl World {
     pub fn pass_on(&self, peer: &Peer, passed: (&[u8], bool), to: &Self) -> Peer {
         let (message, after_smb1) = passed;
         let mut inner = self.inner();
-        let held = inner.held.pop_back();
-        assert!(matches!(held, Some((_, Reply::ClientClaimed))), "held: {held:?}");
+        let delayed = inner.delayed.pop_back();
+        assert!(matches!(delayed, Some((_, Reply::ClientClaimed))), "delayed: {delayed:?}");
         let id = peer.connection();
         inner.server.handle_passed_on(id);
         inner.connections.get_mut(&id).expect("a connection of this world").gone = true;
@@ -565,19 +568,34 @@ impl World {
     }
 
     /// Delays replies to matching effects from now on; the effects are executed at once.
-    pub fn hold(&self, matches: impl Fn(&Effect) -> bool + 'static) {
-        self.inner().hold = Some(Box::new(matches));
+    pub fn delay_replies(&self, matches: impl Fn(&Effect) -> bool + 'static) {
+        self.inner().delays = Some(Box::new(matches));
+    }
+
+    /// Records the times that requests have to wait, from now on, in place of
+    /// [`Self::delay_replies`].
+    #[must_use]
+    pub fn record_sleeps(&self) -> Rc<RefCell<Vec<Duration>>> {
+        let seen = Rc::<RefCell<Vec<Duration>>>::default();
+        let sleeps = Rc::clone(&seen);
+        self.delay_replies(move |effect| {
+            if let Effect::Sleep(time) = effect {
+                sleeps.borrow_mut().push(*time);
+            }
+            false
+        });
+        seen
     }
 
     /// Stops delaying replies; those delayed before stay so.
-    pub fn stop_holding(&self) {
-        self.inner().hold = None;
+    pub fn stop_delaying(&self) {
+        self.inner().delays = None;
     }
 
     /// Number of replies that are delayed now.
     #[must_use]
-    pub fn held(&self) -> usize {
-        self.inner().held.len()
+    pub fn delayed_replies(&self) -> usize {
+        self.inner().delayed.len()
     }
 
     /// Delivers one delayed reply to the server: the oldest is 0.
@@ -586,7 +604,7 @@ impl World {
     /// If there are fewer.
     pub fn release(&self, index: usize) {
         let mut inner = self.inner();
-        let (id, reply) = inner.held.remove(index).expect("so many answers are held");
+        let (id, reply) = inner.delayed.remove(index).expect("so many replies are delayed");
         let now = inner.clock.now();
         inner.server.handle_reply(now, id, reply);
         inner.pump();
@@ -599,19 +617,19 @@ impl World {
 
     /// Delivers all delayed replies to the server, oldest first, and delays no more.
     pub fn release_all(&self) {
-        self.stop_holding();
-        while self.held() > 0 {
+        self.stop_delaying();
+        while self.delayed_replies() > 0 {
             self.release(0);
         }
     }
 
-    /// Tells the server that the requests with delayed replies take long. Returns the number of
-    /// those that keep their credits until it is told again.
-    pub fn tell_slow(&self) -> usize {
+    /// Reports to the server that the requests with delayed replies take long. Returns the number
+    /// of those that keep their credits until the next report.
+    pub fn report_slow(&self) -> usize {
         let mut inner = self.inner();
         let now = inner.clock.now();
-        let requests: Vec<_> = inner.held.iter().map(|(id, _)| *id).collect();
-        let kept = requests.into_iter().filter(|id| inner.server.handle_slow(now, *id)).count();
+        let requests: Vec<_> = inner.delayed.iter().map(|(id, _)| *id).collect();
+        let kept = requests.into_iter().filter_map(|id| inner.server.handle_slow(now, id)).count();
         inner.pump();
         kept
     }
@@ -676,7 +694,7 @@ impl World {
     pub fn crowd(&self) -> bool {
         let mut inner = self.inner();
         let now = inner.clock.now();
-        let admits = inner.server.handle_crowd(now);
+        let admits = inner.server.handle_connection_limit(now);
         inner.pump();
         admits
     }
@@ -687,7 +705,7 @@ impl World {
     pub fn admits(&self, client: IpAddr, coming: usize) -> bool {
         let mut inner = self.inner();
         let now = inner.clock.now();
-        let admits = inner.server.handle_newcomer(now, client, coming);
+        let admits = inner.server.handle_offered_connection(now, client, coming);
         inner.pump();
         admits
     }
@@ -775,7 +793,7 @@ impl World {
         self.inner().piped_writes
     }
 
-    pub(crate) fn remember(&self, plain: Plain) {
+    pub(crate) fn keep_frame(&self, plain: Plain) {
         self.inner().plain.push(plain);
     }
 
@@ -783,13 +801,13 @@ impl World {
     pub(crate) fn cut(&self, connection: ConnectionId, cut: Cut) {
         let mut inner = self.inner();
         let wire = inner.connections.get_mut(&connection).expect("a connection of this world");
-        (wire.cut, wire.passed) = (Some(cut), Passage::default());
+        (wire.cut, wire.passed) = (Some(cut), Traversal::default());
         inner.cut_off(connection);
         inner.pump();
     }
 
     /// Bytes that have passed since the cut was set.
-    pub(crate) fn passed(&self, connection: ConnectionId) -> Passage {
+    pub(crate) fn passed(&self, connection: ConnectionId) -> Traversal {
         self.inner().connections[&connection].passed
     }
 
@@ -816,9 +834,9 @@ impl World {
             let mut bytes = inner.receive(frame);
             // Treats every second frame as decrypted by a lane.
             let over_lane = inner.has_lanes && inner.frames.len().is_multiple_of(2);
-            let opened =
+            let checked =
                 over_lane.then(|| engine::open(&inner.server, connection, frame, &mut bytes));
-            let opened = opened.flatten();
+            let checked = checked.flatten();
             let piped = inner.pipe_end(connection, &mut bytes);
             let inner = &mut *inner;
             if matches!(inner.at_once, AtOnce::Always) {
@@ -831,13 +849,13 @@ impl World {
                 trace: inner.trace,
                 store: &inner.store,
                 worker: inner.worker.as_mut(),
-                hold: inner.hold.as_ref(),
+                delays: inner.delays.as_ref(),
                 now: now.wall,
                 at_once: &mut inner.at_once,
                 begun: &mut inner.begun,
             };
             let server = &mut inner.server;
-            engine::handle_frame(server, connection, now, bytes, piped, opened, &mut storage);
+            engine::handle_frame(server, connection, now, bytes, piped, checked, &mut storage);
         }
         inner.pump();
         inner.cut_off(connection);
@@ -930,7 +948,8 @@ impl Inner {
         );
         self.connections.values_mut().for_each(|wire| wire.gone = true);
         self.connected.clear();
-        self.held.clear();
+        self.store.borrow_mut().release_locks_of_opens();
+        self.delayed.clear();
         self.begun.clear();
         self.ledger = Ledger::default();
     }
@@ -966,10 +985,10 @@ impl Inner {
                 continue;
             };
             let Some((id, effect)) = self.keep(id, effect) else { continue };
-            let holds = self.hold.as_ref().is_some_and(|matches| matches(&effect));
+            let holds = self.delays.as_ref().is_some_and(|matches| matches(&effect));
             let reply = self.answer(effect);
             match (id, reply) {
-                (Some(id), Some(reply)) if holds => self.held.push_back((id, reply)),
+                (Some(id), Some(reply)) if holds => self.delayed.push_back((id, reply)),
                 (Some(id), Some(reply)) => {
                     let now = self.clock.now();
                     engine::handle_reply(&mut self.server, now, id, reply);
@@ -988,7 +1007,7 @@ impl Inner {
         let wire = self.connections.get_mut(&connection).expect("a connection of this world");
         let Some(cut) = wire.cut.filter(|_| !wire.gone && wire.is_at_its_end()) else { return };
         wire.gone = true;
-        self.lost.extend(cut.is_told.then_some(connection));
+        self.lost.extend(cut.is_noticed.then_some(connection));
     }
 
     /// Collects frames, notices and disconnects.
@@ -1064,11 +1083,12 @@ impl Inner {
             Effect::FindReferral(question) => {
                 Some(Reply::Referral(self.find_referral(&question.connect.name, &question.path)))
             }
+            Effect::FindFreeSpace { .. } => Some(Reply::FreeSpace(None)),
             Effect::FindSession { session_id } => {
                 let lent = self.elsewhere.get(&session_id).cloned();
                 Some(Reply::Session(lent.map(Box::new)))
             }
-            // The test controls time: see `hold`.
+            // The test controls time: see `delay_replies`.
             Effect::Sleep(_) => Some(Reply::Woken),
             Effect::FindNames(questions) => {
                 Some(Reply::Names(questions.iter().map(|it| self.domain.find_name(it)).collect()))
@@ -1082,26 +1102,33 @@ impl Inner {
                 self.server.handle_deleted(now, &deletion);
                 None
             }
+            Effect::FileUnlocked(unlocked) => self.file_unlocked(&unlocked),
             // No other worker waits here.
-            Effect::TellTurn { .. } | Effect::Withdraw(_) => None,
-            Effect::TellFileChanged { worker, file } => {
+            Effect::NotifyTurn { .. } | Effect::Withdraw(_) => None,
+            Effect::NotifyFileChanged { worker, file } => {
                 let this = self.worker.as_mut().expect("there is one worker here");
-                this.tells.push((worker, file));
+                this.notifications.push((worker, file));
                 None
             }
             Effect::Remove(removal) => {
                 self.remove(&removal);
                 None
             }
-            Effect::Traverse(passage) => {
-                let path = passage.directory.clone().into();
-                let looked = self.perform(ObjectOp::Lookup { root: passage.root, path });
+            Effect::Traverse(traversal) => {
+                let path = traversal.directory.clone().into();
+                let looked = self.perform(ObjectOp::Lookup { root: traversal.root, path });
                 let now = self.clock.now();
-                self.server.handle_traversed(now, &passage, looked.is_ok().then_some(true));
+                self.server.handle_traversed(now, &traversal, looked.is_ok().then_some(true));
                 None
             }
             Effect::Object { user: _, op } => Some(Reply::Object(self.perform(op))),
         }
+    }
+
+    fn file_unlocked(&mut self, unlocked: &Unlocked) -> Option<Reply> {
+        let now = self.clock.now();
+        self.server.handle_unlocked(now, unlocked);
+        None
     }
 
     fn find_referral(&mut self, share: &str, path: &ObjectPath) -> Result<Referral, NtStatus> {

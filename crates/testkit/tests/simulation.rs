@@ -27,14 +27,14 @@ fn under_all_faults_clients_are_kept_apart_and_nothing_is_lost() {
 
 #[test]
 fn a_channel_may_be_cut_after_every_byte_and_everything_is_done_once() {
-    let cuts = cuts::run(Manner { is_told: true, is_busy: false }, true);
+    let cuts = cuts::run(Manner { is_noticed: true, is_busy: false }, true);
     assert!(cuts > 2_000, "that was no conversation: {cuts}");
 }
 
 #[test]
 fn a_channel_may_be_cut_while_the_store_works_and_without_a_word() {
-    for (is_told, is_busy) in [(true, true), (false, false), (false, true)] {
-        let cuts = cuts::run(Manner { is_told, is_busy }, false);
+    for (is_noticed, is_busy) in [(true, true), (false, false), (false, true)] {
+        let cuts = cuts::run(Manner { is_noticed, is_busy }, false);
         assert!(cuts > 50, "that was no conversation: {cuts}");
     }
 }

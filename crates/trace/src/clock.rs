@@ -199,9 +199,9 @@ mod tests {
         let first = read_both();
         std::thread::sleep(10 * MEASURED);
         let last = read_both();
-        let (told, passed) = (clock.ns(last.ticks - first.ticks), last.ns - first.ns);
+        let (reported, passed) = (clock.ns(last.ticks - first.ticks), last.ns - first.ns);
         // The two clocks agree to a thousandth on any load.
-        assert!(told.abs_diff(passed) < passed / 1_000, "{told} {passed}");
+        assert!(reported.abs_diff(passed) < passed / 1_000, "{reported} {passed}");
     }
 
     #[test]

@@ -82,6 +82,7 @@ impl Figures {
     pub(crate) fn of(layout: &Layout, now: impl Fn() -> u64) -> Self {
         let Some(clock) = layout.clock() else { return Self::default() };
         let mut events = layout.series.read(&clock);
+        events.store_end = layout.stores.read(&clock);
         let (mut shares, mut users) = (Vec::new(), Vec::new());
         for place in layout.parties.read(&clock) {
             crate::schema::merge(&mut events.request_end, &place.value.operations);

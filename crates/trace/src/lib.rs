@@ -10,6 +10,8 @@
 
 mod clock;
 mod figures;
+mod histograms;
+mod memory;
 mod names;
 mod page;
 mod party;

@@ -58,7 +58,7 @@ kinds! {
         /// compound.
         Queued = "queued",
         /// Of a request: throttled by a limit.
-        Held = "held",
+        Throttled = "throttled",
         /// Decrypting requests and verifying their signatures.
         Verifying = "verifying",
         /// Decoding bytes of a request.
@@ -181,6 +181,8 @@ kinds! {
         Anonymous = "anonymous",
         /// The password of a known user was wrong.
         WrongPassword = "wrong password",
+        /// The Kerberos ticket was not valid.
+        WrongTicket = "wrong ticket",
         /// The user has no account.
         NoSuchUser = "no such user",
         /// The logon was refused after too many failures.

@@ -7,6 +7,7 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::mem::offset_of;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
-use crate::names::{Kind as _, Phase};
+use crate::histograms::Histograms;
+use crate::memory::populate_bytes;
+use crate::names::{Kind as _, Phase, StoreOperation};
 use crate::party::{self, Parties};
 use crate::refusals::Refusals;
 use crate::schema::{AllSeries, FINGERPRINT};
@@ -26,7 +29,7 @@ pub const DIRECTORY: &str = "trace";
 const MAGIC: u64 = u64::from_le_bytes(*b"CHOROTRC");
 
 /// Version of the layout; [`FINGERPRINT`] identifies the set of events.
-const VERSION: u64 = 9;
+const VERSION: u64 = 10;
 
 /// Highest number of pairs of share and user with their own counters; the rest share one.
 pub const PARTIES_MAX: usize = 64;
@@ -55,6 +58,7 @@ pub(crate) struct Layout {
     /// Ticks that requests waited in each phase.
     pub(crate) waited: PhaseTicks,
     pub(crate) series: AllSeries,
+    pub(crate) stores: Histograms<{ StoreOperation::NAMES.len() }>,
     pub(crate) refusals: Refusals,
     pub(crate) parties: Parties<PARTIES_MAX>,
 }
@@ -65,9 +69,14 @@ pub(crate) type PhaseTicks = [AtomicU64; Phase::NAMES.len()];
 const BYTES: usize = size_of::<Layout>();
 
 /// Bytes of a page that have memory from the start. The rest is many times as long and mostly
-/// unused. So a place of share and user gets memory when it is taken, and so does each histogram of
-/// one when it is first used.
-const BYTES_ALLOCATED: usize = offset_of!(Layout, parties) + party::BYTES_ALLOCATED;
+/// unused: a refusal, a histogram and a place of share and user get memory at their first use.
+const ALLOCATED: [Range<usize>; 2] = {
+    let stores =
+        offset_of!(Layout, stores) + Histograms::<{ StoreOperation::NAMES.len() }>::BYTES_ALLOCATED;
+    let refusals = offset_of!(Layout, refusals) + Refusals::UNUSED_BYTES;
+    let parties = offset_of!(Layout, parties) + party::BYTES_ALLOCATED;
+    [0..stores, refusals..parties]
+};
 
 impl Layout {
     /// Clock of the counters; `None` before counting has begun.
@@ -146,7 +155,7 @@ impl Page {
         let mapped = file
             .set_len(BYTES as u64)
             .and_then(|()| Self::map(&file, libc::PROT_READ | libc::PROT_WRITE))
-            .and_then(|page| page.allocate(&file).map(|()| page));
+            .and_then(|page| page.allocate().map(|()| page));
         if mapped.is_err() {
             let _ = fs::remove_file(&path);
         }
@@ -195,22 +204,19 @@ impl Page {
         unsafe { page.layout.as_ref() }
     }
 
-    /// Allocates the part of a new page that is used from the start: a write to a mapped file
-    /// without memory kills the process. Old kernels need zeros to be written. After
-    /// posix_fallocate(3) a file system on a disk reads the page when it is first touched: 1 ms for
-    /// each worker on ext4.
-    fn allocate(&self, file: &File) -> io::Result<()> {
-        let begin = self.layout.as_ptr().cast::<u8>();
-        match populate_bytes(begin, BYTES_ALLOCATED) {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                file.write_all_at(&[0; BYTES_ALLOCATED], 0)
-            }
+    /// Allocates the parts of a new page that are used from the start: a write to a mapped file
+    /// without memory kills the process. After posix_fallocate(3) a file system on a disk reads the
+    /// page when it is first touched: 1 ms for each worker on ext4.
+    fn allocate(&self) -> io::Result<()> {
+        let populated = ALLOCATED.into_iter().try_for_each(|Range { start, end }| {
+            let begin = self.layout.as_ptr().wrapping_byte_add(start).cast();
+            populate_bytes(begin, end - start)
+        });
+        populated.map_err(|error| match error.raw_os_error() {
             // The file system has no room: a store would kill the process.
-            Err(error) if error.raw_os_error() == Some(libc::EFAULT) => {
-                Err(io::ErrorKind::StorageFull.into())
-            }
-            result => result,
-        }
+            Some(libc::EFAULT) => io::ErrorKind::StorageFull.into(),
+            _ => error,
+        })
     }
 
     fn begin(&self, pid: u32, unique_id: u64) {
@@ -252,38 +258,6 @@ impl Drop for Page {
         // SAFETY: mapped with this length, and no reference is left.
         unsafe { libc::munmap(self.layout.as_ptr().cast(), BYTES) };
     }
-}
-
-/// Allocates memory for a part of a mapped page. Returns false if there is none. Kernels before
-/// Linux 5.14 cannot tell, and count as successful.
-pub(crate) fn populate<T>(part: &T) -> bool {
-    let begin = std::ptr::from_ref(part).cast::<u8>().cast_mut();
-    match populate_bytes(begin, size_of::<T>()) {
-        Ok(()) => true,
-        Err(error) => error.raw_os_error() == Some(libc::EINVAL),
-    }
-}
-
-/// Allocates memory for bytes of a mapped page, and maps it.
-///
-/// # Errors
-/// `EINVAL` before Linux 5.14; else there is no memory.
-fn populate_bytes(begin: *mut u8, length: usize) -> io::Result<()> {
-    let before = begin.addr() % page_bytes();
-    // SAFETY: the mapping has these pages, because it has the bytes; they are only made present.
-    let result = unsafe {
-        let begin = begin.wrapping_byte_sub(before).cast::<libc::c_void>();
-        libc::madvise(begin, before + length, libc::MADV_POPULATE_WRITE)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Returns the size of a memory page in bytes. rustix uses the kernel's vDSO, which is missing
-/// under valgrind: there it would crash.
-fn page_bytes() -> usize {
-    // SAFETY: numbers only.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(bytes).expect("each system has a page size")
 }
 
 /// Bytes of magic number, version, fingerprint and length.

@@ -8,12 +8,10 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::clock::Clock;
+use crate::histograms::Histograms;
+use crate::memory::populate;
 use crate::names::{Kind as _, Operation};
-use crate::page::populate;
-use crate::series::{Histogram, Series as _, SeriesValue, add};
-
-/// `Place::operations` has a bit for each operation.
-const _: () = assert!(Operation::NAMES.len() <= 64);
+use crate::series::{SeriesValue, add};
 
 /// Words of a name, eight bytes each: longer names are cut.
 const NAME_WORDS: usize = 16;
@@ -32,28 +30,24 @@ pub(crate) struct Parties<const N: usize> {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Place {
-    head: Head,
-    times: [Histogram; Operation::NAMES.len()],
-}
-
-/// The part of a place that has memory from the start. A histogram gets it when it is needed: all
-/// of them are many times as long, and a client that comes and goes uses four.
-#[derive(Debug)]
-#[repr(C)]
-struct Head {
     share: Name,
     user: Name,
-    /// Bits of the operations whose histograms have memory.
-    operations: AtomicU64,
     bytes: [AtomicU64; Operation::NAMES.len()],
+    times: Histograms<{ Operation::NAMES.len() }>,
 }
 
-/// Bytes of [`Parties`] that need memory from the start.
-pub(crate) const BYTES_ALLOCATED: usize = offset_of!(Parties<1>, others) + offset_of!(Place, times);
+impl Place {
+    /// Bytes at the start to allocate before any use.
+    const BYTES_ALLOCATED: usize =
+        offset_of!(Self, times) + Histograms::<{ Operation::NAMES.len() }>::BYTES_ALLOCATED;
+}
+
+/// Bytes from the start of [`Parties`] that need memory from the start.
+pub(crate) const BYTES_ALLOCATED: usize = offset_of!(Parties<1>, others) + Place::BYTES_ALLOCATED;
 
 type Name = [AtomicU64; NAME_WORDS];
 
-/// Place of a share and user; by default the one of all others.
+/// A share and user with counters of their own; by default those of all others.
 #[derive(Clone, Copy, Default)]
 pub struct PartyId(Option<&'static Place>);
 
@@ -93,7 +87,7 @@ pub(crate) struct PlaceValue {
 impl PartyId {
     /// Names of the place, share and user; empty for all others.
     pub(crate) fn names(self) -> (String, String) {
-        self.0.map(|place| (text(&place.head.share), text(&place.head.user))).unwrap_or_default()
+        self.0.map(|place| (text(&place.share), text(&place.user))).unwrap_or_default()
     }
 }
 
@@ -114,8 +108,9 @@ impl<const N: usize> Parties<N> {
     /// Takes a new place, if one is left, and memory for it.
     fn take(&self, names: &[[u64; NAME_WORDS]; 2]) -> Option<&Place> {
         let count = self.taken().len();
-        let place = self.places.get(count).filter(|place| populate(&place.head))?;
-        for (name, words) in [&place.head.share, &place.head.user].into_iter().zip(names) {
+        let place =
+            self.places.get(count).filter(|place| populate(*place, Place::BYTES_ALLOCATED))?;
+        for (name, words) in [&place.share, &place.user].into_iter().zip(names) {
             name.iter().zip(words).for_each(|(word, it)| word.store(*it, Ordering::Relaxed));
         }
         self.taken.store(count + 1, Ordering::Release);
@@ -133,13 +128,8 @@ impl<const N: usize> Parties<N> {
     ) {
         let place = party.0.unwrap_or(&self.others);
         let index = operation as usize;
-        if place.head.operations.load(Ordering::Relaxed) >> index & 1 == 0 && !place.begin(index) {
-            return;
-        }
-        add(&place.head.bytes[index], bytes);
-        if !place.times[index].add_among(ticks, clock) {
-            place.times[index].add_beyond(ticks, clock);
-        }
+        add(&place.bytes[index], bytes);
+        place.times.add(index, ticks, clock);
     }
 
     /// Returns each place in which something was counted.
@@ -150,43 +140,26 @@ impl<const N: usize> Parties<N> {
 }
 
 impl Place {
-    /// Allocates memory for the histogram of an operation. Returns false if there is none: then the
-    /// request is not counted, because a store would kill the process.
-    #[cold]
-    #[inline(never)]
-    fn begin(&self, index: usize) -> bool {
-        let has_memory = populate(&self.times[index]);
-        if has_memory {
-            self.head.operations.fetch_or(1 << index, Ordering::Release);
-        }
-        has_memory
-    }
-
     fn has_names(&self, names: &[[u64; NAME_WORDS]; 2]) -> bool {
         let is = |name: &Name, words: &[u64; NAME_WORDS]| {
             name.iter().zip(words).all(|(one, other)| one.load(Ordering::Relaxed) == *other)
         };
-        is(&self.head.share, &names[0]) && is(&self.head.user, &names[1])
+        is(&self.share, &names[0]) && is(&self.user, &names[1])
     }
 
     fn read(&self, clock: &Clock) -> PlaceValue {
         let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        let counted = self.head.operations.load(Ordering::Acquire);
-        let read = |(index, times): (usize, &Histogram)| match counted >> index & 1 {
-            0 => SeriesValue::default(),
-            _ => times.read(clock),
-        };
         let (mut read_bytes, mut written_bytes) = (0_u64, 0_u64);
-        for (operation, bytes) in Operation::ALL.iter().zip(&self.head.bytes) {
+        for (operation, bytes) in Operation::ALL.iter().zip(&self.bytes) {
             let sum = match operation {
                 Operation::Read => &mut read_bytes,
                 _ => &mut written_bytes,
             };
             *sum = sum.wrapping_add(get(bytes));
         }
-        let operations = self.times.iter().enumerate().map(read).collect();
+        let operations = self.times.read(clock);
         let value = PartyValue { operations, read_bytes, written_bytes };
-        PlaceValue { share: text(&self.head.share), user: text(&self.head.user), value }
+        PlaceValue { share: text(&self.share), user: text(&self.user), value }
     }
 }
 

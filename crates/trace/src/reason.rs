@@ -247,4 +247,6 @@ reasons! {
     UnknownFsctl
     UserChanged
     ExtendedAttributesTooLarge
+    LockedByProgram
+    SharingViolationByProgram
 }

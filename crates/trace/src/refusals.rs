@@ -2,8 +2,10 @@
 //!
 //! Few of all pairs occur in the life of a worker, so each takes a place when it is first counted.
 
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::memory::populate;
 use crate::names::{Kind as _, Operation};
 use crate::reason::Reason;
 use crate::series::add;
@@ -15,9 +17,9 @@ pub const REFUSALS_MAX: usize = Reason::NAMES.len();
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Refusals {
+    places: [Place; REFUSALS_MAX],
     taken: AtomicUsize,
     others: AtomicU64,
-    places: [Place; REFUSALS_MAX],
 }
 
 #[derive(Debug)]
@@ -40,13 +42,16 @@ pub struct Refused {
 }
 
 impl Refusals {
+    /// Bytes at the start without need of memory before the first refusal.
+    pub(crate) const UNUSED_BYTES: usize = offset_of!(Self, taken);
+
     /// Counts a request that was refused.
     pub(crate) fn add(&self, reason: Reason, operation: Operation) {
         let taken = self.taken.load(Ordering::Relaxed).min(REFUSALS_MAX);
         let key = (reason.number(), operation.number());
         if let Some(place) = self.places[..taken].iter().find(|place| place.key() == key) {
             add(&place.count, 1);
-        } else if let Some(place) = self.places.get(taken) {
+        } else if let Some(place) = self.places.get(taken).filter(|it| has_memory(it)) {
             place.reason.store(key.0, Ordering::Relaxed);
             place.operation.store(key.1, Ordering::Relaxed);
             place.count.store(1, Ordering::Relaxed);
@@ -69,6 +74,11 @@ impl Refusals {
     pub(crate) fn others(&self) -> u64 {
         self.others.load(Ordering::Relaxed)
     }
+}
+
+/// Allocates memory for a place. Returns false if there is none: a store would kill the process.
+fn has_memory(place: &Place) -> bool {
+    populate(place, size_of::<Place>())
 }
 
 impl Place {

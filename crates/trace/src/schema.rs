@@ -97,8 +97,8 @@ macro_rules! events {
                 #[inline(always)]
                 pub(crate) fn $name(&self, $($argument: u64,)* $($time: u64)?) {
                     counted::$name(self.layout(), self.clock() $(, $argument)* $(, $time)?);
-                    if self.tells() {
-                        told::$name(self $(, $argument)* $(, $time)?);
+                    if self.emits() {
+                        emission::$name(self $(, $argument)* $(, $time)?);
                     }
                 }
             )*
@@ -131,7 +131,7 @@ macro_rules! events {
         }
 
         /// Emission of events while a probe is attached.
-        mod told {
+        mod emission {
             use crate::tracer::Inner;
 
             $(
@@ -180,7 +180,8 @@ events! {
         "waiting for events has ended";
     choro store_start(operation): Count of operation per operation in StoreOperation,
         "the file system is asked for something";
-    choro store_end(operation, bytes, status; ns): Histogram of ns per operation in StoreOperation,
+    choro store_end(operation, bytes, status; ns):
+        HistogramAside of ns per operation in StoreOperation,
         "the file system has answered";
     choro store_data(operation, bytes): Total of bytes per operation in StoreOperation,
         "the file system has read, written or copied data";

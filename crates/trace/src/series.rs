@@ -53,7 +53,7 @@ pub(crate) struct Time(AtomicU64);
 #[repr(C)]
 pub(crate) struct TimeAside;
 
-/// Histogram that is stored elsewhere: see `Parties`.
+/// Histogram that is stored elsewhere: see `Histograms`.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct HistogramAside;

@@ -78,7 +78,7 @@ pub(crate) struct Inner {
     current: Cell<&'static Time>,
     /// True if events are emitted: a probe was attached before this turn of the event loop, or this
     /// is a test.
-    tells: Cell<bool>,
+    emits: Cell<bool>,
     /// True if the phases of each request are kept: events are emitted, or slow requests reported.
     keeps_phases: Cell<bool>,
     nobody: &'static Time,
@@ -232,7 +232,7 @@ impl Tracer {
             layout,
             clock,
             current: Cell::new(nobody),
-            tells: Cell::new(false),
+            emits: Cell::new(false),
             keeps_phases: Cell::new(false),
             nobody,
             free: Cell::new(None),
@@ -276,7 +276,7 @@ impl Tracer {
     /// Memory is exhausted.
     #[cfg(feature = "recorder")]
     #[must_use]
-    pub fn in_test_untold(time: Rc<Cell<u64>>) -> Self {
+    pub fn in_test_silent(time: Rc<Cell<u64>>) -> Self {
         let page = Page::private().expect("there is memory");
         Self::over(page, Clock::of_kernel(), |inner| inner.time = Some(time))
     }
@@ -496,7 +496,7 @@ impl Tracer {
         let ticks = now.wrapping_sub(work.since);
         counted::store_data(layout, inner.clock(), operation, bytes);
         // Last, because it may have to do more.
-        counted::store_end(layout, inner.clock(), operation, bytes, status.into(), ticks);
+        layout.stores.add(work.operation as usize, ticks, inner.clock());
         ticks
     }
 
@@ -539,7 +539,7 @@ impl Tracer {
     pub fn set_slow_threshold(self, ns: u64) {
         if let Some(inner) = self.inner() {
             inner.slow_ns.set(ns);
-            inner.tell_if_wanted();
+            inner.update_emission();
         }
     }
 

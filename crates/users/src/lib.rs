@@ -111,7 +111,7 @@ pub enum UsersError {
         owner: u32,
     },
     /// The number [`USERS_MAX`] is reached.
-    TooMany,
+    DatabaseFull,
     /// The name cannot be a user's.
     UnfitName {
         /// The name that was given.
@@ -144,7 +144,7 @@ impl fmt::Display for UsersError {
                  that runs the server",
                 path.display()
             ),
-            Self::TooMany => write!(f, "the user database holds at most {USERS_MAX} users"),
+            Self::DatabaseFull => write!(f, "the user database holds at most {USERS_MAX} users"),
             Self::UnfitName { name, reason } => {
                 write!(f, "'{name}' cannot be a user name: {reason}")
             }
@@ -213,7 +213,7 @@ impl UserDatabase {
         let mut database = Self::open(path)?;
         let result = change(&mut database)?;
         if database.users.len() > USERS_MAX {
-            return Err(UsersError::TooMany);
+            return Err(UsersError::DatabaseFull);
         }
         let mut users = database.users;
         users.sort_by_cached_key(|user| user.name.to_lowercase());

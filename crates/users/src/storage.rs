@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path) -> Result<(Vec<UserEntry>, Option<Fingerprint>),
             users.push(user);
         }
         if users.len() > USERS_MAX {
-            return Err(UsersError::TooMany);
+            return Err(UsersError::DatabaseFull);
         }
     }
     Ok((users, Some(Fingerprint::of(&metadata))))

@@ -178,6 +178,10 @@ impl<'a> Decode<'a> for CreateRequest<'a> {
         let name = message::buffer(message, layout.name_offset.get(), layout.name_length.get())?;
         let (offset, length) = (layout.create_contexts_offset, layout.create_contexts_length);
         let contexts = message::buffer(message, offset.get(), length.get())?;
+        let create_contexts = match contexts.is_empty() {
+            true => CreateContexts::EMPTY,
+            false => CreateContexts::parse(contexts)?,
+        };
         Ok(Self {
             requested_oplock_level: OplockLevel(layout.requested_oplock_level),
             impersonation_level: ImpersonationLevel(layout.impersonation_level.get()),
@@ -187,7 +191,7 @@ impl<'a> Decode<'a> for CreateRequest<'a> {
             create_disposition: CreateDisposition(layout.create_disposition.get()),
             create_options: CreateOptions::from_bits_retain(layout.create_options.get()),
             name,
-            create_contexts: CreateContexts::parse(contexts)?,
+            create_contexts,
         })
     }
 }

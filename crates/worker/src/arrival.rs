@@ -25,9 +25,9 @@ impl Arrival {
     }
 
     /// Reports the arrival of a whole frame. Bytes behind it arrived together with its end.
-    /// `opened` is the time that a lane took to verify or decrypt it.
-    pub(super) fn take(&mut self, trace: &Tracer, id: ConnectionId, bytes: usize, opened: Spent) {
+    /// `checked` is the time that a lane took to verify or decrypt it.
+    pub(super) fn take(&mut self, trace: &Tracer, id: ConnectionId, bytes: usize, checked: Spent) {
         let began = self.began.replace(self.last);
-        trace.frame_came(id.0, bytes, (began, self.last), opened);
+        trace.frame_came(id.0, bytes, (began, self.last), checked);
     }
 }

@@ -1,6 +1,6 @@
 //! Logons that `logond` checks: Kerberos tickets, and passwords of domain users.
 //!
-//! Whatever it does not answer is a failed logon: it may have died, or the domain may be out.
+//! A logon without its answer has failed: it may have died, or the domain may be out.
 
 mod names;
 pub(super) mod pending;
@@ -18,7 +18,7 @@ use messaging::{
 use proto::account::TicketOwner;
 use proto::effect::{CheckedResponse, CheckedTicket, ResponseFailure, TicketFailure};
 use proto::{Account, Reply, RequestId};
-use tables::announced_logond;
+use tables::{SingleProcess, announced};
 use tracing::debug;
 use zeroize::Zeroize;
 
@@ -69,7 +69,7 @@ impl Worker {
     ) {
         self.store.revert_to_server();
         let now = Instant::now();
-        let logond = announced_logond(&self.settings.directories.lock);
+        let logond = announced(&self.settings.directories.lock, SingleProcess::Logond);
         match logond.map(|logond| (logond, self.messaging.send(now, logond, content))) {
             Some((of, Ok(()))) => {
                 let until = now + timeout;

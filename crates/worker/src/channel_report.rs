@@ -8,7 +8,7 @@ use std::time::Instant;
 use dtyp::ServerId;
 use interfaces::Multichannel;
 use interfaces::Offer;
-use messaging::{Channel as Told, Channels, Content, MessageKind, SingleChannel};
+use messaging::{Channel as ReportedChannel, Channels, Content, MessageKind, SingleChannel};
 use proto::ChannelInfo;
 use tracing::debug;
 use uring::tcp;
@@ -18,8 +18,8 @@ use wire::negotiate::Capabilities;
 use super::event_loop::Worker;
 
 impl Worker {
-    /// Answers an administrator who wants to know the channels.
-    pub(super) fn tell_channels(&mut self, to: ServerId) {
+    /// Answers an administrator's request for the list of channels.
+    pub(super) fn report_channels(&mut self, to: ServerId) {
         let data = self.list_channels().encode();
         self.store.revert_to_server();
         let content = Content::new(MessageKind::CHANNELS, &data);
@@ -39,12 +39,12 @@ impl Worker {
         let has_one = |session_id| {
             channels.iter().filter(|channel| channel.session_id == session_id).nth(1).is_none()
         };
-        let tell = |channel: &ChannelInfo| {
-            let socket = self.channels.get(&channel.connection).map(|it| it.descriptor());
+        let report = |channel: &ChannelInfo| {
+            let socket = self.transports.get(&channel.connection).map(|it| it.descriptor());
             let info = socket.and_then(|socket| tcp::info(socket).ok());
             // A socket for both families names addresses of the older one in the form of the newer.
             let interface = offer.address(channel.server.ip().to_canonical());
-            Told {
+            ReportedChannel {
                 session_id: channel.session_id,
                 client_address: channel.client.to_string(),
                 server_address: channel.server.to_string(),
@@ -58,7 +58,7 @@ impl Worker {
                     .then(|| why_single(channel, &multichannel, &offer)),
             }
         };
-        Channels(channels.iter().map(tell).collect())
+        Channels(channels.iter().map(report).collect())
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
 
     use crypto::SigningAlgorithm;
     use dtyp::{FileTime, Guid};
-    use interfaces::{Offered, Origin, Said};
+    use interfaces::{Offered, OfferedValue, Origin};
     use proto::ConnectionId;
     use proto::connection::Negotiated;
     use wire::negotiate::SecurityMode;
@@ -103,10 +103,10 @@ mod tests {
         let offered = |index: u8| Offered {
             address: [192, 0, 2, index].into(),
             interface: format!("eth{index}"),
-            if_index: Said { value: index.into(), origin: Origin::Default },
-            speed: Said { value: 1_000_000_000, origin: Origin::Default },
-            rss: Said { value: false, origin: Origin::Default },
-            rdma: Said { value: false, origin: Origin::Default },
+            if_index: OfferedValue { value: index.into(), origin: Origin::Default },
+            speed: OfferedValue { value: 1_000_000_000, origin: Origin::Default },
+            rss: OfferedValue { value: false, origin: Origin::Default },
+            rdma: OfferedValue { value: false, origin: Origin::Default },
         };
         Offer { offered: vec![offered(1), offered(2)], ..Offer::default() }
     }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsupported_platform_is_told_from_a_parameter() {
+    fn an_unsupported_platform_differs_from_a_parameter() {
         let (mut channel, mut negotiated) = channel();
         negotiated.server_capabilities = Capabilities::empty();
         channel.negotiated = Arc::new(negotiated);

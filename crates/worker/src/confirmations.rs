@@ -5,23 +5,23 @@ use std::time::Instant;
 use proto::ConnectionId;
 use tracing::debug;
 
-use super::connection::Channel;
+use super::connection::Transport;
 use super::event_loop::Worker;
 
 impl Worker {
     /// Time of the next check of any connection.
     pub(super) fn next_confirmation(&self) -> Option<Instant> {
-        self.channels.values().filter_map(Channel::next_confirmation).min()
+        self.transports.values().filter_map(Transport::next_confirmation).min()
     }
 
     /// Asks the connections where a frame that must arrive is due.
     pub(super) fn serve_confirmations(&mut self, now: Instant) {
-        let due = |it: &Channel| it.next_confirmation().is_some_and(|at| at <= now);
+        let due = |it: &Transport| it.next_confirmation().is_some_and(|at| at <= now);
         let ids: Vec<ConnectionId> =
-            self.channels.iter().filter(|(_, it)| due(it)).map(|(id, _)| *id).collect();
+            self.transports.iter().filter(|(_, it)| due(it)).map(|(id, _)| *id).collect();
         for id in ids {
             self.confirm_taken(id);
-            let is_lost = self.channels.get_mut(&id).is_some_and(|it| it.is_lost(now));
+            let is_lost = self.transports.get_mut(&id).is_some_and(|it| it.is_lost(now));
             if is_lost {
                 debug!("connection {} did not acknowledge a break notification", id.0);
                 let now = self.now();
@@ -33,8 +33,8 @@ impl Worker {
 
     /// Tells the engine what of a connection's frames has arrived.
     pub(super) fn confirm_taken(&mut self, id: ConnectionId) {
-        let Some(channel) = self.channels.get_mut(&id) else { return };
-        for confirmation in channel.take_confirmed() {
+        let Some(transport) = self.transports.get_mut(&id) else { return };
+        for confirmation in transport.take_confirmed() {
             let now = self.now();
             self.server.handle_confirmed(now, id, confirmation);
         }

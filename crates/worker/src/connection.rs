@@ -1,6 +1,6 @@
 //! The bytes of one connection: frames in, frames out.
 //!
-//! A `Channel` has buffers, queues and limits, and makes operations for the ring; `turn` submits
+//! A `Transport` has buffers, queues and limits, and makes operations for the ring; `turn` submits
 //! them and hands their results back. At most one receive and one send are under way, each of which
 //! owns its buffers meanwhile. It knows nothing of SMB2 but the length of a frame.
 
@@ -25,7 +25,7 @@ use wire::frame::{self, FrameHeader, FrameType};
 pub(crate) use self::sending::make_whole;
 use super::arrival::Arrival;
 use super::framing::{FRAME_TIMEOUT, missing, wanted};
-use super::lanes::{LaneId, OpenedFrame, Outgoing};
+use super::lanes::{LaneFrame, LaneId, Outgoing};
 use super::piping::probes::Probes;
 use confirmations::Confirmations;
 pub(super) use filling::Filled;
@@ -70,21 +70,21 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A TCP connection with its buffers and queues.
 #[derive(Debug)]
-pub(super) struct Channel {
+pub(super) struct Transport {
     socket: TcpStream,
     /// Received bytes before the end of a frame. Absent while a receive writes into them.
     received: Option<BytesMut>,
     /// Frame whose end goes into a pipe. The next received bytes belong to it.
     filling: Option<Filling>,
-    /// Fewest missing bytes of a WRITE that go into a pipe; `None` if no WRITE does.
-    pipes_from: Option<usize>,
-    /// Number of times that the pages of pipes were doubled, because network pages were nearly
-    /// empty.
-    pages_thinned: u32,
+    /// Lowest number of missing bytes of a WRITE that go into a pipe; `None` if no WRITE does.
+    piped_write_min: Option<usize>,
+    /// Number of times that the capacity of new pipes was doubled, because pages from the network
+    /// were nearly empty.
+    page_doublings: u32,
     /// Bytes of the last frame: large files are written in pieces of one length.
     last_length: usize,
     /// Results of a lane for the whole frames in `received`.
-    opened: VecDeque<OpenedFrame>,
+    checked: VecDeque<LaneFrame>,
     pub(super) arrival: Arrival,
     queued: VecDeque<Outgoing>,
     queued_bytes: usize,
@@ -94,8 +94,8 @@ pub(super) struct Channel {
     sending: VecDeque<Answered>,
     /// Memory of all frames that the kernel has not taken: queued or in transmission.
     outgoing: Charge,
-    /// Bytes that the store reads now and that will be queued here.
-    promised: Charge,
+    /// Reservation for data that the store reads now and that will be queued here.
+    reserved: Charge,
     /// The memory of the frame that is here in part, if it is a long one.
     frame_memory: Option<Charge>,
     /// Start of the wait for the rest of a partly received frame, by the clock of
@@ -117,17 +117,17 @@ pub(super) struct Channel {
     is_sending: bool,
     /// A part of the first queued frame has left.
     is_front_begun: bool,
-    /// The socket has not taken all of what it was given last.
+    /// The socket has not taken all of the last frames.
     is_full: bool,
     /// The engine has ended the connection: close it when the queued frames have left.
     pub(super) is_closing: bool,
     /// Deadline for the queued frames: the connection is closed then.
     drain_by: Option<Instant>,
-    /// True while another worker is asked to serve the connection: nothing is received from it.
-    pub(super) is_lent: bool,
+    /// True while the connection is offered to another worker: nothing is received from it.
+    pub(super) is_in_handover: bool,
 }
 
-/// Why the bytes of a connection make no sense.
+/// Fault of the received bytes, for which the connection ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum FrameError {
     /// A frame is longer than this connection may send.
@@ -145,23 +145,23 @@ impl fmt::Display for FrameError {
     }
 }
 
-impl Channel {
+impl Transport {
     pub(super) fn new(socket: TcpStream, memory: &MemoryAccount) -> Self {
         Self {
             socket,
             received: Some(BytesMut::new()),
             filling: None,
-            pipes_from: None,
-            pages_thinned: 0,
+            piped_write_min: None,
+            page_doublings: 0,
             last_length: 0,
-            opened: VecDeque::new(),
+            checked: VecDeque::new(),
             arrival: Arrival::default(),
             queued: VecDeque::new(),
             queued_bytes: 0,
             answered: VecDeque::new(),
             sending: VecDeque::new(),
             outgoing: memory.pass(0),
-            promised: memory.pass(0),
+            reserved: memory.pass(0),
             frame_memory: None,
             frame_since: None,
             lane_bytes: 0,
@@ -178,7 +178,7 @@ impl Channel {
             is_full: false,
             is_closing: false,
             drain_by: None,
-            is_lent: false,
+            is_in_handover: false,
         }
     }
 
@@ -206,7 +206,7 @@ impl Channel {
     /// or there is no memory for the frame that comes. With `expects_more`, a long frame is
     /// expected after a long one.
     pub(super) fn receive(&mut self, expects_more: bool) -> Option<Op> {
-        if self.is_closing || self.is_lent {
+        if self.is_closing || self.is_in_handover {
             return None;
         }
         if let Some(filling) = &mut self.filling {
@@ -226,7 +226,7 @@ impl Channel {
         if buffer.is_empty() {
             self.arrival.expect_new();
             let is_long = (RECEIVE_LEN..=EXPECTED_LEN_MAX).contains(&self.last_length);
-            wanted = match self.pipes_from {
+            wanted = match self.piped_write_min {
                 // Bytes received into memory could not go into a pipe any more.
                 Some(_) if is_long => FRONT_LEN,
                 _ if expects_more && is_long => wanted.max(self.last_length),
@@ -238,7 +238,7 @@ impl Channel {
         Some(Op::Receive { socket, buffer, limit: wanted, poll_first: !whole, whole })
     }
 
-    /// Takes back what [`Channel::receive`] lent, with what came at `at`.
+    /// Takes back what [`Transport::receive`] lent, with what came at `at`.
     pub(super) fn received(&mut self, buffer: BytesMut, at: Moment) {
         self.arrival.received(at);
         self.received = Some(buffer);
@@ -263,20 +263,20 @@ impl Channel {
         let header = FrameHeader::decode(*head);
         let is_short = header.length <= RECEIVE_LEN || header.length <= length_max();
         if header.frame_type != FrameType::SESSION_MESSAGE || !is_short {
-            return self.next_behind(header, length_max);
+            return self.next_after_other(header, length_max);
         }
         if buffer.len() < frame::SIZE + header.length {
             return Ok(None);
         }
         buffer.advance(frame::SIZE);
         let frame = buffer.split_to(header.length);
-        self.frame_is_whole(frame::SIZE + header.length);
+        self.note_whole_frame(frame::SIZE + header.length);
         Ok(Some(frame))
     }
 
-    /// Takes the next frame behind something that is no message.
+    /// Takes the next frame after a keep-alive or a session request of NetBIOS.
     #[cold]
-    fn next_behind(
+    fn next_after_other(
         &mut self,
         mut header: FrameHeader,
         length_max: impl Fn() -> usize,
@@ -294,20 +294,20 @@ impl Channel {
                 Err(FrameError::TooLong { length, max: length_max() })
             }
             FrameType::SESSION_MESSAGE => self.next_frame(length_max),
-            FrameType::SESSION_REQUEST => self.begin_session(length, length_max),
+            FrameType::SESSION_REQUEST => self.answer_session_request(length, length_max),
             _ => Err(FrameError::UnknownType),
         }
     }
 
     /// Takes the lane's result for the next frame.
-    pub(super) fn take_opened(&mut self) -> OpenedFrame {
-        self.opened.pop_front().unwrap_or_default()
+    pub(super) fn take_checked(&mut self) -> LaneFrame {
+        self.checked.pop_front().unwrap_or_default()
     }
 
     /// Answers the request of a NetBIOS session, the first frame on port 139: RFC 1002 4.3.2. Any
     /// name is right, as NEGOTIATE does not ask for one either. Returns the frame behind it.
     #[cold]
-    fn begin_session(
+    fn answer_session_request(
         &mut self,
         length: usize,
         length_max: impl Fn() -> usize,
@@ -344,8 +344,8 @@ impl Channel {
         self.frame_memory.is_some()
     }
 
-    /// Whether a frame is here in part, or was.
-    pub(super) fn has_part(&self) -> bool {
+    /// True if a frame is here in part, or was before the last receive.
+    pub(super) fn has_partial_frame(&self) -> bool {
         self.frame_since.is_some() || self.filling.is_some() || self.has_received()
     }
 
@@ -368,7 +368,7 @@ impl Channel {
     }
 
     /// Notes the length of a taken frame, header included: the next one may be as long.
-    fn frame_is_whole(&mut self, bytes: usize) {
+    fn note_whole_frame(&mut self, bytes: usize) {
         (self.frame_memory, self.frame_since, self.last_length) = (None, None, bytes);
     }
 
@@ -419,26 +419,26 @@ impl Channel {
     }
 
     /// Counts bytes that the store reads for this connection.
-    pub(super) fn promise(&mut self, bytes: usize) {
-        self.promised.add(bytes);
+    pub(super) fn reserve(&mut self, bytes: usize) {
+        self.reserved.add(bytes);
     }
 
-    /// Ends a promise: the bytes were read, or the READ has failed.
-    pub(super) fn keep_promise(&mut self, bytes: usize) {
-        self.promised.sub(bytes);
+    /// Ends a reservation: the bytes were read, or the READ has failed.
+    pub(super) fn end_reservation(&mut self, bytes: usize) {
+        self.reserved.sub(bytes);
     }
 
     /// Unsent bytes: frames that the kernel has not taken, and data that the store reads now.
     pub(super) fn outgoing_bytes(&self) -> usize {
-        self.outgoing.bytes() + self.promised.bytes()
+        self.outgoing.bytes() + self.reserved.bytes()
     }
 
     /// True if the client must read answers before more of its requests are served here; `waiting`
     /// returns the unsent bytes on all of its connections.
     pub(super) fn must_drain(&self, waiting: impl FnOnce() -> usize) -> bool {
         let here = self.outgoing_bytes();
-        let passing_max = self.outgoing.account().passing_max();
-        let is_much = || here > OUTGOING_BYTES_MAX.min(passing_max).saturating_sub(waiting());
+        let in_transit_max = self.outgoing.account().in_transit_max();
+        let is_much = || here > OUTGOING_BYTES_MAX.min(in_transit_max).saturating_sub(waiting());
         here > 0 && (self.answered.len() >= OUTGOING_FRAMES_MAX || is_much())
     }
 
@@ -457,7 +457,7 @@ impl Channel {
         self.is_closing && self.is_drained() && !self.is_busy()
     }
 
-    /// Nothing more is served; what is queued may still leave.
+    /// Nothing more is served; queued frames may still leave.
     pub(super) fn end(&mut self, now: Instant) {
         self.is_closing = true;
         self.drain_by = Some(now + DRAIN_TIMEOUT);

@@ -31,7 +31,7 @@ pub(crate) fn open(settings: &Settings) -> Option<Arc<dyn DomainIds>> {
     match tables::DomainIds::open(&settings.directories.state) {
         Ok(ids) => Some(Arc::new(Shared(Mutex::new(ids)))),
         Err(error) => {
-            warn!("the ids of the domain are not known: {error}");
+            warn!("cannot open the table of ids of the domain: {error}");
             None
         }
     }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use arbitration::FileKey;
 use dtyp::ServerId;
 use interfaces::Offer;
-use proto::effect::Deletion;
+use proto::effect::{Deletion, Unlocked};
 use proto::{Effect, Reply, RequestId};
 use shares::accounts::Accounts;
 use shares::shares::Shares;
@@ -14,11 +14,11 @@ use store::Store;
 use tracing::warn;
 
 use super::event_loop::Worker;
-use super::messages::{tell_file_changed, tell_turn};
+use super::messages::{notify_file_changed, notify_turn};
 use super::passing::queue::UnplacedConnection;
 
 impl Worker {
-    /// Does one thing that the engine asks for. What cannot be answered at once is answered by a
+    /// Carries out one effect of the engine. Without a result at once, the answer comes by a
     /// later completion or message.
     pub(super) fn serve(&mut self, request: Option<RequestId>, effect: Effect) {
         if let Some(effect) = self.slow_storage.delay(&self.qos, request, effect) {
@@ -30,10 +30,11 @@ impl Worker {
         match effect {
             Effect::Object { user, op } => self.serve_object(request, user, op),
             Effect::FileDeleted(deletion) => self.file_deleted(deletion),
-            Effect::TellFileChanged { worker, file } => self.tell_file_changed(worker, file),
-            Effect::TellTurn { worker } => self.tell_turn(worker),
+            Effect::FileUnlocked(unlocked) => self.file_unlocked(unlocked),
+            Effect::NotifyFileChanged { worker, file } => self.notify_file_changed(worker, file),
+            Effect::NotifyTurn { worker } => self.notify_turn(worker),
             Effect::Remove(removal) => self.remove(*removal),
-            Effect::Traverse(passage) => self.traverse(*passage),
+            Effect::Traverse(traversal) => self.traverse(*traversal),
             Effect::DisconnectShare(root) => self.close_root(root),
             Effect::Withdraw(request) => self.withdraw(request),
             Effect::CheckMic(mic) => {
@@ -65,6 +66,7 @@ impl Worker {
                 self.close_previous_session(request, session_id, &user);
             }
             Effect::ConnectShare(connect) => self.connect_share(request, &connect),
+            Effect::FindFreeSpace { root, path } => self.find_free_space(request, root, &path),
             Effect::FindReferral(question) => self.find_referral(request, *question),
             Effect::FindAccount { users, requested_user } => self.reply(request, |worker| {
                 // Before a thread of the name service starts, which would have the same.
@@ -112,7 +114,7 @@ impl Worker {
         }
     }
 
-    /// Tells the engine of a deletion, behind the operation that carries it out.
+    /// Reports a deletion to the engine, behind the operation that carries it out.
     fn file_deleted(&mut self, deletion: Deletion) {
         self.run_in(Ok(deletion.store), move |_| {
             Box::new(move |worker| {
@@ -122,14 +124,24 @@ impl Worker {
         });
     }
 
-    fn tell_file_changed(&mut self, worker: ServerId, file: FileKey) {
-        self.store.revert_to_server();
-        tell_file_changed(&mut self.messaging, worker, file);
+    /// Reports the end of an open with byte-range locks, behind the close of its file.
+    fn file_unlocked(&mut self, unlocked: Unlocked) {
+        self.run_in(Ok(unlocked.store), move |_| {
+            Box::new(move |worker| {
+                let now = worker.now();
+                worker.server.handle_unlocked(now, &unlocked);
+            })
+        });
     }
 
-    fn tell_turn(&mut self, worker: ServerId) {
+    fn notify_file_changed(&mut self, worker: ServerId, file: FileKey) {
         self.store.revert_to_server();
-        tell_turn(&mut self.messaging, worker);
+        notify_file_changed(&mut self.messaging, worker, file);
+    }
+
+    fn notify_turn(&mut self, worker: ServerId) {
+        self.store.revert_to_server();
+        notify_turn(&mut self.messaging, worker);
     }
 
     fn close_previous_session(&mut self, request: RequestId, session_id: u64, user: &str) {

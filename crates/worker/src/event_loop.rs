@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use config::Global;
+use confinement::ProcessKind;
 use dtyp::{FileTime, Guid, ServerId};
 use messaging::Messaging;
 use process::Ending;
@@ -28,17 +29,20 @@ use shares::accounts::Accounts;
 use shares::server_settings::has_continuously_available_shares;
 use slab::Slab;
 use store::{Store, StoreSettings};
-use tables::{QosPage, Registry};
-use trace::{Clock, Phase, Tracer};
+use tables::{QosPage, Registry, SingleProcess, announced};
+use trace::{Clock, LogonOutcome, Phase, Tracer};
 use tracing::{debug, warn};
 use uring::{Backend, Driver, Limits, Op, Reason, Refused, Token};
 
 use super::WorkerStart;
 use super::asked_logons::pending::AskedLogons;
 use super::asked_sessions::pending::AskedSessions;
+use super::audit::AuditTrail;
 use super::clocks::read_clocks;
-use super::connection::Channel;
+use super::connection::Transport;
+use super::free_space::commands::FreeSpaceCommands;
 use super::inherited::{Inherited, Prepared};
+use super::kernel_leases::signals::KernelLeases;
 use super::lanes::{Done, LaneId, Lanes};
 use super::listings::Listings;
 use super::local_storage::LocalStorage;
@@ -48,6 +52,7 @@ use super::messages::Waiting;
 use super::notices::Notices;
 use super::own_names::OwnNames;
 use super::passing::queue::Passing;
+use super::share_commands::queue::CommandQueue;
 use super::slow_storage::SlowStorage;
 use super::storage_threads::StorageThreads;
 use super::storage_threads::mounts::KeptMounts;
@@ -68,8 +73,9 @@ pub(crate) struct Worker {
     pub(super) storage_threads: StorageThreads<Self>,
     pub(super) mounts: KeptMounts,
     pub(super) listings: Listings,
+    pub(super) kernel_leases: KernelLeases,
     pub(super) local_storage: LocalStorage,
-    /// Time of the next call of [`Self::tell_slow_storage`].
+    /// Time of the next call of [`Self::report_slow_storage`].
     pub(super) next_slow: Option<Duration>,
     pub(super) accounts: Accounts,
     pub(super) own_names: OwnNames,
@@ -81,7 +87,10 @@ pub(crate) struct Worker {
     pub(super) passing: Passing,
     pub(super) asked_logons: AskedLogons,
     pub(super) asked_sessions: AskedSessions,
+    pub(super) command_queue: CommandQueue,
+    pub(super) free_space: FreeSpaceCommands,
     pub(super) notices: Notices,
+    pub(super) audit: AuditTrail,
     logon_slot: Option<LogonSlot>,
     pub(super) watches: Watches,
     pub(super) trace: Tracer,
@@ -91,15 +100,15 @@ pub(crate) struct Worker {
     pub(super) driver: Driver,
     /// Operations that the driver had no room for.
     pub(super) refused: VecDeque<(Token, Op)>,
-    // Before the channels, whose sockets they use.
+    // Before the transports, whose sockets they use.
     pub(super) lanes: Lanes,
-    pub(super) channels: FxHashMap<ConnectionId, Channel>,
+    pub(super) transports: FxHashMap<ConnectionId, Transport>,
     /// A worker that waits for its client is not one that has lost it.
     pub(super) had_client: bool,
     pub(super) server_guid: Guid,
     /// Opens can be kept beyond the server: decided when this process started.
     pub(super) keeps_persistent: bool,
-    /// Longest wait for requests to end, once told to stop.
+    /// Longest wait for requests to end after the request to stop.
     pub(super) stop_at: Option<Instant>,
     /// The same since the last client has left.
     abandoned_at: Option<Instant>,
@@ -115,6 +124,9 @@ pub(super) const SEND: u64 = 4 << 32;
 pub(super) const STORE: u64 = 5 << 32;
 pub(super) const LANES: u64 = 6 << 32;
 pub(super) const STORAGE_THREADS: u64 = 7 << 32;
+pub(super) const COMMANDS: u64 = 8 << 32;
+pub(super) const FREE_SPACE: u64 = 9 << 32;
+pub(super) const KERNEL_LEASES: u64 = 10 << 32;
 
 /// Threshold of slow requests, in nanoseconds.
 pub(super) fn slow_ns(global: &Global) -> u64 {
@@ -137,6 +149,7 @@ impl Worker {
     /// Makes the worker ready for its first connection.
     pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
         let WorkerStart { settings, server_id, clock, control, inherited, logon_slot } = start;
+        process::give_up_capabilities(&settings, ProcessKind::Worker);
         let lock_dir = &settings.directories.lock;
         let inherited = inherited.map_or_else(|| Inherited::join(&settings, server_id), Ok)?;
         let Inherited { tables: Tables { registry, files }, pages, prepared, mounts } = inherited;
@@ -168,6 +181,7 @@ impl Worker {
             storage_threads: StorageThreads::new(server.storage_load().clone()),
             mounts,
             listings: Listings::default(),
+            kernel_leases: KernelLeases::default(),
             local_storage: LocalStorage::new(clock),
             next_slow: None,
             server,
@@ -178,7 +192,10 @@ impl Worker {
             passing: Passing::default(),
             asked_logons: AskedLogons::default(),
             asked_sessions: AskedSessions::default(),
+            command_queue: CommandQueue::default(),
+            free_space: FreeSpaceCommands::default(),
             notices: Notices::new(server_id),
+            audit: AuditTrail::default(),
             logon_slot,
             watches: Watches::new(pages.watches),
             trace,
@@ -187,7 +204,7 @@ impl Worker {
             control,
             driver,
             refused: VecDeque::new(),
-            channels: FxHashMap::default(),
+            transports: FxHashMap::default(),
             lanes: Lanes::new(trace.watch()).context("cannot create a descriptor for lanes")?,
             had_client: false,
             server_guid,
@@ -206,6 +223,7 @@ impl Worker {
     /// Waits for a client and serves it until its last connection is gone or the supervisor says
     /// so.
     pub(crate) fn run(&mut self) -> anyhow::Result<Ending> {
+        process::confine(&self.settings, ProcessKind::Worker, &self.control);
         let ready = ToSupervisor::Ready { unique_id: self.registry.server_id().unique_id };
         self.control.send(ready).context("the supervisor is gone")?;
         self.watch_control();
@@ -213,8 +231,8 @@ impl Worker {
         while !self.is_done() {
             let timeout = self.timeout();
             self.trace.wait_for_events();
-            self.tell_slow();
-            self.driver.wait(timeout, &mut completions).context("waiting")?;
+            self.log_slow_requests();
+            self.driver.wait(timeout, &mut completions).context("cannot wait for events")?;
             self.trace.woke(completions.len());
             self.turn = read_clocks();
             for completion in completions.drain(..) {
@@ -222,20 +240,21 @@ impl Worker {
                 self.serve_effects();
             }
             self.serve_timeouts();
-            self.go_on_listing();
+            self.continue_listing();
             self.place_local_storage();
             self.resubmit();
-            self.tell_changes();
+            self.send_changes();
+            self.send_audit();
             self.flush_messages();
             self.flush();
         }
         let ending = self.close_all();
-        if let Some((client, untold)) = self.server.take_refusals_untold(self.turn.monotonic) {
-            logons::tell_untold(client, untold);
+        if let Some((client, unlogged)) = self.server.take_unlogged_refusals(self.turn.monotonic) {
+            logons::log_unlogged(client, unlogged);
         }
         // The requests that the last turn answered end here.
         self.trace.wait_for_events();
-        self.tell_slow();
+        self.log_slow_requests();
         self.trace.enter(Phase::Other);
         self.release_clients();
         Ok(ending)
@@ -249,7 +268,7 @@ impl Worker {
         std::mem::forget((settings, server, store, registry, driver, trace, qos, watches));
     }
 
-    /// The time that the engine is told: when this turn began.
+    /// The time that the engine gets: the start of this turn.
     pub(super) fn now(&self) -> Now {
         self.turn
     }
@@ -269,7 +288,7 @@ impl Worker {
 
     fn is_done(&mut self) -> bool {
         // A connection whose offer was accepted is as good as here.
-        let is_left = self.had_client && self.channels.is_empty() && self.passing.is_idle();
+        let is_left = self.had_client && self.transports.is_empty() && self.passing.is_idle();
         // Storage that hangs must not keep a place for a client that has left.
         self.abandoned_at = (is_left && !self.storage_threads.is_empty())
             .then(|| self.abandoned_at.unwrap_or_else(|| Instant::now() + ABANDONED_TIMEOUT));
@@ -278,7 +297,9 @@ impl Worker {
         }
         // A connection that was passed on is lost if the last message about it does not leave.
         let has_queued = || self.messaging.counters().queued > 0;
-        is_left && self.server.is_idle() && self.has_closed_all() && !has_queued()
+        let is_idle = || self.server.is_idle() && self.command_queue.is_idle();
+        let is_audited = || self.audit.keeps_worker(Instant::now());
+        is_left && is_idle() && self.has_closed_all() && !has_queued() && !is_audited()
     }
 
     /// Deadline of this worker; unfinished work ends with it.
@@ -297,7 +318,10 @@ impl Worker {
     /// kernel to end a thread that hangs. The supervisor cares for the rest.
     fn close_all(&mut self) -> Ending {
         self.lose_all("the worker ends");
-        self.tell_changes();
+        self.end_commands();
+        self.end_free_space_command();
+        self.send_changes();
+        self.send_audit();
         self.flush_messages();
         if self.has_closed_all() { Ending::Finished } else { Ending::Unfinished }
     }
@@ -323,8 +347,11 @@ impl Worker {
             self.passing.next_timeout(),
             self.asked_logons.next_timeout(),
             self.asked_sessions.next_timeout(),
+            self.command_queue.next_timeout(),
+            self.free_space.next_timeout(),
             self.next_confirmation(),
-            self.channels.values().filter_map(Channel::next_drain_timeout).min(),
+            self.audit.retry_at(),
+            self.transports.values().filter_map(Transport::next_drain_timeout).min(),
             self.slow_storage.next_timeout(),
             self.store.next_timeout(),
         ];
@@ -334,33 +361,34 @@ impl Worker {
     pub(super) fn add_connection(&mut self, socket: TcpStream) {
         // Also one that is gone already was this worker's client: it serves no other.
         self.had_client = true;
-        let channel = Channel::new(socket, self.server.memory());
-        let (client, server) = match channel.addresses() {
+        let transport = Transport::new(socket, self.server.memory());
+        let (client, server) = match transport.addresses() {
             Ok(addresses) => addresses,
             Err(error) => return debug!("a new connection has ended already: {error}"),
         };
         if let Some(logons) = self.logons.take() {
             logons::share_rate_of_lines(logons, client);
         }
-        channel.send_small_frames_at_once();
+        transport.send_small_frames_at_once();
         let now = self.now();
         let id = self.server.handle_connect(now, client, server);
         debug!("{client} connected: {} worker={}", id.0, std::process::id());
-        self.channels.insert(id, channel);
+        self.transports.insert(id, transport);
         self.receive(id);
     }
 
-    /// The lane of a channel over which much goes, if another one of this client is as busy: what
-    /// one channel moves, this thread moves as fast. Only for what is signed or sealed: moving
+    /// The lane of a transport over which much goes, if another one of this client is as busy: what
+    /// one transport moves, this thread moves as fast. Only for what is signed or sealed: moving
     /// alone is not worth the way to another processor's cache.
     pub(super) fn lane(&mut self, id: ConnectionId) -> Option<LaneId> {
-        let channels = self.channels.values().filter(|it| it.is_bulky()).count();
+        let transports = self.transports.values().filter(|it| it.is_bulky()).count();
         let (lanes, store) = (&mut self.lanes, &mut self.store);
         let revert_to_server = || {
             store.revert_to_server();
         };
-        let choose = || (channels > 1).then(|| lanes.choose(channels, revert_to_server)).flatten();
-        self.channels.get_mut(&id)?.lane(choose).filter(|_| channels > 1)
+        let choose =
+            || (transports > 1).then(|| lanes.choose(transports, revert_to_server)).flatten();
+        self.transports.get_mut(&id)?.lane(choose).filter(|_| transports > 1)
     }
 
     fn watch_lanes(&mut self) {
@@ -368,17 +396,17 @@ impl Worker {
         self.submit(Token(LANES), Op::PollReadable { fd });
     }
 
-    /// Goes on with what the lanes have done.
+    /// Handles the results of the lanes.
     pub(super) fn read_lanes(&mut self) {
         for (id, done) in self.lanes.take_done() {
             match done {
-                Done::Received { buffer, opened, result } => {
+                Done::Received { buffer, checked, result } => {
                     let at = self.trace.receives();
-                    for it in opened.iter().filter(|it| it.opened.is_some()) {
+                    for it in checked.iter().filter(|it| it.checked.is_some()) {
                         self.trace.lane_worked(Phase::Verifying, it.spent);
                     }
-                    let Some(channel) = self.channels.get_mut(&id) else { continue };
-                    channel.received_by_lane(buffer, opened, at);
+                    let Some(transport) = self.transports.get_mut(&id) else { continue };
+                    transport.received_by_lane(buffer, checked, at);
                     match result {
                         Ok(1..) => self.take_frames(id),
                         end => self.receive_ended(id, end),
@@ -389,8 +417,8 @@ impl Worker {
                     self.trace.enter(Phase::Sending);
                     let spent = protected.iter().flatten();
                     spent.for_each(|it| self.trace.lane_worked(Phase::Signing, *it));
-                    let Some(channel) = self.channels.get_mut(&id) else { continue };
-                    channel.sent_by_lane(&buffers, &protected, result.is_ok());
+                    let Some(transport) = self.transports.get_mut(&id) else { continue };
+                    transport.sent_by_lane(&buffers, &protected, result.is_ok());
                     self.take_sent(id, buffers, result);
                 }
             }
@@ -399,19 +427,19 @@ impl Worker {
         self.watch_lanes();
     }
 
-    /// Names a connection in the log, with its client and user and this process.
-    pub(super) fn named(&self, id: ConnectionId) -> String {
-        let by_socket = || Some(self.channels.get(&id)?.addresses().ok()?.0);
+    /// Returns a connection's description for the log, with its client and user and this process.
+    pub(super) fn describe(&self, id: ConnectionId) -> String {
+        let by_socket = || Some(self.transports.get(&id)?.addresses().ok()?.0);
         let client = self.server.client_of(id).or_else(by_socket);
         let client = client.map_or_else(|| "unknown".to_owned(), |client| client.to_string());
         let user = self.notices.user().unwrap_or_default();
         format!("connection {} client={client} user={user:?} worker={}", id.0, std::process::id())
     }
 
-    /// The transport is gone; the engine hears of it.
-    pub(super) fn lost(&mut self, id: ConnectionId, why: &str) {
+    /// Reports the loss of a transport to the engine.
+    pub(super) fn connection_lost(&mut self, id: ConnectionId, why: &str) {
         self.trace.enter(Phase::Other);
-        debug!("{} ended: {why}", self.named(id));
+        debug!("{} ended: {why}", self.describe(id));
         self.confirm_taken(id);
         let now = self.now();
         self.server.handle_disconnect(now, id);
@@ -420,29 +448,29 @@ impl Worker {
 
     /// Ends all connections, as if their transports were gone.
     pub(super) fn lose_all(&mut self, why: &str) {
-        let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.lost(id, why));
+        let ids: Vec<ConnectionId> = self.transports.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.connection_lost(id, why));
         self.serve_effects();
     }
 
     pub(super) fn close(&mut self, id: ConnectionId) {
-        let Some(channel) = self.channels.get_mut(&id) else { return };
-        channel.shut_down();
-        if !channel.is_busy() {
-            self.channels.remove(&id);
+        let Some(transport) = self.transports.get_mut(&id) else { return };
+        transport.shut_down();
+        if !transport.is_busy() {
+            self.transports.remove(&id);
         }
     }
 
-    pub(super) fn enter(&mut self, notice: Notice, now: FileTime) {
+    pub(super) fn record_notice(&mut self, notice: Notice, now: FileTime) {
         match notice {
             Notice::Changed(changes) => self.watches.change(changes),
             Notice::LogonChanged(logon) => {
-                self.logon_slot.iter().for_each(|slot| slot.tell(logon));
+                self.logon_slot.iter().for_each(|slot| slot.report(logon));
             }
             Notice::FurtherUser { client: address } => {
                 // If the supervisor does not read, the connection counts as a stranger's.
-                let told = self.control.send(ToSupervisor::FurtherUser { address });
-                told.unwrap_or_else(|error| debug!("cannot tell of a user: {error}"));
+                let sent = self.control.send(ToSupervisor::FurtherUser { address });
+                sent.unwrap_or_else(|error| debug!("cannot report a user: {error}"));
             }
             Notice::Unwatched { volatile } => {
                 self.store.revert_to_server();
@@ -457,22 +485,56 @@ impl Worker {
                 self.server.handle_watched(now, machine_clock(), volatile);
                 self.serve_effects();
             }
-            Notice::LogonRefused(refused) => logons::tell_refused(&refused),
+            Notice::Audited(record) => {
+                match !record.is_cheap() || self.may_record(record.audit.client) {
+                    true => self.audit.share(&record, now),
+                    false => self.audit.leave_out(),
+                }
+            }
+            Notice::LogonRefused(refused) => {
+                logons::log_refused(&refused);
+                if self.server.settings().is_audited {
+                    self.audit.refused_logon(&refused, now);
+                }
+            }
             notice => {
                 if let Notice::SessionOpened(opened) = &notice {
-                    logons::tell_opened(opened);
+                    logons::log_opened(opened);
+                    if self.server.settings().is_audited {
+                        let is_user = opened.outcome == LogonOutcome::User;
+                        match is_user || self.may_record(opened.client) {
+                            true => self.audit.logon(opened, now),
+                            false => self.audit.leave_out(),
+                        }
+                    }
                 }
                 let _access = self.trace.access_table();
-                self.notices.enter(&self.registry, notice, now);
+                self.notices.record(&self.registry, notice, now);
             }
         }
     }
 
-    /// Tells `notifyd` what this turn has changed, if anybody wants to know.
-    fn tell_changes(&mut self) {
+    /// Returns whether the audit may have one more record that a client without a user has caused.
+    fn may_record(&self, client: SocketAddr) -> bool {
+        self.server.may_record(self.turn.monotonic, client)
+    }
+
+    /// Sends the changes of this turn to `notifyd`, if a watch exists.
+    fn send_changes(&mut self) {
         if self.watches.wants_flush() {
             self.store.revert_to_server();
             self.watches.flush(&mut self.messaging);
+        }
+    }
+
+    /// Sends the records of this turn to `auditd`.
+    fn send_audit(&mut self) {
+        if self.audit.wants_flush(Instant::now) {
+            self.trace.enter(Phase::Messages);
+            self.store.revert_to_server();
+            let Self { audit, messaging, settings, .. } = self;
+            let announced = || announced(&settings.directories.lock, SingleProcess::Auditd);
+            audit.flush(messaging, Instant::now(), announced);
         }
     }
 
@@ -504,7 +566,7 @@ impl Worker {
             self.end_unfinished(clocks.monotonic);
         }
         if self.next_slow.is_some_and(|at| at <= clocks.monotonic) {
-            self.tell_slow_storage();
+            self.report_slow_storage();
         }
         if self.storage_threads.next_timeout().is_some_and(|at| at <= clocks.monotonic) {
             self.refuse_excess();
@@ -522,7 +584,7 @@ impl Worker {
             self.answer(Some(request), proto::Reply::PreviousSessionClosed);
             self.serve_effects();
         }
-        while let Some(request) = self.waiting.take_awake(now) {
+        while let Some(request) = self.waiting.take_woken(now) {
             self.answer(Some(request), proto::Reply::Woken);
             self.serve_effects();
         }
@@ -539,6 +601,8 @@ impl Worker {
         self.serve_passing_timeouts(now);
         self.serve_asked_logon_timeouts(now);
         self.serve_asked_session_timeouts(now);
+        self.serve_command_timeouts(now);
+        self.serve_free_space_timeout(now);
     }
 }
 

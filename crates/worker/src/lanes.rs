@@ -24,7 +24,7 @@ use std::time::Instant;
 use bytes::BytesMut;
 use object::Piped;
 use process::Mailbox;
-use proto::protection::{Opened, Opener};
+use proto::protection::{CheckedFrame, FrameKeys};
 use proto::{ConnectionId, Protection};
 use rustix::io::Errno;
 use trace::{Spent, Watch};
@@ -57,17 +57,17 @@ impl Outgoing {
         self.frame.len() + self.piped.as_ref().map_or(0, Piped::length)
     }
 
-    /// Takes into memory what is piped, and gives back the pipe.
+    /// Takes piped data into memory, and gives back the pipe.
     ///
     /// # Errors
     /// It cannot be had: the frame cannot be sent whole.
-    pub(super) fn bring_in(&mut self) -> Result<Option<Piped>, Errno> {
+    pub(super) fn read_into_memory(&mut self) -> Result<Option<Piped>, Errno> {
         let Some(mut piped) = self.piped.take() else { return Ok(None) };
         store::piped::read(&mut piped, &mut self.frame)?;
         Ok(Some(piped))
     }
 
-    /// Does what is to be done, here and now.
+    /// Signs or encrypts the frame, here and now.
     pub(super) fn protect(&mut self) {
         if let Some(protection) = self.protection.take() {
             protection.apply(&mut self.frame);
@@ -87,7 +87,7 @@ pub(super) enum Job {
         /// Longest frame that is received, in bytes.
         length_max: usize,
         /// Decrypts the frames, or verifies their signatures.
-        opener: Opener,
+        frame_keys: FrameKeys,
     },
     /// Send frames, after those of earlier jobs.
     Send {
@@ -104,8 +104,8 @@ pub(super) enum Done {
     /// Nothing more is received: frames are there, or what is none, or the connection has ended.
     Received {
         buffer: BytesMut,
-        /// Result of opening each of the whole frames.
-        opened: VecDeque<OpenedFrame>,
+        /// Result of the check of each whole frame.
+        checked: VecDeque<LaneFrame>,
         /// Result of the last receive.
         result: io::Result<usize>,
     },
@@ -121,12 +121,12 @@ pub(super) enum Done {
     },
 }
 
-/// Result of opening a received frame.
+/// A received frame, decrypted or verified by a lane.
 #[derive(Debug, Default)]
-pub(super) struct OpenedFrame {
-    /// Nothing if it need not be opened.
-    pub(super) opened: Option<Opened>,
-    /// Time that opening it took.
+pub(super) struct LaneFrame {
+    /// `None` if the frame is plain.
+    pub(super) checked: Option<CheckedFrame>,
+    /// Time that the check took.
     pub(super) spent: Spent,
 }
 
@@ -227,20 +227,20 @@ impl Lane {
     fn start(done: &Arc<Mailbox<(ConnectionId, Done)>>, watch: Watch) -> io::Result<Self> {
         let jobs = Arc::new(Mailbox::new()?);
         let (ours, done) = (Arc::clone(&jobs), Arc::clone(done));
-        let (tell, told) = mpsc::sync_channel(1);
+        let (sender, receiver) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name("lane".to_owned()).spawn(move || {
             // A driver belongs to its thread.
             let (mut lane, outcome) = match LaneLoop::new(&done, watch) {
                 Ok(lane) => (Some(lane), Ok(())),
                 Err(error) => (None, Err(error)),
             };
-            tell.send(outcome).expect("it is waited for below");
+            sender.send(outcome).expect("it is waited for below");
             if let Some(Err(error)) = lane.as_mut().map(|lane| lane.run(&ours)) {
                 // Its jobs are lost, and with them the connections: a new process is better.
                 panic!("a lane cannot go on: {error}");
             }
         })?;
-        told.recv().expect("the thread tells before anything else")?;
+        receiver.recv().expect("the thread sends it before anything else")?;
         Ok(Self { jobs, thread: Some(thread) })
     }
 }
@@ -277,7 +277,7 @@ struct Sending {
 /// Frames that are coming in.
 struct Receiving {
     length_max: usize,
-    opener: Opener,
+    frame_keys: FrameKeys,
     /// Since when a frame is here in part that had not begun when the lane was asked to receive.
     since: Option<Instant>,
 }
@@ -316,7 +316,7 @@ impl<'a> LaneLoop<'a> {
                 }
             }
             if due.is_some() {
-                self.tell_overdue(Instant::now());
+                self.report_overdue(Instant::now());
             }
         }
     }
@@ -328,7 +328,7 @@ impl<'a> LaneLoop<'a> {
     }
 
     /// Tells, once, of frames that have had their time.
-    fn tell_overdue(&mut self, now: Instant) {
+    fn report_overdue(&mut self, now: Instant) {
         for (id, receiving) in &mut self.receiving {
             if receiving.since.take_if(|since| *since + FRAME_TIMEOUT <= now).is_some() {
                 self.done.put((*id, Done::Overdue));
@@ -342,9 +342,9 @@ impl<'a> LaneLoop<'a> {
 
     fn begin(&mut self, id: ConnectionId, job: Job) {
         match job {
-            Job::Receive { socket, buffer, length_max, opener } => {
+            Job::Receive { socket, buffer, length_max, frame_keys } => {
                 let wanted = wanted_by_lane(&buffer, length_max);
-                self.receiving.insert(id, Receiving { length_max, opener, since: None });
+                self.receiving.insert(id, Receiving { length_max, frame_keys, since: None });
                 match wanted {
                     Some(wanted) => self.receive(id, socket, buffer, wanted),
                     None => {
@@ -386,19 +386,19 @@ impl<'a> LaneLoop<'a> {
         }
     }
 
-    /// Opens the frames that are whole, and gives back what was lent.
+    /// Decrypts or verifies the whole frames, and gives back the buffer.
     fn give_back(&mut self, id: ConnectionId, mut buffer: BytesMut, result: io::Result<usize>) {
-        let Receiving { length_max, opener, .. } =
+        let Receiving { length_max, frame_keys, .. } =
             self.receiving.remove(&id).expect("it is receiving");
         let frames: Vec<_> = whole_frames(&buffer, length_max).collect();
-        let mut open = |at| {
+        let mut check_frame = |at| {
             let frame: &mut [u8] = &mut buffer[at];
-            let Some(opening) = opener.opening(frame) else { return OpenedFrame::default() };
-            let (opened, spent) = self.watch.time(|| opening.open(frame));
-            OpenedFrame { opened: Some(opened), spent }
+            let Some(check) = frame_keys.check_of(frame) else { return LaneFrame::default() };
+            let (checked, spent) = self.watch.time(|| check.run(frame));
+            LaneFrame { checked: Some(checked), spent }
         };
-        let opened = frames.into_iter().map(&mut open).collect();
-        self.done.put((id, Done::Received { buffer, opened, result }));
+        let checked = frames.into_iter().map(&mut check_frame).collect();
+        self.done.put((id, Done::Received { buffer, checked, result }));
     }
 
     fn send(&mut self, id: ConnectionId, socket: RawFd, mut waiting: VecDeque<Outgoing>) {
@@ -449,8 +449,8 @@ mod tests {
         let mut lane = LaneLoop::new(&done, Watch::default()).expect("there are descriptors");
         let (ours, mut client) = UnixStream::pair().expect("there are descriptors");
         let (id, socket) = (ConnectionId(7), ours.as_raw_fd());
-        let (buffer, opener) = (BytesMut::new(), Opener::default());
-        lane.begin(id, Job::Receive { socket, buffer, length_max: 1 << 20, opener });
+        let (buffer, frame_keys) = (BytesMut::new(), FrameKeys::default());
+        lane.begin(id, Job::Receive { socket, buffer, length_max: 1 << 20, frame_keys });
         assert_eq!(lane.next_deadline(), None);
         client.write_all(&[0, 1, 0, 0, 7]).expect("it has room");
         let mut completions = Vec::new();
@@ -464,13 +464,13 @@ mod tests {
         };
         lane.received(id, socket, buffer, result);
         let deadline = lane.next_deadline().expect("it has begun");
-        lane.tell_overdue(deadline - Duration::from_millis(1));
+        lane.report_overdue(deadline - Duration::from_millis(1));
         assert!(done.take().is_empty());
         for expected in [1, 0] {
-            lane.tell_overdue(deadline);
-            let told = done.take();
-            assert_eq!(told.len(), expected);
-            assert!(told.iter().all(|it| matches!(it, (ConnectionId(7), Done::Overdue))));
+            lane.report_overdue(deadline);
+            let reported = done.take();
+            assert_eq!(reported.len(), expected);
+            assert!(reported.iter().all(|it| matches!(it, (ConnectionId(7), Done::Overdue))));
         }
     }
 

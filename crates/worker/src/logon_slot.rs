@@ -25,7 +25,7 @@ impl LogonSlot {
     }
 
     /// Writes the highest logon of this worker's client.
-    pub(super) fn tell(&self, logon: proto::Logon) {
+    pub(super) fn report(&self, logon: proto::Logon) {
         let logon = match logon {
             proto::Logon::Nobody => tables::Logon::Nobody,
             proto::Logon::Guest => tables::Logon::Guest,

@@ -39,9 +39,9 @@ pub(super) fn share_rate_of_lines(logons: SharedLogons, client: SocketAddr) {
 
 /// Logs a refused logon. Strings of the client are escaped, so that they can neither end the line
 /// nor look like another field.
-pub(super) fn tell_refused(refused: &LogonRefused) {
-    let LogonRefused { client, user, domain, target_name, reject, untold } = refused;
-    tell_untold(*client, *untold);
+pub(super) fn log_refused(refused: &LogonRefused) {
+    let LogonRefused { client, user, domain, target_name, reject, unlogged } = refused;
+    log_unlogged(*client, *unlogged);
     let address = client.ip().to_canonical();
     let (mechanism, reason) = (mechanism(*reject, user), reason(*reject));
     let remedy = target_name
@@ -56,18 +56,18 @@ pub(super) fn tell_refused(refused: &LogonRefused) {
 }
 
 /// Logs the number of further refused logons from an address, which have no line of their own.
-pub(super) fn tell_untold(client: SocketAddr, untold: u64) {
-    if untold > 0 {
+pub(super) fn log_unlogged(client: SocketAddr, unlogged: u64) {
+    if unlogged > 0 {
         let address = client.ip().to_canonical();
         warn!(
             target: AUTH_AUDIT,
-            "logons refused: address={address} {untold} more from there, which are not listed"
+            "logons refused: address={address} {unlogged} more from there, which are not listed"
         );
     }
 }
 
 /// Logs a successful logon, at the level of the subject `auth_audit`.
-pub(super) fn tell_opened(opened: &SessionOpened) {
+pub(super) fn log_opened(opened: &SessionOpened) {
     let SessionOpened { client, user, domain, dialect, outcome, .. } = opened;
     let address = client.ip().to_canonical();
     debug!(

@@ -21,7 +21,7 @@ const CLOSE_SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     sessions: Vec<(u64, RequestId, Instant)>,
-    /// Those that wait for nobody, but a time: no more than are in flight.
+    /// Requests that wait for nobody, but a time: no more than are in flight.
     asleep: Vec<(RequestId, Instant)>,
 }
 
@@ -30,9 +30,9 @@ pub(super) struct Waiting {
 pub(super) enum MessageRequest {
     /// Tell an administrator which channels the client has.
     ListChannels { sender: ServerId },
-    /// Close a session if it is this user's, and tell its successor.
+    /// Close a session if it is this user's, and report that to its successor.
     CloseSession { session_id: u64, user: String, sender: ServerId },
-    /// Disconnect everybody from a share, and tell the administrator.
+    /// Disconnect everybody from a share, and report that to the administrator.
     CloseShare { share: String, sender: ServerId },
     /// Other workers have changed a record.
     Changed(Changes),
@@ -50,8 +50,8 @@ pub(super) enum MessageRequest {
     Nothing,
 }
 
-/// Has another worker look at a file. One that is gone has nothing to look for.
-pub fn tell_file_changed(messaging: &mut Messaging, to: ServerId, file: FileKey) {
+/// Has another worker check a file. A dead worker has nothing to check.
+pub fn notify_file_changed(messaging: &mut Messaging, to: ServerId, file: FileKey) {
     let data = FileChanged { device: file.device, inode: file.inode }.encode();
     let content = Content::new(MessageKind::FILE_CHANGED, &data);
     if let Err(error) = messaging.send(Instant::now(), to, &content) {
@@ -61,15 +61,15 @@ pub fn tell_file_changed(messaging: &mut Messaging, to: ServerId, file: FileKey)
 
 /// Tells another worker that it may be its turn at the storage. A worker that has ended waits for
 /// nothing, and one that cannot be reached checks by itself.
-pub(super) fn tell_turn(messaging: &mut Messaging, to: ServerId) {
+pub(super) fn notify_turn(messaging: &mut Messaging, to: ServerId) {
     if let Err(error) = messaging.send(Instant::now(), to, &Content::new(MessageKind::TURN, &[])) {
         debug!("cannot send a turn to {to:?}: {error}");
     }
 }
 
 impl Waiting {
-    /// Asks whoever has the session to close it. `None` if a message is under way, and the request
-    /// has to wait; otherwise it can go on at once.
+    /// Asks the worker that has the session to close it. `None` if a message is under way, and the
+    /// request has to wait; otherwise it can go on at once.
     pub(super) fn close_previous_session(
         &mut self,
         registry: &Registry,
@@ -99,7 +99,7 @@ impl Waiting {
                 }
                 None => {
                     let outcome = administration::unreadable();
-                    administration::tell_done(messaging, message.sender, message.kind, outcome);
+                    administration::report_done(messaging, message.sender, message.kind, outcome);
                     MessageRequest::Nothing
                 }
             },
@@ -139,7 +139,7 @@ impl Waiting {
     }
 
     /// Tells the successor of a session that it is closed.
-    pub(super) fn tell_closed(messaging: &mut Messaging, to: ServerId, session_id: u64) {
+    pub(super) fn report_closed(messaging: &mut Messaging, to: ServerId, session_id: u64) {
         let data = PreviousSessionClosed { session_id }.encode();
         let content = Content::new(MessageKind::PREVIOUS_SESSION_CLOSED, &data);
         if let Err(error) = messaging.send(Instant::now(), to, &content) {
@@ -159,12 +159,12 @@ impl Waiting {
     }
 
     /// A request that has slept long enough.
-    pub(super) fn take_awake(&mut self, now: Instant) -> Option<RequestId> {
+    pub(super) fn take_woken(&mut self, now: Instant) -> Option<RequestId> {
         let awake = self.asleep.iter().position(|(_, at)| *at <= now)?;
         Some(self.asleep.swap_remove(awake).0)
     }
 
-    /// Time of the next result of [`Waiting::take_late`] or [`Waiting::take_awake`].
+    /// Time of the next result of [`Waiting::take_late`] or [`Waiting::take_woken`].
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let sessions = self.sessions.iter().map(|(_, _, at)| *at);
         sessions.chain(self.asleep.iter().map(|(_, at)| *at)).min()

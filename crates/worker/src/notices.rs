@@ -1,4 +1,4 @@
-//! From what the engine notices to the tables that `choro status` and other workers read.
+//! Records the engine's notices in the tables that `choro status` and other workers read.
 
 use std::collections::{HashMap, HashSet};
 
@@ -72,9 +72,9 @@ impl Notices {
         }
     }
 
-    /// Enters one change. The tables are for others to read: if one cannot be written, this client
+    /// Records one change. The tables are for others to read: if one cannot be written, this client
     /// is served all the same, and the log says what is missing.
-    pub(super) fn enter(&mut self, registry: &Registry, notice: Notice, now: FileTime) {
+    pub(super) fn record(&mut self, registry: &Registry, notice: Notice, now: FileTime) {
         if let Err(error) = self.write(registry, notice, now) {
             warn!("cannot write the tables: {error}");
         }
@@ -113,7 +113,7 @@ impl Notices {
                     signing_required: false,
                     cipher: nonzero(cipher),
                 };
-                process::with_normal_priority(|| self.enter_client(registry, record))
+                process::with_normal_priority(|| self.record_client(registry, record))
             }
             Notice::ConnectionClosed { client_guid, .. } => {
                 let connections = self.connections.entry(client_guid).or_insert(1);
@@ -149,8 +149,9 @@ impl Notices {
             Notice::TreeDisconnected { session_id, tree_id } => {
                 registry.remove_tree_connect(session_id, tree_id).map(drop)
             }
-            // Not for the tables: `notifyd` is told, the supervisor, or the log.
-            Notice::LogonChanged(_)
+            // Not for the tables: it goes to `notifyd`, the supervisor, or the log.
+            Notice::Audited(_)
+            | Notice::LogonChanged(_)
             | Notice::FurtherUser { .. }
             | Notice::LogonRefused(_)
             | Notice::Changed(_)
@@ -159,8 +160,8 @@ impl Notices {
         }
     }
 
-    /// Enters a client. Another worker may have taken the claim meanwhile, with a user.
-    fn enter_client(
+    /// Records a client. Another worker may have taken the claim meanwhile, with a user.
+    fn record_client(
         &mut self,
         registry: &Registry,
         record: ClientRecord,

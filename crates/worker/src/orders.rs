@@ -20,7 +20,7 @@ use super::event_loop::{CONTROL, MESSAGES, Worker, slow_ns};
 use super::messages::{MessageRequest, Waiting};
 use super::own_names::OwnNames;
 
-/// Longest wait for requests to end once the worker was told to stop.
+/// Longest wait for requests to end after the order to stop.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Worker {
@@ -39,6 +39,7 @@ impl Worker {
                 Ok(Received::Message(ToWorker::Reload { .. })) => self.reload(),
                 Ok(Received::Message(ToWorker::WatchAgain)) => self.watch_again(),
                 Ok(Received::Message(ToWorker::LogonsFailed)) => self.fail_logons(),
+                Ok(Received::Message(ToWorker::LogRenamed)) => self.reopen_log(),
                 Ok(Received::Message(ToWorker::Connection(socket))) => {
                     self.add_connection(socket.into());
                 }
@@ -77,9 +78,9 @@ impl Worker {
                     self.server.handle_close_session_of(now, session_id, &user);
                     self.serve_effects();
                     self.store.revert_to_server();
-                    Waiting::tell_closed(&mut self.messaging, sender, session_id);
+                    Waiting::report_closed(&mut self.messaging, sender, session_id);
                 }
-                MessageRequest::ListChannels { sender } => self.tell_channels(sender),
+                MessageRequest::ListChannels { sender } => self.report_channels(sender),
                 MessageRequest::CloseShare { share, sender } => self.close_share(&share, sender),
                 MessageRequest::Changed(changes) => {
                     let now = self.now();
@@ -114,15 +115,22 @@ impl Worker {
             info!("closed {closed} tree connects of {share} at an administrator's request");
         }
         let (closed, kind) = (closed.try_into().unwrap_or(u64::MAX), MessageKind::CLOSE_SHARE);
-        administration::tell_done(&mut self.messaging, asked_by, kind, Ok(closed));
+        administration::report_done(&mut self.messaging, asked_by, kind, Ok(closed));
     }
 
-    /// Ends all connections; the loop ends when what was begun is done.
+    /// Ends all connections; the loop ends after the requests in flight.
     pub(super) fn stop(&mut self, why: &str) {
         debug!("stopping: {why}");
         self.had_client = true;
         self.stop_at.get_or_insert_with(|| Instant::now() + SHUTDOWN_TIMEOUT);
         self.lose_all("the server is stopping");
+    }
+
+    fn reopen_log(&mut self) {
+        self.store.revert_to_server();
+        if let Err(error) = log::reopen(&self.settings) {
+            warn!("cannot change the log: {error:#}");
+        }
     }
 
     /// Reads the configuration again; one that cannot be read changes nothing.

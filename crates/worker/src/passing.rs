@@ -23,7 +23,7 @@ use settings::mistake::{Mistake, is_made};
 use tables::{Claim, ClientRecord};
 use tracing::{debug, warn};
 
-use super::connection::Channel;
+use super::connection::Transport;
 use super::event_loop::Worker;
 use handover::{Answered, Offered};
 use queue::{CONNECTIONS_MAX, Received, UnplacedConnection};
@@ -48,7 +48,7 @@ impl Worker {
         let mut gone = gone;
         for left in (0..=offers_left).rev() {
             let addresses =
-                self.channels.get(&newcomer.connection).and_then(|it| it.addresses().ok());
+                self.transports.get(&newcomer.connection).and_then(|it| it.addresses().ok());
             let record = self.claim_record(newcomer.client_guid, addresses);
             let claim = || self.registry.claim_client(&record, gone);
             let other = match process::with_normal_priority(claim) {
@@ -77,8 +77,8 @@ impl Worker {
 
     /// Serves the connection here, and resumes its NEGOTIATE.
     fn keep(&mut self, newcomer: UnplacedConnection) {
-        if let Some(channel) = self.channels.get_mut(&newcomer.connection) {
-            channel.is_lent = false;
+        if let Some(transport) = self.transports.get_mut(&newcomer.connection) {
+            transport.is_in_handover = false;
         }
         self.answer(Some(newcomer.request), Reply::ClientClaimed);
     }
@@ -112,12 +112,12 @@ impl Worker {
         to: ServerId,
         offers_left: u32,
     ) -> Result<(), SendError> {
-        let Some(channel) = self.channels.get_mut(&newcomer.connection) else {
+        let Some(transport) = self.transports.get_mut(&newcomer.connection) else {
             return Err(SendError::NoSuchProcess);
         };
         // Data received already cannot be put back. A client waits for the response to NEGOTIATE
         // before it sends more; the connection of any other is served here.
-        if channel.has_received() || channel.is_busy() {
+        if transport.has_received() || transport.is_busy() {
             return Err(SendError::Full);
         }
         let offer = OfferConnection {
@@ -130,15 +130,15 @@ impl Worker {
         let content = Content {
             kind: MessageKind::OFFER_CONNECTION,
             data: &offer.encode(),
-            descriptors: &[channel.descriptor()],
+            descriptors: &[transport.descriptor()],
         };
         self.messaging.send(now, to, &content)?;
         if is_made(Mistake::PassesUnasked) {
             self.server.handle_passed_on(newcomer.connection);
-            self.channels.remove(&newcomer.connection);
+            self.transports.remove(&newcomer.connection);
             return Ok(());
         }
-        channel.is_lent = true;
+        transport.is_in_handover = true;
         debug!("connection {} is offered to worker {}", newcomer.connection.0, to.pid);
         self.passing.offered(now, (to, offer.offer_id), newcomer.clone(), offers_left);
         Ok(())
@@ -194,8 +194,9 @@ impl Worker {
     fn has_place(&mut self, socket: &TcpStream) -> bool {
         let Ok(client) = socket.peer_addr() else { return false };
         let (now, coming) = (self.now(), self.passing.accepted());
-        self.server.handle_newcomer(now, client.ip(), coming)
-            && (self.channels.len() + coming < CONNECTIONS_MAX || self.server.handle_crowd(now))
+        self.server.handle_offered_connection(now, client.ip(), coming)
+            && (self.transports.len() + coming < CONNECTIONS_MAX
+                || self.server.handle_connection_limit(now))
     }
 
     /// Handles a worker's answer to an offer.
@@ -222,7 +223,7 @@ impl Worker {
                 debug!("connection {} is passed to worker {}", newcomer.connection.0, sender.pid);
                 self.server.handle_passed_on(newcomer.connection);
                 // Closed, not shut down: the other worker has it.
-                self.channels.remove(&newcomer.connection);
+                self.transports.remove(&newcomer.connection);
             }
             Err(_) => self.find_worker(newcomer, offers_left, Some(sender)),
         }
@@ -237,8 +238,8 @@ impl Worker {
     /// Takes a connection over from another worker.
     fn adopt(&mut self, from: ServerId, received: Received) {
         let Received { socket, offer } = received;
-        let channel = Channel::new(socket, self.server.memory());
-        let (client, server) = match channel.addresses() {
+        let transport = Transport::new(socket, self.server.memory());
+        let (client, server) = match transport.addresses() {
             Ok(addresses) => addresses,
             Err(error) => return debug!("a passed connection was gone at once: {error}"),
         };
@@ -255,7 +256,7 @@ impl Worker {
         let now = self.now();
         let id = self.server.handle_passed_connection(now, passed);
         debug!("{client} was passed here by worker {}", from.pid);
-        self.channels.insert(id, channel);
+        self.transports.insert(id, transport);
         self.serve_effects();
         self.receive(id);
     }

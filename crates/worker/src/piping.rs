@@ -17,17 +17,17 @@ use uring::Op;
 use super::storage::Storage;
 use probe::DataPath;
 
-/// A READ whose way a probe has chosen.
+/// A READ whose path a probe has chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probed {
     connection: ConnectionId,
     root: RootId,
-    way: DataPath,
+    path: DataPath,
 }
 
 impl Storage<'_> {
     /// Decides whether a long READ is to be piped, if it may be.
-    pub(super) fn choose_way(
+    pub(super) fn choose_path(
         &mut self,
         connection: Option<ConnectionId>,
         op: &mut ObjectOp,
@@ -39,33 +39,33 @@ impl Storage<'_> {
         let bytes = usize::try_from(*length).unwrap_or(0);
         let (root, piping) = self.store.piping(*open)?;
         let connection = connection?;
-        let channel = self.channels.get_mut(&connection)?;
+        let transport = self.transports.get_mut(&connection)?;
         // Frames at a lane go first, and a lane takes no data from pipes.
-        if piping == Piping::Never || channel.busy_lane().is_some() {
+        if piping == Piping::Never || transport.busy_lane().is_some() {
             return None;
         }
         if piping == Piping::Always {
             *may_pipe = true;
             return None;
         }
-        let waiting = channel.outgoing_bytes();
-        let way = channel.probes.of(root).next(machine_clock(), bytes, waiting, processor_time);
-        *may_pipe = way == DataPath::Piped;
-        Some(Probed { connection, root, way })
+        let waiting = transport.outgoing_bytes();
+        let path = transport.probes.of(root).next(machine_clock(), bytes, waiting, processor_time);
+        *may_pipe = path == DataPath::Piped;
+        Some(Probed { connection, root, path })
     }
 
     /// Reports a READ that took another path than chosen: data outside the page cache say nothing
-    /// about the two ways.
-    pub(super) fn verify_way(&mut self, probed: Probed, started: &Started) {
-        let Probed { connection, root, way } = probed;
+    /// about the two paths.
+    pub(super) fn verify_path(&mut self, probed: Probed, started: &Started) {
+        let Probed { connection, root, path } = probed;
         let is_as_chosen = match started {
-            Started::Done(Ok(ObjectReply::Piped(..))) => way == DataPath::Piped,
+            Started::Done(Ok(ObjectReply::Piped(..))) => path == DataPath::Piped,
             Started::Done(Ok(ObjectReply::Read(_)))
-            | Started::Submit(Op::ReadAt { in_thread: true, .. }, _) => way == DataPath::Copied,
+            | Started::Submit(Op::ReadAt { in_thread: true, .. }, _) => path == DataPath::Copied,
             _ => false,
         };
-        if !is_as_chosen && let Some(channel) = self.channels.get_mut(&connection) {
-            channel.probes.of(root).begin_window_again(machine_clock());
+        if !is_as_chosen && let Some(transport) = self.transports.get_mut(&connection) {
+            transport.probes.of(root).begin_window_again(machine_clock());
         }
     }
 }

@@ -1,34 +1,68 @@
 //! Work on whole shares, in the store of each: connecting, closing, and what no request waits for.
 
-use std::path::Path;
-
 use dtyp::NtStatus;
 use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, StoreNumber, UserId};
 use proto::effect::{ConnectShare, FindReferral, Referral, Removal};
-use proto::passages::Passage;
-use proto::{Reply, RequestId};
-use shares::shares::{OpenedRoot, Opening, Prepared, StorageWay};
+use proto::traversals::Traversal;
+use proto::{Reply, RequestId, ShareRefusal};
+use shares::opening::{OpenedRoot, Opening, StorageMode};
+use shares::shares::Prepared;
 use store::{Started, Store, StoreSettings};
 use tracing::warn;
 use uring::{Op, Token};
 
 use super::event_loop::{STORAGE_THREADS, Worker};
+use super::share_commands::queue::WaitingConnect;
 use super::storage_threads::Completed;
 
 impl Worker {
-    /// Connects a share; waits for its storage on a thread of its own, if it may wait long.
+    /// Connects a share, after its commands. The directory of a user's share is verified before
+    /// them, and once more when they have ended and it is opened.
     pub(super) fn connect_share(&mut self, request: Option<RequestId>, connect: &ConnectShare) {
-        let mut prepared = match self.shares().prepare(connect) {
-            Ok(prepared) => prepared,
-            Err(refusal) => return self.answer(request, Reply::Share(Err(refusal))),
-        };
+        match self.shares().prepare(connect) {
+            Ok(prepared) => match prepared.to_verify() {
+                Some(opening) => self.verify_before_commands(request, prepared, opening),
+                None => self.run_before_connect(request, prepared),
+            },
+            Err(refusal) => self.answer(request, Reply::Share(Err(refusal))),
+        }
+    }
+
+    fn verify_before_commands(
+        &mut self,
+        request: Option<RequestId>,
+        mut prepared: Prepared,
+        opening: Opening,
+    ) {
+        let store = self.store_of(&opening);
+        self.run_in(store, move |store| {
+            let folder = store.and_then(|store| opening.verify(store));
+            let folder = folder.map_err(|_| ShareRefusal::BadNetworkName);
+            let verified = folder.and_then(|folder| prepared.set_verified(&folder));
+            Box::new(move |worker| match verified {
+                Ok(()) => worker.run_before_connect(request, prepared),
+                Err(refusal) => worker.answer(request, Reply::Share(Err(refusal))),
+            })
+        });
+    }
+
+    /// Opens the directory of a share; waits for its storage on a thread of its own, if it may wait
+    /// long.
+    pub(super) fn open_prepared(&mut self, connect: WaitingConnect) {
+        let WaitingConnect { request, mut prepared, after, free_space } = connect;
         let Some(opening) = prepared.take_opening() else {
             return self.share_opened(request, prepared, None);
         };
-        let store = self.store_of(opening.storage, &opening.settings.path);
+        let store = self.store_of(&opening);
         self.run_in(store, move |store| {
             let opened = store.and_then(|store| opening.carry_out(store));
-            Box::new(move |worker| worker.share_opened(request, prepared, Some(opened)))
+            Box::new(move |worker| {
+                if let Ok(opened) = &opened {
+                    worker.keep_commands(opened.root, after);
+                    worker.free_space.keep(opened.root, free_space);
+                }
+                worker.share_opened(request, prepared, Some(opened));
+            })
         });
     }
 
@@ -43,7 +77,8 @@ impl Worker {
         {
             self.storage_threads.root_opened(*root, *device);
         }
-        let share = self.shares().finish(prepared, opened);
+        let mut share = self.shares().finish(prepared, opened);
+        share.iter_mut().for_each(|share| self.prepare_kernel_leases(share));
         self.answer(request, Reply::Share(share.map(Box::new)));
     }
 
@@ -57,7 +92,7 @@ impl Worker {
         let Some(opening) = opening else {
             return self.answer(request, Reply::Referral(Err(NtStatus::NOT_FOUND)));
         };
-        let store = self.store_of(opening.storage, &opening.settings.path);
+        let store = self.store_of(&opening);
         self.run_in(store, move |store| {
             let found = store.and_then(|store| find_in(store, opening, path));
             Box::new(move |worker| worker.answer(request, Reply::Referral(found)))
@@ -67,19 +102,20 @@ impl Worker {
     /// Forgets a share, once its earlier operations have ended.
     pub(super) fn close_root(&mut self, root: RootId) {
         self.storage_threads.root_closed(root);
+        self.free_space.forget(root);
         self.run_in(Ok(root.store()), move |store| {
             store.into_iter().for_each(|store| store.close_root(root));
-            Box::new(|_| ())
+            Box::new(move |worker| worker.run_after_connect(root))
         });
     }
 
-    pub(super) fn traverse(&mut self, passage: Passage) {
-        self.run_in(Ok(passage.root.store()), move |store| {
-            let Passage { user, root, directory } = &passage;
+    pub(super) fn traverse(&mut self, traversal: Traversal) {
+        self.run_in(Ok(traversal.root.store()), move |store| {
+            let Traversal { user, root, directory } = &traversal;
             let may = store.ok().and_then(|store| store.may_traverse(*user, *root, directory));
             Box::new(move |worker| {
                 let now = worker.now();
-                worker.server.handle_traversed(now, &passage, may);
+                worker.server.handle_traversed(now, &traversal, may);
             })
         });
     }
@@ -88,9 +124,9 @@ impl Worker {
     /// granted that; who the client was may not be known any more.
     pub(super) fn remove(&mut self, removal: Removal) {
         let opening = self.shares().reopening(&removal.share, &removal.folder);
-        let store = opening.as_ref().map_or(Err(NtStatus::BAD_NETWORK_NAME), |opening| {
-            self.store_of(opening.storage, &opening.settings.path)
-        });
+        let store = opening
+            .as_ref()
+            .map_or(Err(NtStatus::BAD_NETWORK_NAME), |opening| self.store_of(opening));
         self.run_in(store, move |store| {
             let removed = store.and_then(|store| remove_in(store, opening?, &removal));
             Box::new(move |worker| worker.removed(&removal, removed))
@@ -108,12 +144,14 @@ impl Worker {
         self.server.handle_removed(now, removal, removed.ok().as_deref());
     }
 
-    /// The store that serves a directory, with its thread if that may wait long.
-    fn store_of(&mut self, way: StorageWay, path: &Path) -> Result<StoreNumber, NtStatus> {
-        if way == StorageWay::Inline {
+    /// The store that serves a share, with its thread if the storage of the share or of its
+    /// snapshots may wait long.
+    fn store_of(&mut self, opening: &Opening) -> Result<StoreNumber, NtStatus> {
+        let mode = opening.storage;
+        if mode == StorageMode::Inline {
             self.local_storage.bind();
         }
-        let Some(mount) = self.mounts.choose(way, path) else {
+        let Some(mount) = opening.paths().find_map(|path| self.mounts.choose(mode, path)) else {
             return Ok(StoreNumber::default());
         };
         if let Some(number) = self.storage_threads.find(&mount) {
@@ -129,7 +167,7 @@ impl Worker {
             ..StoreSettings::default()
         };
         let number = self.storage_threads.start(mount, settings).map_err(|error| {
-            warn!("cannot start a thread for {}: {error}", path.display());
+            warn!("cannot start a thread for {}: {error}", opening.settings.path.display());
             NtStatus::INSUFF_SERVER_RESOURCES
         })?;
         if self.storage_threads.begins_to_be_watched() {

@@ -36,7 +36,7 @@ impl SlowStorage {
         !self.delay.is_zero()
     }
 
-    /// Keeps what is to wait; gives back what is not.
+    /// Keeps an operation that has to wait; gives back any other.
     #[inline]
     pub(super) fn delay(
         &mut self,
@@ -89,6 +89,7 @@ fn is_of_storage(effect: &Effect) -> bool {
         Effect::ConnectShare(_)
             | Effect::DisconnectShare(_)
             | Effect::FileDeleted(_)
+            | Effect::FileUnlocked(_)
             | Effect::FindReferral(_)
             | Effect::Object { .. }
             | Effect::Remove(_)

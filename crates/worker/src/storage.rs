@@ -10,7 +10,7 @@ use std::time::Duration;
 use dtyp::NtStatus;
 use object::{ObjectOp, ObjectResult, UserId};
 use process::clocks::machine_clock;
-use proto::{ConnectionId, Effect, INTERIM_TIME_MAX, RequestId, Requester};
+use proto::{ConnectionId, Effect, RequestId, Requester};
 use rustc_hash::FxHashMap;
 use slab::Slab;
 use store::piped::PIPED_LEN_MIN;
@@ -18,9 +18,9 @@ use store::{Continuation, Started, Store};
 use trace::{Phase, Tracer};
 use uring::{Completion, Driver, Op, Token};
 
-use super::connection::Channel;
+use super::connection::Transport;
 use super::event_loop::{Worker, store_token, submit};
-use super::listings::{Listings, Part, PendingListing};
+use super::listings::{Listings, PendingListing};
 use super::local_storage::LocalStorage;
 use super::storage_threads::{Outcome, StorageThreads, WaitingRead};
 use super::store_request::{Held, Origin, StoreRequest, Work};
@@ -33,11 +33,12 @@ const SLOW_TIME: Duration = Duration::from_millis(10);
 #[expect(clippy::cast_possible_truncation, reason = "it is 64 KiB")]
 const LONG_READ_MIN: u32 = PIPED_LEN_MIN as u32;
 
-/// The store, while the rest of the worker does something else.
+/// The store of a worker, and the parts of the worker that its operations change, borrowed beside
+/// the engine.
 #[derive(Debug)]
 pub(super) struct Storage<'w> {
     pub(super) store: &'w mut Store,
-    pub(super) channels: &'w mut FxHashMap<ConnectionId, Channel>,
+    pub(super) transports: &'w mut FxHashMap<ConnectionId, Transport>,
     requests: &'w mut Slab<StoreRequest>,
     threads: &'w mut StorageThreads<Worker>,
     listings: &'w mut Listings,
@@ -48,13 +49,13 @@ pub(super) struct Storage<'w> {
     driver: &'w mut Driver,
     refused: &'w mut VecDeque<(Token, Op)>,
     trace: Tracer,
-    /// Every operation has to pass through the queue of effects.
+    /// True if every operation has to go through the queue of effects.
     is_delayed: bool,
 }
 
 impl proto::Storage for Storage<'_> {
     #[inline]
-    fn takes(&mut self, _: &Effect) -> bool {
+    fn may_begin_now(&mut self, _: &Effect) -> bool {
         !self.is_delayed
     }
 
@@ -71,7 +72,7 @@ impl Worker {
         let storage = Storage {
             is_delayed: self.slow_storage.is_on(),
             store: &mut self.store,
-            channels: &mut self.channels,
+            transports: &mut self.transports,
             requests: &mut self.store_requests,
             threads: &mut self.storage_threads,
             listings: &mut self.listings,
@@ -94,7 +95,7 @@ impl Worker {
         }
     }
 
-    /// The kernel has done something for the store.
+    /// Handles a completed operation of the ring for the store.
     pub(super) fn store_completed(&mut self, slot: usize, completion: Completion) {
         self.store_ended(slot, |store, continuation| {
             let continuation = continuation.expect("the kernel had a part of an operation");
@@ -102,7 +103,7 @@ impl Worker {
         });
     }
 
-    /// Goes on with what the storage threads have done.
+    /// Handles the results of the storage threads.
     pub(super) fn read_storage_threads(&mut self) {
         self.limit_storage_threads();
         for outcome in self.storage_threads.take_done(self.turn.monotonic) {
@@ -123,11 +124,11 @@ impl Worker {
     /// Tells the storage threads how much may wait for the client: that changes with its first
     /// logon, and with the configuration.
     pub(super) fn limit_storage_threads(&mut self) {
-        self.storage_threads.set_passing_max(self.server.memory().passing_max());
+        self.storage_threads.set_in_transit_max(self.server.memory().in_transit_max());
     }
 
-    /// Refuses what a storage thread that hangs has not begun, if requests hold too much of the
-    /// client's memory.
+    /// Refuses operations that a hanging storage thread has not begun, if requests hold too much of
+    /// the client's memory.
     pub(super) fn refuse_excess(&mut self) {
         while let Some(slot) = self.storage_threads.take_excess(self.turn.monotonic) {
             let refused = Err(NtStatus::INSUFFICIENT_RESOURCES);
@@ -148,8 +149,8 @@ impl Worker {
         }
     }
 
-    /// Tells the engine of requests that take long, so that their clients have their credits back.
-    pub(super) fn tell_slow_storage(&mut self) {
+    /// Reports slow requests to the engine, which returns credits by interim responses.
+    pub(super) fn report_slow_storage(&mut self) {
         let now = self.now();
         let is_due = |at: &mut Duration| *at <= now.monotonic;
         let mut due = Vec::new();
@@ -159,10 +160,9 @@ impl Worker {
             }
         }
         for (slot, request) in due {
-            if self.server.handle_slow(now, request)
-                && let Some(it) = self.store_requests.get_mut(slot)
-            {
-                it.slow_at = Some(now.monotonic + INTERIM_TIME_MAX);
+            let again_at = self.server.handle_slow(now, request);
+            if let Some(it) = self.store_requests.get_mut(slot) {
+                it.slow_at = again_at;
             }
         }
         self.next_slow = self.store_requests.iter().filter_map(|(_, it)| it.slow_at).min();
@@ -170,13 +170,13 @@ impl Worker {
     }
 
     /// Carries out the next part of a listing that has paused.
-    pub(super) fn go_on_listing(&mut self) {
+    pub(super) fn continue_listing(&mut self) {
         if self.listings.is_empty() {
             return;
         }
         self.trace.enter(Phase::Storage);
         let began = machine_clock();
-        let ended = self.listings.go_on(&mut self.store);
+        let ended = self.listings.list_next_part(&mut self.store);
         let now = machine_clock();
         self.local_storage.listing_took(now, now.saturating_sub(began));
         self.trace.enter(Phase::Other);
@@ -193,14 +193,14 @@ impl Worker {
     ) {
         let (server, mut storage) = self.server_and_storage();
         let ended = storage.requests.remove(slot);
-        let StoreRequest { request, continuation, work, promised, held, .. } = ended;
+        let StoreRequest { request, continuation, work, reserved, held, .. } = ended;
         if storage.requests.is_empty() {
             *storage.next_slow = None;
         }
-        if let Some((connection, bytes)) = promised
-            && let Some(channel) = storage.channels.get_mut(&connection)
+        if let Some((connection, bytes)) = reserved
+            && let Some(transport) = storage.transports.get_mut(&connection)
         {
-            channel.keep_promise(bytes);
+            transport.end_reservation(bytes);
         }
         if let Some(Held { store, bytes, read }) = held {
             storage.threads.release(store, bytes);
@@ -212,20 +212,20 @@ impl Worker {
         storage.trace.enter(Phase::Storage);
         let started = finish(storage.store, continuation);
         let connection = request.and_then(|request| server.connection_of(request));
-        if let Some(result) = storage.go_on(Origin { request, connection }, work, started) {
+        if let Some(result) = storage.advance(Origin { request, connection }, work, started) {
             self.answer(request, proto::Reply::Object(result));
         }
     }
 }
 
 impl Storage<'_> {
-    /// Starts an operation, for a request if one waits for it. Without a result, the kernel has it.
+    /// Starts an operation. `None` if its result comes later, from the ring or a thread.
     fn start(&mut self, origin: Origin, user: UserId, op: ObjectOp) -> Option<ObjectResult> {
         if !self.threads.is_empty() && self.threads.serves(op.store()) {
-            return self.start_elsewhere(origin, user, op);
+            return self.start_on_thread(origin, user, op);
         }
         let more_waits =
-            !self.requests.is_empty() || self.channels.values().any(Channel::has_received);
+            !self.requests.is_empty() || self.transports.values().any(Transport::has_received);
         self.store.set_more_waits(more_waits);
         let work = traced::store_begins(self.trace, &op, origin.request.is_some());
         let is_long = match &op {
@@ -236,7 +236,7 @@ impl Storage<'_> {
             return self.start_long(origin, work, user, op);
         }
         let started = self.store.start(user, op);
-        self.go_on(origin, work, started)
+        self.advance(origin, work, started)
     }
 
     /// Starts a listing, which may pause, or a READ whose data may go through a pipe.
@@ -251,17 +251,17 @@ impl Storage<'_> {
             let wanted = PendingListing { user, open, restart, detail, entries_max };
             return self.list(origin, work, wanted);
         }
-        let probed = self.choose_way(origin.connection, &mut op);
+        let probed = self.choose_path(origin.connection, &mut op);
         let started = self.store.start(user, op);
         if let Some(probed) = probed {
-            self.verify_way(probed, &started);
+            self.verify_path(probed, &started);
         }
-        self.go_on(origin, work, started)
+        self.advance(origin, work, started)
     }
 
     /// Has a storage thread carry out an operation.
     #[cold]
-    fn start_elsewhere(
+    fn start_on_thread(
         &mut self,
         origin: Origin,
         user: UserId,
@@ -272,7 +272,7 @@ impl Storage<'_> {
         if spans_stores(&op) {
             // Clients copy such data themselves.
             let refused = Started::Done(Err(NtStatus::NOT_SUPPORTED));
-            return self.go_on(origin, work, refused);
+            return self.advance(origin, work, refused);
         }
         let refused = match self.threads.has(op.store()) {
             false => Some(NtStatus::FILE_CLOSED),
@@ -280,7 +280,7 @@ impl Storage<'_> {
             true => None,
         };
         if let Some(status) = refused {
-            return self.go_on(origin, work, Started::Done(Err(status)));
+            return self.advance(origin, work, Started::Done(Err(status)));
         }
         self.trace.enter(Phase::Other);
         let slot = self.keep(origin.request, None, work, None);
@@ -303,9 +303,9 @@ impl Storage<'_> {
     /// Has a storage thread begin a READ that it has room for.
     fn begin_read(&mut self, read: WaitingRead) {
         let WaitingRead { slot, user, op, length, connection } = read;
-        let promised = connection.and_then(|id| self.promise(id, length));
+        let reserved = connection.and_then(|id| self.reserve(id, length));
         let request = &mut self.requests[slot];
-        request.promised = promised;
+        request.reserved = reserved;
         if let Some(held) = &mut request.held {
             self.threads.hold_buffer(held.store, length);
             (held.bytes, held.read) = (held.bytes + length, Some(length));
@@ -315,28 +315,24 @@ impl Storage<'_> {
 
     /// Lists a directory, or a part of it if that takes long: the rest follows in later turns.
     fn list(&mut self, origin: Origin, work: Work, wanted: PendingListing) -> Option<ObjectResult> {
-        let mut entries = Vec::new();
+        let mut rest = wanted;
         if !self.listings.delay(wanted) {
             let began = machine_clock();
-            match wanted.list(self.store) {
-                Part::Paused(first) => {
-                    let now = machine_clock();
-                    self.local.listing_took(now, now.saturating_sub(began));
-                    entries = first;
-                }
-                Part::Ended(result) => {
-                    return self.go_on(origin, work, Started::Done(result));
-                }
+            if let Some(result) = wanted.list(self.store) {
+                return self.advance(origin, work, Started::Done(result));
             }
+            let now = machine_clock();
+            self.local.listing_took(now, now.saturating_sub(began));
+            rest = wanted.rest();
         }
         self.trace.enter(Phase::Other);
         let slot = self.keep(origin.request, None, work, None);
-        self.listings.keep(slot, wanted, entries);
+        self.listings.keep(slot, rest);
         None
     }
 
-    /// Returns the result of an operation, or leaves the rest of it to the kernel.
-    fn go_on(&mut self, origin: Origin, work: Work, started: Started) -> Option<ObjectResult> {
+    /// Returns the result of an operation, or submits its next part to the ring.
+    fn advance(&mut self, origin: Origin, work: Work, started: Started) -> Option<ObjectResult> {
         match started {
             Started::Done(result) => {
                 let ticks = traced::store_ends(self.trace, work, &result);
@@ -349,7 +345,7 @@ impl Storage<'_> {
         }
     }
 
-    /// Hands the kernel an operation. There is no result yet.
+    /// Submits an operation to the ring. There is no result yet.
     fn submit(
         &mut self,
         origin: Origin,
@@ -362,20 +358,20 @@ impl Storage<'_> {
             Op::ReadAt { length, .. } => Some(length),
             _ => None,
         };
-        let promised =
-            origin.connection.zip(length).and_then(|(id, length)| self.promise(id, length));
-        let slot = self.keep(origin.request, Some(continuation), work, promised);
+        let reserved =
+            origin.connection.zip(length).and_then(|(id, length)| self.reserve(id, length));
+        let slot = self.keep(origin.request, Some(continuation), work, reserved);
         submit(self.driver, self.refused, store_token(slot), op);
         None
     }
 
-    /// Notes an operation that takes its time; returns its number.
+    /// Keeps an operation that has not ended; returns its slot.
     fn keep(
         &mut self,
         request: Option<RequestId>,
         continuation: Option<Continuation>,
         work: Work,
-        promised: Option<(ConnectionId, usize)>,
+        reserved: Option<(ConnectionId, usize)>,
     ) -> usize {
         let slow_at = self.now + SLOW_TIME;
         *self.next_slow = Some(self.next_slow.map_or(slow_at, |at| at.min(slow_at)));
@@ -386,18 +382,18 @@ impl Storage<'_> {
             work: Work { is_inline: false, ..work },
             slow_at,
             held: None,
-            promised,
+            reserved,
         })
     }
 
     /// Reserves room for a READ's data at the connection, so that a client cannot request more than
     /// may wait for it.
-    fn promise(
+    fn reserve(
         &mut self,
         connection: ConnectionId,
         length: usize,
     ) -> Option<(ConnectionId, usize)> {
-        self.channels.get_mut(&connection)?.promise(length);
+        self.transports.get_mut(&connection)?.reserve(length);
         Some((connection, length))
     }
 }

@@ -180,6 +180,12 @@ impl<W: 'static> StorageThreads<W> {
         self.threads.iter().any(|thread| thread.number == number)
     }
 
+    /// The stores of file systems that have threads, without that of the local ones.
+    pub(super) fn numbers(&self) -> Vec<StoreNumber> {
+        let numbers = self.threads.iter().map(|thread| thread.number);
+        numbers.filter(|number| *number != StoreNumber::default()).collect()
+    }
+
     /// True for a store that is not the worker's own at the moment.
     pub(super) fn serves(&self, number: StoreNumber) -> bool {
         number != StoreNumber::default() || self.has(number)
@@ -284,7 +290,7 @@ impl<W: 'static> StorageThreads<W> {
     }
 
     /// Sets the number of bytes that may wait for the client, in all of its shares together.
-    pub(super) fn set_passing_max(&mut self, bytes: usize) {
+    pub(super) fn set_in_transit_max(&mut self, bytes: usize) {
         let held_max = bytes / HELD_PART;
         if std::mem::replace(&mut self.held_max, held_max) != held_max {
             self.threads.iter_mut().for_each(|thread| thread.reads.set_held_max(held_max));

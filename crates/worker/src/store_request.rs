@@ -6,20 +6,20 @@ use object::StoreNumber;
 use proto::{ConnectionId, RequestId};
 use store::Continuation;
 
-/// Something for the kernel or a storage thread to do, and what the store does with its answer.
+/// An operation of the kernel or a storage thread, and its continuation in the store.
 #[derive(Debug)]
 pub(super) struct StoreRequest {
     pub(super) request: Option<RequestId>,
     /// The store's part of it; none while a storage thread works on it.
     pub(super) continuation: Option<Continuation>,
     pub(super) work: Work,
-    /// Time at which the engine is told that it takes long, by the clock of
+    /// Time at which it is reported to the engine as slow, by the clock of
     /// [`proto::Now::monotonic`]; none if it was.
     pub(super) slow_at: Option<Duration>,
-    /// What it holds of a storage thread.
+    /// Its share of a storage thread.
     pub(super) held: Option<Held>,
     /// Connection that the answer will be queued on, and its bytes.
-    pub(super) promised: Option<(ConnectionId, usize)>,
+    pub(super) reserved: Option<(ConnectionId, usize)>,
 }
 
 /// Request that an operation is for, and the connection that waits for its data. Operations of the
@@ -30,7 +30,7 @@ pub(super) struct Origin {
     pub(super) connection: Option<ConnectionId>,
 }
 
-/// Room of a storage thread that a request holds.
+/// Share of a storage thread's memory that a request occupies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     pub(super) store: StoreNumber,

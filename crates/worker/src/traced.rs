@@ -8,9 +8,9 @@ use super::event_loop::Worker;
 use super::store_request::Work;
 
 impl Worker {
-    /// Logs the slow requests of this turn, if somebody wants to know: one line each.
+    /// Logs the slow requests of this turn, one line each, if `slow operation threshold` is set.
     #[inline(always)]
-    pub(super) fn tell_slow(&self) {
+    pub(super) fn log_slow_requests(&self) {
         if let Some((slow, left_out)) = self.trace.take_slow() {
             self.log_slow(&slow, left_out);
         }
@@ -32,7 +32,7 @@ impl Worker {
         let of_open = || open.and_then(|open| self.server.path_of(open));
         let path = path.clone().or_else(of_open).unwrap_or_default();
         // All connections of a worker are of one client.
-        let address = self.channels.values().find_map(|channel| channel.addresses().ok());
+        let address = self.transports.values().find_map(|channel| channel.addresses().ok());
         let client = address.map(|(client, _)| client.ip().to_canonical().to_string());
         let phases: Vec<String> =
             phases.iter().map(|(phase, ns)| format!("{} {}", phase.name(), ms(*ns))).collect();
@@ -91,10 +91,14 @@ fn operation(op: &ObjectOp) -> StoreOperation {
         | ObjectOp::ReadExtendedAttributes { .. }
         | ObjectOp::WriteExtendedAttributes { .. } => StoreOperation::Attributes,
         ObjectOp::QueryVolume { .. } => StoreOperation::QueryVolume,
-        ObjectOp::DeleteReparsePoint { .. }
+        ObjectOp::Claim { .. }
+        | ObjectOp::DeleteReparsePoint { .. }
+        | ObjectOp::EndLease { .. }
         | ObjectOp::FindReferral { .. }
         | ObjectOp::ListSnapshots { .. }
+        | ObjectOp::Lock { .. }
         | ObjectOp::ReadReparsePoint { .. }
+        | ObjectOp::Unlock { .. }
         | ObjectOp::WriteReparsePoint { .. } => StoreOperation::Other,
     }
 }

@@ -4,7 +4,7 @@
 //! `complete` finds out what a completion is for. A receive goes on to `take_frames`, which cuts
 //! whole frames out of the connection's buffer and gives each to `Server::handle_frame_with`,
 //! together with the store. It stops while answers or memory exceed their limits (`must_wait`).
-//! `serve_effects` then carries out what the engine wants. `flush` ends each turn: it sends what is
+//! `serve_effects` then carries out the engine's effects. `flush` ends each turn: it sends what is
 //! queued, in one operation for each connection, and takes the frames that had to wait.
 
 use std::io;
@@ -16,9 +16,12 @@ use trace::{Phase, Spent};
 use tracing::{debug, info, warn};
 use uring::{Backend, Completion, Op, SendBuffer, Token};
 
-use super::connection::{Channel, Filled, make_whole};
-use super::event_loop::{CONTROL, LANES, MESSAGES, RECEIVE, SEND, STORAGE_THREADS, STORE, Worker};
-use super::lanes::{LANE_BYTES_MIN, LaneId, OpenedFrame};
+use super::connection::{Filled, Transport, make_whole};
+use super::event_loop::{
+    COMMANDS, CONTROL, FREE_SPACE, KERNEL_LEASES, LANES, MESSAGES, RECEIVE, SEND, STORAGE_THREADS,
+    STORE, Worker,
+};
+use super::lanes::{LANE_BYTES_MIN, LaneFrame, LaneId};
 
 /// Highest number of connections of a client that reserve memory for a long frame in advance, after
 /// a long one. With more connections, none does.
@@ -36,42 +39,45 @@ impl Worker {
             STORAGE_THREADS => self.read_storage_threads(),
             RECEIVE => self.received(id, completion),
             SEND => self.sent(id, completion),
+            COMMANDS => self.command_completed(id.0),
+            FREE_SPACE => self.free_space_completed(id.0),
+            KERNEL_LEASES => self.read_kernel_leases(),
             STORE => self.store_completed(usize::try_from(low).expect("32 bits"), completion),
             other => unreachable!("a token of kind {other:#x} was never given out"),
         }
     }
 
-    /// Does what the engine wants done, until it wants nothing more.
+    /// Carries out all effects of the engine, and takes its frames, notices and closed connections.
     pub(super) fn serve_effects(&mut self) {
         while let Some((request, effect)) = self.server.poll_effect() {
             self.serve(request, effect);
         }
         while let Some(transmit) = self.server.poll_transmit() {
-            if let Some(channel) = self.channels.get_mut(&transmit.connection) {
-                channel.queue(transmit);
+            if let Some(transport) = self.transports.get_mut(&transmit.connection) {
+                transport.queue(transmit);
             }
         }
         while let Some(notice) = self.server.poll_notice() {
-            self.enter(notice, self.now().wall);
+            self.record_notice(notice, self.now().wall);
         }
         while let Some((id, reason)) = self.server.poll_close() {
             self.end_connection(id, reason);
         }
     }
 
-    /// Lets a connection end that the engine has ended, once its last frames have left.
+    /// Closes a connection that the engine has ended, once its last frames are sent.
     #[cold]
     fn end_connection(&mut self, id: ConnectionId, reason: Disconnect) {
-        // Strangers could fill the log with these.
-        let is_strangers = !self.notices.had_session() || reason == Disconnect::TooSlow;
-        match is_strangers {
-            true => debug!("closing {}: {reason}", self.named(id)),
-            false => warn!("closing {}: {reason}", self.named(id)),
+        // Clients without a session could fill the log with these.
+        let is_from_stranger = !self.notices.had_session() || reason == Disconnect::TooSlow;
+        match is_from_stranger {
+            true => debug!("closing {}: {reason}", self.describe(id)),
+            false => warn!("closing {}: {reason}", self.describe(id)),
         }
-        if let Some(channel) = self.channels.get_mut(&id) {
-            channel.end(Instant::now());
+        if let Some(transport) = self.transports.get_mut(&id) {
+            transport.end(Instant::now());
             // Frames queued for a client that receives nothing would wait for minutes.
-            if channel.is_drained() || reason == Disconnect::BreakNotConfirmed {
+            if transport.is_drained() || reason == Disconnect::BreakNotConfirmed {
                 self.close(id);
             }
         }
@@ -81,30 +87,30 @@ impl Worker {
         if self.must_wait(id) {
             return; // Until there is room: see `flush`.
         }
-        let expects_more = self.channels.len() <= EXPECTING_MAX && !self.server.is_holding();
+        let expects_more = self.transports.len() <= EXPECTING_MAX && !self.server.is_throttling();
         if expects_more
-            && self.channels.get(&id).is_some_and(Channel::receives_bulk)
+            && self.transports.get(&id).is_some_and(Transport::receives_bulk)
             && let Some(lane) = self.lane(id)
         {
             let length_max = frame_len_max(&self.server, id);
-            let opener = self.server.opener(id);
-            let channel = self.channels.get_mut(&id);
-            if let Some(job) = channel.and_then(|it| it.lane_receive(opener, length_max)) {
+            let frame_keys = self.server.frame_keys(id);
+            let transport = self.transports.get_mut(&id);
+            if let Some(job) = transport.and_then(|it| it.lane_receive(frame_keys, length_max)) {
                 return self.lanes.submit(lane, id, job);
             }
         }
-        let op = self.channels.get_mut(&id).and_then(|it| it.receive(expects_more));
+        let op = self.transports.get_mut(&id).and_then(|it| it.receive(expects_more));
         if let Some(op) = op {
             self.submit(Token(RECEIVE | u64::from(id.0)), op);
         }
     }
 
     pub(super) fn received(&mut self, id: ConnectionId, completion: Completion) {
-        let Some(channel) = self.channels.get_mut(&id) else { return };
+        let Some(transport) = self.transports.get_mut(&id) else { return };
         let at = self.trace.receives();
         match completion.op {
-            Op::Receive { buffer, .. } => channel.received(buffer, at),
-            Op::PollReadable { .. } => channel.may_fill(),
+            Op::Receive { buffer, .. } => transport.received(buffer, at),
+            Op::PollReadable { .. } => transport.may_fill(),
             other => unreachable!("{other:?} is no receive"),
         }
         match completion.result {
@@ -116,68 +122,68 @@ impl Worker {
     #[cold]
     pub(super) fn receive_ended(&mut self, id: ConnectionId, end: io::Result<usize>) {
         let why = end.map_or_else(|error| error.to_string(), |_| "the client closed it".to_owned());
-        self.lost(id, &why);
+        self.connection_lost(id, &why);
     }
 
     /// True if there is no room for more frames of a connection: answers have to leave first, or
     /// throttled requests have to begin.
     pub(super) fn must_wait(&self, id: ConnectionId) -> bool {
-        let waiting = || self.channels.values().map(Channel::outgoing_bytes).sum();
-        let must_drain = |it: &Channel| it.outgoing_bytes() > 0 && it.must_drain(waiting);
-        let must_drain = self.channels.get(&id).is_some_and(must_drain);
-        must_drain || self.server.holds_too_much() || self.server.memory().must_wait()
+        let waiting = || self.transports.values().map(Transport::outgoing_bytes).sum();
+        let must_drain = |it: &Transport| it.outgoing_bytes() > 0 && it.must_drain(waiting);
+        let must_drain = self.transports.get(&id).is_some_and(must_drain);
+        must_drain || self.server.must_stop_receiving() || self.server.memory().must_wait()
     }
 
     /// Returns the earliest deadline of partly received frames.
     pub(super) fn next_frame_deadline(&self) -> Option<Duration> {
-        self.channels.values().filter_map(Channel::frame_deadline).min()
+        self.transports.values().filter_map(Transport::frame_deadline).min()
     }
 
-    /// Ends connections over which a frame does not come to its end.
+    /// Ends connections with a frame that did not arrive completely in time.
     pub(super) fn end_unfinished(&mut self, now: Duration) {
-        let is_late = |it: &Channel| it.frame_deadline().is_some_and(|at| at <= now);
-        let late = self.channels.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id);
+        let is_late = |it: &Transport| it.frame_deadline().is_some_and(|at| at <= now);
+        let late = self.transports.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id);
         for id in late.collect::<Vec<ConnectionId>>() {
             self.frame_overdue(id);
             self.serve_effects();
         }
     }
 
-    /// Ends a connection whose frame has had its time.
+    /// Ends a connection whose frame did not arrive completely in time.
     pub(super) fn frame_overdue(&mut self, id: ConnectionId) {
         if self.notices.had_session() {
-            warn!("closing {}: a frame did not arrive in time", self.named(id));
+            warn!("closing {}: a frame did not arrive in time", self.describe(id));
         }
-        self.lost(id, "a frame did not arrive in time");
+        self.connection_lost(id, "a frame did not arrive in time");
     }
 
-    /// Serves the whole frames that are there, as far as there is room for their answers. The rest
-    /// is taken when answers have left: see [`Self::flush`].
+    /// Serves complete frames while there is room for their answers. The rest follows once answers
+    /// are sent: see [`Self::flush`].
     pub(super) fn take_frames(&mut self, id: ConnectionId) {
         let must_wait = loop {
             let must_wait = self.must_wait(id);
-            let Some(channel) = self.channels.get_mut(&id) else { return };
-            if channel.is_closing || channel.is_lent || must_wait {
+            let Some(transport) = self.transports.get_mut(&id) else { return };
+            if transport.is_closing || transport.is_in_handover || must_wait {
                 break must_wait;
             }
-            if channel.is_filling() {
+            if transport.is_filling() {
                 if self.take_filled(id) {
                     continue;
                 }
                 break false;
             }
-            match channel.next_frame(|| frame_len_max(&self.server, id)) {
+            match transport.next_frame(|| frame_len_max(&self.server, id)) {
                 Ok(Some(frame)) => {
-                    let OpenedFrame { opened, spent } = channel.take_opened();
-                    let frame = ReceivedFrame { connection: id, frame, piped: None, opened };
+                    let LaneFrame { checked, spent } = transport.take_checked();
+                    let frame = ReceivedFrame { connection: id, frame, piped: None, checked };
                     self.take_frame(frame, spent);
                 }
-                Ok(None) if channel.has_received() && self.begin_filling(id) => {}
+                Ok(None) if transport.has_received() && self.begin_filling(id) => {}
                 Ok(None) => break false,
-                Err(error) => return self.lost(id, &error.to_string()),
+                Err(error) => return self.connection_lost(id, &error.to_string()),
             }
         };
-        if self.channels.get(&id).is_some_and(Channel::has_part) {
+        if self.transports.get(&id).is_some_and(Transport::has_partial_frame) {
             self.time_frame(id, !must_wait);
         }
     }
@@ -186,18 +192,18 @@ impl Worker {
     /// whether there may be more to do.
     #[cold]
     fn take_filled(&mut self, id: ConnectionId) -> bool {
-        let channel = self.channels.get_mut(&id);
-        let Some(channel) = channel.filter(|it| it.can_fill()) else { return false };
-        match channel.fill(self.trace.receives()) {
+        let transport = self.transports.get_mut(&id);
+        let Some(transport) = transport.filter(|it| it.can_fill()) else { return false };
+        match transport.fill(self.trace.receives()) {
             Ok(Filled::Whole(frame, piped)) => {
                 let piped = Some(piped);
-                let frame = ReceivedFrame { connection: id, frame, piped, opened: None };
+                let frame = ReceivedFrame { connection: id, frame, piped, checked: None };
                 self.take_frame(frame, Spent::default());
             }
             Ok(Filled::Part) => return false,
             Ok(Filled::NoRoom(piped)) => self.store.give_back(piped),
             Err(error) => {
-                self.lost(id, &error.to_string());
+                self.connection_lost(id, &error.to_string());
                 return false;
             }
         }
@@ -207,20 +213,20 @@ impl Worker {
     #[cold]
     fn time_frame(&mut self, id: ConnectionId, is_received: bool) {
         let now = self.now().monotonic;
-        if let Some(channel) = self.channels.get_mut(&id) {
-            channel.time_frame(now, is_received);
+        if let Some(transport) = self.transports.get_mut(&id) {
+            transport.time_frame(now, is_received);
         }
     }
 
-    fn take_frame(&mut self, frame: ReceivedFrame, opened_in: Spent) {
+    fn take_frame(&mut self, frame: ReceivedFrame, checked_in: Spent) {
         let (id, now) = (frame.connection, self.now());
         let behind = frame.piped.as_ref().map_or(0, Piped::length);
         let bytes = frame.frame.len() + behind;
         if bytes >= LANE_BYTES_MIN {
-            self.note_long_frame(id, &frame.frame, behind, frame.opened.is_some());
+            self.note_long_frame(id, &frame.frame, behind, frame.checked.is_some());
         }
-        if let Some(channel) = self.channels.get_mut(&id) {
-            channel.arrival.take(&self.trace, id, bytes, opened_in);
+        if let Some(transport) = self.transports.get_mut(&id) {
+            transport.arrival.take(&self.trace, id, bytes, checked_in);
         }
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
         self.store.begin_frame();
@@ -230,35 +236,35 @@ impl Worker {
         self.store.end_frame();
     }
 
-    /// Decides which way the next long frame takes: through memory or a pipe, here or over a lane.
-    fn note_long_frame(&mut self, id: ConnectionId, frame: &[u8], behind: usize, is_opened: bool) {
-        if !is_opened && self.may_pipe_writes(frame.len() + behind) {
-            self.choose_way_of_writes(id, frame, behind);
+    /// Chooses for the next long frame between memory and a pipe, and this thread and a lane.
+    fn note_long_frame(&mut self, id: ConnectionId, frame: &[u8], behind: usize, is_checked: bool) {
+        if !is_checked && self.may_pipe_writes(frame.len() + behind) {
+            self.choose_path_of_writes(id, frame, behind);
         }
-        if self.channels.len() > 1
+        if self.transports.len() > 1
             && frame.len() >= LANE_BYTES_MIN
-            && (is_opened || self.server.opener(id).can_open(frame))
-            && let Some(channel) = self.channels.get_mut(&id)
+            && (is_checked || self.server.frame_keys(id).can_check(frame))
+            && let Some(transport) = self.transports.get_mut(&id)
         {
-            channel.receives_bulk_now();
+            transport.receives_bulk_now();
         }
     }
 
-    /// Sends what is queued, and goes on receiving where that was held back.
+    /// Sends queued frames, and receives again on connections that had to wait.
     pub(super) fn flush(&mut self) {
-        let ids: Vec<ConnectionId> = self.channels.keys().copied().collect();
+        let ids: Vec<ConnectionId> = self.transports.keys().copied().collect();
         for id in ids {
-            // Answers that have left make room for those to frames that were held back.
+            // Sent answers make room for those to waiting frames.
             loop {
                 self.take_frames(id);
-                if !self.channels.get(&id).is_some_and(Channel::wants_to_send) {
+                if !self.transports.get(&id).is_some_and(Transport::wants_to_send) {
                     break;
                 }
                 self.send(id);
             }
             self.receive(id);
-            // An operation that ended may have been the last thing to wait for.
-            if self.channels.get(&id).is_some_and(Channel::is_over) {
+            // Perhaps the last operation of an ended connection has completed.
+            if self.transports.get(&id).is_some_and(Transport::is_over) {
                 self.close(id);
             }
         }
@@ -266,16 +272,16 @@ impl Worker {
 
     fn send(&mut self, id: ConnectionId) {
         self.trace.enter(Phase::Sending);
-        if (!self.lanes.is_empty() || self.channels.len() > 1)
+        if (!self.lanes.is_empty() || self.transports.len() > 1)
             && let Some(lane) = self.lane_to_send(id)
-            && let Some(channel) = self.channels.get_mut(&id)
+            && let Some(transport) = self.transports.get_mut(&id)
         {
-            return self.lanes.submit(lane, id, channel.lane_send());
+            return self.lanes.submit(lane, id, transport.lane_send());
         }
         let (now, server, store) = (self.now(), &mut self.server, &mut self.store);
         let waits_with_sends = self.driver.backend() == Backend::Ring;
-        let Some(channel) = self.channels.get_mut(&id) else { return };
-        let op = channel.send(waits_with_sends, |frame, piped: Option<Piped>| {
+        let Some(transport) = self.transports.get_mut(&id) else { return };
+        let op = transport.send(waits_with_sends, |frame, piped: Option<Piped>| {
             server.handle_sent(now, frame);
             piped.into_iter().for_each(|it| store.give_back(it));
         });
@@ -284,30 +290,30 @@ impl Worker {
         }
     }
 
-    /// Returns the lane that sends what is queued, if one has to.
+    /// Returns the lane that sends the queued frames, if one has to.
     fn lane_to_send(&mut self, id: ConnectionId) -> Option<LaneId> {
-        let is_shared = self.channels.len() > 1;
-        let channel = self.channels.get_mut(&id)?;
-        let protects_much = is_shared && channel.protects_much();
-        if protects_much {
-            channel.sends_bulk_now();
+        let is_shared = self.transports.len() > 1;
+        let transport = self.transports.get_mut(&id)?;
+        let has_much_to_protect = is_shared && transport.has_much_to_protect();
+        if has_much_to_protect {
+            transport.sends_bulk_now();
         }
-        match channel.busy_lane() {
-            None if protects_much => self.lane(id),
+        match transport.busy_lane() {
+            None if has_much_to_protect => self.lane(id),
             busy => busy,
         }
     }
 
     pub(super) fn sent(&mut self, id: ConnectionId, completion: Completion) {
-        let Some(channel) = self.channels.get_mut(&id) else { return };
+        let Some(transport) = self.transports.get_mut(&id) else { return };
         let buffers = match (completion.op, &completion.result) {
-            (Op::SendAtOnce { buffers, .. }, Ok(taken)) => channel.sent_at_once(buffers, *taken),
+            (Op::SendAtOnce { buffers, .. }, Ok(taken)) => transport.sent_at_once(buffers, *taken),
             (Op::SendAtOnce { buffers, .. } | Op::Send { buffers, .. }, result) => {
-                channel.sent(&buffers, result.is_ok());
+                transport.sent(&buffers, result.is_ok());
                 buffers
             }
             (Op::PollWritable { .. }, _) => {
-                channel.may_send();
+                transport.may_send();
                 Vec::new()
             }
             (other, _) => unreachable!("{other:?} is no send"),
@@ -322,7 +328,7 @@ impl Worker {
         result: io::Result<usize>,
     ) {
         let now = self.now();
-        let mut is_begun = self.channels.get_mut(&id).is_some_and(Channel::take_front_begun);
+        let mut is_begun = self.transports.get_mut(&id).is_some_and(Transport::take_front_begun);
         for buffer in buffers {
             if let SendBuffer::Bytes(bytes) = buffer
                 && let Ok(mut frame) = bytes.try_into_mut()
@@ -334,19 +340,19 @@ impl Worker {
             }
         }
         if let Err(error) = result {
-            return self.lost(id, &error.to_string());
+            return self.connection_lost(id, &error.to_string());
         }
-        if self.channels.get(&id).is_some_and(|it| it.is_closing && it.is_drained()) {
+        if self.transports.get(&id).is_some_and(|it| it.is_closing && it.is_drained()) {
             self.close(id);
         }
     }
 
-    /// Closes connections that were ended and whose clients do not read what is left for them.
+    /// Closes ended connections whose clients do not read the last frames in time.
     pub(super) fn close_undrained(&mut self, now: Instant) {
-        let is_late = |it: &Channel| it.next_drain_timeout().is_some_and(|at| at <= now);
-        let late = self.channels.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id);
+        let is_late = |it: &Transport| it.next_drain_timeout().is_some_and(|at| at <= now);
+        let late = self.transports.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id);
         for id in late.collect::<Vec<ConnectionId>>() {
-            info!("closing {}: its client does not read", self.named(id));
+            info!("closing {}: its client does not read", self.describe(id));
             self.close(id);
         }
     }

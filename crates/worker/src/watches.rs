@@ -20,18 +20,18 @@ const CHANGES_MAX: usize = 16_384;
 pub(super) struct Watches {
     page: WatchPage,
     open: HashMap<u64, WatchedDirectory>,
-    /// Watches that `notifyd` has not been told of yet.
-    untold: HashSet<u64>,
-    /// The `notifyd` that was told of the others.
+    /// Watches that were not reported to `notifyd` yet.
+    unannounced: HashSet<u64>,
+    /// The `notifyd` that has the others.
     notifyd: Option<ServerId>,
     changes: Vec<HostChange>,
 }
 
 impl Watches {
     pub(super) fn new(page: WatchPage) -> Self {
-        let (open, untold, changes) = Default::default();
+        let (open, unannounced, changes) = Default::default();
         let notifyd = page.notifyd();
-        Self { page, open, untold, notifyd, changes }
+        Self { page, open, unannounced, notifyd, changes }
     }
 
     /// Whether somebody watches something through another worker.
@@ -50,8 +50,8 @@ impl Watches {
         if self.open.insert(volatile, watch).is_none() {
             self.page.add();
         }
-        self.untold.insert(volatile);
-        self.tell_watches(messaging);
+        self.unannounced.insert(volatile);
+        self.announce_watches(messaging);
     }
 
     /// A directory is not watched any more.
@@ -59,7 +59,7 @@ impl Watches {
         if self.open.remove(&volatile).is_none() {
             return;
         }
-        self.untold.remove(&volatile);
+        self.unannounced.remove(&volatile);
         let Some(notifyd) = self.notifyd else { return };
         let data = Unwatch { open: volatile }.encode();
         let content = Content::new(MessageKind::UNWATCH, &data);
@@ -79,16 +79,16 @@ impl Watches {
         self.notifyd = notifyd;
         for volatile in self.open.keys() {
             self.page.add();
-            self.untold.insert(*volatile);
+            self.unannounced.insert(*volatile);
         }
-        self.tell_watches(messaging);
-        self.open.values().map(|watch| HostChange::uncounted(watch.path.clone())).collect()
+        self.announce_watches(messaging);
+        self.open.values().map(|watch| HostChange::missed(watch.path.clone())).collect()
     }
 
     /// Keeps changes until the end of the turn.
     pub(super) fn change(&mut self, changes: Vec<HostChange>) {
         if self.changes.len() + changes.len() > CHANGES_MAX {
-            self.changes = vec![HostChange::uncounted(ObjectPath::root())];
+            self.changes = vec![HostChange::missed(ObjectPath::root())];
             return;
         }
         for change in changes {
@@ -101,14 +101,14 @@ impl Watches {
 
     /// Sends what was kept. What does not go is forgotten; that it was so is told the next time.
     pub(super) fn flush(&mut self, messaging: &mut Messaging) {
-        if !self.untold.is_empty() {
-            self.tell_watches(messaging);
+        if !self.unannounced.is_empty() {
+            self.announce_watches(messaging);
         }
         if self.changes.is_empty() {
             return;
         }
         let changes = std::mem::take(&mut self.changes);
-        // Without one nobody is told; those who watch will look when there is one again.
+        // Without one, changes are not reported; the watchers look again when it has started.
         let Some(notifyd) = self.page.notifyd() else { return };
         // No client has an answer yet to what this turn did.
         let at = machine_clock();
@@ -120,7 +120,7 @@ impl Watches {
                 Err(SendError::NoSuchProcess) => return,
                 Err(error) => {
                     debug!("changes are dropped: {error}");
-                    self.changes = vec![HostChange::uncounted(ObjectPath::root())];
+                    self.changes = vec![HostChange::missed(ObjectPath::root())];
                     return;
                 }
             }
@@ -129,17 +129,17 @@ impl Watches {
 
     /// Whether there is something to flush.
     pub(super) fn wants_flush(&self) -> bool {
-        !self.changes.is_empty() || !self.untold.is_empty()
+        !self.changes.is_empty() || !self.unannounced.is_empty()
     }
 
-    fn tell_watches(&mut self, messaging: &mut Messaging) {
+    fn announce_watches(&mut self, messaging: &mut Messaging) {
         if self.notifyd.is_none() {
             // The first one may have begun after this worker did.
             self.notifyd = self.page.notifyd();
         }
         let Some(notifyd) = self.notifyd else { return };
         let open = &self.open;
-        self.untold.retain(|volatile| {
+        self.unannounced.retain(|volatile| {
             let Some(watch) = open.get(volatile) else { return false };
             let data = Watch {
                 open: watch.volatile,

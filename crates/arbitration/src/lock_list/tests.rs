@@ -135,7 +135,7 @@ fn an_open_has_so_many_locks_and_no_more() {
     assert_eq!(list.acquire(&many(open, 0, LOCKS_OF_OPEN_MAX), Standing::User), Ok(()));
     assert_eq!(take(&mut list, lock(1, 9_999, 1, false)), Ok(()), "another open");
     let more = many(open, 5_000, 1);
-    assert_eq!(list.acquire(&more, Standing::User), Err(LockError::TooMany));
+    assert_eq!(list.acquire(&more, Standing::User), Err(LockError::TooManyLocks));
     assert_eq!(list.release(open, 0, [ByteRange { offset: 7, length: 1 }].into_iter()), Ok(()));
     assert_eq!(list.acquire(&more, Standing::User), Ok(()));
 }

@@ -48,7 +48,7 @@ fn enter(record: &mut FileRecord, client: u8, state: Caching, kind: DurabilityKi
         },
     };
     let durability = Durability {
-        disconnected_until: None,
+        expires_at: None,
         timeout: Duration::from_secs(60),
         kind,
         create_guid: Guid([client; 16]),
@@ -83,7 +83,7 @@ fn persistent_opens_come_back_disconnected_with_lease_and_locks() {
     let [open] = &after.opens[..] else { panic!("{after:?}") };
     assert!(open.is_disconnected());
     assert_eq!((open.facts.persistent, open.facts.session_id), (3 << 32, 0));
-    let until = open.durability.as_ref().and_then(|it| it.disconnected_until);
+    let until = open.durability.as_ref().and_then(|it| it.expires_at);
     assert_eq!(until, Some(NOW + Duration::from_secs(60)), "the deadline starts anew");
     assert_eq!(after.cache_of(open), Cache::granted(Caching::all()));
     assert_eq!(after.locks.len(), 1);
@@ -111,7 +111,7 @@ fn restoring_a_record_twice_or_by_another_owner_changes_nothing() {
     after.restore(parts[0].1.clone(), NOW);
     assert_eq!(after.opens.len(), 1);
     let id = OpenId { worker: ServerId { pid: 9, unique_id: 9 }, number: 1 };
-    after.take_up(3 << 32, id, &mut WorkersToNotify::default()).expect("it waits");
+    after.reconnect(3 << 32, id, &mut WorkersToNotify::default()).expect("it waits");
     assert_eq!(after.persistent_parts(), parts);
 }
 

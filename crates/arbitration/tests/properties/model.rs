@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use arbitration::{
-    AckError, Admission, AdmissionRequest, BreakTold, ByteRange, ByteRangeLock, Caching, Deleter,
-    Durability, DurabilityKind, FileRecord, Granted, LeaseId, LockList, LockSequences, OpenFacts,
-    OpenId, PendingDeletion, Refusal, RequestedCaching, ShareMode, Standing, WorkersToNotify,
+    AckError, Admission, AdmissionRequest, ByteRange, ByteRangeLock, Caching, Deleter, Durability,
+    DurabilityKind, FileRecord, Granted, LeaseId, LockList, LockSequences, OpenFacts, OpenId,
+    OutgoingBreak, PendingDeletion, Refusal, RequestedCaching, ShareMode, Standing,
+    WorkersToNotify,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -71,7 +72,7 @@ pub(crate) struct Model {
     /// Rights that each holder believes to have.
     beliefs: BTreeMap<Holder, Caching>,
     /// Rights left by notified breaks without an acknowledgment.
-    told: BTreeMap<Holder, Caching>,
+    sent: BTreeMap<Holder, Caching>,
     locks: Vec<ByteRangeLock>,
     /// CREATE requests that wait for others.
     waiting: Vec<(AdmissionRequest, Option<Durability>)>,
@@ -102,11 +103,11 @@ impl Model {
             Step::Pass { seconds } => self.now += Duration::from_secs(seconds),
             Step::Rename { pick } => self.rename(pick),
             Step::Scavenge => self.scavenge(),
-            Step::TakeUp { pick, worker } => self.take_up(pick, worker),
+            Step::TakeUp { pick, worker } => self.reconnect(pick, worker),
             Step::Unlock { pick } => self.unlock(pick),
             Step::Write { pick } => self.write(pick),
         }
-        self.silence();
+        self.remove_resilient_caching();
     }
 
     fn server(&self, worker: usize) -> ServerId {
@@ -168,7 +169,7 @@ impl Model {
             Some(DurabilityKind::Resilient),
         ][wanted.durable];
         let durability = kind.map(|kind| Durability {
-            disconnected_until: None,
+            expires_at: None,
             timeout: KEPT,
             kind,
             create_guid: Guid::ZERO,
@@ -189,12 +190,12 @@ impl Model {
         for gone in &purged {
             let known = self.opens.get(&gone.id).expect("what is purged was known");
             assert!(known.is_away, "only those who are away give way: {gone:?}");
-            let is_late = gone.disconnected_until().is_some_and(|it| it <= self.now);
+            let is_late = gone.expires_at().is_some_and(|it| it <= self.now);
             assert!(is_late || !known.is_kept(), "what is kept stays: {gone:?}");
             self.forget(gone.id);
         }
         // The admitted open is not known yet, and belongs to a connected client.
-        self.silence();
+        self.remove_resilient_caching();
         match &admission {
             Admission::Granted(granted) => self.granted(&ask, durability, granted),
             Admission::Wait => {
@@ -211,7 +212,7 @@ impl Model {
                     |it: &Known| it.is_away && it.durable == Some(DurabilityKind::Persistent);
                 assert!(self.opens.values().any(held), "nobody is away");
             }
-            Admission::Refused(Refusal::TooMany) => panic!("there are few"),
+            Admission::Refused(Refusal::TooManyOpens) => panic!("there are few"),
         }
         let is_alone = before.opens.is_empty() && before.delete_pending.is_empty();
         assert!(!is_alone || matches!(admission, Admission::Granted(_)), "nobody is in the way");
@@ -258,10 +259,10 @@ impl Model {
             assert!(had.contains(caching), "nothing is kept of what is locked");
         }
         let holder = holder.filter(|it| matches!(it, Holder::Lease(_)) || !caching.is_empty());
-        self.forget_told(holder);
+        self.forget_sent(holder);
         if let Some(holder) = holder {
-            let is_told = self.told.contains_key(&holder);
-            assert!(!is_told || caching == had, "a lease that is broken does not grow");
+            let is_sent = self.sent.contains_key(&holder);
+            assert!(!is_sent || caching == had, "a lease that is broken does not grow");
             self.beliefs.insert(holder, caching);
         }
         let keeps = caching.contains(Caching::HANDLE);
@@ -283,7 +284,7 @@ impl Model {
 
     fn acknowledge(&mut self, pick: usize, kept: u8) {
         let Some((holder, to)) =
-            self.told.iter().nth(pick.checked_rem(self.told.len()).unwrap_or(0)).map(copied)
+            self.sent.iter().nth(pick.checked_rem(self.sent.len()).unwrap_or(0)).map(copied)
         else {
             return;
         };
@@ -296,7 +297,7 @@ impl Model {
         };
         if to.contains(kept) {
             assert_eq!(answer, Ok(()), "{holder:?} keeps {kept:?} of {to:?}");
-            self.told.remove(&holder);
+            self.sent.remove(&holder);
             self.beliefs.insert(holder, kept);
         } else {
             assert_eq!(answer, Err(AckError::TooMuch), "{holder:?} keeps {kept:?} of {to:?}");
@@ -312,8 +313,8 @@ impl Model {
         let Some(server) = picked.copied() else { return };
         self.notified.remove(&server);
         self.expire();
-        for told in self.record.take_notices(server, |_| true) {
-            self.tell(server, &told);
+        for sent in self.record.take_notices(server, |_| true) {
+            self.deliver(server, &sent);
         }
         let delegated = self.record.take_delegated(server);
         self.deleting.extend(delegated.iter().map(|it| (it.mark, server)));
@@ -331,21 +332,21 @@ impl Model {
         }
     }
 
-    fn tell(&mut self, server: ServerId, told: &BreakTold) {
-        let id = OpenId { worker: server, number: told.open };
-        let known = self.opens.get(&id).expect("who is told is there");
-        assert!(!known.is_away, "who is told is there: {told:?}");
-        let holder = match told.lease {
+    fn deliver(&mut self, server: ServerId, sent: &OutgoingBreak) {
+        let id = OpenId { worker: server, number: sent.open };
+        let known = self.opens.get(&id).expect("the receiver is connected");
+        assert!(!known.is_away, "the receiver is connected: {sent:?}");
+        let holder = match sent.lease {
             Some(lease) => Holder::Lease(lease.id),
             None => Holder::Oplock(id),
         };
-        assert_eq!(known.holder, Some(holder), "it is told on one of its opens");
+        assert_eq!(known.holder, Some(holder), "it is sent on one of its opens");
         let belief = self.beliefs.get_mut(&holder).expect("it has something to lose");
-        let notice = told.notice;
+        let notice = sent.notice;
         assert!(notice.from.contains(notice.to) && notice.from != notice.to, "{notice:?}");
         assert!(belief.contains(notice.to), "it had {belief:?}: {notice:?}");
         if notice.ack_required {
-            let before = self.told.insert(holder, notice.to);
+            let before = self.sent.insert(holder, notice.to);
             assert_eq!(before, None, "one break at a time: {notice:?}");
         } else {
             *belief &= notice.to;
@@ -371,7 +372,7 @@ impl Model {
         let expired = self.record.expire(self.now, &mut notify);
         assert_eq!(expired, !late.is_empty());
         for holder in late {
-            self.told.remove(&holder);
+            self.sent.remove(&holder);
             self.beliefs.insert(holder, Caching::empty());
         }
         self.hear(notify);
@@ -422,7 +423,7 @@ impl Model {
         }
     }
 
-    fn take_up(&mut self, pick: usize, worker: usize) {
+    fn reconnect(&mut self, pick: usize, worker: usize) {
         let away = self.opens.iter().filter(|(_, it)| it.is_away);
         let away: Vec<(OpenId, u64)> = away.map(|(id, it)| (*id, it.persistent)).collect();
         let Some((old, persistent)) =
@@ -438,9 +439,9 @@ impl Model {
         };
         let id = OpenId { worker: self.server(worker), number: self.count };
         let mut notify = WorkersToNotify::default();
-        let taken = self.record.take_up(persistent, id, &mut notify);
+        let taken = self.record.reconnect(persistent, id, &mut notify);
         assert_eq!(taken.map(|it| it.id), Some(id), "what is kept can be taken up");
-        self.forget_told(self.opens[&old].holder);
+        self.forget_sent(self.opens[&old].holder);
         let mut known = self.opens.remove(&old).expect("listed above");
         known.is_away = false;
         if known.holder == Some(Holder::Oplock(old)) {
@@ -448,8 +449,8 @@ impl Model {
             if let Some(belief) = self.beliefs.remove(&Holder::Oplock(old)) {
                 self.beliefs.insert(Holder::Oplock(id), belief);
             }
-            if let Some(told) = self.told.remove(&Holder::Oplock(old)) {
-                self.told.insert(Holder::Oplock(id), told);
+            if let Some(sent) = self.sent.remove(&Holder::Oplock(old)) {
+                self.sent.insert(Holder::Oplock(id), sent);
             }
         }
         self.opens.insert(id, known);
@@ -459,7 +460,7 @@ impl Model {
 
     /// A disconnected resilient open loses its caching without notification: the response on its
     /// return has the rest.
-    fn silence(&mut self) {
+    fn remove_resilient_caching(&mut self) {
         for (id, known) in self.opens.iter().filter(|(_, it)| it.is_kept() && it.is_away) {
             let Some(holder) = known.holder else { continue };
             let is_heard = |it: &Known| it.holder == Some(holder) && !it.is_away;
@@ -470,15 +471,15 @@ impl Model {
                 continue;
             }
             self.beliefs.insert(holder, cache.state);
-            self.told.remove(&holder);
+            self.sent.remove(&holder);
         }
     }
 
     /// A returned client has forgotten notifications from before.
-    fn forget_told(&mut self, holder: Option<Holder>) {
+    fn forget_sent(&mut self, holder: Option<Holder>) {
         let is_here = self.opens.values().any(|it| !it.is_away && it.holder == holder);
         if let Some(holder) = holder.filter(|_| !is_here) {
-            self.told.remove(&holder);
+            self.sent.remove(&holder);
         }
     }
 
@@ -563,7 +564,7 @@ impl Model {
         let (waits, purged) =
             self.record.break_handles(id, self.now + BREAK_TIMEOUT, self.now, &mut notify);
         purged.iter().for_each(|it| self.forget(it.id));
-        self.silence();
+        self.remove_resilient_caching();
         if !waits {
             let ours = self.opens[&id].holder;
             for (other, known) in self.opens.iter().filter(|(other, _)| **other != id) {
@@ -607,7 +608,7 @@ impl Model {
         let Some(holder) = known.holder else { return };
         if !self.opens.values().any(|it| it.holder == Some(holder)) {
             self.beliefs.remove(&holder);
-            self.told.remove(&holder);
+            self.sent.remove(&holder);
         }
     }
 
@@ -693,24 +694,27 @@ impl Model {
     /// pending.
     fn verify_beliefs(&self) {
         for (holder, belief) in &self.beliefs {
-            let (cache, teller) = match holder {
+            let (cache, notifier) = match holder {
                 Holder::Lease(id) => {
                     let of_lease = |it: &&arbitration::OpenEntry| {
                         it.holding == arbitration::Holding::Lease(*id) && !it.is_disconnected()
                     };
-                    let teller = self.record.opens.iter().find(of_lease).map(|it| it.id.worker);
-                    (self.record.lease(*id).expect("a lease of opens").cache, teller)
+                    let notifier = self.record.opens.iter().find(of_lease).map(|it| it.id.worker);
+                    (self.record.lease(*id).expect("a lease of opens").cache, notifier)
                 }
                 Holder::Oplock(id) => {
                     let entry = self.record.open(*id).expect("an open");
-                    let teller = Some(id.worker).filter(|_| !entry.is_disconnected());
-                    (self.record.cache_of(entry), teller)
+                    let notifier = Some(id.worker).filter(|_| !entry.is_disconnected());
+                    (self.record.cache_of(entry), notifier)
                 }
             };
             let mut will_be = *belief;
             if let Some(notice) = cache.notice {
-                if let Some(teller) = teller {
-                    assert!(self.notified.contains(&teller), "nobody tells {holder:?}: {notice:?}");
+                if let Some(notifier) = notifier {
+                    assert!(
+                        self.notified.contains(&notifier),
+                        "nobody tells {holder:?}: {notice:?}"
+                    );
                 }
                 if !notice.ack_required {
                     will_be &= notice.to;

@@ -111,7 +111,7 @@ impl Work {
                 measured.echoes.push(sent.elapsed());
                 continue;
             }
-            if self.go_on(client, &reply)? {
+            if self.resume(client, &reply)? {
                 let now = Instant::now();
                 let at = (now - start).as_nanos() / slice.as_nanos();
                 if let Some(files) = usize::try_from(at).ok().and_then(|at| files.get_mut(at)) {
@@ -133,7 +133,7 @@ impl Work {
     }
 
     /// Sends the next request for a file. True if there was none.
-    fn go_on(&mut self, client: &mut Client, reply: &Reply) -> Result<bool> {
+    fn resume(&mut self, client: &mut Client, reply: &Reply) -> Result<bool> {
         let at = reply.slot.0;
         let reply = reply.clone().succeeded()?;
         self.files[at] = match self.files[at] {

@@ -105,10 +105,10 @@ fn silent(server: &Server) -> Result<Duration> {
     let start = Instant::now();
     push_create(&mut other, Purpose::Open, &utf16::to_bytes(STREAM));
     other.flush(Slot(0))?;
-    let told = left.receive_break()?;
+    let notice = left.receive_break()?;
     let waited = start.elapsed();
-    ensure!(told.file_id == kept, "the break of another open came");
-    let answer = OplockBreak { oplock_level: OplockLevel::II, ..told };
+    ensure!(notice.file_id == kept, "the break of another open came");
+    let answer = OplockBreak { oplock_level: OplockLevel::II, ..notice };
     left.call(Command::OPLOCK_BREAK, 0, &answer)?.succeeded()?;
     let reply = other.receive()?;
     let opened = created(&other, &reply)?;

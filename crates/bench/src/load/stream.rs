@@ -144,8 +144,8 @@ impl Stream {
             }
             begun += 1;
             let (file_id, length) = (*file_id, *block_bytes);
-            let goes_on = !is_over.load(Ordering::Relaxed);
-            goes_on.then(|| Read { file_id, offset: offsets.next(), length })
+            let continues = !is_over.load(Ordering::Relaxed);
+            continues.then(|| Read { file_id, offset: offsets.next(), length })
         })?;
         Ok(())
     }

@@ -5,7 +5,7 @@ use bench_messaging::options::MessagingOptions;
 use bench_messaging::peer::{self, PeerOptions};
 use clap::Subcommand;
 
-/// Measure how fast parts of the server are on this machine.
+/// Measure parts of the server on this machine.
 #[derive(Debug, Subcommand)]
 pub(super) enum Bench {
     Messaging(MessagingOptions),

@@ -3,25 +3,26 @@
 mod controller_time;
 mod domain;
 mod interfaces;
-mod paths;
-mod relay;
+pub(super) mod paths;
+pub(super) mod relay;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use ::interfaces::Multichannel;
 use clap::Args;
+use confinement::Mode;
 use messaging::TransportKind;
 use observe::report;
 use serde_json::Value;
 use settings::messaging_settings::messaging_settings;
 use settings::{Settings, Source};
-use shares::mapped_names;
+use shares::{mapped_names, usershares};
 
 /// Check a configuration and show its effect.
 ///
-/// Prints the configuration in effect, as `testparm -s` does. Lines that are not understood are
-/// reported with the nearest known name, and shares whose folder is missing.
+/// Prints the configuration in effect, as `testparm -s` does. Reports unknown parameters with the
+/// nearest known name, and shares whose folder is missing.
 ///
 /// Exits with 1 if the configuration cannot be served.
 #[derive(Args, Debug)]
@@ -31,16 +32,16 @@ pub(super) struct Check {
     /// Also show parameters that have their default value, and notes that need no action.
     #[arg(long, short)]
     verbose: bool,
-    /// Show instead the interfaces of this machine that clients are told of for further connections
-    /// of a session (multichannel), the source of each field (detected, set by `interfaces`, or a
-    /// default), and the withheld interfaces with the reasons.
+    /// Show instead the interfaces that clients may use for further connections of a session
+    /// (multichannel), the source of each field (detected, set by `interfaces`, or a default), and
+    /// the withheld interfaces with the reasons.
     #[arg(long)]
     interfaces: bool,
     /// Check instead the membership of a domain: join, password of the machine, clock, names,
-    /// tickets and ids. Each fault comes with its remedy, and the exit code is 1.
+    /// tickets and ids. Each fault comes with its remedy. With a fault, the exit code is 1.
     #[arg(long, conflicts_with = "interfaces")]
     domain: bool,
-    /// With --domain: check also how this user of the domain, such as `anna`, is seen here.
+    /// With --domain: show also the SID, ids and groups of this user of the domain, such as `anna`.
     #[arg(long, requires = "domain", value_name = "USER")]
     domain_user: Option<String>,
     /// Print warnings and all settings as a JSON array.
@@ -76,11 +77,17 @@ impl Check {
         for (share, path, fault) in paths::missing(&settings.config) {
             writeln!(errors, "Path: {path} {fault}, so clients cannot connect to [{share}]")?;
         }
+        if let Some(fault) = usershares::fault(&settings.config) {
+            writeln!(errors, "Usershares: {fault}, so users cannot have shares")?;
+        }
         if let Some(fault) = mapped_names::fault(&settings.config) {
             writeln!(errors, "Users: {fault}, so nobody can log on with a name")?;
         }
         if let Some(warning) = relay::warning(&settings.config) {
             writeln!(errors, "Relay: {warning}")?;
+        }
+        if let Some(why) = unconfined(&settings) {
+            writeln!(errors, "Confinement: {why}")?;
         }
         if self.verbose {
             writeln!(
@@ -133,8 +140,14 @@ impl Check {
                 ("message", fault.into()),
             ]);
         }
+        if let Some(fault) = usershares::fault(&settings.config) {
+            rows.push(vec![("kind", "usershares".into()), ("message", fault.into())]);
+        }
         if let Some(fault) = mapped_names::fault(&settings.config) {
             rows.push(vec![("kind", "users".into()), ("message", fault.into())]);
+        }
+        if let Some(why) = unconfined(settings) {
+            rows.push(vec![("kind", "confinement".into()), ("message", why.into())]);
         }
         for share in relay::reachable(&settings.config) {
             let (share, remedy) = (share.into(), relay::REMEDY.into());
@@ -157,6 +170,23 @@ impl Check {
         }
         rows
     }
+}
+
+/// Returns why processes of the server will have more rights than they need; `None` if they will
+/// not.
+fn unconfined(settings: &Settings) -> Option<String> {
+    let word = settings.config.global.option("choro", "confinement").unwrap_or("yes");
+    let mode = Mode::parse(word);
+    if mode.is_none() {
+        return Some(format!("`choro:confinement = {word:?}` means nothing, and counts as yes"));
+    }
+    if mode == Some(Mode::Log) {
+        return Some("processes keep all rights, and the kernel logs their calls".to_owned());
+    }
+    if mode == Some(Mode::Off) {
+        return Some("processes keep all rights: choro:confinement = no".to_owned());
+    }
+    Some(format!("processes may make all system calls: {}", confinement::unavailable()?))
 }
 
 /// Returns the kernel's queue length for datagrams of a process, where messages depend on it.

@@ -19,8 +19,8 @@ use super::message::requester::Requester;
 
 /// Test whether the server answers clients and administrators.
 ///
-/// Sends a NEGOTIATE over loopback, without a logon, and asks the supervisor for a sign of life.
-/// The exit code is 0 if both answer within --timeout, else 1.
+/// Sends a NEGOTIATE over loopback, without a logon, and pings the supervisor. The exit code is 0
+/// if both answer within --timeout, else 1.
 #[derive(Args, Debug)]
 pub(super) struct Healthcheck {
     /// Seconds to wait for each answer.
@@ -54,8 +54,8 @@ impl Healthcheck {
         // The file may have been edited since, and the default share may use another port.
         let settings = Settings::load(Source::File(supervisor::effective_config(&lock)))?;
         let mut stream = connect(&addresses(&settings)?, self.timeout)?;
-        let peer = stream.peer_addr().context("the address of the server")?;
-        negotiate(&mut stream, self.timeout).with_context(|| format!("NEGOTIATE on {peer}"))?;
+        let peer = stream.peer_addr().context("cannot read the address of the server")?;
+        negotiate(&mut stream, self.timeout).with_context(|| format!("NEGOTIATE to {peer}"))?;
         report::print(&format!("{peer} answers\n"))
     }
 }
@@ -85,8 +85,8 @@ fn connect(addresses: &[SocketAddr], timeout: Duration) -> anyhow::Result<TcpStr
         }
     }
     match failure {
-        Some((address, error)) => bail!("no server listens: {address}: {error}"),
-        None => bail!("the server listens nowhere"),
+        Some((address, error)) => bail!("cannot connect to {address}: {error}"),
+        None => bail!("the server listens on no address"),
     }
 }
 
@@ -111,13 +111,13 @@ fn negotiate(stream: &mut TcpStream, timeout: Duration) -> anyhow::Result<()> {
     let length = FrameHeader::decode(frame).length;
     ensure!(length <= RESPONSE_BYTES_MAX, "a response of {length} bytes");
     let mut message = vec![0; length];
-    stream.read_exact(&mut message).context("half a response")?;
-    let header = Header::decode(&message).context("the response")?;
+    stream.read_exact(&mut message).context("the response is incomplete")?;
+    let header = Header::decode(&message).context("the response is invalid")?;
     ensure!(header.command == Command::NEGOTIATE, "the response is to another command");
     if header.status == NtStatus::NOT_SUPPORTED {
         return Ok(());
     }
     ensure!(header.status == NtStatus::SUCCESS, "the status is {}", header.status);
-    NegotiateResponse::decode(&message).context("the response")?;
+    NegotiateResponse::decode(&message).context("the response is invalid")?;
     Ok(())
 }

@@ -53,7 +53,7 @@ enum Request {
         #[arg(long)]
         json: bool,
     },
-    /// Have every process write a line to the log, whatever its log level.
+    /// Have every process write a line to the log, at any log level.
     ///
     /// Marks a moment in all logs, for example before an experiment.
     Broadcast {
@@ -199,7 +199,7 @@ fn broadcast(requester: &mut Requester, text: String) -> anyhow::Result<()> {
     report::print(&format!("{processes} processes wrote it to the log.\n"))
 }
 
-fn reload(requester: &mut Requester) -> anyhow::Result<()> {
+pub(super) fn reload(requester: &mut Requester) -> anyhow::Result<()> {
     have_done(requester, Target::Supervisor, &Content::new(MessageKind::RELOAD_CONFIG, &[]))?;
     report::print("The configuration was reloaded and is in effect.\n")
 }
@@ -221,7 +221,8 @@ fn close_share(
     let (_, closed) = have_done(requester, target, &Content::new(MessageKind::CLOSE_SHARE, &data))?;
     let config = &settings.config;
     // A home share has the name of its user, and any name may be that of a user.
-    let is_known = share == "*" || config.homes.is_some() || config.share(&share).is_some();
+    let has_any_name = config.homes.is_some() || config.global.usershare_max_shares > 0;
+    let is_known = share == "*" || has_any_name || config.share(&share).is_some();
     if closed == 0 && !is_known {
         bail!("nobody is connected to a share {share:?}, and the configuration has none");
     }

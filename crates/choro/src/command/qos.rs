@@ -26,7 +26,7 @@ pub(super) enum Qos {
     Set(Set),
     /// Restore the limits of smb.conf.
     Clear(Clear),
-    /// Show the current use of the classes, again and again.
+    /// Show the current use of the classes, updated every second.
     Top(Top),
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Clear {
     class: String,
 }
 
-/// Show the current use of the classes, again and again.
+/// Show the current use of the classes, updated every second.
 #[derive(Args, Debug)]
 pub(super) struct Top {
     /// Seconds between two updates of the output.
@@ -137,9 +137,9 @@ impl Place {
             let mut cells = vec![name.clone(), limits_of(slot)];
             cells.extend([figures.read_bytes, figures.written_bytes].map(mebibytes));
             cells.extend(
-                [figures.operations, figures.held, figures.waiting].map(|it| it.to_string()),
+                [figures.operations, figures.throttled, figures.waiting].map(|it| it.to_string()),
             );
-            cells.push(milliseconds_each(figures.held_ns, figures.held));
+            cells.push(milliseconds_each(figures.throttled_ns, figures.throttled));
             cells
         };
         let rows: Vec<Vec<String>> = slots.iter().map(cells).collect();
@@ -248,33 +248,38 @@ struct Rate {
     name: String,
     /// Differences divided by the seconds.
     figures: Figures,
-    held_ns_each: u64,
+    throttled_ns_each: u64,
 }
 
 impl Rate {
     fn new(name: &str, before: &Figures, now: &Figures, seconds: u32) -> Self {
         // A class that was removed and created again starts at zero.
         let each = |before: u64, now: u64| now.saturating_sub(before) / u64::from(seconds);
-        let held = now.held.saturating_sub(before.held);
+        let throttled = now.throttled.saturating_sub(before.throttled);
         Self {
             name: name.to_owned(),
             figures: Figures {
                 read_bytes: each(before.read_bytes, now.read_bytes),
                 written_bytes: each(before.written_bytes, now.written_bytes),
                 operations: each(before.operations, now.operations),
-                held: each(before.held, now.held),
-                held_ns: each(before.held_ns, now.held_ns),
+                throttled: each(before.throttled, now.throttled),
+                throttled_ns: each(before.throttled_ns, now.throttled_ns),
                 waiting: now.waiting,
             },
-            held_ns_each: now.held_ns.saturating_sub(before.held_ns).checked_div(held).unwrap_or(0),
+            throttled_ns_each: now
+                .throttled_ns
+                .saturating_sub(before.throttled_ns)
+                .checked_div(throttled)
+                .unwrap_or(0),
         }
     }
 
     fn cells(&self) -> Vec<String> {
-        let Figures { read_bytes, written_bytes, operations, held, waiting, .. } = self.figures;
+        let Figures { read_bytes, written_bytes, operations, throttled, waiting, .. } =
+            self.figures;
         let mut cells = vec![self.name.clone(), mebibytes(read_bytes), mebibytes(written_bytes)];
-        cells.extend([operations, held, waiting].map(|figure| figure.to_string()));
-        cells.push(milliseconds_each(self.held_ns_each, 1));
+        cells.extend([operations, throttled, waiting].map(|figure| figure.to_string()));
+        cells.push(milliseconds_each(self.throttled_ns_each, 1));
         cells
     }
 
@@ -285,9 +290,9 @@ impl Rate {
             ("read_bytes_per_second", figures.read_bytes.into()),
             ("written_bytes_per_second", figures.written_bytes.into()),
             ("requests_per_second", figures.operations.into()),
-            ("held_per_second", figures.held.into()),
+            ("throttled_per_second", figures.throttled.into()),
             ("waiting", figures.waiting.into()),
-            ("held_ns_each", self.held_ns_each.into()),
+            ("throttled_ns_each", self.throttled_ns_each.into()),
         ]
     }
 }
@@ -314,8 +319,8 @@ fn row(name: &str, slot: &Slot) -> Row {
         ("read_bytes", figures.read_bytes.into()),
         ("written_bytes", figures.written_bytes.into()),
         ("requests", figures.operations.into()),
-        ("held", figures.held.into()),
-        ("held_ns", figures.held_ns.into()),
+        ("throttled", figures.throttled.into()),
+        ("throttled_ns", figures.throttled_ns.into()),
         ("waiting", figures.waiting.into()),
     ]
 }

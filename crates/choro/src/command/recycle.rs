@@ -1,14 +1,15 @@
 //! `choro recycle`, which manages the recycle bins of shares.
 
 mod bin;
+mod faults;
+mod folders;
+mod repository;
 mod restore;
 
-use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context;
 use clap::Subcommand;
 use dtyp::UtcTime;
 use observe::report;
@@ -17,6 +18,7 @@ use rustix::io::Errno;
 use settings::Settings;
 
 use self::bin::{Bin, Found};
+use self::faults::Faults;
 
 /// List, restore and empty the recycle bins of shares (`vfs objects = recycle`).
 ///
@@ -47,7 +49,8 @@ pub(super) enum Recycle {
     Empty {
         /// Share to empty; all shares if absent.
         share: Option<String>,
-        /// Only files that were deleted so long ago: `12h`, `30d` or `8w`.
+        /// Delete only files that were deleted at least this long ago, such as `12h`, `30d` or
+        /// `8w`.
         #[arg(long, value_name = "AGE", value_parser = age)]
         older_than: Option<Duration>,
     },
@@ -56,17 +59,23 @@ pub(super) enum Recycle {
 impl Recycle {
     pub(super) fn run(self, config: Option<&Path>) -> anyhow::Result<()> {
         let config = Settings::find(config)?.config;
+        let mut faults = Faults::default();
         match self {
-            Self::List { share, json } => list(&bin::find(&config, share.as_deref())?, json),
+            Self::List { share, json } => {
+                let bins = bin::find(&config, share.as_deref(), &mut faults)?;
+                list(&bins, json, &mut faults)?;
+            }
             Self::Restore { share, file, to } => {
-                let bins = bin::find(&config, Some(&share))?;
+                let bins = bin::find(&config, Some(&share), &mut faults)?;
                 let restored = restore::restore(&bins, &file, to)?;
-                report::print(&format!("Restored {}\n", restored.display()))
+                return report::print(&format!("Restored {}\n", restored.display()));
             }
             Self::Empty { share, older_than } => {
-                empty(&bin::find(&config, share.as_deref())?, older_than)
+                let bins = bin::find(&config, share.as_deref(), &mut faults)?;
+                empty(&bins, older_than, &mut faults)?;
             }
         }
+        faults.verdict()
     }
 }
 
@@ -91,21 +100,20 @@ struct Row {
     stored: String,
 }
 
-fn list(bins: &[Bin], json: bool) -> anyhow::Result<()> {
+fn list(bins: &[Bin], json: bool, faults: &mut Faults) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for bin in bins {
-        bin.walk(&mut |found| {
-            if let Found::File { path, size, deleted, .. } = found {
-                rows.push(Row {
-                    share: bin.share.clone(),
-                    deleted: date(deleted),
-                    size,
-                    original: bin.original(path).map(|it| it.display().to_string()),
-                    stored: path.display().to_string(),
-                });
-            }
-            Ok(())
-        })?;
+        bin.walk(&mut |found| match found {
+            Found::File { path, size, deleted, .. } => rows.push(Row {
+                share: bin.share.clone(),
+                deleted: date(deleted),
+                size,
+                original: bin.original(path).map(|it| it.display().to_string()),
+                stored: path.display().to_string(),
+            }),
+            Found::DirectoryEnd { .. } => {}
+            Found::Unreadable { path, error } => faults.report("read", path, error),
+        });
     }
     if json {
         let row = |Row { share, deleted, size, original, stored }| {
@@ -131,7 +139,7 @@ fn date(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
-fn empty(bins: &[Bin], older_than: Option<Duration>) -> anyhow::Result<()> {
+fn empty(bins: &[Bin], older_than: Option<Duration>, faults: &mut Faults) -> anyhow::Result<()> {
     let until =
         older_than.map(|age| SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH));
     let (mut files, mut bytes) = (0_u64, 0_u64);
@@ -139,8 +147,9 @@ fn empty(bins: &[Bin], older_than: Option<Duration>) -> anyhow::Result<()> {
         bin.walk(&mut |found| {
             let (directory, name, flags, path) = match found {
                 Found::File { deleted, .. } if until.is_some_and(|until| deleted > until) => {
-                    return Ok(());
+                    return;
                 }
+                Found::Unreadable { path, error } => return faults.report("read", path, error),
                 Found::File { directory, name, path, .. } => {
                     (directory, name, AtFlags::empty(), path)
                 }
@@ -150,17 +159,15 @@ fn empty(bins: &[Bin], older_than: Option<Duration>) -> anyhow::Result<()> {
             };
             match unlinkat(directory.as_fd(), name, flags) {
                 // A folder that still has files, or a file that another process has removed.
-                Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => return Ok(()),
-                result => result
-                    .map_err(io::Error::from)
-                    .with_context(|| format!("cannot delete {path:?}"))?,
+                Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOENT) => return,
+                Err(errno) => return faults.report("delete", path, &errno.into()),
+                Ok(()) => {}
             }
             if let Found::File { size, .. } = found {
                 files += 1;
                 bytes += size;
             }
-            Ok(())
-        })?;
+        });
     }
     report::print(&format!("Deleted {files} files of {bytes} bytes\n"))
 }

@@ -1,6 +1,7 @@
 //! `choro status`, which lists clients and opens.
 
-mod channels;
+pub(super) mod channels;
+mod confinement;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -31,6 +32,10 @@ pub(super) struct Status {
     /// Print a JSON array; `kind` of each object is client, session, channel, tree_connect or open.
     #[arg(long)]
     json: bool,
+    /// Show instead the rights of the server's processes: system calls, programs, capabilities; and
+    /// what is not confined, with the reason (docs/design/isolation.md).
+    #[arg(long)]
+    confinement: bool,
 }
 
 /// Contents of the tables at one moment.
@@ -45,6 +50,9 @@ struct Snapshot {
 impl Status {
     pub(super) fn run(&self, config: Option<&Path>) -> anyhow::Result<()> {
         let settings = Settings::find(config)?;
+        if self.confinement {
+            return confinement::show(&settings, self.json);
+        }
         let registry = Registry::observe(&settings.directories.lock)?;
         let files = FileTable::observe(&settings.directories.lock)?;
         let snapshot =
@@ -184,11 +192,11 @@ impl Snapshot {
     }
 }
 
-const CLIENT_TITLES: &[&str] = &["PID", "ADDRESS", "DIALECT", "SIGNING", "CIPHER", "SINCE"];
+const CLIENT_TITLES: &[&str] = &["PID", "CLIENT", "DIALECT", "SIGNING", "CIPHER", "SINCE"];
 const SESSION_TITLES: &[&str] =
-    &["PID", "SESSION", "USER", "ADDRESS", "DIALECT", "SIGNING", "CIPHER", "SINCE"];
+    &["PID", "SESSION", "USER", "CLIENT", "DIALECT", "SIGNING", "CIPHER", "SINCE"];
 const TREE_CONNECT_TITLES: &[&str] =
-    &["PID", "SESSION", "SHARE", "USER", "ADDRESS", "ACCESS", "SINCE"];
+    &["PID", "SESSION", "SHARE", "USER", "CLIENT", "ACCESS", "SINCE"];
 const OPEN_TITLES: &[&str] = &["PID", "SESSION", "SHARE", "PATH", "ACCESS", "SINCE"];
 
 fn client_cells(client: &ClientRecord) -> Vec<String> {
@@ -300,7 +308,7 @@ fn letters(caching: Caching) -> String {
 }
 
 /// Version number for [MS-SMB2] 2.2.4 DialectRevision.
-fn dialect(revision: u16) -> String {
+pub(super) fn dialect(revision: u16) -> String {
     match revision {
         0x0202 => "2.0.2".to_owned(),
         0x0210 => "2.1".to_owned(),
@@ -312,7 +320,7 @@ fn dialect(revision: u16) -> String {
 }
 
 /// [MS-SMB2] 2.2.3.1.7 SigningAlgorithms.
-fn signing(algorithm: Option<u16>) -> Option<&'static str> {
+pub(super) fn signing(algorithm: Option<u16>) -> Option<&'static str> {
     Some(match algorithm? {
         0 => "HMAC-SHA256",
         1 => "AES-128-CMAC",
@@ -327,7 +335,7 @@ fn signing_cell(algorithm: Option<u16>, required: bool) -> String {
 }
 
 /// [MS-SMB2] 2.2.3.1.2 Ciphers.
-fn cipher(cipher: Option<u16>) -> Option<&'static str> {
+pub(super) fn cipher(cipher: Option<u16>) -> Option<&'static str> {
     Some(match cipher? {
         1 => "AES-128-CCM",
         2 => "AES-128-GCM",

@@ -44,6 +44,16 @@ pub(super) enum User {
         #[command(flatten)]
         password: PasswordSource,
     },
+    /// Let a user log on again.
+    Enable {
+        /// Name of the user to enable.
+        name: String,
+    },
+    /// Keep a user from logging on, and keep the password. Present sessions go on.
+    Disable {
+        /// Name of the user to disable.
+        name: String,
+    },
     /// Remove a user and the password.
     Remove {
         /// Name of the user to remove.
@@ -104,6 +114,8 @@ impl User {
                     Ok(())
                 })?)
             }
+            Self::Enable { name } => set_enabled(&path, &name, true),
+            Self::Disable { name } => set_enabled(&path, &name, false),
             Self::Remove { name } => {
                 Ok(UserDatabase::update(&path, |database| database.remove(&name))?)
             }
@@ -120,7 +132,14 @@ fn identity(uid: Option<&str>, gids: Option<&str>) -> anyhow::Result<Option<Iden
     both.map(read).transpose()
 }
 
-/// Returns what was done, and what the user still lacks to reach files.
+fn set_enabled(path: &Path, name: &str, enabled: bool) -> anyhow::Result<()> {
+    Ok(UserDatabase::update(path, |database| {
+        database.get_mut(name)?.enabled = enabled;
+        Ok(())
+    })?)
+}
+
+/// Returns a report: the change, and the steps that are missing for the user to reach files.
 fn added(name: &str, disabled: bool, has_ids: bool, database: &Path) -> String {
     let database = database.display();
     let mut text = if disabled {

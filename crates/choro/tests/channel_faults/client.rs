@@ -426,7 +426,7 @@ impl Client {
                     }
                 }
                 match kind {
-                    Kind::Notification => self.give_way(&message),
+                    Kind::Notification => self.apply_break(&message),
                     Kind::Interim => {}
                     Kind::Final => self.answered(channel, &header, message),
                 }
@@ -477,16 +477,16 @@ impl Client {
     }
 
     /// A lease is taken: there is nothing to write back, so the answer goes out at once.
-    fn give_way(&mut self, message: &[u8]) {
-        let told = LeaseBreakNotification::decode(message).expect("only leases are asked for");
+    fn apply_break(&mut self, message: &[u8]) {
+        let notice = LeaseBreakNotification::decode(message).expect("only leases are asked for");
         self.counts.breaks += 1;
         let mut leases = self.leases.lock().expect("nobody panics with it");
-        if let Some(held) = leases.get_mut(&told.lease_key) {
-            *held &= told.new_lease_state;
+        if let Some(held) = leases.get_mut(&notice.lease_key) {
+            *held &= notice.new_lease_state;
         }
         drop(leases);
-        if told.flags.contains(LeaseBreakFlags::ACK_REQUIRED) {
-            let (lease_key, lease_state) = (told.lease_key, told.new_lease_state);
+        if notice.flags.contains(LeaseBreakFlags::ACK_REQUIRED) {
+            let (lease_key, lease_state) = (notice.lease_key, notice.new_lease_state);
             let answer = LeaseBreak { lease_key, lease_state };
             self.enqueue(Request::new(Command::OPLOCK_BREAK, &answer), true);
         }

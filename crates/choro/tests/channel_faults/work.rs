@@ -127,7 +127,7 @@ pub(crate) fn work(client: Client, board: &Board, number: usize, links: Vec<usiz
         worker.clog(own.unwrap_or_default());
         worker.round();
         drop(in_round);
-        worker.tell();
+        worker.report();
     }
     worker.end()
 }
@@ -160,7 +160,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn tell(&mut self) {
+    fn report(&mut self) {
         self.board.rounds[self.number].fetch_add(1, Ordering::Relaxed);
         self.board.channels[self.number].store(self.client.channels(), Ordering::Relaxed);
     }

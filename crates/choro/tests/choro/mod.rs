@@ -198,6 +198,11 @@ impl Site {
 }
 
 impl Outcome {
+    /// Output and status of another program.
+    pub fn of(output: Output) -> Self {
+        Self(output)
+    }
+
     /// Standard output of a command that must have succeeded.
     #[track_caller]
     pub fn succeeds(self) -> String {
@@ -262,7 +267,8 @@ impl Server {
     /// Pids of living workers, oldest first.
     pub fn workers(&self) -> Vec<u32> {
         let children = children(self.pid());
-        let is_other = |pid: &u32| is_helper(*pid, "notifyd") || is_helper(*pid, "discoveryd");
+        let is_other =
+            |pid: &u32| ["notifyd", "discoveryd", "commandd"].iter().any(|it| is_helper(*pid, it));
         children.into_iter().filter(|pid| !is_other(pid)).collect()
     }
 

@@ -2,6 +2,7 @@
 
 `pac`: a ticket as it is; one whose PAC says another user, under the service's own key, as somebody
 who has no key of the controller would forge it; and one whose PAC has a changed signature.
+`valid SERVICE@HOST`: a ticket for that service as it is, and a second try with another.
 `garbage`: tokens that are cut, damaged, random, and as long as a token can be.
 """
 
@@ -130,6 +131,12 @@ def pac():
     Connection().session_setup(changed(another_signature))
 
 
+def valid():
+    connection = Connection()
+    session_id = connection.session_setup(token(sys.argv[2]))
+    connection.session_setup(token(sys.argv[2]), session_id)
+
+
 def garbage():
     fixed = random.Random(7)
     good = token()
@@ -153,4 +160,4 @@ def garbage():
 
 
 if __name__ == "__main__":
-    {"pac": pac, "garbage": garbage}[sys.argv[1]]()
+    {"pac": pac, "valid": valid, "garbage": garbage}[sys.argv[1]]()

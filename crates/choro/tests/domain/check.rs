@@ -1,6 +1,6 @@
 //! `choro check --domain`: each fault has a line with its remedy.
 
-use crate::{Lab, choro, text};
+use crate::{ADS, Lab, Server, choro, text};
 use std::fs;
 use std::process::Output;
 
@@ -82,4 +82,15 @@ pub(crate) fn a_missing_winbindd_or_controller_is_a_fault(lab: &Lab) {
     let alone = check(lab, MEMBER, "");
     lab.link("up");
     has_faults(&alone, &[("controller", "DNS")]);
+}
+
+/// The server has the ids of a user from winbindd, and the lab has no libnss-winbind.
+pub(crate) fn the_doctor_does_not_guess_the_rights_of_a_user_of_the_domain(lab: &Lab) {
+    let _server = Server::start(lab, ADS, "");
+    let line =
+        format!(r"{} doctor access 'ADLAB\alice' data --config /srv/choro/smb.conf", choro());
+    let output = lab.run("mb", &line);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("install libnss-winbind"), "{text}");
 }

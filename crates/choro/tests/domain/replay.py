@@ -4,22 +4,29 @@ A token; the same token in another session; once more there, as the second try; 
 last byte changed, in a session of its own; and once more there.
 """
 
+import hashlib
+import hmac
 import socket
 import struct
 
 import gssapi
 
 SERVER = "mb.ad.lab.test"
+SIGNED = 8
+PENDING = 0x103
 
 
-def token():
-    name = gssapi.Name("cifs@" + SERVER, gssapi.NameType.hostbased_service)
+def token(service="cifs@" + SERVER):
+    name = gssapi.Name(service, gssapi.NameType.hostbased_service)
     kerberos = gssapi.MechType.kerberos
     context = gssapi.SecurityContext(name=name, mech=kerberos, usage="initiate")
     return context.step()
 
 
 class Connection:
+    key = None
+    tree_id = 0
+
     def __init__(self):
         self.socket = socket.create_connection((SERVER, 445))
         self.message_id = 0
@@ -28,18 +35,29 @@ class Connection:
         self.call(0, struct.pack("<HHHHI16sQH", 36, 1, 1, 0, 0, guid, 0, 0x0210))
 
     def call(self, command, body, session_id=0):
-        header = struct.pack(
-            "<4sHHIHHIIQIIQ16s",
-            b"\xfeSMB", 64, 1, 0, command, 31, 0, 0, self.message_id, 0, 0, session_id, bytes(16),
-        )
-        self.message_id += 1
-        message = header + body
-        self.socket.sendall(struct.pack(">I", len(message)) + message)
-        (length,) = struct.unpack(">I", self.receive(4))
-        answer = self.receive(length)
+        answer = self.exchange(command, body, session_id)
         (status,) = struct.unpack_from("<I", answer, 8)
         (session_id,) = struct.unpack_from("<Q", answer, 40)
         return status, session_id
+
+    def exchange(self, command, body, session_id):
+        """Sends a request, signed if there is a key, and returns its last response."""
+        header = struct.pack(
+            "<4sHHIHHIIQIIQ16s", b"\xfeSMB", 64, 1, 0, command, 31, SIGNED if self.key else 0, 0,
+            self.message_id, 0, self.tree_id, session_id, bytes(16),
+        )
+        self.message_id += 1
+        if self.key:
+            signature = hmac.new(self.key, header + body, hashlib.sha256).digest()
+            header = header[:48] + signature[:16]
+        message = header + body
+        self.socket.sendall(struct.pack(">I", len(message)) + message)
+        status = PENDING
+        while status == PENDING:
+            (length,) = struct.unpack(">I", self.receive(4))
+            answer = self.receive(length)
+            (status,) = struct.unpack_from("<I", answer, 8)
+        return answer
 
     def receive(self, length):
         data = b""

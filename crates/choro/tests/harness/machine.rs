@@ -71,8 +71,8 @@ impl Machine {
             .args([&work.join("clones"), mount_point])
             .output()
             .map_err(|error| error.to_string())?;
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        if output.status.success() { Ok(()) } else { Err(said) }
+        let printed = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if output.status.success() { Ok(()) } else { Err(printed) }
     }
 
     /// The command that runs another one in this view, without a process of its own.

@@ -5,14 +5,18 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 
+pub mod browser;
 #[path = "../choro/mod.rs"]
 pub mod choro;
 pub mod connection;
 pub mod content;
+pub mod guest;
 pub mod machine;
+pub mod metrics;
 pub mod namespace;
 pub mod samba;
 pub mod session;
+pub mod slow_clients;
 pub mod smbclient;
 pub mod smbtorture;
 
@@ -92,6 +96,16 @@ impl Setup {
         let machine = self.machine.as_ref().ok_or("there is no file system of its own")?;
         let folder = self.site.path("shares").join(share);
         machine.mount_clones(&self.site.path("machine"), &folder)
+    }
+
+    /// User and group id of [`USER`], if the server has users of its own.
+    pub fn owner(&self) -> Option<(u32, u32)> {
+        self.machine.as_ref().map(Machine::owner)
+    }
+
+    /// Command prefix that enters the namespace that the server will have.
+    pub fn launcher(&self) -> Vec<String> {
+        self.machine.as_ref().map(Machine::launcher).unwrap_or_default()
     }
 
     /// A path in the folder of the test; shares are in `shares`.

@@ -96,9 +96,9 @@ impl Namespace {
     pub fn run(&self, command: &[&str]) -> Result<(), String> {
         let output = self.command(command[0]).args(&command[1..]).output();
         let output = output.expect("util-linux is installed");
-        let said = String::from_utf8_lossy(&output.stderr);
-        let is_well = output.status.success() && said.is_empty();
-        if is_well { Ok(()) } else { Err(said.into_owned()) }
+        let printed = String::from_utf8_lossy(&output.stderr);
+        let is_well = output.status.success() && printed.is_empty();
+        if is_well { Ok(()) } else { Err(printed.into_owned()) }
     }
 }
 

@@ -38,15 +38,20 @@ pub struct Samba {
 impl Samba {
     /// Serves the folder of `share` under the same name.
     pub fn start(server: &TestServer, share: &str) -> Self {
+        Self::start_with(server, share, KEEPS_EVERYTHING)
+    }
+
+    /// The same with these lines in the section of the share.
+    pub fn start_with(server: &TestServer, share: &str, lines: &str) -> Self {
         let folder = server.share_path(share);
         chown(&folder, Some(ACTS_AS.1), Some(ACTS_AS.1)).expect("we are root");
-        assert!(KEEPS_EVERYTHING.contains(ACTS_AS.0), "both act as the same");
+        assert!(lines.contains(ACTS_AS.0), "both act as the same");
         let site = server.site().path("samba");
         fs::create_dir_all(&site).expect("there is space");
         let port = ReservedPort::new().expect("a port is free");
         let address = port.address();
         let config = site.join("smb.conf");
-        fs::write(&config, configuration(&site, address, share, &server.share_path(share)))
+        fs::write(&config, configuration(&site, address, (share, &folder), lines))
             .expect("there is space");
         let added = run_with_input(
             Command::new(program("smbpasswd"))
@@ -96,7 +101,12 @@ impl Drop for Samba {
     }
 }
 
-fn configuration(site: &Path, address: SocketAddr, share: &str, folder: &Path) -> String {
+fn configuration(
+    site: &Path,
+    address: SocketAddr,
+    (share, folder): (&str, &Path),
+    lines: &str,
+) -> String {
     let mut config = format!(
         "[global]\n\
          server role = standalone server\n\
@@ -112,7 +122,7 @@ fn configuration(site: &Path, address: SocketAddr, share: &str, folder: &Path) -
     );
     config += &own_directories(site).expect("there is space");
     config += &format!("[{share}]\npath = {}\nread only = no\n", text(folder));
-    config += KEEPS_EVERYTHING;
+    config += lines;
     config.push('\n');
     config
 }

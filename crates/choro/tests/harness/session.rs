@@ -98,6 +98,12 @@ impl Session {
         self.call(Command::CLOSE, 0, &request).expect("it is open");
     }
 
+    /// Marks a file or directory for deletion at the close of this open.
+    #[track_caller]
+    pub fn delete_on_close(&mut self, file_id: FileId) {
+        self.set(file_id, FileInformationClass::DISPOSITION.0, 0, &[1]);
+    }
+
     #[track_caller]
     pub fn write(&mut self, file_id: FileId, data: &[u8]) {
         self.try_write(file_id, 0, data).expect("it may write");

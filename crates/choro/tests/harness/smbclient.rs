@@ -13,6 +13,19 @@ use rustix::process::Signal;
 use super::choro::text;
 use super::{PASSWORD, TestServer, USER};
 
+/// Receives the lines that a program prints, as they come.
+pub fn lines_of(stdout: ChildStdout) -> Receiver<String> {
+    let (printed, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            if printed.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
+}
+
 /// Time limit of a client for work that takes seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -124,6 +137,12 @@ impl Smbclient {
         self
     }
 
+    /// Another server of this machine.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
     pub fn user(mut self, user: &str, password: &str) -> Self {
         self.credentials = vec![format!("--user={user}%{password}")];
         self
@@ -175,10 +194,10 @@ impl Smbclient {
         // It answers the first command when it is connected.
         child.stdin.as_mut().expect("it is piped").write_all(b"ls\n").expect("it reads");
         let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
-        let mut said = String::new();
-        while !said.contains("blocks of size") {
-            let count = stdout.read_line(&mut said).expect("it is text");
-            assert!(count != 0 && !said.contains("NT_STATUS_"), "it did not stay: {said}");
+        let mut printed = String::new();
+        while !printed.contains("blocks of size") {
+            let count = stdout.read_line(&mut printed).expect("it is text");
+            assert!(count != 0 && !printed.contains("NT_STATUS_"), "it did not stay: {printed}");
         }
         Staying { child, _stdout: stdout }
     }
@@ -192,15 +211,7 @@ impl Smbclient {
             .stdout(Stdio::piped())
             .spawn()
             .expect("Debian's smbclient is installed");
-        let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
-        let (said, lines) = mpsc::channel();
-        thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                if said.send(line).is_err() {
-                    return;
-                }
-            }
-        });
+        let lines = lines_of(child.stdout.take().expect("it is piped"));
         Watching { child, lines }
     }
 
@@ -248,14 +259,14 @@ impl Watching {
     /// Returns the lines up to one that contains this.
     #[track_caller]
     pub fn until(&self, last: &str) -> Vec<String> {
-        let mut told: Vec<String> = Vec::new();
-        while !told.last().is_some_and(|line| line.contains(last)) {
+        let mut output: Vec<String> = Vec::new();
+        while !output.last().is_some_and(|line| line.contains(last)) {
             match self.lines.recv_timeout(LIMIT) {
-                Ok(line) => told.push(line),
-                Err(error) => panic!("no '{last}' but {told:?}: {error}"),
+                Ok(line) => output.push(line),
+                Err(error) => panic!("no '{last}' but {output:?}: {error}"),
             }
         }
-        told
+        output
     }
 }
 

@@ -53,8 +53,8 @@ impl Loader<'_> {
     pub(super) fn inherit(&mut self, section: &Section, place: &Place) -> Result<(), LoadError> {
         self.inherited_bytes = self.inherited_bytes.saturating_add(section.value_bytes());
         if self.inherited_bytes > INHERITED_BYTES_MAX {
-            let what = "bytes of values taken over by sections";
-            return Err(limit(INHERITED_BYTES_MAX as u64, what, place));
+            let unit = "bytes of values taken over by sections";
+            return Err(limit(INHERITED_BYTES_MAX as u64, unit, place));
         }
         Ok(())
     }

@@ -161,13 +161,13 @@ fn each_sort_of_trouble_has_its_warning() {
 #[test]
 fn unimplemented_parameters_are_checked_and_noted() {
     let config = warns(
-        "[global]\naio max threads = 5\n[a]\npath=/a\noplocks = maybe\nposix locking = 0\n",
+        "[global]\naio max threads = 5\n[a]\npath=/a\noplocks = maybe\nstrict allocate = 1\n",
         &[(2, WarningKind::NoEffect), (5, WarningKind::BadValue), (6, WarningKind::NoEffect)],
     );
-    assert!(config.shares[0].oplocks && !config.shares[0].posix_locking);
+    assert!(config.shares[0].oplocks && config.shares[0].strict_allocate);
     let verbose = crate::render_effective(&config, true);
     assert!(verbose.contains("aio max threads = 5"), "what was set is shown");
-    assert!(!verbose.contains("kernel oplocks"), "no default is shown for what is not done");
+    assert!(!verbose.contains("dos filetimes"), "no default is shown for what is not done");
 }
 
 #[test]
@@ -272,7 +272,10 @@ fn protocols_that_leave_no_dialect_refuse_the_file() {
     assert!(matches!(Config::parse(text, "t"), Err(LoadError::NoDialect { .. })));
     let config = warns("server min protocol = SMB3_00\n", &[]);
     assert_eq!(config.global.dialects(), (0x0300, 0x0311));
-    assert!(matches!(Config::parse("max protocol = NT1\n", "t"), Err(LoadError::Promised { .. })));
+    assert!(matches!(
+        Config::parse("max protocol = NT1\n", "t"),
+        Err(LoadError::Unsupported { .. })
+    ));
     let config = warns("min protocol = NT1\n", &[(1, WarningKind::BadValue)]);
     assert_eq!(config.global.dialects(), (0x0202, 0x0311));
 }
@@ -338,7 +341,7 @@ fn includes_are_bounded_in_depth_and_number() {
         .collect();
     let doubling: Vec<(&str, &str)> = doubling.iter().map(|(a, b)| (&**a, &**b)).collect();
     let loaded = load(Path::new("/etc/0"), &Memory::new(&doubling), &Substitutions::default());
-    assert!(matches!(loaded, Err(LoadError::Limit { what: "inclusions", .. })));
+    assert!(matches!(loaded, Err(LoadError::Limit { unit: "inclusions", .. })));
 }
 
 #[test]
@@ -365,7 +368,7 @@ fn sections_options_and_warnings_are_bounded() {
     Config::parse(&sections(SECTIONS_MAX), "t").expect("that many are read");
     assert!(matches!(
         Config::parse(&sections(SECTIONS_MAX + 1), "t"),
-        Err(LoadError::Limit { what: "sections", .. })
+        Err(LoadError::Limit { unit: "sections", .. })
     ));
     let options =
         |count: usize| (0..count).map(|index| format!("a:{index} = 1\n")).collect::<String>();
@@ -373,7 +376,7 @@ fn sections_options_and_warnings_are_bounded() {
     assert!(matches!(Config::parse(&options(OPTIONS_MAX + 1), "t"), Err(LoadError::Limit { .. })));
     let (_, warnings) = Config::parse(&"junk\n".repeat(WARNINGS_MAX + 5), "t").expect("served");
     assert_eq!(warnings.len(), WARNINGS_MAX + 1);
-    assert_eq!(warnings[WARNINGS_MAX].kind, WarningKind::TooMany);
+    assert_eq!(warnings[WARNINGS_MAX].kind, WarningKind::NotShown);
     assert!(warnings[WARNINGS_MAX].message.starts_with("5 "));
 }
 

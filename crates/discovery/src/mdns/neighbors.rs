@@ -1,7 +1,7 @@
 //! Keeps machines beyond the link from asking by multicast DNS.
 //!
 //! The library answers whoever sends a packet to the port, at the packet's source address: from
-//! elsewhere, that tells strangers of the server, or floods a third party. RFC 6762 11 wants only
+//! elsewhere, that shows the server to strangers, or floods a third party. RFC 6762 11 wants only
 //! neighbors to be heard. No router forwards the group's packets, so those come from neighbors. A
 //! response may come by unicast, and nothing answers it; that of a neighbor has the TTL 255.
 

@@ -22,7 +22,7 @@ const PROFILE: &str = "http://schemas.xmlsoap.org/ws/2006/02/devprof";
 const EVERYBODY: &str = "urn:schemas-xmlsoap-org:ws:2005:04:discovery";
 const REQUESTER: &str = "http://schemas.xmlsoap.org/ws/2004/08/addressing/role/anonymous";
 
-/// Properties of the host that its messages tell.
+/// Properties of the host in its messages.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// Address of the host that it keeps.
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_tell_the_address_and_the_places_of_the_name() {
+    fn messages_have_the_address_and_the_places_of_the_name() {
         let addresses = ["192.0.2.1".parse().expect("one"), "2001:db8::1".parse().expect("one")];
         let text = hello(&host(), &identity(), &addresses);
         let urls = "<wsd:XAddrs>http://192.0.2.1:5357/0a6dc791-2be6-4991-9af1-454778a1917a \

@@ -15,13 +15,13 @@ const TEXT_BYTES_MAX: usize = 256;
 /// A request that concerns a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Request<'a> {
-    /// Operation that the request asks for.
+    /// Operation named by the request.
     pub query: Query<'a>,
     /// Identifies the request in its answer; only characters that need no escape.
     pub message_id: &'a str,
 }
 
-/// What a request asks for.
+/// Operation of a request, with its arguments.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Query<'a> {
     /// Name and workgroup of the host (WS-Transfer).

@@ -46,9 +46,13 @@ impl<'a> ReparseData<'a> {
     /// Highest number of bytes of a reparse point: [MS-FSA] 2.1.5.10.37.
     pub const BYTES_MAX: usize = 16_384;
 
-    /// Reads a whole buffer; `None` if its length field is wrong.
+    /// Reads a whole buffer; `None` if its length field is wrong, or it is longer than
+    /// [`Self::BYTES_MAX`]: a local program may have stored it.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
+        if bytes.len() > Self::BYTES_MAX {
+            return None;
+        }
         let (head, data) = bytes.split_first_chunk::<HEAD_LEN>()?;
         let [a, b, c, d, low, high, _, _] = *head;
         let tag = ReparseTag(u32::from_le_bytes([a, b, c, d]));
@@ -162,6 +166,17 @@ mod tests {
         let mut odd = LINK;
         odd[10] = 5;
         assert_eq!(SymbolicLinkReparse::decode(&odd[8..]), None);
+    }
+
+    /// Both names of a link may be the same bytes, and fit a response all the same.
+    #[test]
+    fn no_buffer_is_longer_than_one_that_can_be_set() {
+        for (length, is_read) in [(ReparseData::BYTES_MAX, true), (60_000, false)] {
+            let (tag, data) = (ReparseTag::NFS, vec![0; length - 8]);
+            let mut bytes = Vec::new();
+            ReparseData { tag, data: &data }.encode(&mut bytes);
+            assert_eq!(ReparseData::decode(&bytes).is_some(), is_read, "{length}");
+        }
     }
 
     #[test]

@@ -1,22 +1,24 @@
 //! Documents are a map and topics, and their links lead somewhere.
 
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
+use crate::pages::{self, GUIDES, TOPICS, Target};
 use crate::place::{Findings, Place};
 use crate::rule::{Goal, Measured, Rule};
 
 /// The map of the project.
 const MAP: &str = "ARCHITECTURE.md";
-/// Folder of the topics that the map lists.
-const TOPICS: &str = "docs/design";
-/// Folders whose documents are checked, without folders below.
-const FOLDERS: [&str; 4] = ["", "docs", TOPICS, "bench/results"];
+/// The first page that a reader sees.
+const FIRST_PAGE: &str = "README.md";
 /// Folder that paths to code leave out.
 const CODE: &str = "crates";
 
 const MAP_LINES_MAX: usize = 250;
 const TOPIC_LINES_MAX: usize = 150;
+const GUIDE_LINES_MAX: usize = 120;
+/// A terminal or window shows about that many at once.
+const FIRST_PAGE_LINES_MAX: usize = 60;
 /// Same as `max_width` in rustfmt.toml.
 const COLUMNS_MAX: usize = 100;
 
@@ -26,12 +28,14 @@ const EXTENSIONS: [&str; 6] = [".rs", ".md", ".sh", ".py", ".tsv", ".toml"];
 /// Long pages, wide lines, and links without a target.
 pub const RULE: Rule = Rule {
     name: "documents",
-    demand: "ARCHITECTURE.md has at most 250 lines, a page of docs/design at most 150, each of at \
-             most 100 columns. Links between documents lead to a file. On these pages, paths in \
-             backquotes do so as well, from the root or from crates/.",
-    reason: "A map is read in one go, and a name without its file sends the reader on a search.",
-    remedy: "Move details from the map to a topic, and split a long topic. After a file has moved, \
-             mend the paths to it.",
+    demand: "README.md has at most 60 lines, ARCHITECTURE.md 250, a page of docs/design 150, one \
+             of docs/guides 120, each of at most 100 columns. Links between documents lead to a \
+             file. On these pages, paths in backquotes do so as well, from the root or from \
+             crates/.",
+    reason: "A first page fits on a screen, a map is read in one go, and a name without its file \
+             sends the reader on a search.",
+    remedy: "Move details from the first page to a guide and from the map to a topic, and split a \
+             long page. After a file has moved, mend the paths to it.",
     example: ("`worker/lanes.rs`", "`choro/src/worker/lanes.rs`"),
     unit: "lines",
     goal: Goal::None,
@@ -44,29 +48,13 @@ pub const RULE: Rule = Rule {
 fn measure(root: &Path) -> Result<Findings, String> {
     let mut places = Vec::new();
     let mut lines = 0;
-    for path in documents(root)? {
+    for path in pages::all(root)? {
         let text = fs::read_to_string(root.join(&path))
             .map_err(|error| format!("{}: {error}", path.display()))?;
         lines += text.lines().count();
         places.extend(faults(root, &path, &text));
     }
     Ok(Findings::each(places, lines))
-}
-
-/// Paths of all documents, from the root of the repository.
-fn documents(root: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut found = Vec::new();
-    for folder in FOLDERS.map(|folder| root.join(folder)).into_iter().filter(|it| it.is_dir()) {
-        let failed = |error| format!("{}: {error}", folder.display());
-        for entry in fs::read_dir(&folder).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            if path.extension().is_some_and(|it| it == "md") {
-                found.push(path.strip_prefix(root).unwrap_or(&path).to_owned());
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
 }
 
 fn faults(root: &Path, path: &Path, text: &str) -> Vec<Place> {
@@ -86,7 +74,7 @@ fn faults(root: &Path, path: &Path, text: &str) -> Vec<Place> {
         if is_block {
             continue;
         }
-        let dead_links = links(line).filter(|link| !is_link_alive(root, path, link));
+        let dead_links = pages::links(line).filter(|link| !is_link_alive(root, path, link));
         dead_links.for_each(|link| report(number, format!("no file: {link}"), usize::MAX));
         let dead_paths = paths(line).filter(|it| lines_max.is_some() && !is_path_alive(root, it));
         dead_paths.for_each(|it| report(number, format!("no file: {it}"), usize::MAX));
@@ -100,27 +88,22 @@ fn faults(root: &Path, path: &Path, text: &str) -> Vec<Place> {
 
 /// The highest number of lines of a page; `None` for a page without such limits.
 fn lines_max(path: &Path) -> Option<usize> {
-    if path == Path::new(MAP) {
-        return Some(MAP_LINES_MAX);
+    match path {
+        path if path == Path::new(FIRST_PAGE) => Some(FIRST_PAGE_LINES_MAX),
+        path if path == Path::new(MAP) => Some(MAP_LINES_MAX),
+        path if path.starts_with(TOPICS) => Some(TOPIC_LINES_MAX),
+        path if path.starts_with(GUIDES) => Some(GUIDE_LINES_MAX),
+        _ => None,
     }
-    path.starts_with(TOPICS).then_some(TOPIC_LINES_MAX)
-}
-
-/// Targets of links `[text](target)`, and of definitions `[text]: target`.
-fn links(line: &str) -> impl Iterator<Item = &str> {
-    let inline = line.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-    let definition = line.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
-    inline.map(|(target, _)| target).chain(definition.map(|(_, target)| target))
 }
 
 /// Whether a link leads to another site, into the same page, or to a file of the repository.
 fn is_link_alive(root: &Path, page: &Path, link: &str) -> bool {
-    let target = link.split('#').next().unwrap_or_default();
-    if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
-        return true;
+    match pages::target(page, link) {
+        Target::Elsewhere => true,
+        Target::Outside => false,
+        Target::Path(path) => root.join(path).exists(),
     }
-    let folder = page.parent().unwrap_or_else(|| Path::new(""));
-    normal(&folder.join(target)).is_some_and(|path| root.join(path).exists())
 }
 
 /// Paths in backquotes: words with a slash and a known extension.
@@ -134,19 +117,6 @@ fn paths(line: &str) -> impl Iterator<Item = &str> {
 
 fn is_path_alive(root: &Path, path: &str) -> bool {
     root.join(path).is_file() || root.join(CODE).join(path).is_file()
-}
-
-/// Resolves `..` by name, as a browser does; `None` if the path leads out of the repository.
-fn normal(path: &Path) -> Option<PathBuf> {
-    let mut normal = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir => normal.pop().then_some(())?,
-            Component::CurDir => {}
-            other => normal.push(other),
-        }
-    }
-    Some(normal)
 }
 
 #[cfg(test)]
@@ -178,6 +148,14 @@ mod tests {
         assert_eq!(count("docs/design/a.md", &"a\n".repeat(150)), 0);
         assert_eq!(count("docs/design/a.md", &"a\n".repeat(151)), 1);
         assert_eq!(count("docs/a.md", &"a\n".repeat(151)), 0);
+    }
+
+    #[test]
+    fn a_first_page_of_61_lines_and_a_guide_of_121_count() {
+        assert_eq!(count("README.md", &"a\n".repeat(60)), 0);
+        assert_eq!(count("README.md", &"a\n".repeat(61)), 1);
+        assert_eq!(count("docs/guides/a.md", &"a\n".repeat(120)), 0);
+        assert_eq!(count("docs/guides/a.md", &"a\n".repeat(121)), 1);
     }
 
     #[test]

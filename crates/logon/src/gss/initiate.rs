@@ -25,7 +25,7 @@ impl Gss {
         client: &str,
         service: &str,
     ) -> Result<Vec<u8>, String> {
-        let functions = self.0;
+        let functions = self.functions;
         let client = self.principal(client)?;
         let service = self.principal(service)?;
         let keytab = keytab.map(CString::new).transpose();
@@ -59,7 +59,7 @@ impl Gss {
         if is_error(major) {
             return Err(functions.describe(major, minor));
         }
-        let credential = Keys { functions, credential };
+        let credential = Keys { functions, clock_skew: self.clock_skew, credential };
         let mut context = Context { functions, context: null_mut() };
         let mut token = Owned::new(functions);
         // SAFETY: inputs live until the call returns; outputs are owned by the types above.
@@ -87,7 +87,7 @@ impl Gss {
     }
 
     fn principal(&self, name: &str) -> Result<Name, String> {
-        let functions = self.0;
+        let functions = self.functions;
         let (mut minor, mut handle): (u32, Handle) = (0, null_mut());
         let (text, kind) = (Buffer::of(name.as_bytes()), Oid::of(PRINCIPAL_NAME));
         // SAFETY: the inputs live until the call returns.

@@ -1,6 +1,7 @@
-//! Functions and structures of libgssapi_krb5, from gssapi.h and gssapi_ext.h.
+//! Functions and structures of libgssapi_krb5, from gssapi.h and gssapi_ext.h, and of libkrb5,
+//! which comes with it, from krb5.h and profile.h.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_long, c_void};
 
 use crate::library::functions;
 
@@ -89,5 +90,12 @@ functions! {
         gss_release_cred: fn(*mut u32, *mut Handle) -> u32;
         gss_release_name: fn(*mut u32, *mut Handle) -> u32;
         gss_verify_mic: fn(*mut u32, Handle, *const Buffer, *const Buffer, *mut u32) -> u32;
+        krb5_free_context: fn(Handle);
+        krb5_get_profile: fn(Handle, *mut Handle) -> i32;
+        krb5_init_context: fn(*mut Handle) -> i32;
+        profile_get_integer: fn(
+            Handle, *const c_char, *const c_char, *const c_char, c_int, *mut c_int,
+        ) -> c_long;
+        profile_release: fn(Handle);
     }
 }

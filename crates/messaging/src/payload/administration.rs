@@ -78,6 +78,10 @@ pub enum ProcessRole {
     Notifyd,
     /// Checks tickets and asks the domain.
     Logond,
+    /// Writes the records of audits.
+    Auditd,
+    /// Runs commands of shares for workers.
+    Commandd,
     /// Serves the connections of a client.
     Worker,
     /// Idle, ready for a client.
@@ -85,8 +89,15 @@ pub enum ProcessRole {
 }
 
 impl ProcessRole {
-    const ALL: [Self; 5] =
-        [Self::Supervisor, Self::Notifyd, Self::Worker, Self::IdleWorker, Self::Logond];
+    const ALL: [Self; 7] = [
+        Self::Supervisor,
+        Self::Notifyd,
+        Self::Worker,
+        Self::IdleWorker,
+        Self::Logond,
+        Self::Auditd,
+        Self::Commandd,
+    ];
 
     /// Name of the role for people.
     #[must_use]
@@ -95,6 +106,8 @@ impl ProcessRole {
             Self::Supervisor => "supervisor",
             Self::Notifyd => "notifyd",
             Self::Logond => "logond",
+            Self::Auditd => "auditd",
+            Self::Commandd => "commandd",
             Self::Worker => "worker",
             Self::IdleWorker => "idle worker",
         }
@@ -107,6 +120,8 @@ impl ProcessRole {
             Self::Worker => 2,
             Self::IdleWorker => 3,
             Self::Logond => 4,
+            Self::Auditd => 5,
+            Self::Commandd => 6,
         }
     }
 
@@ -240,7 +255,8 @@ mod tests {
         let mut data = processes.encode();
         assert_eq!(Processes::decode(&data), Some(processes));
         assert_eq!(Processes::decode(&data[1..]), None);
-        *data.last_mut().expect("five of them") = 5;
+        let unknown = u8::try_from(ProcessRole::ALL.len()).expect("there are few");
+        *data.last_mut().expect("one for each role") = unknown;
         assert_eq!(Processes::decode(&data), None);
     }
 

@@ -130,7 +130,7 @@ fn put_change(data: &mut Vec<u8>, change: &HostChange) {
         HostChangeKind::Modified(_) => MODIFIED,
         HostChangeKind::Removed => REMOVED,
         HostChangeKind::Renamed { .. } => RENAMED,
-        HostChangeKind::Uncounted => UNCOUNTED,
+        HostChangeKind::Missed => MISSED,
     };
     data.extend_from_slice(&[kind, u8::from(change.is_directory)]);
     put_path(data, &change.path);
@@ -141,7 +141,7 @@ fn put_change(data: &mut Vec<u8>, change: &HostChange) {
         }
         HostChangeKind::Modified(filter) => data.extend_from_slice(&filter.to_le_bytes()),
         HostChangeKind::Renamed { to } => put_path(data, to),
-        HostChangeKind::Added | HostChangeKind::Removed | HostChangeKind::Uncounted => {}
+        HostChangeKind::Added | HostChangeKind::Removed | HostChangeKind::Missed => {}
     }
 }
 
@@ -158,7 +158,7 @@ fn take_change(data: &mut &[u8]) -> Option<HostChange> {
         MODIFIED => HostChangeKind::Modified(u32::from_le_bytes(take(data)?)),
         REMOVED => HostChangeKind::Removed,
         RENAMED => HostChangeKind::Renamed { to: take_path(data)? },
-        UNCOUNTED => HostChangeKind::Uncounted,
+        MISSED => HostChangeKind::Missed,
         _ => return None,
     };
     Some(HostChange { path, is_directory: is_directory != 0, kind })
@@ -215,7 +215,7 @@ const DELETE_PENDING: u8 = 2;
 const MODIFIED: u8 = 3;
 const REMOVED: u8 = 4;
 const RENAMED: u8 = 5;
-const UNCOUNTED: u8 = 6;
+const MISSED: u8 = 6;
 
 #[cfg(test)]
 mod tests {
@@ -270,7 +270,7 @@ mod tests {
             HostChangeKind::Modified(0x18),
             HostChangeKind::Removed,
             HostChangeKind::Renamed { to: path("b", Some("")) },
-            HostChangeKind::Uncounted,
+            HostChangeKind::Missed,
         ];
         for kind in kinds {
             for is_directory in [false, true] {
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(decode(&not_utf8), None);
         let too_long = [1, 0, 255, 255, 255, 127];
         assert_eq!(decode(&too_long), None);
-        let change = HostChange::uncounted(path("a", None));
+        let change = HostChange::missed(path("a", None));
         let most = vec![change.clone(); Changes::LEN_MAX];
         let at = Duration::ZERO;
         assert!(Changes::decode(&Changes::encode(at, &most)).is_some());

@@ -1,8 +1,9 @@
 //! Data of logons that `logond` checks: Kerberos tickets, and NTLM responses of domain users.
 //!
 //! The data hold keys and proofs of users. Senders and their queues erase them after use, and
-//! receivers what they are given. Not erased are buffers that packets are received in, until the
-//! next one, those of the kernel, and free space of `messages.tdb`.
+//! receivers what they are given; transports the buffers that packets are received in, and records
+//! of `messages.tdb`. Not erased are the kernel's buffers, and the place of the beginning of a
+//! packet that is moved in memory before its end has come.
 
 use std::fmt;
 

@@ -15,6 +15,7 @@ use dtyp::ServerId;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::SocketType;
+use zeroize::Zeroize;
 
 use super::clock::Clock;
 use super::inbox::Inbox;
@@ -73,7 +74,7 @@ impl Dgram {
     /// Returns all living processes, and the dead ones that were found and removed.
     pub(super) fn take_census(&mut self) -> Result<(Vec<ServerId>, Vec<ServerId>), InitError> {
         let (living, dead) = super::take_census(self.outgoing.carrier.member.members())?;
-        dead.iter().for_each(|dead| self.outgoing.bury(*dead));
+        dead.iter().for_each(|dead| self.outgoing.remove_dead(*dead));
         Ok((living, dead))
     }
 }
@@ -166,9 +167,14 @@ impl Transport for Dgram {
         let receiver = self.receiver.get_or_insert_with(|| Receiver::new(DATAGRAMS_AT_ONCE));
         for _ in 0..RECEIVES_PER_POLL_MAX {
             let inbox = &mut self.inbox;
-            let take = |head: &[u8], body: &mut Vec<u8>, arrival| match head.first_chunk() {
-                Some(head) => _ = inbox.take_parts(now, (head, body), arrival, counters),
-                None => _ = inbox.take(now, head, arrival, counters),
+            let take = |head: &[u8], body: &mut Vec<u8>, arrival| {
+                match head.first_chunk() {
+                    Some(head) => _ = inbox.take_parts(now, (head, body), arrival, counters),
+                    None => _ = inbox.take(now, head, arrival, counters),
+                }
+                if inbox.take_secrecy() {
+                    body.as_mut_slice().zeroize();
+                }
             };
             let socket = carrier.member.socket.as_fd();
             // On any error, EAGAIN or not, nothing was received.
@@ -205,8 +211,8 @@ impl Transport for Dgram {
         Ok(self.take_census()?.0)
     }
 
-    fn bury(&mut self, dead: ServerId) -> bool {
-        self.outgoing.bury(dead);
+    fn remove_dead(&mut self, dead: ServerId) -> bool {
+        self.outgoing.remove_dead(dead);
         super::remove_socket(self.outgoing.carrier.member.members(), dead)
     }
 

@@ -14,6 +14,7 @@ use super::packet::{Entries, Entry, Header, PacketError};
 use super::reassembly::{Fragment, Outcome, Reassembly};
 use super::socket::{self, Arrival, Credentials};
 use crate::counters::Counters;
+use crate::message::is_secret;
 use crate::transport::Frame;
 
 /// Frames and parts of frames that arrived and were not taken yet.
@@ -28,6 +29,8 @@ pub(super) struct Inbox {
     ready: VecDeque<Frame>,
     /// Time of the last receipt.
     received_at: Instant,
+    /// A packet had keys or proofs of users since [`Inbox::take_secrecy`].
+    has_secret: bool,
 }
 
 impl Inbox {
@@ -35,7 +38,8 @@ impl Inbox {
         let (reassembly, ready) = Default::default();
         let uid = rustix::process::geteuid().as_raw();
         let received_at = Instant::now();
-        Self { server_id, uid, clock, reassembly, ready, received_at }
+        let has_secret = false;
+        Self { server_id, uid, clock, reassembly, ready, received_at, has_secret }
     }
 
     /// Takes a packet with its descriptors. `arrival.credentials` are those of the sender, from the
@@ -160,11 +164,19 @@ impl Inbox {
                 counters.bytes_received += frame.bytes.len() as u64;
                 let taken_at = self.clock.nanoseconds(now);
                 counters.latency.add(taken_at.saturating_sub(entry.sent_at));
+                self.has_secret |= is_secret(&frame.bytes);
                 self.ready.push_back(frame);
             }
-            Outcome::More => {}
+            // The kind comes last.
+            Outcome::More => self.has_secret = true,
             Outcome::Refused => counters.malformed += 1,
         }
+    }
+
+    /// Returns whether a packet since the last call may have held keys or proofs of users. The
+    /// caller erases it in the buffer that it was received in.
+    pub(super) fn take_secrecy(&mut self) -> bool {
+        std::mem::take(&mut self.has_secret)
     }
 
     /// Takes the next complete frame.

@@ -313,7 +313,7 @@ impl<C: Carrier> Outgoing<C> {
     }
 
     /// Removes a dead process, with all frames queued for it.
-    pub(super) fn bury(&mut self, dead: ServerId) {
+    pub(super) fn remove_dead(&mut self, dead: ServerId) {
         self.dropped_for.remove(&dead);
         let Some(peer) = self.peers.remove(&dead) else { return };
         self.carrier.disconnect(peer.line);
@@ -519,7 +519,7 @@ impl<C: Carrier> Outgoing<C> {
                 Err(error) if is_end_of_line(error) && peer.pushed_at.is_some() => {
                     return self.reconnect(now, to);
                 }
-                Err(_) => return self.bury(to),
+                Err(_) => return self.remove_dead(to),
             }
             peer.pushed_at = Some(now);
             peer.last_used = now;

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use dtyp::ServerId;
+use zeroize::Zeroizing;
 
 use super::packet::Entry;
 use crate::transport::{FRAME_BYTES_MAX, Frame};
@@ -26,7 +27,8 @@ pub(super) struct Reassembly {
 struct Partial {
     message_id: u64,
     total: usize,
-    bytes: Vec<u8>,
+    /// Possibly of a key, so erased if the rest does not come.
+    bytes: Zeroizing<Vec<u8>>,
     descriptors: Vec<OwnedFd>,
     /// Time at which it is dropped, unless more arrives.
     deadline: Instant,
@@ -79,7 +81,8 @@ impl Reassembly {
                     return Outcome::Refused;
                 }
                 let message_id = entry.message_id;
-                Partial { message_id, total, bytes: Vec::new(), descriptors, deadline: now }
+                let bytes = Zeroizing::default();
+                Partial { message_id, total, bytes, descriptors, deadline: now }
             }
         };
         if fragment.len() == total {
@@ -95,13 +98,13 @@ impl Reassembly {
         if partial.bytes.capacity() < partial.bytes.len() + fragment.len() {
             // Allocate for the whole frame, unless that is far more than has arrived.
             let missing = total - partial.bytes.len();
-            partial
-                .bytes
-                .reserve_exact(missing.min(GROWTH * (partial.bytes.len() + fragment.len())));
+            let arrived = partial.bytes.len() + fragment.len();
+            partial.bytes.reserve_exact(missing.min(GROWTH * arrived));
         }
         partial.bytes.extend_from_slice(&fragment);
         if partial.bytes.len() == total {
-            let Partial { bytes, descriptors, .. } = partial;
+            let Partial { mut bytes, descriptors, .. } = partial;
+            let bytes = std::mem::take(&mut *bytes);
             return Outcome::Whole(Frame { sender, bytes, descriptors });
         }
         partial.deadline = now + PARTIAL_TIMEOUT;

@@ -48,13 +48,13 @@ struct Packet {
 /// Transport of one simulated process.
 #[derive(Debug)]
 struct Simulated {
-    outgoing: Outgoing<Ways>,
+    outgoing: Outgoing<SimulatedCarrier>,
     inbox: Inbox,
 }
 
 /// Sending half of a [`Simulated`].
 #[derive(Debug)]
-struct Ways {
+struct SimulatedCarrier {
     server_id: ServerId,
     network: Network,
 }
@@ -77,7 +77,7 @@ impl Network {
     pub fn open(&self, server_id: ServerId) -> Box<dyn Transport> {
         self.shared.borrow_mut().mailboxes.entry(server_id).or_default();
         let clock = Clock::new();
-        let carrier = Ways { server_id, network: self.clone() };
+        let carrier = SimulatedCarrier { server_id, network: self.clone() };
         Box::new(Simulated {
             outgoing: Outgoing::new(carrier, server_id, clock, LINES),
             inbox: Inbox::new(server_id, clock),
@@ -140,7 +140,7 @@ impl Shared {
     }
 }
 
-impl Ways {
+impl SimulatedCarrier {
     /// Receivers that were full and have room again.
     fn with_room(&self) -> Vec<ServerId> {
         let shared = self.network.shared.borrow();
@@ -148,7 +148,7 @@ impl Ways {
     }
 }
 
-impl Carrier for Ways {
+impl Carrier for SimulatedCarrier {
     type Line = ();
 
     /// Small, so that most frames take several packets.
@@ -252,16 +252,16 @@ impl Transport for Simulated {
     }
 
     fn descriptors_max(&self) -> usize {
-        Ways::DESCRIPTORS_MAX
+        SimulatedCarrier::DESCRIPTORS_MAX
     }
 
     fn members(&mut self) -> Result<Vec<ServerId>, InitError> {
         Ok(self.outgoing.carrier.network.shared.borrow().mailboxes.keys().copied().collect())
     }
 
-    fn bury(&mut self, dead: ServerId) -> bool {
+    fn remove_dead(&mut self, dead: ServerId) -> bool {
         self.outgoing.carrier.stop_awaiting(dead, &mut ());
-        self.outgoing.bury(dead);
+        self.outgoing.remove_dead(dead);
         false
     }
 

@@ -207,6 +207,9 @@ impl Stream {
         let arrival = Arrival { credentials: Some(link.credentials), descriptors, truncated };
         let bytes = link.bytes(packet);
         let sender = self.inbox.take(now, bytes, arrival, &mut self.outgoing.counters);
+        if self.inbox.take_secrecy() {
+            link.erase(packet);
+        }
         match (sender, link.peer) {
             (None, None) => return false,
             (Some(sender), None) => {
@@ -527,12 +530,12 @@ impl Transport for Stream {
 
     fn members(&mut self) -> Result<Vec<ServerId>, InitError> {
         let (living, dead) = super::take_census(self.outgoing.carrier.member.members())?;
-        dead.iter().for_each(|dead| self.outgoing.bury(*dead));
+        dead.iter().for_each(|dead| self.outgoing.remove_dead(*dead));
         Ok(living)
     }
 
-    fn bury(&mut self, dead: ServerId) -> bool {
-        self.outgoing.bury(dead);
+    fn remove_dead(&mut self, dead: ServerId) -> bool {
+        self.outgoing.remove_dead(dead);
         super::remove_socket(self.outgoing.carrier.member.members(), dead)
     }
 

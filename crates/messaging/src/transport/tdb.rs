@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use dtyp::ServerId;
 use rustix::event::epoll;
 use rustix::io::Errno;
+use zeroize::Zeroize;
 
 use self::records::Records;
 use super::clock::Clock;
@@ -106,6 +107,9 @@ impl TdbMessages {
             };
             self.inbox.take(now, packet, vouched(packet, carrier.uid()), counters);
             rest = following;
+        }
+        if self.inbox.take_secrecy() {
+            self.taken.zeroize();
         }
         self.taken.clear();
         if self.taken.capacity() > TAKEN_BYTES_KEPT {
@@ -216,15 +220,15 @@ impl Transport for TdbMessages {
     fn members(&mut self) -> Result<Vec<ServerId>, InitError> {
         let (living, dead) = self.side.take_census()?;
         for dead in dead {
-            self.outgoing.bury(dead);
+            self.outgoing.remove_dead(dead);
             self.outgoing.carrier.remove(dead);
         }
         Ok(living)
     }
 
-    fn bury(&mut self, dead: ServerId) -> bool {
-        self.outgoing.bury(dead);
-        let has_left = self.side.bury(dead);
+    fn remove_dead(&mut self, dead: ServerId) -> bool {
+        self.outgoing.remove_dead(dead);
+        let has_left = self.side.remove_dead(dead);
         if has_left {
             self.outgoing.carrier.remove(dead);
         }

@@ -32,7 +32,7 @@ impl Bench {
     /// Starts a peer that sends back each frame.
     pub(crate) fn echo(&mut self) -> ServerId {
         let peer = self.stage.start();
-        self.stage.tell(peer, Role::Echo);
+        self.stage.start_role(peer, Role::Echo);
         peer
     }
 

@@ -44,7 +44,7 @@ fn a_full_peer_blocks_nobody_and_loses_nothing() {
         for seed in 0..100 {
             bench.check_echo(busy, &frame(1_000, seed));
         }
-        bench.stage.tell(idle, Role::Echo);
+        bench.stage.start_role(idle, Role::Echo);
         for number in 0..accepted {
             let echo = bench.receive();
             assert!(echo.sender == idle && echo.bytes == large, "frame {number}");
@@ -110,7 +110,7 @@ fn messages_for_a_stopped_peer_stay_within_their_memory_limit() {
             }
             assert!(bench.counters().queued <= 4_096);
             bench.stage.kill(stopped);
-            bench.transport.bury(stopped);
+            bench.transport.remove_dead(stopped);
             assert_eq!((bench.counters().queued, bench.counters().queued_bytes), (0, 0));
             let more = memory::bytes() - before;
             assert!(more <= A_LITTLE, "{more} bytes are left of messages of {size}");
@@ -138,7 +138,7 @@ fn frames_to_a_stopped_peer_are_dropped_after_their_time() {
         let counters = bench.counters();
         assert_eq!((counters.dropped, counters.queued, counters.queued_bytes), (waiting, 0, 0));
 
-        bench.stage.tell(idle, Role::Echo);
+        bench.stage.start_role(idle, Role::Echo);
         // Refused at first: its queue is still full of what had left.
         assert_eq!(bench.send(idle, b"after"), Ok(()));
         let mut before = 0;

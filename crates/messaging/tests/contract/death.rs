@@ -68,7 +68,7 @@ fn a_broadcast_reaches_each_that_lives_once_and_the_dead_are_buried() {
     each_transport(|mut stage| {
         let mut messaging = stage.messaging();
         let mut ids: Vec<ServerId> = (0..5).map(|_| stage.start()).collect();
-        ids.iter().for_each(|peer| stage.tell(*peer, Role::Echo));
+        ids.iter().for_each(|peer| stage.start_role(*peer, Role::Echo));
         let dead = ids.pop().expect("five");
         stage.kill(dead);
         ids.sort();
@@ -96,7 +96,7 @@ fn a_broadcast_reaches_each_that_lives_once_and_the_dead_are_buried() {
         assert_eq!(echoes.len(), 4);
         assert!(echoes.values().all(|kinds| *kinds == [MessageKind::PING, MessageKind::PONG]));
         // One that lives is not to be had out of the way.
-        messaging.bury(ids[0]);
+        messaging.remove_dead(ids[0]);
         assert_eq!(messaging.members().expect("readable").len(), 5);
     });
 }

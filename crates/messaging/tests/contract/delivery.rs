@@ -120,7 +120,7 @@ fn many_peers_send_to_one_and_to_all() {
         let mut bench = Bench::new(stage);
         let peers: Vec<ServerId> = (0..PEERS).map(|_| bench.idle()).collect();
         assert_eq!(bench.transport.members().expect("readable").len(), PEERS + 1);
-        peers.iter().for_each(|peer| bench.stage.tell(*peer, Role::Mesh));
+        peers.iter().for_each(|peer| bench.stage.start_role(*peer, Role::Mesh));
         let mut next: HashMap<ServerId, u32> = peers.iter().map(|peer| (*peer, 0)).collect();
         let mut done = 0;
         while done < PEERS {

@@ -61,7 +61,7 @@ fn descriptors_of_a_frame_that_waits_arrive_too() {
         let want = descriptors.len();
         drop(descriptors);
         drop(writer);
-        bench.stage.tell(idle, Role::Echo);
+        bench.stage.start_role(idle, Role::Echo);
         for _ in 0..before {
             assert_eq!(bench.receive().bytes, b"filler");
         }

@@ -70,7 +70,7 @@ fn a_full_lock_directory_keeps_new_processes_out_and_harms_no_other() {
         };
         let mut transport = processes.open();
         let peers = [(); 2].map(|()| processes.start());
-        peers.iter().for_each(|peer| processes.tell(*peer, Role::Echo));
+        peers.iter().for_each(|peer| processes.start_role(*peer, Role::Echo));
         fill(&lock_dir);
 
         let kept_out = processes.try_start().expect_err("there is no room for its socket");

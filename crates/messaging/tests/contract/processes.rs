@@ -79,7 +79,7 @@ impl Stage for Processes {
         self.try_start().expect("it finds a way in")
     }
 
-    fn tell(&mut self, peer: ServerId, role: Role) {
+    fn start_role(&mut self, peer: ServerId, role: Role) {
         let peer = self.peers.get_mut(&peer).expect("one of ours");
         peer.stdin.write_all(&[role.byte()]).expect("it runs");
     }
@@ -180,11 +180,11 @@ fn peer() {
         Err(error) => return println!("no way in:{error}"),
     };
     println!("id:{unique_id}");
-    let mut told = [0];
-    if std::io::stdin().read(&mut told).expect("readable") == 0 {
+    let mut order = [0];
+    if std::io::stdin().read(&mut order).expect("readable") == 0 {
         return;
     }
-    let role = Role::ALL.into_iter().find(|role| role.byte() == told[0]).expect("a role");
+    let role = Role::ALL.into_iter().find(|role| role.byte() == order[0]).expect("a role");
     let mut part = role.begin(&mut *transport, id);
     loop {
         while part.turn(Instant::now(), &mut *transport) {}

@@ -16,7 +16,7 @@ fn a_frame_that_fails_in_the_middle_is_not_delivered() {
         let mut world = World::new(seed);
         let mut transport = world.open();
         let peer = world.start();
-        world.tell(peer, Role::Echo);
+        world.start_role(peer, Role::Echo);
         let large = frame(30_000, 1);
         world.network().fail_after(test_id(), packets, Errno::PERM.raw_os_error());
         let mut sent = transport.send(world.now(), peer, &large, &[]);

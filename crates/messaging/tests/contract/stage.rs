@@ -31,7 +31,7 @@ pub(crate) trait Stage {
     fn start(&mut self) -> ServerId;
 
     /// Gives a peer something to do.
-    fn tell(&mut self, peer: ServerId, role: Role);
+    fn start_role(&mut self, peer: ServerId, role: Role);
 
     /// Stops a peer, wherever it is; returns when it does nothing more.
     fn stop(&mut self, peer: ServerId);

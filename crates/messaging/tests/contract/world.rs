@@ -93,9 +93,9 @@ impl Stage for World {
         id
     }
 
-    fn tell(&mut self, peer: ServerId, role: Role) {
-        let told = self.peer(peer);
-        told.part = Some(role.begin(&mut *told.transport, peer));
+    fn start_role(&mut self, peer: ServerId, role: Role) {
+        let started = self.peer(peer);
+        started.part = Some(role.begin(&mut *started.transport, peer));
     }
 
     fn stop(&mut self, peer: ServerId) {

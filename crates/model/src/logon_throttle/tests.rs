@@ -39,6 +39,91 @@ fn fail(throttle: &LogonThrottle, now: Duration, client: SocketAddr, user: &str)
 }
 
 #[test]
+fn a_user_is_one_by_all_names_of_the_domain() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let names = ["anna", "Anna@adlab", "anna@ad.lab.test", "ANNA@AD.LAB.TEST"];
+    for number in 0..12 {
+        let client = address(&format!("198.51.100.{number}"));
+        fail(&throttle, NOW, client, names[number % names.len()]);
+    }
+    for name in names {
+        let client = address("192.0.2.7");
+        let admission = throttle.begin(&SETTINGS, NOW, client, name);
+        assert_eq!(admission, Admission::After(Duration::from_millis(1_250)), "{name}");
+        throttle.excuse(NOW, client, name);
+    }
+    throttle.succeed(NOW, address("192.0.2.9"), "anna@ad.lab.test");
+    let admission = throttle.begin(&SETTINGS, NOW, address("192.0.2.9"), "anna");
+    assert_eq!(admission, Admission::Now, "she is familiar there");
+}
+
+/// Checks a wrong ticket of an address.
+fn forge(throttle: &LogonThrottle, now: Duration, client: SocketAddr) -> Admission {
+    let admission = throttle.begin_ticket(&SETTINGS, now, client);
+    if admission != Admission::Refused {
+        throttle.fail_ticket(&SETTINGS, now, client, admission != Admission::Now);
+    }
+    admission
+}
+
+#[test]
+fn wrong_tickets_count_for_their_address_as_passwords_do() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let client = address("192.0.2.7");
+    let waits: Vec<_> = (0..30).map(|_| forge(&throttle, NOW, client)).collect();
+    assert_eq!(waits[..8], [Admission::Now; 8]);
+    let later: Vec<_> = (1..=20).map(|time| Admission::After(seconds(time))).collect();
+    assert_eq!(waits[8..28], later);
+    assert_eq!(waits[28..], [Admission::Refused; 2]);
+    assert_eq!(throttle.begin(&SETTINGS, NOW, client, "anna"), Admission::Refused);
+    let elsewhere = address("192.0.2.8");
+    assert_eq!(forge(&throttle, NOW, elsewhere), Admission::Now);
+    assert_eq!(throttle.begin(&SETTINGS, NOW, elsewhere, "anna"), Admission::Now);
+}
+
+#[test]
+fn right_tickets_delay_nobody_however_many_come_at_once() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let client = address("192.0.2.7");
+    for _ in 0..100 {
+        assert_eq!(throttle.begin_ticket(&SETTINGS, NOW, client), Admission::Now);
+    }
+    for _ in 0..100 {
+        throttle.succeed_ticket(NOW, client, false);
+    }
+    assert_eq!(forge(&throttle, NOW, client), Admission::Now);
+}
+
+#[test]
+fn where_tickets_were_right_before_wrong_passwords_do_not_delay_them() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let client = address("192.0.2.7");
+    throttle.succeed_ticket(NOW, client, false);
+    for number in 0..40 {
+        fail(&throttle, NOW, client, &format!("user{number}"));
+    }
+    assert_eq!(throttle.begin_ticket(&SETTINGS, NOW, client), Admission::Now);
+}
+
+#[test]
+fn a_delayed_ticket_that_is_right_or_cannot_be_checked_is_no_failure() {
+    let throttle = LogonThrottle::new(Box::new(memory()));
+    let client = address("192.0.2.7");
+    for _ in 0..8 {
+        forge(&throttle, NOW, client);
+    }
+    let delayed = Admission::After(seconds(1));
+    for _ in 0..3 {
+        assert_eq!(throttle.begin_ticket(&SETTINGS, NOW, client), delayed);
+        throttle.excuse_ticket(NOW, client);
+    }
+    assert_eq!(throttle.begin_ticket(&SETTINGS, NOW, client), delayed);
+    throttle.succeed_ticket(NOW, client, true);
+    assert_eq!(throttle.begin_ticket(&SETTINGS, NOW, client), Admission::Now, "it is familiar");
+    assert_eq!(fail(&throttle, NOW, client, "anna"), delayed, "the others still count");
+}
+
+#[test]
 fn all_workers_count_together_and_each_failure_is_forgotten_after_ten_seconds() {
     let memory = memory();
     let workers = [(); 2].map(|()| LogonThrottle::new(Box::new(memory.clone())));
@@ -176,24 +261,24 @@ fn failures_without_a_line_are_counted_and_logged_at_a_common_rate_of_all_worker
     let (client, neighbour) = (address("192.0.2.7"), address("192.0.2.8"));
     while one.may_log(NOW, client) {}
     for worker in [&one, &other, &other] {
-        worker.leave_untold(client);
+        worker.count_unlogged(client);
     }
-    assert_eq!(one.untold_to_log(NOW, client), 0, "no line is left");
-    assert_eq!(one.take_untold(neighbour), 0, "that address has none");
+    assert_eq!(one.unlogged_to_log(NOW, client), 0, "no line is left");
+    assert_eq!(one.take_unlogged(neighbour), 0, "that address has none");
     let later = NOW + seconds(5);
-    assert_eq!(one.untold_to_log(later, client), 3);
-    other.leave_untold(client);
-    assert_eq!(other.untold_to_log(later, client), 0, "the line went to the first");
-    assert_eq!(other.take_untold(client), 1);
-    assert_eq!(one.take_untold(client), 0);
+    assert_eq!(one.unlogged_to_log(later, client), 3);
+    other.count_unlogged(client);
+    assert_eq!(other.unlogged_to_log(later, client), 0, "the line went to the first");
+    assert_eq!(other.take_unlogged(client), 1);
+    assert_eq!(one.take_unlogged(client), 0);
 }
 
 #[test]
-fn a_worker_with_nothing_untold_takes_no_line_of_its_address() {
+fn a_worker_with_nothing_unlogged_takes_no_line_of_its_address() {
     let throttle = LogonThrottle::new(Box::new(memory()));
     let client = address("192.0.2.7");
     for _ in 0..100 {
-        assert_eq!(throttle.untold_to_log(NOW, client), 0);
+        assert_eq!(throttle.unlogged_to_log(NOW, client), 0);
     }
     assert!(throttle.may_log(NOW, client));
 }

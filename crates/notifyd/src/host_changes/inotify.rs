@@ -231,7 +231,7 @@ impl Inotify {
         };
         let path = join(directory, &name);
         let is_directory = flags.contains(ReadFlags::ISDIR);
-        let mut push = |path: String, kind| events.push(told(path, is_directory, kind));
+        let mut push = |path: String, kind| events.push(host_event(path, is_directory, kind));
         if flags.contains(ReadFlags::CREATE) {
             push(path.clone(), HostChangeKind::Added);
             self.appeared(&path, is_directory, events);
@@ -263,7 +263,7 @@ impl Inotify {
         for directory in below {
             self.remove(&directory);
         }
-        events.push(told(path, is_directory, HostChangeKind::Removed));
+        events.push(host_event(path, is_directory, HostChangeKind::Removed));
     }
 
     /// Directories below are called otherwise now. Others are not looked at: any client can rename
@@ -288,13 +288,13 @@ impl Inotify {
             && self.add_below(path) == Coverage::Whole
             && entries(directory.as_fd()).next().is_none();
         if !is_whole {
-            let change = HostChange::uncounted(stored(path.to_owned()));
+            let change = HostChange::missed(stored(path.to_owned()));
             events.push(HostEvent { change, pid: None });
         }
     }
 }
 
-fn told(path: String, is_directory: bool, kind: HostChangeKind) -> HostEvent {
+fn host_event(path: String, is_directory: bool, kind: HostChangeKind) -> HostEvent {
     let path = ObjectPath::from_stored(path, None);
     HostEvent { change: HostChange { path, is_directory, kind }, pid: None }
 }

@@ -143,7 +143,7 @@ fn an_unwatched_directory_sends_no_events() {
             watcher.unwatch(&name);
             fs::write(folder.path().join("f"), "").expect("there is space");
             assert_eq!(seen(&mut watcher, folder.path()), []);
-            assert!(!watcher.is_anonymous());
+            assert!(!watcher.lacks_pids());
         }
     }
 }
@@ -170,7 +170,7 @@ fn only_fanotify_names_the_process() {
     for mut watcher in watchers() {
         let folder = tempfile::tempdir().expect("there is space");
         let _ = watcher.watch(open(folder.path()), false, ALL).expect("it is there");
-        assert_eq!(watcher.is_anonymous(), watcher.fanotify.is_none());
+        assert_eq!(watcher.lacks_pids(), watcher.fanotify.is_none());
         fs::write(folder.path().join("f"), "").expect("there is space");
         let pid = watcher.fanotify.is_some().then(std::process::id);
         assert_eq!(watcher.take(|_| false)[0].pid, pid);
@@ -214,16 +214,16 @@ fn a_tree_is_watched_and_not_the_target_of_a_link_in_its_place() {
         fs::rename(path("a"), path("moved")).expect("it is ours");
         symlink(path("private"), path("a")).expect("it is new");
         fs::create_dir(path("moved/tree/new")).expect("it is new");
-        let told = seen(&mut watcher, site.path());
-        assert!(!told.is_empty(), "the tree is watched where it is");
+        let events = seen(&mut watcher, site.path());
+        assert!(!events.is_empty(), "the tree is watched where it is");
         fs::write(path("private/tree/new/secret"), "").expect("there is space");
         fs::write(path("private/tree/new/below/secret"), "").expect("there is space");
         // fanotify tells of the file system; what lies where is for whoever asked to compare.
-        let told = seen(&mut watcher, site.path());
+        let events = seen(&mut watcher, site.path());
         let is_secret = |(name, _): &&(String, HostChangeKind)| {
             name.starts_with("a/") && name.ends_with("secret")
         };
-        assert_eq!(told.iter().find(is_secret), None, "{watcher:?}");
+        assert_eq!(events.iter().find(is_secret), None, "{watcher:?}");
     }
 }
 
@@ -240,7 +240,7 @@ fn a_folder_without_a_descriptor_is_refused_and_not_watched_by_inotify() {
     let refused =
         watcher.watch(open(folders[1].path()), false, ALL).expect_err("it is one too many");
     assert_eq!(refused.raw_os_error(), Some(libc::EMFILE));
-    assert!(!watcher.is_anonymous());
+    assert!(!watcher.lacks_pids());
     // The one that is there can be watched otherwise, and its place is given back.
     let _ = watcher.watch(open(folders[0].path()), true, ALL).expect("it is there");
     watcher.unwatch(&first);
@@ -248,7 +248,7 @@ fn a_folder_without_a_descriptor_is_refused_and_not_watched_by_inotify() {
 }
 
 #[test]
-fn nothing_is_anonymous_once_inotify_watches_no_folder_any_more() {
+fn nothing_lacks_pids_once_inotify_watches_no_folder_any_more() {
     let mut watcher = HostWatcher::without_fanotify();
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("there is space"));
     for recursive in [false, true] {
@@ -257,11 +257,11 @@ fn nothing_is_anonymous_once_inotify_watches_no_folder_any_more() {
         }
     }
     for folder in &folders {
-        assert!(watcher.is_anonymous());
+        assert!(watcher.lacks_pids());
         watcher.unwatch(&host(folder.path()));
         watcher.unwatch(&host(folder.path()));
     }
-    assert!(!watcher.is_anonymous());
+    assert!(!watcher.lacks_pids());
 }
 
 #[test]

@@ -7,13 +7,13 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use super::desk::{Change, Desk, Order};
+use super::order_queue::{Change, Order, OrderQueue};
 use super::{Report, Reporter};
 use crate::host_changes::{Folder, HostWatcher};
 
 /// State of a watch thread.
 struct WatchLoop {
-    desk: Arc<Desk>,
+    queue: Arc<OrderQueue>,
     host: HostWatcher,
     reporter: Reporter,
 }
@@ -22,10 +22,10 @@ struct WatchLoop {
 ///
 /// # Errors
 /// There are no resources for it.
-pub(super) fn start(device: u64, desk: Arc<Desk>, reporter: Reporter) -> io::Result<()> {
+pub(super) fn start(device: u64, queue: Arc<OrderQueue>, reporter: Reporter) -> io::Result<()> {
     // Nobody waits for its end: a file system that hangs would keep the process from ending.
     thread::Builder::new().name("watch".to_owned()).spawn(move || {
-        let mut watch = WatchLoop { desk, host: HostWatcher::new(), reporter };
+        let mut watch = WatchLoop { queue, host: HostWatcher::new(), reporter };
         watch.run();
         watch.reporter.report(Report::Ended(device));
     })?;
@@ -33,14 +33,14 @@ pub(super) fn start(device: u64, desk: Arc<Desk>, reporter: Reporter) -> io::Res
 }
 
 impl WatchLoop {
-    /// Runs until nothing is watched, or nobody wants to know.
+    /// Runs until nothing is watched, or the process takes no more reports.
     fn run(&mut self) {
-        while let Some(orders) = self.desk.take() {
+        while let Some(orders) = self.queue.take() {
             let mut reports = Vec::new();
             for (path, order) in orders {
                 self.carry_out(path, order, &mut reports);
             }
-            // The process is to ignore no changes here: it recognizes workers itself.
+            // No process is ignored here: the main thread recognizes workers.
             let events = self.host.take(|_| false);
             if !events.is_empty() {
                 reports.push(Report::Changed(events));
@@ -49,7 +49,7 @@ impl WatchLoop {
                 return;
             }
             // Without a watch nothing would wake this thread: the next orders are its last.
-            if self.desk.is_watching() {
+            if self.queue.is_watching() {
                 self.wait();
             }
         }
@@ -72,10 +72,10 @@ impl WatchLoop {
     }
 
     fn wait(&self) {
-        let sources = std::iter::once(self.desk.wake_source()).chain(self.host.wake_sources());
+        let sources = std::iter::once(self.queue.wake_source()).chain(self.host.wake_sources());
         let mut sources: Vec<_> =
             sources.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN)).collect();
-        // It fails for a signal only, and then nothing is lost by a look.
+        // Only a signal makes it fail, and then the sources are read once more.
         let _ = poll(&mut sources, None);
     }
 }

@@ -26,10 +26,10 @@ fn change(name: &str, kind: HostChangeKind) -> HostChange {
 }
 
 /// Whether Alice, who watches `directory`, hears of a change that Carol made.
-fn hears(directory: &str, recursive: bool, change: &HostChange) -> bool {
+fn receives(directory: &str, recursive: bool, change: &HostChange) -> bool {
     let mut watchers = Watchers::default();
     watchers.watch(ALICE, &watch(1, directory, recursive));
-    watchers.concerned(change, Source::Worker(CAROL)).contains(&ALICE)
+    watchers.receivers(change, Source::Worker(CAROL)).contains(&ALICE)
 }
 
 #[test]
@@ -43,36 +43,36 @@ fn watchers_of_the_directory_and_of_trees_above_it_are_told() {
         ("srv/a/b/c", false, false),
         ("srv/a/bb", false, false),
     ] {
-        assert_eq!(hears(directory, false, &added), flat, "{directory}");
-        assert_eq!(hears(directory, true, &added), tree, "{directory}");
+        assert_eq!(receives(directory, false, &added), flat, "{directory}");
+        assert_eq!(receives(directory, true, &added), tree, "{directory}");
     }
 }
 
 #[test]
 fn a_rename_concerns_both_places() {
     let renamed = change("a/f", HostChangeKind::Renamed { to: path("b/f") });
-    assert!(hears("a", false, &renamed));
-    assert!(hears("b", false, &renamed));
-    assert!(!hears("c", false, &renamed));
+    assert!(receives("a", false, &renamed));
+    assert!(receives("b", false, &renamed));
+    assert!(!receives("c", false, &renamed));
 }
 
 #[test]
 fn the_watcher_of_a_directory_is_told_of_its_removal() {
     let removed = HostChange { is_directory: true, ..change("a/d", HostChangeKind::Removed) };
-    assert!(hears("a/d", false, &removed));
+    assert!(receives("a/d", false, &removed));
 }
 
 #[test]
-fn changes_that_nobody_wants_are_told_to_nobody() {
+fn changes_that_nobody_wants_are_reported_to_nobody() {
     let size = CompletionFilter::SIZE.bits();
-    assert!(!hears("a", false, &change("a/f", HostChangeKind::Modified(size))));
-    assert!(hears("a", false, &change("a/f", HostChangeKind::Modified(size | NAMES))));
+    assert!(!receives("a", false, &change("a/f", HostChangeKind::Modified(size))));
+    assert!(receives("a", false, &change("a/f", HostChangeKind::Modified(size | NAMES))));
 }
 
 #[test]
-fn an_uncounted_change_concerns_watches_above_and_below() {
+fn a_missed_change_concerns_watches_above_and_below() {
     for (directory, is_concerned) in [("a", true), ("a/b", true), ("a/b/c", true), ("b", false)] {
-        assert_eq!(hears(directory, false, &HostChange::uncounted(path("a/b"))), is_concerned);
+        assert_eq!(receives(directory, false, &HostChange::missed(path("a/b"))), is_concerned);
     }
 }
 
@@ -82,10 +82,10 @@ fn a_worker_is_told_changes_of_the_kernel_and_not_its_own() {
     watchers.watch(ALICE, &watch(1, "a", false));
     watchers.watch(BOB, &Watch { kernel: false, ..watch(1, "a", false) });
     let added = change("a/f", HostChangeKind::Added);
-    let heard = |source| watchers.concerned(&added, source).into_iter().collect::<Vec<_>>();
-    assert_eq!(heard(Source::Worker(ALICE)), [BOB]);
-    assert_eq!(heard(Source::Worker(CAROL)), [ALICE, BOB]);
-    assert_eq!(heard(Source::Kernel), [ALICE]);
+    let receivers = |source| watchers.receivers(&added, source).into_iter().collect::<Vec<_>>();
+    assert_eq!(receivers(Source::Worker(ALICE)), [BOB]);
+    assert_eq!(receivers(Source::Worker(CAROL)), [ALICE, BOB]);
+    assert_eq!(receivers(Source::Kernel), [ALICE]);
 }
 
 #[test]
@@ -96,20 +96,49 @@ fn a_watch_ends_with_its_open_or_its_worker() {
     assert_eq!(watchers.watch(ALICE, &watch(2, "c", false)), Watched::Added);
     assert_eq!(watchers.watch(BOB, &watch(1, "b", true)), Watched::Added);
     assert_eq!(watchers.unwatch(ALICE, 3), None);
-    assert_eq!(watchers.wish("a"), None);
-    let wish = |recursive| {
+    assert_eq!(watchers.kernel_watch("a"), None);
+    let wanted = |recursive| {
         let identity = watch(1, "b", recursive).identity;
         Some(WatchParameters { identity, recursive, filter: NAMES, may_wait: false })
     };
-    assert_eq!(watchers.wish("b"), wish(true));
+    assert_eq!(watchers.kernel_watch("b"), wanted(true));
     assert_eq!(watchers.unwatch(BOB, 1).as_deref(), Some("b"));
     assert!(!watchers.has(BOB));
-    assert_eq!(watchers.wish("b"), wish(false));
-    let mut left = watchers.forget(ALICE);
-    left.sort_unstable();
-    assert_eq!(left, ["b", "c"]);
+    assert_eq!(watchers.kernel_watch("b"), wanted(false));
+    let (count, directories) = watchers.remove_worker(ALICE);
+    assert_eq!((count, Vec::from_iter(directories)), (2, vec!["b".to_owned(), "c".to_owned()]));
     assert_eq!(watchers.count, 0);
     assert!(watchers.directories.is_empty() && watchers.workers.is_empty());
+}
+
+/// A change looks at no open alone: filters of all opens are joined, also after one was closed.
+#[test]
+fn a_change_is_wanted_until_the_last_open_that_wants_it_is_closed() {
+    let mut watchers = Watchers::default();
+    let size = CompletionFilter::SIZE.bits();
+    watchers.watch(ALICE, &Watch { kernel: false, ..watch(1, "a", true) });
+    watchers.watch(ALICE, &Watch { filter: size, ..watch(2, "a", false) });
+    watchers.watch(ALICE, &Watch { filter: size, may_wait: true, ..watch(3, "a", false) });
+    let hears = |watchers: &Watchers, name: &str, kind, source| {
+        watchers.receivers(&change(name, kind), source).contains(&ALICE)
+    };
+    let (added, modified) = (HostChangeKind::Added, HostChangeKind::Modified(size));
+    let carol = Source::Worker(CAROL);
+    assert!(hears(&watchers, "a/b/f", added.clone(), carol), "of the tree");
+    assert!(hears(&watchers, "a/f", modified.clone(), Source::Kernel));
+    assert!(!hears(&watchers, "a/b/f", modified.clone(), carol), "not of the tree");
+    assert!(!hears(&watchers, "a/f", added.clone(), Source::Kernel), "by clients only");
+    let parameters = watchers.kernel_watch("a").expect("two want it");
+    assert_eq!((parameters.identity.inode, parameters.may_wait), (3, true), "the latest");
+    watchers.unwatch(ALICE, 3);
+    let parameters = watchers.kernel_watch("a").expect("one wants it");
+    assert_eq!((parameters.identity.inode, parameters.may_wait), (2, false));
+    watchers.unwatch(ALICE, 1);
+    assert!(!hears(&watchers, "a/b/f", added, carol));
+    assert!(hears(&watchers, "a/f", modified.clone(), carol));
+    watchers.unwatch(ALICE, 2);
+    assert!(!hears(&watchers, "a/f", modified, carol));
+    assert!(!watchers.has(ALICE) && watchers.count == 0);
 }
 
 #[test]

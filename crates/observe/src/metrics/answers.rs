@@ -28,9 +28,10 @@ pub(super) fn serve(shared: &Arc<Shared>, stream: UnixStream) -> anyhow::Result<
     // Requests are few, and arrive one by one.
     for byte in BufReader::new(stream).bytes() {
         let Ok(byte) = byte else { break };
-        match Question::of_byte(byte).context("the web process sent an unknown request")? {
-            Question::Charts => {
-                let answer = encode(Question::Charts, &shared.charts());
+        let question = Question::of_byte(byte);
+        match question.context("the web process sent an unknown request")? {
+            question @ (Question::Charts | Question::Latest) => {
+                let answer = encode(question, &shared.points(question == Question::Charts));
                 if lock(&answers).write_all(&answer).is_err() {
                     break;
                 }

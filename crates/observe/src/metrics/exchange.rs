@@ -8,8 +8,10 @@ pub(super) const HEADER_LEN: usize = 6;
 /// A request of the process for clients.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Question {
-    /// The points of the charts, as JSON.
+    /// All points of the charts, as JSON.
     Charts,
+    /// Latest points of the charts, as JSON.
+    Latest,
     /// Metrics in the text format of Prometheus.
     Figures,
 }
@@ -18,11 +20,12 @@ pub(super) enum Question {
 pub(super) type Answer = Result<String, String>;
 
 impl Question {
-    pub(super) const ALL: [Self; 2] = [Self::Charts, Self::Figures];
+    pub(super) const ALL: [Self; 3] = [Self::Charts, Self::Latest, Self::Figures];
 
     pub(super) fn byte(self) -> u8 {
         match self {
             Self::Charts => b'c',
+            Self::Latest => b'l',
             Self::Figures => b'f',
         }
     }

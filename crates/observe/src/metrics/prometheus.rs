@@ -24,6 +24,13 @@ pub(super) fn text(snapshot: &Snapshot, channels: Option<usize>) -> String {
     for (outcome, count) in &snapshot.logons {
         text.value(&[("outcome", outcome.name())], count);
     }
+    text.counter(
+        "choro_confinement_violations_total",
+        "Processes that were ended for a system call that they may not make.",
+    );
+    for (kind, count) in &snapshot.violations {
+        text.value(&[("process", kind.name())], count);
+    }
     shares(&mut text, snapshot);
     phases(&mut text, snapshot);
     // Unknown values are left out.
@@ -173,11 +180,11 @@ fn classes(text: &mut Text, snapshot: &Snapshot) {
     }
     text.counter("choro_class_held_total", "Requests of a class that a limit delayed.");
     for (name, it) in &snapshot.classes {
-        text.value(&[("class", name)], it.held);
+        text.value(&[("class", name)], it.throttled);
     }
     text.counter("choro_class_held_seconds_total", "Time for which a limit delayed them.");
     for (name, it) in &snapshot.classes {
-        text.value(&[("class", name)], seconds(it.held_ns));
+        text.value(&[("class", name)], seconds(it.throttled_ns));
     }
     text.gauge("choro_class_waiting", "Requests of a class that wait for a limit now.");
     for (name, it) in &snapshot.classes {
@@ -284,6 +291,7 @@ mod tests {
             total: tracer.figures(),
             classes: vec![("gold".to_owned(), qos::slot::Figures::default())],
             logons: vec![(trace::LogonOutcome::User, 1)],
+            violations: vec![(confinement::ProcessKind::Worker, 2)],
             sessions: Some(2),
             clients: Some(1),
             remark: None,
@@ -293,6 +301,7 @@ mod tests {
     #[test]
     fn every_line_is_one_of_the_format() {
         let text = text(&snapshot(), Some(4));
+        assert!(text.contains("choro_confinement_violations_total{process=\"worker\"} 2\n"));
         let mut kinds = std::collections::HashMap::new();
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();

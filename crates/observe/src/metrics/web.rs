@@ -2,6 +2,7 @@
 //! by that command, never by people: standard input is the listener, standard output the socket for
 //! its requests.
 
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -10,23 +11,32 @@ use std::sync::Arc;
 use anyhow::Context;
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use axum::http::{HeaderName, StatusCode};
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use clap::Parser;
+use confinement::{Mode, ProcessKind, known_call_name};
 use rustix::process::DumpableBehavior;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, mpsc};
 
 use super::exchange::{Answer, HEADER_LEN, Question, decode};
-use super::host;
 use super::http_connections::HttpListener;
+use super::{host, page};
 
 /// Read requests of HTTP clients and answer them with data of `choro metrics`.
 #[derive(Debug, Parser)]
 #[command(name = "choro metrics-web")]
-pub struct WebArguments {}
+pub struct WebArguments {
+    /// Value of the parameter `choro:confinement`.
+    #[arg(long, value_parser = parse_mode, default_value = "yes")]
+    confinement: Mode,
+}
+
+fn parse_mode(word: &str) -> Result<Mode, String> {
+    Mode::parse(word).ok_or_else(|| "yes, log or no".to_owned())
+}
 
 /// Client side of the socket to the other process.
 struct Asking {
@@ -45,6 +55,8 @@ impl WebArguments {
     /// # Errors
     /// The process was not started by `choro metrics`, or a system call failed.
     pub fn run(self) -> anyhow::Result<()> {
+        confinement::give_up_capabilities(ProcessKind::MetricsWeb)
+            .context("cannot give up capabilities")?;
         rustix::thread::set_no_new_privs(true).context("cannot give up privileges")?;
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
             .context("cannot make the process undumpable")?;
@@ -64,7 +76,21 @@ impl WebArguments {
             .enable_all()
             .build()
             .context("cannot create the event loop")?;
+        // Without filters in the kernel it serves all the same, as it has no rights.
+        if let Err(error) =
+            confinement::filter_calls(ProcessKind::MetricsWeb, self.confinement, report)
+        {
+            writeln!(io::stderr(), "choro {}: {error}", Self::NAME)?;
+        }
         runtime.block_on(answer_clients(listener, address, socket))
+    }
+}
+
+/// Prints a system call that ends the process, in a signal handler.
+fn report(call: u32) {
+    let name = known_call_name(call).unwrap_or("of another kernel");
+    for part in ["choro metrics-web: ended for the system call ", name, "\n"] {
+        let _ = rustix::io::write(rustix::stdio::stderr(), part.as_bytes());
     }
 }
 
@@ -76,15 +102,15 @@ async fn answer_clients(
 ) -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let (answers, questions) = tokio::net::UnixStream::from_std(socket)?.into_split();
-    let [charts, figures] = Question::ALL.map(|_| mpsc::channel(1));
+    let [charts, latest, figures] = Question::ALL.map(|_| mpsc::channel(1));
     let asking = Arc::new(Asking {
         questions: Mutex::new(questions),
-        answers: [charts.1, figures.1].map(|answers| Arc::new(Mutex::new(answers))),
+        answers: [charts.1, latest.1, figures.1].map(|answers| Arc::new(Mutex::new(answers))),
     });
     let serving = axum::serve(HttpListener::new(listener), router(asking, address));
     tokio::select! {
         served = serving => Ok(served?),
-        () = receive(answers, [charts.0, figures.0]) => Ok(()),
+        () = receive(answers, [charts.0, latest.0, figures.0]) => Ok(()),
     }
 }
 
@@ -112,7 +138,7 @@ async fn read_exact(stream: &OwnedReadHalf, mut to: &mut [u8]) -> Option<()> {
         match stream.try_read(to) {
             Ok(0) => return None,
             Ok(count) => to = &mut to[count..],
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => return None,
         }
     }
@@ -140,7 +166,7 @@ impl Asking {
             match questions.try_write(&[question.byte()]) {
                 Ok(0) => {}
                 Ok(_) => return Ok(()),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => return Err(gone()),
             }
         }
@@ -152,31 +178,17 @@ fn gone() -> String {
 }
 
 fn router(asking: Arc<Asking>, address: SocketAddr) -> Router {
-    let file =
-        |kind: &'static str, text: &'static str| get(move || async move { page(kind, text) });
-    Router::new()
-        .route("/", file("text/html; charset=utf-8", include_str!("page.html")))
-        .route("/page.css", file("text/css; charset=utf-8", include_str!("page.css")))
-        .route("/page.js", file("text/javascript; charset=utf-8", include_str!("page.js")))
-        .route("/data.json", get(data))
+    page::add_to(Router::new())
+        .route("/data.json", get(|State(asking)| points(asking, Question::Charts)))
+        .route("/latest.json", get(|State(asking)| points(asking, Question::Latest)))
         .route("/metrics", get(metrics))
         .layer(axum::middleware::from_fn_with_state(address, host::check))
         .with_state(asking)
 }
 
-/// A part of the page. It loads nothing from other hosts, even if a share's name contains markup.
-fn page(kind: &'static str, text: &'static str) -> ([(HeaderName, &'static str); 3], &'static str) {
-    let headers = [
-        (CONTENT_TYPE, kind),
-        (CACHE_CONTROL, "no-cache"),
-        (CONTENT_SECURITY_POLICY, "default-src 'self'; style-src 'self'; frame-ancestors 'none'"),
-    ];
-    (headers, text)
-}
-
-async fn data(State(asking): State<Arc<Asking>>) -> impl IntoResponse {
+async fn points(asking: Arc<Asking>, question: Question) -> impl IntoResponse {
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
-    match asking.ask(Question::Charts).await {
+    match asking.ask(question).await {
         Ok(json) => (StatusCode::OK, headers, json),
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, headers, "{}".to_owned()),
     }

@@ -16,6 +16,7 @@ pub(crate) struct Interval {
     pub(crate) total: Row,
     pub(crate) clients: Vec<Row>,
     pub(crate) shares: Vec<Row>,
+    pub(crate) users: Vec<Row>,
     pub(crate) operations: Vec<Row>,
     pub(crate) classes: Vec<Class>,
     /// Parts that are missing, and the reason.
@@ -25,7 +26,7 @@ pub(crate) struct Interval {
 /// Activity of one subject, or of all together.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Row {
-    /// The address of a client, a share, an operation.
+    /// The address of a client, a share, a user, an operation.
     pub(crate) name: String,
     /// Of a client: its worker and user.
     pub(crate) pid: Option<u32>,
@@ -38,8 +39,8 @@ pub(crate) struct Row {
     pub(crate) ns: u64,
     pub(crate) p50_ns: u64,
     pub(crate) p99_ns: u64,
-    /// Time by phase, longest first; unknown for shares and operations. Waiting for an event is
-    /// left out, since it takes as long as the client likes.
+    /// Time by phase, longest first; unknown for shares, users and operations. Waiting for an event
+    /// is left out, since it takes as long as the client likes.
     pub(crate) phases: Vec<(Phase, u64)>,
     /// Of a client: how long its worker was busy, and how long it was looked at.
     pub(crate) busy_ns: u64,
@@ -53,8 +54,8 @@ pub(crate) struct Class {
     pub(crate) read_bytes: u64,
     pub(crate) written_bytes: u64,
     pub(crate) operations: u64,
-    pub(crate) held: u64,
-    pub(crate) held_ns: u64,
+    pub(crate) throttled: u64,
+    pub(crate) throttled_ns: u64,
     pub(crate) waiting: u64,
 }
 
@@ -79,7 +80,8 @@ impl Interval {
         Self {
             time: after.at.saturating_duration_since(before.at),
             clients: clients.collect(),
-            shares: total.shares.iter().map(|(name, it)| Row::of_share(name, it)).collect(),
+            shares: total.shares.iter().map(|(name, it)| Row::of_party(name, it)).collect(),
+            users: total.users.iter().map(|(name, it)| Row::of_party(name, it)).collect(),
             operations: operations(&total),
             classes: classes.collect(),
             total: Row::of("all".to_owned(), &total),
@@ -98,6 +100,7 @@ impl Interval {
             "total": self.total.json("name"),
             "clients": rows("client", &self.clients),
             "shares": rows("share", &self.shares),
+            "users": rows("user", &self.users),
             "operations": rows("operation", &self.operations),
             "classes": classes.collect::<Vec<_>>(),
             "remark": self.remark,
@@ -106,7 +109,8 @@ impl Interval {
 }
 
 impl Row {
-    fn of(name: String, figures: &Figures) -> Self {
+    /// Activity of one worker, or of all together.
+    pub(crate) fn of(name: String, figures: &Figures) -> Self {
         let events = &figures.events;
         let requests = all(&events.request_end);
         let bytes = |operation: StoreOperation| {
@@ -131,7 +135,8 @@ impl Row {
         }
     }
 
-    fn of_share(name: &str, it: &PartyValue) -> Self {
+    /// Activity of a share or a user.
+    fn of_party(name: &str, it: &PartyValue) -> Self {
         let name = if name.is_empty() { "(others)" } else { name }.to_owned();
         Self {
             read_bytes: it.read_bytes,
@@ -209,7 +214,7 @@ fn cause(phase: Phase) -> &'static str {
         // The bytes of a request come, or those of its response go, as fast as the other side lets
         // them.
         Phase::Receiving | Phase::Sending => "network or client",
-        Phase::Held => "QoS limit",
+        Phase::Throttled => "QoS limit",
         Phase::Storage => "storage",
         Phase::Break => "another client",
         Phase::Event => "an event",
@@ -254,8 +259,8 @@ impl Class {
             read_bytes: since(|it| it.read_bytes),
             written_bytes: since(|it| it.written_bytes),
             operations: since(|it| it.operations),
-            held: since(|it| it.held),
-            held_ns: since(|it| it.held_ns),
+            throttled: since(|it| it.throttled),
+            throttled_ns: since(|it| it.throttled_ns),
             waiting: now.waiting,
         }
     }
@@ -266,8 +271,8 @@ impl Class {
             "read_bytes": self.read_bytes,
             "written_bytes": self.written_bytes,
             "operations": self.operations,
-            "held": self.held,
-            "held_ns": self.held_ns,
+            "throttled": self.throttled,
+            "throttled_ns": self.throttled_ns,
             "waiting": self.waiting,
         })
     }
@@ -300,6 +305,7 @@ mod tests {
             total: figures,
             classes: Vec::new(),
             logons: Vec::new(),
+            violations: Vec::new(),
             sessions: Some(1),
             clients: Some(1),
             remark: None,
@@ -335,6 +341,8 @@ mod tests {
         assert!(in_phases.abs_diff(client.ns) < 32, "{in_phases} {}", client.ns);
         assert_eq!((interval.shares.len(), interval.shares[0].name.as_str()), (1, "data"));
         assert_eq!(interval.shares[0].read_bytes, 4_096);
+        let [user] = &interval.users[..] else { panic!("{interval:?}") };
+        assert_eq!((user.name.as_str(), user.requests, user.read_bytes), ("somebody", 1, 4_096));
         assert!(interval.shares[0].p99_ns >= 2_000_000, "{interval:?}");
         assert_eq!((interval.operations.len(), interval.operations[0].name.as_str()), (1, "READ"));
         let json = interval.json();
@@ -353,7 +361,7 @@ mod tests {
         assert_eq!(of(Phase::Sending), "network or client (sending) 75 %");
         assert_eq!(of(Phase::Receiving), "network or client (receiving) 75 %");
         assert_eq!(of(Phase::Storage), "storage 75 %");
-        assert_eq!(of(Phase::Held), "QoS limit (held) 75 %");
+        assert_eq!(of(Phase::Throttled), "QoS limit (throttled) 75 %");
         assert_eq!(of(Phase::Break), "another client (waiting for a break) 75 %");
         assert_eq!(of(Phase::Signing), "server (signing) 75 %");
         assert_eq!(words(&[]), None);

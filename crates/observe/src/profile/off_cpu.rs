@@ -47,23 +47,26 @@ fn script(pids: &[u32], seconds: u32) -> String {
 }
 
 /// Explains a failure of bpftrace in a sentence.
-fn why_not(said: &str) -> String {
-    if said.contains("root user") || said.contains("ermission") || said.contains("not permitted") {
+fn why_not(output: &str) -> String {
+    if output.contains("root user")
+        || output.contains("ermission")
+        || output.contains("not permitted")
+    {
         return "--off-cpu needs root".to_owned();
     }
-    if said.contains("tracepoint not found") {
+    if output.contains("tracepoint not found") {
         return "bpftrace finds no tracepoints; is tracefs mounted? \
                 (mount -t tracefs none /sys/kernel/tracing)"
             .to_owned();
     }
-    let line = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
+    let line = output.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("nothing");
     format!("bpftrace failed: {line}")
 }
 
 /// Converts bpftrace's JSON, an object a line, to folded stacks with waiting times.
-fn fold(said: &str) -> anyhow::Result<Vec<u8>> {
+fn fold(output: &str) -> anyhow::Result<Vec<u8>> {
     let mut folded = String::new();
-    for line in said.lines().filter(|line| !line.trim().is_empty()) {
+    for line in output.lines().filter(|line| !line.trim().is_empty()) {
         let value: Value =
             serde_json::from_str(line).context("bpftrace printed a line that is not JSON")?;
         let Some(stacks) = value["data"]["@ns"].as_object() else { continue };
@@ -98,11 +101,11 @@ mod tests {
 
     #[test]
     fn stacks_become_lines_with_the_outermost_caller_first() {
-        let said = "{\"type\": \"attached_probes\", \"data\": {\"probes\": 3}}\n\n\
+        let output = "{\"type\": \"attached_probes\", \"data\": {\"probes\": 3}}\n\n\
             {\"type\": \"map\", \"data\": {\"@ns\": {\
             \"\\n    wait::h0123456789abcdef+35\\n    main+1\\n,\\n    \
             schedule+35\\n    entry+9\\n\": 29}}}\n";
-        let folded = fold(said).expect("it is JSON");
+        let folded = fold(output).expect("it is JSON");
         assert_eq!(String::from_utf8_lossy(&folded), "main;wait;entry;schedule 29\n");
         assert!(fold("{\"type\": \"map\", \"data\": {}}").expect("it is JSON").is_empty());
         fold("no JSON").expect_err("it is none");

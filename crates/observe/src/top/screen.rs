@@ -5,6 +5,10 @@ use std::cmp::Reverse;
 use clap::ValueEnum;
 
 use crate::observation::{Interval, Row, percent};
+use crate::report::duration;
+
+/// Titles of further columns of clients.
+const CLIENT_TITLES: &str = "  BUSY  TIME GOES TO                          USER";
 
 /// Subject of the lines of the screen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -77,8 +81,8 @@ impl Screen {
                 rate(total.requests, seconds),
                 bytes(per_second(total.read_bytes, seconds)),
                 bytes(per_second(total.written_bytes, seconds)),
-                time_of(total.average_ns()),
-                time_of(total.p99_ns),
+                duration(total.average_ns()),
+                duration(total.p99_ns),
             ),
             "c clients  s shares  o operations | r requests  l latency  b bytes  n name | q end"
                 .to_owned(),
@@ -93,7 +97,7 @@ impl Screen {
             View::Shares => "SHARE",
             View::Operations => "OPERATION",
         };
-        let of_clients = if self.view == View::Clients { "  BUSY  TIME GOES TO" } else { "" };
+        let of_clients = if self.view == View::Clients { CLIENT_TITLES } else { "" };
         lines.push(format!(
             "{name:24} {:>10} {:>10} {:>10} {:>9} {:>9}{of_clients}",
             "REQUESTS/s", "READ/s", "WRITTEN/s", "AVERAGE", "P99",
@@ -113,7 +117,7 @@ impl Screen {
                 rate(class.operations, seconds),
                 bytes(per_second(class.read_bytes, seconds)),
                 bytes(per_second(class.written_bytes, seconds)),
-                time_of(class.held_ns.checked_div(class.held).unwrap_or(0)),
+                duration(class.throttled_ns.checked_div(class.throttled).unwrap_or(0)),
                 class.waiting,
             ));
         }
@@ -128,8 +132,8 @@ impl Screen {
             rate(row.requests, seconds),
             bytes(per_second(row.read_bytes, seconds)),
             bytes(per_second(row.written_bytes, seconds)),
-            time_of(row.average_ns()),
-            time_of(row.p99_ns),
+            duration(row.average_ns()),
+            duration(row.p99_ns),
         );
         if self.view == View::Clients {
             let slowest = row.time_goes_to().unwrap_or_default();
@@ -166,25 +170,15 @@ fn bytes(amount: f64) -> String {
     format!("{amount:.digits$} {}", units[unit])
 }
 
-/// Formats a time with its unit.
-#[expect(clippy::cast_precision_loss, reason = "it is shown with a few digits")]
-fn time_of(ns: u64) -> String {
-    match ns {
-        0..10_000 => format!("{:.1} us", ns as f64 / 1e3),
-        10_000..1_000_000 => format!("{} us", ns / 1_000),
-        1_000_000..10_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.1} s", ns as f64 / 1e9),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use trace::Phase;
 
-    use super::{Order, Screen, View, bytes, time_of};
+    use super::{Order, Screen, View, bytes};
     use crate::observation::{Interval, Row};
+    use crate::report::duration;
 
     fn row(name: &str, requests: u64, ns: u64, read_bytes: u64) -> Row {
         Row { name: name.to_owned(), requests, ns, read_bytes, ..Row::default() }
@@ -251,6 +245,27 @@ mod tests {
         assert!(lines[3].starts_with("CLIENT "), "{lines:?}");
     }
 
+    /// Whoever knows one of both finds the same figure in the other.
+    #[test]
+    fn the_page_has_the_titles_of_the_screen() {
+        let page = include_str!("../metrics/page/tables.js").to_lowercase();
+        let mut screen = screen();
+        screen.interval.classes = vec![Default::default()];
+        let lines = screen.lines(200, 50);
+        let titles = lines.iter().filter(|line| line.contains("REQUESTS/s"));
+        let titles: Vec<String> = titles.flat_map(|line| columns(line)).collect();
+        assert_eq!(titles.len(), 9 + 6, "{titles:?}");
+        for title in titles {
+            assert!(page.contains(&format!("\"{}\"", title.to_lowercase())), "{title}");
+        }
+    }
+
+    /// Titles of a line: words, but for one that has several.
+    fn columns(line: &str) -> Vec<String> {
+        let line = line.replace("TIME GOES TO", "TIME_GOES_TO");
+        line.split_whitespace().map(|title| title.replace('_', " ")).collect()
+    }
+
     #[test]
     fn nothing_goes_over_the_edge_of_a_small_terminal() {
         for (width, height) in [(0, 0), (1, 1), (20, 4), (80, 24)] {
@@ -264,7 +279,7 @@ mod tests {
     fn amounts_and_times_have_units() {
         assert_eq!([bytes(0.0), bytes(1_023.0), bytes(1_536.0)], ["0 B", "1023 B", "1.5 KiB"]);
         assert_eq!(bytes(5e9), "4.7 GiB");
-        let times = [999, 25_000, 1_500_000, 61_000_000_000].map(time_of);
-        assert_eq!(times, ["1.0 us", "25 us", "1.5 ms", "61.0 s"]);
+        let times = [999, 25_000, 1_500_000, 61_000_000_000].map(duration);
+        assert_eq!(times, ["1.0 µs", "25 µs", "1.5 ms", "61.0 s"]);
     }
 }

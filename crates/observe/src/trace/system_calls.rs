@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_events_are_told() {
+    fn lost_events_are_reported() {
         let counts = Counts { lost: 3, ..Counts::default() };
         assert!(counts.text().contains("(3 events were lost: counts are too low)"));
         assert_eq!(counts.json()["lost_events"], 3);

@@ -3,7 +3,7 @@
 //! The first request on an open begins a [`Watch`], which collects changes until the open is
 //! closed; a request takes the collected changes, or waits for the next one. Changes come from the
 //! handlers that make them, and from other workers and programs of the host through
-//! `Server::handle_changes`; both reach the watches in `watches::tell`.
+//! `Server::handle_changes`; both reach the watches in `watches::report`.
 
 #[cfg(test)]
 mod tests;
@@ -107,7 +107,7 @@ impl Command for ChangeNotify {
 }
 
 fn watches_max(session: &Session) -> usize {
-    match session.standing() {
+    match session.standing {
         Standing::User => WATCHES_MAX,
         Standing::Guest => GUEST_WATCHES_MAX,
     }
@@ -121,9 +121,9 @@ fn answer(open: &mut Open, pending: Pending) -> Result<Step<Pending>, Reject> {
         return Err(Reject::DeletePending);
     }
     Ok(match watch.take(pending.output_buffer_length) {
-        Some(told) => {
-            let body = ChangeNotifyResponse { output_buffer: told.changes.as_bytes() };
-            Step::Done(Response::with_status(told.status, &body))
+        Some(taken) => {
+            let body = ChangeNotifyResponse { output_buffer: taken.changes.as_bytes() };
+            Step::Done(Response::with_status(taken.status, &body))
         }
         None => Step::Suspend(pending),
     })

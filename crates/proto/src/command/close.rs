@@ -4,7 +4,8 @@
 mod tests;
 
 use dtyp::NtStatus;
-use engine::effect::{Deletion, Effect, Reply};
+use engine::effect::{Deletion, Effect, Reply, Unlocked};
+use engine::notice::AuditRecord;
 use engine::pending_command::{Abandoned, PendingCommand};
 use engine::request::Incoming;
 use engine::response::{Response, Step};
@@ -30,17 +31,27 @@ pub enum Pending {
     /// The store reads the attributes for the response.
     Querying,
     /// The store closes the file, and removes it if delete pending.
-    Closing(Option<Box<Metadata>>, Option<Deletion>),
+    Closing {
+        last: Option<Box<Metadata>>,
+        deleted: Option<Deletion>,
+        audit: Option<Box<AuditRecord>>,
+        unlocked: Option<Box<Unlocked>>,
+    },
 }
 
 impl PendingCommand for Pending {
-    fn abandon(self: Box<Self>, _: Option<Reply>) -> Abandoned {
-        let deleted = match *self {
-            Self::Closing(_, deleted) => deleted,
-            Self::Querying | Self::Waiting(_) => None,
+    fn abandon(self: Box<Self>, reply: Option<Reply>) -> Abandoned {
+        let (deleted, audit, unlocked) = match *self {
+            Self::Closing { deleted, audit, unlocked, .. } => (deleted, audit, unlocked),
+            Self::Querying | Self::Waiting(_) => (None, None, None),
         };
         let effect = deleted.map(Effect::FileDeleted);
-        Abandoned { effect, ..Abandoned::default() }
+        let audited = match reply {
+            Some(reply) => audit.map(|record| with_result(*record, &reply.object()).into()),
+            None => audit,
+        };
+        let unlocked = unlocked.map(|it| *it);
+        Abandoned { effect, audited, unlocked, ..Abandoned::default() }
     }
 }
 
@@ -79,11 +90,18 @@ impl Command for Close {
                 };
                 close(scope, last)
             }
-            Pending::Closing(last, deleted) => {
+            Pending::Closing { last, deleted, audit, unlocked } => {
+                if let Some(Unlocked { file, volatile, .. }) = unlocked.as_deref() {
+                    scope.globals.files.release_all_locks(*file, *volatile);
+                }
                 if let Some(deletion) = deleted {
                     scope.globals.end_deletion(&deletion);
                 }
-                match reply.object() {
+                let result = reply.object();
+                if let Some(record) = audit {
+                    scope.globals.audit(with_result(*record, &result));
+                }
+                match result {
                     // An entry was made in the directory after it became delete pending: then it
                     // stays, and its handle is closed like any other ([MS-FSA] 2.1.5.5).
                     Ok(_) | Err(Reject::Object(NtStatus::DIRECTORY_NOT_EMPTY)) => {}
@@ -116,11 +134,19 @@ fn close(mut scope: InTree<'_>, last: Option<Box<Metadata>>) -> Result<Step<Pend
     let file_id = scope.open()?.file_id;
     let open = scope.opens.remove(&file_id.volatile).expect("looked up above");
     Ok(match scope.globals.retire(open) {
-        Some(Retired { user, op, deleted }) => {
-            Step::Wait(Effect::Object { user, op }, Pending::Closing(last, deleted))
+        Some(Retired { user, op, deleted, audit, unlocked }) => {
+            let unlocked = unlocked.map(Box::new);
+            let pending = Pending::Closing { last, deleted, audit, unlocked };
+            Step::Wait(Effect::Object { user, op }, pending)
         }
         None => Step::Done(respond(last.as_deref())),
     })
+}
+
+/// Adds the store's result to the record of a deletion.
+fn with_result(record: AuditRecord, result: &Result<ObjectReply, Reject>) -> AuditRecord {
+    let status = result.as_ref().map_or_else(|reject| reject.status(), |_| record.status);
+    AuditRecord { status, ..record }
 }
 
 /// Makes the response, with the last attributes if they were requested.

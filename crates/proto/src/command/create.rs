@@ -6,7 +6,7 @@
 //! changed: by then the name may lead elsewhere.
 //!
 //! ```text
-//! begin ──> Opening ──> admission ──> (Confirming) ──> (Overwriting) ──> response
+//! begin ──> Opening ──> admission ──> (Confirming) ──> (Claiming) ──> (Overwriting) ──> response
 //!  ^ ^ │                    │              │
 //!  │ │ │                    v              │ the name leads to another file by now
 //!  │ └─┼─────────────── Suspended          │
@@ -18,6 +18,7 @@
 
 mod apple;
 pub(crate) mod caching;
+mod claim;
 mod contexts;
 // Public, because `Pending` has types of these modules.
 pub mod durable;
@@ -30,23 +31,26 @@ use std::sync::Arc;
 
 use arbitration::{
     Admission, AdmissionRequest, Caching, FileKey, Granted, LeaseId, LockSequences, OpenFacts,
-    Refusal, RequestedCaching, ShareMode,
+    RecordsError, Refusal, RequestedCaching, ShareMode,
 };
-use dtyp::{AccessMask, FileAttributes};
+use dtyp::{AccessMask, FileAttributes, NtStatus};
 use engine::change::{AddedName, Change, ChangeKind};
 use engine::effect::{Effect, Reply};
 use engine::pending_command::{Abandoned, PendingCommand};
 use engine::request::Incoming;
 use engine::response::{Response, Step};
 use engine::scope::InTree;
+use model::audit::Audit;
 use model::caching::lease_name;
 use model::channel_sequence::ChannelSequence;
 use model::file_key::key;
-use model::open::{CreateName, OPEN_BYTES, OPENS_MAX, Open, OpenFile, Target};
+use model::open::{CreateId, OPEN_BYTES, OPENS_MAX, Open, OpenFile, Target};
 use model::posix;
 use model::reject::Reject;
 use model::tree_connect::TreeConnect;
-use object::{Disposition, FileIdentity, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened};
+use object::{
+    Disposition, FileIdentity, KernelClaim, Metadata, ObjectOp, ObjectReply, OpenRequest, Opened,
+};
 use wire::create::{
     CreateAction, CreateOptions, CreateRequest, CreateResponse, CreateResponseFlags, ShareAccess,
 };
@@ -56,7 +60,7 @@ use wire::{Decode, FileId, OplockLevel};
 use crate::command::Command;
 use crate::dfs;
 
-use caching::HeldCaching;
+use caching::CurrentCaching;
 use contexts::Contexts;
 
 pub(crate) use validate::{is_vetoed, parse_path, parse_posix_path};
@@ -72,15 +76,19 @@ pub enum Pending {
     Opening(Box<Opening>),
     /// The store reopens the file of a durable open whose client was disconnected.
     Reopening(durable::Reopening),
+    /// The store shows the locks of a reconnected open to local programs.
+    Relocking(Box<durable::Relocking>),
     /// The store reads the metadata of the open that the replayed request made.
     Replaying(Box<replay::Replaying>),
     /// The store resolves a further name under a lease, which must lead to the lease's file.
-    CheckingLeaseName(LeaseId, Progress, Option<CreateName>),
+    CheckingLeaseName(LeaseId, Progress, Option<CreateId>),
     /// A break is outstanding, or a pending deletion must finish first.
     Suspended(Suspended),
     /// The store resolves the name once more, because a file was deleted while this one was
     /// opened.
     Confirming(Box<Entered>),
+    /// The store excludes local programs from the file.
+    Claiming(Box<Entered>),
     /// The store is truncating the file.
     Overwriting(Box<Entered>),
 }
@@ -100,7 +108,9 @@ pub struct Progress {
 #[derive(Clone, Copy, Debug)]
 pub struct Suspended {
     file: FileKey,
-    create_name: Option<CreateName>,
+    create_id: Option<CreateId>,
+    /// True if another program has a lease of the file, which it has been asked to give up.
+    is_leased: bool,
 }
 
 /// Parameters of a request, while the store opens its file.
@@ -119,6 +129,8 @@ pub struct Opening {
     durability: durable::DurabilityContexts,
     /// As in [`Progress`], for admission and a further beginning.
     has_waited: bool,
+    /// Audit of the share, if it has one.
+    audit: Option<Arc<Audit>>,
     /// Number of deletions by all workers before the store looked the file up. A changed number
     /// leads to [`Pending::Confirming`].
     deletion_count: u32,
@@ -132,6 +144,12 @@ pub struct Entered {
     identity: FileIdentity,
     file_id: FileId,
     maximal_access: AccessMask,
+    /// The file as the store has opened it.
+    metadata: Metadata,
+    /// Exclusion of local programs, until the store has it.
+    claim: KernelClaim,
+    /// True for an existing file that is truncated yet.
+    overwrites: bool,
 }
 
 /// The engine asks this of a pending request: [`PendingCommand`] says when.
@@ -143,7 +161,11 @@ impl PendingCommand for Pending {
         }
     }
 
-    fn changes(&self) -> Option<(FileIdentity, u64)> {
+    fn waits_for_program(&self) -> bool {
+        matches!(self, Self::Suspended(suspended) if suspended.is_leased)
+    }
+
+    fn file_being_changed(&self) -> Option<(FileIdentity, u64)> {
         match self {
             Self::Overwriting(entered) => Some((entered.identity, entered.file_id.volatile)),
             _ => None,
@@ -152,6 +174,9 @@ impl PendingCommand for Pending {
 
     fn abandon(self: Box<Self>, reply: Option<Reply>) -> Abandoned {
         match (*self, reply) {
+            (Self::Relocking(relocking), _) => {
+                Abandoned { unknown_open: Some(relocking.volatile), ..Abandoned::default() }
+            }
             // The store has opened the file for nobody.
             (Self::Opening(opening), Some(Reply::Object(Ok(ObjectReply::Opened(opened))))) => {
                 let added = opened.created.then(|| {
@@ -160,6 +185,7 @@ impl PendingCommand for Pending {
                         change,
                         parent,
                         parent_lease: opening.requested_caching.parent(),
+                        audit: opening.audit.clone(),
                     })
                 });
                 let op = ObjectOp::Close { open: opened.open, unlink: false };
@@ -171,7 +197,10 @@ impl PendingCommand for Pending {
                 let effect = Some(Effect::Object { user: reopening.user, op });
                 Abandoned { effect, ..Abandoned::default() }
             }
-            (Self::Confirming(entered) | Self::Overwriting(entered), _) => {
+            (
+                Self::Claiming(entered) | Self::Confirming(entered) | Self::Overwriting(entered),
+                _,
+            ) => {
                 let unknown_open = Some(entered.file_id.volatile);
                 Abandoned { unknown_open, ..Abandoned::default() }
             }
@@ -207,6 +236,7 @@ impl Command for Create {
             Pending::Opening(opening) => match reply.object()? {
                 ObjectReply::Opened(opened) => opened_by_store(scope, incoming, opening, opened),
                 ObjectReply::Stopped(link) => Ok(symbolic_link::stopped(scope.connection, &link)),
+                ObjectReply::Leased(identity) => wait_for_lease(scope, &opening, identity),
                 other => panic!("{other:?} does not answer an open"),
             },
             Pending::Suspended(_) => {
@@ -221,27 +251,29 @@ impl Command for Create {
                 begin(scope, incoming, &request.map_err(Reject::Malformed)?, verified)
             }
             Pending::Reopening(reopening) => durable::reopened(scope, reopening, reply),
+            Pending::Relocking(relocking) => durable::locked_again(scope, *relocking, reply),
             Pending::Replaying(replaying) => replay::replayed(scope, &replaying, reply),
             Pending::Confirming(entered) => confirmed(scope, incoming, entered, reply),
+            Pending::Claiming(entered) => claimed(scope, entered, reply),
             Pending::Overwriting(entered) => overwritten(scope, &entered, reply),
         }
     }
 }
 
 impl Pending {
-    /// Returns the name of the CREATE until it has its response: replays are refused meanwhile. An
-    /// open in the tables may be withdrawn yet, or its file not be truncated.
-    fn create_name(&self) -> Option<CreateName> {
+    /// Returns the identity of the CREATE until it has its response: replays are refused meanwhile.
+    /// An open in the tables may be withdrawn yet, or its file not be truncated.
+    fn create_id(&self) -> Option<CreateId> {
         match self {
-            Self::Opening(opening) => opening.durability.create_name,
-            Self::Suspended(suspended) => suspended.create_name,
-            Self::CheckingLeaseName(_, _, create_name) => *create_name,
-            Self::Confirming(entered) | Self::Overwriting(entered) => {
-                entered.opening.durability.create_name
+            Self::Opening(opening) => opening.durability.create_id,
+            Self::Suspended(suspended) => suspended.create_id,
+            Self::CheckingLeaseName(_, _, create_id) => *create_id,
+            Self::Claiming(entered) | Self::Confirming(entered) | Self::Overwriting(entered) => {
+                entered.opening.durability.create_id
             }
             // The first request has its response.
-            Self::Replaying(_) => None,
-            Self::Reopening(reopening) => reopening.create_name(),
+            Self::Relocking(_) | Self::Replaying(_) => None,
+            Self::Reopening(reopening) => reopening.create_id(),
         }
     }
 }
@@ -261,11 +293,10 @@ fn begin(
     // IPC$ alone has no root; its opens are pipes.
     let Some(root) = scope.tree.share.root else { return pipe::open(scope, request) };
     let share = Arc::clone(&scope.tree.share);
-    let mut request = *request;
-    if share.is_dfs_root {
-        request.name = dfs::local_name(incoming, &share, request.name);
-    }
-    let request = &request;
+    let request = &match share.is_dfs_root {
+        true => CreateRequest { name: dfs::local_name(incoming, &share, request.name), ..*request },
+        false => *request,
+    };
     let negotiated = scope.connection.negotiated();
     // Most requests have no contexts, and then none of their decoders is entered.
     let has_contexts = !request.create_contexts.is_empty();
@@ -291,7 +322,7 @@ fn begin(
     if has_contexts {
         contexts = Contexts::read(request)?;
         contexts.posix = posix_request;
-        contexts.answer_apple(&share, scope.globals);
+        contexts.answer_apple(&share, scope.session.session_id, scope.globals);
     }
     // Not again after a wait: see `Progress`.
     if has_contexts
@@ -299,22 +330,23 @@ fn begin(
         && let Some(earlier) =
             replay::find_replayed(&durability, &scope, incoming, &requested_caching)?
     {
-        let asked = (contexts, durability, requested_caching);
-        return replay::repeat(scope, request, earlier, asked);
+        let parameters = (contexts, durability, requested_caching);
+        return replay::repeat(scope, request, earlier, parameters);
     }
-    let user = share.user;
     if let Some(lease) = requested_caching.lease().filter(|_| !progress.lease_is_verified)
-        && scope.globals.files.lease_is_elsewhere(lease, &lease_name(&share, &valid.path))
+        && scope.globals.files.lease_has_other_name(lease, &lease_name(&share, &valid.path))
     {
         // The lease may still be granted if this is a further name of its file.
         let op = ObjectOp::Lookup { root, path: valid.path.into() };
-        let waiting = Pending::CheckingLeaseName(lease, progress, durability.create_name);
-        return Ok(Step::Wait(Effect::Object { user, op }, waiting));
+        let waiting = Pending::CheckingLeaseName(lease, progress, durability.create_id);
+        return Ok(Step::Wait(Effect::Object { user: share.user, op }, waiting));
     }
-    scope.globals.files.verify_room(scope.session.standing())?;
+    if !scope.globals.files.permits_open(scope.session.standing) {
+        return Err(Reject::Records(RecordsError::Full));
+    }
     let opening = Opening {
         root,
-        user,
+        user: share.user,
         disposition: valid.disposition,
         attributes: request.file_attributes,
         share_access: request.share_access,
@@ -323,6 +355,7 @@ fn begin(
         requested_caching,
         durability,
         has_waited: progress.has_waited,
+        audit: share.audit.clone(),
         deletion_count: scope.globals.files.deletion_count(),
     };
     Ok(open_in_store(scope.tree, request, valid, opening))
@@ -348,7 +381,7 @@ fn open_in_store(
         open_reparse_point: request.create_options.contains(CreateOptions::OPEN_REPARSE_POINT),
         delete_on_close: request.create_options.contains(CreateOptions::DELETE_ON_CLOSE),
         write_through: request.create_options.contains(CreateOptions::WRITE_THROUGH),
-        takes_up: false,
+        is_reconnect: false,
         security: opening.contexts.security.clone(),
         extended_attributes: opening.contexts.extended_attributes.clone(),
     };
@@ -364,10 +397,17 @@ fn opened_by_store(
     opening: Box<Opening>,
     opened: Box<Opened>,
 ) -> Result<Step<Pending>, Reject> {
+    if opened.created && scope.tree.share.checks_directory {
+        verify_directory_stays(&mut scope, &opening, &opened)?;
+    }
     if opened.created {
         // The name stays even if the request is refused: others may use the file by now.
         let own_lease = opening.requested_caching.parent();
         scope.globals.report_added(opened.parent, own_lease, || addition(&opening, &opened));
+        if let Some(audit) = &opening.audit {
+            let is_directory = opened.metadata.is_directory();
+            scope.globals.audit_created(audit, &opened.path, is_directory);
+        }
     }
     let file_id = scope.globals.allocate_file_id();
     let link = opened.path.link(opened.parent, opened.metadata.identity);
@@ -380,7 +420,8 @@ fn opened_by_store(
             // No request waits for the end of the close.
             scope.globals.outbox.effects.push_back((None, close));
             let file = key(opened.metadata.identity);
-            let suspended = Suspended { file, create_name: opening.durability.create_name };
+            let create_id = opening.durability.create_id;
+            let suspended = Suspended { file, create_id, is_leased: false };
             return other.map(|_| Step::Suspend(Pending::Suspended(suspended)));
         }
     };
@@ -393,21 +434,104 @@ fn opened_by_store(
         .then(|| ObjectOp::Lookup { root: opening.root, path: opened.path.clone().into() });
     let metadata = opened.metadata.clone();
     let maximal_access = opened.maximal_access;
-    let is_being_made = is_uncertain || is_overwriting;
-    enter(&mut scope, &opening, *opened, &granted, (file_id, link), (action, is_being_made));
+    let claim = claim::claim(&scope.tree.share, &opening, &opened, &granted);
+    let is_being_made = is_uncertain || is_overwriting || !claim.is_empty();
+    add_open(&mut scope, &opening, *opened, &granted, (file_id, link), (action, is_being_made));
     if !is_being_made {
         let response = respond(&opening, file_id, maximal_access, &granted, action, &metadata);
         return Ok(Step::Done(response));
     }
-    let entered = Entered { opening, identity: metadata.identity, file_id, maximal_access };
+    let entered = Entered {
+        opening,
+        identity: metadata.identity,
+        file_id,
+        maximal_access,
+        metadata,
+        claim,
+        overwrites: is_overwriting,
+    };
     let entered = Box::new(entered);
     match lookup {
-        None => overwrite(&scope, entered),
+        None => finish(scope, entered),
         Some(op) => {
             let effect = Effect::Object { user: entered.opening.user, op };
             Ok(Step::Wait(effect, Pending::Confirming(entered)))
         }
     }
+}
+
+/// Goes on with an open in the tables: excludes local programs, truncates the file, answers.
+fn finish(mut scope: InTree<'_>, mut entered: Box<Entered>) -> Result<Step<Pending>, Reject> {
+    let claim = std::mem::take(&mut entered.claim);
+    if !claim.is_empty() {
+        let open = scope.opens.get(&entered.file_id.volatile).ok_or(Reject::NoSuchOpen)?;
+        let op = ObjectOp::Claim { open: open.file()?.local_open, claim };
+        let effect = Effect::Object { user: entered.opening.user, op };
+        return Ok(Step::Wait(effect, Pending::Claiming(entered)));
+    }
+    match entered.overwrites {
+        true => overwrite(&scope, entered),
+        false => answer(&mut scope, &entered, &entered.metadata),
+    }
+}
+
+/// Goes on once the store has excluded local programs, or could not.
+fn claimed(
+    mut scope: InTree<'_>,
+    entered: Box<Entered>,
+    reply: Reply,
+) -> Result<Step<Pending>, Reject> {
+    let volatile = entered.file_id.volatile;
+    match reply.object() {
+        Ok(ObjectReply::Claimed { leased }) => {
+            claim::leased(&mut scope, entered.identity, volatile, leased)?;
+            finish(scope, entered)
+        }
+        Ok(other) => panic!("{other:?} does not answer a claim"),
+        Err(reject) => {
+            scope.globals.withdraw(volatile, scope.opens);
+            let is_locked = reject == Reject::Object(NtStatus::SHARING_VIOLATION);
+            Err(if is_locked { Reject::SharingViolationByProgram } else { reject })
+        }
+    }
+}
+
+/// Waits until another program has given up its lease of the file: the worker of another client, by
+/// the break of an oplock, or a local program.
+fn wait_for_lease(
+    scope: InTree<'_>,
+    opening: &Opening,
+    identity: FileIdentity,
+) -> Result<Step<Pending>, Reject> {
+    let (file, files) = (key(identity), &mut scope.globals.files);
+    let worker = files.worker();
+    files.change(file, |record, _| {
+        let is_open = !record.opens.is_empty();
+        if is_open {
+            record.wait(worker);
+        }
+        ((), is_open)
+    })?;
+    let create_id = opening.durability.create_id;
+    Ok(Step::Suspend(Pending::Suspended(Suspended { file, create_id, is_leased: true })))
+}
+
+/// Refuses a file that the store has created in a directory that is delete pending, and has it
+/// removed unless another client has opened it already.
+fn verify_directory_stays(
+    scope: &mut InTree<'_>,
+    opening: &Opening,
+    opened: &Opened,
+) -> Result<(), Reject> {
+    let files = &scope.globals.files;
+    let is_pending = |directory| files.is_directory_delete_pending(directory);
+    if !opened.parent.is_some_and(is_pending) {
+        return Ok(());
+    }
+    let unlink = !files.is_open(key(opened.metadata.identity));
+    let op = ObjectOp::Close { open: opened.open, unlink };
+    scope.globals.outbox.effects.push_back((None, Effect::Object { user: opening.user, op }));
+    Err(Reject::DeletePending)
 }
 
 /// Returns the change of the directory in which the store has created the file.
@@ -420,20 +544,18 @@ fn addition(opening: &Opening, opened: &Opened) -> Change {
     }
 }
 
-/// Goes on with an open whose name still leads to its file, and begins again otherwise. The name
+/// Continues with an open whose name still leads to its file, and begins again otherwise. The name
 /// stays from now on, since its deletion would need the close of this open.
 fn confirmed(
     scope: InTree<'_>,
     incoming: &Incoming,
-    entered: Box<Entered>,
+    mut entered: Box<Entered>,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
     match reply.object() {
         Ok(ObjectReply::Metadata(found)) if found.identity == entered.identity => {
-            match entered.opening.disposition.overwrites() {
-                true => overwrite(&scope, entered),
-                false => answer(scope, &entered, &found),
-            }
+            entered.metadata = *found;
+            finish(scope, entered)
         }
         _ => {
             scope.globals.withdraw(entered.file_id.volatile, scope.opens);
@@ -500,30 +622,30 @@ fn admit(
     (file_id, link, action): (FileId, u64, CreateAction),
 ) -> Result<Verdict, Reject> {
     let overwrites = !opened.created && opening.disposition.overwrites();
-    // [MS-FSA] 2.1.5.1.2.1. For hidden and system files the store checks: the metadata do not tell
-    // them from those that the share alone hides (`hide dot files`), which may be overwritten.
+    // [MS-FSA] 2.1.5.1.2.1. The store checks hidden and system files: in the metadata they look
+    // like files that the share alone hides (`hide dot files`), which may be overwritten.
     if overwrites && opened.metadata.attributes.contains(FileAttributes::READONLY) {
         return Err(Reject::OverwriteOfReadOnly);
     }
     if !opening.durability.app_instance_id.is_zero() {
         opening.durability.evict_predecessors(scope, opened)?;
     }
-    let file = key(opened.metadata.identity);
-    let share = &scope.tree.share;
-    let follows_posix = opened.path.is_posix() || scope.globals.follows_posix(share);
+    let (file, share) = (key(opened.metadata.identity), &scope.tree.share);
+    let expects_lost_names =
+        opened.path.is_posix() || scope.globals.expects_lost_names(scope.session.session_id, share);
     let files = &mut scope.globals.files;
     let is_directory = opened.metadata.is_directory() && opened.path.stream().is_none();
-    let mut caching_max =
-        if is_directory { share.directory_caching_max } else { share.caching_max };
+    let mut caching_max = share.caching_max_of(is_directory);
     if let Some(lease) = opening.requested_caching.lease()
         && (!scope.globals.settings.permits_lease(is_directory)
+            || claim::excludes_leases(share, is_directory)
             || files.lease_has_other_files(lease, file))
     {
         caching_max = Caching::empty();
     }
-    let mut ask = AdmissionRequest {
+    let mut request = AdmissionRequest {
         id: files.open_id(file_id.volatile),
-        standing: scope.session.standing(),
+        standing: scope.session.standing,
         stream: opened.metadata.identity.stream,
         mode: share_mode(opened.granted_access, opening.share_access),
         overwrites,
@@ -548,7 +670,7 @@ fn admit(
             folder: share.folder.as_str().to_owned(),
             path: opened.path.to_windows(),
             is_posix: opened.path.is_posix(),
-            follows_posix,
+            expects_lost_names,
             create_options: opening.create_options.bits(),
             create_action: action.0,
             opened_at: incoming.now.wall,
@@ -558,10 +680,10 @@ fn admit(
         true => opening.durability.durability(share, scope.session, is_directory),
         false => None,
     };
-    match files.admit(file, &mut ask, durability)? {
+    match files.admit(file, &mut request, durability)? {
         Admission::Granted(granted) => {
             if let Some(lease) = granted.lease {
-                files.use_lease(lease.id, lease_name(share, &opened.path), file);
+                files.add_to_lease(lease.id, lease_name(share, &opened.path), file);
             }
             Ok(Verdict::Granted(granted))
         }
@@ -569,7 +691,7 @@ fn admit(
         Admission::Refused(Refusal::DeletePending) => Err(Reject::DeletePending),
         Admission::Refused(Refusal::NotAvailable) => Err(Reject::FileNotAvailable),
         Admission::Refused(Refusal::Sharing) => Err(Reject::SharingViolation),
-        Admission::Refused(Refusal::TooMany) => Err(Reject::TooManyOpens),
+        Admission::Refused(Refusal::TooManyOpens) => Err(Reject::TooManyOpens),
     }
 }
 
@@ -583,9 +705,9 @@ fn share_mode(granted_access: AccessMask, share_access: ShareAccess) -> ShareMod
     }
 }
 
-/// Makes the Open, and adds it to the engine's tables: `Globals::create_names` and the opens of the
+/// Makes the Open, and adds it to the engine's tables: `Globals::create_ids` and the opens of the
 /// scope. Its entry in the file's record is there already.
-fn enter(
+fn add_open(
     scope: &mut InTree<'_>,
     opening: &Opening,
     opened: Opened,
@@ -594,9 +716,10 @@ fn enter(
     (action, is_being_made): (CreateAction, bool),
 ) {
     let options = opening.create_options;
-    let create_name = opening.durability.create_name;
-    if let Some(name) = create_name {
-        scope.globals.create_names.insert(name, file_id.volatile);
+    let create_id = opening.durability.create_id;
+    let audit = opening.audit.as_ref().map(|audit| scope.globals.audit_opened(audit, &opened));
+    if let Some(id) = create_id {
+        scope.globals.create_ids.insert(id, file_id.volatile);
     }
     let file = OpenFile {
         local_open: opened.open,
@@ -613,22 +736,29 @@ fn enter(
         parent_lease: opening.requested_caching.parent(),
         is_modified: false,
         is_being_made,
-        create_name,
-        replay: create_name.map(|_| action),
-        durable: granted.is_durable.then(|| opening.durability.as_held()),
+        create_id,
+        replay: create_id.map(|_| action),
+        durable: granted.is_durable.then(|| opening.durability.durable_state()),
         position: 0,
         mode: 0,
         enumeration: None,
         attributes_listed: 0,
         watch: None,
         // Grows with each lock.
-        locks: scope.globals.memory.keep_anyway(0),
+        locks: scope.globals.memory.keep_beyond_limit(0),
         lock_sequences: LockSequences::default(),
+        checked_access: scope.tree.share.local_programs.lock_checks.with_caching(granted.caching),
+        has_kernel_lease: false,
+        audit,
+    };
+    let classes = match scope.tree.classes.depends_on_name() {
+        true => scope.tree.classes.of_path(file.path.as_str()),
+        false => scope.tree.classes.always.clone(),
     };
     let open = Open {
         file_id,
-        classes: scope.tree.classes.of_file(file.path.as_str()),
-        memory: scope.globals.memory.keep_anyway(OPEN_BYTES + file.path.as_str().len()),
+        classes,
+        memory: scope.globals.memory.keep_beyond_limit(OPEN_BYTES + file.path.as_str().len()),
         session_id: scope.session.session_id,
         tree_id: scope.tree.tree_id,
         share: Arc::clone(&scope.tree.share),
@@ -644,7 +774,7 @@ fn enter(
 
 /// Answers a CREATE whose file the store has truncated.
 fn overwritten(
-    scope: InTree<'_>,
+    mut scope: InTree<'_>,
     entered: &Entered,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
@@ -656,30 +786,33 @@ fn overwritten(
             return Err(reject);
         }
     };
-    if let Some(open) = scope.opens.get(&entered.file_id.volatile) {
-        scope.globals.report_written(open);
+    if let Some(open) = scope.opens.get_mut(&entered.file_id.volatile) {
+        scope.globals.report_written(open, 0);
         let file = open.file()?;
         if let Some(parent) = file.parent {
             scope.globals.files.break_for_listing(parent, file.parent_lease);
         }
     }
-    answer(scope, entered, &metadata)
+    answer(&mut scope, entered, &metadata)
 }
 
-/// Answers a CREATE whose open was in the tables before, and was subject to breaks there.
+/// Answers a CREATE whose open was in the tables already, where breaks may have reduced its
+/// caching.
 fn answer(
-    scope: InTree<'_>,
+    scope: &mut InTree<'_>,
     entered: &Entered,
     metadata: &Metadata,
 ) -> Result<Step<Pending>, Reject> {
-    let Entered { opening, identity, file_id, maximal_access } = entered;
+    let Entered { opening, identity, file_id, maximal_access, .. } = entered;
     let open = scope.opens.get_mut(&file_id.volatile).ok_or(Reject::NoSuchOpen)?;
     open.file_mut()?.is_being_made = false;
     let action = create_action(opening, false);
-    // The response states the rights that breaks have left. A break that the client was not told
-    // of, because it did not know the open, follows the response.
-    let HeldCaching { granted, is_unheard } = HeldCaching::read(&scope.globals.files, open)?;
-    if is_unheard {
+    // The response states the rights that breaks have left. A break whose notification was not
+    // sent, because the client did not know the open, follows the response.
+    let CurrentCaching { granted, has_unsent_break } =
+        CurrentCaching::read(&scope.globals.files, open)?;
+    open.note_caching(granted.caching);
+    if has_unsent_break {
         scope.globals.files.check_again(key(*identity));
     }
     let response = respond(opening, *file_id, *maximal_access, &granted, action, metadata);

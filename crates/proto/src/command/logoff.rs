@@ -28,7 +28,7 @@ impl Command for Logoff {
         globals.detach_durable(session.session_id, opens);
         globals.end_session(session, opens);
         // The session's key still signs this response.
-        globals.outbox.ended_sessions.push(session.session_id);
+        globals.outbox.ending_sessions.push(session.session_id);
         Ok(Step::Done(Response::new(&LogoffResponse)))
     }
 

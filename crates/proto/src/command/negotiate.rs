@@ -135,7 +135,7 @@ fn agree(
     };
     let negotiated = decide(&globals.settings, dialect, request, &chosen);
     let response = respond(globals, &negotiated, &chosen, incoming.now);
-    remember(connection, globals, negotiated);
+    keep_negotiated(connection, globals, negotiated);
     Ok(Step::Done(response))
 }
 
@@ -299,7 +299,7 @@ fn answer_contexts(chosen: &Chosen) -> NegotiateContextList {
     contexts
 }
 
-fn remember(connection: &mut Connection, globals: &mut Globals, negotiated: Negotiated) {
+fn keep_negotiated(connection: &mut Connection, globals: &mut Globals, negotiated: Negotiated) {
     globals.outbox.notices.push_back(Notice::ConnectionNegotiated {
         client_guid: negotiated.client_guid,
         client: connection.client,
@@ -339,7 +339,7 @@ pub(crate) fn smb1(
     if wildcard {
         connection.awaits_smb2_negotiate = true;
     } else {
-        remember(connection, globals, negotiated);
+        keep_negotiated(connection, globals, negotiated);
     }
     Ok(response)
 }

@@ -10,6 +10,7 @@ use engine::scope::InTree;
 use engine::unconfirmed_breaks::Holder;
 use model::caching::{caching, lease_state, oplock_level};
 use model::file_key::key;
+use model::open::Open;
 use model::reject::Reject;
 use wire::oplock_break::{BreakAcknowledgment, LeaseBreak, OplockBreak as OplockBreakBody};
 use wire::{FileId, OplockLevel};
@@ -65,13 +66,23 @@ fn acknowledge_oplock(
         level => {
             // An oplock of an impossible level is lost.
             settle_oplock(&mut scope, file, file_id, Caching::empty()).ok();
+            keeps(&mut scope, Caching::empty());
             return Err(Reject::OplockLevelInvalid(level));
         }
     };
     settle_oplock(&mut scope, file, file_id, kept)?;
+    keeps(&mut scope, kept);
     scope.globals.breaks.acknowledged(Holder::Oplock(file_id.volatile));
     let oplock_level = oplock_level(kept);
     Ok(Step::Done(Response::new(&OplockBreakBody { oplock_level, file_id })))
+}
+
+/// Notes the rights that an oplock keeps. A local program that has waited for the break gets the
+/// file before other clients are notified: the kernel would make them wait as well.
+fn keeps(scope: &mut InTree<'_>, kept: Caching) {
+    let Some(open) = scope.file_id.and_then(|it| scope.opens.get_mut(&it.volatile)) else { return };
+    open.note_caching(kept);
+    scope.globals.end_kernel_lease(open);
 }
 
 fn settle_oplock(
@@ -123,6 +134,8 @@ fn acknowledge_lease(scope: InTree<'_>, body: LeaseBreak) -> Result<Step<Infalli
         AckError::NotBreaking => Reject::LeaseNotBreaking,
         AckError::TooMuch => Reject::LeaseAcknowledgedTooHigh,
     })?;
+    let shares = |open: &&mut Open| open.file().is_ok_and(|it| it.lease == Some(id));
+    scope.opens.values_mut().filter(shares).for_each(|open| open.note_caching(kept));
     scope.globals.breaks.acknowledged(Holder::Lease(id));
     Ok(Step::Done(Response::new(&LeaseBreak { lease_state: lease_state(kept), ..body })))
 }

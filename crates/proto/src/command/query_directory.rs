@@ -63,7 +63,8 @@ impl Command for QueryDirectory {
         }
         negotiated.verify_credit_charge(incoming.header.credit_charge, length)?;
         let class = request.file_information_class;
-        let apple = globals.apple_listings && open.share.apple.is_some();
+        let apple = open.share.apple.is_some()
+            && globals.apple_sessions.get(&open.session_id).is_some_and(|it| it.has_own_listings);
         let is_posix = open.file()?.path.is_posix();
         let detail = match detail(class, open.share.extended_attributes, is_posix)? {
             _ if apple && class == FileInformationClass::ID_BOTH_DIRECTORY => EntryDetail::Apple,
@@ -74,12 +75,12 @@ impl Command for QueryDirectory {
             class,
             single: request.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY),
             limit: usize::try_from(length).expect("32 bits fit memory"),
-            hides_file_ids: globals.hides_file_ids(&open.share),
+            hides_file_ids: globals.hides_file_ids(open.session_id, &open.share),
         };
         demand.verify_limit()?;
         let pattern = read_pattern(request.file_name)?;
         begin_if_due(open, request.flags, &pattern, detail)?;
-        go_on(open, demand)
+        list_next_batch(open, demand)
     }
 
     fn resume(
@@ -93,7 +94,7 @@ impl Command for QueryDirectory {
         };
         let enumeration = open.file_mut()?.enumeration.as_mut().expect("`start` made it");
         enumeration.take(pending.generation, entries)?;
-        go_on(open, pending.demand)
+        list_next_batch(open, pending.demand)
     }
 }
 
@@ -174,7 +175,7 @@ fn begin_if_due(
 }
 
 /// Answers from the queued entries, or requests more from the store.
-fn go_on(open: &mut Open, demand: Demand) -> Result<Step<Pending>, Reject> {
+fn list_next_batch(open: &mut Open, demand: Demand) -> Result<Step<Pending>, Reject> {
     let user = open.user;
     let file = open.file_mut()?;
     let local_open = file.local_open;

@@ -70,7 +70,8 @@ impl Command for QueryInfo {
                 file_system::start(open, FsInformationClass(request.file_info_class), &request)
             }
             InfoType::SECURITY => {
-                security::start(open, negotiated.dialect, globals.is_apple, &request)
+                let is_apple = globals.is_apple(open.session_id);
+                security::start(open, negotiated.dialect, is_apple, &request)
             }
             // Quotas are not supported.
             quota @ InfoType::QUOTA => Err(Reject::InfoTypeNotOffered(quota)),
@@ -84,14 +85,15 @@ impl Command for QueryInfo {
         pending: Pending,
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
-        let reply = reply.object()?;
         match pending {
-            Pending::File(question) => file::resume(open, globals, &question, reply),
-            Pending::FileSystem(question) => file_system::resume(tree, globals, &question, reply),
-            Pending::ExtendedAttributes(question) => {
-                extended_attributes::resume(open, &question, reply)
+            Pending::File(question) => file::resume(open, globals, &question, reply.object()?),
+            Pending::FileSystem(question) => {
+                file_system::resume(tree, open, globals, question, reply)
             }
-            Pending::Security(question) => security::resume(&question, reply),
+            Pending::ExtendedAttributes(question) => {
+                extended_attributes::resume(open, &question, reply.object()?)
+            }
+            Pending::Security(question) => security::resume(&question, reply.object()?),
         }
     }
 }

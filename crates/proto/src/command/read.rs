@@ -86,7 +86,8 @@ impl Command for Read {
         let is_signed = incoming.header.is_signed() || session.signing_required;
         let may_pipe = incoming.header.next_command == 0 && !is_signed && !incoming.sealed;
         let ReadRequest { offset, length, .. } = request;
-        let op = ObjectOp::Read { open: file.local_open, offset, length, buffer, may_pipe };
+        let (open_id, verify_locks) = (file.local_open, file.checked_access.reads);
+        let op = ObjectOp::Read { open: open_id, offset, length, buffer, may_pipe, verify_locks };
         // A READ of no bytes succeeds at the end of the file, unless its MinimumCount is larger
         // than its Length; any other must return at least one byte.
         let minimum_count = request.minimum_count.max(request.length.min(1));

@@ -7,6 +7,7 @@ mod logon;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arbitration::Standing;
 use auth::{Acceptor, AcceptorSettings, AuthError, IdentityKind, Outcome};
 use crypto::{KeyMaterial, NonceCounter, Role, SessionKeys};
 use dtyp::NtStatus;
@@ -44,6 +45,9 @@ const SESSIONS_MAX: usize = 1_024;
 /// connection, so that none can exhaust another's.
 const SETUPS_MAX: usize = 16;
 
+/// Highest number of characters of a host's name: RFC 1035.
+const HOST_NAME_MAX: usize = 255;
+
 /// Authenticates a user, in as many steps as the mechanism takes.
 #[derive(Debug)]
 pub struct SessionSetup;
@@ -66,14 +70,16 @@ pub struct Pending {
 enum LogonStep {
     /// End of the delay that earlier failed logons cause.
     Turn,
+    /// End of the same delay of a ticket.
+    TicketTurn(Box<auth::Ticket>),
     /// Secret of the user that the client named, to check the proof.
     Credential,
     /// Answer to the question whether this is the server that the client means.
     OwnName(Box<Proven>),
     /// Account of a user whose proof was right.
     Account(Box<Proven>),
-    /// Check of a Kerberos ticket.
-    Ticket,
+    /// Check of a Kerberos ticket, which may be counted as failed already.
+    Ticket { is_counted: bool },
     /// Check of a mechListMIC that came after its ticket.
     Mic,
     /// Check of an NTLM response by the domain.
@@ -121,7 +127,7 @@ struct Established {
 impl PendingCommand for Pending {
     /// Ends a delayed logon with its connection. It still counts as failed.
     fn ends_with_connection(&self, _: bool) -> bool {
-        matches!(self.waits_for, LogonStep::Turn)
+        matches!(self.waits_for, LogonStep::Turn | LogonStep::TicketTurn(_))
     }
 }
 
@@ -152,7 +158,7 @@ impl Command for SessionSetup {
         if pending.session_id == 0 {
             pending.session_id = begin(&mut scope, incoming)?;
         } else if !scope.sessions.contains_key(&pending.session_id) {
-            // Only the holder of its key is told of a session of another worker.
+            // A session of another worker is revealed only to the holder of its key.
             if !incoming.header.is_signed() {
                 return Err(Reject::NoSuchSession);
             }
@@ -195,6 +201,9 @@ impl Command for SessionSetup {
             (LogonStep::Turn, Reply::Woken) => {
                 logon::find_credential(&mut scope, incoming, pending)
             }
+            (LogonStep::TicketTurn(ticket), Reply::Woken) => {
+                Ok(domain::check(pending, ticket, true))
+            }
             (LogonStep::Credential, Reply::Credential(Err(UsersUnavailable))) => {
                 logon::excuse(&mut scope, incoming, &pending);
                 Err(fail(&mut scope, incoming, &pending, Reject::AccountUnavailable))
@@ -228,8 +237,8 @@ impl Command for SessionSetup {
                 let done = Established { token, account, is_anonymous, session_key, lifetime };
                 conclude(scope, incoming, pending, done)
             }
-            (LogonStep::Ticket, Reply::Ticket(result)) => {
-                domain::take_ticket(scope, incoming, pending, result)
+            (LogonStep::Ticket { is_counted }, Reply::Ticket(result)) => {
+                domain::take_ticket(scope, incoming, pending, result, is_counted)
             }
             (LogonStep::Mic, Reply::Mic(is_right)) => {
                 let step = acceptor(&mut scope, incoming, &pending)?.resume_mic(is_right);
@@ -247,12 +256,12 @@ impl Command for SessionSetup {
 }
 
 impl Established {
-    /// A user with a right proof, which does not expire.
     /// True for a user that was proven, whose keys nobody else knows.
     fn is_users(&self) -> bool {
         !self.is_anonymous && !self.account.is_guest
     }
 
+    /// Makes the result for a user with a right proof, which does not expire.
     fn of_user(token: Vec<u8>, account: Account, session_key: auth::SessionKey) -> Self {
         let (account, session_key) = (Arc::new(account), Some(session_key));
         Self { token, account, is_anonymous: false, session_key, lifetime: None }
@@ -318,8 +327,8 @@ fn begin(scope: &mut InConnection<'_>, incoming: &Incoming) -> Result<u64, Rejec
         return Err(Reject::TooManySessions);
     }
     // Charged beyond the limit, so that guests who have exhausted theirs keep no user out.
-    let memory = scope.globals.memory.keep_anyway(SESSION_BYTES);
-    let of_authentication = scope.globals.memory.keep_anyway(AUTHENTICATION_BYTES);
+    let memory = scope.globals.memory.keep_beyond_limit(SESSION_BYTES);
+    let of_authentication = scope.globals.memory.keep_beyond_limit(AUTHENTICATION_BYTES);
     // Random, so that ids of different workers do not collide; 32 bits, as in Samba, because some
     // clients keep no more. Among 10,000 sessions one new id in 400,000 is taken already, and then
     // the tables report only one of the two.
@@ -392,8 +401,7 @@ fn authenticate(
             logon::wait_for_turn(&mut scope, incoming, pending, &user)
         }
         Ok(auth::Step::Ticket(ticket)) => {
-            pending.waits_for = LogonStep::Ticket;
-            Ok(Step::Wait(Effect::CheckTicket(Box::new(ticket)), pending))
+            domain::wait_for_turn(&mut scope, incoming, pending, Box::new(ticket))
         }
         Ok(auth::Step::Mic(mic)) => {
             pending.waits_for = LogonStep::Mic;
@@ -453,7 +461,7 @@ fn fail(
     if pending.binds {
         binding::give_up(scope, incoming, pending.session_id);
     } else {
-        scope.globals.outbox.ended_sessions.push(pending.session_id);
+        scope.globals.outbox.ending_sessions.push(pending.session_id);
         scope.connection.preauth_sessions.remove(&pending.session_id);
     }
     reject
@@ -488,10 +496,8 @@ fn replace_previous(
         return establish(scope, incoming, &pending, done);
     }
     if let Some(session) = scope.sessions.get(&previous) {
-        let same_user =
-            session.account.as_ref().is_some_and(|it| it.identity == done.account.identity);
-        if same_user {
-            scope.globals.outbox.ended_sessions.push(previous);
+        if session.identity() == Some(&done.account.identity) {
+            scope.globals.outbox.ending_sessions.push(previous);
             scope.globals.outbox.replaced_sessions.push(previous);
         }
         return establish(scope, incoming, &pending, done);
@@ -533,6 +539,10 @@ fn verify_establishment(
     if is_users && session.owner.as_ref() != Some(&done.account.identity) {
         return Err(Reject::UserChanged);
     }
+    // Without a proof nobody prolongs the time of the first user's ticket.
+    if !is_users && session.state == SessionState::Expired {
+        return Err(Reject::UserChanged);
+    }
     Ok(())
 }
 
@@ -552,16 +562,23 @@ fn establish(
     let is_new = session.state == SessionState::InProgress;
     let was_users = session.is_users();
     if let Some(channel) = session.channel_mut(incoming.connection) {
-        channel.authentication = None;
+        let authentication = channel.authentication.take();
+        if globals.settings.is_audited {
+            session.client_name = authentication.map(client_name).unwrap_or_default();
+        }
     }
     session.state = SessionState::Valid;
-    session.expires = done.lifetime.map(|lifetime| incoming.now.monotonic + lifetime);
+    // A guest's logon leaves a user's session its end.
+    if done.is_users() || !was_users {
+        session.expires = done.lifetime.map(|lifetime| incoming.now.monotonic + lifetime);
+    }
     globals.next_expiry = globals.next_expiry.into_iter().chain(session.expires).min();
     session.memory.set(SESSION_BYTES + done.account.group_bytes());
     session.account = Some(Arc::clone(&done.account));
-    session.counted = globals.trace.party("", &done.account.user);
-    incoming.trace.belongs_to(session.counted);
+    session.party = globals.trace.party("", &done.account.user);
+    incoming.trace.belongs_to(session.party);
     session.is_anonymous = done.is_anonymous;
+    session.standing = if done.is_users() { Standing::User } else { Standing::Guest };
     if is_new {
         if let Some(session_key) = &done.session_key {
             give_keys(session, connection, globals, incoming, session_key);
@@ -580,7 +597,7 @@ fn establish(
     }
     connection.preauth_sessions.remove(&pending.session_id);
     let mut flags = SessionFlags::empty();
-    // Both flags tell the client that there are no keys which protect anything.
+    // Both flags mean that the session has no keys to sign or encrypt with.
     flags.set(SessionFlags::IS_NULL, done.is_anonymous && !was_users);
     flags.set(SessionFlags::IS_GUEST, done.account.is_guest && !done.is_anonymous && !was_users);
     flags.set(SessionFlags::ENCRYPT_DATA, session.encrypt_data);
@@ -588,6 +605,12 @@ fn establish(
     let mut response = Response::new(&body);
     response.session_id = Some(pending.session_id);
     Ok(Step::Done(response))
+}
+
+/// Returns the name of the client machine, shortened to that of a host. A ticket names none.
+fn client_name(authentication: Box<Authentication>) -> String {
+    let claimed = authentication.acceptor.claimed();
+    claimed.map_or("", |it| &it.workstation).chars().take(HOST_NAME_MAX).collect()
 }
 
 fn requires_signing(connection: &Connection, globals: &Globals, pending: &Pending) -> bool {
@@ -638,6 +661,7 @@ fn describe(session: &Session, connection: &Connection) -> SessionOpened {
         domain: account.domain.clone(),
         sid: account.sid.to_string(),
         client: connection.client,
+        client_name: session.client_name.clone(),
         dialect: negotiated.dialect,
         signing_algorithm: negotiated.signing_algorithm.id(),
         signing_required: session.signing_required,

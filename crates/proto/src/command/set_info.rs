@@ -21,6 +21,7 @@ use engine::pending_command::PendingCommand;
 use engine::request::Incoming;
 use engine::response::{Response, Step};
 use engine::scope::InTree;
+use model::audit::AuditEvent;
 use model::open::{Open, Target};
 use model::reject::Reject;
 use object::ObjectOp;
@@ -117,12 +118,13 @@ impl Command for SetInfo {
             Pending::Changing(filter) => {
                 reply.object()?;
                 report(&mut scope, filter)?;
+                audit(&mut scope, filter)?;
                 done()
             }
             Pending::Deletability { ignores_read_only } => {
-                disposition::judge(scope, ignores_read_only, reply)
+                disposition::verify_deletable(scope, ignores_read_only, reply)
             }
-            Pending::Emptiness => disposition::judge_directory(scope, reply),
+            Pending::Emptiness => disposition::verify_empty(scope, reply),
             Pending::Directory(wanted) => rename::directory_found(scope, *wanted, reply),
             Pending::Target(wanted) => rename::target_found(scope, *wanted, reply),
             Pending::Renaming(wanted) => rename::renamed(scope, &wanted, reply),
@@ -247,6 +249,19 @@ fn done() -> Result<Step<Pending>, Reject> {
 
 fn change(open: &Open, op: ObjectOp, filter: CompletionFilter) -> Step<Pending> {
     Step::Wait(Effect::Object { user: open.user, op }, Pending::Changing(filter))
+}
+
+/// Records new rights or another size, if the open is audited.
+fn audit(scope: &mut InTree<'_>, filter: CompletionFilter) -> Result<(), Reject> {
+    let InTree { opens, globals, file_id, .. } = scope;
+    let open = file_id.and_then(|it| opens.get_mut(&it.volatile)).ok_or(Reject::NoSuchOpen)?;
+    if filter.intersects(CompletionFilter::SIZE | CompletionFilter::STREAM_SIZE) {
+        globals.audit_written(open, 0);
+    }
+    if filter.contains(CompletionFilter::SECURITY) {
+        globals.audit_change(open.file()?, AuditEvent::SetRights, None);
+    }
+    Ok(())
 }
 
 /// Reports a change of the open's file to watches.

@@ -9,7 +9,9 @@ use engine::pending_command::{Abandoned, PendingCommand};
 use engine::request::Incoming;
 use engine::response::{Response, Step};
 use engine::scope::InSession;
+use model::audit::AuditEvent;
 use model::connection::Negotiated;
+use model::memory_account::Charge;
 use model::reject::{Disconnect, Reject};
 use model::settings::Policy;
 use model::share::Share;
@@ -25,9 +27,10 @@ use crate::command::Command;
 #[derive(Debug)]
 pub struct TreeConnect;
 
-/// A TREE_CONNECT whose share the worker is looking up.
+/// A TREE_CONNECT whose share the worker is looking up, and its memory: the worker keeps as much of
+/// a share while its commands run or its storage hangs, also for a connection that is gone.
 #[derive(Debug)]
-pub struct Pending;
+pub struct Pending(Charge);
 
 impl PendingCommand for Pending {
     fn abandon(self: Box<Self>, reply: Option<Reply>) -> Abandoned {
@@ -56,24 +59,25 @@ impl Command for TreeConnect {
         if connection.negotiated().dialect == Dialect::SMB_3_1_1 && is_known && !is_authentic {
             return Err(Reject::Disconnect(Disconnect::TreeConnectNotSigned));
         }
-        globals.memory.verify_room(TREE_CONNECT_BYTES)?;
         let (server, name) = parse_path(request.path).ok_or(Reject::NoSuchShare)?;
+        let memory = globals.memory.keep(TREE_CONNECT_BYTES)?;
         let connect = ConnectShare {
             name,
             server,
             account: Arc::clone(session.account()),
             client: connection.client,
+            client_name: session.client_name.clone(),
             // Everybody knows the keys of anonymous users.
             encrypted: incoming.sealed && is_known,
             session_id: session.session_id,
         };
-        Ok(Step::Wait(Effect::ConnectShare(Box::new(connect)), Pending))
+        Ok(Step::Wait(Effect::ConnectShare(Box::new(connect)), Pending(memory)))
     }
 
     fn resume(
         InSession { connection, session, globals, .. }: InSession<'_>,
         incoming: &Incoming,
-        Pending: Pending,
+        Pending(memory): Pending,
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
         let Reply::Share(result) = reply else { panic!("a share was asked for") };
@@ -100,15 +104,16 @@ impl Command for TreeConnect {
             tree_id,
             maximal_access: share.access_max,
             encrypt_data,
-            counted: globals.trace.party(&share.name, user),
+            party: globals.trace.party(&share.name, user),
             classes: Arc::clone(&share.classes),
-            memory: globals.memory.keep_anyway(TREE_CONNECT_BYTES),
+            memory,
             share: Arc::new(*share),
         };
         if let Some(root) = tree.share.root {
             globals.folders.insert(root, tree.share.folder.clone());
             connection.progress.files_connected();
         }
+        globals.audit_share(&tree.share, AuditEvent::Connect);
         globals.outbox.notices.push_back(Notice::TreeConnected {
             session_id: session.session_id,
             tree_id,
@@ -117,7 +122,7 @@ impl Command for TreeConnect {
             read_only: !tree.maximal_access.contains(AccessMask::WRITE_DATA),
         });
         globals.throttle.credits_change();
-        incoming.trace.belongs_to(tree.counted);
+        incoming.trace.belongs_to(tree.party);
         session.tree_connects.insert(tree_id, tree);
         let mut response = Response::new(&response);
         response.tree_id = Some(tree_id);

@@ -77,6 +77,7 @@ impl Command for Write {
             data: incoming.message.slice(request.data_range),
             piped: incoming.take_piped(),
             write_through: through,
+            verify_locks: file.checked_access.writes,
         };
         Ok(Step::Wait(Effect::Object { user, op }, Pending))
     }
@@ -90,7 +91,7 @@ impl Command for Write {
         let ObjectReply::Written(count) = reply.object()? else {
             panic!("WRITE gets a count back")
         };
-        globals.report_written(open);
+        globals.report_written(open, count);
         let count = u32::try_from(count).expect("at most max_write_size");
         let response = WriteResponse { count, ..WriteResponse::default() };
         Ok(Step::Done(Response::of(&response.to_bytes())))

@@ -102,6 +102,7 @@ fn ask(
         server: wanted.server.to_owned(),
         account: std::sync::Arc::clone(scope.session.account()),
         client: scope.connection.client,
+        client_name: String::new(),
         encrypted: scope.session.encrypt_data,
         session_id: scope.session.session_id,
     };

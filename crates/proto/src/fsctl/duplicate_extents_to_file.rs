@@ -109,7 +109,7 @@ fn start(
 fn resume(scope: InTree<'_>, reply: Reply) -> Result<Progress<Duplicating>, Reject> {
     reply.object()?;
     let target = scope.into_open()?;
-    target.globals.report_written(target.open);
+    target.globals.report_written(target.open, 0);
     Ok(Progress::Done(Output::none()))
 }
 

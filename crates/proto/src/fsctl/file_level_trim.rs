@@ -22,7 +22,7 @@ pub(crate) struct Pending {
     left: VecDeque<(u64, u64)>,
     processed: u32,
     /// True if the client has room for the number of ranges.
-    tells: bool,
+    returns_count: bool,
 }
 
 const RANGE_LEN: usize = 16;
@@ -44,7 +44,7 @@ impl Fsctl for FileLevelTrim {
         if room > 0 {
             verify_room(request, OUTPUT_LEN)?;
         }
-        next(scope, Pending { left, processed: 0, tells: room > 0 })
+        next(scope, Pending { left, processed: 0, returns_count: room > 0 })
     }
 
     fn resume(
@@ -77,9 +77,12 @@ fn ranges(input: &[u8]) -> Result<VecDeque<(u64, u64)>, Reject> {
 fn next(scope: InOpen<'_>, mut pending: Pending) -> Result<Progress<Pending>, Reject> {
     let InOpen { open, globals, .. } = scope;
     let Some((from, to)) = pending.left.pop_front() else {
-        globals.report_written(open);
-        let bytes =
-            if pending.tells { pending.processed.to_le_bytes().to_vec() } else { Vec::new() };
+        globals.report_written(open, 0);
+        let bytes = if pending.returns_count {
+            pending.processed.to_le_bytes().to_vec()
+        } else {
+            Vec::new()
+        };
         return Ok(Progress::Done(Output::new(bytes)));
     };
     let file = open.file()?;

@@ -21,7 +21,7 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(300);
 /// Windows.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(120);
 
-/// Makes an open survive its connection, whatever its caching.
+/// Makes an open survive its connection, even without caching.
 pub(crate) struct LmrRequestResiliency;
 
 impl ImmediateFsctl for LmrRequestResiliency {
@@ -34,9 +34,8 @@ impl ImmediateFsctl for LmrRequestResiliency {
         if connection.negotiated().dialect < Dialect::SMB_2_1 {
             return Err(Reject::ResiliencyBefore21);
         }
-        if !open.share.durable_handles || !session.is_users() {
-            return Err(Reject::ResiliencyNotOffered);
-        }
+        let owner = session.owner.as_ref().filter(|_| open.share.durable_handles);
+        let owner = owner.ok_or(Reject::ResiliencyNotOffered)?;
         let resiliency =
             NetworkResiliencyRequest::decode(request.input).map_err(|_| invalid(request.input))?;
         let timeout = match resiliency.timeout {
@@ -51,7 +50,6 @@ impl ImmediateFsctl for LmrRequestResiliency {
         if file.is_directory {
             return Err(Reject::ResiliencyNotOffered);
         }
-        let owner = session.account().identity.clone();
         globals.files.change(key(file.identity), |record, _| {
             let Some(entry) = record.open_mut(id) else { return (Err(Reject::NoSuchOpen), false) };
             // A persistent open stays persistent, because that also survives the server.
@@ -60,7 +58,7 @@ impl ImmediateFsctl for LmrRequestResiliency {
             }
             let create_guid = entry.durability.as_ref().map_or(Guid::ZERO, |it| it.create_guid);
             entry.durability = Some(Durability {
-                disconnected_until: None,
+                expires_at: None,
                 timeout,
                 kind: DurabilityKind::Resilient,
                 create_guid,

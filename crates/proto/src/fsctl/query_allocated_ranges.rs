@@ -61,8 +61,9 @@ impl Fsctl for QueryAllocatedRanges {
         }
         let status =
             if ranges.len() > ranges_max { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
-        let told = ranges.into_iter().take(ranges_max);
-        let bytes = told.flat_map(|(offset, length)| [offset, length]).flat_map(u64::to_le_bytes);
+        let fitting = ranges.into_iter().take(ranges_max);
+        let bytes =
+            fitting.flat_map(|(offset, length)| [offset, length]).flat_map(u64::to_le_bytes);
         Ok(Progress::Done(Output::with_status(status, bytes.collect())))
     }
 }

@@ -46,7 +46,7 @@ impl Fsctl for SetZeroData {
         reply: Reply,
     ) -> Result<Progress<Zeroing>, Reject> {
         reply.object()?;
-        scope.globals.report_written(scope.open);
+        scope.globals.report_written(scope.open, 0);
         Ok(Progress::Done(Output::none()))
     }
 }

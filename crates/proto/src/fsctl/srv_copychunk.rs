@@ -109,6 +109,7 @@ fn start(
     let (key, _) = input.split_first_chunk::<24>().ok_or_else(|| invalid(input))?;
     let source = file_id(ResumeKey(*key)).ok_or(Reject::NoSuchCopySource)?;
     let open = find_source(&scope, source).ok_or(Reject::NoSuchCopySource)?;
+    verify_encryption(&scope, open)?;
     // The right to execute a file includes reading it, as in READ.
     let source_is_readable = verify_file(open, AccessMask::READ_DATA | AccessMask::EXECUTE);
     let source_open = open.file()?.local_open;
@@ -146,7 +147,7 @@ fn resume(
         (Some(source_end), ObjectReply::Written(count)) => {
             let chunk = pending.next().expect("a range was copied");
             let count = u32::try_from(count).expect("no more is copied than was asked for");
-            // A whole file may have more bytes than the field can tell.
+            // A whole file may have more bytes than the field can express.
             let total = &mut pending.written.total_bytes_written;
             *total = total.saturating_add(count);
             if count < chunk.length {
@@ -167,7 +168,7 @@ fn resume(
     if pending.next().is_none() {
         if matches!(pending.ranges, Ranges::WholeFile) {
             pending.ranges = Ranges::Streams;
-            // The response tells of bytes alone, as Apple's server does.
+            // The response has the number of bytes alone, as that of Apple's server.
             pending.written.chunks_written = 0;
             return match copy_of_streams(scope, &pending) {
                 Ok(effect) => Ok(Progress::Wait(effect, pending)),
@@ -175,7 +176,8 @@ fn resume(
             };
         }
         let target = scope.into_open()?;
-        target.globals.report_written(target.open);
+        let bytes = pending.written.total_bytes_written.into();
+        target.globals.report_written(target.open, bytes);
         return Ok(Progress::Done(Output::new(encoded(pending.written))));
     }
     match next_chunk(scope, &pending) {
@@ -215,7 +217,7 @@ fn next_chunk(mut scope: InTree<'_>, pending: &Pending) -> Result<Effect, Reject
 
 /// Returns whether a copy without ranges is one of a whole file for this client.
 fn copies_whole_files(scope: &mut InTree<'_>) -> Result<bool, Reject> {
-    let is_apple = scope.globals.is_apple;
+    let is_apple = scope.globals.is_apple(scope.session.session_id);
     let copies = scope.open()?.share.apple.as_ref().is_some_and(|apple| apple.copies_files);
     Ok(is_apple && copies)
 }
@@ -245,6 +247,17 @@ fn find_source<'t>(scope: &'t InTree<'_>, source: FileId) -> Option<&'t Open> {
     let open = scope.opens.get(&source.volatile)?;
     let is_it = open.file_id == source && open.session_id == scope.session.session_id;
     is_it.then_some(open)
+}
+
+/// Refuses to copy out of a share that must be encrypted with a request that need not be. Otherwise
+/// an attacker between client and server could send it, and read the target.
+fn verify_encryption(scope: &InTree<'_>, source: &Open) -> Result<(), Reject> {
+    let is_encrypted = scope.session.encrypt_data || scope.tree.encrypt_data;
+    let of_source = scope.session.tree_connects.get(&source.tree_id);
+    match of_source.is_some_and(|tree| tree.encrypt_data) && !is_encrypted {
+        true => Err(Reject::NotEncrypted),
+        false => Ok(()),
+    }
 }
 
 fn is_within_one_file(scope: &InTree<'_>, pending: &Pending) -> bool {

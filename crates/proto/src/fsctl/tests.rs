@@ -195,9 +195,9 @@ fn repeated(scene: &mut Scene) -> ValidateNegotiateInfoRequest<'static> {
     }
 }
 
-fn validate(scene: &mut Scene, said: &ValidateNegotiateInfoRequest<'_>) -> Option<Answer> {
+fn validate(scene: &mut Scene, repetition: &ValidateNegotiateInfoRequest<'_>) -> Option<Answer> {
     let mut input = Vec::new();
-    said.encode(&mut input);
+    repetition.encode(&mut input);
     let fsctl = request(FsctlCode::VALIDATE_NEGOTIATE_INFO, FileId::ANY, &input);
     scene.send(Command::IOCTL, &fsctl);
     scene.receive()
@@ -206,8 +206,8 @@ fn validate(scene: &mut Scene, said: &ValidateNegotiateInfoRequest<'_>) -> Optio
 #[test]
 fn an_honest_negotiation_is_confirmed() {
     let mut scene = Scene::new();
-    let said = repeated(&mut scene);
-    let answer = validate(&mut scene, &said).expect("answered");
+    let repetition = repeated(&mut scene);
+    let answer = validate(&mut scene, &repetition).expect("answered");
     assert_eq!(answer.outcome(), NtStatus::SUCCESS);
     let confirmed = ValidateNegotiateInfoResponse::decode(output(&answer)).expect("it is whole");
     let want = ValidateNegotiateInfoResponse {
@@ -224,7 +224,7 @@ fn a_changed_negotiation_ends_the_connection() {
     let more = [Dialect::SMB_3_0, Dialect::SMB_3_0_2];
     let none = [Dialect(0x0999)];
     let honest = repeated(&mut Scene::new());
-    for said in [
+    for repetition in [
         ValidateNegotiateInfoRequest { capabilities: Capabilities::all(), ..honest },
         ValidateNegotiateInfoRequest { guid: Guid([6; 16]), ..honest },
         ValidateNegotiateInfoRequest { security_mode: SecurityMode::SIGNING_REQUIRED, ..honest },
@@ -232,8 +232,8 @@ fn a_changed_negotiation_ends_the_connection() {
         ValidateNegotiateInfoRequest { dialects: Codes::new(&none), ..honest },
     ] {
         let mut scene = Scene::new();
-        assert!(validate(&mut scene, &said).is_none());
-        assert_eq!(scene.disconnected(), Some(Disconnect::NegotiationChanged), "{said:?}");
+        assert!(validate(&mut scene, &repetition).is_none());
+        assert_eq!(scene.disconnected(), Some(Disconnect::NegotiationChanged), "{repetition:?}");
         assert!(scene.server.is_idle());
     }
 }
@@ -256,8 +256,8 @@ fn a_validation_that_is_cut_short_or_has_no_room_ends_the_connection() {
 #[test]
 fn a_3_1_1_client_that_validates_loses_its_connection() {
     let mut scene = Scene::with_dialect(Dialect::SMB_3_1_1);
-    let said = repeated(&mut scene);
-    assert!(validate(&mut scene, &said).is_none());
+    let repetition = repeated(&mut scene);
+    assert!(validate(&mut scene, &repetition).is_none());
     assert_eq!(scene.disconnected(), Some(Disconnect::ValidationNotWanted));
 }
 
@@ -626,15 +626,15 @@ fn snapshots(max_output_response: u32, found: &[FileTime]) -> Answer {
 }
 
 #[test]
-fn snapshots_are_counted_and_told_if_there_is_room() {
+fn snapshots_are_counted_and_listed_if_there_is_room() {
     let found = [FileTime::from_unix(2, 0), FileTime::from_unix(1, 0)];
     assert_eq!(snapshots(15, &found).outcome(), Reason::FsctlOutputTooSmall);
-    for (room, told) in [(16, &[][..]), (113, &[]), (114, &found)] {
+    for (room, listed) in [(16, &[][..]), (113, &[]), (114, &found)] {
         let answer = snapshots(room, &found);
         assert_eq!(answer.outcome(), NtStatus::SUCCESS);
         let array = SnapshotArray::decode(output(&answer)).expect("it is whole");
         let counts = (array.number_of_snapshots, array.snapshot_array_size);
-        assert_eq!((counts, &array.snapshots[..]), ((2, 102), told), "{room}");
+        assert_eq!((counts, &array.snapshots[..]), ((2, 102), listed), "{room}");
     }
     let answer = snapshots(16, &[]);
     assert_eq!((answer.status(), output(&answer)), (NtStatus::SUCCESS, &[0; 16][..]));

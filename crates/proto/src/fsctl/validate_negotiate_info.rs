@@ -26,13 +26,13 @@ impl ImmediateFsctl for ValidateNegotiateInfo {
         if output_max(request) < ValidateNegotiateInfoResponse::SIZE {
             return Err(changed);
         }
-        let said = ValidateNegotiateInfoRequest::decode(request.input).map_err(|_| changed)?;
+        let repeated = ValidateNegotiateInfoRequest::decode(request.input).map_err(|_| changed)?;
         let settings = &scope.globals.settings;
-        let dialect = choose_dialect(settings, |dialect| said.dialects.contains(dialect));
+        let dialect = choose_dialect(settings, |dialect| repeated.dialects.contains(dialect));
         let agrees = dialect == Some(negotiated.dialect)
-            && said.guid == negotiated.client_guid
-            && said.security_mode == negotiated.client_security_mode
-            && said.capabilities == negotiated.client_capabilities;
+            && repeated.guid == negotiated.client_guid
+            && repeated.security_mode == negotiated.client_security_mode
+            && repeated.capabilities == negotiated.client_capabilities;
         if !agrees {
             return Err(changed);
         }

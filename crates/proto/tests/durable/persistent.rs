@@ -194,8 +194,8 @@ fn a_break_waits_for_the_client_that_is_away() {
     let mut peer = client(&world, 1);
     let request = peer.request(Command::CREATE, &leased(again(file_id)));
     peer.send(request);
-    let [created, told] = &peer.receive()[..] else { panic!("a response and a break") };
-    assert_eq!(told.header.command, Command::OPLOCK_BREAK);
+    let [created, notice] = &peer.receive()[..] else { panic!("a response and a break") };
+    assert_eq!(notice.header.command, Command::OPLOCK_BREAK);
     peer.close(self::file_id(created)).ok();
     other.receive().pop().expect("it waits no more").ok();
 }

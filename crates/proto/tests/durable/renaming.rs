@@ -95,3 +95,14 @@ fn a_file_that_is_deleted_on_close_is_deleted_at_its_old_path() {
         assert_eq!(rename(&world, "data"), NtStatus::SUCCESS);
     }
 }
+
+/// A share may lead each user to another folder.
+#[test]
+fn opens_in_another_folder_of_the_share_do_not_prevent_a_rename() {
+    let world = world();
+    let mut first = client_in(&world, 1, "data");
+    first.create(&Create::open_if("folder\\file"));
+    world.move_share("data");
+    world.add_directory("data", "folder");
+    assert_eq!(rename(&world, "data"), NtStatus::SUCCESS);
+}

@@ -154,20 +154,20 @@ fn a_replay_before_the_response_is_refused() {
         let gone = other.create(&Create::open_if("other").delete_on_close()).file_id;
         let create = Create::with_disposition("file", disposition)
             .context(&v2(DurableFlags::empty(), Guid([9; 16])));
-        world.hold(is_open);
+        world.delay_replies(is_open);
         let request = peer.request(Command::CREATE, &create);
         peer.send(request);
         if disposition == CreateDisposition::OPEN {
             other.close(gone).ok();
         }
-        world.hold(|effect| {
+        world.delay_replies(|effect| {
             matches!(
                 effect,
                 Effect::Object { op: ObjectOp::Lookup { .. } | ObjectOp::Overwrite { .. }, .. }
             )
         });
         world.release(0);
-        assert_eq!(world.held(), 1, "{disposition:?}: its open is in the tables");
+        assert_eq!(world.delayed_replies(), 1, "{disposition:?}: its open is in the tables");
         assert_eq!(replay(&mut peer, &create).outcome(), Reason::FileNotAvailable);
         assert_eq!(peer.try_create(&create).outcome(), Reason::FileNotAvailable);
         world.release_all();
@@ -188,10 +188,12 @@ fn a_replayed_request_is_not_begun_again_during_the_lookup_of_its_lease() {
     assert_eq!(set(&mut peer, first, FileInformationClass::LINK, &link), NtStatus::SUCCESS);
     let create = leased(Create::open("link"));
     let create = create.context(&v2(DurableFlags::empty(), Guid([9; 16])));
-    world.hold(|effect| matches!(effect, Effect::Object { op: ObjectOp::Lookup { .. }, .. }));
+    world.delay_replies(|effect| {
+        matches!(effect, Effect::Object { op: ObjectOp::Lookup { .. }, .. })
+    });
     let request = peer.request(Command::CREATE, &create);
     peer.send(request);
-    assert_eq!(world.held(), 1, "the lease is known by another name");
+    assert_eq!(world.delayed_replies(), 1, "the lease is known by another name");
     assert_eq!(replay(&mut peer, &create).outcome(), Reason::FileNotAvailable);
     world.release_all();
     let second = peer.receive().pop().expect("it was looked up").ok();

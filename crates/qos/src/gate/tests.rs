@@ -265,7 +265,7 @@ proptest! {
 fn the_memory_of_a_throttled_request_counts_even_if_it_moves_nothing() {
     let shared = Shared::new(&[(Meter::Iops, 1)]);
     let mut gate = shared.gate();
-    let cost = Cost { kind: Kind::Metadata, bytes: 0, kept: HELD_BYTES_MAX };
+    let cost = Cost { kind: Kind::Metadata, bytes: 0, kept: THROTTLED_BYTES_MAX };
     assert_eq!(gate.admit(0, &classes(&[0]), cost, 1), Admission::Begins);
     assert!(!gate.is_full());
     assert_eq!(gate.admit(0, &classes(&[0]), cost, 2), Admission::Waits);

@@ -220,7 +220,7 @@ fn bind_is_acknowledged_with_sizes_group_address_and_result() {
 
 /// The proposal of Windows: the interface with NDR, with NDR64, and the features.
 #[test]
-fn contexts_are_judged_one_by_one() {
+fn contexts_are_negotiated_one_by_one() {
     let mut pipe = pipe(PipeName::Srvsvc, &[]);
     let mut newer = SRVSVC;
     newer[16] = 4;
@@ -374,22 +374,22 @@ fn no_share_is_looked_up_for_a_refused_requester() {
 fn share_enum_resumes_where_it_stopped() {
     let shares: Vec<_> = (0..10).map(|number| share(&format!("share{number}"))).collect();
     let mut pipe = bound(PipeName::Srvsvc, &shares);
-    let (mut told, mut resume, mut steps) = (0, 0, 0);
+    let (mut listed, mut resume, mut steps) = (0, 0, 0);
     loop {
         let stub = call(&mut pipe, 15, &share_enum(0, 80, resume));
         let count = u32::from_le_bytes([stub[12], stub[13], stub[14], stub[15]]);
         let tail = stub.len() - 16;
         let mut reader = Reader::new(&stub[tail..]);
-        assert_eq!(reader.u32(), Ok(10 - told), "the total is what was left");
-        told += count;
+        assert_eq!(reader.u32(), Ok(10 - listed), "the total is what was left");
+        listed += count;
         resume = reader.unique_u32().expect("a resume handle").expect("not null");
         steps += 1;
         match reader.u32() {
             Ok(0) => break,
-            result => assert_eq!((result, resume), (Ok(234), told)),
+            result => assert_eq!((result, resume), (Ok(234), listed)),
         }
     }
-    assert_eq!((told, resume, steps), (10, 0, 5));
+    assert_eq!((listed, resume, steps), (10, 0, 5));
     let stub = call(&mut pipe, 15, &share_enum(0, 1, 9));
     assert_eq!(stub[12], 1, "one at least, or a client would ask forever");
     let stub = call(&mut pipe, 15, &share_enum(0, u32::MAX, 99));
@@ -397,7 +397,7 @@ fn share_enum_resumes_where_it_stopped() {
 }
 
 #[test]
-fn the_server_tells_its_name_and_version() {
+fn the_server_reports_its_name_and_version() {
     let mut pipe = bound(PipeName::Srvsvc, &[]);
     let stub = call(&mut pipe, 21, &values(&[0, 101]));
     let mut reader = Reader::new(&stub);
@@ -413,7 +413,7 @@ fn the_server_tells_its_name_and_version() {
 }
 
 #[test]
-fn the_workstation_tells_its_domain() {
+fn the_workstation_reports_its_domain() {
     let mut pipe = bound(PipeName::Wkssvc, &[]);
     let stub = call(&mut pipe, 0, &values(&[0, 100]));
     let mut reader = Reader::new(&stub);

@@ -63,7 +63,7 @@ pub(super) fn prepare_for_root(path: &Path) -> anyhow::Result<String> {
         && is_empty(path).with_context(looking)?
     {
         give(path, &user, None)?;
-        tracing::info!("{} was root's and empty, and is {}'s now", path.display(), user.name);
+        tracing::info!("gave the empty folder {} of root to {}", path.display(), user.name);
     } else if !may_write(&user, path) {
         let name = &user.name;
         tracing::warn!(

@@ -61,7 +61,7 @@ fn make() -> anyhow::Result<()> {
         }
         Ok(output) => match String::from_utf8_lossy(&output.stderr).trim() {
             "" => format!("{MAKER}: {}", output.status),
-            said => said.to_owned(),
+            other => other.to_owned(),
         },
         Err(error) => format!("{MAKER}: {error}"),
     };

@@ -19,11 +19,7 @@ pub(crate) struct Inode {
 impl Inode {
     /// The same, as the engine knows it.
     pub(crate) fn identity(self) -> object::FileIdentity {
-        object::FileIdentity {
-            device: self.device,
-            inode: self.number,
-            ..object::FileIdentity::default()
-        }
+        object::FileIdentity { device: self.device, inode: self.number, birth: 0, stream: 0 }
     }
 
     pub(crate) fn of(status: &Statx) -> Self {
@@ -52,8 +48,9 @@ pub(crate) struct Directories {
 const SWEEP_FIRST: usize = 64;
 
 impl Directories {
-    /// The shared form of a directory that was opened as `fd` and has this status.
-    pub(crate) fn share(&mut self, fd: OwnedFd, status: &Statx) -> Rc<Directory> {
+    /// Returns the directory that was opened as `fd` and has this status: the same object for all
+    /// its users.
+    pub(crate) fn intern(&mut self, fd: OwnedFd, status: &Statx) -> Rc<Directory> {
         let inode = Inode::of(status);
         // Kernels before 5.8 tell no mount; there the number is 0.
         let key = (inode, status.stx_mnt_id);

@@ -19,8 +19,12 @@ use rustix::fs::{Statx, StatxFlags};
 use crate::cache::directories::{Directory, Inode};
 use crate::sys::system;
 
-/// Highest number of paths kept of one share, with a descriptor each.
-const WAYS_MAX: usize = 8;
+/// Highest number of paths kept of one root, with a descriptor each.
+const PATHS_MAX: usize = 8;
+
+/// Longest path that is kept, in bytes. A client may connect to a share a thousand times, each time
+/// with paths of its own. Windows has 260 characters, of three bytes at most.
+const PATH_BYTES_MAX: usize = 1_024;
 
 /// Time after which a path is resolved anew.
 const BELIEVED: Duration = Duration::from_secs(1);
@@ -31,7 +35,7 @@ pub(crate) struct DirectoryPaths {
     /// The most recently used path comes first.
     known: Vec<CachedDirectory>,
     /// The kernel's number of the mount that the root is in, once it was asked for; `None` from a
-    /// kernel before 5.8, and then no way is kept.
+    /// kernel before 5.8, and then no path is kept.
     mount: OnceCell<Option<u64>>,
 }
 
@@ -52,14 +56,14 @@ impl DirectoryPaths {
         path: &str,
         now: Instant,
     ) -> Option<(Rc<Directory>, Statx)> {
-        let at = self.known.iter().position(|way| way.path == path)?;
-        let way = &self.known[at];
-        let is_believed = now.saturating_duration_since(way.resolved_at) < BELIEVED;
+        let at = self.known.iter().position(|cached| cached.path == path)?;
+        let cached = &self.known[at];
+        let is_believed = now.saturating_duration_since(cached.resolved_at) < BELIEVED;
         let status = is_believed.then(|| system::status_at(root, path).ok()).flatten();
         // The inode is held by the descriptor, so that its number is nobody else's.
-        match status.filter(|status| Inode::of(status) == way.directory.inode) {
+        match status.filter(|status| Inode::of(status) == cached.directory.inode) {
             Some(status) => {
-                let directory = way.directory.clone();
+                let directory = cached.directory.clone();
                 self.known[..=at].rotate_right(1);
                 Some((directory, status))
             }
@@ -79,18 +83,21 @@ impl DirectoryPaths {
         (directory, status): (&Rc<Directory>, &Statx),
         now: Instant,
     ) {
+        if path.len() > PATH_BYTES_MAX {
+            return;
+        }
         let of_root = || system::status_of(root).ok().as_ref().and_then(mount);
         let of_root = *self.mount.get_or_init(of_root);
         if of_root.is_none() || mount(status) != of_root {
             return;
         }
-        self.known.truncate(WAYS_MAX - 1);
-        let way = CachedDirectory {
+        self.known.truncate(PATHS_MAX - 1);
+        let cached = CachedDirectory {
             path: path.to_owned(),
             directory: directory.clone(),
             resolved_at: now,
         };
-        self.known.insert(0, way);
+        self.known.insert(0, cached);
     }
 }
 
@@ -112,7 +119,7 @@ mod tests {
     struct Share {
         folder: tempfile::TempDir,
         root: std::os::fd::OwnedFd,
-        ways: DirectoryPaths,
+        paths: DirectoryPaths,
         now: Instant,
     }
 
@@ -124,7 +131,7 @@ mod tests {
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("a folder");
             let root = open(folder.path());
-            Self { folder, root, ways: DirectoryPaths::default(), now: Instant::now() }
+            Self { folder, root, paths: DirectoryPaths::default(), now: Instant::now() }
         }
 
         /// As if the path had been resolved.
@@ -132,11 +139,11 @@ mod tests {
             let fd = open(&self.folder.path().join(path));
             let status = system::status_of(fd.as_fd()).expect("open");
             let directory = Rc::new(Directory { fd, inode: Inode::of(&status) });
-            self.ways.keep(self.root.as_fd(), path, (&directory, &status), self.now);
+            self.paths.keep(self.root.as_fd(), path, (&directory, &status), self.now);
         }
 
         fn finds(&mut self, path: &str) -> bool {
-            self.ways.find(self.root.as_fd(), path, self.now).is_some()
+            self.paths.find(self.root.as_fd(), path, self.now).is_some()
         }
     }
 
@@ -182,18 +189,31 @@ mod tests {
     }
 
     #[test]
-    fn the_ways_gone_last_are_kept_and_no_more() {
+    fn the_paths_used_last_are_kept_and_no_more() {
         let mut share = Share::new();
-        for number in 0..=WAYS_MAX {
+        for number in 0..=PATHS_MAX {
             fs::create_dir(share.folder.path().join(number.to_string())).expect("made");
         }
-        for number in 0..WAYS_MAX {
+        for number in 0..PATHS_MAX {
             share.keep(&number.to_string());
         }
         assert!(share.finds("0"));
-        share.keep(&WAYS_MAX.to_string());
-        assert_eq!(share.ways.known.len(), WAYS_MAX);
+        share.keep(&PATHS_MAX.to_string());
+        assert_eq!(share.paths.known.len(), PATHS_MAX);
         assert!(share.finds("0") && !share.finds("1"));
+    }
+
+    #[test]
+    fn a_very_long_way_is_not_kept() {
+        let mut share = Share::new();
+        let component = "x".repeat(255);
+        let long = [component.as_str(); 4].join("/");
+        fs::create_dir_all(share.folder.path().join(&long).join("y")).expect("made");
+        share.keep(&long);
+        assert!(share.finds(&long), "1,023 bytes");
+        let longer = format!("{long}/y");
+        share.keep(&longer);
+        assert!(!share.finds(&longer));
     }
 
     #[test]
@@ -203,7 +223,7 @@ mod tests {
         let fd = open(Path::new("/proc"));
         let status = system::status_of(fd.as_fd()).expect("open");
         let directory = Rc::new(Directory { fd, inode: Inode::of(&status) });
-        share.ways.keep(share.root.as_fd(), "proc", (&directory, &status), share.now);
+        share.paths.keep(share.root.as_fd(), "proc", (&directory, &status), share.now);
         assert!(!share.finds("proc"));
     }
 }

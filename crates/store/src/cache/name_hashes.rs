@@ -1,10 +1,11 @@
 //! Finding names without regard to case, and by their short names.
 //!
-//! Linux tells `a` from `A`, so a name that is not there exactly must be looked for among all names
-//! of its directory. So that creating many files does not read the directory for each of them,
-//! hashes of the folded names of a few directories are kept. A hash that is absent is an answer;
-//! one that is present leads to a look into the directory itself. Short names are not kept: a name
-//! that looks like one is rare, and always looked for in the directory.
+//! For Linux `a` and `A` are two names, so a name that does not exist in this spelling must be
+//! looked for among all names of its directory. So that creating many files does not read the
+//! directory for each of them, hashes of the folded names of a few directories are kept. A hash
+//! that is absent is an answer; one that is present leads to a look into the directory itself.
+//! Short names are not kept: a name that looks like one is rare, and always looked for in the
+//! directory.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -148,18 +149,17 @@ impl NameHashes {
         self.known.retain(|known| known.inode != directory.inode);
     }
 
-    /// The name that a short one stood for, if it is used for something new: a program that knows
-    /// short names alone replaces a file by removing it and making it again, and means the same
-    /// name.
-    pub(crate) fn remembered(&self, directory: &Directory, short: &str) -> Option<OsString> {
+    /// Returns the former long name of a short name, for a new file: a program that uses short
+    /// names alone replaces a file by removing and creating it, and expects the same long name.
+    pub(crate) fn former_long_name(&self, directory: &Directory, short: &str) -> Option<OsString> {
         if self.short_names.is_empty() {
             return None;
         }
         self.short_names.get(&(directory.inode, upcase::fold(short))).cloned()
     }
 
-    /// Remembers what a short name that a client uses or was told stands for.
-    pub(crate) fn remember(&mut self, directory: &Directory, short: &str, stored: &OsStr) {
+    /// Caches the long name of a short name that a client uses or has received.
+    pub(crate) fn cache_short_name(&mut self, directory: &Directory, short: &str, stored: &OsStr) {
         if self.short_names.len() >= SHORT_NAMES_MAX {
             self.short_names.clear();
         }
@@ -199,12 +199,13 @@ impl NameHashes {
             self.known.insert(0, Known { inode, modified, read_at, cost, hashes });
         }
         if let (None, Some(stored)) = (&found, &found_short) {
-            self.remember(directory, wanted.folded, stored);
+            self.cache_short_name(directory, wanted.folded, stored);
         }
         Ok(found.or(found_short))
     }
 
-    /// To be called before a change of our own: whether what is known of the directory holds.
+    /// Returns whether the hashes of a directory are current. Called before a change by this
+    /// process.
     pub(crate) fn verified(&self, directory: &Directory) -> bool {
         self.known_of(directory).is_some()
             && system::status_of(directory.fd.as_fd())
@@ -220,7 +221,7 @@ impl NameHashes {
         self.known.iter().find(|known| known.inode == directory.inode)
     }
 
-    /// To be called after a change of our own: keeps what was known, if it held before the change.
+    /// Keeps the hashes after a change by this process, if they were current before it.
     /// A name that was removed stays known, which costs a look into the directory and no more.
     pub(crate) fn changed(&mut self, directory: &Directory, verified: bool, added: Option<&OsStr>) {
         let added = added.and_then(OsStr::to_str);

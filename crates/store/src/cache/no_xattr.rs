@@ -11,10 +11,10 @@ use rustix::fs::Statx;
 use crate::cache::directories::Inode;
 use crate::sys::times;
 
-/// Highest number of objects kept of a share, at some 60 bytes each; one more clears the cache.
+/// Highest number of objects kept, at some 60 bytes each; one more clears the cache.
 const OBJECTS_MAX: usize = 4_096;
 
-/// Objects of one file system that had no attributes, with their change times.
+/// Objects that had no attributes, with their change times.
 #[derive(Debug, Default)]
 pub(crate) struct NoXattr(FxHashMap<Inode, FileTime>);
 

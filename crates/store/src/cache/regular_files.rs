@@ -13,8 +13,7 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::cache::directories::Inode;
 
-/// Highest number of names kept of a share, at up to eighteen bytes each; one more clears the
-/// cache.
+/// Highest number of names kept, at up to eighteen bytes each; one more clears the cache.
 const NAMES_MAX: usize = 16_384;
 
 /// Hashes of some names that ordinary files have, with their directories.

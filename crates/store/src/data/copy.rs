@@ -1,10 +1,11 @@
 //! Copying between files without passing the data through the client.
 
 use dtyp::NtStatus;
-use object::LocalOpen;
+use object::{FileRange, LocalOpen};
 use rustix::io::Errno;
 
 use crate::Store;
+use crate::data::kernel_claims::verify_unlocked_if_strict;
 use crate::data::range::{CHUNK_BYTES, verify_range, verify_writable};
 use crate::errno::{During, Operation};
 use crate::metadata::stream::{self, STREAM_BYTES_MAX};
@@ -29,6 +30,10 @@ impl Store {
         }
         if from.stream.is_some() || to.stream.is_some() {
             return copy_streams(from, to, offsets, length);
+        }
+        for (open, offset, writes) in [(from, offsets.0, false), (to, offsets.1, true)] {
+            let range = FileRange { offset, length: u64::from(length) };
+            verify_unlocked_if_strict(open, range, writes)?;
         }
         copy_files(from, to, offsets, u64::from(length))
     }

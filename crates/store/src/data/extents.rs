@@ -59,6 +59,6 @@ fn size(open: &Open) -> Result<u64, NtStatus> {
 }
 
 fn is_sparse(open: &Open) -> bool {
-    let stored = stored_attributes(&open.root, open.attributes());
+    let stored = stored_attributes(&open.root, open.xattrs());
     stored.attributes.unwrap_or_default().contains(FileAttributes::SPARSE_FILE)
 }

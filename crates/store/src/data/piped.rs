@@ -39,7 +39,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pipes of a worker.
 #[derive(Debug)]
 pub(crate) struct Pipes {
-    /// Those that nobody uses at the moment.
+    /// Pipes that are not in use.
     kept: Vec<Pipe>,
     /// Every pipe has one, wherever it is.
     counted: Arc<()>,
@@ -57,7 +57,7 @@ impl Default for Pipes {
 impl Pipes {
     /// Whether there may be a pipe for so many bytes of a file.
     pub(crate) fn may_read(&self, open: &Open, offset: u64, length: usize) -> bool {
-        !open.piping.is_impossible.get() && !self.is_refused(pages(offset, length))
+        !open.pipe_support.is_read_impossible.get() && !self.is_refused(pages(offset, length))
     }
 
     /// Reads `length` bytes at `offset`, fewer only at the end of the file. Nothing if they are not
@@ -80,7 +80,7 @@ impl Pipes {
                 Ok(count) => have += count,
                 Err(Errno::INTR) => {}
                 Err(errno) => {
-                    open.piping.is_impossible.set(errno == Errno::INVAL);
+                    open.pipe_support.is_read_impossible.set(errno == Errno::INVAL);
                     // The pipe is dropped with its content.
                     return None;
                 }
@@ -152,7 +152,7 @@ impl Pipes {
         (!self.kept.is_empty()).then(|| self.used_at + IDLE_TIMEOUT)
     }
 
-    /// Closes those that are kept if none was used for a while.
+    /// Closes the unused pipes if none was used for a while.
     pub(crate) fn forget_idle(&mut self, now: Instant) {
         if self.used_at + IDLE_TIMEOUT <= now {
             self.kept = Vec::new();
@@ -166,7 +166,7 @@ fn pages(offset: u64, length: usize) -> usize {
     (in_page + length).div_ceil(page_size())
 }
 
-/// Moves what is in a pipe into a socket that does not wait, as much as it takes; `more` follows.
+/// Moves the data of a pipe into a socket that does not wait, as much as it takes; `more` follows.
 ///
 /// # Errors
 /// AGAIN if the socket has no room. Any other may be the socket's, or mean that it cannot take
@@ -208,7 +208,7 @@ fn without_waiting<T>(
     result
 }
 
-/// Writes what is in a pipe to a file at an offset, which moves on with it.
+/// Writes the data of a pipe to a file at an offset, which moves on with it.
 ///
 /// # Errors
 /// INVAL if the file cannot be written so; any other is as for `pwrite`.
@@ -223,7 +223,7 @@ pub(crate) fn write(
     Ok(written)
 }
 
-/// Appends what is in a pipe to a buffer.
+/// Appends the data of a pipe to a buffer.
 ///
 /// # Errors
 /// It cannot be had.

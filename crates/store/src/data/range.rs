@@ -3,11 +3,12 @@
 use std::os::fd::BorrowedFd;
 
 use dtyp::{FileAttributes, NtStatus};
-use object::LocalOpen;
+use object::{FileRange, LocalOpen};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::Store;
+use crate::data::kernel_claims::verify_unlocked_if_strict;
 use crate::errno::{During, Operation};
 use crate::metadata::basic::stored_attributes;
 use crate::metadata::clusters::CLUSTER_BYTES;
@@ -123,6 +124,7 @@ impl Store {
             let length = usize::try_from(end.saturating_sub(from)).unwrap_or(0);
             return stream::write(open, name, from, &vec![0; length]);
         }
+        verify_unlocked_if_strict(open, FileRange { offset: from, length: to - from }, true)?;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(open.fd(), flags, from, to - from) {
             Err(Errno::OPNOTSUPP) => write_zeros(open, from, to),
@@ -139,6 +141,7 @@ impl Store {
         if from >= to || open.stream.is_some() {
             return Ok(());
         }
+        verify_unlocked_if_strict(open, FileRange { offset: from, length: to - from }, true)?;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(open.fd(), flags, from, to - from) {
             Err(Errno::OPNOTSUPP) => Ok(()),
@@ -168,7 +171,7 @@ impl Store {
         if from >= end || ranges_max == 0 {
             return Ok(Vec::new());
         }
-        let stored = stored_attributes(&open.root, open.attributes());
+        let stored = stored_attributes(&open.root, open.xattrs());
         let sparse = stored.attributes.unwrap_or_default().contains(FileAttributes::SPARSE_FILE);
         if !sparse || open.stream.is_some() {
             return Ok(vec![(from, end - from)]);

@@ -1,8 +1,8 @@
 //! Reading and writing.
 //!
-//! What the page cache has is read at once; what it has not goes to the ring, so that one slow disk
-//! does not hold up everything else. Of several large reads all but the first go there as well: one
-//! processor copies no faster than it can, and the answers before them can be sent meanwhile.
+//! Data in the page cache are read at once; reads of other data go to the ring, so that one slow
+//! disk does not delay everything else. Of several large reads all but the first go there as well:
+//! one processor copies no faster than it can, and the answers before them can be sent meanwhile.
 //! Writes go to the page cache.
 
 use crate::data::range::verify_end;
@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::{FileAttributes, NtStatus};
-use object::{LocalOpen, ObjectReply, Piped};
+use object::{FileRange, LocalOpen, ObjectReply, Piped};
 use rustix::io::Errno;
 use rustix::param::page_size;
 use uring::Op;
 
+use crate::data::kernel_claims::verify_unlocked;
 use crate::data::piped::{self, PIPED_LEN_MIN, Pipes};
 use crate::errno::{During, Operation, status_from_errno};
 use crate::metadata::stream;
@@ -27,8 +28,8 @@ use crate::settings::Piping;
 use crate::sys::system::{self, Uncached};
 use crate::{Continuation, Started, Store};
 
-/// Passes over the cache before what is missing is left to the ring: the first, and one that tells
-/// the end of the file from the end of what is cached.
+/// Reads of the cache before the missing rest is left to the ring: the first, and one that
+/// distinguishes the end of the file from the end of the cached part.
 const CACHE_READS_MAX: u32 = 4;
 
 /// Bytes of a read from which on another thread copies them out of the page cache, if this one has
@@ -39,10 +40,24 @@ const HANDED_OVER_MIN: usize = 512 * 1024;
 const PROBE_LEN: usize = 64 * 1024;
 
 /// Bytes between two places where it is looked whether a file is in the page cache, if the kernel
-/// does not tell of all at once. It reads ahead in pieces of this length at least.
+/// does not report all at once. It reads ahead in pieces of this length at least.
 const SAMPLE_INTERVAL: usize = 64 * 1024;
 
-/// An operation that the ring works on. It holds the file open, whatever becomes of the open.
+/// Options of a READ in [`object::ObjectOp`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadOptions {
+    pub(crate) may_pipe: bool,
+    pub(crate) verify_locks: bool,
+}
+
+/// Options of a WRITE in [`object::ObjectOp`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteOptions {
+    pub(crate) write_through: bool,
+    pub(crate) verify_locks: bool,
+}
+
+/// An operation that the ring works on. It keeps the file open, even if the open is closed.
 #[derive(Debug)]
 pub(crate) enum Pending {
     Read { file: Arc<OwnedFd> },
@@ -56,7 +71,7 @@ impl Store {
         offset: u64,
         length: u32,
         mut buffer: BytesMut,
-        may_pipe: bool,
+        ReadOptions { may_pipe, verify_locks }: ReadOptions,
     ) -> Result<Started, NtStatus> {
         let opened = self.opens.get(open)?;
         if let Some(name) = &opened.stream {
@@ -64,6 +79,9 @@ impl Store {
         }
         if opened.is_directory() || opened.path_only {
             return Err(NtStatus::INVALID_DEVICE_REQUEST);
+        }
+        if verify_locks {
+            verify_unlocked(opened, FileRange { offset, length: length.into() }, false)?;
         }
         let wanted = usize::try_from(length).expect("32 bits fit memory");
         if may_pipe
@@ -103,7 +121,7 @@ impl Store {
         offset: u64,
         data: Bytes,
         piped: Option<Piped>,
-        write_through: bool,
+        WriteOptions { write_through, verify_locks }: WriteOptions,
     ) -> Result<Started, NtStatus> {
         let opened = self.opens.get(open)?;
         verify_data(opened)?;
@@ -111,11 +129,14 @@ impl Store {
         let sync = write_through || opened.write_through;
         let written = as_u64(data.len() + piped.as_ref().map_or(0, Piped::length));
         let started = if let Some(name) = &opened.stream {
-            stream::write(opened, name, offset, &brought_in(data, piped)?)?;
+            stream::write(opened, name, offset, &into_memory(data, piped)?)?;
             Started::Done(Ok(ObjectReply::Written(written)))
         } else {
             if written > 0 {
                 verify_end(opened, offset.saturating_add(written))?;
+                if verify_locks {
+                    verify_unlocked(opened, FileRange { offset, length: written }, true)?;
+                }
             }
             let piped_at = offset + as_u64(data.len());
             write_all(opened, offset, &data)?;
@@ -234,7 +255,7 @@ fn read_at(
     Ok(count)
 }
 
-/// Whether a part of a file can be read without waiting for a disk, as far as can be told.
+/// Returns whether a part of a file can probably be read without waiting for a disk.
 fn is_cached(open: &Open, offset: u64, length: usize) -> bool {
     if open.uncached.get() == Uncached::Wait {
         return true;
@@ -275,7 +296,7 @@ fn has_byte(open: &Open, offset: u64) -> bool {
             true
         }
         Err(Errno::OPNOTSUPP) => {
-            open.piping.is_impossible.set(true);
+            open.pipe_support.is_read_impossible.set(true);
             false
         }
         Err(_) => false,
@@ -283,21 +304,21 @@ fn has_byte(open: &Open, offset: u64) -> bool {
 }
 
 /// All of it in memory.
-fn brought_in(data: Bytes, piped: Option<Piped>) -> Result<Bytes, NtStatus> {
+fn into_memory(data: Bytes, piped: Option<Piped>) -> Result<Bytes, NtStatus> {
     let Some(mut piped) = piped else { return Ok(data) };
     let mut whole = BytesMut::from(data);
     piped::read(&mut piped, &mut whole).during(Operation::Write)?;
     Ok(whole.freeze())
 }
 
-/// Writes what is in a pipe.
+/// Writes the data of a pipe.
 fn write_piped(open: &Open, mut offset: u64, piped: &mut Piped) -> Result<(), NtStatus> {
     while piped.length() > 0 {
         match piped::write(piped, open.fd(), &mut offset) {
             Ok(0) => return Err(NtStatus::UNEXPECTED_IO_ERROR),
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::INVAL) => {
-                open.piping.is_write_impossible.set(true);
+                open.pipe_support.is_write_impossible.set(true);
                 let mut rest = BytesMut::new();
                 piped::read(piped, &mut rest).during(Operation::Write)?;
                 return write_all(open, offset, &rest);

@@ -14,15 +14,15 @@ use rustix::fs::{Mode, OFlags};
 use crate::Store;
 use crate::errno::{During, Operation};
 use crate::metadata::afp_info::{AFP_INFO_LEN, AfpInfo};
-use crate::metadata::conversion;
+use crate::metadata::apple_double_conversion;
 use crate::metadata::stream::netatalk_info;
 use crate::model::place::Parent;
 use crate::model::root::Root;
-use crate::model::subject::Subject;
+use crate::model::secured_object::SecuredObject;
 use crate::security::access;
 use crate::security::credentials::Impersonation;
 use crate::sys::system;
-use crate::sys::xattr::Attributes;
+use crate::sys::xattr::Xattrs;
 
 /// The streams, as attributes of the host.
 const AFP_INFO: &str = "user.DosStream.AFP_AfpInfo:$DATA";
@@ -40,9 +40,9 @@ impl Store {
         let opened = self.opens.get(open)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let fd = system::open_beneath(opened.fd(), ".", flags, 0, false).during(Operation::List)?;
-        let path = opened.path.as_str().to_owned();
+        let path = opened.root.path_from_here(&opened.path).to_owned();
         let status = system::status_of(fd.as_fd()).during(Operation::List)?;
-        let directory = self.directories.share(fd, &status);
+        let directory = self.directories.intern(fd, &status);
         Ok(AppleReader { parent: Parent { directory, path, status } })
     }
 }
@@ -56,19 +56,19 @@ impl AppleReader {
         directory: BorrowedFd<'_>,
         name: &OsStr,
     ) -> Option<Box<AppleMetadata>> {
-        conversion::convert_entry(root, directory, name);
+        apple_double_conversion::convert_entry(impersonation, root, directory, name);
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?;
         let status = system::status_of(fd.as_fd()).ok()?;
-        let subject = Subject { fd: fd.as_fd(), path_only: true, status: &status };
+        let secured = SecuredObject { fd: fd.as_fd(), path_only: true, status: &status };
         let maximal_access =
-            access::maximal(impersonation, root, subject, Some(&self.parent)).ok()?;
-        let attributes = Attributes::new(fd.as_fd(), true);
-        let resource_fork_size = attributes.length(AFP_RESOURCE).unwrap_or(0).saturating_sub(1);
+            access::maximal_rights(impersonation, root, secured, Some(&self.parent)).ok()?;
+        let xattrs = Xattrs::new(fd.as_fd(), true);
+        let resource_fork_size = xattrs.length(AFP_RESOURCE).unwrap_or(0).saturating_sub(1);
         let mut info = [0; AFP_INFO_LEN + 1];
-        let length = attributes.get_into(AFP_INFO, &mut info).unwrap_or(0);
+        let length = xattrs.get_into(AFP_INFO, &mut info).unwrap_or(0);
         let info = match length {
-            0 => netatalk_info(attributes),
+            0 => netatalk_info(xattrs),
             _ => AfpInfo::stored(info.get(..length).unwrap_or_default()),
         };
         Some(Box::new(AppleMetadata {

@@ -35,7 +35,7 @@ impl Store {
         match Listing::new(open.fd()) {
             Err(Errno::ACCESS) => Ok(true),
             listing => listing
-                .and_then(|mut listing| goes_along(&open.root, &mut listing))
+                .and_then(|mut listing| is_deleted_with_directory(&open.root, &mut listing))
                 .during(Operation::List),
         }
     }
@@ -49,7 +49,7 @@ impl Store {
 pub(crate) fn remove(directory: &Open) -> Result<(), NtStatus> {
     let remove_all = || {
         let mut listing = Listing::new(directory.fd())?;
-        if !goes_along(&directory.root, &mut listing)? {
+        if !is_deleted_with_directory(&directory.root, &mut listing)? {
             return Err(Errno::NOTEMPTY);
         }
         listing.entries.rewind(listing.fd.as_fd())?;
@@ -65,7 +65,7 @@ pub(crate) fn remove(directory: &Open) -> Result<(), NtStatus> {
 }
 
 /// Whether all entries of a directory are vetoed and may be deleted with it.
-fn goes_along(root: &Root, listing: &mut Listing) -> Result<bool, Errno> {
+fn is_deleted_with_directory(root: &Root, listing: &mut Listing) -> Result<bool, Errno> {
     while let Some(name) = listing.entries.next(listing.fd.as_fd())? {
         if !is_unseen(root, name) {
             return Ok(false);

@@ -1,7 +1,7 @@
 //! Listing a directory: [MS-FSA] 2.1.5.6.3.
 //!
-//! "." and ".." come first. The root of a share is its own "..": what is above is none of the
-//! client's business. Names that no client could send back are shown by their short names; where
+//! "." and ".." come first. The root of a share is its own "..": clients see nothing above
+//! it. Names that no client could send back are shown by their short names; where
 //! there are none (`mangled names = no`) they are left out and counted.
 
 use crate::model::listing::Listing;
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use dtyp::fscc::ReparseTag;
 use dtyp::{AccessMask, FileAttributes, NtStatus};
+use object::path::join;
 use object::{DirectoryEntry, EntryDetail, LocalOpen, Metadata, ObjectKind};
 use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
@@ -27,7 +28,7 @@ use crate::metadata::extended_attributes;
 use crate::metadata::reparse;
 use crate::model::opens::Open;
 use crate::model::root::Root;
-use crate::model::subject::Subject;
+use crate::model::secured_object::SecuredObject;
 use crate::names::short_name::{self, shown};
 use crate::open::lookup::follow;
 use crate::security::access;
@@ -37,7 +38,7 @@ use crate::sys::ahead::Ahead;
 use crate::sys::file_kind::is_link;
 use crate::sys::file_kind::kind_of;
 use crate::sys::system;
-use crate::sys::xattr::Attributes;
+use crate::sys::xattr::Xattrs;
 
 /// Entries between two looks at the clock, which cost as much as a twentieth of an entry.
 const CLOCK_INTERVAL: u32 = 4;
@@ -94,6 +95,7 @@ impl Store {
         };
         if restart {
             (listing.next, listing.ahead) = (Next::Dot, Ahead::default());
+            listing.found.clear();
             listing.entries.rewind(listing.fd.as_fd()).during(Operation::List)?;
         }
         let hidden =
@@ -106,6 +108,15 @@ impl Store {
         Ok(listed.entries)
     }
 
+    /// Gives the entries of a part that paused back. The next part of this open's listing appends
+    /// to them, and counts them.
+    pub fn continue_listing(&mut self, open: LocalOpen, found: Vec<DirectoryEntry>) {
+        let opened = self.opens.get_mut(open).ok();
+        if let Some(listing) = opened.and_then(|it| it.listing.as_mut()) {
+            listing.found = found;
+        }
+    }
+
     /// The name of 8.3 form: [MS-FSCC] 2.4.5.
     pub(crate) fn query_short_name(&mut self, open: LocalOpen) -> Result<Option<String>, NtStatus> {
         let open = self.opens.get(open)?;
@@ -113,7 +124,7 @@ impl Store {
         let shortened =
             name.as_ref().filter(|name| open.name.to_ascii_uppercase() != name.as_str());
         if let (Some(short), Some(parent)) = (shortened, &open.parent) {
-            self.names.remember(parent, short, &open.name);
+            self.names.cache_short_name(parent, short, &open.name);
         }
         Ok(name)
     }
@@ -127,19 +138,21 @@ fn list(
     (apple, mut hidden): (Option<AppleReader>, Hidden<'_>),
 ) -> Result<Listed, NtStatus> {
     let entries_max = usize::try_from(limits.entries_max).unwrap_or(usize::MAX);
-    let mut entries = Vec::with_capacity(entries_max.min(1_024));
+    let mut entries = std::mem::take(&mut listing.found);
+    let found_before = entries.len();
+    entries.reserve(entries_max.saturating_sub(found_before).min(1_024));
     let mut left_out = 0;
     let (mut entries_read, began) = (0_u32, Instant::now());
     let mut is_paused = false;
     let clock_interval = if listing.is_slow { 1 } else { CLOCK_INTERVAL };
-    let Listing { fd, next, entries: names, ahead, is_slow } = listing;
+    let Listing { fd, next, entries: names, ahead, is_slow, .. } = listing;
     let reads_ahead = *is_slow && detail > EntryDetail::Name;
     let reader = Reader { open, directory: fd.as_fd(), detail };
     while entries.len() < entries_max {
         entries_read = entries_read.wrapping_add(1);
         // An empty batch would be the end.
         if entries_read.is_multiple_of(clock_interval)
-            && !entries.is_empty()
+            && entries.len() > found_before
             && began.elapsed() >= limits.time_max
         {
             is_paused = true;
@@ -191,7 +204,7 @@ fn list(
         };
         entries.extend(entry);
     }
-    *is_slow = is_paused && entries.len() < SLOW_ENTRIES_MAX;
+    *is_slow = is_paused && entries.len() - found_before < SLOW_ENTRIES_MAX;
     Ok(Listed { entries, left_out, is_paused })
 }
 
@@ -228,8 +241,8 @@ impl Hidden<'_> {
         if !self.hide.unreadable && !self.hide.unwriteable {
             return true;
         }
-        let subject = Subject { fd: fd.as_fd(), path_only: true, status: &status };
-        let Ok(rights) = access::plain(self.impersonation, &open.root, subject) else {
+        let secured = SecuredObject { fd: fd.as_fd(), path_only: true, status: &status };
+        let Ok(rights) = access::object_rights(self.impersonation, &open.root, secured) else {
             return false;
         };
         let readable = !self.hide.unreadable || rights.contains(access::TO_SEE);
@@ -240,12 +253,9 @@ impl Hidden<'_> {
     }
 }
 
-/// The path of an entry from the root of the share.
+/// The path of an entry from the root that the directory was opened in.
 fn path_of(open: &Open, name: &str) -> String {
-    match open.path.as_str() {
-        "" => name.to_owned(),
-        directory => format!("{directory}/{name}"),
-    }
+    join(open.root.path_from_here(&open.path), name)
 }
 
 impl Reader<'_> {
@@ -259,8 +269,8 @@ impl Reader<'_> {
             DirectoryEntry { name: name.to_owned(), short_name: None, metadata: None, apple: None };
         if self.detail > EntryDetail::Name {
             let status = system::status_of(fd).ok()?;
-            let stored = stored_attributes(self.root(), Attributes::new(fd, true));
-            entry.metadata = Some(assemble(self.root(), name, &status, stored));
+            let stored = stored_attributes(self.root(), Xattrs::new(fd, true));
+            entry.metadata = Some(assemble(self.root(), name, kind_of(&status), &status, stored));
         }
         Some(entry)
     }
@@ -289,29 +299,31 @@ impl Reader<'_> {
     }
 
     fn plain(&self, name: &CStr, status: &Statx) -> Metadata {
-        let attributes = Attributes::at(self.directory, name);
-        let Stored { dos, is_bare } = Stored::find(self.root(), Some(status), attributes);
+        let xattrs = Xattrs::at(self.directory, name);
+        let Stored { dos, lacks_xattrs } = Stored::find(self.root(), Some(status), xattrs);
         let stored = OsStr::from_bytes(name.to_bytes());
-        if kind_of(status) == ObjectKind::File {
-            self.root().regular.borrow_mut().keep_listed(self.open.inode, stored);
+        let kind = kind_of(status);
+        if kind == ObjectKind::File {
+            self.root().files.regular.borrow_mut().keep_listed(self.open.inode, stored);
         }
-        let mut metadata = assemble(self.root(), stored, status, dos);
-        if self.detail == EntryDetail::MetadataAndEaSize && !is_bare {
-            metadata.ea_size = extended_attributes::size_of_all(self.root(), attributes);
+        let mut metadata = assemble(self.root(), stored, kind, status, dos);
+        if self.detail == EntryDetail::MetadataAndEaSize && !lacks_xattrs {
+            metadata.ea_size = extended_attributes::size_of_all(self.root(), xattrs);
         }
         metadata
     }
 
-    /// A link shows as what it leads to. One that leads nowhere, out of the share, or may not be
-    /// followed shows as itself, so that it can be seen and removed.
+    /// Returns the metadata of a link's target. Those of the link itself, if its target is missing
+    /// or outside the share, or may not be followed: so it can be seen and removed.
     fn link(&self, name: &OsStr, text: &str, status: &Statx) -> Metadata {
         match follow(self.root(), self.directory, name, &path_of(self.open, text)) {
             Ok((fd, status)) => {
-                let stored = stored_attributes(self.root(), Attributes::new(fd.as_fd(), true));
-                assemble(self.root(), name, &status, stored)
+                let stored = stored_attributes(self.root(), Xattrs::new(fd.as_fd(), true));
+                assemble(self.root(), name, kind_of(&status), &status, stored)
             }
             Err(_) => {
-                let mut link = assemble(self.root(), name, status, DosAttributes::default());
+                let (kind, nothing) = (ObjectKind::SymbolicLink, DosAttributes::default());
+                let mut link = assemble(self.root(), name, kind, status, nothing);
                 if reparse::is_referral_at(self.root(), self.directory, name) {
                     // To clients it is a directory, whose contents are elsewhere.
                     link.attributes |= FileAttributes::DIRECTORY;

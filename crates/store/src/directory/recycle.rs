@@ -18,7 +18,7 @@ use crate::Store;
 use crate::cache::directories::{Directory, Inode};
 use crate::model::opens::Open;
 use crate::model::root::Root;
-use crate::model::subject::Subject;
+use crate::model::secured_object::SecuredObject;
 use crate::settings::{BESIDE_MAX, beside};
 use crate::settings::{RecycleSettings, Touch};
 use crate::sys::file_kind::is_file;
@@ -54,7 +54,7 @@ impl Store {
     ) -> Result<bool, Errno> {
         let root = &closed.root;
         let status = system::status_at(parent.fd.as_fd(), &closed.name)?;
-        if Inode::of(&status) != closed.named || !is_file(&status) {
+        if Inode::of(&status) != closed.name_inode || !is_file(&status) {
             return Ok(false);
         }
         let directory = path_below(root, parent)?;
@@ -66,7 +66,7 @@ impl Store {
         let verified = self.names.verified(parent);
         let mut move_there = || {
             let target = self.open_bin(root, settings, &place, &status)?;
-            let from = (&**parent, closed.name.as_os_str(), closed.named);
+            let from = (&**parent, closed.name.as_os_str(), closed.name_inode);
             self.move_file(from, &target, keeps_versions, may)
         };
         let moved = match move_there() {
@@ -129,8 +129,8 @@ impl Store {
         let opened = system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false)?;
         if made && settings.gives_directories {
             let status = system::status_of(opened.as_fd())?;
-            let subject = Subject { fd: opened.as_fd(), path_only: true, status: &status };
-            self.impersonation.pass_to_owner(subject, deleted)?;
+            let secured = SecuredObject { fd: opened.as_fd(), path_only: true, status: &status };
+            self.impersonation.pass_to_owner(secured, deleted)?;
         }
         Ok(opened)
     }

@@ -17,16 +17,16 @@ use crate::metadata::reparse;
 use crate::model::place::Parent;
 use crate::model::place::Place;
 use crate::model::root::Root;
-use crate::model::subject::Subject;
+use crate::model::secured_object::SecuredObject;
 use crate::security::access;
 use crate::sys::system;
-use crate::sys::xattr::Attributes;
+use crate::sys::xattr::Xattrs;
 
 /// Former name of an object, by which its other opens are found and renamed.
 struct OldName {
     parent: Rc<Directory>,
     name: OsString,
-    named: Inode,
+    name_inode: Inode,
     path: String,
 }
 
@@ -59,19 +59,19 @@ impl Store {
         let old = OldName {
             parent,
             name: opened.name.clone(),
-            named: opened.named,
+            name_inode: opened.name_inode,
             path: opened.path.as_str().to_owned(),
         };
         verify_name(&old)?;
         let is_directory = opened.is_directory();
         let mut place = self.locate(&root, target, true)?;
-        let wanted = &*place.wanted.clone();
+        let new_name = &*place.new_name.clone();
         let new_parent = place.parent.take().ok_or(NtStatus::INVALID_PARAMETER)?;
         let verified =
             (self.names.verified(&old.parent), self.names.verified(&new_parent.directory));
         let same_directory = new_parent.directory.inode == old.parent.inode;
         if !same_directory {
-            reparse::verify_parent(&root, &new_parent)?;
+            reparse::verify_parent_not_reparse(&root, &new_parent)?;
             access::verify_may_add(&mut self.impersonation, &root, &new_parent, is_directory)?;
         }
         // Found by another case of its own name: a change of case is a plain rename.
@@ -79,17 +79,17 @@ impl Store {
         if place.entry.is_some() && !itself {
             verify_replaceable(&root, &place, replace, is_directory)?;
             self.verify_may_delete(&root, &place, &new_parent)?;
-            self.replace(&old, &new_parent.directory, &place, wanted)?;
-        } else if !(same_directory && wanted == old.name) {
-            move_name(&old.parent, &old.name, &new_parent.directory, wanted)?;
+            self.replace(&old, &new_parent.directory, &place, new_name)?;
+        } else if !(same_directory && new_name == old.name) {
+            move_name(&old.parent, &old.name, &new_parent.directory, new_name)?;
         }
         self.names.changed(&old.parent, verified.0, None);
-        self.names.changed(&new_parent.directory, verified.1, Some(wanted));
+        self.names.changed(&new_parent.directory, verified.1, Some(new_name));
         let path = match target.is_posix() {
             true => target.as_str().to_owned(),
-            false => new_parent.join(&root, wanted),
+            false => new_parent.join(&root, new_name),
         };
-        self.tell_opens(open, &old, &new_parent.directory, wanted, &path)?;
+        self.update_opens(open, &old, &new_parent.directory, new_name, &path)?;
         Ok(ObjectPath::from_stored(path, None).meant_as(target))
     }
 
@@ -105,8 +105,9 @@ impl Store {
         if root.settings.nt_acls.is_none() {
             return Ok(());
         }
-        let subject = Subject { fd: entry.fd.as_fd(), path_only: true, status: &entry.status };
-        let rights = access::maximal(&mut self.impersonation, root, subject, Some(parent))?;
+        let secured =
+            SecuredObject { fd: entry.fd.as_fd(), path_only: true, status: &entry.status };
+        let rights = access::maximal_rights(&mut self.impersonation, root, secured, Some(parent))?;
         if rights.contains(AccessMask::DELETE) { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
     }
 
@@ -116,10 +117,10 @@ impl Store {
         old: &OldName,
         directory: &Directory,
         place: &Place,
-        wanted: &OsStr,
+        new_name: &OsStr,
     ) -> Result<(), NtStatus> {
         let (from, to) = (old.parent.fd.as_fd(), directory.fd.as_fd());
-        let same = place.entry.as_ref().is_some_and(|entry| entry.named == old.named);
+        let same = place.entry.as_ref().is_some_and(|entry| entry.name_inode == old.name_inode);
         if same {
             // Two names of one file: POSIX leaves both, a client expects one.
             rustix::fs::unlinkat(from, &old.name, AtFlags::empty()).during(Operation::Rename)?;
@@ -127,15 +128,15 @@ impl Store {
             rustix::fs::renameat(from, &old.name, to, &place.name).during(Operation::Rename)?;
         }
         // The name that was there may differ in case from the one that the client gave.
-        if place.name != wanted {
-            move_name(directory, &place.name, directory, wanted)?;
+        if place.name != new_name {
+            move_name(directory, &place.name, directory, new_name)?;
         }
         Ok(())
     }
 
-    /// All opens of this process by the old name go by the new one, and those beneath a directory
-    /// have a new path.
-    fn tell_opens(
+    /// Gives the opens of this process by the old name the new one, and those beneath a directory
+    /// their new path.
+    fn update_opens(
         &mut self,
         open: LocalOpen,
         old: &OldName,
@@ -146,7 +147,7 @@ impl Store {
         let root = self.opens.get(open)?.root_id;
         for other in self.opens.iter_mut() {
             let same_place = other.parent.as_ref().map(|parent| parent.inode);
-            if other.named == old.named
+            if other.name_inode == old.name_inode
                 && same_place == Some(old.parent.inode)
                 && other.name == old.name
             {
@@ -169,8 +170,8 @@ impl Store {
         Ok(())
     }
 
-    /// Another process has renamed what is open: it goes by `path` here, too. A name that leads
-    /// elsewhere by now is left alone; removing it fails later, which harms nobody.
+    /// Gives an open the new `path` of its object, which another process has renamed. If the path
+    /// leads elsewhere by now, the open keeps the old name; its removal fails later, without harm.
     pub(crate) fn relocate(&mut self, open: LocalOpen, path: &ObjectPath) -> Result<(), NtStatus> {
         let root = self.opens.get(open)?.root.clone();
         let place = self.locate(&root, path, true)?;
@@ -178,7 +179,7 @@ impl Store {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         };
         let opened = self.opens.get_mut(open)?;
-        if entry.named != opened.named {
+        if entry.name_inode != opened.name_inode {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
         opened.parent = Some(parent.directory);
@@ -204,10 +205,10 @@ impl Store {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         let file = opened.fd.clone();
-        let inode = opened.named;
+        let inode = opened.name_inode;
         let mut place = self.locate(&root, target, true)?;
         let parent = place.parent.take().ok_or(NtStatus::INVALID_PARAMETER)?;
-        reparse::verify_parent(&root, &parent)?;
+        reparse::verify_parent_not_reparse(&root, &parent)?;
         access::verify_may_add(&mut self.impersonation, &root, &parent, false)?;
         let directory = parent.directory.fd.as_fd();
         let verified = self.names.verified(&parent.directory);
@@ -215,7 +216,7 @@ impl Store {
         let flags = AtFlags::SYMLINK_FOLLOW;
         if let Some(entry) = &place.entry {
             verify_replaceable(&root, &place, replace, false)?;
-            if entry.named == inode {
+            if entry.name_inode == inode {
                 return Ok(());
             }
             self.verify_may_delete(&root, &place, &parent)?;
@@ -230,7 +231,7 @@ impl Store {
             }
             moved.during(Operation::Link)?;
         } else {
-            let name = &*place.wanted;
+            let name = &*place.new_name;
             rustix::fs::linkat(CWD, &source, directory, name, flags).during(Operation::Link)?;
             self.names.changed(&parent.directory, verified, Some(name));
         }
@@ -244,7 +245,7 @@ fn verify_name(old: &OldName) -> Result<(), NtStatus> {
     let status =
         rustix::fs::statx(fd, &old.name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
     let status = status.during(Operation::Rename)?;
-    if Inode::of(&status) == old.named { Ok(()) } else { Err(NtStatus::OBJECT_NAME_NOT_FOUND) }
+    if Inode::of(&status) == old.name_inode { Ok(()) } else { Err(NtStatus::OBJECT_NAME_NOT_FOUND) }
 }
 
 /// Whether an existing target may be replaced.
@@ -258,7 +259,7 @@ fn verify_replaceable(
     if !replace {
         return Err(NtStatus::OBJECT_NAME_COLLISION);
     }
-    let stored = stored_attributes(root, Attributes::new(entry.fd.as_fd(), true));
+    let stored = stored_attributes(root, Xattrs::new(entry.fd.as_fd(), true));
     let read_only = stored.attributes.unwrap_or_default().contains(FileAttributes::READONLY);
     if entry.is_directory() || source_is_directory || read_only {
         return Err(NtStatus::ACCESS_DENIED);
@@ -271,13 +272,13 @@ fn move_name(
     from: &Directory,
     name: &OsStr,
     to: &Directory,
-    wanted: &OsStr,
+    new_name: &OsStr,
 ) -> Result<(), NtStatus> {
     let (from, to) = (from.fd.as_fd(), to.fd.as_fd());
-    match rustix::fs::renameat_with(from, name, to, wanted, RenameFlags::NOREPLACE) {
+    match rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE) {
         // File systems without NOREPLACE: that the name is free was seen a moment ago. A directory
         // moved into itself fails in both forms.
-        Err(Errno::INVAL | Errno::NOSYS) => rustix::fs::renameat(from, name, to, wanted),
+        Err(Errno::INVAL | Errno::NOSYS) => rustix::fs::renameat(from, name, to, new_name),
         result => result,
     }
     .during(Operation::Rename)

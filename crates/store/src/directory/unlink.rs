@@ -15,10 +15,10 @@ use crate::model::opens::Open;
 use crate::sys::file_kind::is_directory;
 
 impl Store {
-    /// [MS-FSA] 2.1.5.5. The open is gone whatever the outcome; operations in flight keep the
-    /// descriptor.
+    /// [MS-FSA] 2.1.5.5. The open is gone in any case; operations in flight keep the descriptor.
     pub(crate) fn close(&mut self, open: LocalOpen, unlink: bool) -> Result<(), NtStatus> {
         let closed = self.opens.remove(open)?;
+        closed.release_locks();
         if !unlink {
             return Ok(());
         }
@@ -29,9 +29,10 @@ impl Store {
         self.unlink_file(&closed)
     }
 
-    /// As [`Store::close`], and the file's name goes, whatever stream of it was open.
+    /// As [`Store::close`], and removes the file's name, even if a stream of it was open.
     pub(crate) fn close_and_unlink_file(&mut self, open: LocalOpen) -> Result<(), NtStatus> {
         let closed = self.opens.remove(open)?;
+        closed.release_locks();
         if closed.root.settings.read_only {
             return Err(NtStatus::ACCESS_DENIED);
         }
@@ -40,24 +41,26 @@ impl Store {
 
     fn unlink_file(&mut self, closed: &Open) -> Result<(), NtStatus> {
         let parent = closed.parent.as_ref().ok_or(NtStatus::CANNOT_DELETE)?;
-        // A descriptor can grant to remove what the directory's mode does not.
+        // A descriptor can grant a removal that the directory's mode does not. That of a link's
+        // target does not apply to the link.
         let may = closed.root.settings.nt_acls.is_some()
+            && closed.name_inode == closed.inode
             && closed.granted_access.contains(AccessMask::DELETE);
         if self.recycle(closed, parent, may) {
             return Ok(());
         }
-        match self.unlink(parent, &closed.name, closed.named, may) {
+        match self.unlink(parent, &closed.name, closed.name_inode, may) {
             Err(NtStatus::DIRECTORY_NOT_EMPTY) => {
                 remains::remove(closed)?;
-                self.unlink(parent, &closed.name, closed.named, may)
+                self.unlink(parent, &closed.name, closed.name_inode, may)
             }
             result => result,
         }
     }
 
-    /// Removes a name, if it still leads to `inode`: another process may have put something else
-    /// there since, and that is not what the client wanted to be rid of. `may`: the user was
-    /// granted to remove it, whatever the kernel says.
+    /// Removes a name, if it still leads to `inode`: since then another process may have given the
+    /// name to another object. With `may`, the user was granted the removal, even if the kernel
+    /// refuses it.
     pub(crate) fn unlink(
         &mut self,
         directory: &Directory,

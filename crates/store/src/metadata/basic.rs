@@ -17,27 +17,29 @@ use crate::Store;
 use crate::errno::{During, Operation};
 use crate::metadata::dos_attributes::{self, DosAttributes};
 use crate::metadata::extended_attributes;
+use crate::metadata::mode_attributes;
 use crate::metadata::snapshot;
 use crate::metadata::stream::{self, Streams};
 use crate::model::place::Entry;
 use crate::model::root::Root;
+use crate::security::credentials::Permissions;
 use crate::sys::system;
 use crate::sys::times;
-use crate::sys::xattr::{Attributes, Listed};
+use crate::sys::xattr::{Listed, Xattrs};
 
-/// Attributes that are believed when they are found stored.
+/// Attributes that are taken from the extended attribute; the others follow from the object.
 const STORED: FileAttributes = FileAttributes::SETTABLE
     .union(FileAttributes::SPARSE_FILE)
     .union(FileAttributes::REPARSE_POINT);
 
-/// Puts together what the kernel and the extended attribute say.
+/// Makes metadata of an object's status and its extended attribute.
 pub(crate) fn assemble(
     root: &Root,
     name: impl AsRef<OsStr>,
+    kind: ObjectKind,
     status: &Statx,
     dos: DosAttributes,
 ) -> Metadata {
-    let kind = kind_of(status);
     let mut attributes = attributes_of(root, name.as_ref(), kind, dos);
     if status.stx_attributes.contains(StatxAttributes::COMPRESSED) {
         attributes = (attributes | FileAttributes::COMPRESSED).shown();
@@ -83,11 +85,7 @@ pub(crate) fn assemble(
 /// Returns the creation time of an object that has none stored. Without a birth time the oldest of
 /// the others is the best guess, as in Samba.
 pub(crate) fn creation_time(status: &Statx) -> FileTime {
-    let oldest = || {
-        let last_access = times::file_time(&status.stx_atime);
-        last_access.min(times::last_write(status)).min(times::change(status))
-    };
-    times::birth(status).map_or_else(oldest, times::file_time)
+    times::birth(status).map_or_else(|| times::oldest(status), times::file_time)
 }
 
 fn attributes_of(
@@ -140,7 +138,7 @@ fn allocation_size(status: &Statx, sparse: bool) -> u64 {
 pub(crate) struct Stored {
     pub(crate) dos: DosAttributes,
     /// It is known to have no extended attribute in `user.`, of ours or of a client.
-    pub(crate) is_bare: bool,
+    pub(crate) lacks_xattrs: bool,
 }
 
 impl Stored {
@@ -149,45 +147,48 @@ impl Stored {
     ///
     /// Most objects of most shares have nothing stored with them, and a list of no names says so
     /// for clients' attributes, too. In a share that came from Samba all have something, and to
-    /// read it is enough. So what the object before had decides what is done first. `status` is
-    /// what the object looked like before, if that is known.
-    pub(crate) fn find(root: &Root, status: Option<&Statx>, attributes: Attributes<'_>) -> Self {
-        if !root.settings.store_dos_attributes {
-            return Self::default();
+    /// read it is enough. So the result for the previous object decides which call comes first.
+    /// `status` is the object's status before this call, if it is known.
+    pub(crate) fn find(root: &Root, status: Option<&Statx>, xattrs: Xattrs<'_>) -> Self {
+        if root.has_mode_attributes {
+            let status = status.copied().or_else(|| xattrs.status().ok());
+            let found = status.and_then(|it| mode_attributes::of_object(root, &it, xattrs));
+            let dos = DosAttributes { attributes: found, ..DosAttributes::default() };
+            return Self { dos, lacks_xattrs: false };
         }
-        if status.is_some_and(|status| root.is_known_bare(status)) {
-            return Self { is_bare: true, ..Self::default() };
+        if status.is_some_and(|status| root.is_known_without_xattrs(status)) {
+            return Self { lacks_xattrs: true, ..Self::default() };
         }
-        Self::read(root, status, attributes)
+        Self::read(root, status, xattrs)
     }
 
-    fn read(root: &Root, status: Option<&Statx>, attributes: Attributes<'_>) -> Self {
+    fn read(root: &Root, status: Option<&Statx>, xattrs: Xattrs<'_>) -> Self {
         if !root.stores_attributes.get() {
-            match attributes.listed(dos_attributes::NAME) {
+            match xattrs.listed(dos_attributes::NAME) {
                 Ok(Listed::Nothing) => {
-                    status.into_iter().for_each(|status| root.keep_bare(status));
-                    return Self { is_bare: true, ..Self::default() };
+                    status.into_iter().for_each(|status| root.keep_without_xattrs(status));
+                    return Self { lacks_xattrs: true, ..Self::default() };
                 }
                 Ok(Listed::Others) => return Self::default(),
                 Ok(Listed::Wanted) | Err(_) => {}
             }
         }
         let mut value = [0; dos_attributes::SIZE_MAX];
-        let length = attributes.get_into(dos_attributes::NAME, &mut value);
+        let length = xattrs.get_into(dos_attributes::NAME, &mut value);
         root.stores_attributes.set(length.is_ok());
         let value = length.ok().and_then(|length| value.get(..length));
         let mut dos = value.and_then(DosAttributes::decode).unwrap_or_default();
         if dos.claims_reparse_point() {
-            dos.reparse_tag = stored_tag(attributes);
-            dos.reparse_type = stored_type(attributes);
+            dos.reparse_tag = stored_tag(xattrs);
+            dos.reparse_type = stored_type(xattrs);
         }
-        Self { dos, is_bare: false }
+        Self { dos, lacks_xattrs: false }
     }
 }
 
 /// Returns the DOS attributes alone; see [`Stored::find`].
-pub(crate) fn stored_attributes(root: &Root, attributes: Attributes<'_>) -> DosAttributes {
-    Stored::find(root, None, attributes).dos
+pub(crate) fn stored_attributes(root: &Root, xattrs: Xattrs<'_>) -> DosAttributes {
+    Stored::find(root, None, xattrs).dos
 }
 
 /// Metadata of an open, kept while the requests of one frame are served: CREATE, QUERY_INFO and
@@ -198,7 +199,7 @@ pub(crate) struct Seen {
     /// Without the size of the extended attributes.
     pub(crate) metadata: Metadata,
     /// True if the object has no extended attributes.
-    pub(crate) is_bare: bool,
+    pub(crate) lacks_xattrs: bool,
 }
 
 impl Store {
@@ -213,28 +214,28 @@ impl Store {
             None => self.read_metadata(open)?,
         };
         let mut metadata = seen.metadata.clone();
-        if with_ea_size && !seen.is_bare {
+        if with_ea_size && !seen.lacks_xattrs {
             let opened = self.opens.get(open)?;
-            metadata.ea_size = extended_attributes::size_of_all(&opened.root, opened.attributes());
+            metadata.ea_size = extended_attributes::size_of_all(&opened.root, opened.xattrs());
         }
-        self.remember(seen);
+        self.keep_for_frame(seen);
         Ok(metadata)
     }
 
     fn read_metadata(&self, open: LocalOpen) -> Result<Seen, NtStatus> {
         let opened = self.opens.get(open)?;
         let status = system::status_of(opened.fd()).during(Operation::Query)?;
-        let Stored { dos, is_bare } =
-            Stored::find(&opened.root, Some(&status), opened.attributes());
-        let mut metadata = assemble(&opened.root, &opened.name, &status, dos);
+        let Stored { dos, lacks_xattrs } =
+            Stored::find(&opened.root, Some(&status), opened.xattrs());
+        let mut metadata = assemble(&opened.root, &opened.name, kind_of(&status), &status, dos);
         if let Some(name) = &opened.stream {
             let size = opened.streams().size(name)?;
             stream::describe(&mut metadata, name, size);
         }
-        Ok(Seen { open, metadata, is_bare })
+        Ok(Seen { open, metadata, lacks_xattrs })
     }
 
-    /// Metadata of an object that was located.
+    /// Returns the metadata of an object after its look-up.
     pub(crate) fn metadata_of(
         &self,
         root: &Root,
@@ -242,11 +243,11 @@ impl Store {
         entry: &Entry,
         stream: Option<&str>,
     ) -> Result<Metadata, NtStatus> {
-        let attributes = Attributes::new(entry.fd.as_fd(), true);
-        let stored = stored_attributes(root, attributes);
-        let mut metadata = assemble(root, name, &entry.status, stored);
+        let xattrs = Xattrs::new(entry.fd.as_fd(), true);
+        let stored = stored_attributes(root, xattrs);
+        let mut metadata = assemble(root, name, entry.kind, &entry.status, stored);
         if let Some(stream) = stream {
-            let streams = Streams::new(root, attributes);
+            let streams = Streams::new(root, xattrs);
             let name = streams.find(stream)?.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
             stream::describe(&mut metadata, &name, streams.size(&name)?);
         }
@@ -335,12 +336,13 @@ impl Store {
         change: impl FnOnce(&mut FileAttributes, &mut FileTime),
     ) -> Result<(), NtStatus> {
         let opened = self.opens.get(open)?;
-        if !opened.root.settings.store_dos_attributes {
-            return Ok(());
+        if opened.root.has_mode_attributes {
+            return self.change_mode_attributes(open, change);
         }
         let status = system::status_of(opened.fd()).during(Operation::Query)?;
-        let stored = stored_attributes(&opened.root, opened.attributes());
-        let default = assemble(&opened.root, "", &status, DosAttributes::default());
+        let stored = stored_attributes(&opened.root, opened.xattrs());
+        let nothing = DosAttributes::default();
+        let default = assemble(&opened.root, "", kind_of(&status), &status, nothing);
         let mut attributes = stored.attributes.unwrap_or(default.attributes);
         let mut creation_time = stored.creation_time.unwrap_or(default.creation_time);
         change(&mut attributes, &mut creation_time);
@@ -353,10 +355,41 @@ impl Store {
             reparse_type: None,
         };
         let value = value.encode();
-        let (of, granted) = (opened.attributes(), opened.may_set_attributes());
+        let (of, granted) = (opened.xattrs(), opened.may_set_attributes());
         let result = self.impersonation.store_attributes(of, dos_attributes::NAME, &value, granted);
         result
             .or_else(|errno| if errno == Errno::OPNOTSUPP { Ok(()) } else { Err(errno) })
+            .during(Operation::SetMetadata)?;
+        let archive = attributes.contains(FileAttributes::ARCHIVE);
+        self.opens.get_mut(open)?.archive_on_write = !archive;
+        Ok(())
+    }
+
+    /// Changes the mode for what it can say of the attributes; the rest is forgotten. POSIX lets
+    /// the owner do that, `dos filemode` every user who may write. Where only the file system is at
+    /// fault, the client can do nothing about a mode that it does not keep either.
+    fn change_mode_attributes(
+        &mut self,
+        open: LocalOpen,
+        change: impl FnOnce(&mut FileAttributes, &mut FileTime),
+    ) -> Result<(), NtStatus> {
+        let opened = self.opens.get(open)?;
+        let settings = &opened.root.settings;
+        let status = system::status_of(opened.fd()).during(Operation::Query)?;
+        let now = mode_attributes::of_object(&opened.root, &status, opened.xattrs());
+        let Some(mut attributes) = now else { return Ok(()) };
+        change(&mut attributes, &mut creation_time(&status));
+        let before = u32::from(status.stx_mode) & 0o7777;
+        let mode = mode_attributes::mode_with(settings, before, attributes, opened.kind);
+        if mode == before {
+            return Ok(());
+        }
+        let granted = settings.writers_change_permissions && opened.may_set_attributes();
+        let (secured, is_wanted) = (opened.secured(&status), !settings.store_dos_attributes);
+        let permissions = Permissions::Mode(mode);
+        let changed = self.impersonation.change_permissions(secured, permissions, granted);
+        changed
+            .or_else(|errno| if is_wanted { Err(errno) } else { Ok(()) })
             .during(Operation::SetMetadata)?;
         let archive = attributes.contains(FileAttributes::ARCHIVE);
         self.opens.get_mut(open)?.archive_on_write = !archive;

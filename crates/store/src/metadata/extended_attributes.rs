@@ -12,7 +12,7 @@ use crate::Store;
 use crate::errno::{During, Operation};
 use crate::metadata::reparse_attribute;
 use crate::model::root::Root;
-use crate::sys::xattr::Attributes;
+use crate::sys::xattr::Xattrs;
 
 /// Names that servers keep their own things in, compared without case so that no client can make
 /// one that a case-insensitive file system takes for ours.
@@ -60,20 +60,20 @@ fn packed_size(lengths: impl Iterator<Item = (usize, usize)>) -> u32 {
 }
 
 /// As [`Metadata::ea_size`](object::Metadata::ea_size) wants it; 0 if it cannot be known.
-pub(crate) fn size_of_all(root: &Root, attributes: Attributes<'_>) -> u32 {
+pub(crate) fn size_of_all(root: &Root, xattrs: Xattrs<'_>) -> u32 {
     if !root.settings.ea_support {
         return 0;
     }
-    let names = attributes.names().unwrap_or_default();
-    let lengths = |name: String| Some((name.len() - 5, attributes.length(&name).ok()?));
+    let names = xattrs.names().unwrap_or_default();
+    let lengths = |name: String| Some((name.len() - 5, xattrs.length(&name).ok()?));
     packed_size(shown(root, names).filter_map(lengths))
 }
 
 /// Removes all that clients see: a file that is overwritten starts anew.
-pub(crate) fn remove_all(root: &Root, attributes: Attributes<'_>) -> Result<(), NtStatus> {
-    let names = attributes.names().during(Operation::WriteExtendedAttribute)?;
+pub(crate) fn remove_all(root: &Root, xattrs: Xattrs<'_>) -> Result<(), NtStatus> {
+    let names = xattrs.names().during(Operation::WriteExtendedAttribute)?;
     for name in shown(root, names) {
-        match attributes.remove(&name) {
+        match xattrs.remove(&name) {
             Ok(()) | Err(Errno::NODATA) => {}
             Err(errno) => return Err(errno).during(Operation::WriteExtendedAttribute),
         }
@@ -85,7 +85,7 @@ pub(crate) fn remove_all(root: &Root, attributes: Attributes<'_>) -> Result<(), 
 /// before anything is changed: [MS-FSA] 2.1.5.15.5.
 pub(crate) fn set_all(
     root: &Root,
-    attributes: Attributes<'_>,
+    xattrs: Xattrs<'_>,
     wanted: &[ExtendedAttribute],
 ) -> Result<(), NtStatus> {
     if wanted.is_empty() {
@@ -94,20 +94,20 @@ pub(crate) fn set_all(
     for attribute in wanted {
         host_name(root, &attribute.name)?;
     }
-    let existing = attributes.names().during(Operation::WriteExtendedAttribute)?;
-    verify_size(root, attributes, &existing, wanted)?;
+    let existing = xattrs.names().during(Operation::WriteExtendedAttribute)?;
+    verify_size(root, xattrs, &existing, wanted)?;
     for attribute in wanted {
         let host = host_name(root, &attribute.name)?;
         // Windows compares the names without case, the host does not.
         let stored = existing.iter().find(|name| name.eq_ignore_ascii_case(&host));
         let name = stored.unwrap_or(&host);
         let result = if attribute.value.is_empty() {
-            match attributes.remove(name) {
+            match xattrs.remove(name) {
                 Err(Errno::NODATA) => Ok(()),
                 result => result,
             }
         } else {
-            attributes.set(name, &attribute.value)
+            xattrs.set(name, &attribute.value)
         };
         result.during(Operation::WriteExtendedAttribute)?;
     }
@@ -118,12 +118,12 @@ pub(crate) fn set_all(
 /// have set more: then clients can only remove some, or make them smaller.
 fn verify_size(
     root: &Root,
-    attributes: Attributes<'_>,
+    xattrs: Xattrs<'_>,
     existing: &[String],
     wanted: &[ExtendedAttribute],
 ) -> Result<(), NtStatus> {
     let mut lengths: HashMap<String, usize> = shown(root, existing.to_vec())
-        .filter_map(|name| Some((name[5..].to_ascii_uppercase(), attributes.length(&name).ok()?)))
+        .filter_map(|name| Some((name[5..].to_ascii_uppercase(), xattrs.length(&name).ok()?)))
         .collect();
     let size = |lengths: &HashMap<String, usize>| {
         packed_size(lengths.iter().map(|(name, value)| (name.len(), *value)))
@@ -178,12 +178,12 @@ impl Store {
         if !open.root.settings.ea_support {
             return Err(NtStatus::EAS_NOT_SUPPORTED);
         }
-        if known.is_some_and(|seen| seen.is_bare) {
+        if known.is_some_and(|seen| seen.lacks_xattrs) {
             return Ok(Vec::new());
         }
-        let attributes = open.attributes();
-        let names = attributes.names().during(Operation::Query)?;
-        Ok(read_all(shown(&open.root, names), |name| attributes.get(name)))
+        let xattrs = open.xattrs();
+        let names = xattrs.names().during(Operation::Query)?;
+        Ok(read_all(shown(&open.root, names), |name| xattrs.get(name)))
     }
 
     pub(crate) fn write_extended_attributes(
@@ -196,7 +196,7 @@ impl Store {
             return Err(NtStatus::EAS_NOT_SUPPORTED);
         }
         open.root.verify_changeable()?;
-        set_all(&open.root, open.attributes(), wanted)
+        set_all(&open.root, open.xattrs(), wanted)
     }
 }
 

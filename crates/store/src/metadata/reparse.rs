@@ -29,10 +29,9 @@ use crate::model::listing::Listing;
 use crate::model::opens::Open;
 use crate::model::place::Parent;
 use crate::model::root::Root;
-use crate::sys::file_kind::kind_of;
 use crate::sys::system;
 use crate::sys::times;
-use crate::sys::xattr::Attributes;
+use crate::sys::xattr::Xattrs;
 
 /// Prefix of the target of a DFS link.
 const REFERRAL: &str = "msdfs:";
@@ -79,19 +78,19 @@ impl Store {
         if is_directory {
             verify_empty(opened)?;
         }
-        if stored_tag(opened.attributes()).is_some_and(|tag| tag != new.tag) {
+        if stored_tag(opened.xattrs()).is_some_and(|tag| tag != new.tag) {
             return Err(NtStatus::IO_REPARSE_TAG_MISMATCH);
         }
-        opened.attributes().set(reparse_attribute::NAME, buffer).during(Operation::SetMetadata)?;
+        opened.xattrs().set(reparse_attribute::NAME, buffer).during(Operation::SetMetadata)?;
         self.change_dos_attributes(open, |attributes, _| {
             *attributes |= FileAttributes::REPARSE_POINT;
         })?;
         if is_directory { self.part_times(open) } else { Ok(()) }
     }
 
-    /// Makes the write time of a directory differ from its change time, which [`verify_parent`]
-    /// relies on. Both are the same if the directory was made within the same tick of the kernel's
-    /// clock.
+    /// Makes the write time of a directory differ from its change time, which
+    /// [`verify_parent_not_reparse`] relies on. Both are the same if the directory was made within
+    /// the same tick of the kernel's clock.
     fn part_times(&mut self, open: LocalOpen) -> Result<(), NtStatus> {
         let status = system::status_of(self.opens.get(open)?.fd()).during(Operation::Query)?;
         let last_write = times::last_write(&status);
@@ -112,12 +111,12 @@ impl Store {
         if !matches!(opened.kind, ObjectKind::File | ObjectKind::Directory) {
             return Err(NtStatus::NOT_A_REPARSE_POINT);
         }
-        match stored_tag(opened.attributes()) {
+        match stored_tag(opened.xattrs()) {
             None => return Err(NtStatus::NOT_A_REPARSE_POINT),
             Some(other) if other != tag => return Err(NtStatus::IO_REPARSE_TAG_MISMATCH),
             Some(_) => {}
         }
-        opened.attributes().remove(reparse_attribute::NAME).during(Operation::SetMetadata)?;
+        opened.xattrs().remove(reparse_attribute::NAME).during(Operation::SetMetadata)?;
         self.change_dos_attributes(open, |attributes, _| {
             attributes.remove(FileAttributes::REPARSE_POINT);
         })
@@ -175,7 +174,7 @@ impl Store {
             let leads_nowhere = posix.is_posix() && is_last || !place.is_followed(root);
             let entry = place.entry?;
             let fd = entry.fd.as_fd();
-            let kind = kind_of(&entry.status);
+            let kind = entry.kind;
             let link = match kind {
                 ObjectKind::SymbolicLink if leads_nowhere => host_link(fd).ok(),
                 ObjectKind::File | ObjectKind::Directory => client_link(root, fd),
@@ -199,19 +198,19 @@ fn verify_empty(directory: &Open) -> Result<(), NtStatus> {
     }
 }
 
-/// Refuses a name that does not exist in a directory that is a reparse point: the directory itself
-/// is empty, and what a client means is elsewhere. [`Store::stopped`] then finds the link.
+/// Refuses a missing name in a directory that is a reparse point: the directory itself is empty,
+/// and the name is to be looked up in its target. [`Store::stopped`] then finds the link.
 ///
 /// A new extended attribute changes the change time alone, a new or removed entry the write time
 /// to the same. So nothing is read in a directory whose last change was one of its entries.
-pub(crate) fn verify_parent(root: &Root, parent: &Parent) -> Result<(), NtStatus> {
+pub(crate) fn verify_parent_not_reparse(root: &Root, parent: &Parent) -> Result<(), NtStatus> {
     let status = &parent.status;
     if parent.path.is_empty() || times::change(status) == times::last_write(status) {
         return Ok(());
     }
-    let attributes = Attributes::new(parent.directory.fd.as_fd(), true);
-    let Stored { dos, .. } = Stored::find(root, Some(&parent.status), attributes);
-    verify_not_reparse(attributes, dos.attributes.unwrap_or_default())
+    let xattrs = Xattrs::new(parent.directory.fd.as_fd(), true);
+    let Stored { dos, .. } = Stored::find(root, Some(&parent.status), xattrs);
+    verify_not_reparse(xattrs, dos.attributes.unwrap_or_default())
         .map_err(|_| NtStatus::OBJECT_PATH_NOT_FOUND)
 }
 
@@ -220,7 +219,7 @@ fn is_referral(link: &SymbolicLinkReparse) -> bool {
     link.substitute_name.get(..REFERRAL.len()).is_some_and(|it| it.eq_ignore_ascii_case(REFERRAL))
 }
 
-/// Whether what is listed is a link of a DFS namespace.
+/// Returns whether an entry of a directory is a link of a DFS namespace.
 pub(crate) fn is_referral_at(root: &Root, directory: BorrowedFd<'_>, name: &OsStr) -> bool {
     let read = || rustix::fs::readlinkat(directory, name, Vec::new()).ok();
     let begins = |target: &[u8]| {
@@ -231,13 +230,13 @@ pub(crate) fn is_referral_at(root: &Root, directory: BorrowedFd<'_>, name: &OsSt
 
 /// Refuses to open a reparse point as the object that it would be: [MS-FSA] 2.1.5.1.2.
 pub(crate) fn verify_not_reparse(
-    attributes: Attributes<'_>,
+    xattrs: Xattrs<'_>,
     stored: FileAttributes,
 ) -> Result<(), NtStatus> {
     if !stored.contains(FileAttributes::REPARSE_POINT) {
         return Ok(());
     }
-    match stored_tag(attributes) {
+    match stored_tag(xattrs) {
         None => Ok(()),
         Some(ReparseTag::SYMLINK) => Err(NtStatus::STOPPED_ON_SYMLINK),
         Some(_) => Err(NtStatus::IO_REPARSE_TAG_NOT_HANDLED),
@@ -245,7 +244,7 @@ pub(crate) fn verify_not_reparse(
 }
 
 fn stored(open: &Open) -> Result<Vec<u8>, NtStatus> {
-    let buffer = match open.attributes().get(reparse_attribute::NAME) {
+    let buffer = match open.xattrs().get(reparse_attribute::NAME) {
         Err(Errno::NODATA | Errno::OPNOTSUPP) => return Err(NtStatus::NOT_A_REPARSE_POINT),
         result => result.during(Operation::Query)?,
     };
@@ -258,18 +257,18 @@ fn stored(open: &Open) -> Result<Vec<u8>, NtStatus> {
 
 /// Returns the symbolic link that a client made of a file or a directory, if it is one.
 fn client_link(root: &Root, fd: BorrowedFd<'_>) -> Option<SymbolicLinkReparse> {
-    let attributes = Attributes::new(fd, true);
-    let stored = stored_attributes(root, attributes).attributes?;
+    let xattrs = Xattrs::new(fd, true);
+    let stored = stored_attributes(root, xattrs).attributes?;
     if !stored.contains(FileAttributes::REPARSE_POINT) {
         return None;
     }
-    let buffer = attributes.get(reparse_attribute::NAME).ok()?;
+    let buffer = xattrs.get(reparse_attribute::NAME).ok()?;
     let point = ReparseData::decode(&buffer)?;
     (point.tag == ReparseTag::SYMLINK).then(|| SymbolicLinkReparse::decode(point.data))?
 }
 
-/// A link of the host in the form of clients. That of an absolute one is left as it is but for the
-/// separators: what it means to a client is the client's to know.
+/// Returns a link of the host in the form of clients. An absolute target keeps its text, except for
+/// the separators: clients interpret it.
 fn host_link(fd: BorrowedFd<'_>) -> Result<SymbolicLinkReparse, Errno> {
     let target = rustix::fs::readlinkat(fd, c"", Vec::new())?;
     let target = target.to_str().map_err(|_| Errno::ILSEQ)?;

@@ -2,7 +2,7 @@
 
 use dtyp::fscc::{ReparseData, ReparseTag};
 
-use crate::sys::xattr::Attributes;
+use crate::sys::xattr::Xattrs;
 
 /// Extended attribute in which Samba keeps the reparse data of a client.
 pub(crate) const NAME: &str = "user.SmbReparse";
@@ -15,15 +15,15 @@ pub(crate) const NFS_SPECFILE_SOCK: u64 = 0x0000_0000_4B43_4F53;
 pub(crate) const NFS_SPECFILE_LNK: u64 = 0x0000_0000_014B_4E4C;
 
 /// The tag of a file that a client made a reparse point of.
-pub(crate) fn stored_tag(attributes: Attributes<'_>) -> Option<ReparseTag> {
-    let buffer = attributes.get(NAME).ok()?;
+pub(crate) fn stored_tag(xattrs: Xattrs<'_>) -> Option<ReparseTag> {
+    let buffer = xattrs.get(NAME).ok()?;
     ReparseData::decode(&buffer).map(|point| point.tag)
 }
 
 /// The type of POSIX, as in a mode, of what a client made a reparse point: a link, or what NFS
 /// calls a special file.
-pub(crate) fn stored_type(attributes: Attributes<'_>) -> Option<u32> {
-    let buffer = attributes.get(NAME).ok()?;
+pub(crate) fn stored_type(xattrs: Xattrs<'_>) -> Option<u32> {
+    let buffer = xattrs.get(NAME).ok()?;
     let point = ReparseData::decode(&buffer)?;
     let special = || point.data.first_chunk().map(|kind| u64::from_le_bytes(*kind));
     match point.tag {

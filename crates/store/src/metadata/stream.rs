@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use dtyp::{NtStatus, upcase};
 use object::{LocalOpen, Metadata, ObjectPath};
 use rustix::io::Errno;
+use tracing::error;
 
 use crate::Store;
 use crate::errno::{During, Operation};
@@ -18,13 +19,16 @@ use crate::metadata::clusters::round_up;
 use crate::model::opens::Open;
 use crate::model::root::Root;
 use crate::sys::lengths::as_u64;
-use crate::sys::xattr::Attributes;
+use crate::sys::xattr::Xattrs;
 
 /// `XATTR_SIZE_MAX` without the byte at the end. File systems may take less (ext4: a block).
 pub(crate) const STREAM_BYTES_MAX: u64 = 65_535;
 
 /// Attribute of Netatalk, and of Samba with `fruit:metadata = netatalk`, which is the default.
 const NETATALK: &str = "user.org.netatalk.Metadata";
+
+/// Name of an extended attribute, and its value if it was there.
+type Kept<'n> = (&'n str, Option<Vec<u8>>);
 
 /// Makes the metadata of a file those of its stream.
 pub(crate) fn describe(metadata: &mut Metadata, name: &StreamName, size: u64) {
@@ -36,20 +40,20 @@ pub(crate) fn describe(metadata: &mut Metadata, name: &StreamName, size: u64) {
 /// The named streams of one object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Streams<'a> {
-    attributes: Attributes<'a>,
+    xattrs: Xattrs<'a>,
     /// The share is for Apple's clients: a stream without bytes is none, and `AFP_AfpInfo` a
     /// structure.
     is_apple: bool,
 }
 
 impl<'a> Streams<'a> {
-    pub(crate) fn new(root: &Root, attributes: Attributes<'a>) -> Self {
-        Self { attributes, is_apple: root.settings.apple_streams }
+    pub(crate) fn new(root: &Root, xattrs: Xattrs<'a>) -> Self {
+        Self { xattrs, is_apple: root.settings.apple_streams }
     }
 
     /// Returns the names of all streams of the object.
     pub(crate) fn list(self) -> Result<Vec<StreamName>, NtStatus> {
-        let names = self.attributes.names().during(Operation::Stream)?;
+        let names = self.xattrs.names().during(Operation::Stream)?;
         let mut streams: Vec<StreamName> =
             names.iter().filter_map(|name| StreamName::from_attribute(name)).collect();
         if self.is_apple {
@@ -76,7 +80,7 @@ impl<'a> Streams<'a> {
         if self.is_apple && name.is_afp_info() {
             return Ok(self.afp_info(name)?.is_some());
         }
-        match self.attributes.length(&name.attribute) {
+        match self.xattrs.length(&name.attribute) {
             Ok(length) => Ok(!self.is_apple || length > 1),
             Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
             Err(errno) => Err(errno).during(Operation::Stream),
@@ -85,9 +89,9 @@ impl<'a> Streams<'a> {
 
     /// Returns the structure that is stored, if it is one, or what Netatalk has stored.
     fn afp_info(self, name: &StreamName) -> Result<Option<AfpInfo>, NtStatus> {
-        match self.attributes.get(&name.attribute) {
+        match self.xattrs.get(&name.attribute) {
             Ok(value) => Ok(AfpInfo::stored(&value)),
-            Err(Errno::NODATA) => Ok(netatalk_info(self.attributes)),
+            Err(Errno::NODATA) => Ok(netatalk_info(self.xattrs)),
             Err(Errno::OPNOTSUPP) => Ok(None),
             Err(errno) => Err(errno).during(Operation::Stream),
         }
@@ -97,7 +101,7 @@ impl<'a> Streams<'a> {
         if self.is_apple && name.is_afp_info() {
             return Ok(as_u64(AFP_INFO_LEN));
         }
-        match self.attributes.length(&name.attribute) {
+        match self.xattrs.length(&name.attribute) {
             Err(Errno::NODATA) if self.is_apple => Ok(0),
             length => Ok(as_u64(length.during(Operation::Stream)?.saturating_sub(1))),
         }
@@ -107,7 +111,7 @@ impl<'a> Streams<'a> {
         if self.is_apple && name.is_afp_info() {
             return Ok(self.afp_info(name)?.unwrap_or_default().into());
         }
-        match self.attributes.get(&name.attribute) {
+        match self.xattrs.get(&name.attribute) {
             Err(Errno::NODATA) if self.is_apple => Ok(Vec::new()),
             value => {
                 let mut value = value.during(Operation::Stream)?;
@@ -123,7 +127,7 @@ impl<'a> Streams<'a> {
             return self.remove(name);
         }
         value.push(0);
-        self.attributes.set(&name.attribute, &value).during(Operation::Stream)?;
+        self.xattrs.set(&name.attribute, &value).during(Operation::Stream)?;
         self.forget_netatalk(name);
         Ok(())
     }
@@ -136,19 +140,82 @@ impl<'a> Streams<'a> {
     /// Removes what Netatalk has stored, once it was replaced by a stream.
     fn forget_netatalk(self, name: &StreamName) {
         if self.is_apple && name.is_afp_info() {
-            let _ = self.attributes.remove(NETATALK);
+            let _ = self.xattrs.remove(NETATALK);
         }
     }
 
     pub(crate) fn remove(self, name: &StreamName) -> Result<(), NtStatus> {
         self.forget_netatalk(name);
-        match self.attributes.remove(&name.attribute) {
+        match self.xattrs.remove(&name.attribute) {
             Err(Errno::NODATA) if self.is_apple => Ok(()),
             result => result.during(Operation::Stream),
         }
     }
 
-    /// Removes a stream whose deletion a client has asked for. A resource fork stays: Apple's
+    /// Gives a stream another name, under which it replaces `replaced`. Both are as before if that
+    /// fails.
+    ///
+    /// The new value comes first. If there is no room for it beside the old ones, those go first:
+    /// the end of this process in that moment would lose them.
+    fn rename(
+        self,
+        old: &StreamName,
+        new: &StreamName,
+        replaced: Option<&StreamName>,
+    ) -> Result<(), NtStatus> {
+        let before = self.values_of([Some(old), Some(new), replaced].into_iter().flatten())?;
+        let value = self.load(old)?;
+        let others = || [Some(old), replaced].into_iter().flatten().filter(move |it| *it != new);
+        let remove_others = || others().try_for_each(|name| self.remove_if_there(name));
+        let renamed = match self.save(new, value.clone()) {
+            Err(NtStatus::DISK_FULL) => {
+                // Replacing a value may take room beside it as well.
+                let make_room = remove_others().and_then(|()| self.remove_if_there(new));
+                make_room.and_then(|()| self.save(new, value))
+            }
+            result => result.and_then(|()| remove_others()),
+        };
+        renamed.inspect_err(|_| self.put_back(&before))
+    }
+
+    /// Returns the attributes of some streams, and the values of those that are there.
+    fn values_of<'n>(
+        self,
+        names: impl Iterator<Item = &'n StreamName>,
+    ) -> Result<Vec<Kept<'n>>, NtStatus> {
+        let netatalk = self.is_apple.then_some(NETATALK);
+        let attributes = names.map(|name| &*name.attribute).chain(netatalk);
+        let value = |attribute| match self.xattrs.get(attribute) {
+            Err(Errno::NODATA) => Ok((attribute, None)),
+            value => Ok((attribute, Some(value.during(Operation::Stream)?))),
+        };
+        attributes.map(value).collect()
+    }
+
+    /// Restores attributes: new ones are removed first, to make room for the others.
+    fn put_back(self, before: &[Kept<'_>]) {
+        for (attribute, _) in before.iter().filter(|(_, value)| value.is_none()) {
+            let _ = self.xattrs.remove(attribute);
+        }
+        for (attribute, value) in before {
+            let Some(value) = value else { continue };
+            if self.xattrs.get(attribute).as_ref() == Ok(value) {
+                continue;
+            }
+            if let Err(errno) = self.xattrs.set(attribute, value) {
+                error!("cannot restore {attribute:?} of a file, which is lost: {errno}");
+            }
+        }
+    }
+
+    fn remove_if_there(self, name: &StreamName) -> Result<(), NtStatus> {
+        match self.remove(name) {
+            Err(NtStatus::OBJECT_NAME_NOT_FOUND) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Removes a stream at the request of a client. A resource fork stays: Apple's
     /// servers ignore that request, and its clients truncate the fork instead.
     pub(crate) fn delete(self, name: &StreamName) -> Result<(), NtStatus> {
         if self.is_apple && name.is_resource_fork() { Ok(()) } else { self.remove(name) }
@@ -156,17 +223,17 @@ impl<'a> Streams<'a> {
 }
 
 /// Returns the Finder's information that Netatalk, or Samba by default, has stored.
-pub(crate) fn netatalk_info(attributes: Attributes<'_>) -> Option<AfpInfo> {
-    AppleDouble::read(&attributes.get(NETATALK).ok()?)?.afp_info()
+pub(crate) fn netatalk_info(xattrs: Xattrs<'_>) -> Option<AfpInfo> {
+    AppleDouble::read(&xattrs.get(NETATALK).ok()?)?.afp_info()
 }
 
 impl Open {
     pub(crate) fn streams(&self) -> Streams<'_> {
-        Streams::new(&self.root, self.attributes())
+        Streams::new(&self.root, self.xattrs())
     }
 }
 
-/// Appends what the stream has at `offset`.
+/// Appends the data of the stream at `offset`.
 pub(crate) fn read(
     open: &Open,
     name: &StreamName,
@@ -238,16 +305,12 @@ impl Store {
         let wanted = target.stream().ok_or(NtStatus::INVALID_PARAMETER)?;
         let new = StreamName::new(wanted);
         let streams = opened.streams();
-        match streams.find(wanted)? {
-            Some(same) if same == old => {}
-            Some(_) if !replace => return Err(NtStatus::OBJECT_NAME_COLLISION),
-            Some(other) => streams.remove(&other)?,
-            None => {}
+        let replaced = streams.find(wanted)?.filter(|found| *found != old);
+        if replaced.is_some() && !replace {
+            return Err(NtStatus::OBJECT_NAME_COLLISION);
         }
         if new != old {
-            let value = streams.load(&old)?;
-            streams.save(&new, value)?;
-            streams.remove(&old)?;
+            streams.rename(&old, &new, replaced.as_ref())?;
         }
         let inode = opened.inode;
         let path = opened.path.with_stream(Some(new.name.clone()));

@@ -5,12 +5,12 @@ use object::{LocalOpen, StreamEntry};
 
 use crate::Store;
 use crate::errno::{During, Operation};
+use crate::metadata::apple_double_conversion;
 use crate::metadata::clusters::round_up;
-use crate::metadata::conversion;
 use crate::sys::system;
 
 impl Store {
-    pub(crate) fn list_streams(&self, open: LocalOpen) -> Result<Vec<StreamEntry>, NtStatus> {
+    pub(crate) fn list_streams(&mut self, open: LocalOpen) -> Result<Vec<StreamEntry>, NtStatus> {
         let open = self.opens.get(open)?;
         let mut entries = Vec::new();
         if !open.is_directory() {
@@ -24,7 +24,7 @@ impl Store {
             });
         }
         if open.root.settings.streams {
-            conversion::convert_beside(open);
+            apple_double_conversion::convert_beside(&mut self.impersonation, open);
             for stream in open.streams().list()? {
                 // One that vanished meanwhile is left out.
                 let Ok(size) = open.streams().size(&stream) else { continue };

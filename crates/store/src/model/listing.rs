@@ -2,6 +2,7 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+use object::DirectoryEntry;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -18,6 +19,8 @@ pub(crate) struct Listing {
     pub(crate) entries: Entries,
     /// Metadata of the next entries, if it is slow.
     pub(crate) ahead: Ahead,
+    /// Entries of parts that paused, for the next one to append to.
+    pub(crate) found: Vec<DirectoryEntry>,
     /// Its last part paused after few entries: they are not in the caches.
     pub(crate) is_slow: bool,
 }
@@ -35,6 +38,6 @@ impl Listing {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let fd = system::open_beneath(directory, ".", flags, 0, false)?;
         let (entries, ahead) = (Entries::default(), Ahead::default());
-        Ok(Self { fd, next: Next::Dot, entries, ahead, is_slow: false })
+        Ok(Self { fd, next: Next::Dot, entries, ahead, found: Vec::new(), is_slow: false })
     }
 }

@@ -1,7 +1,8 @@
 //! The opens: slots that are used again, told apart by generations.
 
-use crate::model::subject::Subject;
-use crate::sys::xattr::Attributes;
+use crate::model::secured_object::SecuredObject;
+use crate::sys::kernel_locks;
+use crate::sys::xattr::Xattrs;
 use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -9,11 +10,13 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dtyp::{AccessMask, NtStatus};
 use object::{INDICES_MAX, LocalOpen, ObjectKind, ObjectPath, RootId, StoreNumber};
 
 use crate::cache::directories::{Directory, Inode};
+use crate::model::held_locks::HeldLocks;
 use crate::model::listing::Listing;
 use crate::model::root::Root;
 use crate::model::stream_name::StreamName;
@@ -21,10 +24,10 @@ use crate::sys::system::Uncached;
 
 /// Results of earlier attempts to pipe the data of an open file.
 #[derive(Debug, Default)]
-pub(crate) struct Knowledge {
-    /// The file system cannot read into one.
-    pub(crate) is_impossible: Cell<bool>,
-    /// It cannot write out of one.
+pub(crate) struct PipeSupport {
+    /// The file system cannot read into a pipe.
+    pub(crate) is_read_impossible: Cell<bool>,
+    /// The file system cannot write out of a pipe.
     pub(crate) is_write_impossible: Cell<bool>,
 }
 
@@ -35,7 +38,7 @@ pub(crate) struct Open {
     pub(crate) root_id: RootId,
     /// Shared with operations in flight, which outlive the open.
     pub(crate) fd: Arc<OwnedFd>,
-    /// `fd` was opened with O_PATH: there is no way to the data.
+    /// `fd` was opened with O_PATH: it gives no access to the data.
     pub(crate) path_only: bool,
     pub(crate) kind: ObjectKind,
     pub(crate) inode: Inode,
@@ -45,22 +48,29 @@ pub(crate) struct Open {
     /// Its name as stored on disk.
     pub(crate) name: OsString,
     /// Inode of the name itself: the link, if one was followed.
-    pub(crate) named: Inode,
+    pub(crate) name_inode: Inode,
     pub(crate) path: ObjectPath,
     pub(crate) stream: Option<StreamName>,
     pub(crate) write_through: bool,
     /// Handling of uncached data. The first read finds out: file systems in memory lack RWF_NOWAIT.
     pub(crate) uncached: Cell<Uncached>,
     /// O_NONBLOCK is cleared: see [`Open::let_ring_wait`].
-    pub(crate) may_wait_in_ring: Cell<bool>,
-    /// Likewise whether its data can be read into a pipe.
-    pub(crate) piping: Knowledge,
+    pub(crate) ring_waits: Cell<bool>,
+    /// Results of attempts to use pipes for its data.
+    pub(crate) pipe_support: PipeSupport,
     /// The file had no ARCHIVE attribute when it was opened: the first write sets it.
     pub(crate) archive_on_write: bool,
     /// Nothing that this open does changes the last write time: `Open.UserSetModificationTime` of
     /// [MS-FSA] 2.1.1.6. Other opens change it.
     pub(crate) keeps_write_time: bool,
     pub(crate) listing: Option<Box<Listing>>,
+    /// Byte-range locks that local programs see.
+    pub(crate) locks: HeldLocks,
+    /// Time until which no program is expected to have locked bytes of the file: it had no lock
+    /// shortly before, or is new.
+    pub(crate) unlocked_until: Cell<Duration>,
+    /// The kernel reports the opens of other programs: see `data::kernel_claims`.
+    pub(crate) has_lease: bool,
 }
 
 impl Open {
@@ -72,19 +82,27 @@ impl Open {
     /// ([`regular_files`](crate::cache::regular_files)). System calls on a file ignore it, but
     /// io_uring would fail a READ instead of waiting for the disk.
     pub(crate) fn let_ring_wait(&self) -> Result<(), Errno> {
-        if !self.may_wait_in_ring.get() {
+        if !self.ring_waits.get() {
             rustix::fs::fcntl_setfl(&self.fd, OFlags::empty())?;
-            self.may_wait_in_ring.set(true);
+            self.ring_waits.set(true);
         }
         Ok(())
+    }
+
+    /// Releases the locks that local programs see, although operations in flight may keep the
+    /// descriptor for a while.
+    pub(crate) fn release_locks(&self) {
+        if !self.locks.is_empty() {
+            let _ = kernel_locks::release_all(self.fd());
+        }
     }
 
     pub(crate) fn is_directory(&self) -> bool {
         self.kind == ObjectKind::Directory
     }
 
-    pub(crate) fn attributes(&self) -> Attributes<'_> {
-        Attributes::new(self.fd(), self.path_only)
+    pub(crate) fn xattrs(&self) -> Xattrs<'_> {
+        Xattrs::new(self.fd(), self.path_only)
     }
 
     /// True if its stream is the structure `AFP_AfpInfo`, as Apple's clients know it.
@@ -93,14 +111,15 @@ impl Open {
         self.root.settings.apple_streams && self.stream.as_ref().is_some_and(is_it)
     }
 
-    /// Whether the open was granted what the server may do for a user that POSIX does not let.
+    /// Returns whether the server may set attributes for the user, whose own rights by POSIX do not
+    /// suffice: the open was granted that.
     pub(crate) fn may_set_attributes(&self) -> bool {
         self.granted_access.contains(AccessMask::WRITE_ATTRIBUTES)
     }
 
-    /// The object, as its descriptor is asked for.
-    pub(crate) fn subject<'a>(&'a self, status: &'a Statx) -> Subject<'a> {
-        Subject { fd: self.fd(), path_only: self.path_only, status }
+    /// Returns the object, for its security descriptor.
+    pub(crate) fn secured<'a>(&'a self, status: &'a Statx) -> SecuredObject<'a> {
+        SecuredObject { fd: self.fd(), path_only: self.path_only, status }
     }
 }
 
@@ -170,6 +189,14 @@ impl Opens {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(open.index);
         slot.open.take().ok_or(NtStatus::FILE_CLOSED)
+    }
+
+    /// All opens, with their places.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (LocalOpen, &Open)> {
+        self.slots.iter().zip(self.first..).filter_map(|(slot, index)| {
+            let place = LocalOpen { index, generation: slot.generation };
+            slot.open.as_deref().map(|open| (place, open))
+        })
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Open> {

@@ -4,12 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
+use object::ObjectKind;
+use object::path::join;
 use rustix::fs::{OFlags, Statx};
 
 use crate::cache::directories::{Directory, Inode};
 use crate::model::root::Root;
-use crate::model::subject::Subject;
-use crate::sys::file_kind::is_directory;
+use crate::model::secured_object::SecuredObject;
 
 /// The directory that holds a name.
 #[derive(Debug)]
@@ -21,9 +22,9 @@ pub(crate) struct Parent {
 }
 
 impl Parent {
-    /// The directory, as its descriptor is asked for.
-    pub(crate) fn subject(&self) -> Subject<'_> {
-        Subject { fd: self.directory.fd.as_fd(), path_only: true, status: &self.status }
+    /// The directory, for its security descriptor.
+    pub(crate) fn secured(&self) -> SecuredObject<'_> {
+        SecuredObject { fd: self.directory.fd.as_fd(), path_only: true, status: &self.status }
     }
 
     /// The path of a name in it, as clients see it.
@@ -37,23 +38,24 @@ impl Parent {
 pub(crate) struct Place {
     /// `None` for the share's root.
     pub(crate) parent: Option<Parent>,
-    /// The last component: as stored if it is there, as asked for otherwise; empty for the root.
+    /// The last component: as stored if it exists, as requested otherwise; empty for the root.
     pub(crate) name: OsString,
-    /// The last component as a new entry is to be called.
-    pub(crate) wanted: OsString,
+    /// The last component in the spelling that a new entry gets.
+    pub(crate) new_name: OsString,
     pub(crate) entry: Option<Entry>,
 }
 
-/// An object that is there.
+/// An object that was found.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// The object, opened with O_PATH, or for its data.
     pub(crate) fd: OwnedFd,
     /// Flags with which the data were opened; `None` for O_PATH.
-    pub(crate) data: Option<OFlags>,
+    pub(crate) data_flags: Option<OFlags>,
+    pub(crate) kind: ObjectKind,
     pub(crate) status: Statx,
     /// Inode of the name itself: the link, if one was followed.
-    pub(crate) named: Inode,
+    pub(crate) name_inode: Inode,
 }
 
 impl Place {
@@ -65,11 +67,6 @@ impl Place {
 
 impl Entry {
     pub(crate) fn is_directory(&self) -> bool {
-        is_directory(&self.status)
+        self.kind == ObjectKind::Directory
     }
-}
-
-/// Returns the path of a name in a directory.
-pub(crate) fn join(directory: &str, name: &str) -> String {
-    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Pairs of a character on disk and the one that clients see in its place.
+/// Pairs of a character on disk and its replacement for clients.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CharacterMappings {
     pairs: Vec<(char, char)>,

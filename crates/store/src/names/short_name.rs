@@ -50,7 +50,7 @@ pub(crate) fn shown<'a>(settings: &RootSettings, stored: &'a OsStr) -> Option<Co
     }
 }
 
-/// The short name of what is stored as `stored`, if it has one beside the name that is shown.
+/// Returns the short name of the entry `stored`, if it has one beside the shown name.
 pub(crate) fn short_name(settings: &RootSettings, stored: &OsStr) -> Option<String> {
     if settings.mangled_names == MangledNames::No {
         return None;
@@ -62,8 +62,8 @@ pub(crate) fn short_name(settings: &RootSettings, stored: &OsStr) -> Option<Stri
     }
 }
 
-/// The short name that a listing tells beside the name: only where all long names have one, as in
-/// Samba.
+/// Returns the short name for a listing, beside the long one: only if all long names have one, as
+/// in Samba.
 pub(crate) fn listed(settings: &RootSettings, stored: &OsStr) -> Option<String> {
     if settings.mangled_names != MangledNames::Yes {
         return None;
@@ -82,7 +82,7 @@ pub(crate) fn alternate(settings: &RootSettings, stored: &OsStr) -> Option<Strin
     short_name(settings, stored).or_else(own)
 }
 
-/// Whether what is stored as `stored` is vetoed, by whatever name clients know it.
+/// Returns whether the entry `stored` is vetoed, by any of its names for clients.
 pub(crate) fn is_vetoed(settings: &RootSettings, stored: &OsStr) -> bool {
     if settings.vetoed.is_empty() {
         return false;

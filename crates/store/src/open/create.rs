@@ -16,22 +16,23 @@ use crate::Store;
 use crate::cache::directories::Inode;
 use crate::data::range;
 use crate::errno::{During, Operation};
-use crate::metadata::basic::{assemble, creation_time};
+use crate::metadata::basic::{Stored, assemble, creation_time};
 use crate::metadata::dos_attributes::{self, DosAttributes};
 use crate::metadata::extended_attributes;
+use crate::metadata::mode_attributes;
 use crate::model::place::Parent;
 use crate::model::place::Place;
 use crate::model::root::Root;
-use crate::model::subject::Subject;
+use crate::model::secured_object::SecuredObject;
 use crate::security::access;
 use crate::security::credentials::Permissions;
 use crate::security::given_mode;
 use crate::security::posix_acl;
 use crate::settings::RootSettings;
-use crate::sys::file_kind::is_directory;
+use crate::sys::file_kind::{is_directory, kind_of};
 use crate::sys::system;
 use crate::sys::times;
-use crate::sys::xattr::Attributes;
+use crate::sys::xattr::Xattrs;
 
 /// Bits that no share grants or refuses: a query for the maximum, and a privilege.
 const OF_NO_SHARE: AccessMask =
@@ -39,9 +40,9 @@ const OF_NO_SHARE: AccessMask =
 
 /// An object that passed all checks of its own, before its stream is found. Whether other opens
 /// permit this one is decided by the engine.
-pub(crate) struct Admitted {
+pub(crate) struct OpenedObject {
     pub(crate) fd: OwnedFd,
-    /// `fd` was opened with O_PATH: there is no way to the data.
+    /// `fd` was opened with O_PATH: it gives no access to the data.
     pub(crate) path_only: bool,
     /// Rights that the open gets.
     pub(crate) granted_access: AccessMask,
@@ -49,16 +50,16 @@ pub(crate) struct Admitted {
     pub(crate) maximal_access: AccessMask,
     pub(crate) metadata: Metadata,
     /// It has no extended attributes, so nobody need look for streams and DOS attributes.
-    pub(crate) is_bare: bool,
+    pub(crate) lacks_xattrs: bool,
     /// Inode of the name itself: the link, if one was followed.
-    pub(crate) named: Inode,
+    pub(crate) name_inode: Inode,
 }
 
 /// Result of an attempt to create an object.
 pub(crate) enum Created {
-    /// Somebody else was faster, or the name is a link that leads nowhere.
+    /// Another program was faster, or the name is a link to a missing target.
     Exists,
-    New(Admitted),
+    New(OpenedObject),
 }
 
 impl Store {
@@ -82,7 +83,7 @@ impl Store {
         let made = if directory {
             make_directory(root, parent, &place.name, writable_mode(root, request))
         } else {
-            make_file(root, parent, &place.name, writable_mode(root, request))
+            make_file(root, parent, &place.name, request)
         };
         let fd = match made {
             Err(Errno::EXIST) => {
@@ -100,7 +101,7 @@ impl Store {
             return Err(NtStatus::ACCESS_DENIED);
         }
         match self.furnish(root, request, parent, &place.name, (fd, is_new), &status) {
-            Ok(admitted) => Ok(Created::New(admitted)),
+            Ok(object) => Ok(Created::New(object)),
             Err(status_code) => {
                 self.discard(place, Inode::of(&status));
                 Err(status_code)
@@ -118,24 +119,25 @@ impl Store {
         name: &OsStr,
         (fd, is_new): (OwnedFd, bool),
         status: &Statx,
-    ) -> Result<Admitted, NtStatus> {
+    ) -> Result<OpenedObject, NtStatus> {
         let directory = is_directory(status);
-        let attributes = Attributes::new(fd.as_fd(), false);
-        extended_attributes::set_all(root, attributes, &request.extended_attributes)?;
-        let dos = store_attributes(root, request, attributes, status)?;
-        let subject = Subject { fd: fd.as_fd(), path_only: false, status };
+        let xattrs = Xattrs::new(fd.as_fd(), false);
+        extended_attributes::set_all(root, xattrs, &request.extended_attributes)?;
+        let dos = store_attributes(root, request, xattrs, status)?;
+        let secured = SecuredObject { fd: fd.as_fd(), path_only: false, status };
         let final_mode = given_mode(root, request);
         let final_mode = final_mode.filter(|mode| Some(*mode) != writable_mode(root, request));
+        let final_mode = final_mode.or_else(|| read_only_mode(root, request, status));
         if let Some(mode) = final_mode {
             let permissions = Permissions::Mode(mode);
-            let changed = self.impersonation.change_permissions(subject, permissions, false);
+            let changed = self.impersonation.change_permissions(secured, permissions, false);
             changed.during(Operation::Create)?;
         }
         if request.allocation_size > 0 && !directory {
             range::reserve(fd.as_fd(), request.allocation_size)?;
         }
-        let changed = self.secure_created(root, request, parent, subject, is_new)?;
-        // Whatever is stored with the object changes its change time, which the client is told.
+        let changed = self.secure_created(root, request, parent, secured, is_new)?;
+        // Each of these changes the change time of the object, which is in the response.
         let stored = dos.attributes.is_some()
             || final_mode.is_some()
             || root.settings.nt_acls.is_some()
@@ -145,8 +147,12 @@ impl Store {
         } else {
             *status
         };
-        let subject = Subject { status: &status, ..subject };
-        let maximal = access::maximal(&mut self.impersonation, root, subject, Some(parent))?;
+        let dos = match root.has_mode_attributes {
+            true => Stored::find(root, Some(&status), xattrs).dos,
+            false => dos,
+        };
+        let secured = SecuredObject { status: &status, ..secured };
+        let maximal = access::maximal_rights(&mut self.impersonation, root, secured, Some(parent))?;
         // The creator gets the requested rights, even if the final mode lacks them.
         let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
         let system = required & AccessMask::ACCESS_SYSTEM_SECURITY;
@@ -155,17 +161,25 @@ impl Store {
         let maximum = request.desired_access.contains(AccessMask::MAXIMUM_ALLOWED);
         let wanted = if maximum { AccessMask::all() } else { required };
         let granted_access = maximal_access & wanted | system;
-        let metadata = assemble(root, name, &status, dos);
-        let named = Inode::of(&status);
-        let is_bare = !stored;
-        if is_bare {
-            root.keep_bare(&status);
+        let metadata = assemble(root, name, kind_of(&status), &status, dos);
+        let name_inode = Inode::of(&status);
+        let lacks_xattrs = !stored;
+        if lacks_xattrs {
+            root.keep_without_xattrs(&status);
         }
         let path_only = false;
-        Ok(Admitted { fd, path_only, granted_access, maximal_access, metadata, is_bare, named })
+        Ok(OpenedObject {
+            fd,
+            path_only,
+            granted_access,
+            maximal_access,
+            metadata,
+            lacks_xattrs,
+            name_inode,
+        })
     }
 
-    /// Takes back what was created when the rest of the request failed.
+    /// Removes a created object after a failure of the rest of the request.
     pub(crate) fn discard(&mut self, place: &Place, inode: Inode) {
         if let Some(parent) = &place.parent {
             // A failure leaves the object for an administrator to see; the client gets the first
@@ -202,8 +216,19 @@ fn given_mode(root: &Root, request: &OpenRequest) -> Option<u32> {
     request.posix_mode.map(|mode| given_mode::of_new(&root.settings, mode, directory))
 }
 
-/// The same, with which its owner may still store attributes: the kernel looks at the mode, even
-/// for the one who has just made the file.
+/// The mode of a new object with READONLY, where that is not stored and a client gives no mode.
+fn read_only_mode(root: &Root, request: &OpenRequest, status: &Statx) -> Option<u32> {
+    let read_only = request.attributes.contains(FileAttributes::READONLY);
+    if !root.has_mode_attributes || !read_only || request.posix_mode.is_some() {
+        return None;
+    }
+    let mode = u32::from(status.stx_mode) & 0o7777;
+    let attributes = request.attributes | FileAttributes::ARCHIVE;
+    Some(mode_attributes::mode_with(&root.settings, mode, attributes, kind_of(status)))
+}
+
+/// As [`given_mode()`], but writable for the owner, who still has to store attributes: the kernel
+/// checks the mode even for the creator of a file.
 fn writable_mode(root: &Root, request: &OpenRequest) -> Option<u32> {
     given_mode(root, request).map(|mode| mode | 0o200)
 }
@@ -212,16 +237,22 @@ fn make_file(
     root: &Root,
     parent: &Parent,
     name: &OsStr,
-    posix_mode: Option<u32>,
+    request: &OpenRequest,
 ) -> Result<OwnedFd, Errno> {
-    let mode = posix_mode.unwrap_or_else(|| file_mode(root, parent));
+    let posix_mode = writable_mode(root, request);
+    let mode = posix_mode.unwrap_or_else(|| file_mode(root, parent, request.attributes));
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR;
     system::open_beneath(parent.directory.fd.as_fd(), name, flags, mode & 0o1777, true)
 }
 
-fn file_mode(root: &Root, parent: &Parent) -> u32 {
+fn file_mode(root: &Root, parent: &Parent, attributes: FileAttributes) -> u32 {
     let RootSettings { create_mask, force_create_mode, .. } = root.settings;
-    mode(root, parent, 0o666, create_mask, force_create_mode)
+    let mode = mode(root, parent, 0o666, create_mask, force_create_mode);
+    if !root.has_mode_attributes {
+        return mode;
+    }
+    let attributes = attributes | FileAttributes::ARCHIVE;
+    mode | mode_attributes::bits_of(&root.settings, attributes) & create_mask
 }
 
 /// Returns the mode of a new directory. The kernel decides on its group and its setgid bit; setuid
@@ -245,10 +276,10 @@ fn mode(root: &Root, parent: &Parent, bits: u32, mask: u32, forced: u32) -> u32 
     bits & 0o777 & mask | forced
 }
 
-/// "inherit acls": the kernel gives new entries the default ACL of their directory, and takes from
-/// it what the mode of the request does not have.
+/// "inherit acls": the kernel gives new entries the default ACL of their directory, limited by the
+/// mode of the request.
 fn passes_acl_on(root: &Root, parent: &Parent) -> bool {
-    root.settings.inherit_acls && posix_acl::has_default(parent.subject().attributes())
+    root.settings.inherit_acls && posix_acl::has_default(parent.secured().xattrs())
 }
 
 fn make_directory(
@@ -273,7 +304,7 @@ fn make_directory(
 fn store_attributes(
     root: &Root,
     request: &OpenRequest,
-    attributes: Attributes<'_>,
+    xattrs: Xattrs<'_>,
     status: &Statx,
 ) -> Result<DosAttributes, NtStatus> {
     let mut wanted = request.attributes & FileAttributes::SETTABLE;
@@ -284,12 +315,12 @@ fn store_attributes(
     }
     let default = wanted == FileAttributes::DIRECTORY || wanted == dos_attributes::DEFAULT_FILE;
     let said_by_absence = default && root.settings.nt_acls.is_none();
-    if said_by_absence && times::birth(status).is_some() || !root.settings.store_dos_attributes {
+    if said_by_absence && times::birth(status).is_some() || root.has_mode_attributes {
         return Ok(DosAttributes::default());
     }
     let creation_time = Some(creation_time(status));
     let dos = DosAttributes { attributes: Some(wanted), creation_time, ..DosAttributes::default() };
-    match attributes.set(dos_attributes::NAME, &dos.encode()) {
+    match xattrs.set(dos_attributes::NAME, &dos.encode()) {
         Ok(()) => Ok(dos),
         Err(Errno::OPNOTSUPP) => Ok(DosAttributes::default()),
         Err(errno) => Err(errno).during(Operation::SetMetadata),

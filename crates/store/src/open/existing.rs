@@ -1,39 +1,46 @@
 //! `Store::open`, and opening what exists: [MS-FSA] 2.1.5.1.2. See [`super`] for the whole.
 
-use crate::open::create::Admitted;
+use crate::open::create::OpenedObject;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dtyp::{AccessMask, FileAttributes, NtStatus};
-use object::{Disposition, Metadata, ObjectKind, ObjectPath, OpenRequest, Opened, RequestedKind};
+use object::path::join;
+use object::{
+    Disposition, Metadata, ObjectKind, ObjectPath, ObjectReply, ObjectResult, OpenRequest, Opened,
+    RequestedKind,
+};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::Store;
 use crate::cache::directories::Inode;
+use crate::data::kernel_claims::LOOK_TIME;
 use crate::errno::{During, Operation};
+use crate::metadata::apple_double_conversion;
 use crate::metadata::basic::{Seen, Stored, assemble, is_hidden_by_name};
-use crate::metadata::conversion;
 use crate::metadata::reparse;
 use crate::metadata::stream::{self, Streams};
-use crate::model::opens::Knowledge;
+use crate::model::held_locks::HeldLocks;
 use crate::model::opens::Open;
+use crate::model::opens::PipeSupport;
 use crate::model::place::Entry;
 use crate::model::place::Place;
 use crate::model::root::Root;
+use crate::model::secured_object::SecuredObject;
 use crate::model::stream_name::StreamName;
-use crate::model::subject::Subject;
 use crate::open::create::Created;
 use crate::security::access::{self, DATA};
-use crate::sys::file_kind::{is_file, kind_of};
 use crate::sys::system::{self, Uncached};
-use crate::sys::xattr::Attributes;
+use crate::sys::xattr::Xattrs;
 
 /// Attempts to open or create a name that keeps appearing or vanishing between look-up and open.
+/// Others have to change it between the two each time, so few attempts suffice.
 const ATTEMPTS_MAX: u32 = 4;
 
 /// Rights that need a descriptor for reading.
@@ -43,11 +50,12 @@ const READS: AccessMask = AccessMask::READ_DATA.union(AccessMask::EXECUTE);
 const WRITES: AccessMask = AccessMask::WRITE_DATA.union(AccessMask::APPEND_DATA);
 
 impl Store {
-    /// Opens or creates the object of a path, and its stream if the path has one. Nothing is
-    /// truncated here: `ObjectOp::Overwrite` does that once the open is admitted, and the record of
-    /// the file keeps `delete_on_close`.
+    /// Opens or creates the object of a path, and its stream if the path has one, with the rights
+    /// of the impersonated user. Nothing is truncated here: `ObjectOp::Overwrite` does that once
+    /// the open is admitted. The engine enters `delete_on_close` in the file's record.
     pub(crate) fn open(&mut self, request: &OpenRequest) -> Result<Opened, NtStatus> {
         let root = self.root(request.root)?;
+        // Before the look-up: a new file would be left behind by a later refusal.
         if self.opens.is_full() {
             return Err(NtStatus::TOO_MANY_OPENED_FILES);
         }
@@ -63,6 +71,7 @@ impl Store {
         self.open_version(&root, request)
     }
 
+    /// As [`Store::open`], within one version of the share: the present one, or a snapshot.
     fn open_version(&mut self, root: &Rc<Root>, request: &OpenRequest) -> Result<Opened, NtStatus> {
         if request.path.stream().is_some() {
             if !root.settings.streams {
@@ -72,30 +81,41 @@ impl Store {
                 return Err(NtStatus::NOT_A_DIRECTORY);
             }
         }
-        let data = data_wanted(root, request);
+        let data_flags = flags_for_data(root, request);
         for attempt in 0..ATTEMPTS_MAX {
             let expects_new = request.disposition.creates() && attempt == 0;
             let link_itself = request.open_reparse_point;
-            let mut place = self.resolve(root, &request.path, link_itself, expects_new, data)?;
+            let mut place =
+                self.resolve(root, &request.path, link_itself, expects_new, data_flags)?;
             if let Some(entry) = place.entry.take() {
                 return self.open_existing(root, request, place, entry);
             }
             if let Some(parent) = &place.parent {
-                reparse::verify_parent(root, parent)?;
+                reparse::verify_parent_not_reparse(root, parent)?;
             }
             if !request.disposition.creates() {
                 return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
             }
             match self.create(root, request, &place)? {
                 Created::Exists => {}
-                Created::New(admitted) => {
-                    return self.finish_open(root, request, place, admitted, true);
+                Created::New(object) => {
+                    return self.finish_open(root, request, place, object, true);
                 }
             }
         }
         // The name is taken, yet there is nothing to open: a link that leads nowhere, or a race
         // that was lost each time.
         Err(NtStatus::OBJECT_NAME_COLLISION)
+    }
+
+    /// Returns the file whose open failed with `status` because another program holds a lease. An
+    /// open that does not wait asks that program all the same; a later one succeeds.
+    pub(crate) fn leased(&mut self, request: &OpenRequest, status: NtStatus) -> ObjectResult {
+        if status != NtStatus::RETRY {
+            return Err(status);
+        }
+        let found = self.lookup(request.root, &request.path)?;
+        Ok(ObjectReply::Leased(found.identity))
     }
 
     /// Opens an object that was found, with the rights that the user has and requests.
@@ -107,7 +127,8 @@ impl Store {
         entry: Entry,
     ) -> Result<Opened, NtStatus> {
         let is_stream = request.path.stream().is_some();
-        if !is_file(&entry.status) || is_stream || !request.takes_file() {
+        let kind = entry.kind;
+        if kind != ObjectKind::File || is_stream || !request.accepts_file() {
             verify_kind(request, &entry)?;
         }
         if root.snapshot.is_some() && (request.disposition.overwrites() || request.delete_on_close)
@@ -115,72 +136,78 @@ impl Store {
             return Err(NtStatus::MEDIA_WRITE_PROTECTED);
         }
         let fd = entry.fd.as_fd();
-        let subject = Subject { fd, path_only: true, status: &entry.status };
+        let secured = SecuredObject { fd, path_only: true, status: &entry.status };
         let maximal =
-            access::maximal(&mut self.impersonation, root, subject, place.parent.as_ref())?;
+            access::maximal_rights(&mut self.impersonation, root, secured, place.parent.as_ref())?;
         let mut maximal = maximal & request.share_access_max;
         if self.impersonation.effective().uid == 0 {
             maximal |= AccessMask::ACCESS_SYSTEM_SECURITY;
         }
-        let kind = kind_of(&entry.status);
         let has_data = matches!(kind, ObjectKind::File | ObjectKind::Directory);
         if !has_data {
             maximal.remove(DATA);
         }
-        let Stored { dos, is_bare } =
-            Stored::find(root, Some(&entry.status), Attributes::new(fd, true));
+        let Stored { dos, lacks_xattrs } =
+            Stored::find(root, Some(&entry.status), Xattrs::new(fd, true));
         let attributes = dos.attributes.unwrap_or_default();
         let may_be_reparse = attributes.contains(FileAttributes::REPARSE_POINT);
         if may_be_reparse && has_data && !request.open_reparse_point {
-            reparse::verify_not_reparse(Attributes::new(fd, true), attributes)?;
+            reparse::verify_not_reparse(Xattrs::new(fd, true), attributes)?;
         }
-        let metadata = assemble(root, &place.name, &entry.status, dos);
+        let metadata = assemble(root, &place.name, kind, &entry.status, dos);
         let granted_access = verify_access(root, request, &metadata, maximal)?;
-        let (fd, path_only, granted_access) = match entry.data {
-            // `data_wanted` has asked for all granted rights.
+        let (fd, path_only, granted_access) = match entry.data_flags {
+            // Only without MAXIMUM_ALLOWED: the granted rights are the requested ones, for which
+            // `flags_for_data` has chosen the flags.
             Some(_) => (entry.fd, false, granted_access),
             None if is_stream || !has_data => (entry.fd, true, granted_access),
             None => open_data(root, request, entry.fd, kind, granted_access)?,
         };
-        let admitted = Admitted {
+        let object = OpenedObject {
             fd,
             path_only,
             granted_access,
             maximal_access: maximal.difference(AccessMask::ACCESS_SYSTEM_SECURITY),
             metadata,
-            is_bare,
-            named: entry.named,
+            lacks_xattrs,
+            name_inode: entry.name_inode,
         };
-        self.finish_open(root, request, place, admitted, false)
+        self.finish_open(root, request, place, object, false)
     }
 
-    /// Finds or creates the stream, and puts the open into the table. `created` says if the object
-    /// itself is new: then it is removed again if its stream cannot be made.
+    /// Finds or creates the stream, and puts the open into the table. If the object is new, it is
+    /// removed again if its stream cannot be made.
     fn finish_open(
         &mut self,
         root: &Rc<Root>,
         request: &OpenRequest,
         place: Place,
-        admitted: Admitted,
-        created: bool,
+        object: OpenedObject,
+        is_object_new: bool,
     ) -> Result<Opened, NtStatus> {
-        let Admitted { fd, path_only, granted_access, maximal_access, is_bare, named, .. } =
-            admitted;
-        let mut metadata = admitted.metadata;
+        let OpenedObject { fd, path_only, granted_access, maximal_access, .. } = object;
+        let mut metadata = object.metadata;
         let mut stream = None;
-        let mut stream_created = created;
-        if let Some(wanted) = request.path.stream() {
-            let streams = Streams::new(root, Attributes::new(fd.as_fd(), path_only));
-            let (name, is_new) = match open_stream(root, request, &place, streams, wanted) {
-                Err(status) if created => {
-                    self.discard(&place, named);
+        let mut is_new = is_object_new;
+        if let Some(stream_name) = request.path.stream() {
+            if let Some(parent) = &place.parent {
+                let (directory, file) = (parent.directory.fd.as_fd(), (fd.as_fd(), path_only));
+                let user = &mut self.impersonation;
+                apple_double_conversion::convert(user, root, directory, &place.name, file);
+            }
+            let streams = Streams::new(root, Xattrs::new(fd.as_fd(), path_only));
+            let may_add = is_object_new || maximal_access.contains(AccessMask::WRITE_DATA);
+            let found = open_stream(root, request, streams, stream_name, may_add);
+            let (name, is_stream_new) = match found {
+                Err(status) if is_object_new => {
+                    self.discard(&place, object.name_inode);
                     return Err(status);
                 }
                 result => result?,
             };
             let size = streams.size(&name)?;
             stream::describe(&mut metadata, &name, size);
-            stream_created = is_new;
+            is_new = is_stream_new;
             stream = Some(name);
         }
         let path = match request.path.is_posix() {
@@ -188,11 +215,19 @@ impl Store {
             true => request.path.clone(),
             false => {
                 let stream = stream.as_ref().map(|stream| stream.name.clone());
-                ObjectPath::from_stored(place.path(root), stream)
+                // A name that is stored as the client has sent it is shown so. Another one may be
+                // that of a former short name, which the client cannot send.
+                let is_as_sent = place.name == *request.path.file_name();
+                let path = match &place.parent {
+                    Some(parent) if is_as_sent && root.settings.character_mappings.is_empty() => {
+                        join(&parent.path, &place.name.to_string_lossy())
+                    }
+                    _ => place.path(root),
+                };
+                ObjectPath::from_stored(path, stream)
             }
         };
-        let path = path.with_snapshot(root.snapshot);
-        let archive = metadata.attributes.contains(FileAttributes::ARCHIVE);
+        let path = root.path_in_share(path);
         let parent = place.parent.as_ref().map(|parent| parent.directory.inode.identity());
         let open = self.opens.insert(Open {
             root: root.clone(),
@@ -204,37 +239,51 @@ impl Store {
             granted_access,
             parent: place.parent.map(|parent| parent.directory),
             name: place.name,
-            named,
+            name_inode: object.name_inode,
             path: path.clone(),
             stream,
             write_through: request.write_through,
             uncached: Cell::new(Uncached::Refuse),
-            may_wait_in_ring: Cell::new(false),
-            piping: Knowledge::default(),
-            archive_on_write: !archive && metadata.kind == ObjectKind::File,
+            ring_waits: Cell::new(false),
+            pipe_support: PipeSupport::default(),
+            archive_on_write: lacks_archive(&metadata),
             keeps_write_time: false,
             listing: None,
+            locks: HeldLocks::default(),
+            unlocked_until: Cell::new(unlocked_until(is_object_new)),
+            has_lease: false,
         });
-        let created = stream_created;
-        self.remember(Seen { open, metadata: metadata.clone(), is_bare });
-        Ok(Opened { open, created, granted_access, maximal_access, path, parent, metadata })
+        let lacks_xattrs = object.lacks_xattrs;
+        self.keep_for_frame(Seen { open, metadata: metadata.clone(), lacks_xattrs });
+        Ok(Opened { open, created: is_new, granted_access, maximal_access, path, parent, metadata })
     }
 }
 
-/// The checks of [MS-FSA] 2.1.5.1 that need no rights: an existing name is a collision for CREATE
-/// whatever kind it has.
+/// True for a file whose first write has to set ARCHIVE.
+fn lacks_archive(metadata: &Metadata) -> bool {
+    !metadata.attributes.contains(FileAttributes::ARCHIVE) && metadata.kind == ObjectKind::File
+}
+
+/// Returns the time until which no program is expected to have locked the file: nobody can have
+/// locked a new one.
+fn unlocked_until(is_new: bool) -> Duration {
+    if is_new { system::coarse_time() + LOOK_TIME } else { Duration::ZERO }
+}
+
+/// Verifies the conditions of [MS-FSA] 2.1.5.1 that need no rights: for FILE_CREATE, an existing
+/// name of any kind is a collision.
 fn verify_kind(request: &OpenRequest, entry: &Entry) -> Result<(), NtStatus> {
     let stream = request.path.stream().is_some();
     if request.disposition == Disposition::Create && !stream {
         return Err(NtStatus::OBJECT_NAME_COLLISION);
     }
-    let kind = kind_of(&entry.status);
+    let kind = entry.kind;
     if kind == ObjectKind::SymbolicLink && !request.open_reparse_point {
         return Err(NtStatus::STOPPED_ON_SYMLINK);
     }
     if stream {
-        let may = matches!(kind, ObjectKind::File | ObjectKind::Directory);
-        return if may { Ok(()) } else { Err(NtStatus::OBJECT_NAME_NOT_FOUND) };
+        let can_have_streams = matches!(kind, ObjectKind::File | ObjectKind::Directory);
+        return if can_have_streams { Ok(()) } else { Err(NtStatus::OBJECT_NAME_NOT_FOUND) };
     }
     match (request.kind, entry.is_directory()) {
         (RequestedKind::Directory, false) => Err(NtStatus::NOT_A_DIRECTORY),
@@ -252,11 +301,11 @@ fn verify_access(
     metadata: &Metadata,
     maximal: AccessMask,
 ) -> Result<AccessMask, NtStatus> {
-    let overwrites = request.disposition.overwrites() && request.path.stream().is_none();
+    let overwrites = request.disposition.overwrites();
     let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
-    let writes = required.intersects(WRITES) || request.disposition.overwrites();
+    let writes = required.intersects(WRITES) || overwrites;
     let read_only = metadata.attributes.contains(FileAttributes::READONLY);
-    if read_only && !metadata.is_directory() && writes && !request.takes_up {
+    if read_only && !metadata.is_directory() && writes && !request.is_reconnect {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if request.delete_on_close {
@@ -272,7 +321,7 @@ fn verify_access(
     if !maximal.contains(needed) {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    if overwrites {
+    if overwrites && request.path.stream().is_none() {
         let marks = FileAttributes::HIDDEN | FileAttributes::SYSTEM;
         let mut kept = metadata.attributes & marks;
         if is_hidden_by_name(root, OsStr::new(request.path.file_name())) {
@@ -285,29 +334,30 @@ fn verify_access(
     if !request.desired_access.contains(AccessMask::MAXIMUM_ALLOWED) {
         return Ok(required);
     }
-    // Asking for the maximum does not ask for the SACL.
+    // MAXIMUM_ALLOWED does not grant ACCESS_SYSTEM_SECURITY.
     let mut granted = maximal.difference(AccessMask::ACCESS_SYSTEM_SECURITY) | required;
     if read_only && !metadata.is_directory() {
         granted.remove(WRITES | AccessMask::DELETE_CHILD);
     }
-    // Asking for the maximum does not grant the deletion, which others may carry out as root.
+    // Delete on close requires DELETE even so: another worker may carry out the deletion later, as
+    // root.
     if request.delete_on_close && !granted.contains(AccessMask::DELETE) {
         return Err(NtStatus::ACCESS_DENIED);
     }
     Ok(granted)
 }
 
-/// Returns the flags to open a file for its data; `None` if neither is needed.
-fn data_flags(reads: bool, writes: bool) -> Option<OFlags> {
+/// Returns the flags to open a file for its data; `None` if it is neither read nor written.
+fn open_flags(reads: bool, writes: bool) -> Option<OFlags> {
     let flags = [[None, Some(OFlags::WRONLY)], [Some(OFlags::RDONLY), Some(OFlags::RDWR)]];
     flags[usize::from(reads)][usize::from(writes)]
 }
 
-/// Returns the flags with which a granted request opens the data of a file. `None` where they
-/// depend on the file, and where the request is refused for any file: an open has side effects on
-/// this machine (it breaks a lease, inotify reports it), and in an overlay an open for writing
-/// copies the file.
-fn data_wanted(root: &Root, request: &OpenRequest) -> Option<OFlags> {
+/// Returns the flags with which a granted request opens the data of a file. Returns `None`, for a
+/// look-up with O_PATH first, in two cases: the flags depend on the file; or the request is refused
+/// for any file, and an open would have side effects on this machine (it breaks a lease, inotify
+/// reports it, and in an overlay an open for writing copies the file).
+fn flags_for_data(root: &Root, request: &OpenRequest) -> Option<OFlags> {
     let mut access = request.desired_access;
     if request.disposition.overwrites() {
         access |= AccessMask::WRITE_DATA;
@@ -317,14 +367,15 @@ fn data_wanted(root: &Root, request: &OpenRequest) -> Option<OFlags> {
         || writes && root.settings.read_only
         || request.disposition == Disposition::Create
         || request.kind == RequestedKind::Directory;
-    let is_other = access.contains(AccessMask::MAXIMUM_ALLOWED)
+    let depends_on_file = access.contains(AccessMask::MAXIMUM_ALLOWED)
         || request.path.stream().is_some()
         || root.snapshot.is_some();
-    if is_refused || is_other { None } else { data_flags(access.intersects(READS), writes) }
+    if is_refused || depends_on_file { None } else { open_flags(access.intersects(READS), writes) }
 }
 
-/// Opens the object for what was granted. Rights that the kernel refuses and the request does not
-/// require (MAXIMUM_ALLOWED grants such), and EXECUTE, are taken from the granted rights instead.
+/// Opens the object for the granted rights. If the kernel refuses, tries again without those that
+/// the request does not require: rights that MAXIMUM_ALLOWED added, and EXECUTE. Returns the
+/// descriptor, whether it was opened with O_PATH, and the rights that are left.
 fn open_data(
     root: &Root,
     request: &OpenRequest,
@@ -343,7 +394,7 @@ fn open_data(
         return opened.during(Operation::Open).map(|fd| (fd, false, granted));
     }
     if root.snapshot.is_some() {
-        // Rights to write are granted like others, and come to nothing.
+        // Rights to write are granted, too, but the descriptor is for reading: writes fail.
         return Ok(match system::reopen(fd.as_fd(), OFlags::RDONLY) {
             Ok(fd) => (fd, false, granted),
             Err(_) if !granted.contains(AccessMask::READ_DATA) => (fd, true, granted),
@@ -354,6 +405,7 @@ fn open_data(
     let must_read = request.desired_access.contains(AccessMask::READ_DATA);
     let reads = granted.intersects(READS);
     let writes = granted.intersects(WRITES) || must_write;
+    // Each opens for reading or not, for writing or not, and gives up some rights.
     let attempts = [
         (reads, writes, AccessMask::empty()),
         (reads, must_write, WRITES),
@@ -362,13 +414,15 @@ fn open_data(
     let required = request.desired_access;
     let mut refused = Errno::ACCESS;
     for (index, (reads, writes, lost)) in attempts.into_iter().enumerate() {
+        // Not without rights that the request requires; EXECUTE alone may be lost even so.
         if index > 0 && (required.intersects(lost & DATA & !AccessMask::EXECUTE)) {
             continue;
         }
-        let Some(flags) = data_flags(reads, writes) else {
+        let Some(flags) = open_flags(reads, writes) else {
             return Ok((fd, true, granted.difference(lost)));
         };
-        match system::reopen(fd.as_fd(), flags) {
+        // A lease of another program must not keep this thread: see `Store::leased`.
+        match system::reopen(fd.as_fd(), flags | OFlags::NONBLOCK) {
             Ok(fd) => return Ok((fd, false, granted.difference(lost))),
             Err(errno @ (Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::TXTBSY)) => {
                 if index == 0 {
@@ -381,25 +435,26 @@ fn open_data(
     Err(refused).during(Operation::Open)
 }
 
-/// The stream, and whether it was created.
+/// Opens the stream. Returns its name, and whether it was created: [MS-FSA] 2.1.5.1.1 adds one to a
+/// file that the user may write.
 fn open_stream(
     root: &Root,
     request: &OpenRequest,
-    place: &Place,
     streams: Streams<'_>,
-    wanted: &str,
+    stream_name: &str,
+    may_add: bool,
 ) -> Result<(StreamName, bool), NtStatus> {
-    if let Some(parent) = &place.parent {
-        conversion::convert(root, parent.directory.fd.as_fd(), &place.name, streams);
-    }
-    match streams.find(wanted)? {
+    match streams.find(stream_name)? {
         Some(_) if request.disposition == Disposition::Create => {
             Err(NtStatus::OBJECT_NAME_COLLISION)
         }
         Some(found) => Ok((found, false)),
         None if request.disposition.creates() => {
             root.verify_changeable()?;
-            let name = StreamName::new(wanted);
+            if !may_add {
+                return Err(NtStatus::ACCESS_DENIED);
+            }
+            let name = StreamName::new(stream_name);
             streams.create(&name)?;
             Ok((name, true))
         }

@@ -15,7 +15,6 @@
 use crate::model::place::Entry;
 use crate::model::place::Parent;
 use crate::model::place::Place;
-use crate::model::place::join;
 use crate::model::root::Root;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -26,7 +25,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use dtyp::NtStatus;
-use object::{Metadata, ObjectPath, RootId, UserId};
+use object::path::join;
+use object::{Metadata, ObjectKind, ObjectPath, RootId, UserId};
 use rustix::fs::{Mode, OFlags, ResolveFlags, Statx};
 use rustix::io::Errno;
 
@@ -35,8 +35,7 @@ use crate::cache::directories::{Directory, Inode};
 use crate::errno::{During, Operation};
 use crate::names::short_name;
 use crate::security::access;
-use crate::sys::file_kind::is_file;
-use crate::sys::file_kind::is_link;
+use crate::sys::file_kind::{is_file, kind_of};
 use crate::sys::system;
 
 /// Highest number of absolute links in one look-up, as the kernel's limit for links of any kind.
@@ -69,22 +68,22 @@ impl Store {
     }
 
     /// As [`Store::locate`], for an open. With `expects_new`, a directory that is known to lack the
-    /// name is not searched: its creation shows if the name exists all the same. With `data`, an
-    /// ordinary file is opened with these flags at once, if that is permitted.
+    /// name is not searched: its creation shows if the name exists all the same. With `data_flags`,
+    /// an ordinary file is opened with these flags at once, if that is permitted.
     pub(crate) fn resolve(
         &mut self,
         root: &Root,
         path: &ObjectPath,
         link_itself: bool,
         expects_new: bool,
-        data: Option<OFlags>,
+        data_flags: Option<OFlags>,
     ) -> Result<Place, NtStatus> {
         let exact = path.is_posix();
-        let path = match exact {
+        let path = match exact || root.settings.character_mappings.is_empty() {
             true => Cow::Borrowed(path.as_str()),
             false => root.settings.character_mappings.to_disk(path.as_str()),
         };
-        let Some((parent, asked)) = split(&path) else {
+        let Some((parent, requested)) = split(&path) else {
             return root_place(root);
         };
         let parent = match parent {
@@ -92,71 +91,75 @@ impl Store {
             parent => self.parent(root, parent, exact)?,
         };
         let Parent { directory, status, .. } = &parent;
-        let is_new = expects_new && self.names.lacks(directory, status, asked, &root.settings);
-        let name = OsString::from(asked);
+        let is_new = expects_new && self.names.lacks(directory, status, requested, &root.settings);
+        let name = OsString::from(requested);
         let opened = match is_new {
             true => Err(Errno::NOENT),
-            false => open_entry(root, &parent, &name, data),
+            false => open_entry(root, &parent, &name, data_flags),
         };
         match opened {
-            Ok(entry) if is_file(&entry.status) => {
-                let wanted = name.clone();
-                Ok(Place { parent: Some(parent), name, wanted, entry: Some(entry) })
+            Ok(entry) if entry.kind == ObjectKind::File => {
+                let new_name = name.clone();
+                Ok(Place { parent: Some(parent), name, new_name, entry: Some(entry) })
             }
             opened => {
-                let asked = Asked { name: asked, is_new, exact, link_itself, data };
-                self.resolve_other(root, parent, opened, &asked)
+                let last =
+                    LastComponent { name: requested, is_new, exact, link_itself, data_flags };
+                self.resolve_other(root, parent, opened, &last)
             }
         }
     }
 
-    /// Goes on with a name that is no ordinary file, or not in this exact spelling.
+    /// Resolves a name that is not an ordinary file's, or not stored in this exact spelling.
     fn resolve_other(
         &mut self,
         root: &Root,
         parent: Parent,
         mut opened: Result<Entry, Errno>,
-        &Asked { name: asked, is_new, exact, link_itself, data }: &Asked<'_>,
+        &LastComponent { name: requested, is_new, exact, link_itself, data_flags }: &LastComponent<
+            '_,
+        >,
     ) -> Result<Place, NtStatus> {
-        let mut wanted = if exact { asked.into() } else { root.settings.new_name(asked) };
-        let mut name = OsString::from(asked);
+        let mut new_name = if exact { requested.into() } else { root.settings.new_name(requested) };
+        let mut name = OsString::from(requested);
         let Parent { directory, status, .. } = &parent;
         if matches!(opened, Err(Errno::NOENT)) && !exact {
             let found = match is_new {
                 true => Ok(None),
-                false => self.names.find(directory, status, asked, &root.settings),
+                false => self.names.find(directory, status, requested, &root.settings),
             };
             match found.during(Operation::Open)? {
                 Some(stored) => {
-                    opened = open_entry(root, &parent, &stored, data);
+                    opened = open_entry(root, &parent, &stored, data_flags);
                     name = stored;
                 }
                 None => {
-                    // A short name may be remembered from another share, where its long name is not
+                    // A short name may be cached from another share, where its long name is not
                     // vetoed.
-                    let remembered = self.names.remembered(directory, asked);
-                    let remembered =
-                        remembered.filter(|it| !short_name::is_vetoed(&root.settings, it));
-                    wanted = remembered.unwrap_or(wanted);
-                    name.clone_from(&wanted);
+                    let former_long_name = self.names.former_long_name(directory, requested);
+                    let former_long_name =
+                        former_long_name.filter(|it| !short_name::is_vetoed(&root.settings, it));
+                    new_name = former_long_name.unwrap_or(new_name);
+                    name.clone_from(&new_name);
                 }
             }
         }
         let mut entry = match opened {
             Ok(entry) => entry,
             Err(Errno::NOENT) => {
-                return Ok(Place { parent: Some(parent), name, wanted, entry: None });
+                return Ok(Place { parent: Some(parent), name, new_name, entry: None });
             }
             Err(errno) => return Err(errno).during(Operation::Open),
         };
         // POSIX clients resolve links themselves.
-        if is_link(&entry.status) && !link_itself && !exact {
+        if entry.kind == ObjectKind::SymbolicLink && !link_itself && !exact {
             let path = parent.join(root, &name);
-            (entry.fd, entry.status) =
-                follow(root, parent.directory.fd.as_fd(), &name, &path).during(Operation::Open)?;
+            let target = follow(root, parent.directory.fd.as_fd(), &name, &path);
+            let (fd, status) = target.during(Operation::Open)?;
+            entry = Entry { kind: kind_of(&status), fd, status, ..entry };
         }
         let entry = Some(entry);
-        Ok(Place { parent: Some(parent), name, wanted, entry })
+        Ok(Place { parent: Some(parent), name, new_name, entry })
     }
 
     /// Opens the directory at `path`: first with exact names, then, unless `exact`, component by
@@ -172,14 +175,14 @@ impl Store {
             return root_parent(root);
         }
         let (now, from) = (Instant::now(), root.directory.fd.as_fd());
-        let mut ways = root.ways.borrow_mut();
-        if let Some((directory, status)) = ways.find(from, path, now) {
+        let mut directory_paths = root.directory_paths.borrow_mut();
+        if let Some((directory, status)) = directory_paths.find(from, path, now) {
             return Ok(Parent { directory, path: path.to_owned(), status });
         }
         let (directory, path) = match open_directory(root, path) {
             Ok(fd) => {
-                let resolved = self.share(fd)?;
-                ways.keep(from, path, (&resolved.0, &resolved.1), now);
+                let resolved = self.intern_directory(fd)?;
+                directory_paths.keep(from, path, (&resolved.0, &resolved.1), now);
                 (resolved, path.to_owned())
             }
             Err(Errno::NOENT) if !exact => self.walk(root, path)?,
@@ -201,16 +204,16 @@ impl Store {
                 name = found.during(Operation::Parent)?.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?;
                 fd = open_directory(root, join_stored(&stored, &name));
             }
-            directory = self.share(fd.during(Operation::Parent)?)?;
+            directory = self.intern_directory(fd.during(Operation::Parent)?)?;
             shown = join(&shown, &root.shown(&name));
             stored = join_stored(&stored, &name);
         }
         Ok((directory, shown))
     }
 
-    fn share(&mut self, fd: OwnedFd) -> Result<Resolved, NtStatus> {
+    fn intern_directory(&mut self, fd: OwnedFd) -> Result<Resolved, NtStatus> {
         let status = system::status_of(fd.as_fd()).during(Operation::Parent)?;
-        Ok((self.directories.share(fd, &status), status))
+        Ok((self.directories.intern(fd, &status), status))
     }
 
     /// True if a user may enter a directory and each one above it; `None` for a missing directory.
@@ -243,20 +246,20 @@ impl Store {
     }
 }
 
-/// A directory, and what it looked like when it was opened.
+/// A directory, and its status when it was opened.
 type Resolved = (Rc<Directory>, Statx);
 
-/// The last component of a path, as somebody asks for it.
-struct Asked<'n> {
+/// The last component of a path, with the options of its look-up.
+struct LastComponent<'n> {
     name: &'n str,
     /// The directory is known to lack the name.
     is_new: bool,
-    /// No other spelling is meant.
+    /// Only this spelling counts: neither case nor short names are tried.
     exact: bool,
-    /// A link is not followed.
+    /// The result is a link itself, not its target.
     link_itself: bool,
     /// Flags to open the data of an ordinary file with.
-    data: Option<OFlags>,
+    data_flags: Option<OFlags>,
 }
 
 fn root_parent(root: &Root) -> Result<Parent, NtStatus> {
@@ -274,8 +277,10 @@ fn root_place(root: &Root) -> Result<Place, NtStatus> {
     let fd = system::open_beneath(root.directory.fd.as_fd(), "", flags, 0, false);
     let fd = fd.during(Operation::Open)?;
     let status = system::status_of(fd.as_fd()).during(Operation::Open)?;
-    let entry = Some(Entry { fd, data: None, named: Inode::of(&status), status });
-    Ok(Place { parent: None, name: OsString::new(), wanted: OsString::new(), entry })
+    let name_inode = Inode::of(&status);
+    let entry =
+        Some(Entry { fd, data_flags: None, kind: ObjectKind::Directory, name_inode, status });
+    Ok(Place { parent: None, name: OsString::new(), new_name: OsString::new(), entry })
 }
 
 /// The directory's path and the last component; `None` for the root.
@@ -296,7 +301,7 @@ fn open_directory(root: &Root, path: impl AsRef<OsStr>) -> Result<OwnedFd, Errno
     open_followed(root, path.as_ref(), OFlags::PATH | OFlags::DIRECTORY)
 }
 
-/// Opens what a path of the share leads to, with the links that may be followed.
+/// Opens the object of a path of the share, following the permitted links.
 fn open_followed(root: &Root, path: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let fd = root.directory.fd.as_fd();
     let follow = root.settings.follow_symlinks;
@@ -319,7 +324,7 @@ fn open_followed(root: &Root, path: &OsStr, flags: OFlags) -> Result<OwnedFd, Er
     Err(Errno::LOOP)
 }
 
-/// The path with its first absolute link replaced by what it leads to, if that is in the share.
+/// Returns the path with its first absolute link replaced by the target, if that is in the share.
 fn without_absolute_link(root: &Root, path: &str) -> Option<String> {
     let fd = root.directory.fd.as_fd();
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
@@ -329,7 +334,7 @@ fn without_absolute_link(root: &Root, path: &str) -> Option<String> {
         let (prefix, behind) = path.split_at(end);
         let link = system::open_beneath(fd, prefix, flags, 0, true).ok()?;
         let target = match rustix::fs::readlinkat(&link, c"", Vec::new()) {
-            // No link: what was opened is an object of another kind.
+            // An object of another kind than a link.
             Err(Errno::NOENT | Errno::INVAL) => continue,
             result => result.ok()?,
         };
@@ -343,22 +348,22 @@ fn without_absolute_link(root: &Root, path: &str) -> Option<String> {
     None
 }
 
-/// Opens an entry of a directory, without following a link; an ordinary file with the flags `data`.
+/// Opens an entry of a directory, without following a link; an ordinary file with `data_flags`.
 fn open_entry(
     root: &Root,
     parent: &Parent,
     name: &OsStr,
-    data: Option<OFlags>,
+    data_flags: Option<OFlags>,
 ) -> Result<Entry, Errno> {
     let (directory, fd) = (parent.directory.inode, parent.directory.fd.as_fd());
-    let is_known = data.is_some() && root.regular.borrow().contains(directory, name);
+    let is_known = data_flags.is_some() && root.files.regular.borrow().contains(directory, name);
     if is_known
-        && let Some(flags) = data
+        && let Some(flags) = data_flags
         && let Some(entry) = open_regular(fd, name, flags)
     {
         return Ok(entry);
     }
-    open_unknown(root, parent, name, data.filter(|_| !is_known))
+    open_unknown(root, parent, name, data_flags.filter(|_| !is_known))
 }
 
 /// As [`open_entry`], for a name that is not known as that of an ordinary file, or not any more.
@@ -366,36 +371,38 @@ fn open_unknown(
     root: &Root,
     parent: &Parent,
     name: &OsStr,
-    data: Option<OFlags>,
+    data_flags: Option<OFlags>,
 ) -> Result<Entry, Errno> {
     let (directory, fd) = (parent.directory.inode, parent.directory.fd.as_fd());
-    if let Some(flags) = data
+    if let Some(flags) = data_flags
         && is_file(&system::status_at(fd, name)?)
         && let Some(entry) = open_regular(fd, name, flags)
     {
-        root.regular.borrow_mut().keep(directory, name);
+        root.files.regular.borrow_mut().keep(directory, name);
         return Ok(entry);
     }
-    root.regular.borrow_mut().forget(directory, name);
+    root.files.regular.borrow_mut().forget(directory, name);
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
     let fd = system::open_beneath(fd, name, flags, 0, true)?;
     let status = system::status_of(fd.as_fd())?;
-    if is_file(&status) {
-        root.regular.borrow_mut().keep(directory, name);
+    let kind = kind_of(&status);
+    if kind == ObjectKind::File {
+        root.files.regular.borrow_mut().keep(directory, name);
     }
-    Ok(Entry { fd, data: None, named: Inode::of(&status), status })
+    Ok(Entry { fd, data_flags: None, kind, name_inode: Inode::of(&status), status })
 }
 
 /// Opens an ordinary file for its data. `None` for other objects, and after a refusal. One name
 /// without links needs no second attempt; AGAIN says that a local program holds a lease, which it
 /// gives up in its time.
-fn open_regular(directory: BorrowedFd<'_>, name: &OsStr, data: OFlags) -> Option<Entry> {
-    let flags = data | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+fn open_regular(directory: BorrowedFd<'_>, name: &OsStr, data_flags: OFlags) -> Option<Entry> {
+    let flags = data_flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let open = || rustix::fs::openat2(directory, name, flags, Mode::empty(), resolve);
     let fd = rustix::io::retry_on_intr(open).ok()?;
     let status = system::status_of(fd.as_fd()).ok().filter(is_file)?;
-    Some(Entry { fd, data: Some(data), named: Inode::of(&status), status })
+    let name_inode = Inode::of(&status);
+    Some(Entry { fd, data_flags: Some(data_flags), kind: ObjectKind::File, name_inode, status })
 }
 
 /// Opens the target of a link. From `directory` the kernel refuses a link with `..`, so the second

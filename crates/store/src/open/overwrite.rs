@@ -41,16 +41,16 @@ impl Store {
             }
         }
         if opened.root.settings.ea_support {
-            extended_attributes::remove_all(&opened.root, opened.attributes())?;
-            let attributes = opened.attributes();
-            extended_attributes::set_all(&opened.root, attributes, wanted.extended_attributes)?;
+            extended_attributes::remove_all(&opened.root, opened.xattrs())?;
+            let xattrs = opened.xattrs();
+            extended_attributes::set_all(&opened.root, xattrs, wanted.extended_attributes)?;
         } else if !wanted.extended_attributes.is_empty() {
             return Err(NtStatus::EAS_NOT_SUPPORTED);
         }
         if wanted.allocation_size > 0 {
             reserve(opened.fd(), wanted.allocation_size)?;
         }
-        let stored = stored_attributes(&opened.root, opened.attributes());
+        let stored = stored_attributes(&opened.root, opened.xattrs());
         let given = wanted.attributes & FileAttributes::SETTABLE | FileAttributes::ARCHIVE;
         let known = stored.attributes.unwrap_or(FileAttributes::ARCHIVE);
         let changed = wanted.supersede || known & FileAttributes::SETTABLE != given;

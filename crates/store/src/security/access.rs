@@ -24,7 +24,7 @@ use rustix::io::Errno;
 
 use crate::model::place::Parent;
 use crate::model::root::Root;
-use crate::model::subject::Subject;
+use crate::model::secured_object::SecuredObject;
 use crate::security::credentials::{Effective, Identity, Impersonation};
 use crate::security::mapping::trustee;
 use crate::security::stored;
@@ -58,21 +58,28 @@ pub(crate) const TO_SEE: AccessMask = AccessMask::READ_DATA
 ///
 /// # Errors
 /// The descriptor cannot be read.
-pub(crate) fn maximal(
+pub(crate) fn maximal_rights(
     impersonation: &mut Impersonation,
     root: &Root,
-    subject: Subject<'_>,
+    secured: SecuredObject<'_>,
     parent: Option<&Parent>,
 ) -> Result<AccessMask, NtStatus> {
     let user = impersonation.effective();
     let mut rights = match &root.settings.nt_acls {
         _ if user.uid == 0 => AccessMask::FILE_ALL,
-        None => judge(user, subject.fd, subject.status),
-        Some(_) => plain(impersonation, root, subject)?,
+        None => rights_by_mode(user, secured.fd, secured.status),
+        Some(_) => object_rights(impersonation, root, secured)?,
     };
+    let settings = &root.settings;
+    if settings.writers_change_permissions
+        && settings.nt_acls.is_none()
+        && rights.contains(AccessMask::WRITE_DATA)
+    {
+        rights |= AccessMask::WRITE_DAC | AccessMask::WRITE_OWNER;
+    }
     // A user who can look up an object may read its attributes.
     rights |= AccessMask::READ_ATTRIBUTES;
-    if !rights.contains(AccessMask::DELETE) && may_remove(impersonation, root, subject, parent)? {
+    if !rights.contains(AccessMask::DELETE) && may_remove(impersonation, root, secured, parent)? {
         rights |= AccessMask::DELETE;
     }
     if root.settings.read_only {
@@ -82,18 +89,18 @@ pub(crate) fn maximal(
 }
 
 /// The rights that the object itself gives.
-pub(crate) fn plain(
+pub(crate) fn object_rights(
     impersonation: &mut Impersonation,
     root: &Root,
-    subject: Subject<'_>,
+    secured: SecuredObject<'_>,
 ) -> Result<AccessMask, NtStatus> {
     let user = impersonation.effective();
     if user.uid == 0 {
         return Ok(AccessMask::FILE_ALL);
     }
-    match stored::deciding(impersonation, root, subject)? {
-        Some(descriptor) => granted(impersonation, &descriptor, subject.status),
-        None => Ok(judge(user, subject.fd, subject.status)),
+    match stored::deciding(impersonation, root, secured)? {
+        Some(descriptor) => granted(impersonation, &descriptor, secured.status),
+        None => Ok(rights_by_mode(user, secured.fd, secured.status)),
     }
 }
 
@@ -149,7 +156,7 @@ pub(crate) fn verify_may_add(
     if root.settings.nt_acls.is_none() || impersonation.effective().uid == 0 {
         return Ok(());
     }
-    let Some(descriptor) = stored::deciding(impersonation, root, parent.subject())? else {
+    let Some(descriptor) = stored::deciding(impersonation, root, parent.secured())? else {
         return Ok(());
     };
     // ADD_SUBDIRECTORY and ADD_FILE.
@@ -162,7 +169,7 @@ pub(crate) fn verify_may_add(
 }
 
 /// Rights that mode and POSIX ACL give, as NT rights.
-fn judge(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> AccessMask {
+fn rights_by_mode(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> AccessMask {
     let directory = is_directory(status);
     let permissions = permissions(user, fd, status);
     let mut rights = EVERYONE;
@@ -193,26 +200,26 @@ fn judge(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> AccessMask {
     rights
 }
 
-/// Whether the directory lets the user remove the object, whatever the object says.
+/// Returns whether the directory lets the user remove the object, even if the object does not.
 fn may_remove(
     impersonation: &mut Impersonation,
     root: &Root,
-    subject: Subject<'_>,
+    secured: SecuredObject<'_>,
     parent: Option<&Parent>,
 ) -> Result<bool, NtStatus> {
     let user = impersonation.effective();
     let Some(parent) = parent else {
         // The root of a share is never removed; the right is granted as for any directory.
-        return Ok(permissions(user, subject.fd, subject.status) & WRITE != 0);
+        return Ok(permissions(user, secured.fd, secured.status) & WRITE != 0);
     };
     if root.settings.nt_acls.is_some()
-        && let Some(descriptor) = stored::deciding(impersonation, root, parent.subject())?
+        && let Some(descriptor) = stored::deciding(impersonation, root, parent.secured())?
     {
         let granted = granted(impersonation, &descriptor, &parent.status)?;
         return Ok(granted.contains(AccessMask::DELETE_CHILD));
     }
     // Removing a name is a change of its directory, in a sticky one reserved to the owners.
-    let (status, directory) = (subject.status, &parent.status);
+    let (status, directory) = (secured.status, &parent.status);
     let sticky = u32::from(directory.stx_mode) & libc::S_ISVTX != 0;
     if sticky && user.uid != status.stx_uid && user.uid != directory.stx_uid {
         return Ok(false);
@@ -228,7 +235,7 @@ pub(crate) fn may_enter(user: Effective, directory: BorrowedFd<'_>, status: &Sta
 
 /// The rwx bits that hold for the user. The owner's are exact in the mode; for others the kernel is
 /// asked, which knows about ACLs.
-fn permissions(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> u16 {
+pub(crate) fn permissions(user: Effective, fd: BorrowedFd<'_>, status: &Statx) -> u16 {
     if user.uid == 0 {
         return READ | WRITE | EXECUTE;
     }

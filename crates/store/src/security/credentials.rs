@@ -13,6 +13,7 @@ use std::sync::Arc;
 use dtyp::access_check::{Privileges, Token};
 use dtyp::{NtStatus, Sid};
 use object::UserId;
+use tracing::warn;
 
 pub(crate) use self::privileged::{NewOwners, Permissions};
 use crate::settings::{Credentials, DomainIds, Trustee};
@@ -23,6 +24,8 @@ use crate::sys::system;
 pub(crate) struct Impersonation {
     enabled: bool,
     users: Vec<User>,
+    /// Memory of all `users` in bytes.
+    users_bytes: usize,
     rights: Rights,
     domain_ids: Option<Arc<dyn DomainIds>>,
     /// User of the current request, even if impersonation failed.
@@ -34,6 +37,22 @@ pub(crate) struct Impersonation {
 struct User {
     credentials: Credentials,
     identity: Identity,
+}
+
+/// Highest number of bytes of all users that a client has had, and of their groups. A user in a
+/// hundred groups has some 10 KiB.
+const USERS_BYTES_MAX: usize = 32 << 20;
+
+/// Id of a user that the store does not know.
+const NOBODY: UserId = UserId(u32::MAX);
+
+impl User {
+    /// Memory that the user takes, about.
+    fn bytes(&self) -> usize {
+        let Credentials { groups, sids, .. } = &self.credentials;
+        let sids = sids.len() + self.identity.groups.len();
+        size_of::<Self>() + size_of_val(groups.as_slice()) + sids * size_of::<Sid>()
+    }
 }
 
 /// A user's SIDs, for access checks.
@@ -101,6 +120,7 @@ impl Impersonation {
         Self {
             enabled,
             users: Vec::new(),
+            users_bytes: 0,
             rights: Rights::Server,
             domain_ids: None,
             requester: None,
@@ -118,15 +138,25 @@ impl Impersonation {
         self.domain_ids.as_ref().filter(|_| is_of_domain)?.id_of(sid)
     }
 
-    /// The same id for the same credentials, so the list is bounded by the accounts that exist.
+    /// The same id for the same credentials. No user is forgotten, because opens and requests may
+    /// have the id; beyond [`USERS_BYTES_MAX`] a new one gets an id that may do nothing.
     pub(crate) fn register(&mut self, credentials: Credentials) -> UserId {
         let known = self.users.iter().position(|user| user.credentials == credentials);
-        let index = known.unwrap_or_else(|| {
-            let identity = Identity::of(&credentials);
-            self.users.push(User { credentials, identity });
-            self.users.len() - 1
-        });
+        let Some(index) = known.or_else(|| self.add(credentials)) else { return NOBODY };
         UserId(u32::try_from(index).expect("fewer users than 2^32"))
+    }
+
+    fn add(&mut self, credentials: Credentials) -> Option<usize> {
+        let user = User { identity: Identity::of(&credentials), credentials };
+        let bytes = self.users_bytes + user.bytes();
+        if bytes > USERS_BYTES_MAX {
+            let known = self.users.len();
+            warn!("a client has used {known} users, with their groups: a further one is refused");
+            return None;
+        }
+        self.users_bytes = bytes;
+        self.users.push(user);
+        Some(self.users.len() - 1)
     }
 
     /// The known users, in the order of their ids.
@@ -238,5 +268,29 @@ impl Effective {
 impl Drop for Impersonation {
     fn drop(&mut self) {
         self.revert_to_server();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(uid: u32, groups: u32) -> Credentials {
+        Credentials { uid, gid: uid, groups: (0..groups).collect(), ..Credentials::default() }
+    }
+
+    #[test]
+    fn users_take_bounded_memory_and_one_beyond_it_may_do_nothing() {
+        let mut impersonation = Impersonation::new(false);
+        let ids: Vec<UserId> =
+            (1..100).map(|uid| impersonation.register(member(uid, 65_536))).collect();
+        let known = ids.iter().filter(|id| **id != NOBODY).count();
+        assert!((2..50).contains(&known), "{known}");
+        assert!(impersonation.users_bytes <= USERS_BYTES_MAX);
+        assert_eq!(impersonation.users().len(), known);
+        assert_eq!(impersonation.impersonate(NOBODY), Err(NtStatus::ACCESS_DENIED));
+        assert_eq!(impersonation.register(member(1, 65_536)), ids[0], "known ones still log on");
+        assert_eq!(impersonation.impersonate(ids[0]), Ok(()));
+        assert_ne!(impersonation.register(member(1, 10)), NOBODY, "there is room for a small one");
     }
 }

@@ -1,7 +1,7 @@
 //! Security descriptors: [MS-FSA] 2.1.5.14 and 2.1.5.17.
 //!
-//! A share either keeps NT descriptors (`stored`, in Samba's encoding; `mapping` is what the kernel
-//! is told of them) or has what the mode says (`mode`).
+//! A share either keeps NT descriptors (`stored`, in Samba's encoding; `mapping` makes POSIX ACLs
+//! of them for the kernel) or makes them of the mode (`mode`).
 
 use dtyp::inheritance::{Creator, inherited_descriptor};
 use dtyp::security_descriptor::Control;
@@ -13,9 +13,9 @@ use crate::Store;
 use crate::errno::{During, Operation};
 use crate::model::place::Parent;
 use crate::model::root::Root;
-use crate::model::subject::Subject;
+use crate::model::secured_object::SecuredObject;
 use crate::security::credentials::NewOwners;
-use crate::security::mode;
+use crate::security::mode::{self, By};
 use crate::security::stored;
 use crate::security::stored::Mandate;
 use crate::settings::{InheritOwner, NtAclSettings};
@@ -36,9 +36,10 @@ impl Store {
         let open = self.opens.get(open)?;
         let status = system::status_of(open.fd()).during(Operation::Query)?;
         let information = SecurityInformation::from_bits_retain(information);
-        let mut shown = stored::shown(&mut self.impersonation, &open.root, open.subject(&status))?;
-        if nfs_entries && let Some(list) = &mut shown.dacl {
-            list.aces.extend(mode::nfs_entries(&status));
+        let mut shown = stored::shown(&mut self.impersonation, &open.root, open.secured(&status))?;
+        if nfs_entries && let Some(list) = shown.dacl.take() {
+            let aces = list.aces.into_iter().chain(mode::nfs_entries(&status));
+            shown.dacl = Some(Acl::fitting(list.revision, aces.collect()));
         }
         Ok(shown.select(information).to_bytes())
     }
@@ -62,8 +63,12 @@ impl Store {
             descriptor
         };
         let Some(settings) = &open.root.settings.nt_acls else {
-            let subject = open.subject(&status);
-            return mode::apply(&mut self.impersonation, subject, information, descriptor, None);
+            let by = match open.root.settings.writers_change_permissions {
+                true => By::Writer,
+                false => By::Owner,
+            };
+            let secured = open.secured(&status);
+            return mode::apply(&mut self.impersonation, secured, information, descriptor, by);
         };
         let given =
             SecurityDescriptor::decode(descriptor).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
@@ -71,8 +76,9 @@ impl Store {
             && given.dacl.as_ref().and_then(mode::said_mode).is_some()
         {
             // A new mode makes a stored descriptor void, as with every program that changes it.
-            let subject = open.subject(&status);
-            return mode::apply(&mut self.impersonation, subject, information, descriptor, None);
+            let secured = open.secured(&status);
+            let by = By::Owner;
+            return mode::apply(&mut self.impersonation, secured, information, descriptor, by);
         }
         information.set(
             SecurityInformation::OWNER,
@@ -85,44 +91,44 @@ impl Store {
         if !information.intersects(OF_CREATION | SecurityInformation::IN_SACL) {
             return Ok(());
         }
-        let subject = open.subject(&status);
-        let old = stored::shown(&mut self.impersonation, &open.root, subject)?;
-        let new = changed(&old, information, given, settings);
+        let secured = open.secured(&status);
+        let old = stored::shown(&mut self.impersonation, &open.root, secured)?;
+        let new = changed(&old, information, given, settings)?;
         let owners = stored::new_owners(&self.impersonation, &status, &old, &new, information)?;
         let mandate = Mandate {
             owner: open.granted_access.contains(AccessMask::WRITE_OWNER),
             dacl: open.granted_access.contains(AccessMask::WRITE_DAC),
         };
-        stored::install(&mut self.impersonation, settings, subject, &new, owners, mandate)
+        stored::install(&mut self.impersonation, settings, secured, &new, owners, mandate)
     }
 
-    /// Gives a created object its descriptor: the one of the request, or what the directory has for
-    /// it: [MS-FSA] 2.1.5.1.1, [MS-DTYP] 2.5.3.4. Without either there is none stored, and the mode
-    /// decides. Whether owner, mode or ACL were changed.
+    /// Gives a created object the descriptor of the request, or the inherited one: [MS-FSA]
+    /// 2.1.5.1.1, [MS-DTYP] 2.5.3.4. Without either none is stored, and the mode decides. Returns
+    /// whether owner, mode or ACL were changed.
     pub(crate) fn secure_created(
         &mut self,
         root: &Root,
         request: &OpenRequest,
         parent: &Parent,
-        subject: Subject<'_>,
+        secured: SecuredObject<'_>,
         can_have_made: bool,
     ) -> Result<bool, NtStatus> {
-        let owner_changed = self.inherit_owner(root, parent, subject)?;
+        let owner_changed = self.inherit_owner(root, parent, secured)?;
         if root.settings.nt_acls.is_none() && request.security.is_none() {
             return Ok(owner_changed);
         }
         // The mode that a client gives may have been changed once more.
         let status = if owner_changed || request.posix_mode.is_some() && request.security.is_some()
         {
-            system::status_of(subject.fd).during(Operation::Query)?
+            system::status_of(secured.fd).during(Operation::Query)?
         } else {
-            *subject.status
+            *secured.status
         };
-        let subject = Subject { status: &status, ..subject };
+        let secured = SecuredObject { status: &status, ..secured };
         let Some(settings) = &root.settings.nt_acls else {
             let Some(given) = &request.security else { return Ok(owner_changed) };
-            let new = Some(&root.settings);
-            mode::apply(&mut self.impersonation, subject, OF_CREATION, given, new)?;
+            let by = By::Creator(&root.settings);
+            mode::apply(&mut self.impersonation, secured, OF_CREATION, given, by)?;
             return Ok(true);
         };
         let (descriptor, owners) = match &request.security {
@@ -140,7 +146,7 @@ impl Store {
         // The creator decides on the first descriptor of an object.
         let is_new = owner_changed || can_have_made;
         let mandate = Mandate { owner: is_new, dacl: is_new };
-        stored::install(&mut self.impersonation, settings, subject, &descriptor, owners, mandate)?;
+        stored::install(&mut self.impersonation, settings, secured, &descriptor, owners, mandate)?;
         Ok(true)
     }
 
@@ -149,13 +155,13 @@ impl Store {
         &mut self,
         root: &Root,
         parent: &Parent,
-        subject: Subject<'_>,
+        secured: SecuredObject<'_>,
     ) -> Result<bool, NtStatus> {
         let owner = parent.status.stx_uid;
-        if root.settings.inherit_owner == InheritOwner::No || owner == subject.status.stx_uid {
+        if root.settings.inherit_owner == InheritOwner::No || owner == secured.status.stx_uid {
             return Ok(false);
         }
-        let passed = self.impersonation.pass_to_owner(subject, &parent.status);
+        let passed = self.impersonation.pass_to_owner(secured, &parent.status);
         passed.during(Operation::SetMetadata)?;
         Ok(true)
     }
@@ -180,7 +186,7 @@ impl Store {
         information.set(SecurityInformation::DACL, has_dacl);
         information.set(SecurityInformation::OWNER, given.owner.is_some());
         information.set(SecurityInformation::GROUP, given.group.is_some());
-        let new = changed(base, information, given, settings);
+        let new = changed(base, information, given, settings)?;
         let owners = stored::new_owners(&self.impersonation, status, base, &new, information)?;
         Ok((new, owners))
     }
@@ -203,7 +209,7 @@ impl Store {
         parent: &Parent,
         status: &Statx,
     ) -> Result<Option<SecurityDescriptor>, NtStatus> {
-        let Some(above) = stored::deciding(&mut self.impersonation, root, parent.subject())? else {
+        let Some(above) = stored::deciding(&mut self.impersonation, root, parent.secured())? else {
             return Ok(None);
         };
         let owner = match (&above.owner, root.settings.inherit_owner) {
@@ -238,13 +244,14 @@ fn without_unchanged(
     Ok(given.to_bytes())
 }
 
-/// `old` with the parts that `information` names taken from `given`.
+/// `old` with the parts that `information` names taken from `given`. Entries of the SACL that stay
+/// and those that come can be too many for one list.
 fn changed(
     old: &SecurityDescriptor,
     information: SecurityInformation,
     mut given: SecurityDescriptor,
     settings: &NtAclSettings,
-) -> SecurityDescriptor {
+) -> Result<SecurityDescriptor, NtStatus> {
     canonicalize(&mut given.control, settings);
     for acl in [&mut given.dacl, &mut given.sacl].into_iter().flatten() {
         map_generic(acl);
@@ -256,7 +263,8 @@ fn changed(
     let mut new = old.clone();
     new.replace(information, given);
     new.control |= Control::SELF_RELATIVE;
-    new
+    let fits = [&new.dacl, &new.sacl].into_iter().flatten().all(Acl::fits);
+    fits.then_some(new).ok_or(NtStatus::INVALID_ACL)
 }
 
 /// [MS-DTYP] 2.5.3.4: a list counts as computed by inheritance if its writer says both that it was

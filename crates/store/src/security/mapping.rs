@@ -10,13 +10,15 @@
 //!   groups has.
 //! - A denial takes effect where it stands, for the trustee that it names. Where a group is denied
 //!   what another group has, the kernel grants it and our check denies it.
-//! - One bit stands for several rights: it is granted with any of them. Directories are passed by
-//!   whoever has anything there, since nobody on Windows is kept from traversing.
+//! - One bit stands for several rights: it is granted with any of them. Every user with a right
+//!   on a directory may traverse it, as on Windows.
 //! - The owner keeps reading a file, and everything on a directory: what is in the way of managing
 //!   it are the DACL's rules, which the owner can change. A server that is not root keeps writing
 //!   as well, or it could not store another descriptor: attributes in `user.` take that right.
 //! - SIDs that stand for nobody on this system have no entry, and the kernel gives them what it
 //!   gives everyone.
+
+use std::collections::BTreeSet;
 
 use dtyp::access_check::{Privileges, Token};
 use dtyp::{AccessMask, SecurityDescriptor, Sid, access_check};
@@ -53,26 +55,31 @@ pub(crate) fn trustee(impersonation: &Impersonation, sid: &Sid) -> Option<Truste
     }
 }
 
-/// The ACL for an object that `descriptor` is of and that `status` tells the owners of.
+/// Returns the POSIX ACL of an object with this descriptor, whose owners are in `status`.
 pub(crate) fn posix_acl(
     impersonation: &Impersonation,
     descriptor: &SecurityDescriptor,
     status: &Statx,
 ) -> PosixAcl {
-    let mapping = Mapping { impersonation, descriptor, status };
+    let mapping = Mapping::new(impersonation, descriptor, status);
     let mut entries = vec![
         (Tag::Owner, mapping.owner()),
         (Tag::OwningGroup, mapping.group(status.stx_gid)),
         (Tag::Other, mapping.triple(&everyone())),
     ];
+    let (mut users, mut groups) = (Vec::new(), Vec::new());
     for trustee in mapping.named() {
         match trustee {
-            Trustee::User(uid) if uid == status.stx_uid => {}
-            Trustee::Group(gid) if gid == status.stx_gid => {}
-            Trustee::User(uid) => entries.push((Tag::User(uid), mapping.user(uid))),
-            Trustee::Group(gid) => entries.push((Tag::Group(gid), mapping.group(gid))),
+            Trustee::User(uid) => users.push(uid),
+            Trustee::Group(gid) => groups.push((gid, mapping.group(gid))),
         }
     }
+    let of_groups = groups.iter().fold(0, |all, (_, triple)| all | triple);
+    users.retain(|uid| *uid != status.stx_uid);
+    groups.retain(|(gid, _)| *gid != status.stx_gid);
+    let users = users.into_iter().map(|uid| (Tag::User(uid), mapping.user(uid, of_groups)));
+    entries.extend(users);
+    entries.extend(groups.into_iter().map(|(gid, triple)| (Tag::Group(gid), triple)));
     PosixAcl::new(entries)
 }
 
@@ -85,28 +92,42 @@ struct Mapping<'a> {
     impersonation: &'a Impersonation,
     descriptor: &'a SecurityDescriptor,
     status: &'a Statx,
+    /// SIDs in the DACL that stand for a user or a group. They are found once, because the ids of a
+    /// domain are read from a file.
+    trustees: Vec<(&'a Sid, Trustee)>,
+    /// The descriptor's group, unless it stands for somebody: a user who takes a file may name a
+    /// group that it cannot bring.
+    owning_group: Option<&'a Sid>,
 }
 
-impl Mapping<'_> {
+impl<'a> Mapping<'a> {
+    fn new(
+        impersonation: &'a Impersonation,
+        descriptor: &'a SecurityDescriptor,
+        status: &'a Statx,
+    ) -> Self {
+        let aces = descriptor.dacl.iter().flat_map(|dacl| &dacl.aces);
+        let sids: BTreeSet<&Sid> = aces.filter_map(|ace| ace.sid()).collect();
+        let found = |sid| trustee(impersonation, sid).map(|of| (sid, of));
+        let trustees = sids.into_iter().filter_map(found).collect();
+        let group = descriptor.group.as_ref();
+        let owning_group = group.filter(|sid| trustee(impersonation, sid).is_none());
+        Self { impersonation, descriptor, status, trustees, owning_group }
+    }
+
     /// Users and groups that have entries, each once.
     fn named(&self) -> Vec<Trustee> {
-        let sids = self.sids();
-        let mut named: Vec<_> = sids.filter_map(|sid| trustee(self.impersonation, sid)).collect();
+        let mut named: Vec<_> = self.trustees.iter().map(|(_, of)| *of).collect();
         named.sort_unstable();
         named.dedup();
         named.truncate(NAMED_MAX);
         named
     }
 
-    /// SIDs of all entries of the DACL.
-    fn sids(&self) -> impl Iterator<Item = &Sid> {
-        let aces = self.descriptor.dacl.iter().flat_map(|dacl| &dacl.aces);
-        aces.filter_map(|ace| ace.sid())
-    }
-
     /// SIDs in the DACL that stand for a user or a group: a domain's have names of their own.
     fn sids_of(&self, of: Trustee) -> impl Iterator<Item = Sid> {
-        self.sids().filter(move |sid| trustee(self.impersonation, sid) == Some(of)).cloned()
+        let own = self.trustees.iter().filter(move |(_, it)| *it == of);
+        own.map(|(sid, _)| (*sid).clone())
     }
 
     fn owner(&self) -> Triple {
@@ -121,22 +142,20 @@ impl Mapping<'_> {
         self.triple(&sids) | kept
     }
 
-    fn user(&self, uid: u32) -> Triple {
+    /// `of_groups` is what any group of the list has.
+    fn user(&self, uid: u32, of_groups: Triple) -> Triple {
         let mut sids = self.sids_of_user(uid);
         sids.extend(self.sids_of_owning_group(&sids));
         let triple = self.triple(&sids);
         let is_absent = self.impersonation.identity_of(uid).is_none();
         let mut of_domain =
             self.sids_of(Trustee::User(uid)).filter(|it| *it != Sid::unix_user(uid));
-        if !is_absent || of_domain.next().is_none() {
-            return triple;
-        }
         // The groups of a user who is not logged on here are unknown: its entry, which is final,
         // keeps what they may have.
-        self.named().into_iter().fold(triple, |triple, trustee| match trustee {
-            Trustee::Group(gid) => triple | self.group(gid),
-            Trustee::User(_) => triple,
-        })
+        match is_absent && of_domain.next().is_some() {
+            true => triple | of_groups,
+            false => triple,
+        }
     }
 
     fn group(&self, gid: u32) -> Triple {
@@ -159,12 +178,10 @@ impl Mapping<'_> {
         sids
     }
 
-    /// The descriptor may call the owning group by a name of its own. One that is another group's
-    /// stands for that: a user who takes a file may name a group that it cannot bring.
+    /// The descriptor may call the owning group by a name of its own.
     fn sids_of_owning_group(&self, sids: &[Sid]) -> Option<Sid> {
         let is_member = sids.contains(&Sid::unix_group(self.status.stx_gid));
-        let is_another = |sid: &Sid| trustee(self.impersonation, sid).is_some();
-        self.descriptor.group.clone().filter(|sid| is_member && !is_another(sid))
+        self.owning_group.filter(|_| is_member).cloned()
     }
 
     /// Returns the permissions that the DACL grants to a user with all of `sids`.
@@ -205,6 +222,7 @@ impl Mapping<'_> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use dtyp::{Ace, AceFlags, Acl};
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -253,5 +271,33 @@ mod tests {
         // A SID without an id counts for nobody.
         assert_eq!(entries(domain(), 1_107), [(Tag::User(5), READ | EXECUTE)]);
         assert_eq!(entries(None, ENGINEERS), []);
+    }
+
+    /// A domain whose SIDs are users with even ids, and groups with odd ones.
+    #[derive(Debug, Default)]
+    struct Counting(AtomicU32);
+
+    impl DomainIds for Counting {
+        fn id_of(&self, of: &Sid) -> Option<Trustee> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let id = *of.subauthorities().last()?;
+            Some(if id % 2 == 0 { Trustee::User(id) } else { Trustee::Group(id) })
+        }
+    }
+
+    #[test]
+    fn each_sid_is_looked_up_once_for_all_entries_of_a_list() {
+        let status = statx(CWD, ".", AtFlags::empty(), StatxFlags::BASIC_STATS).expect("a folder");
+        let ids = 1_000_001..=1_000_040;
+        let thrice = ids.clone().chain(ids.clone()).chain(ids);
+        let list = thrice.map(|id| Ace::allow(sid(id), AccessMask::READ_DATA, AceFlags::empty()));
+        let dacl = Some(Acl::new(list.collect()));
+        let descriptor = SecurityDescriptor { dacl, ..SecurityDescriptor::default() };
+        let domain = Arc::new(Counting::default());
+        let ids = Some(Arc::clone(&domain) as Arc<dyn DomainIds>);
+        let impersonation = Impersonation::new(false).with_domain_ids(ids);
+        let acl = posix_acl(&impersonation, &descriptor, &status);
+        assert_eq!(acl.effective().count(), 3 + 40);
+        assert_eq!(domain.0.load(Ordering::Relaxed), 40);
     }
 }

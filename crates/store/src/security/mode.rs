@@ -1,14 +1,14 @@
 //! Security descriptors from POSIX owners, groups, modes and ACLs.
 //!
-//! This is what a share without stored NT ACLs has, and what an object has that none is stored
-//! with. A mode is read as three entries (owner, group, everyone), and a POSIX ACL as one more for
-//! each that it names. A descriptor that is written to a share without stored NT ACLs is mapped
-//! onto the three triples of the mode. What a mode cannot say is refused, never dropped in silence,
-//! with these exceptions: inherit-only entries (there is no place for them), entries for the system
-//! and the administrators (root may do everything), and the difference between rights that one mode
-//! bit stands for. The SACL is not kept.
+//! Shares without stored NT ACLs have these descriptors, and so have objects without a stored one.
+//! A mode is read as three entries (owner, group, everyone), and a POSIX ACL as one more for each
+//! that it names. A descriptor that is written to a share without stored NT ACLs is mapped onto the
+//! three triples of the mode. An entry that a mode cannot express is refused, never dropped in
+//! silence, with these exceptions: inherit-only entries (there is no place for them), entries for
+//! the system and the administrators (root may do everything), and the difference between rights
+//! that one mode bit stands for. The SACL is not kept.
 
-use crate::model::subject::Subject;
+use crate::model::secured_object::SecuredObject;
 use crate::security::credentials::NewOwners;
 use dtyp::security_descriptor::Control;
 use dtyp::{
@@ -32,7 +32,7 @@ const UNIX_AUTHORITY: u64 = 22;
 /// client, say what POSIX says.
 const NFS: u32 = 88;
 
-/// The descriptor that says what the mode says.
+/// The descriptor that corresponds to a mode.
 pub(crate) fn describe(status: &Statx, acl: Option<&PosixAcl>) -> SecurityDescriptor {
     let directory = is_directory(status);
     let (owner, group) = (Sid::unix_user(status.stx_uid), Sid::unix_group(status.stx_gid));
@@ -55,13 +55,14 @@ pub(crate) fn describe(status: &Statx, acl: Option<&PosixAcl>) -> SecurityDescri
         };
         Some(Ace::allow(sid, rights, AceFlags::empty()))
     };
+    // A POSIX ACL may have more entries than a DACL. All of them are grants.
     let aces = acl.effective().filter_map(entry).collect();
     SecurityDescriptor {
         control: Control::SELF_RELATIVE | Control::DACL_PRESENT,
         owner: Some(owner.clone()),
         group: Some(group.clone()),
         sacl: None,
-        dacl: Some(Acl::new(aces)),
+        dacl: Some(Acl::fitting(Acl::REVISION, aces)),
     }
 }
 
@@ -113,16 +114,32 @@ fn rights(bits: u16, directory: bool) -> AccessMask {
     rights
 }
 
-/// Changes owner, group and mode as far as `information` names them. `new`: the object was just
-/// made, in a share with these settings.
+/// Requester of a change of a descriptor, with the right to it by the rules of NT.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum By<'a> {
+    /// The creator of an object that was just made, in a share with these settings.
+    Creator(&'a RootSettings),
+    /// The owner, if the kernel agrees.
+    Owner,
+    /// Everyone who may write the object ("dos filemode").
+    Writer,
+}
+
+/// Changes owner, group and mode as far as `information` names them. The engine has checked the
+/// right for each part.
 pub(crate) fn apply(
     impersonation: &mut Impersonation,
-    subject: Subject<'_>,
+    secured: SecuredObject<'_>,
     information: SecurityInformation,
     descriptor: &[u8],
-    new: Option<&RootSettings>,
+    by: By<'_>,
 ) -> Result<(), NtStatus> {
-    let status = subject.status;
+    let status = secured.status;
+    let granted = matches!(by, By::Writer);
+    let new = match by {
+        By::Creator(settings) => Some(settings),
+        By::Owner | By::Writer => None,
+    };
     let descriptor =
         SecurityDescriptor::decode(descriptor).ok_or(NtStatus::INVALID_SECURITY_DESCR)?;
     if information.touches_sacl() && descriptor.sacl.is_some() {
@@ -148,12 +165,12 @@ pub(crate) fn apply(
         let uid = uid.filter(|uid| *uid != status.stx_uid);
         let gid = gid.filter(|gid| *gid != status.stx_gid);
         let owners = NewOwners { uid, gid };
-        impersonation.change_owners(subject, owners, false).during(Operation::SetMetadata)?;
-        changed = Some(system::status_of(subject.fd).during(Operation::Query)?);
+        impersonation.change_owners(secured, owners, granted).during(Operation::SetMetadata)?;
+        changed = Some(system::status_of(secured.fd).during(Operation::Query)?);
     }
     if let Some(mode) = mode {
-        let subject = Subject { status: changed.as_ref().unwrap_or(status), ..subject };
-        let result = impersonation.change_permissions(subject, Permissions::Mode(mode), false);
+        let secured = SecuredObject { status: changed.as_ref().unwrap_or(status), ..secured };
+        let result = impersonation.change_permissions(secured, Permissions::Mode(mode), granted);
         result.during(Operation::SetMetadata)?;
     }
     Ok(())
@@ -170,7 +187,7 @@ fn unix_id(sid: &Sid, kind: u32) -> Result<u32, NtStatus> {
     }
 }
 
-/// The mode that an entry of a list says outright: what the Linux client makes of `chmod`.
+/// Returns the mode that an entry of a list states, as the Linux client sends it for `chmod`.
 pub(crate) fn said_mode(dacl: &Acl) -> Option<u32> {
     let sids = dacl.aces.iter().filter_map(Ace::sid);
     let mut modes = sids.filter_map(|sid| match *sid.subauthorities() {
@@ -180,21 +197,21 @@ pub(crate) fn said_mode(dacl: &Acl) -> Option<u32> {
     modes.next()
 }
 
-/// Whether an entry tells what POSIX says, and grants nothing.
+/// Returns whether an entry states a mode, an owner or a group of POSIX, and grants nothing.
 pub(crate) fn is_nfs_entry(ace: &Ace) -> bool {
     let is_one =
         |sid: &Sid| sid.authority() == 5 && matches!(*sid.subauthorities(), [NFS, 1..=3, _]);
     ace.sid().is_some_and(is_one)
 }
 
-/// Whether a list says another mode than the object has.
+/// Returns whether a list states another mode than that of the object.
 pub(crate) fn changes_mode(dacl: &Acl, status: &Statx) -> bool {
     let directory = is_directory(status);
     let current = given_mode::permitted(u32::from(status.stx_mode), directory);
     said_mode(dacl).is_some_and(|mode| given_mode::permitted(mode, directory) != current)
 }
 
-/// Entries that tell mode, owner and group, without a right that they could deny.
+/// Returns the entries that state mode, owner and group, without any right to deny.
 pub(crate) fn nfs_entries(status: &Statx) -> [Ace; 3] {
     let mode = u32::from(status.stx_mode);
     [(3, mode), (1, status.stx_uid), (2, status.stx_gid)].map(|(kind, value)| {
@@ -202,7 +219,7 @@ pub(crate) fn nfs_entries(status: &Statx) -> [Ace; 3] {
     })
 }
 
-/// The mode that grants what the list grants. No list grants everything.
+/// Returns the mode that grants the same rights as a list. Without a list everything is granted.
 fn mode_of(
     dacl: Option<&Acl>,
     owner: (u32, u32),
@@ -278,4 +295,21 @@ fn triple_of(dacl: &Acl, trustees: &[&Sid], status: &Statx) -> u32 {
         triple |= 1;
     }
     triple
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
+    use super::*;
+
+    #[test]
+    fn a_list_with_too_many_entries_for_a_dacl_is_shown_in_part() {
+        let status = statx(CWD, ".", AtFlags::empty(), StatxFlags::BASIC_STATS).expect("a folder");
+        let users = (1..=8_000).map(|uid| (Tag::User(uid), rights::READ));
+        let shown = describe(&status, Some(&PosixAcl::new(users.collect())));
+        let read = SecurityDescriptor::decode(&shown.to_bytes()).expect("it is whole");
+        assert_eq!(read, shown);
+        assert_eq!(read.dacl.map(|list| list.aces.len()), Some(2_730), "24 bytes each, in 64 KiB");
+    }
 }

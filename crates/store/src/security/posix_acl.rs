@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 use crate::security::nt_acl::Hash;
 use crate::sys::file_kind::is_directory;
-use crate::sys::xattr::Attributes;
+use crate::sys::xattr::Xattrs;
 
 /// The ACL that decides on access.
 const ACCESS: &str = "system.posix_acl_access";
@@ -73,6 +73,11 @@ impl PosixAcl {
         })
     }
 
+    /// The bits of the same entries, without the mask.
+    pub(crate) fn unmasked(&self) -> impl Iterator<Item = Triple> + '_ {
+        self.entries.iter().filter(|(tag, _)| *tag != Tag::Mask).map(|(_, triple)| *triple)
+    }
+
     /// The nine bits of the mode that say the same, if a mode can.
     pub(crate) fn as_mode(&self) -> Option<u16> {
         match self.entries[..] {
@@ -135,12 +140,12 @@ impl PosixAcl {
     }
 
     /// Makes this the ACL of the object. `Err(OPNOTSUPP)` where the file system has none.
-    pub(crate) fn store(&self, attributes: Attributes<'_>) -> Result<(), Errno> {
-        attributes.set(ACCESS, &self.encode())
+    pub(crate) fn store(&self, xattrs: Xattrs<'_>) -> Result<(), Errno> {
+        xattrs.set(ACCESS, &self.encode())
     }
 }
 
-/// All that the kernel judges access by.
+/// All that the kernel decides access by.
 #[derive(Clone, Debug)]
 pub(crate) struct SystemAcl {
     /// `None` where the file system has no ACLs.
@@ -154,10 +159,10 @@ pub(crate) struct SystemAcl {
 
 impl SystemAcl {
     /// An ACL that cannot be read is an error: it must not be taken for one that says nothing.
-    pub(crate) fn read(attributes: Attributes<'_>, status: &Statx) -> Result<Self, Errno> {
-        let access = read(attributes, ACCESS, || PosixAcl::from_mode(status.stx_mode))?;
+    pub(crate) fn read(xattrs: Xattrs<'_>, status: &Statx) -> Result<Self, Errno> {
+        let access = read(xattrs, ACCESS, || PosixAcl::from_mode(status.stx_mode))?;
         let default =
-            if is_directory(status) { read(attributes, DEFAULT, PosixAcl::default)? } else { None };
+            if is_directory(status) { read(xattrs, DEFAULT, PosixAcl::default)? } else { None };
         let (uid, gid) = (status.stx_uid, status.stx_gid);
         Ok(Self { access, default, uid, gid, mode: status.stx_mode })
     }
@@ -217,11 +222,11 @@ fn push_list(out: &mut Vec<u8>, list: &PosixAcl) {
 
 /// `None` where the file system has no ACLs.
 fn read(
-    attributes: Attributes<'_>,
+    xattrs: Xattrs<'_>,
     name: &str,
     absent: impl FnOnce() -> PosixAcl,
 ) -> Result<Option<PosixAcl>, Errno> {
-    match attributes.get(name) {
+    match xattrs.get(name) {
         Ok(value) if value.is_empty() => Ok(Some(absent())),
         Ok(value) => PosixAcl::decode(&value).map(Some).ok_or(Errno::INVAL),
         Err(Errno::NODATA) => Ok(Some(absent())),
@@ -231,8 +236,8 @@ fn read(
 }
 
 /// Whether entries of this directory get an ACL of their own from the kernel.
-pub(crate) fn has_default(attributes: Attributes<'_>) -> bool {
-    attributes.length(DEFAULT).is_ok_and(|length| length > 4)
+pub(crate) fn has_default(xattrs: Xattrs<'_>) -> bool {
+    xattrs.length(DEFAULT).is_ok_and(|length| length > 4)
 }
 
 #[cfg(test)]

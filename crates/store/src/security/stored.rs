@@ -1,7 +1,7 @@
 //! Descriptors in the extended attribute: reading one that still holds, and putting one into
 //! effect.
 
-use crate::model::subject::Subject;
+use crate::model::secured_object::SecuredObject;
 use crate::security::credentials::NewOwners;
 
 use dtyp::{NtStatus, SecurityDescriptor, SecurityInformation, Sid};
@@ -26,16 +26,16 @@ use crate::sys::system;
 pub(crate) fn deciding(
     impersonation: &mut Impersonation,
     root: &Root,
-    subject: Subject<'_>,
+    secured: SecuredObject<'_>,
 ) -> Result<Option<SecurityDescriptor>, NtStatus> {
     let Some(settings) = &root.settings.nt_acls else { return Ok(None) };
-    let value = match impersonation.read_descriptor(subject.attributes(), &settings.attribute) {
+    let value = match impersonation.read_descriptor(secured.xattrs(), &settings.attribute) {
         Ok(value) => value,
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(absent(settings, subject)),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(absent(settings, secured)),
         Err(errno) => return Err(errno).during(Operation::Query),
     };
     match nt_acl::decode(&value) {
-        Some(stored) if holds(settings, subject, stored.basis)? => Ok(Some(stored.descriptor)),
+        Some(stored) if holds(settings, secured, stored.basis)? => Ok(Some(stored.descriptor)),
         Some(_) => Ok(None),
         // The kernel would let everyone in.
         None if settings.ignore_system_acls => Err(NtStatus::ACCESS_DENIED),
@@ -43,19 +43,23 @@ pub(crate) fn deciding(
     }
 }
 
-fn absent(settings: &NtAclSettings, subject: Subject<'_>) -> Option<SecurityDescriptor> {
+fn absent(settings: &NtAclSettings, secured: SecuredObject<'_>) -> Option<SecurityDescriptor> {
     let ignored = settings.ignore_system_acls;
-    ignored.then(|| mode::default_descriptor(subject.status, settings.default_style))
+    ignored.then(|| mode::default_descriptor(secured.status, settings.default_style))
 }
 
-/// Whether mode and POSIX ACL are those that the descriptor was stored with.
-fn holds(settings: &NtAclSettings, subject: Subject<'_>, basis: Basis) -> Result<bool, NtStatus> {
+/// Returns whether mode and POSIX ACL are still the same as when the descriptor was stored.
+fn holds(
+    settings: &NtAclSettings,
+    secured: SecuredObject<'_>,
+    basis: Basis,
+) -> Result<bool, NtStatus> {
     if settings.ignore_system_acls || basis == Basis::None {
         return Ok(true);
     }
-    let system = SystemAcl::read(subject.attributes(), subject.status).during(Operation::Query)?;
+    let system = SystemAcl::read(secured.xattrs(), secured.status).during(Operation::Query)?;
     let descriptor =
-        || Hash::of_descriptor(&mode::describe(subject.status, system.access.as_ref()));
+        || Hash::of_descriptor(&mode::describe(secured.status, system.access.as_ref()));
     Ok(match basis {
         Basis::None => true,
         Basis::Unknown => false,
@@ -70,16 +74,16 @@ fn holds(settings: &NtAclSettings, subject: Subject<'_>, basis: Basis) -> Result
 pub(crate) fn shown(
     impersonation: &mut Impersonation,
     root: &Root,
-    subject: Subject<'_>,
+    secured: SecuredObject<'_>,
 ) -> Result<SecurityDescriptor, NtStatus> {
-    if let Some(descriptor) = deciding(impersonation, root, subject)? {
+    if let Some(descriptor) = deciding(impersonation, root, secured)? {
         return Ok(descriptor);
     }
     if root.settings.nt_acls.is_none() {
-        return Ok(mode::describe(subject.status, None));
+        return Ok(mode::describe(secured.status, None));
     }
-    let system = SystemAcl::read(subject.attributes(), subject.status).during(Operation::Query)?;
-    Ok(mode::describe(subject.status, system.access.as_ref()))
+    let system = SystemAcl::read(secured.xattrs(), secured.status).during(Operation::Query)?;
+    Ok(mode::describe(secured.status, system.access.as_ref()))
 }
 
 /// Returns the new owner and group of an object, if the user may set them: [MS-FSA] 2.1.5.17.
@@ -131,43 +135,43 @@ pub(crate) struct Mandate {
     pub(crate) dacl: bool,
 }
 
-/// Puts a whole descriptor into effect: the owners first, then the POSIX ACL, then what is stored.
+/// Puts a whole descriptor into effect: the owners first, then the POSIX ACL, then the attribute.
 ///
-/// If storing fails at the end, the old POSIX ACL is put back, so that the kernel does not grant
-/// what the client was told it could not set.
+/// If storing the attribute fails, the old POSIX ACL is restored, so that the kernel does not grant
+/// the rights of a refused descriptor.
 pub(crate) fn install(
     impersonation: &mut Impersonation,
     settings: &NtAclSettings,
-    subject: Subject<'_>,
+    secured: SecuredObject<'_>,
     descriptor: &SecurityDescriptor,
     owners: NewOwners,
     mandate: Mandate,
 ) -> Result<(), NtStatus> {
     if owners.uid.is_some() || owners.gid.is_some() {
-        // Taking ownership was judged already.
-        let changed = impersonation.change_owners(subject, owners, mandate.owner);
+        // Taking ownership was permitted already.
+        let changed = impersonation.change_owners(secured, owners, mandate.owner);
         changed.during(Operation::SetMetadata)?;
     }
-    let mut status = system::status_of(subject.fd).during(Operation::Query)?;
-    let before = SystemAcl::read(subject.attributes(), &status).during(Operation::Query)?;
+    let mut status = system::status_of(secured.fd).during(Operation::Query)?;
+    let before = SystemAcl::read(secured.xattrs(), &status).during(Operation::Query)?;
     let mut system = before.clone();
     if !settings.ignore_system_acls {
-        let changed = change_acl(impersonation, subject, &status, &before, descriptor, mandate)?;
+        let changed = change_acl(impersonation, secured, &status, &before, descriptor, mandate)?;
         if changed {
-            status = system::status_of(subject.fd).during(Operation::Query)?;
-            system = SystemAcl::read(subject.attributes(), &status).during(Operation::Query)?;
+            status = system::status_of(secured.fd).during(Operation::Query)?;
+            system = SystemAcl::read(secured.xattrs(), &status).during(Operation::Query)?;
         }
     }
     let described = mode::describe(&status, system.access.as_ref());
     let value = nt_acl::encode(descriptor, Hash::of_descriptor(&described), system.hash());
     let granted = mandate.owner || mandate.dacl;
     let stored =
-        impersonation.store_descriptor(subject.attributes(), &settings.attribute, &value, granted);
+        impersonation.store_descriptor(secured.xattrs(), &settings.attribute, &value, granted);
     if stored.is_err()
         && let Some(access) = &before.access
     {
         // A second failure is ignored; the caller gets the failure to store.
-        let _ = impersonation.put_back(Subject { status: &status, ..subject }, access);
+        let _ = impersonation.put_back(SecuredObject { status: &status, ..secured }, access);
     }
     stored.during(Operation::SetMetadata)
 }
@@ -175,7 +179,7 @@ pub(crate) fn install(
 /// Sets the POSIX ACL that follows from a descriptor. Returns whether it changed.
 fn change_acl(
     impersonation: &mut Impersonation,
-    subject: Subject<'_>,
+    secured: SecuredObject<'_>,
     status: &Statx,
     before: &SystemAcl,
     descriptor: &SecurityDescriptor,
@@ -191,8 +195,8 @@ fn change_acl(
         Some(bits) if is_plain => Permissions::Mode(sticky | u32::from(bits)),
         _ => Permissions::Acl(&wanted),
     };
-    let subject = Subject { status, ..subject };
-    let changed = impersonation.change_permissions(subject, permissions, mandate.dacl);
+    let secured = SecuredObject { status, ..secured };
+    let changed = impersonation.change_permissions(secured, permissions, mandate.dacl);
     changed.during(Operation::SetMetadata)?;
     Ok(true)
 }

@@ -4,7 +4,7 @@ use object::ObjectKind;
 use rustix::fs::Statx;
 
 pub(crate) fn kind_of(status: &Statx) -> ObjectKind {
-    match u32::from(status.stx_mode) & libc::S_IFMT {
+    match format(status) {
         libc::S_IFBLK => ObjectKind::BlockDevice,
         libc::S_IFCHR => ObjectKind::CharacterDevice,
         libc::S_IFDIR => ObjectKind::Directory,
@@ -16,13 +16,17 @@ pub(crate) fn kind_of(status: &Statx) -> ObjectKind {
 }
 
 pub(crate) fn is_directory(status: &Statx) -> bool {
-    kind_of(status) == ObjectKind::Directory
+    format(status) == libc::S_IFDIR
 }
 
 pub(crate) fn is_file(status: &Statx) -> bool {
-    kind_of(status) == ObjectKind::File
+    format(status) == libc::S_IFREG
 }
 
 pub(crate) fn is_link(status: &Statx) -> bool {
-    kind_of(status) == ObjectKind::SymbolicLink
+    format(status) == libc::S_IFLNK
+}
+
+fn format(status: &Statx) -> u32 {
+    u32::from(status.stx_mode) & libc::S_IFMT
 }

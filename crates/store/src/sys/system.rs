@@ -4,6 +4,7 @@ use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno;
@@ -82,6 +83,13 @@ fn descriptors() -> Result<BorrowedFd<'static>, Errno> {
     Ok(DIRECTORY.get_or_init(|| directory).as_fd())
 }
 
+/// Time since the start of the machine, exact to a few milliseconds: no system call.
+pub(crate) fn coarse_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u32::try_from(now.tv_nsec));
+    Duration::new(seconds.unwrap_or(0), nanoseconds.unwrap_or(0))
+}
+
 /// The path that leads to the object of a descriptor, also one opened with O_PATH.
 pub(crate) fn magic_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
@@ -93,7 +101,7 @@ pub(crate) fn status_of(fd: BorrowedFd<'_>) -> Result<Statx, Errno> {
     rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, wanted)
 }
 
-/// The metadata of what a path leads to from a directory; of the link itself, if it is one.
+/// Returns the metadata of a path, from a directory; those of a link itself, if it is one.
 pub(crate) fn status_at(directory: BorrowedFd<'_>, name: impl Arg) -> Result<Statx, Errno> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     rustix::fs::statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, wanted)
@@ -108,11 +116,25 @@ pub(crate) fn may_access(fd: BorrowedFd<'_>, mode: libc::c_int) -> Result<(), Er
     check(result).map(drop)
 }
 
+/// The same for an entry of a directory, the link itself if it is one.
+pub(crate) fn may_access_entry(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    mode: libc::c_int,
+) -> Result<(), Errno> {
+    let flags = libc::AT_SYMLINK_NOFOLLOW | libc::AT_EACCESS;
+    let directory = directory.as_raw_fd();
+    // SAFETY: the name ends with a zero, and the kernel writes nothing.
+    let result =
+        unsafe { libc::syscall(libc::SYS_faccessat2, directory, name.as_ptr(), mode, flags) };
+    check(result).map(drop)
+}
+
 /// Handling of data that are not in the page cache.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Uncached {
-    /// Reads what is cached; EAGAIN if that is nothing though the file goes on, EOPNOTSUPP if the
-    /// file system cannot tell.
+    /// Reads the cached part; EAGAIN if nothing is cached before the end of the file, EOPNOTSUPP
+    /// if the file system does not support this.
     Refuse,
     /// Waits until the disk has delivered them.
     Wait,
@@ -164,23 +186,28 @@ pub fn has_fine_times(object: BorrowedFd<'_>) -> bool {
         )
 }
 
-/// The seconds since 1970 that `text` tells by strptime(3), if that is all that it tells.
-pub(crate) fn parse_time(text: &CStr, format: &CStr, local: bool) -> Option<i64> {
+/// The seconds since 1970 that `text` begins with by strptime(3), and the text behind them.
+pub(crate) fn parse_time<'t>(
+    text: &'t CStr,
+    format: &CStr,
+    local: bool,
+) -> Option<(i64, &'t CStr)> {
     // SAFETY: a structure of numbers and of a pointer that nothing follows.
     let mut time: libc::tm = unsafe { std::mem::zeroed() };
     time.tm_mday = 1;
     // SAFETY: both strings are terminated, and the structure is one.
     let end = unsafe { libc::strptime(text.as_ptr(), format.as_ptr(), &raw mut time) };
-    // SAFETY: on success the pointer is into `text`, its terminator at the latest.
-    if end.is_null() || unsafe { *end } != 0 {
+    if end.is_null() {
         return None;
     }
+    // SAFETY: the pointer is into `text`, its terminator at the latest.
+    let rest = unsafe { CStr::from_ptr(end) };
     // Whether summer time holds is found out.
     time.tm_isdst = -1;
     // SAFETY: the structure is one.
     let seconds =
         unsafe { if local { libc::mktime(&raw mut time) } else { libc::timegm(&raw mut time) } };
-    Some(seconds)
+    Some((seconds, rest))
 }
 
 /// Formats a time by strftime(3); `None` if the result is empty or longer than a name.

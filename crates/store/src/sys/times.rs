@@ -19,6 +19,11 @@ pub(crate) fn change(status: &Statx) -> FileTime {
     file_time(&status.stx_ctime)
 }
 
+/// Returns the oldest of the times of access and change.
+pub(crate) fn oldest(status: &Statx) -> FileTime {
+    file_time(&status.stx_atime).min(last_write(status)).min(change(status))
+}
+
 /// Returns a time of the kernel in the form of clients.
 pub(crate) fn file_time(time: &StatxTimestamp) -> FileTime {
     FileTime::from_unix(time.tv_sec, time.tv_nsec)

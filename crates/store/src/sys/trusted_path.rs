@@ -15,30 +15,48 @@ use rustix::io::Errno;
 /// Links on the way to one place; as many as the kernel follows.
 const LINKS_MAX: usize = 40;
 
+/// Owners of links that are followed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Links {
+    /// Root alone, where clients may make links as the server's user.
+    OfRoot,
+    /// Root and the server's user.
+    OfServer,
+}
+
+impl Links {
+    fn trusts(self, uid: u32) -> bool {
+        match self {
+            Self::OfRoot => uid == 0,
+            Self::OfServer => is_trusted(uid),
+        }
+    }
+}
+
 /// Returns the directory at an absolute path.
-pub(crate) fn open(path: &Path) -> Result<OwnedFd, Errno> {
-    open_from(root()?, path)
+pub(crate) fn open(path: &Path, links: Links) -> Result<OwnedFd, Errno> {
+    open_from(root()?, path, links)
 }
 
 /// Returns the directory at `path`, which begins at `directory` unless it is absolute.
 ///
 /// # Errors
 /// ACCESS if a link on the way belongs to somebody else.
-pub(crate) fn open_from(directory: OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_from(directory: OwnedFd, path: &Path, links: Links) -> Result<OwnedFd, Errno> {
     let mut at = directory;
     let mut to_go = names(path);
-    let mut links = 0;
+    let mut followed = 0;
     while let Some(name) = to_go.pop() {
         let next = open_name(&at, &name)?;
         let stat = rustix::fs::fstat(&next)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => at = next,
             FileType::Symlink => {
-                links += 1;
-                if links > LINKS_MAX {
+                followed += 1;
+                if followed > LINKS_MAX {
                     return Err(Errno::LOOP);
                 }
-                if !is_trusted(stat.st_uid) {
+                if !links.trusts(stat.st_uid) {
                     return Err(Errno::ACCESS);
                 }
                 let target = rustix::fs::readlinkat(&next, c"", Vec::new())?.into_bytes();

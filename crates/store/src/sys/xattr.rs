@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::XattrFlags;
+use rustix::fs::{Statx, XattrFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
@@ -28,7 +28,7 @@ pub(crate) enum Listed {
 
 /// The extended attributes of one object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Attributes<'a>(Of<'a>);
+pub(crate) struct Xattrs<'a>(Of<'a>);
 
 #[derive(Clone, Copy, Debug)]
 enum Of<'a> {
@@ -40,7 +40,7 @@ enum Of<'a> {
     Entry(BorrowedFd<'a>, &'a CStr),
 }
 
-impl<'a> Attributes<'a> {
+impl<'a> Xattrs<'a> {
     pub(crate) fn new(fd: BorrowedFd<'a>, path_only: bool) -> Self {
         Self(if path_only { Of::Path(fd) } else { Of::File(fd) })
     }
@@ -48,6 +48,22 @@ impl<'a> Attributes<'a> {
     /// Those of an entry of a directory, to be read only.
     pub(crate) fn at(directory: BorrowedFd<'a>, name: &'a CStr) -> Self {
         Self(Of::Entry(directory, name))
+    }
+
+    /// Status of the object that has them.
+    pub(crate) fn status(self) -> Result<Statx, Errno> {
+        match self.0 {
+            Of::File(fd) | Of::Path(fd) => system::status_of(fd),
+            Of::Entry(directory, entry) => system::status_at(directory, entry),
+        }
+    }
+
+    /// Whether the effective user may access the object in all the ways of `mode` (R_OK…).
+    pub(crate) fn may_access(self, mode: libc::c_int) -> Result<(), Errno> {
+        match self.0 {
+            Of::File(fd) | Of::Path(fd) => system::may_access(fd, mode),
+            Of::Entry(directory, entry) => system::may_access_entry(directory, entry, mode),
+        }
     }
 
     pub(crate) fn get(self, name: &str) -> Result<Vec<u8>, Errno> {

@@ -380,7 +380,14 @@ fn named(path: usize, posix: bool) -> ObjectPath {
 
 fn write(open: LocalOpen) -> ObjectOp {
     let data = Bytes::from_static(b"another program");
-    ObjectOp::Write { open, offset: 0, data, piped: None, write_through: false }
+    ObjectOp::Write {
+        open,
+        offset: 0,
+        data,
+        piped: None,
+        write_through: false,
+        verify_locks: false,
+    }
 }
 
 /// Returns the rights to set some parts: [MS-SMB2] 3.3.5.21.3.

@@ -45,7 +45,7 @@ pub fn request(root: RootId, path: &str) -> OpenRequest {
         open_reparse_point: false,
         delete_on_close: false,
         write_through: false,
-        takes_up: false,
+        is_reconnect: false,
         security: None,
         posix_mode: None,
         extended_attributes: Vec::new(),
@@ -271,7 +271,14 @@ impl Share {
     #[track_caller]
     pub fn write(&mut self, open: LocalOpen, offset: u64, data: &[u8]) {
         let data = Bytes::copy_from_slice(data);
-        let op = ObjectOp::Write { open, offset, data, piped: None, write_through: false };
+        let op = ObjectOp::Write {
+            open,
+            offset,
+            data,
+            piped: None,
+            write_through: false,
+            verify_locks: false,
+        };
         match self.run(op) {
             Ok(ObjectReply::Written(_)) => {}
             other => panic!("not written: {other:?}"),
@@ -281,7 +288,14 @@ impl Share {
     #[track_caller]
     pub fn read(&mut self, open: LocalOpen, offset: u64, length: u32) -> Vec<u8> {
         let buffer = BytesMut::with_capacity(usize::try_from(length).expect("64 bits"));
-        match self.run(ObjectOp::Read { open, offset, length, buffer, may_pipe: false }) {
+        match self.run(ObjectOp::Read {
+            open,
+            offset,
+            length,
+            buffer,
+            may_pipe: false,
+            verify_locks: false,
+        }) {
             Ok(ObjectReply::Read(buffer)) => buffer.to_vec(),
             other => panic!("not read: {other:?}"),
         }

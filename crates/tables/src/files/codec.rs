@@ -1,5 +1,9 @@
 //! Encoding of a file's record, as `files.tdb` has it: a version, then the fields in their order.
 //! All processes of a server are of one version; a record of another one counts as damaged.
+//!
+//! `arbitration` says what each field means: `FileRecord`, `OpenEntry`, `Deleter`, `Cache`. A
+//! duration that names a point in time is on the machine's clock, CLOCK_MONOTONIC; after a restart
+//! of the machine, persistent opens get new ones from `FileRecord::restore`.
 
 use std::time::Duration;
 
@@ -11,10 +15,20 @@ use arbitration::{
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
-use crate::codec::{Block, Reader, RecordError, Writer};
+use crate::codec::{Block, Reader, RecordError, Writer, head_without_owner};
 
-/// Version of the form; it changes with every field.
+/// Version of the encoding: to be raised whenever a field is added, removed or changed.
 const VERSION: u8 = 6;
+
+/// First bytes of every record. Workers share a file, so its record has no owner.
+const HEAD: [u8; head_without_owner(VERSION).len()] = head_without_owner(VERSION);
+
+/// Bytes of a record beside its opens, as a rule: head, counts, and a lock or a deletion. A larger
+/// record grows its buffer.
+const RECORD_BYTES_USUAL: usize = 64;
+
+/// Bytes of an open, as a rule: 113 without an oplock or a lease, and the texts of its path.
+const OPEN_BYTES_USUAL: usize = 192;
 
 /// Length of a file's key in bytes.
 pub(super) const KEY_BYTES: usize = 16;
@@ -31,23 +45,24 @@ pub(super) fn key_from(bytes: &[u8]) -> Option<FileKey> {
     Some(FileKey { device: u64::from_le_bytes(*device), inode: u64::from_le_bytes(inode) })
 }
 
-/// Encodes a record. It has no owner of its own.
+/// Encodes the record of a file.
 pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
-    let mut out = Vec::with_capacity(64 + 192 * record.opens.len());
-    let mut writer = Writer::new(&mut out, VERSION, ServerId::default());
+    let mut out = Vec::with_capacity(RECORD_BYTES_USUAL + OPEN_BYTES_USUAL * record.opens.len());
+    out.extend_from_slice(&HEAD);
+    let mut writer = Writer::behind(&mut out);
     writer.count(record.opens.len());
     let mut before = None;
     for entry in &record.opens {
-        open(&mut writer, entry, before)?;
+        encode_open(&mut writer, entry, before)?;
         before = Some(&entry.facts);
     }
     writer.count(record.leases.len());
     for it in &record.leases {
-        lease(&mut writer, it);
+        write_lease(&mut writer, it);
     }
     writer.count(record.locks.len());
     for lock in record.locks.iter() {
-        open_id(&mut writer, lock.open);
+        write_open_id(&mut writer, lock.open);
         writer.u64(lock.stream);
         writer.u64(lock.range.offset);
         writer.u64(lock.range.length);
@@ -56,16 +71,16 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
     writer.count(record.delete_pending.len());
     for PendingDeletion { mark, parent } in &record.delete_pending {
         writer.u64(*mark);
-        optional_key(&mut writer, *parent);
+        write_optional_key(&mut writer, *parent);
     }
     writer.count(record.deleters.len());
     for deleter in &record.deleters {
         writer.u64(deleter.mark);
         writer.server_id(deleter.worker);
         writer.u8(match deleter.progress {
-            DeletionProgress::Closes => 0,
+            DeletionProgress::ByCloser => 0,
             DeletionProgress::Delegated => 1,
-            DeletionProgress::Deletes => 2,
+            DeletionProgress::Accepted => 2,
         });
         writer.text(&deleter.share)?;
         writer.text(&deleter.folder)?;
@@ -83,7 +98,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
     let mut opens: Vec<OpenEntry> = Vec::new();
     for at in 0..reader.u32()? {
         let entry = read_open(&mut reader, opens.last().map(|it| &it.facts))?;
-        // Allocates nothing for absent opens, and space for one open first, the usual number.
+        // Not by the count, which may be damaged: space for one open first, the usual number, and
+        // for more as they are read.
         if at == 0 {
             opens.reserve_exact(1);
         }
@@ -106,9 +122,9 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
             mark: reader.u64()?,
             worker: reader.server_id()?,
             progress: match reader.u8()? {
-                0 => DeletionProgress::Closes,
+                0 => DeletionProgress::ByCloser,
                 1 => DeletionProgress::Delegated,
-                2 => DeletionProgress::Deletes,
+                2 => DeletionProgress::Accepted,
                 other => return Err(RecordError::Value(other)),
             },
             share: reader.text()?,
@@ -123,7 +139,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
     Ok(FileRecord { opens, leases, locks, delete_pending, deleters, waiters })
 }
 
-fn open(
+/// Encodes an open; `before` has the facts of the previous open in the record.
+fn encode_open(
     writer: &mut Writer<'_>,
     entry: &OpenEntry,
     before: Option<&OpenFacts>,
@@ -147,16 +164,16 @@ fn open(
         Holding::Nothing => writer.u8(0),
         Holding::Oplock(it) => {
             writer.u8(1);
-            cache(writer, *it);
+            write_cache(writer, *it);
         }
         Holding::Lease(id) => {
             writer.u8(2);
-            lease_id(writer, *id);
+            write_lease_id(writer, *id);
         }
     }
     writer.bool(entry.durability.is_some());
     if let Some(it) = &entry.durability {
-        writer.optional_duration(it.disconnected_until);
+        writer.optional_duration(it.expires_at);
         writer.duration(it.timeout);
         writer.u8(match it.kind {
             DurabilityKind::Durable => 0,
@@ -191,7 +208,7 @@ fn open(
         writer.text(&facts.path)?;
     }
     let mut tail = Block::<17>::default();
-    tail.put([u8::from(facts.is_posix) | u8::from(facts.follows_posix) << 1]);
+    tail.put([u8::from(facts.is_posix) | u8::from(facts.expects_lost_names) << 1]);
     tail.put(facts.create_options.to_le_bytes());
     tail.put(facts.create_action.to_le_bytes());
     tail.put(facts.opened_at.0.to_le_bytes());
@@ -200,7 +217,7 @@ fn open(
 }
 
 /// Decodes the share, folder and path by which the file was opened.
-fn read_place(
+fn read_full_path(
     reader: &mut Reader<'_>,
     before: Option<&OpenFacts>,
 ) -> Result<[String; 3], RecordError> {
@@ -230,7 +247,7 @@ fn read_open(
         match reader.bool()? {
             false => None,
             true => Some(Durability {
-                disconnected_until: reader.optional_duration()?,
+                expires_at: reader.optional_duration()?,
                 timeout: reader.duration()?,
                 kind: match reader.u8()? {
                     0 => DurabilityKind::Durable,
@@ -249,7 +266,7 @@ fn read_open(
         };
     let (link, client, app_instance_id) = (reader.u64()?, reader.guid()?, reader.guid()?);
     let (session_id, tree_id, persistent) = (reader.u64()?, reader.u32()?, reader.u64()?);
-    let [share, folder, path] = read_place(reader, before)?;
+    let [share, folder, path] = read_full_path(reader, before)?;
     let posix = reader.u8()?;
     if posix > 3 {
         return Err(RecordError::Value(posix));
@@ -265,7 +282,7 @@ fn read_open(
         folder,
         path,
         is_posix: posix & 1 != 0,
-        follows_posix: posix & 2 != 0,
+        expects_lost_names: posix & 2 != 0,
         create_options: reader.u32()?,
         create_action: reader.u32()?,
         opened_at: reader.file_time()?,
@@ -273,16 +290,16 @@ fn read_open(
     Ok(OpenEntry { id, stream, mode, holding, delete_on_close, durability, evicted, facts })
 }
 
-fn lease(writer: &mut Writer<'_>, it: &Lease) {
-    lease_id(writer, it.id);
+fn write_lease(writer: &mut Writer<'_>, it: &Lease) {
+    write_lease_id(writer, it.id);
     writer.u64(it.stream);
-    cache(writer, it.cache);
+    write_cache(writer, it.cache);
     writer.u16(it.epoch);
     writer.bool(it.is_v2);
-    optional_key(writer, it.parent);
+    write_optional_key(writer, it.parent);
 }
 
-fn optional_key(writer: &mut Writer<'_>, key: Option<LeaseKey>) {
+fn write_optional_key(writer: &mut Writer<'_>, key: Option<LeaseKey>) {
     writer.bool(key.is_some());
     if let Some(key) = key {
         writer.guid(Guid(key));
@@ -304,7 +321,7 @@ fn read_lease(reader: &mut Reader<'_>) -> Result<Lease, RecordError> {
     })
 }
 
-fn cache(writer: &mut Writer<'_>, it: Cache) {
+fn write_cache(writer: &mut Writer<'_>, it: Cache) {
     writer.u8(it.state.bits());
     writer.bool(it.breaking.is_some());
     if let Some(breaking) = it.breaking {
@@ -346,7 +363,7 @@ fn read_caching(reader: &mut Reader<'_>) -> Result<Caching, RecordError> {
     Caching::from_bits(bits).ok_or(RecordError::Value(bits))
 }
 
-fn open_id(writer: &mut Writer<'_>, id: OpenId) {
+fn write_open_id(writer: &mut Writer<'_>, id: OpenId) {
     writer.server_id(id.worker);
     writer.u64(id.number);
 }
@@ -355,7 +372,7 @@ fn read_open_id(reader: &mut Reader<'_>) -> Result<OpenId, RecordError> {
     Ok(OpenId { worker: reader.server_id()?, number: reader.u64()? })
 }
 
-fn lease_id(writer: &mut Writer<'_>, id: LeaseId) {
+fn write_lease_id(writer: &mut Writer<'_>, id: LeaseId) {
     writer.guid(id.client);
     writer.guid(Guid(id.key));
 }
@@ -392,8 +409,8 @@ fn flags_byte(flags: &[bool]) -> u8 {
 }
 
 impl Reader<'_> {
-    /// Reads a count and that number of items. Allocates nothing for absent items, and space for
-    /// one item first, the usual number.
+    /// Reads a count and that number of items. Does not allocate by the count, which may be
+    /// damaged: space for one item first, the usual number, and for more as they are read.
     fn list<I>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<I, RecordError>,

@@ -55,11 +55,12 @@ pub(super) struct DueNote {
     note: Note,
 }
 
-/// A note on a disconnected open.
+/// Entry of the table `disconnected.tdb`: a disconnected open, or a file whose delegated deletions
+/// must be checked.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Note {
     file: FileKey,
-    /// FileId.Persistent; zero for a note on pending deletions of a dead worker.
+    /// FileId.Persistent; zero for a file with delegated deletions.
     persistent: u64,
     /// Deadline of the open, on the machine's monotonic clock.
     until: Duration,
@@ -125,10 +126,10 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     fn find_due(&self, now: Duration) -> Result<Due, TableError> {
         let mut due = Due::new();
         let mut counted: HashMap<Vec<u8>, u32> = HashMap::new();
-        let mut said: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+        let mut stored: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
         self.disconnected.for_each(|key, value| {
             if key.len() >= COUNT_KEY_BYTES_MIN {
-                said.insert(key.to_vec(), value.to_vec());
+                stored.insert(key.to_vec(), value.to_vec());
                 return;
             }
             let Some(note) = Note::decode(value) else { return };
@@ -142,7 +143,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 due.entry(note.file).or_default().push(DueNote { key, note });
             }
         })?;
-        for (key, before) in said {
+        for (key, before) in stored {
             let change = match counted.get(&key) {
                 None => Change::Delete,
                 Some(count) => Change::Store(count.to_le_bytes().to_vec()),
@@ -178,7 +179,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
             self.settle(&key, &note, kept.get(&note.persistent).copied())?;
         }
         if has_delegated {
-            self.note_inheritance(file)?;
+            self.note_delegated_deletions(file)?;
         }
         Ok(notify.into_workers())
     }
@@ -189,14 +190,14 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         &self,
         key: &[u8],
         seen: &Note,
-        kept_until: Option<Duration>,
+        expires_at: Option<Duration>,
     ) -> Result<(), TableError> {
-        let change = match kept_until {
+        let change = match expires_at {
             Some(until) => Change::Store(Note { until, ..seen.clone() }.encode()),
             None => Change::Delete,
         };
         let is_changed = self.change_if_same(key, &seen.encode(), change)?;
-        if is_changed && kept_until.is_none() && is_file_id(key) {
+        if is_changed && expires_at.is_none() && is_file_id(key) {
             self.discount(&seen.owner);
         }
         Ok(())
@@ -216,7 +217,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     }
 
     /// Makes the next [`FileTable::scavenge`] check that pending deletions were carried out.
-    pub(super) fn note_inheritance(&self, file: FileKey) -> Result<(), TableError> {
+    pub(super) fn note_delegated_deletions(&self, file: FileKey) -> Result<(), TableError> {
         let note = Note { file, persistent: 0, until: Duration::ZERO, owner: String::new() };
         let key = codec::key_of(file);
         self.disconnected.with_record(&key, |_| (Change::Store(note.encode()), ()))
@@ -258,16 +259,19 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
     }
 
     /// FileId.Persistent and file of the note under a FileId.
-    pub(super) fn noted(&self, persistent: u64) -> Option<(u64, FileKey)> {
-        self.noted_under(&persistent.to_le_bytes())
+    pub(super) fn find_note(&self, persistent: u64) -> Option<(u64, FileKey)> {
+        self.read_note(&persistent.to_le_bytes())
     }
 
     /// FileId.Persistent and file of the note under a client's CreateGuid.
-    pub(super) fn noted_by_create_guid(&self, create_guid: (Guid, Guid)) -> Option<(u64, FileKey)> {
-        self.noted_under(&create_guid_key(create_guid)?)
+    pub(super) fn find_note_by_create_guid(
+        &self,
+        create_guid: (Guid, Guid),
+    ) -> Option<(u64, FileKey)> {
+        self.read_note(&create_guid_key(create_guid)?)
     }
 
-    fn noted_under(&self, key: &[u8]) -> Option<(u64, FileKey)> {
+    fn read_note(&self, key: &[u8]) -> Option<(u64, FileKey)> {
         let note = self.disconnected.get(key, Note::decode).ok().flatten().flatten()?;
         Some((note.persistent, note.file))
     }
@@ -310,7 +314,7 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
 
 /// Deadlines of the disconnected opens of a file, by FileId.Persistent.
 fn deadlines(record: &FileRecord) -> BTreeMap<u64, Duration> {
-    let deadline = |it: &OpenEntry| Some((it.facts.persistent, it.disconnected_until()?));
+    let deadline = |it: &OpenEntry| Some((it.facts.persistent, it.expires_at()?));
     record.opens.iter().filter_map(deadline).collect()
 }
 

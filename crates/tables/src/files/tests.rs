@@ -54,7 +54,7 @@ pub(super) fn ask(worker: ServerId, number: u64, caching: RequestedCaching) -> A
 
 pub(super) fn durability() -> Durability {
     Durability {
-        disconnected_until: None,
+        expires_at: None,
         timeout: Duration::from_secs(60),
         kind: DurabilityKind::Persistent,
         create_guid: Guid([1; 16]),
@@ -219,7 +219,7 @@ fn a_dead_workers_pending_deletion_is_kept_until_it_is_done() {
     files.change(KEY, delete).expect("room");
     let scavenge = || files.scavenge(OTHER, Duration::ZERO).expect("readable");
     assert_eq!(scavenge().to_notify, [(KEY, Vec::new())]);
-    assert_eq!(scavenge(), Scavenged::default(), "nothing is noted any more");
+    assert_eq!(scavenge(), Scavenged::default(), "nothing is find_note any more");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_damaged_record_is_reported_and_goes_with_the_next_dead_worker() {
     let tables = MemoryFiles::default();
     let files = tables.handle();
     tables.files.insert(&codec::key_of(KEY), &[77; 40]).expect("room");
-    assert_eq!(files.change(KEY, &mut |_| panic!("nothing to judge")), Err(RecordsError::Damaged));
+    assert_eq!(files.change(KEY, &mut |_| panic!("nothing to decide")), Err(RecordsError::Damaged));
     files.remove_worker(WORKER, OTHER, Duration::ZERO).expect("readable");
     files.change(KEY, &mut |_| false).expect("it is gone");
     let create_guid = (Guid([2; 16]), Guid([1; 16]));

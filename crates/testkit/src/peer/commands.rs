@@ -1,6 +1,7 @@
 //! Commands that most tests need.
 
 use client::credit_charge;
+use dtyp::fscc::FileInformationClass;
 use dtyp::utf16;
 use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::close::{CloseFlags, CloseRequest};
@@ -9,6 +10,7 @@ use wire::echo::EchoRequest;
 use wire::flush::FlushRequest;
 use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
 use wire::logoff::LogoffRequest;
+use wire::query_info::{InfoType, QueryInfoFlags, QueryInfoRequest};
 use wire::read::{ReadRequest, ReadResponse};
 use wire::tree_connect::{ShareFlags, TreeConnectRequest, TreeConnectResponse};
 use wire::tree_disconnect::TreeDisconnectRequest;
@@ -174,6 +176,21 @@ impl Peer {
             completion_filter: CompletionFilter::all(),
         };
         self.request(Command::CHANGE_NOTIFY, &body)
+    }
+
+    /// Creates a QUERY_INFO request for all that a file has: [MS-FSCC] 2.4.2.
+    #[must_use]
+    pub fn query_request(&self, file_id: FileId) -> Request {
+        let body = QueryInfoRequest {
+            info_type: InfoType::FILE,
+            file_info_class: FileInformationClass::ALL.0,
+            output_buffer_length: 1_000,
+            additional_information: 0,
+            flags: QueryInfoFlags::empty(),
+            file_id,
+            input_buffer: &[],
+        };
+        self.request(Command::QUERY_INFO, &body)
     }
 
     /// Creates a LOCK request for the first ten bytes.

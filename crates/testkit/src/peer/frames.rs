@@ -3,6 +3,7 @@
 use client::{Channel, Kind, RawBody, RequestFrame};
 use crypto::TransformKey;
 use dtyp::NtStatus;
+use proto::ChannelInfo;
 use wire::compound::Compound;
 use wire::header::HeaderFlags;
 use wire::transform::TRANSFORM_PROTOCOL_ID;
@@ -50,7 +51,7 @@ impl Peer {
             self.finish(request, session_id, message);
         }
         let frame = frame.take();
-        self.world.remember(Plain::Requests(frame.clone()));
+        self.world.keep_frame(Plain::Requests(frame.clone()));
         (frame, ids)
     }
 
@@ -112,7 +113,7 @@ impl Peer {
             if sealed {
                 frame = self.unseal(frame);
             }
-            self.world.remember(Plain::Responses(frame.clone()));
+            self.world.keep_frame(Plain::Responses(frame.clone()));
             let messages: Vec<_> = Compound::new(&frame)
                 .map(|message| message.expect("a server sends whole compounds").to_vec())
                 .collect();
@@ -203,12 +204,24 @@ impl Peer {
         } else {
             // A refusal for a missing session cannot be signed.
             let is_known = header.status != NtStatus::USER_SESSION_DELETED
+                && !self.is_malformed_without_session(header)
                 // Nor one for a connection without proof of identity.
                 && channel.is_some_and(|channel| {
                     header.status != NtStatus::ACCESS_DENIED || !refuses_binding(channel, header)
                 });
             assert!(!(request.signed && is_known && !request.sealed), "unsigned: {header:?}");
         }
+    }
+
+    /// True for the refusal of a SESSION_SETUP that is malformed, in a session that is missing: it
+    /// may be meant to bind the connection, so the server looks for the session after decoding.
+    fn is_malformed_without_session(&self, header: &Header) -> bool {
+        let is_malformed = header.command == Command::SESSION_SETUP
+            && header.status == NtStatus::INVALID_PARAMETER;
+        let is_its = |channel: &ChannelInfo| {
+            (channel.session_id, channel.connection) == (header.session_id, self.connection)
+        };
+        is_malformed && !self.world.channels().iter().any(is_its)
     }
 }
 

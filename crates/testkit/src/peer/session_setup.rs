@@ -41,13 +41,26 @@ impl Peer {
     /// If the server's tokens are malformed.
     #[track_caller]
     pub fn authenticate(&mut self, login: &Login) -> Response {
+        let response = self.try_authenticate(login);
+        let others = self.receive();
+        assert!(others.is_empty(), "one response: {others:?}");
+        response.unwrap_or_else(|| panic!("no response: {:?}", self.closed()))
+    }
+
+    /// Logs on while other requests of the connection wait, whose responses stay to be received.
+    /// Returns the last response, or `None` if a request is not answered at once.
+    ///
+    /// # Panics
+    /// If the server's tokens are malformed.
+    #[track_caller]
+    pub fn try_authenticate(&mut self, login: &Login) -> Option<Response> {
         let initiator = self.initiator(login);
         let mut logon = Logon::new(initiator, self.preauth).expect("a new machine");
         login.apply(&mut logon);
         self.session_id = login.reauthenticate;
         loop {
             let request = self.request(Command::SESSION_SETUP, &logon.request()).tree(0);
-            let (frame, _) = self.lay_out([request]);
+            let (frame, ids) = self.lay_out([request]);
             logon.handle_sent(&frame);
             // Sealed with existing keys, if any; a reauthentication does not change them.
             let frame = if self.seals { self.seal(self.session_id, &frame) } else { frame };
@@ -56,19 +69,17 @@ impl Peer {
                 self.set_keys(&keys);
             }
             self.send_frame(&frame);
-            let mut responses = self.receive();
-            assert_eq!(responses.len(), 1, "one response: {responses:?} {:?}", self.closed());
-            let response = responses.remove(0);
+            let response = self.take_response(ids[0])?;
             match logon.handle_response(&response.message) {
                 Ok(LogonState::More) => self.session_id = response.header.session_id,
                 Ok(done @ LogonState::Done(flags)) => {
                     self.end(&response, flags, done.is_guest(), login.keeps_keys);
-                    return response;
+                    return Some(response);
                 }
                 Err(ProtocolError::Refused(..)) => {
                     self.channels.remove(&self.session_id);
                     self.session_id = 0;
-                    return response;
+                    return Some(response);
                 }
                 Err(error) => panic!("{error}"),
             }

@@ -9,7 +9,7 @@ use wire::lock::{LockElement, LockFlags, LockRequest, Locks};
 use wire::logoff::LogoffRequest;
 use wire::oplock_break::OplockBreak;
 use wire::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest};
-use wire::query_info::{InfoType, QueryInfoFlags, QueryInfoRequest};
+use wire::query_info::InfoType;
 use wire::set_info::SetInfoRequest;
 use wire::tree_disconnect::TreeDisconnectRequest;
 use wire::{Command, Dialect, FileId, OplockLevel};
@@ -85,18 +85,7 @@ fn of_information(peer: &mut Peer, file: FileId, directory: FileId) -> [Request;
                 completion_filter: CompletionFilter::all(),
             },
         ),
-        peer.request(
-            Command::QUERY_INFO,
-            &QueryInfoRequest {
-                info_type: InfoType(1),
-                file_info_class: 18,
-                output_buffer_length: 1_000,
-                additional_information: 0,
-                flags: QueryInfoFlags::empty(),
-                file_id: file,
-                input_buffer: &[],
-            },
-        ),
+        peer.query_request(file),
         peer.request(
             Command::SET_INFO,
             &SetInfoRequest {

@@ -10,19 +10,19 @@ const NDR: [u8; 20] = [
 ];
 
 /// Interface identifier of lsarpc 0.0: 12345778-1234-abcd-ef00-0123456789ab.
-const LSARPC: [u8; 20] = [
+pub const LSARPC: [u8; 20] = [
     0x78, 0x57, 0x34, 0x12, 0x34, 0x12, 0xCD, 0xAB, 0xEF, 0x00, 0x01, 0x23, 0x45, 0x67, 0x89, 0xAB,
     0, 0, 0, 0,
 ];
 
 /// Interface identifier of srvsvc 3.0: 4b324fc8-1670-01d3-1278-5a47bf6ee188.
-const SRVSVC: [u8; 20] = [
+pub const SRVSVC: [u8; 20] = [
     0xC8, 0x4F, 0x32, 0x4B, 0x70, 0x16, 0xD3, 0x01, 0x12, 0x78, 0x5A, 0x47, 0xBF, 0x6E, 0xE1, 0x88,
     3, 0, 0, 0,
 ];
 
 /// Interface identifier of wkssvc 1.0: 6bffd098-a112-3610-9833-46c3f87e345a.
-const WKSSVC: [u8; 20] = [
+pub const WKSSVC: [u8; 20] = [
     0x98, 0xD0, 0xFF, 0x6B, 0x12, 0xA1, 0x10, 0x36, 0x98, 0x33, 0x46, 0xC3, 0xF8, 0x7E, 0x34, 0x5A,
     1, 0, 0, 0,
 ];
@@ -40,7 +40,12 @@ pub(super) fn record(recorder: &mut Recorder) {
     recorder.put("rpc_pipe", "wkssvc", join(info));
 }
 
-fn fragment(kind: u8, body: &[u8]) -> Vec<u8> {
+/// Returns a message of one fragment, without authentication: C706 12.6.3.
+///
+/// # Panics
+/// If the body has nearly 64 KiB.
+#[must_use]
+pub fn fragment(kind: u8, body: &[u8]) -> Vec<u8> {
     // Version 5.0, first and last fragment, little-endian, no authentication, call 1.
     let mut bytes = vec![5, 0, kind, 3, 0x10, 0, 0, 0];
     let len = u16::try_from(16 + body.len()).expect("a small fragment");
@@ -50,7 +55,9 @@ fn fragment(kind: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn bind(interface: [u8; 20]) -> Vec<u8> {
+/// Returns the bind of an interface by the NDR syntax: C706 12.6.4.3.
+#[must_use]
+pub fn bind(interface: [u8; 20]) -> Vec<u8> {
     let mut body = vec![0xB8, 0x10, 0xB8, 0x10, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0];
     body.extend_from_slice(&interface);
     body.extend_from_slice(&NDR);

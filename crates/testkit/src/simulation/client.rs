@@ -1,4 +1,4 @@
-//! A client that acts at random, and records what it was told.
+//! A client that acts at random, and records the server's responses.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -102,7 +102,7 @@ pub(super) struct Belief {
     pub(super) state: Caching,
     epoch: u16,
     /// Rights left once the client has acknowledged.
-    pub(super) told: Option<Caching>,
+    pub(super) after_break: Option<Caching>,
     /// True if a CREATE was answered during a break: the rights left are unknown, or were sent when
     /// the client had forgotten the holder.
     pub(super) in_doubt: bool,
@@ -461,25 +461,25 @@ impl Client {
         if self.breaks.is_empty() {
             return;
         }
-        let told = self.breaks.swap_remove(random.below(self.breaks.len()));
+        let notice = self.breaks.swap_remove(random.below(self.breaks.len()));
         let kept = match random.below(10) {
             0 => Caching::BATCH,
             1 | 2 => Caching::empty(),
-            _ => told.to,
+            _ => notice.to,
         };
-        let Some(belief) = self.holders.get_mut(&told.holder) else { return };
-        if belief.told != Some(told.to) {
+        let Some(belief) = self.holders.get_mut(&notice.holder) else { return };
+        if belief.after_break != Some(notice.to) {
             return;
         }
-        let is_wrong = !told.to.contains(kept);
-        if let (false, _) | (true, Holder::Oplock(_)) = (is_wrong, told.holder) {
-            belief.told = None;
+        let is_wrong = !notice.to.contains(kept);
+        if let (false, _) | (true, Holder::Oplock(_)) = (is_wrong, notice.holder) {
+            belief.after_break = None;
             belief.limit(if is_wrong { Caching::empty() } else { kept });
         } else {
             // The lease's break continues.
-            self.breaks.push(told);
+            self.breaks.push(notice);
         }
-        let request = match told.holder {
+        let request = match notice.holder {
             Holder::Lease(key) => {
                 let lease_state = LeaseState::from_bits_retain(kept.bits().into());
                 let body = LeaseBreak { lease_key: LeaseKey(key), lease_state };
@@ -491,13 +491,13 @@ impl Client {
                     it if it.is_empty() => OplockLevel::NONE,
                     _ => OplockLevel::II,
                 };
-                let body = OplockBreak { oplock_level, file_id: told.file_id };
+                let body = OplockBreak { oplock_level, file_id: notice.file_id };
                 self.peer().request(Command::OPLOCK_BREAK, &body)
             }
         };
-        self.say(|| format!("keeps {kept:?} after {told:?}"));
+        self.say(|| format!("keeps {kept:?} after {notice:?}"));
         let id = self.peer().send(request);
-        self.asked.insert(id, PendingRequest::Acknowledge(told.holder));
+        self.asked.insert(id, PendingRequest::Acknowledge(notice.holder));
     }
 
     /// Handles all responses that have arrived.
@@ -510,7 +510,7 @@ impl Client {
         let responses = peer.receive();
         for response in responses {
             if response.header.message_id == u64::MAX {
-                self.told(&response);
+                self.take_break(&response);
             } else if response.is_interim() {
                 let asked = self.asked.get_mut(&response.header.message_id);
                 if let Some(PendingRequest::Lock { async_id, .. }) = asked {
@@ -535,7 +535,7 @@ impl Client {
                 // Too late: the break had expired.
                 let is_lost = !is_done && response.status() != NtStatus::REQUEST_NOT_ACCEPTED;
                 if let Some(belief) = self.holders.get_mut(&holder).filter(|_| is_lost) {
-                    belief.told = None;
+                    belief.after_break = None;
                     belief.limit(Caching::empty());
                 }
             }
@@ -559,7 +559,7 @@ impl Client {
                 if let Some(belief) = self.holders.get_mut(&holder)
                     && !is_haunted
                     && belief.generation == generation
-                    && belief.told.is_none()
+                    && belief.after_break.is_none()
                     && !belief.in_doubt
                     && belief.state.contains(Caching::READ)
                 {
@@ -648,18 +648,18 @@ impl Client {
             // The name leads to another file than the lease's.
             let is_elsewhere = state.is_empty() && !belief.state.is_empty();
             let is_breaking = lease.lease_flags.contains(LeaseFlags::BREAK_IN_PROGRESS);
-            if (is_breaking || is_elsewhere) && belief.told.is_none() {
+            if (is_breaking || is_elsewhere) && belief.after_break.is_none() {
                 belief.in_doubt = true;
             }
         }
         let (now, later) = self.early.drain(..).partition(|it: &Break| it.holder == holder);
         self.early = later;
-        now.into_iter().for_each(|it| self.give_way(it));
+        now.into_iter().for_each(|it| self.apply_break(it));
     }
 
     /// Handles a break notification of the server.
-    fn told(&mut self, response: &Response) {
-        let told = match response.body() {
+    fn take_break(&mut self, response: &Response) {
+        let notice = match response.body() {
             BreakNotification::Lease(it) => Break {
                 holder: Holder::Lease(it.lease_key.0),
                 file_id: FileId::default(),
@@ -681,38 +681,40 @@ impl Client {
                 ack_required: true,
             },
         };
-        self.give_way(told);
+        self.apply_break(notice);
     }
 
-    fn give_way(&mut self, told: Break) {
-        self.say(|| format!("gives way: {told:?}, thinks {:?}", self.holders.get(&told.holder)));
-        let Some(belief) = self.holders.get_mut(&told.holder) else {
+    fn apply_break(&mut self, notice: Break) {
+        self.say(|| {
+            format!("gives way: {notice:?}, thinks {:?}", self.holders.get(&notice.holder))
+        });
+        let Some(belief) = self.holders.get_mut(&notice.holder) else {
             // The response to the CREATE has not arrived, or the open is being closed.
             let creates = |it: &PendingRequest| {
                 matches!(it, PendingRequest::Create { .. } | PendingRequest::Reconnect(_))
             };
             if self.asked.values().any(creates) {
-                self.early.push(told);
+                self.early.push(notice);
             }
             return;
         };
-        if let Holder::Lease(_) = told.holder {
-            if is_newer(told.epoch, belief.epoch) {
-                belief.epoch = told.epoch;
-            } else if belief.told.is_some() {
+        if let Holder::Lease(_) = notice.holder {
+            if is_newer(notice.epoch, belief.epoch) {
+                belief.epoch = notice.epoch;
+            } else if belief.after_break.is_some() {
                 return;
             }
         }
         belief.in_doubt = false;
         let from_reading = belief.state == Caching::READ;
-        let is_oplock = matches!(told.holder, Holder::Oplock(_));
-        if !told.ack_required || (is_oplock && from_reading) {
-            let left = belief.state & told.to;
+        let is_oplock = matches!(notice.holder, Holder::Oplock(_));
+        if !notice.ack_required || (is_oplock && from_reading) {
+            let left = belief.state & notice.to;
             belief.limit(left);
         } else {
-            belief.told = Some(told.to);
+            belief.after_break = Some(notice.to);
             belief.forget();
-            self.breaks.push(told);
+            self.breaks.push(notice);
         }
     }
 

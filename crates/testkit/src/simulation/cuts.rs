@@ -28,7 +28,7 @@ use crate::create::Create;
 use crate::login::Login;
 use crate::peer::{Offer, Peer};
 use crate::response::Response;
-use crate::world::{Cut, Passage, World};
+use crate::world::{Cut, Traversal, World};
 
 const KEY: LeaseKey = LeaseKey([7; 16]);
 const NAME: &str = "file";
@@ -36,23 +36,23 @@ const NAME: &str = "file";
 /// Manner in which the first channel is lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Manner {
-    /// True if the server is told at once. Otherwise it finds out by a break that is not delivered,
-    /// or never.
-    pub is_told: bool,
+    /// True if the server notices it at once. Otherwise it finds out by a break that is not
+    /// delivered, or never.
+    pub is_noticed: bool,
     /// True if operations of the store are still pending when the client repeats its request.
     pub is_busy: bool,
 }
 
-/// Simulates all cuts in one manner: after every byte, or, if only cuts that a server can tell
-/// apart are wanted, around the end of every frame. Returns their number.
+/// Simulates all cuts in one manner: after every byte, or, if only cuts that differ for a server
+/// are wanted, around the end of every frame. Returns their number.
 ///
 /// # Panics
 /// If the server breaks a promise.
 #[must_use]
 pub fn run(manner: Manner, after_every_byte: bool) -> usize {
-    let endless = Passage { requests: usize::MAX, responses: usize::MAX };
+    let endless = Traversal { requests: usize::MAX, responses: usize::MAX };
     let ends = Conversation::live(manner, endless);
-    let cuts = |direction: fn(&Passage) -> usize| -> BTreeSet<usize> {
+    let cuts = |direction: fn(&Traversal) -> usize| -> BTreeSet<usize> {
         match after_every_byte {
             true => (0..=ends.last().map_or(0, direction)).collect(),
             false => ends.iter().map(direction).flat_map(|end| [end, end + 1, end + 2]).collect(),
@@ -60,10 +60,10 @@ pub fn run(manner: Manner, after_every_byte: bool) -> usize {
     };
     let (requests, responses) = (cuts(|it| it.requests), cuts(|it| it.responses));
     for &requests in &requests {
-        Conversation::live(manner, Passage { requests, ..endless });
+        Conversation::live(manner, Traversal { requests, ..endless });
     }
     for &responses in &responses {
-        Conversation::live(manner, Passage { responses, ..endless });
+        Conversation::live(manner, Traversal { responses, ..endless });
     }
     requests.len() + responses.len()
 }
@@ -77,10 +77,10 @@ struct Conversation {
     /// True once the first channel is lost.
     is_lost: bool,
     /// Breaks that the client was notified of.
-    told: Vec<LeaseState>,
-    cut: Passage,
+    breaks: Vec<LeaseState>,
+    cut: Traversal,
     /// Bytes passed over the first channel each time that the client received.
-    ends: Vec<Passage>,
+    ends: Vec<Traversal>,
 }
 
 /// Result of a request, final or pending.
@@ -93,7 +93,7 @@ enum Outcome {
 impl Conversation {
     /// Simulates one cut. Returns the bytes passed over the first channel at each receipt, starting
     /// with none.
-    fn live(manner: Manner, after: Passage) -> Vec<Passage> {
+    fn live(manner: Manner, after: Traversal) -> Vec<Traversal> {
         let world = World::new();
         let mut first = world.connect();
         first.negotiate_with(&offer(1)).ok();
@@ -107,11 +107,11 @@ impl Conversation {
         other.negotiate_with(&offer(2)).ok();
         other.login(ALICE.0, ALICE.1);
         other.tree("data");
-        first.cut(Cut { after, is_told: manner.is_told });
+        first.cut(Cut { after, is_noticed: manner.is_noticed });
         let channels = [first, second];
-        let (is_lost, told) = (false, Vec::new());
-        let ends = vec![Passage::default()];
-        let mut this = Self { world, manner, channels, other, is_lost, told, cut: after, ends };
+        let (is_lost, breaks) = (false, Vec::new());
+        let ends = vec![Traversal::default()];
+        let mut this = Self { world, manner, channels, other, is_lost, breaks, cut: after, ends };
         this.talk();
         this.end()
     }
@@ -156,13 +156,13 @@ impl Conversation {
         self.other.send(request);
         self.receive();
         let is_open = self.channels[0].is_open();
-        if self.told.is_empty() && !is_open && !self.manner.is_told {
+        if self.breaks.is_empty() && !is_open && !self.manner.is_noticed {
             // The server notices that the oldest channel delivers nothing.
             self.channels[0].take_nothing();
             self.receive();
         }
-        assert!(!self.told.is_empty(), "nobody was told: {:?}", self.cut);
-        let lease_state = self.told[0];
+        assert!(!self.breaks.is_empty(), "nobody was breaks: {:?}", self.cut);
+        let lease_state = self.breaks[0];
         self.ask(Command::OPLOCK_BREAK, &LeaseBreak { lease_key: KEY, lease_state });
         self.check();
         let answers = self.other.receive();
@@ -212,13 +212,13 @@ impl Conversation {
                 request = request.flags(HeaderFlags::REPLAY_OPERATION);
             }
             if self.manner.is_busy && !is_repeated {
-                self.world.hold(|effect| matches!(effect, Effect::Object { .. }));
+                self.world.delay_replies(|effect| matches!(effect, Effect::Object { .. }));
             }
             channel.send(request);
             if self.channels[usize::from(self.is_lost)].is_open() {
                 self.world.release_all();
             } else {
-                self.world.stop_holding();
+                self.world.stop_delaying();
             }
             let answers = self.receive();
             self.is_lost |= !self.channels[0].is_open();
@@ -256,8 +256,8 @@ impl Conversation {
         for channel in &mut self.channels {
             for response in channel.receive() {
                 if response.header.message_id == u64::MAX {
-                    let told: LeaseBreakNotification = response.body();
-                    self.told.push(told.new_lease_state);
+                    let notice: LeaseBreakNotification = response.body();
+                    self.breaks.push(notice.new_lease_state);
                 } else {
                     answers.push(response);
                 }
@@ -279,7 +279,7 @@ impl Conversation {
         }
     }
 
-    fn end(self) -> Vec<Passage> {
+    fn end(self) -> Vec<Traversal> {
         let peers = self.channels.into_iter().chain([self.other]);
         peers.for_each(|peer| peer.disconnect());
         // The expiration of the break finds it already acknowledged.
@@ -289,7 +289,7 @@ impl Conversation {
     }
 }
 
-/// True if this status tells that the first of two identical requests was executed.
+/// True if this status shows that the first of two identical requests was executed.
 fn is_done(command: Command, status: NtStatus) -> bool {
     match command {
         Command::CLOSE => status == NtStatus::FILE_CLOSED,

@@ -51,7 +51,7 @@ impl MemoryStore {
             Some(parent) => format!("{parent}/{}", target.file_name()),
             None => target.file_name().to_owned(),
         };
-        self.tell_opens(root, old.as_str(), &path);
+        self.update_opens(root, old.as_str(), &path);
         Ok(ObjectPath::from_stored(path, None))
     }
 
@@ -122,7 +122,7 @@ impl MemoryStore {
     }
 
     /// Updates the paths of opens by the old name, and of those beneath a renamed directory.
-    fn tell_opens(&mut self, root: RootId, old: &str, new: &str) {
+    fn update_opens(&mut self, root: RootId, old: &str, new: &str) {
         for open in self.opens.iter_mut().filter_map(|slot| slot.open.as_mut()) {
             let path = open.path.as_str();
             if open.root != root || !(path == old || is_beneath(path, old)) {

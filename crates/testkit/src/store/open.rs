@@ -299,7 +299,7 @@ fn grant(request: &OpenRequest, node: &Node, is_new: bool) -> Result<AccessMask,
     let required = if overwrites { wanted | AccessMask::WRITE_DATA } else { wanted };
     let protected = node.attributes.contains(FileAttributes::READONLY)
         && !node.is_directory()
-        && !request.takes_up;
+        && !request.is_reconnect;
     if protected && required.intersects(writes) && !is_new {
         return Err(NtStatus::ACCESS_DENIED);
     }

@@ -24,7 +24,7 @@ fn request(path: &str, disposition: Disposition) -> OpenRequest {
         open_reparse_point: false,
         delete_on_close: false,
         write_through: false,
-        takes_up: false,
+        is_reconnect: false,
         security: None,
         posix_mode: None,
         extended_attributes: Vec::new(),
@@ -90,6 +90,7 @@ fn an_unlinked_file_lives_until_its_last_open_is_closed() {
         length: 9,
         buffer: BytesMut::new(),
         may_pipe: false,
+        verify_locks: false,
     };
     let Ok(ObjectReply::Read(data)) = store.perform(NOW, read) else { panic!("it is open") };
     assert_eq!(&data[..], b"ata");
@@ -138,8 +139,14 @@ fn a_stream_is_beside_the_data() {
     let mut store = store();
     let stream = open(&mut store, "dir\\File:s", Disposition::Create).expect("there is none");
     let data = Bytes::from_static(b"stream");
-    let write =
-        ObjectOp::Write { open: stream, offset: 0, data, piped: None, write_through: false };
+    let write = ObjectOp::Write {
+        open: stream,
+        offset: 0,
+        data,
+        piped: None,
+        write_through: false,
+        verify_locks: false,
+    };
     assert!(matches!(store.perform(NOW, write), Ok(ObjectReply::Written(6))));
     assert_eq!(store.contents(RootId(0), "dir/File:S").as_deref(), Some(&b"stream"[..]));
     assert_eq!(store.contents(RootId(0), "dir/File").as_deref(), Some(&b"data"[..]));

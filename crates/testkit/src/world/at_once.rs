@@ -33,7 +33,7 @@ impl AtOnce {
 pub(super) struct StorageAtOnce<'w> {
     pub(super) store: &'w RefCell<MemoryStore>,
     pub(super) worker: Option<&'w mut Worker>,
-    pub(super) hold: Option<&'w Matches>,
+    pub(super) delays: Option<&'w Matches>,
     pub(super) now: FileTime,
     pub(super) at_once: &'w mut AtOnce,
     pub(super) trace: Tracer,
@@ -42,10 +42,10 @@ pub(super) struct StorageAtOnce<'w> {
 }
 
 impl Storage for StorageAtOnce<'_> {
-    fn takes(&mut self, effect: &Effect) -> bool {
+    fn may_begin_now(&mut self, effect: &Effect) -> bool {
         // A reply that a test delays is no reply at once.
-        let is_held = self.hold.is_some_and(|matches| matches(effect));
-        !is_held
+        let is_delayed = self.delays.is_some_and(|matches| matches(effect));
+        !is_delayed
             && match self.at_once {
                 AtOnce::Always => true,
                 AtOnce::Sometimes(random) => random.below(3) > 0,

@@ -6,7 +6,8 @@
 use bytes::BytesMut;
 use object::{ObjectResult, Piped};
 use proto::{
-    ConnectionId, Effect, Now, Opened, ReceivedFrame, Reply, RequestId, Server, Storage, Transmit,
+    CheckedFrame, ConnectionId, Effect, Now, ReceivedFrame, Reply, RequestId, Server, Storage,
+    Transmit,
 };
 
 /// Decrypts and verifies a frame, as a lane does.
@@ -16,8 +17,8 @@ pub(super) fn open(
     connection: ConnectionId,
     head: &[u8],
     frame: &mut BytesMut,
-) -> Option<Opened> {
-    server.opener(connection).opening(head).map(|opening| opening.open(frame))
+) -> Option<CheckedFrame> {
+    server.frame_keys(connection).check_of(head).map(|check| check.run(frame))
 }
 
 #[inline(never)]
@@ -27,10 +28,10 @@ pub(super) fn handle_frame(
     now: Now,
     frame: BytesMut,
     piped: Option<Piped>,
-    opened: Option<Opened>,
+    checked: Option<CheckedFrame>,
     storage: &mut dyn Storage,
 ) {
-    server.handle_frame_with(now, ReceivedFrame { connection, frame, piped, opened }, storage);
+    server.handle_frame_with(now, ReceivedFrame { connection, frame, piped, checked }, storage);
     return_here();
 }
 

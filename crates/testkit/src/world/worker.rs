@@ -21,7 +21,7 @@ pub(super) struct Worker {
     /// Operations of the store that were not executed yet, or not answered.
     kept: VecDeque<(RequestId, Kept)>,
     /// Workers to notify of changed records.
-    pub(super) tells: Vec<(ServerId, FileKey)>,
+    pub(super) notifications: Vec<(ServerId, FileKey)>,
     /// Its descriptors, which are closed when it dies.
     descriptors: HashSet<LocalOpen>,
     /// Data of every WRITE, in the order of execution.
@@ -107,9 +107,9 @@ impl World {
     /// # Panics
     /// If this is not a worker.
     #[must_use]
-    pub fn take_tells(&self) -> Vec<(ServerId, FileKey)> {
+    pub fn take_notifications(&self) -> Vec<(ServerId, FileKey)> {
         let mut inner = self.inner();
-        std::mem::take(&mut inner.worker.as_mut().expect("one of several workers").tells)
+        std::mem::take(&mut inner.worker.as_mut().expect("one of several workers").notifications)
     }
 
     /// Takes the data of every WRITE since the last call, in the order of execution.

@@ -54,17 +54,17 @@ impl Inner {
     /// Starts counting in the page.
     pub(super) fn begin(&self) {
         self.layout.begin(self.now(), self.clock);
-        self.tell_if_wanted();
+        self.update_emission();
     }
 
     /// Updates whether events are emitted and phases kept.
-    pub(super) fn tell_if_wanted(&self) {
+    pub(super) fn update_emission(&self) {
         #[cfg(feature = "recorder")]
         let is_recorded = self.records;
         #[cfg(not(feature = "recorder"))]
         let is_recorded = false;
-        self.tells.set(probe::are_on() || is_recorded);
-        self.keeps_phases.set(self.tells.get() || self.slow_ns.get() != 0);
+        self.emits.set(probe::are_on() || is_recorded);
+        self.keeps_phases.set(self.emits.get() || self.slow_ns.get() != 0);
         let is_quick = self.quick_now().is_some() && !self.keeps_phases.get();
         let time = self.current.get();
         time.state.set(time.state.get().slow_if(!is_quick));
@@ -72,8 +72,8 @@ impl Inner {
 
     /// True if events are emitted.
     #[inline(always)]
-    pub(crate) fn tells(&self) -> bool {
-        self.tells.get()
+    pub(crate) fn emits(&self) -> bool {
+        self.emits.get()
     }
 
     #[cfg(feature = "recorder")]
@@ -133,7 +133,7 @@ impl Inner {
     #[cold]
     #[inline(never)]
     pub(super) fn woke_slowly(&self, completions: u64) {
-        self.tell_if_wanted();
+        self.update_emission();
         self.switch(Phase::Receiving);
         self.woke(completions);
     }
@@ -173,6 +173,7 @@ impl Inner {
         let now = self.switch_slowly(Phase::Running);
         let operation = work.operation.number();
         let ticks = now.saturating_sub(work.since);
+        self.layout.stores.add(work.operation as usize, ticks, &self.clock);
         self.store_end(operation, bytes, status.into(), ticks);
         if bytes != 0 {
             self.store_data(operation, bytes);
@@ -300,8 +301,8 @@ impl Inner {
         if self.slow_ns.get() != 0 {
             self.note_slow(span, operation, ticks);
         }
-        if self.tells() || span.status.get() >= ERRORS {
-            self.tell_end(span, operation, ticks);
+        if self.emits() || span.status.get() >= ERRORS {
+            self.emit_end(span, operation, ticks);
         }
         let party = span.party.get();
         self.layout.parties.add(party, operation, (ticks, span.bytes.get()), &self.clock);
@@ -310,7 +311,7 @@ impl Inner {
     /// Counts an error, and emits the end of a request.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_end(&self, span: &Span, operation: Operation, ticks: u64) {
+    pub(super) fn emit_end(&self, span: &Span, operation: Operation, ticks: u64) {
         let (mid, number, status) = (span.mid.get(), span.number.get(), span.status.get());
         for (phase, ticks) in span.phases().filter(|(_, ticks)| *ticks != 0) {
             self.request_phase(number, phase.number(), ticks);

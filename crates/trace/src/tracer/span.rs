@@ -211,7 +211,7 @@ impl Span {
             return;
         }
         let now = inner.switch(match phase {
-            Phase::Break | Phase::Event | Phase::Held => Phase::Other,
+            Phase::Break | Phase::Event | Phase::Throttled => Phase::Other,
             Phase::Peer => Phase::Messages,
             other => other,
         });

@@ -272,13 +272,13 @@ fn a_request_throttled_before_its_store_wait_has_both_times() {
     let scene = Scene::new();
     let request = scene.tracer.begin(Came::default(), Phase::Parsing);
     request.identify(1, 8);
-    request.wait(Phase::Held);
+    request.wait(Phase::Throttled);
     scene.pass(100);
     request.wait(Phase::Storage);
     scene.pass(7);
     request.resume();
     drop(request);
-    assert_eq!(scene.request(1), (vec![(Phase::Held, 100), (Phase::Storage, 7)], 107));
+    assert_eq!(scene.request(1), (vec![(Phase::Throttled, 100), (Phase::Storage, 7)], 107));
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn the_reason_of_a_refusal_comes_with_the_end_of_the_request_and_with_no_other()
 
 #[test]
 fn refusals_are_counted_without_a_probe_too() {
-    let tracer = Tracer::in_test_untold(Rc::new(Cell::new(1)));
+    let tracer = Tracer::in_test_silent(Rc::new(Cell::new(1)));
     for reason in [Some(Reason::NotSigned), None, Some(Reason::NotSigned)] {
         serve(tracer, reason);
     }
@@ -346,7 +346,7 @@ fn refusals_are_counted_without_a_probe_too() {
 }
 
 #[test]
-fn a_slow_request_that_was_refused_is_told_with_the_reason_in_words() {
+fn a_slow_request_that_was_refused_is_reported_with_the_reason_in_words() {
     let scene = Scene::new();
     scene.tracer.set_slow_threshold(1);
     for refuses in [true, false] {
@@ -456,7 +456,7 @@ fn read_by_share(tracer: Tracer) -> Vec<u64> {
 #[test]
 fn requests_that_wait_for_the_store_together_have_their_own_data() {
     let time = Rc::new(Cell::new(1_000));
-    for tracer in [Tracer::in_test, Tracer::in_test_untold].map(|new| new(Rc::clone(&time))) {
+    for tracer in [Tracer::in_test, Tracer::in_test_silent].map(|new| new(Rc::clone(&time))) {
         let [first, second] = ["first", "second"].map(|share| waiting_read(tracer, share));
         for (request, bytes) in [(first, 5), (second, 600)] {
             let work = tracer.store_begins(StoreOperation::Read, true);
@@ -472,7 +472,7 @@ fn requests_that_wait_for_the_store_together_have_their_own_data() {
 #[test]
 fn kernel_data_of_one_request_are_not_those_of_one_that_waits() {
     let time = Rc::new(Cell::new(1_000));
-    for tracer in [Tracer::in_test, Tracer::in_test_untold].map(|new| new(Rc::clone(&time))) {
+    for tracer in [Tracer::in_test, Tracer::in_test_silent].map(|new| new(Rc::clone(&time))) {
         let first = waiting_read(tracer, "first");
         let work = tracer.store_begins(StoreOperation::Read, true);
         tracer.enter(Phase::Other);
@@ -563,20 +563,20 @@ fn phases_of_requests_and_of_the_worker_are_told_apart() {
     let request = scene.tracer.begin(Came::default(), Phase::Parsing);
     request.identify(1, 8);
     scene.pass(1);
-    request.wait(Phase::Held);
+    request.wait(Phase::Throttled);
     scene.pass(20);
     scene.tracer.enter(Phase::Waiting);
     scene.pass(300);
     drop(request);
     let figures = scene.tracer.figures();
     let requests = |phase: Phase| figures.events.request_phase[phase as usize].total;
-    assert_eq!([Phase::Parsing, Phase::Held, Phase::Waiting].map(requests), [1, 320, 0]);
-    let worker = [Phase::Parsing, Phase::Held, Phase::Other, Phase::Waiting];
+    assert_eq!([Phase::Parsing, Phase::Throttled, Phase::Waiting].map(requests), [1, 320, 0]);
+    let worker = [Phase::Parsing, Phase::Throttled, Phase::Other, Phase::Waiting];
     assert_eq!(worker.map(|phase| figures.phase_ns(phase)), [1, 0, 20, 300]);
 }
 
 #[test]
-fn slow_requests_are_told_with_their_phases_and_waiting_for_events_is_not_slow() {
+fn slow_requests_are_reported_with_their_phases_and_waiting_for_events_is_not_slow() {
     let scene = Scene::new();
     let party = scene.tracer.party("data", "somebody");
     let request = |mid: u64, waits: Phase, ns: u64| {
@@ -630,7 +630,8 @@ impl Worker {
     /// Executes one of ten acts, with a parameter from `which`.
     fn act(&mut self, (act, which): (u8, usize)) -> Option<()> {
         let phase = Phase::ALL[which % Phase::ALL.len()];
-        let of_request = [Phase::Storage, Phase::Storage, Phase::Held, Phase::Break, Phase::Peer];
+        let of_request =
+            [Phase::Storage, Phase::Storage, Phase::Throttled, Phase::Break, Phase::Peer];
         match act {
             0 => self.tracer.enter(phase),
             1 => {
@@ -695,24 +696,24 @@ proptest! {
         acts in proptest::collection::vec((0_u8..10, 0_usize..60, 0_u64..50), 1..120),
     ) {
         let time = Rc::new(Cell::new(1_000));
-        let [mut told, mut untold] = [Tracer::in_test, Tracer::in_test_untold]
+        let [mut emitting, mut silent] = [Tracer::in_test, Tracer::in_test_silent]
             .map(|tracer| Worker::new(tracer(Rc::clone(&time))));
         for (act, which, ns) in acts {
-            told.act((act, which));
-            untold.act((act, which));
+            emitting.act((act, which));
+            silent.act((act, which));
             time.set(time.get() + ns);
         }
-        let figures = untold.tracer.figures();
+        let figures = silent.tracer.figures();
         prop_assert_eq!(figures.phases_sum_ns(), figures.ns);
-        prop_assert_eq!(&figures, &told.tracer.figures());
+        prop_assert_eq!(&figures, &emitting.tracer.figures());
         // In the end all requests end, and their phases add up to their times.
-        for worker in [&mut told, &mut untold] {
+        for worker in [&mut emitting, &mut silent] {
             worker.requests.clear();
             worker.frames.clear();
             worker.tracer.wait_for_events();
         }
-        let figures = untold.tracer.figures();
-        prop_assert_eq!(&figures, &told.tracer.figures());
+        let figures = silent.tracer.figures();
+        prop_assert_eq!(&figures, &emitting.tracer.figures());
         let phases: u64 = figures.events.request_phase.iter().map(|it| it.total).sum();
         let requests: u64 = figures.events.request_end.iter().map(|it| it.total).sum();
         prop_assert_eq!(phases, requests);

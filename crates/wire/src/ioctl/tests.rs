@@ -206,7 +206,7 @@ fn extents_to_duplicate_have_the_bytes_of_the_document() {
 }
 
 #[test]
-fn snapshots_are_told_if_all_of_them_fit() {
+fn snapshots_are_listed_if_all_of_them_fit() {
     let snapshots = vec![FileTime::from_unix(1_530_387_257, 0), FileTime::from_unix(0, 0)];
     let list = "@GMT-2018.06.30-19.34.17\0@GMT-1970.01.01-00.00.00\0\0";
     let list = utf16::to_bytes(list);

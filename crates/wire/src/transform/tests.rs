@@ -62,7 +62,7 @@ fn compression_headers_round_trip() {
 }
 
 #[test]
-fn a_frame_is_told_by_its_first_four_bytes() {
+fn a_frame_is_recognized_by_its_first_four_bytes() {
     assert_eq!(Protocol::of(b"\xFESMB"), Ok(Protocol::Smb2));
     assert_eq!(Protocol::of(b"\xFDSMB"), Ok(Protocol::Encrypted));
     assert_eq!(Protocol::of(b"\xFCSMB"), Ok(Protocol::Compressed));

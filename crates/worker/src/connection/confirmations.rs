@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use proto::ConfirmationId;
 use uring::tcp;
 
-use super::Channel;
+use super::Transport;
 
 /// Retransmissions after which unacknowledged bytes count as lost.
 const RETRANSMISSIONS: u32 = 6;
 
-/// Lower and upper bound of the retransmission timeout, so that a lost channel is noticed within
+/// Lower and upper bound of the retransmission timeout, so that a lost transport is noticed within
 /// 1.2 to 6 seconds: well within a client's time for the acknowledgment of a break.
 const RTO_MIN: Duration = Duration::from_millis(200);
 const RTO_MAX: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ impl Confirmations {
     }
 }
 
-impl Channel {
+impl Transport {
     /// Asks for a confirmation of the last queued frame: see [`Confirmations`].
     #[cold]
     pub(super) fn expect_confirmation(&mut self, id: ConfirmationId) {

@@ -10,14 +10,14 @@ use trace::Moment;
 use wire::frame;
 use wire::write::WriteRequest;
 
-use super::{Channel, missing};
+use super::{Transport, missing};
 
 /// Bytes of a frame with its length that tell whether it is a WRITE, and which one.
 pub(super) const FRONT_LEN: usize = frame::SIZE + WriteRequest::DATA_OFFSET as usize;
 
 /// Number of times that a pipe gets twice as many pages because those of this connection are nearly
 /// empty: a network card may put as little as one packet of 536 bytes into each.
-const PAGES_THINNED_MAX: u32 = 3;
+const PAGE_DOUBLINGS_MAX: u32 = 3;
 
 /// A frame whose end is received into a pipe.
 #[derive(Debug)]
@@ -56,10 +56,10 @@ pub(crate) enum Filled {
     NoRoom(Piped),
 }
 
-impl Channel {
+impl Transport {
     /// From now on the data of WRITEs go into pipes if so many bytes of them are to come, or never.
     pub(crate) fn pipe_writes_from(&mut self, bytes: Option<usize>) {
-        self.pipes_from = bytes;
+        self.piped_write_min = bytes;
     }
 
     /// Returns the partly received frame, without its length, and the number of missing bytes: if a
@@ -67,7 +67,7 @@ impl Channel {
     pub(crate) fn front(&self) -> Option<(&[u8], usize)> {
         let buffer = self.received.as_ref().filter(|it| it.len() >= FRONT_LEN)?;
         let behind = missing(buffer);
-        (behind >= self.pipes_from?.max(1)).then(|| (&buffer[frame::SIZE..], behind))
+        (behind >= self.piped_write_min?.max(1)).then(|| (&buffer[frame::SIZE..], behind))
     }
 
     /// The rest of the frame that is here in part goes into this pipe.
@@ -80,7 +80,7 @@ impl Channel {
     /// Returns the capacity of a pipe for `bytes` to come: more if pages have turned out to be
     /// nearly empty.
     pub(crate) fn room_for(&self, bytes: usize) -> usize {
-        bytes << self.pages_thinned
+        bytes << self.page_doublings
     }
 
     /// Whether a pipe is to be filled.
@@ -129,14 +129,14 @@ impl Channel {
                 }
                 continue;
             };
-            self.frame_is_whole(front.len() + piped.length());
+            self.note_whole_frame(front.len() + piped.length());
             front.advance(frame::SIZE);
             return Ok(Filled::Whole(front, piped));
         }
         let Filling { mut front, mut piped, .. } = filling;
         store::piped::read(&mut piped, &mut front)?;
-        (self.received, self.pipes_from) = (Some(front), None);
-        self.pages_thinned = (self.pages_thinned + 1).min(PAGES_THINNED_MAX);
+        (self.received, self.piped_write_min) = (Some(front), None);
+        self.page_doublings = (self.page_doublings + 1).min(PAGE_DOUBLINGS_MAX);
         Ok(Filled::NoRoom(piped))
     }
 }
@@ -167,51 +167,51 @@ mod tests {
         Piped::new(Pipe { output, input, pages_max: pages, counted: Arc::default() }, 0)
     }
 
-    /// Returns a channel that has received the front of a frame with this many pages to come, and
+    /// Returns a transport that has received the front of a frame with this many pages to come, and
     /// its client.
-    fn filling(pages: usize) -> (Channel, TcpStream) {
+    fn filling(pages: usize) -> (Transport, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let client = TcpStream::connect(listener.local_addr().expect("bound")).expect("listening");
-        let mut channel = Channel::new(
+        let mut transport = Transport::new(
             listener.accept().expect("it connects").0,
             &proto::MemoryAccount::new(256 << 20),
         );
         let length = FRONT_LEN - frame::SIZE + DATA_LEN;
         let mut front = frame::FrameHeader::message(length).expect("short").to_vec();
         front.resize(FRONT_LEN, 7);
-        channel.received(BytesMut::from(&front[..]), Moment::default());
-        assert!(channel.front().is_none(), "nothing is to go into pipes yet");
-        channel.pipe_writes_from(Some(DATA_LEN));
-        let (known, behind) = channel.front().expect("it is long enough");
+        transport.received(BytesMut::from(&front[..]), Moment::default());
+        assert!(transport.front().is_none(), "nothing is to go into pipes yet");
+        transport.pipe_writes_from(Some(DATA_LEN));
+        let (known, behind) = transport.front().expect("it is long enough");
         assert_eq!((known.len(), behind), (FRONT_LEN - frame::SIZE, DATA_LEN));
-        channel.begin_filling(pipe(pages));
-        (channel, client)
+        transport.begin_filling(pipe(pages));
+        (transport, client)
     }
 
     /// Waits until there is something, as the kernel is asked to.
-    fn poll(channel: &mut Channel) {
-        assert!(matches!(channel.receive(true), Some(Op::PollReadable { .. })));
-        assert!(channel.receive(true).is_none() && channel.is_busy() && !channel.can_fill());
-        let mut fds = [rustix::event::PollFd::new(&channel.socket, rustix::event::PollFlags::IN)];
+    fn poll(transport: &mut Transport) {
+        assert!(matches!(transport.receive(true), Some(Op::PollReadable { .. })));
+        assert!(transport.receive(true).is_none() && transport.is_busy() && !transport.can_fill());
+        let mut fds = [rustix::event::PollFd::new(&transport.socket, rustix::event::PollFlags::IN)];
         rustix::event::poll(&mut fds, None).expect("it is a socket");
-        channel.may_fill();
-        assert!(channel.can_fill());
+        transport.may_fill();
+        assert!(transport.can_fill());
     }
 
     #[test]
     fn a_frame_is_whole_when_its_last_byte_is_in_the_pipe() {
-        let (mut channel, mut client) = filling(256);
+        let (mut transport, mut client) = filling(256);
         let data = data();
         for part in data.chunks(70_000) {
-            assert!(matches!(channel.fill(Moment::default()), Ok(Filled::Part)));
-            assert!(!channel.can_fill(), "it is dry");
+            assert!(matches!(transport.fill(Moment::default()), Ok(Filled::Part)));
+            assert!(!transport.can_fill(), "it is dry");
             client.write_all(part).expect("sent");
-            poll(&mut channel);
+            poll(&mut transport);
         }
         let (front, mut piped) = loop {
-            match channel.fill(Moment::default()).expect("it goes on") {
+            match transport.fill(Moment::default()).expect("it goes on") {
                 Filled::Whole(front, piped) => break (front, piped),
-                Filled::Part => poll(&mut channel),
+                Filled::Part => poll(&mut transport),
                 Filled::NoRoom(_) => panic!("there is room"),
             }
         };
@@ -220,66 +220,66 @@ mod tests {
         store::piped::read(&mut piped, &mut came).expect("it is there");
         assert!(came == data);
         // The next frame is expected to be like this one, of which only the front is received.
-        let Some(Op::Receive { limit, .. }) = channel.receive(true) else { panic!("it goes on") };
+        let Some(Op::Receive { limit, .. }) = transport.receive(true) else { panic!("it goes on") };
         assert_eq!(limit, FRONT_LEN);
     }
 
     #[test]
     fn the_end_of_the_stream_in_the_middle_is_an_error() {
-        let (mut channel, mut client) = filling(256);
+        let (mut transport, mut client) = filling(256);
         client.write_all(&data()[..1_000]).expect("sent");
         client.shutdown(std::net::Shutdown::Write).expect("it is open");
-        while channel.fill(Moment::default()).is_ok() {
-            poll(&mut channel);
+        while transport.fill(Moment::default()).is_ok() {
+            poll(&mut transport);
         }
-        assert!(!channel.is_filling());
+        assert!(!transport.is_filling());
     }
 
     #[test]
     fn data_beyond_the_pages_of_a_pipe_come_into_memory_and_the_next_pipe_is_larger() {
-        let (mut channel, mut client) = filling(1);
-        assert_eq!(channel.room_for(DATA_LEN), DATA_LEN);
+        let (mut transport, mut client) = filling(1);
+        assert_eq!(transport.room_for(DATA_LEN), DATA_LEN);
         let data = data();
         let sender = std::thread::spawn(move || {
             client.write_all(&data).expect("sent");
             (client, data)
         });
         let empty = loop {
-            match channel.fill(Moment::default()).expect("it goes on") {
+            match transport.fill(Moment::default()).expect("it goes on") {
                 Filled::NoRoom(piped) => break piped,
-                Filled::Part => poll(&mut channel),
+                Filled::Part => poll(&mut transport),
                 Filled::Whole(..) => panic!("one page has no room for it"),
             }
         };
         assert_eq!(empty.length(), 0);
-        assert!(channel.front().is_none(), "no other pipe is tried for this frame");
-        assert_eq!(channel.room_for(DATA_LEN), 2 * DATA_LEN);
+        assert!(transport.front().is_none(), "no other pipe is tried for this frame");
+        assert_eq!(transport.room_for(DATA_LEN), 2 * DATA_LEN);
         // The missing bytes follow it there.
-        let Some(Op::Receive { mut buffer, limit, .. }) = channel.receive(true) else {
+        let Some(Op::Receive { mut buffer, limit, .. }) = transport.receive(true) else {
             panic!("more")
         };
         let missing = FRONT_LEN + DATA_LEN - buffer.len();
         assert!(limit == missing && missing < DATA_LEN);
         let at = buffer.len();
         buffer.resize(at + missing, 0);
-        io::Read::read_exact(&mut &channel.socket, &mut buffer[at..]).expect("it comes");
-        channel.received(buffer, Moment::default());
-        let whole = channel.next_frame(|| 1 << 20).expect("a frame").expect("it is whole");
+        io::Read::read_exact(&mut &transport.socket, &mut buffer[at..]).expect("it comes");
+        transport.received(buffer, Moment::default());
+        let whole = transport.next_frame(|| 1 << 20).expect("a frame").expect("it is whole");
         let (_client, data) = sender.join().expect("it was sent");
         assert!(whole[FRONT_LEN - frame::SIZE..] == data);
     }
 
     #[test]
     fn an_urgent_byte_is_passed_by_in_memory() {
-        let (mut channel, mut client) = filling(256);
+        let (mut transport, mut client) = filling(256);
         client.write_all(&data()[..1_000]).expect("sent");
         send(&client, b"!", SendFlags::OOB).expect("sent");
         client.write_all(&data()[1_000..]).expect("sent");
         // It would be asked for ever.
         for _ in 0..100 {
-            match channel.fill(Moment::default()).expect("it goes on") {
+            match transport.fill(Moment::default()).expect("it goes on") {
                 Filled::NoRoom(_) => return,
-                Filled::Part => poll(&mut channel),
+                Filled::Part => poll(&mut transport),
                 Filled::Whole(..) => panic!("it stands before the urgent byte"),
             }
         }

@@ -5,31 +5,31 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use proto::Opener;
+use proto::FrameKeys;
 use trace::{Moment, Phase, Spent};
 use uring::SendBuffer;
 
-use super::{Channel, EXPECTED_LEN_MAX, missing};
-use crate::lanes::{Job, LANE_BYTES_MIN, LaneId, OpenedFrame, Outgoing};
+use super::{EXPECTED_LEN_MAX, Transport, missing};
+use crate::lanes::{Job, LANE_BYTES_MIN, LaneFrame, LaneId, Outgoing};
 
-/// A channel that has moved much within this time is worth a lane.
+/// A transport that has moved much within this time is worth a lane.
 const BULK_INTERVAL: Duration = Duration::from_secs(1);
 
-impl Channel {
-    /// Takes back what [`Channel::lane_receive`] lent.
+impl Transport {
+    /// Takes back what [`Transport::lane_receive`] lent.
     pub(crate) fn received_by_lane(
         &mut self,
         buffer: BytesMut,
-        opened: VecDeque<OpenedFrame>,
+        checked: VecDeque<LaneFrame>,
         at: Moment,
     ) {
         self.arrival.received(at);
         self.received = Some(buffer);
-        self.opened = opened;
+        self.checked = checked;
     }
 
     /// Whether the queue is long enough for a lane and has frames to sign or encrypt.
-    pub(crate) fn protects_much(&self) -> bool {
+    pub(crate) fn has_much_to_protect(&self) -> bool {
         let is_protected = |it: &Outgoing| it.protection.is_some();
         self.queued_bytes >= LANE_BYTES_MIN && self.queued.iter().any(is_protected)
     }
@@ -55,7 +55,7 @@ impl Channel {
         self.last_bulk_received.is_some_and(|at| at.elapsed() < BULK_INTERVAL)
     }
 
-    /// The lane of this channel; `choose` finds one.
+    /// The lane of this transport; `choose` finds one.
     pub(crate) fn lane(&mut self, choose: impl FnOnce() -> Option<LaneId>) -> Option<LaneId> {
         self.lane = self.lane.or_else(choose);
         self.lane
@@ -66,13 +66,17 @@ impl Channel {
         self.lane.filter(|_| self.lane_bytes > 0)
     }
 
-    /// Returns the job of a lane in place of [`Channel::receive`]: the next whole frames, none
-    /// longer than `length_max`. `None` while frames that a lane has opened wait here.
+    /// Returns the job of a lane in place of [`Transport::receive`]: the next whole frames, none
+    /// longer than `length_max`. `None` while frames that a lane has checked wait here.
     ///
     /// A lane gives back a frame that is longer than expected once it has the length, because
     /// memory must be reserved first.
-    pub(crate) fn lane_receive(&mut self, opener: Opener, length_max: usize) -> Option<Job> {
-        if self.is_closing || self.is_lent || self.filling.is_some() || !self.opened.is_empty() {
+    pub(crate) fn lane_receive(&mut self, frame_keys: FrameKeys, length_max: usize) -> Option<Job> {
+        if self.is_closing
+            || self.is_in_handover
+            || self.filling.is_some()
+            || !self.checked.is_empty()
+        {
             return None;
         }
         let whole = self.received.as_ref().map(|it| it.len() + missing(it))?;
@@ -84,13 +88,13 @@ impl Channel {
         if buffer.is_empty() {
             self.arrival.expect_new();
         }
-        Some(Job::Receive { socket: self.socket.as_raw_fd(), buffer, length_max, opener })
+        Some(Job::Receive { socket: self.socket.as_raw_fd(), buffer, length_max, frame_keys })
     }
 
-    /// Returns the job of a lane in place of [`Channel::send`].
+    /// Returns the job of a lane in place of [`Transport::send`].
     pub(crate) fn lane_send(&mut self) -> Job {
         // A lane is for what is signed or sealed: there is little of this, if any.
-        if self.queued.iter_mut().any(|it| it.bring_in().is_err()) {
+        if self.queued.iter_mut().any(|it| it.read_into_memory().is_err()) {
             self.break_off();
         }
         self.lane_bytes += std::mem::take(&mut self.queued_bytes);
@@ -99,7 +103,7 @@ impl Channel {
         Job::Send { socket: self.socket.as_raw_fd(), frames }
     }
 
-    /// Handles frames of [`Channel::lane_send`] that were sent, or never will be, with the time
+    /// Handles frames of [`Transport::lane_send`] that were sent, or never will be, with the time
     /// that the lane took to sign or encrypt each of them.
     pub(crate) fn sent_by_lane(
         &mut self,

@@ -10,13 +10,13 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use trace::{Answered, Phase};
 use uring::{Op, SendBuffer};
 
-use super::{Channel, count};
+use super::{Transport, count};
 use crate::lanes::Outgoing;
 
 /// Frames that one call sends: the kernel's own limit of vectors is 1,024.
 const SLICES_MAX: usize = 64;
 
-impl Channel {
+impl Transport {
     /// Sends here what the socket takes; returns the operation that sends the rest.
     pub(super) fn send_now(&mut self, done: impl FnMut(BytesMut, Option<Piped>)) -> Option<Op> {
         let sent = self.send_at_once(done);
@@ -53,7 +53,7 @@ impl Channel {
         self.queued.drain(..).map(|it| it.frame.freeze().into()).collect()
     }
 
-    /// Signs and seals what was left to whoever sends it.
+    /// Signs and seals the frames that were left to their sender.
     pub(super) fn protect(&mut self) {
         for (outgoing, answered) in self.queued.iter_mut().zip(&self.answered) {
             if outgoing.protection.is_some() {
@@ -109,7 +109,7 @@ impl Channel {
         match store::piped::send(piped, self.socket.as_fd(), more) {
             Err(errno) if !matches!(errno, Errno::AGAIN | Errno::INTR) => {
                 // The pipe's fault, perhaps. If it is the socket's, the next call says so.
-                if let Err(errno) = first.bring_in() {
+                if let Err(errno) = first.read_into_memory() {
                     self.break_off();
                     return Err(errno);
                 }
@@ -169,7 +169,7 @@ impl Channel {
         std::mem::take(&mut self.is_front_begun)
     }
 
-    /// Handles buffers of [`Channel::send`] that were sent, or never will be.
+    /// Handles buffers of [`Transport::send`] that were sent, or never will be.
     pub(crate) fn sent(&mut self, buffers: &[SendBuffer], has_left: bool) {
         (self.is_sending, self.is_full) = (false, false);
         self.account(buffers, has_left);

@@ -4,15 +4,15 @@
 //! The cheaper one depends on the other end of the socket (over loopback the receiver copies the
 //! bytes, as a network card would fetch them), on the file system and on the kernel, so it is
 //! measured for each socket and share, and again after a while: the CPU time of the whole process
-//! for a fixed number of bytes one way, then the other, in turns. Other work of the process only
-//! adds to it, so the cheapest window of each way counts.
+//! for a fixed number of bytes one path, then the other, in turns. Other work of the process only
+//! adds to it, so the cheapest window of each path counts.
 
 use std::time::Duration;
 
-/// Bytes that are read one way before the time is looked at.
+/// Bytes that are read one path before the time is looked at.
 const WINDOW_BYTES: usize = 16 << 20;
 
-/// Windows of each way before one is chosen.
+/// Windows of each path before one is chosen.
 const ROUNDS: u32 = 3;
 
 /// Lifetime of a choice, in time and in bytes: measuring must cost little beside the gain.
@@ -41,26 +41,26 @@ pub(super) struct Probe {
 #[derive(Debug)]
 enum State {
     Trying(Trial),
-    Settled { way: DataPath, until: Duration, bytes: u64 },
+    Settled { path: DataPath, until: Duration, bytes: u64 },
 }
 
-/// The two ways, one window after the other.
+/// The two paths, one window after the other.
 #[derive(Debug)]
 struct Trial {
-    way: DataPath,
+    path: DataPath,
     window: Window,
-    /// Windows that are over, of both ways.
+    /// Windows that are over, of both paths.
     windows: u32,
     /// READs since the last window that did not go as chosen.
     failures: u32,
-    /// The least processor time that a window of each way took.
+    /// The least processor time that a window of each path took.
     copied: Duration,
     piped: Duration,
 }
 
 #[derive(Debug)]
 enum Window {
-    /// Waits until answers that went the other way have left, or until WRITEs that were under way
+    /// Waits until answers that went the other path have left, or until WRITEs that were under way
     /// at the change have arrived: their CPU time does not belong to this window. At its end there
     /// will be as many of its own.
     Before {
@@ -79,7 +79,7 @@ impl Default for Probe {
 }
 
 impl Probe {
-    /// Returns the way of a READ of `length` bytes. `waiting` is the number of unsent bytes of
+    /// Returns the path of a READ of `length` bytes. `waiting` is the number of unsent bytes of
     /// answers, or of WRITEs that may be under way; `spent` reads the CPU time of the process, at
     /// the ends of windows only.
     pub(super) fn next(
@@ -90,32 +90,32 @@ impl Probe {
         spent: impl FnOnce() -> Duration,
     ) -> DataPath {
         match &mut self.state {
-            State::Settled { way, until, bytes } => {
-                let way = *way;
+            State::Settled { path, until, bytes } => {
+                let path = *path;
                 *bytes += u64::try_from(length).expect("64 bits are enough");
                 if *until <= now && *bytes >= HOLDS_BYTES_MIN {
                     self.state = State::Trying(Trial::new());
                 }
-                way
+                path
             }
             State::Trying(trial) => {
                 trial.count(length, waiting, spent);
-                let way = trial.way;
+                let path = trial.path;
                 if trial.windows == 2 * ROUNDS {
-                    let way = trial.cheaper();
-                    self.state = State::Settled { way, until: now + HOLDS_FOR, bytes: 0 };
-                    return way;
+                    let path = trial.cheaper();
+                    self.state = State::Settled { path, until: now + HOLDS_FOR, bytes: 0 };
+                    return path;
                 }
-                way
+                path
             }
         }
     }
 
-    /// The way that was chosen last.
-    pub(super) fn way(&self) -> DataPath {
+    /// The path that was chosen last.
+    pub(super) fn path(&self) -> DataPath {
         match &self.state {
-            State::Settled { way, .. } => *way,
-            State::Trying(trial) => trial.way,
+            State::Settled { path, .. } => *path,
+            State::Trying(trial) => trial.path,
         }
     }
 
@@ -125,8 +125,8 @@ impl Probe {
         trial.window = Window::Before { bytes: 0 };
         trial.failures += 1;
         if trial.failures == FAILURES_MAX {
-            let (way, until, bytes) = (DataPath::Copied, now + HOLDS_FOR, HOLDS_BYTES_MIN);
-            self.state = State::Settled { way, until, bytes };
+            let (path, until, bytes) = (DataPath::Copied, now + HOLDS_FOR, HOLDS_BYTES_MIN);
+            self.state = State::Settled { path, until, bytes };
         }
     }
 }
@@ -134,7 +134,7 @@ impl Probe {
 impl Trial {
     fn new() -> Self {
         Self {
-            way: DataPath::Piped,
+            path: DataPath::Piped,
             window: Window::Before { bytes: 0 },
             windows: 0,
             failures: 0,
@@ -152,15 +152,15 @@ impl Trial {
             Window::Within { bytes, .. } if *bytes < WINDOW_BYTES => *bytes += length,
             Window::Within { bytes, since } => {
                 let time = per_window(spent().saturating_sub(*since), *bytes);
-                let (least, other) = match self.way {
+                let (least, other) = match self.path {
                     DataPath::Copied => (&mut self.copied, DataPath::Piped),
                     DataPath::Piped => (&mut self.piped, DataPath::Copied),
                 };
                 *least = time.min(*least);
                 self.windows += 1;
                 self.failures = 0;
-                self.way = other;
-                // This READ is the first that goes the other way.
+                self.path = other;
+                // This READ is the first that goes the other path.
                 self.window = Window::Before { bytes: length };
             }
         }
@@ -183,7 +183,7 @@ mod tests {
 
     const READ: usize = 1 << 20;
 
-    /// A server on which reading takes so long, by the way it goes.
+    /// A server with a read time for each path.
     struct Machine {
         probe: Probe,
         now: Duration,
@@ -201,14 +201,14 @@ mod tests {
 
         fn read(&mut self) -> DataPath {
             let spent = self.spent;
-            let way = self.probe.next(self.now, READ, 0, || spent);
-            let time = match way {
+            let path = self.probe.next(self.now, READ, 0, || spent);
+            let time = match path {
                 DataPath::Copied => self.copied,
                 DataPath::Piped => self.piped,
             };
             self.spent += time;
             self.now += time;
-            way
+            path
         }
 
         fn read_many(&mut self, reads: usize) -> Vec<DataPath> {
@@ -253,7 +253,7 @@ mod tests {
         let mut machine = Machine::new(100, 300);
         machine.settle();
         let enough = usize::try_from(HOLDS_BYTES_MIN).unwrap() / READ;
-        assert!(machine.read_many(2 * enough).iter().all(|way| *way == DataPath::Copied));
+        assert!(machine.read_many(2 * enough).iter().all(|path| *path == DataPath::Copied));
         assert!(machine.is_settled(), "it is too soon");
         machine.now += HOLDS_FOR;
         (machine.copied, machine.piped) = (machine.piped, machine.copied);
@@ -277,7 +277,7 @@ mod tests {
     fn answers_of_the_other_way_that_wait_are_not_counted() {
         let mut machine = Machine::new(100, 200);
         while machine.read() == DataPath::Piped {}
-        // Half of what is piped is only paid for when it is sent, after the way has changed.
+        // Half of what is piped is only paid for when it is sent, after the path has changed.
         let spent = machine.spent;
         for _ in 0..7 {
             assert_eq!(machine.probe.next(machine.now, READ, 8 * READ, || spent), DataPath::Copied);
@@ -293,16 +293,16 @@ mod tests {
             let (mut before, mut since_change) = (DataPath::Piped, 0);
             while !machine.is_settled() {
                 let spent = machine.spent;
-                let way = machine.probe.next(machine.now, READ, waiting, || spent);
-                since_change = if way == before { since_change + READ } else { 0 };
-                before = way;
+                let path = machine.probe.next(machine.now, READ, waiting, || spent);
+                since_change = if path == before { since_change + READ } else { 0 };
+                before = path;
                 // WRITEs that were sent before the change cost more to copy.
-                let is_late = way == DataPath::Copied && since_change < 8 * READ;
+                let is_late = path == DataPath::Copied && since_change < 8 * READ;
                 let micros =
-                    if way == DataPath::Piped { 150 } else { 100 + 200 * u64::from(is_late) };
+                    if path == DataPath::Piped { 150 } else { 100 + 200 * u64::from(is_late) };
                 machine.spent += Duration::from_micros(micros);
             }
-            machine.probe.way()
+            machine.probe.path()
         };
         assert_eq!(settled(0), DataPath::Piped);
         assert_eq!(settled(8 * READ), DataPath::Copied);
@@ -313,7 +313,7 @@ mod tests {
         let mut machine = Machine::new(100, 200);
         machine.read_many(WINDOW_BYTES / READ - 1);
         machine.probe.begin_window_again(machine.now);
-        assert!(machine.read_many(WINDOW_BYTES / READ).iter().all(|way| *way == DataPath::Piped));
+        assert!(machine.read_many(WINDOW_BYTES / READ).iter().all(|path| *path == DataPath::Piped));
         assert_eq!(machine.settle(), DataPath::Copied);
     }
 
@@ -324,7 +324,7 @@ mod tests {
             assert_eq!(machine.read(), DataPath::Piped);
             machine.probe.begin_window_again(machine.now);
         }
-        assert!(machine.read_many(100).iter().all(|way| *way == DataPath::Copied));
+        assert!(machine.read_many(100).iter().all(|path| *path == DataPath::Copied));
         machine.now += HOLDS_FOR;
         machine.read();
         assert_eq!(machine.settle(), DataPath::Piped, "by now it does");

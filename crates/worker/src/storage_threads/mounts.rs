@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use shares::shares::StorageWay;
+use shares::opening::StorageMode;
 use tracing::warn;
 
 /// The kernel's list of the mounts of this process.
@@ -40,7 +40,7 @@ pub struct KeptMounts {
 }
 
 /// Mount points, the most recent ones last.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Mounts(Vec<Mount>);
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -53,25 +53,31 @@ struct Mount {
 impl KeptMounts {
     /// Returns the mount point of the file system whose thread is to serve a directory; none if the
     /// worker's thread serves it.
-    pub(crate) fn choose(&mut self, way: StorageWay, path: &Path) -> Option<PathBuf> {
-        match way {
-            StorageWay::Inline => None,
-            StorageWay::Auto => waiting(path, self.now()),
-            StorageWay::Threads => {
+    pub(crate) fn choose(&mut self, mode: StorageMode, path: &Path) -> Option<PathBuf> {
+        match mode {
+            StorageMode::Inline => None,
+            StorageMode::Auto => waiting(path, self.now()),
+            StorageMode::Threads => {
                 let mounts = self.now();
                 waiting(path, mounts).or_else(|| Some(mounts.of(path)?.point.clone()))
             }
         }
     }
 
-    /// Makes the list current for a fork, which is to have this one. Returns one for this process.
+    /// Makes the list current for a fork, and returns the file with which its copy continues.
     ///
-    /// A change is told once for each open file, so no two processes may have one in common.
-    pub fn before_fork(&mut self) -> Self {
-        // Opened before the list is made current: whatever changes in between is told to both.
+    /// The kernel reports a change once for each open file, so no two processes may share one.
+    pub fn before_fork(&mut self) -> Option<File> {
+        // Opened before the list is made current: changes in between are reported to both.
         let file = open();
-        let mounts = self.now().clone();
-        Self { file, mounts }
+        self.now();
+        file
+    }
+
+    /// Continues in a fork, with a file of its own. The other one is closed with all descriptors of
+    /// the supervisor.
+    pub fn continue_in_fork(&mut self, file: Option<File>) {
+        std::mem::forget(std::mem::replace(&mut self.file, file));
     }
 
     /// The file, which a fork keeps open.
@@ -132,19 +138,20 @@ impl Mounts {
     fn parse(list: &[u8]) -> Self {
         let mut mounts = Self::default();
         for line in list.split(|byte| *byte == b'\n') {
-            let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-            let separator = fields.iter().position(|field| field == b"-");
-            let Some((point, end)) = fields.get(4).zip(separator) else { continue };
-            let Some(kind) = fields.get(end + 1) else { continue };
-            let options = fields.get(end + 3).copied().unwrap_or_default();
-            let waits = waits(kind) || kind == b"overlay" && mounts.lies_on_waiting(options);
+            let mut fields = line.split(|byte| *byte == b' ');
+            let Some(point) = fields.nth(4) else { continue };
+            let Some(kind) = fields.find(|it| *it == b"-").and_then(|_| fields.next()) else {
+                continue;
+            };
+            let options = fields.nth(1).unwrap_or_default();
+            let waits = waits(kind) || kind == b"overlay" && mounts.has_waiting_layer(options);
             mounts.0.push(Mount { point: PathBuf::from(unescaped(point)), waits });
         }
         mounts
     }
 
     /// True if a directory of an overlay is on a file system that waits.
-    fn lies_on_waiting(&self, options: &[u8]) -> bool {
+    fn has_waiting_layer(&self, options: &[u8]) -> bool {
         let options = options.split(|byte| *byte == b',');
         let directories = options.filter_map(|option| {
             let mut parts = option.splitn(2, |byte| *byte == b'=');
@@ -286,8 +293,8 @@ mod tests {
         let mut own = KeptMounts::default();
         assert!(own.has_changed(), "nothing was read");
         assert!(!own.now().0.is_empty());
-        let mut of_fork = std::mem::take(&mut own);
-        own = of_fork.before_fork();
+        let mut of_fork = KeptMounts { file: None, mounts: Mounts::parse(LIST) };
+        of_fork.continue_in_fork(own.before_fork());
         assert!(is_kept(&mut own) && is_kept(&mut of_fork));
         if !rustix::process::geteuid().is_root() {
             return;

@@ -111,7 +111,14 @@ mod tests {
         let mut buffer = BytesMut::with_capacity(length + 4);
         buffer.extend_from_slice(b"head");
         let length_wanted = u32::try_from(length).expect("a few megabytes");
-        let op = ObjectOp::Read { open, offset: 0, length: length_wanted, buffer, may_pipe: false };
+        let op = ObjectOp::Read {
+            open,
+            offset: 0,
+            length: length_wanted,
+            buffer,
+            may_pipe: false,
+            verify_locks: false,
+        };
         WaitingRead { slot, user: UserId(0), op, length, connection: None }
     }
 

@@ -42,7 +42,7 @@ pub(super) fn start<W: 'static>(
     orders: Arc<Mailbox<Order<W>>>,
     done: Arc<Mailbox<Done<W>>>,
 ) -> io::Result<Box<dyn FnOnce(MakeStore)>> {
-    let (tell, told) = mpsc::sync_channel(1);
+    let (sender, receiver) = mpsc::sync_channel(1);
     let (give, given) = mpsc::sync_channel::<MakeStore>(1);
     // Nobody waits for its end: a file system that hangs would keep the worker from ending.
     thread::Builder::new().name("storage".to_owned()).spawn(move || {
@@ -51,7 +51,7 @@ pub(super) fn start<W: 'static>(
             Ok(driver) => (Some(driver), Ok(())),
             Err(error) => (None, Err(error)),
         };
-        tell.send(outcome).expect("it is waited for below");
+        sender.send(outcome).expect("it is waited for below");
         let Some(driver) = driver else { return };
         let Ok(make) = given.recv() else { return };
         let store = make();
@@ -63,7 +63,7 @@ pub(super) fn start<W: 'static>(
             panic!("a storage thread cannot go on: {error}");
         }
     })?;
-    told.recv().expect("the thread tells before anything else")?;
+    receiver.recv().expect("the thread sends it before anything else")?;
     Ok(Box::new(move |make| give.send(make).expect("the thread waits for it")))
 }
 
@@ -107,11 +107,11 @@ impl<W> StorageLoop<W> {
                 let began = Instant::now();
                 let started = self.store.start(user, op);
                 let is_slow = began.elapsed() >= SLOW_OPERATION;
-                self.go_on(slot, started, is_slow && self.number == StoreNumber::default());
+                self.advance(slot, started, is_slow && self.number == StoreNumber::default());
             }
             Order::Call(call) => {
                 let completed = call(&mut self.store);
-                self.tell(Outcome::Call(completed));
+                self.report(Outcome::Call(completed));
             }
         }
         true
@@ -139,12 +139,12 @@ impl<W> StorageLoop<W> {
         let place = usize::try_from(token).expect("an index");
         let (slot, continuation) = self.pending.remove(place);
         let started = self.store.finish(continuation, op, result);
-        self.go_on(slot, started, false);
+        self.advance(slot, started, false);
     }
 
-    fn go_on(&mut self, slot: usize, started: Started, is_slow: bool) {
+    fn advance(&mut self, slot: usize, started: Started, is_slow: bool) {
         match started {
-            Started::Done(result) => self.tell(Outcome::Object { slot, result, is_slow }),
+            Started::Done(result) => self.report(Outcome::Object { slot, result, is_slow }),
             Started::Submit(op, continuation) => {
                 let place = self.pending.insert((slot, continuation));
                 self.submit(Token(u64::try_from(place).expect("an index")), op);
@@ -152,7 +152,7 @@ impl<W> StorageLoop<W> {
         }
     }
 
-    fn tell(&self, outcome: Outcome<W>) {
+    fn report(&self, outcome: Outcome<W>) {
         let is_unused = self.store.is_unused();
         self.done.put(Done { number: self.number, is_unused, outcome });
     }

@@ -70,7 +70,7 @@ fn after(logon: &Logon) -> Acceptor {
             mech_list,
             mech_type: MechType::Ntlm,
             mic_required: false,
-            is_told: true,
+            is_sent: true,
         },
         mechanisms: Mechanisms::default(),
         ntlm: NtlmAcceptor::after(server_challenge, FLAGS, transcript),

@@ -1,6 +1,8 @@
 //! `choro check --domain`: the membership of a domain, from the join to one user's groups.
 
+use std::fs::DirBuilder;
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use anyhow::bail;
@@ -17,7 +19,7 @@ use super::controller_time::seconds_ahead;
 /// Difference of clocks that Kerberos tolerates, in seconds.
 const SKEW_MAX: u64 = 300;
 
-/// Names for one look at all their tickets, at most.
+/// Highest number of names whose tickets are checked.
 const NAMES_MAX: usize = 64;
 
 /// Remedy where the controller has another key of the machine than this server.
@@ -36,10 +38,10 @@ struct Finding {
 /// Checks the membership and prints what was found.
 ///
 /// # Errors
-/// The configuration is no member's, or there is a fault.
+/// If the configuration is not that of a member, or there is a fault.
 pub(super) fn show(settings: &Settings, user: Option<&str>, json: bool) -> anyhow::Result<()> {
     if !settings.config.global.is_member() {
-        bail!("the configuration is no member's: `security = ads` makes one");
+        bail!("this server is not a member of a domain: set `security = ads`");
     }
     let mut findings = Findings::default();
     findings.check(settings, user);
@@ -52,8 +54,8 @@ pub(super) fn show(settings: &Settings, user: Option<&str>, json: bool) -> anyho
     }
     match faults {
         0 => Ok(()),
-        1 => bail!("the domain: 1 fault"),
-        _ => bail!("the domain: {faults} faults"),
+        1 => bail!("1 fault"),
+        _ => bail!("{faults} faults"),
     }
 }
 
@@ -125,7 +127,7 @@ impl Findings {
             return false;
         }
         let controller = connection.controller().map_err(|error| {
-            let remedy = "look whether DNS leads to the domain (`/etc/resolv.conf`) and a \
+            let remedy = "check that DNS leads to the domain (`/etc/resolv.conf`) and that a \
                           controller runs";
             (format!("none answers: {error}"), remedy.to_owned())
         });
@@ -238,7 +240,7 @@ fn trust(connection: &mut Connection) -> Result<String, (String, String)> {
     match connection.check_trust() {
         Ok(()) => Ok("the controller accepts it".to_owned()),
         Err(WinbindError::Unavailable(reason)) => {
-            let remedy = "look at the line about the controller".to_owned();
+            let remedy = "see the line about the controller".to_owned();
             Err((format!("it cannot be checked: {reason}"), remedy))
         }
         Err(error) => Err((
@@ -266,15 +268,23 @@ fn own_address(name: &str) -> Result<String, (String, String)> {
 /// Has a ticket checked by the own keys.
 fn accepts(gss: Gss, keytab: &OwnKeytab, token: &[u8]) -> Result<(), String> {
     let folder = std::env::temp_dir().join(format!("choro-check-{}", std::process::id()));
-    let accepted = accepts_in(&folder, gss, keytab, token);
-    drop(std::fs::remove_dir_all(&folder));
-    accepted
+    in_new_folder(&folder, |folder| {
+        let keys = gss.keys(keytab.name(), &folder.join("replay"))?;
+        keys.accept(token).map(|_| ()).map_err(|refusal| refusal.reason)
+    })
 }
 
-fn accepts_in(folder: &Path, gss: Gss, keytab: &OwnKeytab, token: &[u8]) -> Result<(), String> {
-    std::fs::create_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let keys = gss.keys(keytab.name(), &folder.join("replay"))?;
-    keys.accept(token).map(|_| ()).map_err(|refusal| refusal.reason)
+/// Makes a folder for its user alone, and removes it after the work. One that is there already is
+/// somebody else's, and stays: anybody may make one in the folder for temporary files.
+fn in_new_folder(
+    folder: &Path,
+    work: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<(), String> {
+    let made = DirBuilder::new().mode(0o700).create(folder);
+    made.map_err(|error| format!("{}: {error}", folder.display()))?;
+    let result = work(folder);
+    drop(std::fs::remove_dir_all(folder));
+    result
 }
 
 /// The mechanism's own words, without those that the library puts before all of them.
@@ -293,8 +303,7 @@ fn remedy_of(error: &str, name: &str, machine: &str) -> String {
     } else if error.contains("lock skew") {
         "synchronize this machine's time (chrony, systemd-timesyncd)".to_owned()
     } else {
-        "look whether DNS leads to the domain, and whether krb5.conf names its controllers"
-            .to_owned()
+        "check that DNS leads to the domain, and that krb5.conf names its controllers".to_owned()
     }
 }
 
@@ -305,11 +314,11 @@ fn seen(
     user: &str,
 ) -> Result<String, (String, String)> {
     let fault = |remedy: &str, error: String| (format!("{user}: {error}"), remedy.to_owned());
-    let unknown = "look whether the name is right (`wbinfo -n`)";
+    let unknown = "check the name (`wbinfo -n`)";
     let found = connection
         .sid_of(&global.workgroup, user)
         .map_err(|error| fault(unknown, error.to_string()))?
-        .ok_or_else(|| fault(unknown, "the domain does not know it".to_owned()))?;
+        .ok_or_else(|| fault(unknown, "the domain does not know this user".to_owned()))?;
     let ranges = "give the domain a range of ids: `idmap config DOMAIN : range`";
     let ids = connection
         .system_user(&found.sid)
@@ -349,6 +358,8 @@ fn local_name(uid: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -377,6 +388,21 @@ mod tests {
         ] {
             assert!(remedy_of(error, "files", "MB").contains(expected), "{error}");
         }
+    }
+
+    #[test]
+    fn a_folder_that_somebody_else_has_made_is_neither_used_nor_removed() {
+        let folder = tempfile::tempdir().expect("there is space");
+        in_new_folder(folder.path(), |_| panic!("it is not new")).expect_err("it is there");
+        assert!(folder.path().is_dir());
+        let new = folder.path().join("new");
+        let refused = in_new_folder(&new, |folder| {
+            let mode = std::fs::metadata(folder).expect("it was made").permissions().mode();
+            assert_eq!(mode & 0o7777, 0o700);
+            std::fs::write(folder.join("replay"), "").expect("there is space");
+            Err("not valid".to_owned())
+        });
+        assert_eq!((refused, new.exists()), (Err("not valid".to_owned()), false));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use anyhow::Context;
 use config::Global;
 use interfaces::Multichannel;
-use interfaces::{Offer, Offered, Origin, Said, Withheld};
+use interfaces::{Offer, Offered, OfferedValue, Origin, Withheld};
 use observe::report::{self, Row};
 use serde_json::Value;
 
@@ -64,9 +64,9 @@ fn offered_cells(it: &Offered) -> Vec<String> {
     ]
 }
 
-fn cell<T, D: Display>(said: &Said<T>, show: impl Fn(&T) -> D) -> String {
-    let value = show(&said.value);
-    match &said.origin {
+fn cell<T, D: Display>(offered: &OfferedValue<T>, show: impl Fn(&T) -> D) -> String {
+    let value = show(&offered.value);
+    match &offered.origin {
         Origin::Configured(word) => format!("{value} (smb.conf, {word})"),
         Origin::Default => format!("{value} (default)"),
         Origin::Detected(how) => format!("{value} ({how})"),
@@ -99,7 +99,7 @@ fn offered_row(it: &Offered) -> Row {
     let (if_index, speed) = (&it.if_index, &it.speed);
     let (rss, rdma) = (&it.rss, &it.rdma);
     vec![
-        ("kind", "told".into()),
+        ("kind", "offered".into()),
         ("address", it.address.to_string().into()),
         ("interface", it.interface.clone().into()),
         ("if_index", if_index.value.into()),

@@ -7,18 +7,23 @@ use std::path::Path;
 use config::{Config, Share};
 
 /// Returns each served share whose folder cannot be served now, with the folder and the reason.
-/// Paths that depend on the client, such as `/srv/%U`, are left out.
-pub(super) fn missing(config: &Config) -> Vec<(&str, String, String)> {
+/// Paths that depend on the client, such as `/srv/%U`, are left out, and missing ones that a
+/// command (`preexec`, `root preexec`) may make.
+pub(in crate::command) fn missing(config: &Config) -> Vec<(&str, String, String)> {
     let substitutions = config.substitutions();
     let served = config.shares.iter().filter(|share| share.available && !depends_on_client(share));
     served
         .filter_map(|share| {
             let path = substitutions.expand_path(&share.path);
-            let reason = fault(Path::new(&path))?;
+            let may_be_made = !share.preexec.is_empty() || !share.root_preexec.is_empty();
+            let reason = fault(Path::new(&path)).filter(|it| !may_be_made || it != MISSING)?;
             Some((share.name.as_str(), path, reason))
         })
         .collect()
 }
+
+/// Fault of a path that does not exist.
+const MISSING: &str = "does not exist";
 
 /// True if the path has a variable, other than `%%`.
 fn depends_on_client(share: &Share) -> bool {
@@ -30,7 +35,7 @@ fn fault(path: &Path) -> Option<String> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => None,
         Ok(_) => Some("is not a directory".to_owned()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Some("does not exist".to_owned()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(MISSING.to_owned()),
         Err(error) => Some(format!("cannot be reached: {error}")),
     }
 }
@@ -48,11 +53,14 @@ mod tests {
         std::fs::write(folder.path().join("file"), b"").expect("it is ours");
         let text = format!(
             "[good]\npath = {root}\n[gone]\npath = {root}/no\n[file]\npath = {root}/file\n\
-             [off]\npath = {root}/no\navailable = no\n[each]\npath = {root}/%U\n"
+             [off]\npath = {root}/no\navailable = no\n[each]\npath = {root}/%U\n\
+             [made]\npath = {root}/no\nroot preexec = mkdir -p %P\n\
+             [bad]\npath = {root}/file\nroot preexec = mkdir -p %P\n"
         );
         let (config, _) = Config::parse(&text, "test").expect("it is well-formed");
         let found = missing(&config);
         let found: Vec<_> = found.iter().map(|(name, _, why)| (*name, why.as_str())).collect();
-        assert_eq!(found, [("gone", "does not exist"), ("file", "is not a directory")]);
+        let not_one = "is not a directory";
+        assert_eq!(found, [("gone", super::MISSING), ("file", not_one), ("bad", not_one)]);
     }
 }

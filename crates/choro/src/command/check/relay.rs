@@ -10,7 +10,7 @@ use config::{Config, Share};
 const DIALECT_3_1_1: u16 = 0x0311;
 
 /// Setting that stops relayed logons.
-pub(super) const REMEDY: &str = "server signing = mandatory";
+pub(in crate::command) const REMEDY: &str = "server signing = mandatory";
 
 /// Returns the names of the shares that a relayed logon reaches.
 pub(super) fn reachable(config: &Config) -> Vec<&str> {
@@ -28,16 +28,22 @@ pub(super) fn reachable(config: &Config) -> Vec<&str> {
     shares.map(|share| share.name.as_str()).collect()
 }
 
-/// Returns a warning for the administrator, if any share is reachable.
-pub(super) fn warning(config: &Config) -> Option<String> {
+/// Returns the danger in words, if any share is reachable.
+pub(in crate::command) fn danger(config: &Config) -> Option<String> {
     let shares = reachable(config);
     (!shares.is_empty()).then(|| {
         format!(
             "neither signing nor encryption is required, so an attacker who relays a client's \
-             logon reaches: {}. To prevent this, set in [global]: {REMEDY}",
+             logon reaches: {}",
             shares.join(", ")
         )
     })
+}
+
+/// Returns a warning for the administrator, with the remedy.
+pub(super) fn warning(config: &Config) -> Option<String> {
+    let danger = danger(config)?;
+    Some(format!("{danger}. To prevent this, set in [global]: {REMEDY}"))
 }
 
 #[cfg(test)]
@@ -75,9 +81,9 @@ mod tests {
     #[test]
     fn the_recommended_line_protects_the_named_shares() {
         let (open, _) = Config::parse("[data]\npath = /d\n", "test").expect("it is one");
-        let said = warning(&open).expect("it is open");
-        assert!(said.contains("reaches: data, IPC$. "), "{said}");
-        let line = said.rsplit(": ").next().expect("a line");
+        let text = warning(&open).expect("it is open");
+        assert!(text.contains("reaches: data, IPC$. "), "{text}");
+        let line = text.rsplit(": ").next().expect("a line");
         let closed = format!("[global]\n{line}\n[data]\npath = /d\n");
         let (closed, _) = Config::parse(&closed, "test").expect("it is one");
         assert_eq!(warning(&closed), None);

@@ -177,7 +177,7 @@ impl Requester {
             wake.iter().map(|wake| PollFd::new(wake, PollFlags::IN)).collect();
         match poll(&mut sources, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error).context("waiting"),
+            Err(error) => return Err(error).context("cannot wait for events"),
         }
         match self.interrupted.load(Ordering::Relaxed) {
             true => bail!("interrupted"),

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use super::bin::{Bin, open_beneath};
+use super::bin::Bin;
+use super::folders::open_beneath;
 
 /// Moves a file of a bin to its former path or to another one. Returns its new path.
 pub(super) fn restore(bins: &[Bin], file: &Path, to: Option<PathBuf>) -> anyhow::Result<PathBuf> {

@@ -17,7 +17,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Channels as reported by the workers of their sessions.
 #[derive(Debug, Default)]
-pub(super) struct SessionChannels {
+pub(in crate::command) struct SessionChannels {
     /// Each channel with its worker's pid.
     channels: Vec<(u32, Channel)>,
     /// Reasons why some channels are missing.
@@ -26,7 +26,7 @@ pub(super) struct SessionChannels {
 
 impl SessionChannels {
     /// Asks the workers of these sessions.
-    pub(super) fn ask(
+    pub(in crate::command) fn ask(
         settings: &Settings,
         supervisor: ServerId,
         sessions: &[SessionRecord],
@@ -77,7 +77,7 @@ impl SessionChannels {
     }
 
     /// Returns the channels of a session, oldest first; none if they are unknown.
-    pub(super) fn of(&self, session_id: u64) -> Vec<&Channel> {
+    pub(in crate::command) fn of(&self, session_id: u64) -> Vec<&Channel> {
         let of_session = self.channels.iter().filter(|(_, it)| it.session_id == session_id);
         of_session.map(|(_, channel)| channel).collect()
     }

@@ -124,8 +124,10 @@ const SHARES_BY_NAME: [SpecialShare; 8] = [
     },
 ];
 
-/// As `ca_fo_max_rwh`, with the leases that such a share has by default.
-const FAILOVER_OF_READS: &str = "continuous availability = yes\nsmb3 share cap:CLUSTER = yes";
+/// As `ca_fo_max_rwh`, with the leases that such a share has by default. The test removes its file
+/// over the other share.
+const FAILOVER_OF_READS: &str = "path = %FOLDER/../ca_fo_max_rwh\n\
+    continuous availability = yes\nsmb3 share cap:CLUSTER = yes";
 
 /// The share on a file system whose files can share blocks.
 pub const CLONES_SHARE: &str = "clones";

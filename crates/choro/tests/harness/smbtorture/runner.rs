@@ -12,7 +12,7 @@ use super::super::{PASSWORD, TestServer, USER};
 use super::catalog::{self, DYNAMIC_SHARE};
 use super::expectations::Expectations;
 use super::program::Program;
-use super::verdict::{Outcome, judge};
+use super::verdict::{Outcome, outcome_of};
 use super::{progress, suite_of};
 
 /// Tests that run at the same time. They are of different suites then, and mostly wait.
@@ -162,17 +162,17 @@ impl Runner<'_> {
             .stdin(Stdio::null())
             .output()
             .expect("Debian's samba-testsuite is installed");
-        let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
-        said.push_str(&String::from_utf8_lossy(&output.stderr));
+        let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        printed.push_str(&String::from_utf8_lossy(&output.stderr));
         let code = output.status.code();
         let ended = match code {
             Some(code) if TIME_IS_UP.contains(&code) => Err(limit),
             code => Ok(code),
         };
-        let outcome = judge(&said, ended);
+        let outcome = outcome_of(&printed, ended);
         if !outcome.message.is_empty() {
             let name = test.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "_");
-            fs::write(self.logs.join(name + ".log"), said).expect("there is space");
+            fs::write(self.logs.join(name + ".log"), printed).expect("there is space");
         }
         outcome
     }

@@ -39,9 +39,9 @@ impl fmt::Display for Verdict {
 
 /// The worst verdict that smbtorture printed. `ended` is its exit code, or `None` with the seconds
 /// after which it was ended.
-pub fn judge(said: &str, ended: Result<Option<i32>, u32>) -> Outcome {
+pub fn outcome_of(printed: &str, ended: Result<Option<i32>, u32>) -> Outcome {
     let mut worst: Option<Outcome> = None;
-    let mut lines = said.lines();
+    let mut lines = printed.lines();
     while let Some(line) = lines.next() {
         let verdict = match line.split_once(": ").map(|(word, _)| word) {
             Some("success" | "successful") => Verdict::Pass,
@@ -63,7 +63,7 @@ pub fn judge(said: &str, ended: Result<Option<i32>, u32>) -> Outcome {
         }
     }
     let no_verdict = || {
-        let last = said.lines().map(str::trim).rfind(|line| !line.is_empty() && !is_clock(line));
+        let last = printed.lines().map(str::trim).rfind(|line| !line.is_empty() && !is_clock(line));
         let last = last.unwrap_or("nothing");
         let message = match ended {
             Err(seconds) => format!("no end after {seconds} s; last words: {last}"),

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use dtyp::ServerId;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use zeroize::Zeroize;
 
 use crate::transport::packet::Header;
 use crate::transport::socket::{self, Credentials};
@@ -137,6 +138,11 @@ impl Link {
     /// Bytes of a packet, valid until [`Link::settle`].
     pub(super) fn bytes(&self, packet: &Range<usize>) -> &[u8] {
         &self.received[packet.clone()]
+    }
+
+    /// Erases a packet that was taken.
+    pub(super) fn erase(&mut self, packet: &Range<usize>) {
+        self.received[packet.clone()].zeroize();
     }
 
     /// Takes the descriptors of a packet whose header announces some; true means that some were

@@ -259,7 +259,7 @@ fn a_connection_that_is_left_with_the_rest_of_a_packet_is_given_up() {
     let to = ServerId { unique_id: 78, ..bench.me };
     for _ in 0..3 {
         bench.fill(to);
-        bench.transport.bury(to);
+        bench.transport.remove_dead(to);
     }
     bench.transport.poll_send(bench.now);
     assert_eq!(bench.transport.outgoing.carrier.links.len(), 3);
@@ -279,7 +279,7 @@ fn a_connection_that_is_left_ends_when_its_rest_has_left() {
     let mut stopped = bench.stopped();
     let to = ServerId { unique_id: 78, ..bench.me };
     let sent = bench.fill(to) - bench.transport.counters().queued;
-    bench.transport.bury(to);
+    bench.transport.remove_dead(to);
     let mut received = 0;
     while !bench.transport.outgoing.carrier.links.is_empty() {
         bench.transport.turn(bench.now);

@@ -12,9 +12,11 @@ use rustix::process::{Pid, PidfdFlags};
 use tdb::{Change, Mapping, Tdb, TdbError};
 
 use super::signal::{self, Signal};
+use crate::message;
 use crate::transport::members::Members;
 use crate::transport::outgoing::Carrier;
 use crate::transport::owner::Owner;
+use crate::transport::packet::Header;
 use crate::transport::{InitError, TDB_FILE};
 
 /// The table of records and this process's state in it.
@@ -93,7 +95,9 @@ impl Records {
             Some((record, Some(_))) => {
                 let packets = &record[THREAD_BYTES..];
                 taken.extend_from_slice(packets);
-                (Change::Store(empty(thread)), true)
+                let empty = empty(thread);
+                let is_secret = holds_secret(packets);
+                (if is_secret { Change::erase(empty) } else { Change::Store(empty) }, true)
             }
             // Another process took this one for dead and removed its record.
             _ => (Change::Store(empty(thread)), false),
@@ -135,8 +139,18 @@ impl Records {
     pub(super) fn remove(&mut self, dead: ServerId) {
         // On failure the records cost some room in a file that the next server empties.
         let _ = self.tdb.mend();
-        let _ = self.tdb.delete(&dead.to_bytes());
+        self.delete(dead);
         let _ = self.tdb.delete(&room_key(dead));
+    }
+
+    /// Deletes the record of a process. Nothing of it stays in the file's free space.
+    fn delete(&self, process: ServerId) {
+        let key = process.to_bytes();
+        let _ = self.with_record(&key, |found| match found {
+            Some(_) => (Change::erase(Vec::new()), ()),
+            None => (Change::Keep, ()),
+        });
+        let _ = self.tdb.delete(&key);
     }
 
     /// Wakes processes that wait for room in the own record.
@@ -215,7 +229,10 @@ impl Carrier for Records {
             {
                 return (Change::Keep, Err(error));
             }
-            (Change::Store([record, &prefix, parts[0], parts[1]].concat()), Ok(()))
+            // A record that grows may move, and leave its bytes behind.
+            let is_secret = holds_secret(&record[THREAD_BYTES..]) || is_secret(parts);
+            let new = [record, &prefix, parts[0], parts[1]].concat();
+            (if is_secret { Change::erase(new) } else { Change::Store(new) }, Ok(()))
         });
         match result {
             Ok(pushed) => pushed,
@@ -254,7 +271,7 @@ impl Carrier for Records {
 impl Drop for Records {
     fn drop(&mut self) {
         if self.owner.is_here() {
-            let _ = self.tdb.delete(&self.server_id.to_bytes());
+            self.delete(self.server_id);
             let _ = self.tdb.delete(&room_key(self.server_id));
         }
     }
@@ -268,6 +285,34 @@ fn empty(thread: i32) -> Vec<u8> {
 /// Thread to wake, from a record.
 fn thread_of_record(record: &[u8]) -> Option<i32> {
     record.first_chunk().map(|thread| i32::from_le_bytes(*thread))
+}
+
+/// Whether packets of a record may hold keys or proofs of users.
+fn holds_secret(mut packets: &[u8]) -> bool {
+    while let Some((prefix, rest)) = packets.split_first_chunk() {
+        let len = usize::try_from(u32::from_le_bytes(*prefix)).unwrap_or(usize::MAX);
+        let Some((packet, rest)) = rest.split_at_checked(len) else { return true };
+        if is_secret([packet, &[]]) {
+            return true;
+        }
+        packets = rest;
+    }
+    false
+}
+
+/// Whether a packet in two parts may hold keys or proofs of users. The kind of a frame is at its
+/// end, so a part of one may.
+fn is_secret([head, body]: [&[u8]; 2]) -> bool {
+    let decoded = match (body.is_empty(), head.first_chunk()) {
+        (false, Some(first)) if head.len() == first.len() => Header::decode_parts(first, body),
+        (true, _) => Header::decode(head),
+        _ => return true,
+    };
+    let Ok((_, mut entries)) = decoded else { return true };
+    entries.any(|entry| match entry {
+        Ok((entry, bytes)) => bytes.len() != entry.total as usize || message::is_secret(bytes),
+        Err(_) => true,
+    })
 }
 
 fn room_key(process: ServerId) -> Vec<u8> {
@@ -293,3 +338,76 @@ const LOCK_ATTEMPTS: usize = 64;
 
 /// Pause before another read of a locked record.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::kind::MessageKind;
+    use crate::message::Content;
+    use crate::transport::packet::Entry;
+
+    const KEY: &[u8] = b"session key of a user";
+
+    /// A table with this process in it.
+    struct Bench {
+        _folder: tempfile::TempDir,
+        file: PathBuf,
+        me: ServerId,
+        records: Records,
+        /// Its socket is the sign of life.
+        _side: crate::transport::dgram::Dgram,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let me = ServerId { pid: std::process::id(), unique_id: 77 };
+            let side = crate::transport::dgram::Dgram::open(folder.path(), me, "tdb");
+            let records = Records::open(folder.path(), me, true).expect("it is new");
+            let file = folder.path().join(TDB_FILE);
+            Self { _folder: folder, file, me, records, _side: side.expect("it is new") }
+        }
+
+        /// Sends a message with a key to this process, by a packet in two parts.
+        fn send(&mut self, kind: MessageKind) {
+            let mut frame = Vec::new();
+            Content::new(kind, KEY).encode(&mut frame).expect("it is short");
+            let header = Header { descriptors: 0, sender: self.me, receiver: self.me };
+            let total = u32::try_from(frame.len()).expect("it is short");
+            let entry = Entry { total, offset: 0, message_id: 1, sent_at: 0 };
+            let head = [&header.encode()[..], &entry.encode()].concat();
+            let mut line = self.records.connect(self.me).expect("alive");
+            self.records.push(&mut line, [&head, &frame], &[]).expect("there is room");
+        }
+
+        fn has_key(&self) -> bool {
+            let file = std::fs::read(&self.file).expect("it is open");
+            file.windows(KEY.len()).any(|it| it == KEY)
+        }
+    }
+
+    #[test]
+    fn keys_leave_the_file_with_their_message() {
+        let mut bench = Bench::new();
+        for _ in 0..20 {
+            bench.send(MessageKind::LOGON_CHECKED);
+            bench.send(MessageKind::PING);
+        }
+        assert!(bench.has_key());
+        let mut taken = Vec::new();
+        assert!(bench.records.take(&mut taken));
+        assert!(taken.windows(KEY.len()).any(|it| it == KEY));
+        assert!(!bench.has_key(), "neither in the record, nor where it was before it grew");
+    }
+
+    #[test]
+    fn keys_for_a_process_that_dies_leave_the_file_with_its_record() {
+        let mut bench = Bench::new();
+        bench.send(MessageKind::SESSION_FOUND);
+        assert!(bench.has_key());
+        bench.records.remove(bench.me);
+        assert!(!bench.has_key());
+    }
+}

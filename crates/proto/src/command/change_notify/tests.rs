@@ -27,7 +27,7 @@ const NAMES: CompletionFilter = CompletionFilter::FILE_NAME.union(CompletionFilt
 const TREE: ChangeNotifyFlags = ChangeNotifyFlags::WATCH_TREE;
 const FLAT: ChangeNotifyFlags = ChangeNotifyFlags::empty();
 
-type Told = Vec<(NotifyAction, String)>;
+type NamedChanges = Vec<(NotifyAction, String)>;
 
 fn request(file_id: FileId) -> ChangeNotifyRequest {
     ChangeNotifyRequest {
@@ -64,11 +64,11 @@ fn folder() -> ObjectPath {
 
 /// Makes changes by this client. Its user may enter every directory.
 fn happen(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
-    happen_unjudged(scene, changes);
-    answer_passages(scene, 0, |_| Some(true));
+    happen_unchecked(scene, changes);
+    answer_traversals(scene, 0, |_| Some(true));
 }
 
-fn happen_unjudged(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
+fn happen_unchecked(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
     for change in changes {
         scene.server.inspect().globals.report(|| change);
     }
@@ -76,7 +76,7 @@ fn happen_unjudged(scene: &mut Scene, changes: impl IntoIterator<Item = Change>)
 }
 
 /// Answers the store's questions whether the user may enter directories. Returns the directories.
-fn answer_passages(
+fn answer_traversals(
     scene: &mut Scene,
     second: u64,
     may: impl Fn(&str) -> Option<bool>,
@@ -84,9 +84,9 @@ fn answer_passages(
     let now = Now { monotonic: Duration::from_secs(second), ..Now::default() };
     let mut asked = Vec::new();
     while let Some((_, effect)) = scene.server.poll_effect() {
-        let Effect::Traverse(passage) = effect else { panic!("{effect:?}") };
-        let directory = passage.directory.as_str().to_owned();
-        scene.server.handle_traversed(now, &passage, may(&directory));
+        let Effect::Traverse(traversal) = effect else { panic!("{effect:?}") };
+        let directory = traversal.directory.as_str().to_owned();
+        scene.server.handle_traversed(now, &traversal, may(&directory));
         asked.push(directory);
     }
     asked
@@ -95,9 +95,9 @@ fn answer_passages(
 /// Makes changes by another worker's client.
 fn happen_elsewhere(scene: &mut Scene, changes: impl IntoIterator<Item = Change>) {
     let folder = folder();
-    let changes: Vec<_> = changes.into_iter().map(|it| it.seen_from_host(&folder)).collect();
+    let changes: Vec<_> = changes.into_iter().map(|it| it.to_host_change(&folder)).collect();
     scene.server.handle_changes(Now::default(), Duration::MAX, &changes);
-    answer_passages(scene, 0, |_| Some(true));
+    answer_traversals(scene, 0, |_| Some(true));
 }
 
 /// Takes the notices about watches and changes.
@@ -109,7 +109,7 @@ fn added(name: &str) -> Change {
     file_change(name, ChangeKind::Added)
 }
 
-fn told(answer: &Answer) -> Told {
+fn changes_in(answer: &Answer) -> NamedChanges {
     let response: ChangeNotifyResponse<'_> = answer.body();
     NotifyInformation::iter(response.output_buffer)
         .map(|change| {
@@ -119,17 +119,17 @@ fn told(answer: &Answer) -> Told {
         .collect()
 }
 
-fn expect(changes: &[(NotifyAction, &str)]) -> Told {
+fn expect(changes: &[(NotifyAction, &str)]) -> NamedChanges {
     changes.iter().map(|(action, name)| (*action, (*name).to_owned())).collect()
 }
 
 /// Returns the report to one watch of `directory` for some changes; none if the request keeps
 /// waiting.
-fn tells(
+fn changes_after(
     directory: &str,
     (flags, completion_filter): (ChangeNotifyFlags, CompletionFilter),
     changes: Vec<Change>,
-) -> Option<Told> {
+) -> Option<NamedChanges> {
     let mut scene = Scene::new();
     let file_id = scene.open_directory(directory);
     let interim =
@@ -138,7 +138,7 @@ fn tells(
     let answer = scene.receive()?;
     assert_eq!(answer.header.async_id, interim.header.async_id);
     assert_eq!(answer.outcome(), NtStatus::SUCCESS);
-    Some(told(&answer))
+    Some(changes_in(&answer))
 }
 
 #[track_caller]
@@ -149,7 +149,7 @@ fn check(
     want: &[(NotifyAction, &str)],
 ) {
     let want = (!want.is_empty()).then(|| expect(want));
-    assert_eq!(tells(directory, how, changes), want);
+    assert_eq!(changes_after(directory, how, changes), want);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn names_are_relative_to_the_directory() {
 }
 
 #[test]
-fn deeper_changes_are_told_to_watchers_of_the_tree() {
+fn deeper_changes_are_reported_to_watchers_of_the_tree() {
     let deep = || vec![added("a\\b\\c\\new")];
     check("a", (TREE, NAMES), deep(), &[(NotifyAction::ADDED, "b\\c\\new")]);
     check("", (TREE, NAMES), deep(), &[(NotifyAction::ADDED, "a\\b\\c\\new")]);
@@ -200,35 +200,35 @@ fn watch_tree(directory: &str) -> (Scene, FileId) {
 }
 
 /// Returns the changes in the response to a pending request; none without a response.
-fn told_now(scene: &mut Scene) -> Option<Told> {
-    scene.receive().map(|answer| told(&answer))
+fn changes_now(scene: &mut Scene) -> Option<NamedChanges> {
+    scene.receive().map(|answer| changes_in(&answer))
 }
 
 #[test]
-fn changes_in_a_directory_the_user_may_not_enter_are_not_told() {
+fn changes_in_a_directory_the_user_may_not_enter_are_not_reported() {
     let (mut scene, _) = watch_tree("a");
     let gone = file_change("a\\private\\b\\gone", ChangeKind::Removed);
     let moved = renamed("a\\private\\c", "a\\private\\d");
-    happen_unjudged(&mut scene, [added("a\\private\\new"), gone, moved]);
-    assert!(told_now(&mut scene).is_none(), "nothing is told before it is judged");
-    let asked = answer_passages(&mut scene, 0, |_| Some(false));
+    happen_unchecked(&mut scene, [added("a\\private\\new"), gone, moved]);
+    assert!(changes_now(&mut scene).is_none(), "nothing is told before it is permitted");
+    let asked = answer_traversals(&mut scene, 0, |_| Some(false));
     assert_eq!(asked, ["a/private", "a/private/b"]);
-    assert!(told_now(&mut scene).is_none());
+    assert!(changes_now(&mut scene).is_none());
     // A move between an open directory and a closed one adds or removes a name.
-    happen_unjudged(&mut scene, [renamed("a\\private\\e", "a\\open\\e")]);
-    answer_passages(&mut scene, 0, |directory| Some(directory == "a/open"));
-    assert_eq!(told_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "open\\e")])));
+    happen_unchecked(&mut scene, [renamed("a\\private\\e", "a\\open\\e")]);
+    answer_traversals(&mut scene, 0, |directory| Some(directory == "a/open"));
+    assert_eq!(changes_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "open\\e")])));
 }
 
 #[test]
-fn changes_are_told_in_their_order_once_all_before_them_are_judged() {
+fn changes_are_reported_in_their_order_once_all_before_them_are_permitted() {
     let (mut scene, file_id) = watch_tree("a");
-    happen_unjudged(&mut scene, [added("a\\b\\1"), added("a\\2"), added("a\\c\\3")]);
-    assert!(told_now(&mut scene).is_none());
-    answer_passages(&mut scene, 0, |directory| Some(directory == "a/c"));
-    assert_eq!(told_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "2")])));
+    happen_unchecked(&mut scene, [added("a\\b\\1"), added("a\\2"), added("a\\c\\3")]);
+    assert!(changes_now(&mut scene).is_none());
+    answer_traversals(&mut scene, 0, |directory| Some(directory == "a/c"));
+    assert_eq!(changes_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "2")])));
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
-    assert_eq!(told(&answer), expect(&[(NotifyAction::ADDED, "c\\3")]));
+    assert_eq!(changes_in(&answer), expect(&[(NotifyAction::ADDED, "c\\3")]));
 }
 
 #[test]
@@ -236,9 +236,9 @@ fn whether_a_directory_may_be_entered_is_asked_again_after_a_second_or_a_change_
     let (mut scene, _) = watch_tree("a");
     let ask = |scene: &mut Scene, second: u64, change: Change| {
         let now = Now { monotonic: Duration::from_secs(second), ..Now::default() };
-        let change = change.seen_from_host(&folder());
+        let change = change.to_host_change(&folder());
         scene.server.handle_changes(now, Duration::MAX, &[change]);
-        answer_passages(scene, second, |_| Some(false))
+        answer_traversals(scene, second, |_| Some(false))
     };
     assert_eq!(ask(&mut scene, 10, added("a\\b\\1")), ["a/b"]);
     assert!(ask(&mut scene, 10, added("a\\b\\2")).is_empty());
@@ -247,39 +247,39 @@ fn whether_a_directory_may_be_entered_is_asked_again_after_a_second_or_a_change_
     let secured = Change { is_directory: true, ..file_change("a\\b", attributes) };
     assert!(ask(&mut scene, 11, secured).is_empty());
     assert_eq!(ask(&mut scene, 11, added("a\\b\\4")), ["a/b"]);
-    assert!(told_now(&mut scene).is_none());
+    assert!(changes_now(&mut scene).is_none());
 }
 
 #[test]
-fn a_directory_that_is_gone_is_judged_as_it_was_last() {
+fn a_directory_that_is_gone_counts_as_it_was_last() {
     let (mut scene, file_id) = watch_tree("a");
     let gone = |name: &str| file_change(name, ChangeKind::Removed);
-    happen_unjudged(&mut scene, [gone("a\\unknown\\1")]);
-    answer_passages(&mut scene, 0, |_| None);
-    assert!(told_now(&mut scene).is_none(), "nobody can tell who might enter it");
-    happen_unjudged(&mut scene, [added("a\\known\\2")]);
-    answer_passages(&mut scene, 0, |_| Some(true));
-    assert_eq!(told_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "known\\2")])));
+    happen_unchecked(&mut scene, [gone("a\\unknown\\1")]);
+    answer_traversals(&mut scene, 0, |_| None);
+    assert!(changes_now(&mut scene).is_none(), "nobody can tell who might enter it");
+    happen_unchecked(&mut scene, [added("a\\known\\2")]);
+    answer_traversals(&mut scene, 0, |_| Some(true));
+    assert_eq!(changes_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "known\\2")])));
     let directory = Change { is_directory: true, ..gone("a\\x") };
-    happen_unjudged(&mut scene, [directory, gone("a\\known\\2")]);
-    answer_passages(&mut scene, 0, |_| None);
+    happen_unchecked(&mut scene, [directory, gone("a\\known\\2")]);
+    answer_traversals(&mut scene, 0, |_| None);
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
     let want = [(NotifyAction::REMOVED, "x"), (NotifyAction::REMOVED, "known\\2")];
-    assert_eq!(told(&answer), expect(&want));
+    assert_eq!(changes_in(&answer), expect(&want));
 }
 
 #[test]
 fn beyond_a_limit_of_unchecked_changes_the_client_lists_again() {
     let (mut scene, _) = watch_tree("a");
     let changes = (0..4_000).map(|number| added(&format!("a\\{number}\\new")));
-    let changes: Vec<_> = changes.map(|it| it.seen_from_host(&folder())).collect();
+    let changes: Vec<_> = changes.map(|it| it.to_host_change(&folder())).collect();
     scene.server.handle_changes(Now::default(), Duration::MAX, &changes);
     let answer = scene.receive().expect("it is told that it has to look");
     assert_eq!(answer.outcome(), NtStatus::NOTIFY_ENUM_DIR);
 }
 
 #[test]
-fn changes_of_vetoed_names_are_told_to_nobody() {
+fn changes_of_vetoed_names_are_reported_to_nobody() {
     for flags in [FLAT, TREE] {
         let mut scene = Scene::new();
         let file_id = scene.open_directory("a");
@@ -290,13 +290,13 @@ fn changes_of_vetoed_names_are_told_to_nobody() {
         let between = renamed("a\\secret1", "a\\secret2");
         happen(&mut scene, [added("a\\secret"), gone, between]);
         happen_elsewhere(&mut scene, below);
-        assert!(told_now(&mut scene).is_none());
+        assert!(changes_now(&mut scene).is_none());
         // A rename from or to a vetoed name adds or removes the other one.
         happen(&mut scene, [renamed("a\\secret3", "a\\open")]);
-        assert_eq!(told_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "open")])));
+        assert_eq!(changes_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "open")])));
         happen(&mut scene, [renamed("a\\open", "a\\secret3")]);
         let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
-        assert_eq!(told(&answer), expect(&[(NotifyAction::REMOVED, "open")]));
+        assert_eq!(changes_in(&answer), expect(&[(NotifyAction::REMOVED, "open")]));
     }
 }
 
@@ -311,22 +311,25 @@ fn a_directory_is_the_same_through_each_share() {
         scene.server.inspect().globals.folders.insert(RootId(root), place);
         happen(&mut scene, [Change { root: RootId(root), ..added(name) }]);
     }
-    assert_eq!(told(&scene.receive().expect("told")), expect(&[(NotifyAction::ADDED, "1")]));
+    assert_eq!(
+        changes_in(&scene.receive().expect("an answer")),
+        expect(&[(NotifyAction::ADDED, "1")])
+    );
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
-    assert_eq!(told(&answer), expect(&[(NotifyAction::ADDED, "2")]));
+    assert_eq!(changes_in(&answer), expect(&[(NotifyAction::ADDED, "2")]));
 }
 
 #[test]
-fn changes_by_others_are_told_like_those_of_the_client_itself() {
+fn changes_by_others_are_reported_like_those_of_the_client_itself() {
     let mut scene = Scene::new();
     let file_id = scene.open_directory("a");
     let watch_tree = ChangeNotifyRequest { flags: TREE, ..request(file_id) };
     watch(&mut scene, watch_tree);
     happen_elsewhere(&mut scene, [renamed("a\\x", "a\\y"), added("b"), renamed("a\\z", "z")]);
     let want = [(NotifyAction::RENAMED_OLD_NAME, "x"), (NotifyAction::RENAMED_NEW_NAME, "y")];
-    assert_eq!(told(&scene.receive().expect("told")), expect(&want));
+    assert_eq!(changes_in(&scene.receive().expect("an answer")), expect(&want));
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
-    assert_eq!(told(&answer), expect(&[(NotifyAction::REMOVED, "z")]));
+    assert_eq!(changes_in(&answer), expect(&[(NotifyAction::REMOVED, "z")]));
 }
 
 /// A directory may be deleted by another worker after CHANGE_NOTIFY has opened it, and before that
@@ -362,8 +365,8 @@ fn a_watch_is_not_told_of_changes_before_it_began() {
     assert!(scene.receive().is_none(), "of an earlier directory of that name");
     let new = [changed("d\\new", HostChangeKind::Removed)];
     scene.server.handle_changes(Now::default(), begun, &new);
-    let told_of = told(&scene.receive().expect("told"));
-    assert_eq!(told_of, expect(&[(NotifyAction::REMOVED, "new")]));
+    let changes = changes_in(&scene.receive().expect("an answer"));
+    assert_eq!(changes, expect(&[(NotifyAction::REMOVED, "new")]));
 }
 
 #[test]
@@ -381,15 +384,17 @@ fn others_hear_of_a_watch_when_it_begins_moves_and_ends() {
         kernel: true,
         may_wait: false,
     };
-    let [Notice::Watched(told)] = &notices(&mut scene)[..] else { panic!("one watch began") };
-    assert_eq!(**told, called("a\\b"));
+    let [Notice::Watched(reported)] = &notices(&mut scene)[..] else { panic!("one watch began") };
+    assert_eq!(**reported, called("a\\b"));
     scene.file(file_id).path = path("c\\b");
     happen(&mut scene, [Change { is_directory: true, ..renamed("a", "c") }]);
-    let [Notice::Watched(told)] = &notices(&mut scene)[..] else { panic!("one watch moved") };
-    assert_eq!(**told, called("c\\b"));
+    let [Notice::Watched(reported)] = &notices(&mut scene)[..] else { panic!("one watch moved") };
+    assert_eq!(**reported, called("c\\b"));
     scene.close(file_id);
-    let told = notices(&mut scene);
-    assert!(matches!(told[..], [Notice::Unwatched { volatile }] if volatile == file_id.volatile));
+    let reported = notices(&mut scene);
+    assert!(
+        matches!(reported[..], [Notice::Unwatched { volatile }] if volatile == file_id.volatile)
+    );
 }
 
 #[test]
@@ -402,7 +407,7 @@ fn a_change_leaves_the_worker_only_if_another_process_watches() {
     assert_eq!(notices(&mut scene).len(), 0);
     scene.server.handle_watched_elsewhere(true);
     happen(&mut scene, [added("2"), added("3")]);
-    let [Notice::Changed(changes)] = &notices(&mut scene)[..] else { panic!("told at once") };
+    let [Notice::Changed(changes)] = &notices(&mut scene)[..] else { panic!("an answer at once") };
     let paths: Vec<_> = changes.iter().map(|it| it.path.as_str()).collect();
     assert_eq!(paths, ["srv/data/2", "srv/data/3"]);
     // Changes from elsewhere are not sent back.
@@ -411,7 +416,7 @@ fn a_change_leaves_the_worker_only_if_another_process_watches() {
 }
 
 #[test]
-fn an_uncounted_change_makes_watchers_around_it_list_again() {
+fn a_missed_change_makes_watchers_around_it_list_again() {
     for (directory, lost, looks) in [
         ("a", "", true),
         ("a", "a", true),
@@ -423,7 +428,7 @@ fn an_uncounted_change_makes_watchers_around_it_list_again() {
         let mut scene = Scene::new();
         let file_id = scene.open_directory(directory);
         watch(&mut scene, ChangeNotifyRequest { flags: TREE, ..request(file_id) });
-        let lost = HostChange::uncounted(path(lost).below(&folder()));
+        let lost = HostChange::missed(path(lost).below(&folder()));
         scene.server.handle_changes(Now::default(), Duration::MAX, &[lost]);
         let status = scene.receive().map(|answer| answer.status());
         assert_eq!(status, looks.then_some(NtStatus::NOTIFY_ENUM_DIR), "{directory}");
@@ -460,7 +465,7 @@ fn without_change_notify_there_is_none() {
 }
 
 #[test]
-fn writes_that_follow_each_other_are_told_once() {
+fn writes_that_follow_each_other_are_reported_once() {
     let write = || file_change("f", ChangeKind::Modified(CompletionFilter::SIZE));
     let want = [(NotifyAction::MODIFIED, "f")];
     check("", (FLAT, CompletionFilter::SIZE), vec![write(), write(), write()], &want);
@@ -493,7 +498,7 @@ fn streams_have_actions_of_their_own() {
 }
 
 #[test]
-fn a_rename_tells_both_names() {
+fn a_rename_reports_both_names() {
     let want = [(NotifyAction::RENAMED_OLD_NAME, "x"), (NotifyAction::RENAMED_NEW_NAME, "y")];
     check("a", (FLAT, NAMES), vec![renamed("a\\x", "a\\y")], &want);
 }
@@ -522,12 +527,15 @@ fn changes_between_requests_are_kept() {
     let file_id = scene.open_directory("");
     watch(&mut scene, request(file_id));
     happen(&mut scene, [added("1")]);
-    assert_eq!(told(&scene.receive().expect("told")), expect(&[(NotifyAction::ADDED, "1")]));
+    assert_eq!(
+        changes_in(&scene.receive().expect("an answer")),
+        expect(&[(NotifyAction::ADDED, "1")])
+    );
     happen(&mut scene, [added("2"), file_change("2", ChangeKind::Removed)]);
     assert!(scene.receive().is_none());
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
     let want = [(NotifyAction::ADDED, "2"), (NotifyAction::REMOVED, "2")];
-    assert_eq!((answer.status(), told(&answer)), (NtStatus::SUCCESS, expect(&want)));
+    assert_eq!((answer.status(), changes_in(&answer)), (NtStatus::SUCCESS, expect(&want)));
 }
 
 #[test]
@@ -548,7 +556,10 @@ fn the_first_request_fixes_filter_and_depth() {
     let other_filter = CompletionFilter::SECURITY;
     watch(&mut scene, ChangeNotifyRequest { completion_filter: other_filter, ..request(file_id) });
     happen(&mut scene, [added("a\\1")]);
-    assert_eq!(told(&scene.receive().expect("told")), expect(&[(NotifyAction::ADDED, "a\\1")]));
+    assert_eq!(
+        changes_in(&scene.receive().expect("an answer")),
+        expect(&[(NotifyAction::ADDED, "a\\1")])
+    );
 }
 
 #[test]
@@ -560,13 +571,13 @@ fn requests_are_answered_in_order_of_arrival() {
         happen(&mut scene, [added(name)]);
         let answer = scene.receive().expect("the oldest request is answered");
         assert_eq!(answer.header.async_id, interim.header.async_id);
-        assert_eq!(told(&answer), expect(&[(NotifyAction::ADDED, name)]));
+        assert_eq!(changes_in(&answer), expect(&[(NotifyAction::ADDED, name)]));
         assert!(scene.receive().is_none());
     }
 }
 
 #[test]
-fn every_open_is_told() {
+fn every_open_is_notified() {
     let mut scene = Scene::new();
     let opens = [scene.open_directory("a"), scene.open_directory("a")];
     for file_id in opens {
@@ -575,7 +586,7 @@ fn every_open_is_told() {
     happen(&mut scene, [added("a\\1")]);
     for _ in opens {
         let answer = scene.receive().expect("both are told");
-        assert_eq!(told(&answer), expect(&[(NotifyAction::ADDED, "1")]));
+        assert_eq!(changes_in(&answer), expect(&[(NotifyAction::ADDED, "1")]));
     }
 }
 
@@ -586,14 +597,14 @@ fn an_answer_that_does_not_fit_sends_the_client_to_look() {
     // 12 bytes, and one character of two.
     watch(&mut scene, request(file_id));
     happen(&mut scene, [added("1")]);
-    scene.receive().expect("told");
+    scene.receive().expect("an answer");
     for (output_buffer_length, status) in [(14, NtStatus::SUCCESS), (13, NtStatus::NOTIFY_ENUM_DIR)]
     {
         watch(&mut scene, ChangeNotifyRequest { output_buffer_length, ..request(file_id) });
         happen(&mut scene, [added("1")]);
         let answer = scene.receive().expect("answered");
         assert_eq!(answer.outcome(), status);
-        assert_eq!(told(&answer).is_empty(), status == NtStatus::NOTIFY_ENUM_DIR);
+        assert_eq!(changes_in(&answer).is_empty(), status == NtStatus::NOTIFY_ENUM_DIR);
     }
 }
 
@@ -611,7 +622,10 @@ fn more_changes_than_the_first_request_has_room_for_are_forgotten() {
     // After that, the watch begins anew.
     watch(&mut scene, request(file_id));
     happen(&mut scene, [added("4")]);
-    assert_eq!(told(&scene.receive().expect("told")), expect(&[(NotifyAction::ADDED, "4")]));
+    assert_eq!(
+        changes_in(&scene.receive().expect("an answer")),
+        expect(&[(NotifyAction::ADDED, "4")])
+    );
 }
 
 #[test]
@@ -625,24 +639,24 @@ fn a_watch_keeps_no_more_than_its_limit() {
     let memory = &scene.server.inspect().globals.memory;
     let mut watch = super::Watch::new(folder(), NAMES, false, output_buffer_length, memory)
         .expect("there is room");
-    let change = added("1").seen_from_host(&folder());
+    let change = added("1").to_host_change(&folder());
     let entry = model::watch::BYTES_MAX / 16;
     for _ in 0..entry {
         watch.note(&change, &[]);
-        watch.judge(|_| unreachable!("it is in the directory itself"));
+        watch.permit(|_| unreachable!("it is in the directory itself"));
     }
     let fits = watch.take(output_buffer_length).expect("there are changes");
     assert_eq!(fits.status, NtStatus::SUCCESS);
     for _ in 0..=entry {
         watch.note(&change, &[]);
-        watch.judge(|_| unreachable!("it is in the directory itself"));
+        watch.permit(|_| unreachable!("it is in the directory itself"));
     }
     let overflowed = watch.take(output_buffer_length).expect("there were changes");
     assert_eq!(overflowed.status, NtStatus::NOTIFY_ENUM_DIR);
 }
 
 #[test]
-fn a_request_is_judged_before_it_waits() {
+fn a_request_is_checked_before_it_waits() {
     let mut scene = Scene::new();
     let directory = scene.open_directory("d");
     let (length, max) = (TRANSACT_MAX + 1, Reason::LengthAboveMax);
@@ -704,7 +718,7 @@ fn the_deletion_of_the_directory_ends_all_requests() {
 }
 
 #[test]
-fn the_last_close_of_a_deleted_file_is_told() {
+fn the_last_close_of_a_deleted_file_is_reported() {
     let mut scene = Scene::new();
     let directory = scene.open_directory("d");
     watch(&mut scene, request(directory));
@@ -713,12 +727,12 @@ fn the_last_close_of_a_deleted_file_is_told() {
     scene.close(deleter);
     assert!(scene.receive().is_none(), "it is still open");
     scene.close(other);
-    let answer = scene.receive().expect("told");
-    assert_eq!(told(&answer), expect(&[(NotifyAction::REMOVED, "f")]));
+    let answer = scene.receive().expect("an answer");
+    assert_eq!(changes_in(&answer), expect(&[(NotifyAction::REMOVED, "f")]));
 }
 
 #[test]
-fn a_write_is_told() {
+fn a_write_is_reported() {
     let mut scene = Scene::new();
     let directory = scene.open_directory("d");
     let completion_filter = CompletionFilter::SIZE;
@@ -729,8 +743,8 @@ fn a_write_is_told() {
     scene.reply(id, Ok(ObjectReply::Written(4)));
     let written = scene.receive().expect("answered");
     assert_eq!(written.outcome(), NtStatus::SUCCESS);
-    let answer = scene.receive().expect("told");
-    assert_eq!(told(&answer), expect(&[(NotifyAction::MODIFIED, "f")]));
+    let answer = scene.receive().expect("an answer");
+    assert_eq!(changes_in(&answer), expect(&[(NotifyAction::MODIFIED, "f")]));
 }
 
 #[test]
@@ -738,7 +752,8 @@ fn changes_without_a_watcher_are_not_kept() {
     let mut scene = Scene::new();
     let file = scene.open("f");
     let Inspection { globals, opens, .. } = scene.server.inspect();
-    globals.report_written(&opens[&file.volatile]);
+    let open = opens.get_mut(&file.volatile).expect("it is open");
+    globals.report_written(open, 1);
     globals.report(|| unreachable!("nobody watches"));
     assert!(globals.outbox.changes.is_empty());
 }
@@ -748,16 +763,16 @@ fn a_change_that_finds_no_memory_has_to_be_looked_up() {
     let memory = crate::MemoryAccount::new(16 << 10);
     let mut watch =
         super::Watch::new(folder(), NAMES, false, 65_536, &memory).expect("it has room");
-    let change = added("1").seen_from_host(&folder());
+    let change = added("1").to_host_change(&folder());
     for _ in 0..1_000 {
         watch.note(&change, &[]);
-        watch.judge(|_| unreachable!("it is in the directory itself"));
+        watch.permit(|_| unreachable!("it is in the directory itself"));
     }
     assert!(memory.taken() <= 8 << 10, "{} bytes", memory.taken());
-    let told = watch.take(65_536).expect("there were changes");
-    assert_eq!(told.status, NtStatus::NOTIFY_ENUM_DIR);
+    let reported = watch.take(65_536).expect("there were changes");
+    assert_eq!(reported.status, NtStatus::NOTIFY_ENUM_DIR);
     watch.note(&change, &[]);
-    watch.judge(|_| unreachable!("it is in the directory itself"));
+    watch.permit(|_| unreachable!("it is in the directory itself"));
     assert_eq!(watch.take(65_536).expect("a change").status, NtStatus::SUCCESS);
     let refused = super::Watch::new(folder(), NAMES, false, 65_536, &crate::MemoryAccount::new(0));
     assert_eq!(refused.map(drop), Err(crate::Reject::TooMuchMemory));
@@ -767,7 +782,8 @@ fn a_change_that_finds_no_memory_has_to_be_looked_up() {
 fn a_guest_watches_fewer_directories_than_a_user() {
     let mut scene = Scene::new();
     let last = scene.open_directory("");
-    scene.server.inspect().sessions.values_mut().for_each(|session| session.is_anonymous = true);
+    let sessions = &mut scene.server.inspect().sessions;
+    sessions.values_mut().for_each(|session| session.standing = arbitration::Standing::Guest);
     scene.server.inspect().globals.watchers = vec![0; super::GUEST_WATCHES_MAX];
     let answer = scene.ask(Command::CHANGE_NOTIFY, &request(last));
     assert_eq!(answer.outcome(), Reason::TooManyWatches);

@@ -5,8 +5,10 @@ use model::request_id::RequestId;
 use object::{ObjectOp, ObjectReply};
 use testkit::Outcome;
 use trace::Reason;
+use wire::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::close::CloseRequest;
 use wire::echo::EchoRequest;
+use wire::flush::FlushRequest;
 use wire::read::{ReadRequest, ReadResponse};
 use wire::{Command, FileId};
 
@@ -108,6 +110,48 @@ fn the_second_of_two_that_wait_finds_nothing_to_close() {
     assert_eq!(scene.receive().expect("answered").outcome(), Reason::NoSuchOpen);
     scene.reply(id, Ok(ObjectReply::Done));
     assert_eq!(scene.receive().expect("answered").outcome(), NtStatus::SUCCESS);
+}
+
+/// Sends a CHANGE_NOTIFY, which waits for a change.
+fn begin_watch(scene: &mut Scene, file_id: FileId) {
+    let completion_filter = CompletionFilter::all();
+    let watch = ChangeNotifyRequest {
+        flags: ChangeNotifyFlags::empty(),
+        output_buffer_length: 100,
+        file_id,
+        completion_filter,
+    };
+    scene.send(Command::CHANGE_NOTIFY, &watch);
+    assert_eq!(scene.receive().expect("it waits").outcome(), NtStatus::PENDING);
+}
+
+/// Each of them would wake the others, for ever.
+#[test]
+fn a_close_that_waits_wakes_no_requests_that_wait_for_an_event() {
+    let mut scene = Scene::new();
+    scene.ask(Command::ECHO, &EchoRequest);
+    let file_id = scene.open_directory("d");
+    begin_watch(&mut scene, file_id);
+    begin_watch(&mut scene, file_id);
+    let mut begin_flush = || {
+        scene.send(Command::FLUSH, &FlushRequest { file_id });
+        scene.op()
+    };
+    let flushes = [begin_flush(), begin_flush()];
+    begin_close(&mut scene, file_id);
+    begin_watch(&mut scene, file_id);
+    for (id, _) in flushes {
+        assert!(scene.server.poll_effect().is_none(), "a FLUSH is still under way");
+        scene.reply(id, Ok(ObjectReply::Done));
+        assert_eq!(scene.receive().expect("answered").outcome(), NtStatus::SUCCESS);
+    }
+    let (id, _) = scene.op();
+    for _ in 0..3 {
+        assert_eq!(scene.receive().expect("answered").outcome(), Reason::NotifyCleanup);
+    }
+    scene.reply(id, Ok(ObjectReply::Done));
+    assert_eq!(scene.receive().expect("answered").outcome(), NtStatus::SUCCESS);
+    assert!(scene.server.inspect().opens.is_empty());
 }
 
 #[test]

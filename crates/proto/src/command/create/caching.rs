@@ -32,7 +32,7 @@ pub(super) fn read_requested(
     })
 }
 
-/// Returns the lease of the context, whatever oplock level the request has.
+/// Returns the lease of the context, at any oplock level of the request.
 pub(super) fn read_lease(
     request: &CreateRequest<'_>,
     negotiated: &Negotiated,
@@ -62,20 +62,20 @@ fn requested_lease(context: LeaseContext, negotiated: &Negotiated) -> RequestedC
 
 /// State of an open's caching and durability in its file's record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HeldCaching {
+pub(super) struct CurrentCaching {
     pub(super) granted: Granted,
     /// True if a break is outstanding that the client was not notified of.
-    pub(super) is_unheard: bool,
+    pub(super) has_unsent_break: bool,
 }
 
-impl HeldCaching {
+impl CurrentCaching {
     /// Reads the state from the record of the open's file.
     ///
     /// # Errors
     /// If the record cannot be read, or the open is not in it any more.
     pub(super) fn read(files: &Files, open: &Open) -> Result<Self, Reject> {
         let id = files.open_id(open.file_id.volatile);
-        let held = files.read(key(open.file()?.identity), |record| {
+        let current = files.read(key(open.file()?.identity), |record| {
             let entry = record.open(id)?;
             let lease = match entry.holding {
                 Holding::Lease(id) => record.lease(id).copied(),
@@ -84,9 +84,9 @@ impl HeldCaching {
             let cache = record.cache_of(entry);
             let is_durable = entry.durability.is_some();
             let granted = Granted { caching: cache.state, lease, is_durable };
-            Some(Self { granted, is_unheard: cache.notice.is_some() })
+            Some(Self { granted, has_unsent_break: cache.notice.is_some() })
         })?;
-        held.ok_or(Reject::NoSuchOpen)
+        current.ok_or(Reject::NoSuchOpen)
     }
 }
 

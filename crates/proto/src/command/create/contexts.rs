@@ -77,14 +77,14 @@ impl Contexts {
     }
 
     /// Answers the context of an Apple client, on shares with Apple's extensions.
-    pub(super) fn answer_apple(&mut self, share: &Share, globals: &mut Globals) {
+    pub(super) fn answer_apple(&mut self, share: &Share, session_id: u64, globals: &mut Globals) {
         if let (Some(request), Some(apple)) = (self.apple_request, &share.apple) {
             let response = apple::answer(request, share, apple);
-            globals.is_apple = true;
-            globals.apple_listings |= apple::changes_listings(&response);
+            let session = globals.apple_sessions.entry(session_id).or_default();
+            session.has_own_listings |= apple::changes_listings(&response);
             self.apple = Some(Box::new(response));
         }
-        self.hides_file_id = globals.hides_file_ids(share);
+        self.hides_file_id = globals.hides_file_ids(session_id, share);
     }
 
     /// Returns whether the response has contexts for these.

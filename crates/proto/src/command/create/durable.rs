@@ -7,23 +7,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::{
-    Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, LockSequences, OpenEntry,
-    RequestedCaching,
+    ByteRangeLock, Durability, DurabilityKind, FileKey, Granted, Holding, LeaseId, LockSequences,
+    OpenEntry, RequestedCaching,
 };
 use dtyp::{AccessMask, FileAttributes, Guid};
 use engine::effect::{Effect, Reply};
 use engine::files::{OpenClaim, ReconnectedOpen};
-use engine::response::Step;
+use engine::response::{Response, Step};
 use engine::scope::InTree;
+use model::audit::AuditedOpen;
 use model::caching::lease_name;
 use model::channel_sequence::ChannelSequence;
 use model::connection::Negotiated;
 use model::file_key::key;
-use model::open::{CreateName, DurableState, OPEN_BYTES, Open, OpenFile, Target};
+use model::open::{CreateId, DurableState, OPEN_BYTES, Open, OpenFile, Target};
 use model::reject::Reject;
 use model::session::Session;
 use model::share::Share;
-use object::{Disposition, ObjectOp, ObjectReply, OpenRequest, Opened, RequestedKind, UserId};
+use object::{
+    Disposition, FileRange, ObjectOp, ObjectReply, OpenRequest, Opened, RangeLock, RequestedKind,
+    UserId,
+};
 use wire::FileId;
 use wire::create::{CreateAction, CreateOptions, CreateRequest, ShareAccess};
 use wire::create_context::{
@@ -53,7 +57,7 @@ pub(super) struct DurabilityContexts {
     client: Guid,
     request: Option<Request>,
     /// Name of the request, if it has a CreateGuid.
-    pub(super) create_name: Option<CreateName>,
+    pub(super) create_id: Option<CreateId>,
     pub(super) reconnect: Option<Reconnect>,
     pub(super) app_instance_id: Guid,
 }
@@ -84,10 +88,17 @@ pub struct Reopening {
     replay: Option<Box<(Contexts, DurabilityContexts)>>,
 }
 
+/// A reconnected open whose byte-range locks the store is taking again.
+#[derive(Debug)]
+pub struct Relocking {
+    pub(super) volatile: u64,
+    response: Response,
+}
+
 impl Reopening {
     /// Returns the name of the open's CREATE, if a replay of that CREATE reconnects it.
-    pub(super) fn create_name(&self) -> Option<CreateName> {
-        self.replay.as_ref().and_then(|it| it.1.create_name)
+    pub(super) fn create_id(&self) -> Option<CreateId> {
+        self.replay.as_ref().and_then(|it| it.1.create_id)
     }
 }
 
@@ -144,9 +155,9 @@ impl DurabilityContexts {
         };
         let client = negotiated.client_guid;
         let create_guid = v2.map(|it| it.create_guid).filter(|it| !it.is_zero());
-        let create_name = create_guid.map(|create_guid| CreateName { client, create_guid });
+        let create_id = create_guid.map(|create_guid| CreateId { client, create_guid });
         let app_instance_id = app_instance.map_or(Guid::ZERO, |it| it.app_instance_id);
-        Ok(Self { client, request, create_name, reconnect, app_instance_id })
+        Ok(Self { client, request, create_id, reconnect, app_instance_id })
     }
 
     /// Returns the durability for the file's record, if the open may be durable at all. Whether it
@@ -159,8 +170,8 @@ impl DurabilityContexts {
     ) -> Option<Durability> {
         // Guests are excluded: anyone can be a guest any number of times, and leave more opens
         // behind each time.
-        let may_be = share.durable_handles && session.is_users();
-        let request = self.request.filter(|_| may_be)?;
+        let owner = session.owner.clone()?;
+        let request = self.request.filter(|_| share.durable_handles)?;
         // [MS-SMB2] 3.3.5.9.10 knows no durable directories; Windows has persistent ones.
         if is_directory && !self.wants_persistent() {
             return None;
@@ -174,9 +185,8 @@ impl DurabilityContexts {
                 (DurabilityKind::DurableV2, timeout, create_guid)
             }
         };
-        let owner = session.account().identity.clone();
         Some(Durability {
-            disconnected_until: None,
+            expires_at: None,
             timeout,
             kind,
             create_guid,
@@ -197,7 +207,7 @@ impl DurabilityContexts {
     }
 
     /// Returns the durability to keep in the open.
-    pub(super) fn as_held(&self) -> DurableState {
+    pub(super) fn durable_state(&self) -> DurableState {
         DurableState { is_persistent: self.wants_persistent() }
     }
 
@@ -266,7 +276,7 @@ pub(super) fn reconnect(
             match files.find_durable(reconnect.persistent)? {
                 Some(_) => reconnect.persistent,
                 None => files
-                    .find_by_create_guid(CreateName { client, create_guid })?
+                    .find_by_create_guid(CreateId { client, create_guid })?
                     .ok_or(Reject::NoSuchDurableOpen)?,
             }
         }
@@ -277,18 +287,18 @@ pub(super) fn reconnect(
 
 /// Reconnects the open of a replayed CREATE, whose client knows only the CreateGuid: [MS-SMB2]
 /// 3.3.5.9.10.
-pub(super) fn take_up_again(
+pub(super) fn reconnect_replayed(
     scope: InTree<'_>,
     request: &CreateRequest<'_>,
     persistent: u64,
     contexts: Contexts,
-    asked: DurabilityContexts,
+    durability: DurabilityContexts,
     requested_caching: RequestedCaching,
 ) -> Result<Step<Pending>, Reject> {
-    let is_persistent = asked.wants_persistent();
-    let create_guid = asked.create_name.map(|it| it.create_guid);
+    let is_persistent = durability.wants_persistent();
+    let create_guid = durability.create_id.map(|it| it.create_guid);
     let reconnect = Reconnect { persistent, create_guid, is_persistent };
-    reopen(scope, request, &reconnect, &requested_caching, Some(Box::new((contexts, asked))))
+    reopen(scope, request, &reconnect, &requested_caching, Some(Box::new((contexts, durability))))
 }
 
 fn reopen(
@@ -329,7 +339,7 @@ fn reopen(
         delete_on_close: false,
         write_through: CreateOptions::from_bits_retain(entry.facts.create_options)
             .contains(CreateOptions::WRITE_THROUGH),
-        takes_up: true,
+        is_reconnect: true,
         security: None,
         extended_attributes: Vec::new(),
     };
@@ -361,12 +371,12 @@ fn verify(
     let is_persistent = durability.kind == DurabilityKind::Persistent;
     if reconnect.create_guid.is_some_and(|it| it != durability.create_guid)
         || (is_persistent && !reconnect.is_persistent)
-        || durability.disconnected_until.is_none_or(|until| until <= scope.globals.files.now())
+        || durability.expires_at.is_none_or(|until| until <= scope.globals.files.now())
         || entry.facts.share != scope.tree.share.name
     {
         return not_found;
     }
-    if durability.owner != scope.session.account().identity {
+    if scope.session.owner.as_ref() != Some(&durability.owner) {
         return Err(Reject::DurableOpenOfAnotherUser);
     }
     if lease.map(|id| LeaseId { client, ..id }) != requested_caching.lease()
@@ -399,12 +409,12 @@ pub(super) fn reopened(
 ) -> Result<Step<Pending>, Reject> {
     let opened = match reply.object() {
         Ok(ObjectReply::Opened(opened)) => *opened,
-        Ok(other) => panic!("{other:?} does not answer an open"),
-        Err(_) => return Err(Reject::NoSuchDurableOpen),
+        // The path may be another file's by now, or have a link that stops the open.
+        Ok(_) | Err(_) => return Err(Reject::NoSuchDurableOpen),
     };
     let mut file_id = scope.globals.allocate_file_id();
     file_id.persistent = reopening.persistent;
-    let taken = match take_up(&mut scope, &reopening, &opened, file_id.volatile) {
+    let taken = match reconnect_entry(&mut scope, &reopening, &opened, file_id.volatile) {
         Ok(taken) => taken,
         Err(reject) => {
             let op = ObjectOp::Close { open: opened.open, unlink: false };
@@ -415,7 +425,7 @@ pub(super) fn reopened(
     };
     let metadata = opened.metadata.clone();
     let maximal_access = opened.maximal_access;
-    enter(&mut scope, &reopening, opened, &taken, file_id);
+    add_open(&mut scope, &reopening, opened, &taken, file_id);
     let (mut list, action) = match &reopening.replay {
         Some(replay) => (replay.0.answer(&metadata, maximal_access), create_action(&taken.entry)),
         None => (CreateContextList::new(), CreateAction::OPENED),
@@ -427,12 +437,54 @@ pub(super) fn reopened(
         replay.1.answer(&mut list);
     }
     let granted = Granted { caching: taken.cache.state, lease: taken.lease, is_durable: true };
-    Ok(Step::Done(super::layout(file_id, &granted, action, &metadata, &list)))
+    let response = super::layout(file_id, &granted, action, &metadata, &list);
+    match lock_again(&scope, file_id.volatile)? {
+        None => Ok(Step::Done(response)),
+        Some(effect) => {
+            let relocking = Relocking { volatile: file_id.volatile, response };
+            Ok(Step::Wait(effect, Pending::Relocking(Box::new(relocking))))
+        }
+    }
+}
+
+/// Makes the operation of the store that shows the locks of a reconnected open to local programs
+/// again: they ended with its file. `None` if there are none.
+fn lock_again(scope: &InTree<'_>, volatile: u64) -> Result<Option<Effect>, Reject> {
+    let open = scope.opens.get(&volatile).ok_or(Reject::NoSuchDurableOpen)?;
+    let file = open.file()?;
+    if file.locks.bytes() == 0 || !open.shows_locks() {
+        return Ok(None);
+    }
+    let id = scope.globals.files.open_id(volatile);
+    let locks = scope.globals.files.read(key(file.identity), |record| {
+        let own = record.locks.iter().filter(|it| it.open == id);
+        let lock = |it: &ByteRangeLock| {
+            let range = FileRange { offset: it.range.offset, length: it.range.length };
+            RangeLock { range, exclusive: it.exclusive }
+        };
+        own.map(lock).collect()
+    })?;
+    let op = ObjectOp::Lock { open: file.local_open, locks };
+    Ok(Some(Effect::Object { user: open.user, op }))
+}
+
+/// Answers the return of a client whose locks were taken again. If a local program has locked the
+/// bytes meanwhile, the client loses its open: it must not go on as if its lock had lasted.
+pub(super) fn locked_again(
+    scope: InTree<'_>,
+    relocking: Relocking,
+    reply: Reply,
+) -> Result<Step<Pending>, Reject> {
+    if reply.object().is_err() {
+        scope.globals.withdraw(relocking.volatile, scope.opens);
+        return Err(Reject::NoSuchDurableOpen);
+    }
+    Ok(Step::Done(relocking.response))
 }
 
 /// Assigns the open's entry in the file's record to this session, unless the name leads to another
 /// file by now.
-fn take_up(
+fn reconnect_entry(
     scope: &mut InTree<'_>,
     reopening: &Reopening,
     opened: &Opened,
@@ -447,26 +499,27 @@ fn take_up(
     let (session_id, tree_id) = (scope.session.session_id, scope.tree.tree_id);
     let files = &mut scope.globals.files;
     let claim = OpenClaim { link, persistent, volatile, session_id, tree_id };
-    let taken = files.take_up(file, claim)?;
+    let taken = files.reconnect(file, claim)?;
     if let Some(lease) = &taken.lease {
-        files.use_lease(lease.id, lease_name(&scope.tree.share, &opened.path), file);
+        files.add_to_lease(lease.id, lease_name(&scope.tree.share, &opened.path), file);
     }
     Ok(taken)
 }
 
 /// Makes the Open from its entry in the file's record, and adds it to the tables.
-fn enter(
+fn add_open(
     scope: &mut InTree<'_>,
     reopening: &Reopening,
     opened: Opened,
-    ReconnectedOpen { entry, lease, lock_memory, .. }: &ReconnectedOpen,
+    ReconnectedOpen { entry, cache, lease, lock_memory, .. }: &ReconnectedOpen,
     file_id: FileId,
 ) {
-    let create_name = create_name(entry);
-    if let Some(name) = create_name {
-        scope.globals.create_names.insert(name, file_id.volatile);
+    let create_id = create_id(entry);
+    if let Some(id) = create_id {
+        scope.globals.create_ids.insert(id, file_id.volatile);
     }
     let durability = entry.durability.as_ref();
+    let programs = scope.tree.share.local_programs;
     let file = OpenFile {
         local_open: opened.open,
         identity: opened.metadata.identity,
@@ -480,22 +533,25 @@ fn enter(
         parent: opened.parent,
         parent_lease: lease.and_then(|it| it.parent),
         is_modified: false,
-        create_name,
+        create_id,
         replay: reopening.replay.is_some().then(|| create_action(entry)),
-        durable: durability.map(held),
+        durable: durability.map(durable_state),
         position: durability.map_or(0, |it| it.position),
         mode: 0,
         enumeration: None,
         attributes_listed: 0,
         watch: None,
         is_being_made: false,
-        locks: scope.globals.memory.keep_anyway(*lock_memory),
+        locks: scope.globals.memory.keep_beyond_limit(*lock_memory),
         lock_sequences: durability.map(|it| it.lock_sequences.clone()).unwrap_or_default(),
+        checked_access: programs.lock_checks.with_caching(cache.state),
+        has_kernel_lease: false,
+        audit: scope.tree.share.audit.clone().map(|audit| Box::new(AuditedOpen::new(audit))),
     };
     let open = Open {
         file_id,
-        classes: scope.tree.classes.of_file(file.path.as_str()),
-        memory: scope.globals.memory.keep_anyway(OPEN_BYTES + file.path.as_str().len()),
+        classes: scope.tree.classes.of_path(file.path.as_str()),
+        memory: scope.globals.memory.keep_beyond_limit(OPEN_BYTES + file.path.as_str().len()),
         channel_sequence: ChannelSequence::default(),
         is_closing: false,
         session_id: scope.session.session_id,
@@ -513,13 +569,13 @@ fn create_action(entry: &OpenEntry) -> CreateAction {
     CreateAction(entry.facts.create_action)
 }
 
-fn create_name(entry: &OpenEntry) -> Option<CreateName> {
+fn create_id(entry: &OpenEntry) -> Option<CreateId> {
     let create_guid = entry.durability.as_ref()?.create_guid;
     let client = entry.facts.client;
-    (!create_guid.is_zero()).then_some(CreateName { client, create_guid })
+    (!create_guid.is_zero()).then_some(CreateId { client, create_guid })
 }
 
-fn held(durability: &Durability) -> DurableState {
+fn durable_state(durability: &Durability) -> DurableState {
     DurableState { is_persistent: durability.kind == DurabilityKind::Persistent }
 }
 

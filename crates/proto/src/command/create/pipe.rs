@@ -25,6 +25,7 @@ pub(super) fn open(
         user: account.user.clone(),
         requested_user: account.requested_user.clone(),
         domain: account.domain.clone(),
+        sid: Some(account.sid.clone()),
         groups: Arc::clone(&account.groups),
         is_guest: account.is_guest,
     };

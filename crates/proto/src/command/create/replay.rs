@@ -1,8 +1,8 @@
 //! Replays of a CREATE whose response was lost: [MS-SMB2] 3.3.5.9.10.
 //!
-//! The CreateGuid of a durable handle's request is its name, whether durability was granted or not.
-//! The name ends with the open. A request that arrives after its replay was answered and the open
-//! closed is a new one, as far as a server can know; its client has given up the channel.
+//! The CreateGuid of a durable handle's request is its identity, whether durability was granted or
+//! not. The identity ends with the open. A request that arrives after its replay was answered and
+//! the open closed is a new one, as far as a server can know; its client has given up the channel.
 
 use arbitration::{Caching, Granted, RequestedCaching};
 use engine::effect::{Effect, Reply};
@@ -14,7 +14,7 @@ use object::{ObjectOp, ObjectReply};
 use wire::HeaderFlags;
 use wire::create::{CreateAction, CreateRequest};
 
-use super::caching::HeldCaching;
+use super::caching::CurrentCaching;
 use super::contexts::Contexts;
 use super::durable::{self, DurabilityContexts};
 use super::{Pending, caching};
@@ -37,21 +37,21 @@ pub(super) enum Replayed {
 /// If the request is not marked as a replay, belongs to another session or another lease, or
 /// repeats one that is still pending.
 pub(super) fn find_replayed(
-    asked: &DurabilityContexts,
+    durability: &DurabilityContexts,
     scope: &InTree<'_>,
     incoming: &Incoming,
     requested_caching: &RequestedCaching,
 ) -> Result<Option<Replayed>, Reject> {
     let detects = scope.globals.settings.replay_detection;
-    let Some(name) = asked.create_name.filter(|_| detects) else { return Ok(None) };
+    let Some(id) = durability.create_id.filter(|_| detects) else { return Ok(None) };
     // The specification does not cover this case: two pending requests would make two opens. The
     // client sends the replay again.
-    let is_first = |create: &Pending| create.create_name() == Some(name);
+    let is_first = |create: &Pending| create.create_id() == Some(id);
     if scope.in_flight.pending().any(is_first) {
         return Err(Reject::FileNotAvailable);
     }
     let is_replay = incoming.header.flags.contains(HeaderFlags::REPLAY_OPERATION);
-    let volatile = scope.globals.create_names.get(&name);
+    let volatile = scope.globals.create_ids.get(&id);
     if let Some(open) = volatile.and_then(|volatile| scope.opens.get(volatile))
         && let Ok(file) = open.file()
         && file.replay.is_some()
@@ -64,7 +64,7 @@ pub(super) fn find_replayed(
             false => Err(Reject::ReplayOfAnotherLease),
         };
     }
-    match scope.globals.files.find_by_create_guid(name)? {
+    match scope.globals.files.find_by_create_guid(id)? {
         Some(_) if !is_replay => Err(Reject::DuplicateCreateGuid),
         found => Ok(found.map(Replayed::Disconnected)),
     }
@@ -75,13 +75,20 @@ pub(super) fn repeat(
     scope: InTree<'_>,
     request: &CreateRequest<'_>,
     earlier: Replayed,
-    (contexts, asked, requested_caching): (Contexts, DurabilityContexts, RequestedCaching),
+    (contexts, durability, requested_caching): (Contexts, DurabilityContexts, RequestedCaching),
 ) -> Result<Step<Pending>, Reject> {
     match earlier {
-        Replayed::Open(volatile) => replay(&scope, volatile, contexts, asked, requested_caching),
-        Replayed::Disconnected(persistent) => {
-            durable::take_up_again(scope, request, persistent, contexts, asked, requested_caching)
+        Replayed::Open(volatile) => {
+            replay(&scope, volatile, contexts, durability, requested_caching)
         }
+        Replayed::Disconnected(persistent) => durable::reconnect_replayed(
+            scope,
+            request,
+            persistent,
+            contexts,
+            durability,
+            requested_caching,
+        ),
     }
 }
 
@@ -90,14 +97,14 @@ fn replay(
     scope: &InTree<'_>,
     volatile: u64,
     contexts: Contexts,
-    asked: DurabilityContexts,
+    durability: DurabilityContexts,
     requested_caching: RequestedCaching,
 ) -> Result<Step<Pending>, Reject> {
     let open = scope.opens.get(&volatile).ok_or(Reject::NoSuchOpen)?;
     let file = open.file()?;
     let op = ObjectOp::QueryMetadata { open: file.local_open, with_ea_size: false };
     let action = file.replay.unwrap_or(CreateAction::OPENED);
-    let replaying = Replaying { volatile, contexts, asked, requested_caching, action };
+    let replaying = Replaying { volatile, contexts, durability, requested_caching, action };
     Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::Replaying(Box::new(replaying))))
 }
 
@@ -106,7 +113,7 @@ fn replay(
 pub struct Replaying {
     volatile: u64,
     contexts: Contexts,
-    asked: DurabilityContexts,
+    durability: DurabilityContexts,
     requested_caching: RequestedCaching,
     action: CreateAction,
 }
@@ -119,15 +126,15 @@ pub(super) fn replayed(
 ) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Metadata(metadata) = reply.object()? else { panic!("it was asked for") };
     let open = scope.opens.get(&replaying.volatile).ok_or(Reject::NoSuchOpen)?;
-    let held = HeldCaching::read(&scope.globals.files, open)?;
-    let granted = as_asked_again(held.granted, replaying);
+    let current = CurrentCaching::read(&scope.globals.files, open)?;
+    let granted = limited_to_request(current.granted, replaying);
     let file_id = open.file_id;
     let mut list = replaying.contexts.answer(&metadata, open.maximal_access);
     if let Some(lease) = &granted.lease {
         list.push(&caching::lease_context(lease));
     }
     if granted.is_durable {
-        replaying.asked.answer(&mut list);
+        replaying.durability.answer(&mut list);
     }
     Ok(Step::Done(super::layout(file_id, &granted, replaying.action, &metadata, &list)))
 }
@@ -135,14 +142,15 @@ pub(super) fn replayed(
 /// Returns the rights for the response to a replay: an oplock no stronger than the current one and
 /// no stronger than requested this time, as by Windows. Without a right to cache handles, the
 /// response reports no durability.
-fn as_asked_again(granted: Granted, replaying: &Replaying) -> Granted {
+fn limited_to_request(granted: Granted, replaying: &Replaying) -> Granted {
     let RequestedCaching::Oplock(wanted) = replaying.requested_caching else {
         let is_lease = granted.lease.is_some();
         let caching = if is_lease { granted.caching } else { Caching::empty() };
-        let is_durable = granted.is_durable && (is_lease || replaying.asked.wants_persistent());
+        let is_durable =
+            granted.is_durable && (is_lease || replaying.durability.wants_persistent());
         return Granted { caching, is_durable, ..granted };
     };
     let caching = (granted.caching & wanted).as_oplock();
-    let keeps = caching.contains(Caching::HANDLE) || replaying.asked.wants_persistent();
+    let keeps = caching.contains(Caching::HANDLE) || replaying.durability.wants_persistent();
     Granted { caching, is_durable: granted.is_durable && keeps, ..granted }
 }

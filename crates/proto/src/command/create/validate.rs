@@ -51,7 +51,8 @@ pub(super) fn validate(
         return Err(Reject::DesiredAccessInvalid(desired));
     }
     // ACCESS_SYSTEM_SECURITY needs a privilege, which the store checks.
-    let desired_access = desired.map_generic();
+    let is_generic = desired.intersects(AccessMask::GENERIC);
+    let desired_access = if is_generic { desired.map_generic() } else { desired };
     let known = ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE;
     if !known.contains(request.share_access) {
         return Err(Reject::ShareAccessInvalid(request.share_access));

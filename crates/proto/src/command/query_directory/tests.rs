@@ -163,7 +163,7 @@ fn the_pattern_is_that_of_the_request_that_began() {
 
 /// [MS-FSA] 2.1.5.6.3: a pattern may match either name, and the response has both.
 #[test]
-fn a_short_name_is_told_and_matches() {
+fn a_short_name_is_reported_and_matches() {
     for pattern in [LONG, SHORT, "a12345~?.tex", "*.text"] {
         let mut listing = Listing::of(&["other", LONG]);
         let answer = listing.query(Query { pattern, ..ALL });
@@ -282,7 +282,7 @@ fn the_store_is_asked_for_no_more_than_the_class_tells() {
 }
 
 #[test]
-fn every_directory_class_is_told() {
+fn every_directory_class_is_reported() {
     for class in [1, 2, 3, 12, 37, 38, 60, 63, 78, 79, 80, 81] {
         let class = FileInformationClass(class);
         Listing::of(&["a"]).check(Query { class, ..ALL }, &[".", "..", "a"]);

@@ -60,7 +60,7 @@ pub(super) fn start(
     let op = match class {
         FileInformationClass::ALTERNATE_NAME => ObjectOp::QueryShortName { open: open_id },
         FileInformationClass::STREAM => ObjectOp::ListStreams { open: open_id },
-        _ => ObjectOp::QueryMetadata { open: open_id, with_ea_size: tells_ea_size(class) },
+        _ => ObjectOp::QueryMetadata { open: open_id, with_ea_size: has_ea_size(class) },
     };
     let question = Question { class, output_buffer_length };
     Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::File(question)))
@@ -108,7 +108,7 @@ fn needs_read_attributes(class: FileInformationClass) -> bool {
     )
 }
 
-fn tells_ea_size(class: FileInformationClass) -> bool {
+fn has_ea_size(class: FileInformationClass) -> bool {
     matches!(class, FileInformationClass::ALL | FileInformationClass::EA)
 }
 
@@ -123,12 +123,14 @@ pub(super) fn resume(
     match reply {
         ObjectReply::ShortName(name) => answer_short_name(name, length),
         ObjectReply::Streams(streams) => Ok(answer_streams(&streams, length)),
-        ObjectReply::Metadata(metadata) => tell(open, globals, question.class, &metadata, length),
+        ObjectReply::Metadata(metadata) => {
+            respond_with(open, globals, question.class, &metadata, length)
+        }
         other => panic!("{other:?} does not answer {question:?}"),
     }
 }
 
-fn tell(
+fn respond_with(
     open: &Open,
     globals: &Globals,
     class: FileInformationClass,
@@ -136,7 +138,8 @@ fn tell(
     length: u32,
 ) -> Result<Step<Pending>, Reject> {
     let file = open.file()?;
-    let file_id = if globals.hides_file_ids(&open.share) { 0 } else { metadata.identity.inode };
+    let is_hidden = globals.hides_file_ids(open.session_id, &open.share);
+    let file_id = if is_hidden { 0 } else { metadata.identity.inode };
     let mut out = Vec::with_capacity(128);
     match class {
         FileInformationClass::ACCESS => access(open).encode(&mut out),

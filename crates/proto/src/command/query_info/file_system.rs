@@ -7,7 +7,7 @@ use dtyp::fscc::{
     FileFsFullSizeInformation, FileFsObjectIdInformation, FileFsSectorSizeInformation,
     FileFsSizeInformation, FileFsVolumeInformation, FsInformationClass,
 };
-use engine::effect::Effect;
+use engine::effect::{Effect, Reply};
 use engine::globals::Globals;
 use engine::response::Step;
 use model::open::Open;
@@ -24,6 +24,8 @@ use super::{Pending, answer, file_system_minimum, verify_limit};
 pub struct Question {
     class: FsInformationClass,
     output_buffer_length: u32,
+    /// Figures of the file system, while the command of the share determines its own.
+    volume: Option<Box<Volume>>,
 }
 
 /// Requests the figures of the volume from the store.
@@ -48,18 +50,55 @@ pub(super) fn start(
     let limit = usize::try_from(output_buffer_length).expect("32 bits fit memory");
     verify_limit(limit, file_system_minimum(class))?;
     let op = ObjectOp::QueryVolume { open: open.file()?.local_open };
-    let question = Question { class, output_buffer_length };
+    let question = Question { class, output_buffer_length, volume: None };
     Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::FileSystem(question)))
 }
 
-/// Makes the response from the store's reply.
+/// Makes the response from the reply of the store, and of the command for free space.
 pub(super) fn resume(
+    tree: &TreeConnect,
+    open: &Open,
+    globals: &Globals,
+    mut question: Question,
+    reply: Reply,
+) -> Result<Step<Pending>, Reject> {
+    let mut volume = match (question.volume.take(), reply) {
+        (Some(mut volume), Reply::FreeSpace(free_space)) => {
+            free_space.into_iter().for_each(|free_space| volume.set_free_space(free_space));
+            volume
+        }
+        (_, reply) => {
+            let ObjectReply::Volume(volume) = reply.object()? else {
+                panic!("the volume was asked for")
+            };
+            if let Some(root) = tree.share.root
+                && tree.share.has_free_space_command
+                && has_free_space(question.class)
+            {
+                let effect = Effect::FindFreeSpace { root, path: open.file()?.path.clone() };
+                let question = Question { volume: Some(volume), ..question };
+                return Ok(Step::Wait(effect, Pending::FileSystem(question)));
+            }
+            volume
+        }
+    };
+    tree.share.volume_bytes_max.into_iter().for_each(|max| volume.limit(max));
+    respond_with(tree, globals, &question, &volume)
+}
+
+/// True for the classes with the size of the volume.
+fn has_free_space(class: FsInformationClass) -> bool {
+    let classes =
+        [FsInformationClass::FULL_SIZE, FsInformationClass::POSIX, FsInformationClass::SIZE];
+    classes.contains(&class)
+}
+
+fn respond_with(
     tree: &TreeConnect,
     globals: &Globals,
     question: &Question,
-    reply: ObjectReply,
+    volume: &Volume,
 ) -> Result<Step<Pending>, Reject> {
-    let ObjectReply::Volume(volume) = reply else { panic!("the volume was asked for") };
     let mut out = Vec::with_capacity(64);
     match question.class {
         FsInformationClass::ATTRIBUTE => FileFsAttributeInformation {
@@ -76,15 +115,15 @@ pub(super) fn resume(
         }
         .encode(&mut out),
         FsInformationClass::DEVICE => device(tree).encode(&mut out),
-        FsInformationClass::FULL_SIZE => full_size(&volume).encode(&mut out),
+        FsInformationClass::FULL_SIZE => full_size(volume).encode(&mut out),
         FsInformationClass::OBJECT_ID => FileFsObjectIdInformation {
             object_id: globals.settings.server_guid,
             ..FileFsObjectIdInformation::default()
         }
         .encode(&mut out),
-        FsInformationClass::POSIX => posix::file_system(&volume).encode(&mut out),
-        FsInformationClass::SECTOR_SIZE => sector_size(&volume).encode(&mut out),
-        FsInformationClass::SIZE => size(&volume).encode(&mut out),
+        FsInformationClass::POSIX => posix::file_system(volume).encode(&mut out),
+        FsInformationClass::SECTOR_SIZE => sector_size(volume).encode(&mut out),
+        FsInformationClass::SIZE => size(volume).encode(&mut out),
         FsInformationClass::VOLUME => FileFsVolumeInformation {
             volume_creation_time: volume.creation_time,
             volume_serial_number: volume.serial_number,

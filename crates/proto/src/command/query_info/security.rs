@@ -50,6 +50,8 @@ fn wanted_access(information: SecurityInformation) -> AccessMask {
         | SecurityInformation::LABEL
         | SecurityInformation::ATTRIBUTE
         | SecurityInformation::SCOPE
+        | SecurityInformation::PROCESS_TRUST_LABEL
+        | SecurityInformation::ACCESS_FILTER
         | SecurityInformation::BACKUP;
     let mut wanted = AccessMask::empty();
     wanted.set(AccessMask::ACCESS_SYSTEM_SECURITY, information.intersects(by_system));

@@ -8,7 +8,8 @@ use dtyp::fscc::{
 };
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{
-    ExtendedAttribute, FileIdentity, Metadata, ObjectOp, ObjectReply, StreamEntry, Volume,
+    ExtendedAttribute, FileIdentity, FreeSpace, Metadata, ObjectOp, ObjectReply, StreamEntry,
+    Volume,
 };
 use testkit::Outcome;
 use trace::Reason;
@@ -300,7 +301,7 @@ fn an_answer_is_paid_for_and_bounded() {
 }
 
 #[test]
-fn a_volume_label_that_is_cut_off_tells_its_whole_length() {
+fn a_volume_label_that_is_cut_off_states_its_whole_length() {
     let mut scene = Scene::new();
     let file_id = scene.open("file");
     let request = request(file_id, InfoType::FILESYSTEM, FsInformationClass::VOLUME.0);
@@ -310,6 +311,46 @@ fn a_volume_label_that_is_cut_off_tells_its_whole_length() {
     let answer = ask(&mut scene, &QueryInfoRequest { output_buffer_length: 24, ..request });
     assert_eq!(answer.outcome(), NtStatus::BUFFER_OVERFLOW);
     assert_eq!(output(&answer), whole[..24]);
+}
+
+#[test]
+fn the_command_of_a_share_determines_its_free_space_instead_of_the_file_system() {
+    const MIB: u64 = 1 << 20;
+    let classes = [FsInformationClass::SIZE, FsInformationClass::FULL_SIZE];
+    let free_space = FreeSpace { total_bytes: 3 * MIB, available_bytes: MIB, block_bytes: 1_024 };
+    for (class, free_space, units) in [
+        (classes[0], Some(free_space), vec![3 * 1_024, 1_024]),
+        (classes[1], Some(free_space), vec![3 * 1_024, 1_024, 1_024]),
+        (classes[1], None, vec![1 << 28, 1 << 26, 1 << 27]),
+    ] {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        scene.change_share(|share| share.has_free_space_command = true);
+        scene.send(Command::QUERY_INFO, &request(file_id, InfoType::FILESYSTEM, class.0));
+        let (id, _) = scene.op();
+        scene.reply(id, Ok(ObjectReply::Volume(Box::new(volume()))));
+        assert!(scene.receive().is_none(), "it waits for the command");
+        scene.reply_to_free_space("file", free_space);
+        let output = output(&scene.receive().expect("the command has answered"));
+        let numbers = output.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+        assert_eq!(numbers.take(units.len()).collect::<Vec<_>>(), units);
+    }
+    let mut scene = Scene::new();
+    let file_id = scene.open("file");
+    scene.change_share(|share| share.has_free_space_command = true);
+    let label = request(file_id, InfoType::FILESYSTEM, FsInformationClass::VOLUME.0);
+    assert_eq!(ask(&mut scene, &label).status(), NtStatus::SUCCESS, "no command for a label");
+}
+
+#[test]
+fn a_volume_seems_no_larger_than_the_server_lets_it() {
+    let mut scene = Scene::new();
+    let file_id = scene.open("file");
+    scene.change_share(|share| share.volume_bytes_max = Some(1 << 20));
+    let request = request(file_id, InfoType::FILESYSTEM, FsInformationClass::FULL_SIZE.0);
+    let output = output(&ask(&mut scene, &request));
+    let numbers = output.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
+    assert_eq!(numbers.take(3).collect::<Vec<_>>(), [256, 255, 255]);
 }
 
 fn listed(answer: &Answer) -> Vec<(String, Vec<u8>)> {

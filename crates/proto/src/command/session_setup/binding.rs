@@ -76,7 +76,7 @@ pub(super) fn begin(
 
 /// Returns the reason for refusing a session that this worker does not have. If another worker has
 /// it, the client gets the same response as from a server of one process, signed with the session's
-/// key, which proves that the server sent it. Whoever does not have that key learns nothing.
+/// key, which proves that the server sent it. A client without that key learns nothing.
 pub(super) fn refuse_elsewhere(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,

@@ -158,16 +158,16 @@ pub(super) fn refuse(
         globals.logon_throttle.fail(settings, now, client, &user);
     }
     if !globals.logon_throttle.may_log(now, client) {
-        globals.logon_throttle.leave_untold(client);
-        globals.refused_untold = Some(client);
+        globals.logon_throttle.count_unlogged(client);
+        globals.unlogged_client = Some(client);
         return;
     }
     let target_name = match &pending.waits_for {
         LogonStep::OwnName(proven) => proven.target_name.clone(),
         _ => None,
     };
-    let untold = globals.logon_throttle.take_untold(client);
-    let refused = LogonRefused { client, user, domain, target_name, reject, untold };
+    let unlogged = globals.logon_throttle.take_unlogged(client);
+    let refused = LogonRefused { client, user, domain, target_name, reject, unlogged };
     globals.outbox.notices.push_back(Notice::LogonRefused(Box::new(refused)));
 }
 
@@ -183,6 +183,7 @@ fn outcome(reject: Reject) -> LogonOutcome {
     match reject {
         Reject::Authentication(AuthError::WrongPassword) => LogonOutcome::WrongPassword,
         Reject::Authentication(AuthError::NoSuchUser) => LogonOutcome::NoSuchUser,
+        Reject::Authentication(AuthError::InvalidTicket) => LogonOutcome::WrongTicket,
         Reject::TooManyFailedLogons => LogonOutcome::TooManyFailures,
         Reject::MeantForAnotherServer => LogonOutcome::AnotherServer,
         _ => LogonOutcome::Refused,

@@ -60,6 +60,7 @@ fn mark(
     if !delete {
         let (identity, link) = (file.identity, file.link);
         scope.globals.files.set_delete_pending(identity, link, false, None)?;
+        mark_audited(&mut scope, false)?;
         return done();
     }
     if file.path.snapshot().is_some() {
@@ -73,7 +74,7 @@ fn mark(
 }
 
 /// Refuses to delete a read-only file, and checks whether a directory is empty.
-pub(super) fn judge(
+pub(super) fn verify_deletable(
     mut scope: InTree<'_>,
     ignores_read_only: bool,
     reply: Reply,
@@ -92,7 +93,7 @@ pub(super) fn judge(
 }
 
 /// Refuses to delete a directory with entries.
-pub(super) fn judge_directory(scope: InTree<'_>, reply: Reply) -> Result<Step<Pending>, Reject> {
+pub(super) fn verify_empty(scope: InTree<'_>, reply: Reply) -> Result<Step<Pending>, Reject> {
     match reply.object()? {
         ObjectReply::Empty(true) => set_delete_pending(scope),
         ObjectReply::Empty(false) => Err(Reject::DirectoryNotEmpty),
@@ -110,5 +111,14 @@ fn set_delete_pending(mut scope: InTree<'_>) -> Result<Step<Pending>, Reject> {
         return Ok(Step::Suspend(Pending::Handles(key(identity))));
     }
     scope.globals.files.set_delete_pending(identity, link, true, parent_lease)?;
+    mark_audited(&mut scope, true)?;
     done()
+}
+
+/// Notes for the audit that the open has made its file delete pending, or has taken that back.
+fn mark_audited(scope: &mut InTree<'_>, has_marked: bool) -> Result<(), Reject> {
+    if let Some(audited) = &mut scope.open()?.file_mut()?.audit {
+        audited.has_marked = has_marked;
+    }
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Opens in the way of a new name: of the file itself, beneath a directory, of the new name's
+//! Opens that conflict with a new name: of the file itself, beneath a directory, of the new name's
 //! directory, and of the file that is replaced. Those with cached handles are asked to close first.
 
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use dtyp::AccessMask;
 use engine::scope::InTree;
 use model::file_key::key;
 use model::reject::Reject;
+use model::share::Share;
 use object::FileIdentity;
 
 /// Opens beneath a directory that is to be renamed, all with cached handles.
@@ -76,12 +77,13 @@ pub(super) fn clear_beneath(
     }
     let prefix = format!("{}\\", file.path.to_windows());
     let is_posix = file.path.is_posix();
-    let follows_posix = is_posix || scope.globals.follows_posix(&share);
+    let expects_lost_names =
+        is_posix || scope.globals.expects_lost_names(scope.session.session_id, &share);
     let beneath = |record: &FileRecord, it: &OpenEntry| {
-        let is_beneath = it.facts.share == share.name
+        let is_beneath = is_within(it, &share)
             && it.facts.path.starts_with(&prefix)
             && record.keeps_its_name(it)
-            && !(follows_posix && it.facts.follows_posix);
+            && !(expects_lost_names && it.facts.expects_lost_names);
         // Who is away cannot close.
         let may_close =
             record.cache_of(it).state.contains(Caching::HANDLE) && !it.is_disconnected();
@@ -94,27 +96,32 @@ pub(super) fn clear_beneath(
         return Err(Reject::OpenBeneath);
     }
     let Some(&(file, (first, _))) = found.first() else { return Ok(None) };
-    if !files.clear_the_way(file, &|it| it.id == first)? {
+    if !files.break_conflicting_handles(file, &|it| it.id == first)? {
         return Err(Reject::OpenBeneath);
     }
     Ok(Some(OpensBeneath { file, opens: found.iter().map(|(_, (id, _))| *id).collect() }))
 }
 
-/// Tells those who have something open beneath a renamed directory its new path.
+/// True if the file was opened in the same folder. A share may lead each user to another one.
+fn is_within(entry: &OpenEntry, share: &Share) -> bool {
+    entry.facts.share == share.name && entry.facts.folder == share.folder.as_str()
+}
+
+/// Gives the opens beneath a renamed directory their new path.
 pub(super) fn rename_beneath(
     scope: &mut InTree<'_>,
-    share: &str,
+    share: &Share,
     (old, new): (&str, &str),
 ) -> Result<(), Reject> {
     let prefix = format!("{old}\\");
     let files = &mut scope.globals.files;
     let found = files.find_opens(|_, it| {
-        let rest = it.facts.path.strip_prefix(&prefix).filter(|_| it.facts.share == share)?;
+        let rest = it.facts.path.strip_prefix(&prefix).filter(|_| is_within(it, share))?;
         Some((it.facts.path.clone(), format!("{new}\\{rest}")))
     })?;
     for (file, (old, new)) in found {
         files.change(file, |record, look| {
-            record.renamed(share, &old, &new, look);
+            record.renamed(&share.name, &old, &new, look);
             ((), true)
         })?;
     }
@@ -133,8 +140,8 @@ pub(super) fn clear_directory(
         return Ok(false);
     }
     let id = files.open_id(volatile);
-    let is_in_the_way = |it: &OpenEntry| it.id != id && conflict(it.mode, ADDING);
-    if files.clear_the_way(key(directory), &is_in_the_way)? {
+    let conflicts = |it: &OpenEntry| it.id != id && conflict(it.mode, ADDING);
+    if files.break_conflicting_handles(key(directory), &conflicts)? {
         return Ok(true);
     }
     Err(Reject::SharingViolation)
@@ -147,7 +154,7 @@ pub(super) fn clear_target(scope: &mut InTree<'_>, target: FileIdentity) -> Resu
     if !files.is_open(key(target)) {
         return Ok(false);
     }
-    if files.clear_the_way(key(target), &|_| true)? {
+    if files.break_conflicting_handles(key(target), &|_| true)? {
         return Ok(true);
     }
     match files.is_open(key(target)) {

@@ -8,6 +8,7 @@ use engine::change::{Change, ChangeKind};
 use engine::effect::{Effect, Reply};
 use engine::response::Step;
 use engine::scope::InTree;
+use model::audit::AuditEvent;
 use model::caching::lease_name;
 use model::file_key::key;
 use model::reject::Reject;
@@ -192,10 +193,12 @@ pub(super) fn renamed(
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Renamed(path) = reply.object()? else { panic!("{wanted:?} was asked for") };
-    let open = scope.open()?;
+    let InTree { opens, globals, file_id, .. } = &mut scope;
+    let open = file_id.and_then(|it| opens.get(&it.volatile)).ok_or(Reject::NoSuchOpen)?;
     let root = open.share.root;
     let share = Arc::clone(&open.share);
     let file = open.file()?;
+    globals.audit_change(file, AuditEvent::Rename, Some(&path));
     let (old, is_directory) = (file.path.clone(), file.is_directory);
     let (identity, parent, parent_lease) = (file.identity, file.parent, file.parent_lease);
     let link = file.link;
@@ -223,8 +226,10 @@ pub(super) fn renamed(
         }
         ((), true)
     })?;
-    if is_directory && (path.is_posix() || scope.globals.follows_posix(&share)) {
-        name_conflicts::rename_beneath(&mut scope, &share.name, (&old_name, &new_name))?;
+    if is_directory
+        && (path.is_posix() || scope.globals.expects_lost_names(scope.session.session_id, &share))
+    {
+        name_conflicts::rename_beneath(&mut scope, &share, (&old_name, &new_name))?;
     }
     for directory in [parent, wanted.directory].into_iter().flatten() {
         scope.globals.files.break_for_listing(directory, parent_lease);
@@ -259,8 +264,11 @@ pub(super) fn linked(
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
     reply.object()?;
-    let open = scope.open()?;
-    let (root, parent_lease) = (open.share.root, open.file()?.parent_lease);
+    let InTree { opens, globals, file_id, .. } = &mut *scope;
+    let open = file_id.and_then(|it| opens.get(&it.volatile)).ok_or(Reject::NoSuchOpen)?;
+    let file = open.file()?;
+    globals.audit_change(file, AuditEvent::Link, Some(&wanted.target));
+    let (root, parent_lease) = (open.share.root, file.parent_lease);
     if let Some(directory) = wanted.directory {
         scope.globals.files.break_for_listing(directory, parent_lease);
     }

@@ -19,7 +19,7 @@ pub(super) fn start(
     mut scope: InTree<'_>,
     request: &SetInfoRequest<'_>,
 ) -> Result<Step<Pending>, Reject> {
-    let is_apple = scope.globals.is_apple;
+    let is_apple = scope.globals.is_apple(scope.session.session_id);
     let open = scope.open()?;
     let mut information = SecurityInformation::from_bits_retain(request.additional_information);
     open.verify_access(wanted_access(information))?;
@@ -55,8 +55,11 @@ fn wanted_access(information: SecurityInformation) -> AccessMask {
         | SecurityInformation::BACKUP;
     let by_dac =
         SecurityInformation::DACL | SecurityInformation::ATTRIBUTE | SecurityInformation::BACKUP;
-    let by_system =
-        SecurityInformation::SACL | SecurityInformation::SCOPE | SecurityInformation::BACKUP;
+    let by_system = SecurityInformation::SACL
+        | SecurityInformation::SCOPE
+        | SecurityInformation::PROCESS_TRUST_LABEL
+        | SecurityInformation::ACCESS_FILTER
+        | SecurityInformation::BACKUP;
     let mut wanted = AccessMask::empty();
     wanted.set(AccessMask::WRITE_OWNER, information.intersects(by_owner));
     wanted.set(AccessMask::WRITE_DAC, information.intersects(by_dac));

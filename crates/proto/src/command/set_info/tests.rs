@@ -750,6 +750,8 @@ mod security {
             (0x10, OWNER),
             (0x20, DAC),
             (0x40, SYSTEM),
+            (0x80, SYSTEM),
+            (0x100, SYSTEM),
             (0x07, OWNER | DAC),
             (0x1_0000, OWNER | DAC | SYSTEM),
         ] {

@@ -89,7 +89,7 @@ fn either_of_two_rights_is_enough_to_change_one() {
 #[test]
 fn data_that_do_not_fit_are_cut_but_not_the_head() {
     let stored = point(TAG, b"abcd");
-    for (max_output_response, want, told) in [
+    for (max_output_response, want, returned) in [
         (7, Outcome::Refused(Reason::OutputBufferTooSmall), 0),
         (8, Outcome::Status(NtStatus::BUFFER_OVERFLOW), 8),
         (11, Outcome::Status(NtStatus::BUFFER_OVERFLOW), 11),
@@ -103,8 +103,8 @@ fn data_that_do_not_fit_are_cut_but_not_the_head() {
         scene.reply(id, Ok(ObjectReply::ReparsePoint(stored.clone())));
         let answer = scene.receive().expect("answered");
         assert_eq!(answer.outcome(), want);
-        if told > 0 {
-            assert_eq!(output(&answer), &stored[..told]);
+        if returned > 0 {
+            assert_eq!(output(&answer), &stored[..returned]);
         }
     }
 }

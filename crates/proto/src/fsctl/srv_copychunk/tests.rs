@@ -41,7 +41,7 @@ fn send(scene: &mut Scene, code: FsctlCode, target: FileId, input: &[u8]) {
 }
 
 #[track_caller]
-fn told(answer: &Answer) -> (Outcome, CopyChunkResponse) {
+fn answered(answer: &Answer) -> (Outcome, CopyChunkResponse) {
     (answer.outcome(), CopyChunkResponse::decode(output(answer)).expect("it is whole"))
 }
 
@@ -82,7 +82,7 @@ fn ranges_are_copied_one_after_the_other() {
     let (mut scene, opens) = two_files();
     let chunks = [chunk(0, 100, 10), chunk(50, 0, 50), chunk(0, 5, 1)];
     let answer = copy(&mut scene, opens, 100, &chunks);
-    assert_eq!(told(&answer), (Outcome::SUCCESS, written(3, 0, 61)));
+    assert_eq!(answered(&answer), (Outcome::SUCCESS, written(3, 0, 61)));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_copy_of_nothing_succeeds() {
     let key = resume_key(&mut scene, source);
     send(&mut scene, COPY, target, &input(key, &[]));
     let answer = scene.receive().expect("answered at once");
-    assert_eq!(told(&answer), (Outcome::SUCCESS, written(0, 0, 0)));
+    assert_eq!(answered(&answer), (Outcome::SUCCESS, written(0, 0, 0)));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_range_beyond_the_source_stops_the_copy() {
     let (mut scene, opens) = two_files();
     let chunks = [chunk(0, 0, 100), chunk(1, 0, 100)];
     let answer = copy(&mut scene, opens, 100, &chunks);
-    assert_eq!(told(&answer), (Reason::CopySourceTooShort.into(), written(1, 0, 100)));
+    assert_eq!(answered(&answer), (Reason::CopySourceTooShort.into(), written(1, 0, 100)));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_file_that_is_copied_behind_itself_grows_for_the_ranges_that_follow() {
     let opens = (scene.open("file"), scene.open("file"));
     let chunks = [chunk(0, 100, 100), chunk(100, 200, 100)];
     let answer = copy(&mut scene, opens, 100, &chunks);
-    assert_eq!(told(&answer), (Outcome::SUCCESS, written(2, 0, 200)));
+    assert_eq!(answered(&answer), (Outcome::SUCCESS, written(2, 0, 200)));
 }
 
 #[test]
@@ -121,11 +121,11 @@ fn a_source_that_shrinks_meanwhile_stops_the_copy() {
     let (id, _) = scene.op();
     scene.reply(id, Ok(ObjectReply::Written(30)));
     let answer = scene.receive().expect("answered");
-    assert_eq!(told(&answer), (Reason::CopySourceTooShort.into(), written(0, 30, 30)));
+    assert_eq!(answered(&answer), (Reason::CopySourceTooShort.into(), written(0, 30, 30)));
 }
 
 #[test]
-fn the_stores_refusal_tells_how_far_the_copy_came() {
+fn the_stores_refusal_has_the_progress_of_the_copy() {
     let (mut scene, (source, target)) = two_files();
     let key = resume_key(&mut scene, source);
     send(&mut scene, COPY, target, &input(key, &[chunk(0, 0, 10), chunk(0, 0, 10)]));
@@ -136,7 +136,7 @@ fn the_stores_refusal_tells_how_far_the_copy_came() {
     let (id, _) = scene.op();
     scene.reply(id, Err(NtStatus::DISK_FULL));
     let answer = scene.receive().expect("answered");
-    assert_eq!(told(&answer), (NtStatus::DISK_FULL.into(), written(1, 0, 10)));
+    assert_eq!(answered(&answer), (NtStatus::DISK_FULL.into(), written(1, 0, 10)));
 }
 
 /// Sends a copy that is refused before it reaches the store.
@@ -162,14 +162,14 @@ fn a_request_beyond_the_limits_is_answered_with_the_limits() {
         cut,
     ] {
         let answer = refused(&mut scene, COPY, target, &input);
-        assert_eq!(told(&answer), (Reason::CopyAboveLimits.into(), LIMITS));
+        assert_eq!(answered(&answer), (Reason::CopyAboveLimits.into(), LIMITS));
     }
     let most = [chunk(0, 0, CHUNK_BYTES_MAX); 16];
     let answer = copy(&mut scene, (source, target), CHUNK_BYTES_MAX.into(), &most);
-    assert_eq!(told(&answer), (Outcome::SUCCESS, written(16, 0, 16 * CHUNK_BYTES_MAX)));
+    assert_eq!(answered(&answer), (Outcome::SUCCESS, written(16, 0, 16 * CHUNK_BYTES_MAX)));
     let many = vec![chunk(0, 0, 1); count];
     let answer = copy(&mut scene, (source, target), 1, &many);
-    assert_eq!(told(&answer), (Outcome::SUCCESS, written(CHUNKS_MAX, 0, CHUNKS_MAX)));
+    assert_eq!(answered(&answer), (Outcome::SUCCESS, written(CHUNKS_MAX, 0, CHUNKS_MAX)));
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_key_that_names_no_open_of_the_session_is_not_found() {
     scene.server.inspect().opens.remove(&source.volatile);
     scene.reply(id, Ok(metadata_of(1)));
     let answer = scene.receive().expect("answered");
-    assert_eq!(told(&answer), (Reason::NoSuchOpen.into(), written(0, 0, 0)));
+    assert_eq!(answered(&answer), (Reason::NoSuchOpen.into(), written(0, 0, 0)));
 }
 
 /// Compares whether opens with these rights permit a copy.

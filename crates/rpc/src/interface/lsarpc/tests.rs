@@ -293,7 +293,7 @@ fn unknown_names_are_not_mapped() {
 }
 
 #[test]
-fn the_policy_tells_the_domains() {
+fn the_policy_reports_the_domains() {
     let mut policy = Policy::open();
     let mut query = |class| {
         let stub = policy.with_handle(|writer| writer.u16(class));

@@ -30,9 +30,9 @@ pub(super) fn share_enum(
         return Ok(writer.finish(Win32Error::ACCESS_DENIED));
     }
     let shares = environment.catalogue.shares(environment.caller);
-    let told = usize::try_from(resume_handle.unwrap_or(0)).unwrap_or(usize::MAX);
-    let untold = shares.get(told..).unwrap_or(&[]);
-    let entries: Option<Vec<_>> = untold.iter().map(|share| information(level, share)).collect();
+    let listed = usize::try_from(resume_handle.unwrap_or(0)).unwrap_or(usize::MAX);
+    let rest = shares.get(listed..).unwrap_or(&[]);
+    let entries: Option<Vec<_>> = rest.iter().map(|share| information(level, share)).collect();
     let mut writer = Writer::default();
     let Some(mut entries) = entries.filter(|_| is_enum_level(level)) else {
         // The union has no arm for this level, so only the tag follows.

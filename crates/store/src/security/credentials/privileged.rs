@@ -17,6 +17,7 @@
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Gid, IFlags, Mode, OFlags, Statx, Timestamps, Uid};
 use rustix::fs::{RenameFlags, fcntl_getfl, fcntl_setfl, renameat_with};
@@ -24,13 +25,15 @@ use rustix::io::Errno;
 use rustix::pipe::fcntl_setpipe_size;
 
 use super::{Impersonation, Rights};
-use crate::model::subject::Subject;
+use crate::model::secured_object::SecuredObject;
 use crate::security::posix_acl::PosixAcl;
 use crate::sys::entries::Entries;
-use crate::sys::file_kind::is_directory;
+use crate::sys::file_kind::{is_directory, is_file};
+use crate::sys::kernel_locks;
 use crate::sys::system;
 use crate::sys::times;
-use crate::sys::xattr::Attributes;
+use crate::sys::trusted_path;
+use crate::sys::xattr::Xattrs;
 
 /// The bits S_ISUID and S_ISGID of a mode.
 const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
@@ -38,6 +41,9 @@ const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
 /// Seconds between birth and last change of a directory that has just been made. FAT counts
 /// changes by two seconds.
 const FRESH_SECONDS_MAX: i64 = 2;
+
+/// Bytes of a file that tells of a snapshot: its time is within the first few hundred.
+const SNAPSHOT_INFO_BYTES_MAX: usize = 4_096;
 
 /// Permissions that an object is to have.
 #[derive(Clone, Copy, Debug)]
@@ -60,70 +66,74 @@ impl Impersonation {
     /// gets the file and a group that is not the user's stays as it is, as in Samba.
     pub(crate) fn change_owners(
         &mut self,
-        subject: Subject<'_>,
+        secured: SecuredObject<'_>,
         owners: NewOwners,
         taken: bool,
     ) -> Result<(), Errno> {
-        match chown(subject.fd, owners) {
+        match chown(secured.fd, owners) {
             Err(Errno::ACCESS | Errno::PERM) if taken && self.is_requester(owners.uid) => {
                 let gid = owners.gid.filter(|gid| self.is_in_group(*gid));
-                self.as_server(|| chown(subject.fd, NewOwners { gid, ..owners }))?;
+                self.as_server(|| chown(secured.fd, NewOwners { gid, ..owners }))?;
             }
             result => result?,
         }
-        self.clear_set_id(subject)
+        self.clear_set_id(secured)
     }
 
     /// Gives a new object to the owner of its directory ("inherit owner"). It was made without the
     /// bits that [`Impersonation::change_owners`] clears.
     pub(crate) fn pass_to_owner(
         &mut self,
-        subject: Subject<'_>,
+        secured: SecuredObject<'_>,
         directory: &Statx,
     ) -> Result<(), Errno> {
-        if !self.can_have_made(subject.fd, subject.status, directory) {
+        if !self.can_have_made(secured.fd, secured.status, directory) {
             return Err(Errno::ACCESS);
         }
         let owners = NewOwners { uid: Some(directory.stx_uid), gid: None };
-        self.as_server(|| chown(subject.fd, owners))
+        self.as_server(|| chown(secured.fd, owners))
     }
 
     /// Changes mode or ACL of an object whose status is known.
     pub(crate) fn change_permissions(
         &mut self,
-        subject: Subject<'_>,
+        secured: SecuredObject<'_>,
         wanted: Permissions<'_>,
         granted: bool,
     ) -> Result<(), Errno> {
-        let change = || set_permissions(subject, wanted);
+        let change = || set_permissions(secured, wanted);
         // Root lacks CAP_FSETID, too, so it has to be in the group for the directory to stay
         // setgid.
-        let is_root = self.enabled && self.effective().uid == 0 && keeps_set_gid(subject.status);
+        let is_root = self.enabled && self.effective().uid == 0 && keeps_set_gid(secured.status);
         if is_root {
-            return self.as_server_in(subject.status.stx_gid, change);
+            return self.as_server_in(secured.status.stx_gid, change);
         }
         match change() {
             Err(Errno::ACCESS | Errno::PERM) if granted => {
-                self.as_server_in(group_kept(subject.status), change)
+                self.as_server_in(group_kept(secured.status), change)
             }
             result => result,
         }
     }
 
     /// Gives an object the ACL back that it had.
-    pub(crate) fn put_back(&mut self, subject: Subject<'_>, acl: &PosixAcl) -> Result<(), Errno> {
-        let change = || set_permissions(subject, Permissions::Acl(acl));
-        self.as_server_in(group_kept(subject.status), change)
+    pub(crate) fn put_back(
+        &mut self,
+        secured: SecuredObject<'_>,
+        acl: &PosixAcl,
+    ) -> Result<(), Errno> {
+        let change = || set_permissions(secured, Permissions::Acl(acl));
+        self.as_server_in(group_kept(secured.status), change)
     }
 
     /// Reads the stored NT descriptor. In `user.` that takes the right to read the file.
     pub(crate) fn read_descriptor(
         &mut self,
-        attributes: Attributes<'_>,
+        xattrs: Xattrs<'_>,
         name: &str,
     ) -> Result<Vec<u8>, Errno> {
-        match attributes.get(name) {
-            Err(Errno::ACCESS) => self.as_server(|| attributes.get(name)),
+        match xattrs.get(name) {
+            Err(Errno::ACCESS) => self.as_server(|| xattrs.get(name)),
             result => result,
         }
     }
@@ -131,24 +141,24 @@ impl Impersonation {
     /// Stores the NT descriptor, which in `security.` only administrators may.
     pub(crate) fn store_descriptor(
         &mut self,
-        attributes: Attributes<'_>,
+        xattrs: Xattrs<'_>,
         name: &str,
         value: &[u8],
         granted: bool,
     ) -> Result<(), Errno> {
-        let store = || attributes.set(name, value);
+        let store = || xattrs.set(name, value);
         if granted { self.as_server(store) } else { store() }
     }
 
     /// Stores DOS attributes, for opens with WRITE_ATTRIBUTES.
     pub(crate) fn store_attributes(
         &mut self,
-        attributes: Attributes<'_>,
+        xattrs: Xattrs<'_>,
         name: &str,
         value: &[u8],
         granted: bool,
     ) -> Result<(), Errno> {
-        self.try_as_user(granted, || attributes.set(name, value))
+        self.try_as_user(granted, || xattrs.set(name, value))
     }
 
     /// Sets the times of an object: WRITE_ATTRIBUTES.
@@ -228,10 +238,45 @@ impl Impersonation {
         }
     }
 
+    /// Reads the beginning of a file beside a snapshot that tells its time. Snapper lets root alone
+    /// read it; the time is no secret for users who may list the snapshots.
+    pub(crate) fn read_snapshot_info(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        path: &Path,
+    ) -> Result<Vec<u8>, Errno> {
+        self.try_as_user(true, || {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+            let file = system::open_beneath(directory, path, flags, 0, false)?;
+            if !is_file(&system::status_of(file.as_fd())?) || !trusted_path::is_owned(&file)? {
+                return Err(Errno::ACCESS);
+            }
+            let mut content = vec![0; SNAPSHOT_INFO_BYTES_MAX];
+            let length = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut *content))?;
+            content.truncate(length);
+            Ok(content)
+        })
+    }
+
     /// Gives a pipe so many bytes. The server may have more of pipes than a user
     /// (`fs.pipe-max-size`, `fs.pipe-user-pages-soft`), if it has privileges.
     pub(crate) fn resize_pipe(&mut self, pipe: impl AsFd, bytes: usize) -> Result<usize, Errno> {
         self.try_as_user(true, || fcntl_setpipe_size(&pipe, bytes))
+    }
+
+    /// Takes a lease of a file for the server, whoever owns it. The server also owns the signals by
+    /// which the kernel reports its break.
+    pub(crate) fn take_lease(&mut self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.as_server(|| kernel_locks::take_lease(file))
+    }
+
+    /// Gives up a lease of [`Impersonation::take_lease`]. If it fails, the kernel ends the lease
+    /// after a time of its own.
+    pub(crate) fn end_lease(&mut self, file: BorrowedFd<'_>) {
+        let _ = self.as_server(|| {
+            kernel_locks::end_lease(file);
+            Ok(())
+        });
     }
 
     /// Runs a call as the user, and once more with the server's rights if the kernel refused what
@@ -320,13 +365,13 @@ impl Impersonation {
 
     /// Takes S_ISUID and S_ISGID from what has changed hands, unless it is a directory. The kernel
     /// leaves S_ISGID to files that their group may not execute.
-    fn clear_set_id(&mut self, subject: Subject<'_>) -> Result<(), Errno> {
-        let status = system::status_of(subject.fd)?;
+    fn clear_set_id(&mut self, secured: SecuredObject<'_>) -> Result<(), Errno> {
+        let status = system::status_of(secured.fd)?;
         let mode = u32::from(status.stx_mode);
         if is_directory(&status) || mode & SET_ID == 0 {
             return Ok(());
         }
-        self.as_server(|| chmod(subject, mode & 0o7777 & !SET_ID))
+        self.as_server(|| chmod(secured, mode & 0o7777 & !SET_ID))
     }
 }
 
@@ -354,12 +399,12 @@ fn group_kept(status: &Statx) -> u32 {
     if keeps_set_gid(status) { status.stx_gid } else { 0 }
 }
 
-fn set_permissions(subject: Subject<'_>, wanted: Permissions<'_>) -> Result<(), Errno> {
-    let now = u32::from(subject.status.stx_mode) & 0o7777;
-    let set_gid = if keeps_set_gid(subject.status) { libc::S_ISGID } else { 0 };
+fn set_permissions(secured: SecuredObject<'_>, wanted: Permissions<'_>) -> Result<(), Errno> {
+    let now = u32::from(secured.status.stx_mode) & 0o7777;
+    let set_gid = if keeps_set_gid(secured.status) { libc::S_ISGID } else { 0 };
     let set_mode = |bits: u32| {
         let mode = bits & 0o1777 | set_gid;
-        if mode == now { Ok(()) } else { chmod(subject, mode) }
+        if mode == now { Ok(()) } else { chmod(secured, mode) }
     };
     let sticky = now & libc::S_ISVTX;
     match wanted {
@@ -367,9 +412,9 @@ fn set_permissions(subject: Subject<'_>, wanted: Permissions<'_>) -> Result<(), 
         Permissions::Acl(acl) => {
             // An ACL leaves these bits alone.
             if now & SET_ID & !set_gid != 0 {
-                chmod(subject, now & !SET_ID | set_gid)?;
+                chmod(secured, now & !SET_ID | set_gid)?;
             }
-            match acl.store(subject.attributes()) {
+            match acl.store(secured.xattrs()) {
                 // A file system without ACLs, or one that has no room for this: the three triples
                 // must do.
                 Err(Errno::OPNOTSUPP | Errno::NOSPC | Errno::TOOBIG) => {
@@ -386,11 +431,11 @@ fn chown(fd: BorrowedFd<'_>, owners: NewOwners) -> Result<(), Errno> {
     rustix::fs::chownat(fd, c"", uid, gid, AtFlags::EMPTY_PATH)
 }
 
-fn chmod(subject: Subject<'_>, mode: u32) -> Result<(), Errno> {
+fn chmod(secured: SecuredObject<'_>, mode: u32) -> Result<(), Errno> {
     let mode = Mode::from_raw_mode(mode);
-    match subject.path_only {
-        true => rustix::fs::chmodat(CWD, system::magic_path(subject.fd), mode, AtFlags::empty()),
-        false => rustix::fs::fchmod(subject.fd, mode),
+    match secured.path_only {
+        true => rustix::fs::chmodat(CWD, system::magic_path(secured.fd), mode, AtFlags::empty()),
+        false => rustix::fs::fchmod(secured.fd, mode),
     }
 }
 

@@ -1,0 +1,32 @@
+//! Confinement: the system calls and capabilities that each process of the server keeps.
+//!
+//! A fault in a process is worth no more than what the process may do. So each gives up the
+//! capabilities that it does not need ([`give_up_capabilities`]) when it begins, and all system
+//! calls but those of its list ([`filter_calls`]) once it is set up. `calls` has the lists of all
+//! processes, `capabilities` what each keeps, with the reasons.
+//!
+//! A process that makes a call outside its list is ended, after it has reported the call
+//! ([`Report`]). A call that is newer than this program fails as on an older kernel, so that a new
+//! C library finds its way around it.
+//!
+//! Unsafe code is in `install` and `violation` only: no safe library offers that.
+
+mod arguments;
+mod calls;
+mod capabilities;
+mod filter;
+mod install;
+mod mode;
+mod observed;
+mod process_kind;
+mod violation;
+
+pub use capabilities::{
+    bound_capabilities, give_up_capabilities, kept_capabilities, names_of_capabilities,
+};
+pub use filter::{call_name, known_call_name, prepare};
+pub use install::{filter_calls, unavailable};
+pub use mode::Mode;
+pub use observed::Observed;
+pub use process_kind::ProcessKind;
+pub use violation::Report;

@@ -1,0 +1,94 @@
+//! Permission of users to enter directories below those that they watch.
+//!
+//! Windows reports names to users without SeChangeNotifyPrivilege only if those users may enter
+//! every directory on the path; Samba does so with `honor change notify privilege`. Here nobody has
+//! that privilege, because the kernel lets no user bypass the permissions of a directory. So a name
+//! below a directory is reported only to users who could open it by its path.
+
+use std::time::Duration;
+
+use object::{ObjectPath, RootId, UserId};
+use rustc_hash::FxHashMap;
+
+/// Time for which an answer of the store holds: the kernel does not always report that a local
+/// program has revoked a right.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// Highest number of directories with an answer. Directories with a pending question come on top,
+/// at most one for each watch. A client that watches a tree uses few directories at once; the
+/// others are asked for again.
+const TRAVERSALS_MAX: usize = 1_024;
+
+/// A directory, and the user and share through which it is entered.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Traversal {
+    /// User whose rights the kernel checks.
+    pub user: UserId,
+    /// Share that the user is connected to.
+    pub root: RootId,
+    /// Path of the directory in the share.
+    pub directory: ObjectPath,
+}
+
+/// Answer to the question whether a user may enter a directory.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// Names in the directory may be reported.
+    May,
+    /// No name in it may be reported, or the answer is lost with the directory.
+    MayNot,
+    /// Unknown until the store answers.
+    Pending,
+}
+
+/// Last answer for one directory, and the state of a pending question.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    may: Option<bool>,
+    until: Duration,
+    is_asked: bool,
+}
+
+/// Cache of the store's answers.
+#[derive(Debug, Default)]
+pub struct Traversals {
+    known: FxHashMap<Traversal, Known>,
+    questions: Vec<Traversal>,
+}
+
+impl Traversals {
+    /// Returns the answer for a directory; without one, notes a question for the store.
+    pub fn find(&mut self, now: Duration, traversal: &Traversal) -> Verdict {
+        match self.known.get(traversal) {
+            Some(known) if known.is_asked => return Verdict::Pending,
+            Some(known) if now < known.until => match known.may {
+                Some(true) => return Verdict::May,
+                _ => return Verdict::MayNot,
+            },
+            None if self.known.len() >= TRAVERSALS_MAX => self.known.retain(|_, it| it.is_asked),
+            _ => {}
+        }
+        self.known.entry(traversal.clone()).or_default().is_asked = true;
+        self.questions.push(traversal.clone());
+        Verdict::Pending
+    }
+
+    /// Takes the pending questions for the store.
+    pub fn take_questions(&mut self) -> Vec<Traversal> {
+        std::mem::take(&mut self.questions)
+    }
+
+    /// Takes an answer: none if the directory is gone. Then the last answer stays valid, so that
+    /// the removal of a tree is reported completely; without a last answer, the directory counts as
+    /// closed to the user.
+    pub fn answer(&mut self, now: Duration, traversal: &Traversal, may: Option<bool>) {
+        if let Some(known) = self.known.get_mut(traversal) {
+            *known = Known { may: may.or(known.may), until: now + BELIEVED, is_asked: false };
+        }
+    }
+
+    /// Makes all answers expire, because a directory has changed.
+    pub fn doubt(&mut self) {
+        self.known.values_mut().for_each(|known| known.until = Duration::ZERO);
+    }
+}

@@ -1,0 +1,295 @@
+//! A shell that runs a command of the configuration, without anything of the server's.
+//!
+//! The child takes the ids of its user in all three forms before it executes the shell, so nothing
+//! leads back to the server's rights. It has a session of its own, no descriptor but `/dev/null`
+//! and perhaps a pipe for its output, the signals as a program expects them, and an environment
+//! with `PATH` and what the command refers to. The limit of core dumps stays the server's, which
+//! keeps its keys.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid};
+use rustix::thread::{self, CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
+
+/// Directories of programs, as for a login of root.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// First descriptor after the standard ones.
+const FIRST: libc::c_uint = 3;
+
+/// Highest number of a descriptor, for kernels without `close_range` or its flag.
+const DESCRIPTORS_MAX: libc::c_int = 65_536;
+
+/// Highest number of a signal.
+const SIGNAL_MAX: libc::c_int = 64;
+
+/// The ids of the user that a command runs as.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Identity {
+    /// Id of the user of this system.
+    pub uid: u32,
+    /// Id of the primary group.
+    pub gid: u32,
+    /// Ids of all supplementary groups.
+    pub groups: Vec<u32>,
+}
+
+/// A shell that runs, or has ended and waits to be asked.
+#[derive(Debug)]
+pub struct Shell {
+    child: Child,
+    end: OwnedFd,
+    /// Reading end of its standard output, if that is kept.
+    output: Option<OwnedFd>,
+}
+
+impl Shell {
+    /// Has `/bin/sh` run a script, with `variables` in its environment: as this user, for a thread
+    /// with root's rights, or with the rights of this process.
+    ///
+    /// # Errors
+    /// The kernel has no process left, or refuses the ids.
+    pub fn start<'a>(
+        script: &str,
+        variables: impl IntoIterator<Item = (&'a String, &'a String)>,
+        identity: Option<&Identity>,
+    ) -> io::Result<Self> {
+        Self::start_with(script, variables, identity, None)
+    }
+
+    /// As [`Self::start`], with a pipe for the output, which [`Self::read_output`] reads. A script
+    /// that writes more than the pipe holds waits until it is killed.
+    ///
+    /// # Errors
+    /// As [`Self::start`]; also if there is no pipe left.
+    pub fn start_with_output<'a>(
+        script: &str,
+        variables: impl IntoIterator<Item = (&'a String, &'a String)>,
+        identity: Option<&Identity>,
+    ) -> io::Result<Self> {
+        let (reading, writing) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::fs::fcntl_setfl(&reading, OFlags::NONBLOCK)?;
+        Self::start_with(script, variables, identity, Some((reading, writing)))
+    }
+
+    fn start_with<'a>(
+        script: &str,
+        variables: impl IntoIterator<Item = (&'a String, &'a String)>,
+        identity: Option<&Identity>,
+        pipe: Option<(OwnedFd, OwnedFd)>,
+    ) -> io::Result<Self> {
+        let ids = identity.map(Ids::of).transpose()?;
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]).env_clear().env("PATH", PATH).envs(variables);
+        command.current_dir("/");
+        let (output, stdout) = match pipe {
+            Some((reading, writing)) => (Some(reading), writing.into()),
+            None => (None, Stdio::null()),
+        };
+        command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null());
+        // SAFETY: `begin` makes system calls only, and allocates nothing: in the child, another
+        // thread of ours may have held the allocator's lock for good.
+        unsafe { command.pre_exec(move || begin(ids.as_ref())) };
+        let mut child = command.spawn()?;
+        let end = rustix::process::pidfd_open(pid(&child), PidfdFlags::empty());
+        match end {
+            Ok(end) => Ok(Self { child, end, output }),
+            Err(errno) => {
+                let _ = child.kill().and_then(|()| child.wait());
+                Err(errno.into())
+            }
+        }
+    }
+
+    /// Descriptor that is readable when the shell has ended.
+    #[must_use]
+    pub fn end_source(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
+    }
+
+    /// Returns how the shell has ended; `None` while it runs.
+    ///
+    /// # Errors
+    /// The kernel does not know it.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Returns the first bytes of the output so far, without waiting for more: at most `bytes_max`.
+    /// Empty if none is kept.
+    #[must_use]
+    pub fn read_output(&self, bytes_max: usize) -> Vec<u8> {
+        let mut bytes = vec![0; bytes_max];
+        let read = self.output.as_ref().map(|output| rustix::io::read(output, &mut bytes[..]));
+        bytes.truncate(read.and_then(Result::ok).unwrap_or(0));
+        bytes
+    }
+
+    /// Ends the shell and all processes of its session that did not leave its group.
+    pub fn kill(&mut self) {
+        // Not after `try_wait` has told the end: the number may be another process's by then.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = rustix::process::kill_process_group(pid(&self.child), Signal::KILL);
+        }
+    }
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+/// The ids in the kernel's form, made before the fork.
+#[derive(Debug)]
+struct Ids {
+    uid: Uid,
+    gid: Gid,
+    groups: Vec<Gid>,
+}
+
+impl Ids {
+    fn of(identity: &Identity) -> io::Result<Self> {
+        let Identity { uid, gid, groups } = identity;
+        // Minus one means "leave as it is" to the kernel.
+        if *uid == u32::MAX || *gid == u32::MAX || groups.contains(&u32::MAX) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let groups = groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
+        Ok(Self { uid: Uid::from_raw(*uid), gid: Gid::from_raw(*gid), groups })
+    }
+}
+
+/// Gives up all that is the server's, between fork and exec.
+fn begin(ids: Option<&Ids>) -> io::Result<()> {
+    rustix::process::setsid()?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    close_descriptors_at_exec();
+    reset_signals()?;
+    if let Some(ids) = ids {
+        take_ids(ids)?;
+    }
+    Ok(())
+}
+
+fn take_ids(ids: &Ids) -> io::Result<()> {
+    thread::set_keep_capabilities(false)?;
+    if !thread::capabilities_secure_bits()?.is_empty() {
+        thread::set_capabilities_secure_bits(CapabilitiesSecureBits::empty())?;
+    }
+    thread::set_thread_groups(&ids.groups)?;
+    thread::set_thread_res_gid(ids.gid, ids.gid, ids.gid)?;
+    thread::set_thread_res_uid(ids.uid, ids.uid, ids.uid)?;
+    if !ids.uid.is_root() {
+        let none = CapabilitySet::empty();
+        thread::set_capabilities(
+            None,
+            CapabilitySets { effective: none, permitted: none, inheritable: none },
+        )?;
+    }
+    Ok(())
+}
+
+/// Standard library and shell still need theirs until then.
+fn close_descriptors_at_exec() {
+    let (first, last, at_exec) = (FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    // SAFETY: numbers only; nothing is closed before the program is replaced.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, at_exec) } == 0 {
+        return;
+    }
+    for number in FIRST.cast_signed()..DESCRIPTORS_MAX {
+        // SAFETY: numbers only; fails for a number that is not open.
+        unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+}
+
+/// Programs inherit ignored and blocked signals.
+fn reset_signals() -> io::Result<()> {
+    // The kernel's form of the default handler without flags. The C library's call leaves out the
+    // two signals of its own, which the server may have been started with as ignored.
+    let default = [0u64; 4];
+    let (address, mask_bytes) = (default.as_ptr(), size_of::<u64>());
+    for signal in 1..=SIGNAL_MAX {
+        let before = std::ptr::null_mut::<u64>();
+        // SAFETY: the kernel reads the structure, and nothing else; the default handler runs no
+        // code of this program. Fails for the two signals that always have it.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, address, before, mask_bytes) };
+    }
+    let mut none = std::mem::MaybeUninit::uninit();
+    // SAFETY: the set is a local buffer.
+    unsafe { libc::sigemptyset(none.as_mut_ptr()) };
+    // SAFETY: the call above has filled the set in.
+    match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::unix::process::ExitStatusExt;
+
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::{Identity, Shell};
+
+    fn end_of(shell: &mut Shell) -> std::process::ExitStatus {
+        let mut polled = [PollFd::new(&shell.end, PollFlags::IN)];
+        poll(&mut polled, None).expect("it can be waited for");
+        shell.try_wait().expect("a child").expect("it has ended")
+    }
+
+    fn start(script: &str) -> Shell {
+        Shell::start(script, &BTreeMap::new(), None).expect("there is a shell")
+    }
+
+    #[test]
+    fn the_status_of_the_script_is_reported_once_it_has_ended() {
+        for (script, status) in [("true", 0), ("exit 7", 7), ("no-such-program", 127)] {
+            assert_eq!(end_of(&mut start(script)).code(), Some(status), "{script}");
+        }
+    }
+
+    #[test]
+    fn a_shell_that_does_not_end_is_ended() {
+        // The inner one stops until somebody continues it; the outer one waits for it.
+        let mut shell = start("sh -c 'kill -STOP $$'; true");
+        assert!(shell.try_wait().expect("a child").is_none());
+        shell.kill();
+        assert_eq!(end_of(&mut shell).signal(), Some(libc::SIGKILL));
+        shell.kill();
+    }
+
+    #[test]
+    fn the_output_of_a_script_is_kept_up_to_a_number_of_bytes() {
+        let output = |script, bytes_max| {
+            let shell = Shell::start_with_output(script, &BTreeMap::new(), None);
+            let mut shell = shell.expect("there is a shell");
+            end_of(&mut shell);
+            shell.read_output(bytes_max)
+        };
+        assert_eq!(output("echo 100 50; echo error >&2", 64), b"100 50\n");
+        assert_eq!(output("echo 100 50", 3), b"100");
+        assert_eq!(output("true", 64), b"");
+        let mut silent = start("echo 100 50");
+        end_of(&mut silent);
+        assert_eq!(silent.read_output(64), b"");
+    }
+
+    #[test]
+    fn ids_that_mean_no_change_start_nothing() {
+        for identity in [
+            Identity { uid: u32::MAX, ..Identity::default() },
+            Identity { gid: u32::MAX, ..Identity::default() },
+            Identity { groups: vec![u32::MAX], ..Identity::default() },
+        ] {
+            let refused = Shell::start("true", &BTreeMap::new(), Some(&identity));
+            let refused = refused.expect_err("it must not keep the server's ids");
+            assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+        }
+    }
+}

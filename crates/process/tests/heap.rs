@@ -1,0 +1,27 @@
+//! Filling the free pieces of the heap. It needs the first thread of a process, so it has a `main`.
+
+use std::hint::black_box;
+
+/// Lengths of allocations in bytes. glibc keeps small, medium and large ones apart.
+const SIZES: [usize; 3] = [40, 400, 4_000];
+
+fn main() {
+    filled_pieces_are_not_used_again();
+}
+
+fn filled_pieces_are_not_used_again() {
+    let allocate = |size: usize| black_box(vec![1_u8; size].into_boxed_slice());
+    let (kept, freed): (Vec<_>, Vec<_>) =
+        SIZES.iter().cycle().take(90).map(|size| (allocate(*size), allocate(*size))).unzip();
+    let last = kept.iter().map(|it| it.as_ptr().addr()).max().expect("there are some");
+    drop(freed);
+    let again = allocate(SIZES[1]);
+    assert!(again.as_ptr().addr() < last, "the allocator uses pieces again");
+    drop(again);
+    process::fill_holes();
+    for size in SIZES.into_iter().flat_map(|size| [size; 50]) {
+        let new = allocate(size);
+        assert!(new.as_ptr().addr() > last, "{size}");
+        std::mem::forget(new);
+    }
+}

@@ -1,0 +1,120 @@
+//! The folder of a share: opened, verified, and only then served.
+//!
+//! Everything that asks the file system of a share is done here, on the thread that serves the
+//! share: it may wait long. Snapshots are laid out for the folder that is open, and a user's share
+//! is verified by it: a path could lead elsewhere a moment later.
+
+use std::path::{Path, PathBuf};
+
+use dtyp::NtStatus;
+use object::{ObjectPath, RootId, UserId};
+use store::{Folder, RootSettings, Store};
+use tracing::warn;
+
+use super::mount_point::Place;
+use super::snapshots::SnapshotOptions;
+use super::usershares::FolderRules;
+
+/// The directory of a share, to be opened.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    pub(super) share: String,
+    pub settings: RootSettings,
+    pub user: UserId,
+    /// Way of storage operations, as configured.
+    pub storage: StorageMode,
+    /// Rules that the directory of a user's share must keep.
+    pub(super) rules: Option<FolderRules>,
+    /// Options of its snapshots, which depend on the directory.
+    pub(super) snapshots: Option<SnapshotOptions>,
+}
+
+/// The directory of a share, open.
+#[derive(Debug)]
+pub struct OpenedRoot {
+    pub root: RootId,
+    /// The kernel's number of its device.
+    pub device: Option<u64>,
+    pub(super) folder: ObjectPath,
+}
+
+/// Threads that carry out the operations of a share ("choro:storage path").
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum StorageMode {
+    /// Threads of its own for a file system that may wait long, otherwise the worker's.
+    #[default]
+    Auto,
+    /// The worker's thread for any file system.
+    Inline,
+    /// Threads of its own for any file system.
+    Threads,
+}
+
+impl Opening {
+    /// Paths that are asked for while a client connects: the directory, and one of its snapshots.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let snapshots = self.snapshots.as_ref().and_then(SnapshotOptions::absolute_directory);
+        [&*self.settings.path].into_iter().chain(snapshots)
+    }
+
+    /// Opens the directory, and serves it.
+    ///
+    /// # Errors
+    /// As [`Store::open_root`]; BAD_NETWORK_NAME if it breaks a rule for shares of users.
+    pub fn carry_out(mut self, store: &mut Store) -> Result<OpenedRoot, NtStatus> {
+        let (folder, place) = self.open(store)?;
+        let snapshots = self.snapshots.zip(place);
+        self.settings.snapshots = snapshots.and_then(|(options, place)| options.laid_out(&place));
+        let root = store.serve_folder(folder, self.settings, self.user)?;
+        Ok(OpenedRoot { root, device: store.device(root), folder: store.folder(root) })
+    }
+
+    /// Opens and verifies the directory of a user's share without serving it. Returns its path
+    /// without symbolic links.
+    ///
+    /// # Errors
+    /// As [`Opening::carry_out`].
+    pub fn verify(&self, store: &mut Store) -> Result<PathBuf, NtStatus> {
+        let (_, place) = self.open(store)?;
+        place.map(|it| it.path).ok_or(NtStatus::BAD_NETWORK_NAME)
+    }
+
+    /// Opens the directory and verifies it. If that or its snapshots need its place, the thread has
+    /// the server's rights afterwards.
+    fn open(&self, store: &mut Store) -> Result<(Folder, Option<Place>), NtStatus> {
+        let Self { share, settings, rules, .. } = self;
+        let folder = store.open_share_folder(&settings.path, self.user).inspect_err(|status| {
+            warn!("share {share}: cannot open {}: {status}", settings.path.display());
+        })?;
+        if rules.is_none() && self.snapshots.is_none() {
+            return Ok((folder, None));
+        }
+        // The user could search all directories on the way, and on some storage only the user.
+        let place = Place::of(&folder);
+        // Prefixes that the operator denies are resolved whether or not the user could.
+        if !store.revert_to_server() {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        let verify = |rules: &FolderRules| rules.verify_opened(place.as_ref(), folder.owner());
+        if let Some(Err(fault)) = rules.as_ref().map(verify) {
+            warn!("usershare {share:?} is not served: {fault}");
+            return Err(NtStatus::BAD_NETWORK_NAME);
+        }
+        Ok((folder, place))
+    }
+}
+
+impl StorageMode {
+    pub(super) fn of(share: &config::Share) -> Self {
+        let word = share.option("choro", "storage path").map(str::trim).unwrap_or_default();
+        match word.to_ascii_lowercase().as_str() {
+            "inline" => Self::Inline,
+            "threads" => Self::Threads,
+            "" | "auto" => Self::Auto,
+            other => {
+                warn!("share {}: `choro:storage path = {other}` is unknown", share.name);
+                Self::Auto
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Commands that a share has for the start and the end of a tree connect: `preexec`, `postexec` and
+//! those that run as root.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use config::{ShellCommand, Substitutions};
+use process::Identity;
+use store::Credentials;
+
+use super::free_space::FreeSpaceCommand;
+
+/// A command, ready to run.
+#[derive(Clone, Debug)]
+pub struct ShareCommand {
+    /// Name of the share, for the log.
+    pub share: String,
+    /// Parameter that the command is of.
+    pub parameter: &'static str,
+    /// Text for the shell, and the values in it.
+    pub command: ShellCommand,
+    /// User to run it; none for that of the server.
+    pub identity: Option<Identity>,
+    /// Its failure refuses the tree connect.
+    pub refuses: bool,
+}
+
+/// The commands of one tree connect.
+#[derive(Clone, Debug, Default)]
+pub struct ShareCommands {
+    /// Those before it, in their order.
+    pub before: VecDeque<ShareCommand>,
+    /// Those after its end, in their order.
+    pub after: VecDeque<ShareCommand>,
+    /// The command that prints the free space.
+    pub free_space: Option<FreeSpaceCommand>,
+}
+
+/// User that a command runs as.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Runner {
+    /// Root, whoever the user is.
+    Root,
+    /// The user of the tree connect.
+    User,
+}
+
+/// Returns the texts of all commands of a configuration, as [`ShareCommand`] and
+/// [`FreeSpaceCommand`] have them for the shell, and their users.
+#[must_use]
+pub fn scripts(config: &config::Config) -> Vec<(String, Runner)> {
+    // The text refers to values, and does not depend on them.
+    let values = Substitutions::default();
+    let shares = config.shares.iter().chain(&config.homes).chain(config.usershare_template());
+    let of_share = |share: &config::Share| {
+        let ShareCommands { before, after, free_space } = ShareCommands::of(share, &values, None);
+        let of_connect = before.into_iter().chain(after).map(|it| {
+            let is_root = it.parameter.starts_with(ROOT);
+            (it.command.script, if is_root { Runner::Root } else { Runner::User })
+        });
+        let free_space = free_space.map(|it| (it.for_argument("").script, Runner::User));
+        of_connect.chain(free_space).collect::<Vec<_>>()
+    };
+    shares.flat_map(of_share).collect()
+}
+
+/// First word of the parameters whose commands run as root.
+const ROOT: &str = "root ";
+
+impl ShareCommands {
+    /// True if the share has none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.before.is_empty() && self.after.is_empty() && self.free_space.is_none()
+    }
+
+    /// Has `%P` in all of them be this folder of a user.
+    ///
+    /// # Errors
+    /// The parameter of a command that would have to get a path which a shell could interpret.
+    pub(super) fn set_folder(&mut self, folder: &Path) -> Result<(), &'static str> {
+        for ShareCommand { parameter, command, .. } in self.before.iter_mut().chain(&mut self.after)
+        {
+            command.set_folder(folder).ok_or(*parameter)?;
+        }
+        match &mut self.free_space {
+            Some(command) => command.set_folder(folder).ok_or("dfree command"),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns those of a share for a user; none if the server cannot act as other users.
+    pub(super) fn of(
+        share: &config::Share,
+        substitutions: &Substitutions,
+        user: Option<&Credentials>,
+    ) -> Self {
+        let of_user = user.map(|Credentials { uid, gid, groups, .. }| Identity {
+            uid: *uid,
+            gid: *gid,
+            groups: groups.clone(),
+        });
+        let of_root = user.map(|_| Identity::default());
+        let command = |parameter, text: &str, identity: &Option<Identity>, refuses| {
+            (!text.trim().is_empty()).then(|| ShareCommand {
+                share: share.name.clone(),
+                parameter,
+                command: substitutions.shell_command(text, &share.path),
+                identity: identity.clone(),
+                refuses,
+            })
+        };
+        let before = [
+            command("root preexec", &share.root_preexec, &of_root, share.root_preexec_close),
+            command("preexec", &share.preexec, &of_user, share.preexec_close),
+        ];
+        let after = [
+            command("postexec", &share.postexec, &of_user, false),
+            command("root postexec", &share.root_postexec, &of_root, false),
+        ];
+        Self {
+            before: before.into_iter().flatten().collect(),
+            after: after.into_iter().flatten().collect(),
+            free_space: FreeSpaceCommand::of(share, substitutions, of_user),
+        }
+    }
+}

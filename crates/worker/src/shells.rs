@@ -1,0 +1,39 @@
+//! Commands of shares, which another process runs: a worker may execute nothing.
+
+use config::ShellCommand;
+use process::{CommandRequest, Identity, PassedCommand};
+
+use super::event_loop::Worker;
+
+/// Use of a command's output.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Output {
+    /// It goes to `/dev/null`, unread.
+    Dropped,
+    /// The beginning of it is kept.
+    Kept,
+}
+
+impl Worker {
+    /// Has a shell run a command, as this user if there is one.
+    ///
+    /// # Errors
+    /// Says in words what prevents it.
+    pub(super) fn start_shell(
+        &mut self,
+        command: &ShellCommand,
+        identity: Option<&Identity>,
+        output: Output,
+    ) -> Result<PassedCommand, String> {
+        // The socket is the server's.
+        if !self.store.revert_to_server() && identity.is_some() {
+            return Err("the server's rights are not there".to_owned());
+        }
+        let ShellCommand { script, variables } = command.clone();
+        let keeps_output = output == Output::Kept;
+        let request =
+            CommandRequest { script, variables, identity: identity.cloned(), keeps_output };
+        PassedCommand::start(&self.settings.directories.lock, &request)
+            .map_err(|error| error.to_string())
+    }
+}
