@@ -1,5 +1,6 @@
 //! Requests that wait: for the store, or suspended for an event that may never happen.
 
+use std::mem::take;
 use std::time::Duration;
 
 use model::connection::ConnectionId;
@@ -227,7 +228,7 @@ impl Server {
             return Err(Reject::TooManyAsyncCommands);
         }
         let async_id = incoming.id.0;
-        self.transmit(chain.connection, chain.sealed, std::mem::take(&mut chain.outgoing));
+        self.transmit(chain.connection, chain.sealed, &mut take(&mut chain.outgoing));
         let receiver = (chain.connection, chain.sealed);
         self.respond_interim(receiver, incoming, async_id, wanted);
         Ok(async_id)

@@ -88,7 +88,7 @@ impl Server {
         }
         chain.frame_bytes = frame.len() + chain.piped.as_ref().map_or(0, Piped::length);
         chain.messages = frame;
-        self.run(chain, (header, length), first, now, storage);
+        self.run(&mut chain, (header, length), first, now, storage);
         Ok(())
     }
 
@@ -102,15 +102,15 @@ impl Server {
         let request = self.next_request_id();
         let incoming = Incoming { id: request, connection: id, header, now, ..Incoming::default() };
         self.respond(&mut chain, &incoming, None, response);
-        self.transmit(id, None, chain.outgoing);
+        self.transmit(id, None, &mut chain.outgoing);
         Ok(())
     }
 
     /// Serves the requests of a chain behind one that has waited.
-    pub(crate) fn run_rest(&mut self, chain: Chain, now: Now) {
+    pub(crate) fn run_rest(&mut self, mut chain: Chain, now: Now) {
         match compound::first(&chain.messages) {
-            Ok(next) => self.run(chain, next, trace::Request::default(), now, &mut EffectsOnly),
-            Err(_) => self.transmit(chain.connection, chain.sealed, chain.outgoing),
+            Ok(next) => self.run(&mut chain, next, Default::default(), now, &mut EffectsOnly),
+            Err(_) => self.transmit(chain.connection, chain.sealed, &mut chain.outgoing),
         }
     }
 
@@ -120,7 +120,7 @@ impl Server {
     #[inline(always)]
     fn run(
         &mut self,
-        mut chain: Chain,
+        chain: &mut Chain,
         mut next: (Header, usize),
         mut first: trace::Request,
         now: Now,
@@ -131,7 +131,7 @@ impl Server {
             let is_first = !replace(&mut chain.has_begun, true);
             let trace = match is_first {
                 true => take(&mut first),
-                false => match self.follow(&chain, &mut header) {
+                false => match self.follow(chain, &mut header) {
                     Some(trace) => trace,
                     None => return,
                 },
@@ -146,10 +146,10 @@ impl Server {
                 (self.next_request_id(), chain.connection, chain.sealed.is_some());
             let request = Incoming { id, connection, header, sealed, now, ..Incoming::default() };
             let mut incoming = Incoming { piped: piped.into(), trace, ..request };
-            match self.begin(&mut chain, &mut incoming, message, is_first, storage) {
-                Ok(Step::Done(response)) => self.respond(&mut chain, &incoming, None, response),
+            match self.begin(chain, &mut incoming, message, is_first, storage) {
+                Ok(Step::Done(response)) => self.respond(chain, &incoming, None, response),
                 outcome => {
-                    if !self.leave(&mut chain, incoming, outcome) {
+                    if !self.leave(chain, incoming, outcome) {
                         return;
                     }
                 }
@@ -159,7 +159,7 @@ impl Server {
             }
             next = compound::first(&chain.messages).expect("each was decoded when it arrived");
         }
-        self.transmit(chain.connection, chain.sealed, chain.outgoing);
+        self.transmit(chain.connection, chain.sealed, &mut chain.outgoing);
     }
 
     /// Begins a request behind the first one of its frame: a related one takes ids over. `None` if

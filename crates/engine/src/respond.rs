@@ -6,6 +6,8 @@
 //! in the outbox for the worker. Each request is answered once; an interim response leaves in a
 //! frame of its own and takes the credits of the final one.
 
+use std::mem::take;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -103,8 +105,8 @@ impl Server {
     #[inline(never)]
     fn send_full_frame(&mut self, chain: &mut Chain, length: usize) {
         if !chain.outgoing.fits(length) {
-            let full = std::mem::take(&mut chain.outgoing);
-            self.transmit(chain.connection, chain.sealed, full);
+            let mut full = take(&mut chain.outgoing);
+            self.transmit(chain.connection, chain.sealed, &mut full);
         }
     }
 
@@ -129,7 +131,7 @@ impl Server {
         // Never signed: the nonce of AES-GMAC is the MessageId, which the final response has, too.
         // Clients do not verify it ([MS-SMB2] 3.2.5.1.3).
         outgoing.push(header, error_body(status).buffer, None);
-        self.transmit(connection_id, sealed, outgoing);
+        self.transmit(connection_id, sealed, &mut outgoing);
     }
 
     /// Sends a message that answers no request. It is never signed: [MS-SMB2] 3.3.4.6.
@@ -142,28 +144,27 @@ impl Server {
     ) {
         let mut outgoing = Outgoing { confirmation, ..Outgoing::default() };
         outgoing.push(header, buffer, None);
-        self.transmit(connection, sealed, outgoing);
+        self.transmit(connection, sealed, &mut outgoing);
     }
 
-    /// Signs, encrypts and queues a frame of responses, unless it is empty.
+    /// Signs, encrypts and queues a frame of responses, unless it is empty. `outgoing` is of no use
+    /// afterwards.
     pub(crate) fn transmit(
         &mut self,
         connection: ConnectionId,
         sealed: Option<u64>,
-        mut outgoing: Outgoing,
+        outgoing: &mut Outgoing,
     ) {
         if outgoing.is_empty() {
             return;
         }
         let protection = match sealed.is_some() || outgoing.is_special {
-            false if self.connections.contains_key(&connection) => None,
-            false => return,
-            true => match self.finish(connection, sealed, &mut outgoing) {
-                Some(protection) => protection,
-                None => return,
-            },
+            true => self.finish(connection, sealed, outgoing),
+            false => self.connections.contains_key(&connection).then_some(None),
         };
-        let Outgoing { mut frame, piped, answered, confirmation, .. } = outgoing;
+        let Some(protection) = protection else { return };
+        let (mut frame, answered) = (take(&mut outgoing.frame), take(&mut outgoing.answered));
+        let (piped, confirmation) = (outgoing.piped.take(), outgoing.confirmation.take());
         if sealed.is_none() {
             frame.advance(TRANSFORM);
         }
