@@ -14,7 +14,7 @@ use dtyp::AccessMask;
 use harness::choro::{children, signal_process, wait_until};
 use harness::session::Session;
 use harness::smbtorture::progress;
-use harness::{PASSWORD, Setup, TestServer, USER, runs_as_root};
+use harness::{PASSWORD, Setup, TestServer, USER};
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
@@ -124,10 +124,6 @@ fn every_process_of_the_server_has_its_list_and_the_capabilities_that_it_needs()
             assert!(observed().no_new_privileges, "{}", kind.name());
             let more = observed().capabilities & !kept_capabilities(kind);
             assert_eq!(more, 0, "{}: {:?}", kind.name(), observed());
-            if runs_as_root() {
-                let more = observed().bounding & !kept_capabilities(kind);
-                assert_eq!(more, 0, "{}: {:?}", kind.name(), observed());
-            }
         }
     }
     let shown = server.site().run(&["status", "--confinement"]).succeeds();

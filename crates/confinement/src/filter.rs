@@ -1,31 +1,28 @@
 //! The program for the kernel, made of the list of a kind.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::OnceLock;
 
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch, sock_filter,
-};
+use libc::sock_filter;
 use syscalls::Sysno;
 
-use crate::arguments::{Alternative, Argument, Arguments};
+use crate::arguments::Alternative;
 use crate::calls::{FAMILIES, REFUSALS};
+use crate::conditions::conditions;
+use crate::instruction::{instruction, load, return_value};
 use crate::mode::Mode;
 use crate::process_kind::ProcessKind;
+use crate::search::{Action, runs, search};
 
-/// Rules by the number of the call; none for any arguments.
-type Rules = BTreeMap<u32, Vec<SeccompRule>>;
+/// Programs made before a fork, for all forks: one for each kind and mode. To read them writes
+/// nothing, so their memory stays shared.
+static PREPARED: [OnceLock<Vec<sock_filter>>; 2 * ProcessKind::ALL.len()] =
+    [const { OnceLock::new() }; 2 * ProcessKind::ALL.len()];
 
-/// Program made before a fork, for all forks.
-static PREPARED: Mutex<Option<Prepared>> = Mutex::new(None);
-
-#[derive(Clone, Debug)]
-struct Prepared {
-    kind: ProcessKind,
-    mode: Mode,
-    program: Arc<BpfProgram>,
+fn prepared(kind: ProcessKind, mode: Mode) -> &'static OnceLock<Vec<sock_filter>> {
+    &PREPARED[2 * kind.index() + usize::from(mode == Mode::Log)]
 }
 
 /// Returns the name of a call of this processor, or its number.
@@ -43,164 +40,93 @@ pub fn known_call_name(number: u32) -> Option<&'static str> {
 /// Makes the program of a kind, for processes that are forked from this one later. What cannot be
 /// made now, those processes find out.
 pub fn prepare(kind: ProcessKind, mode: Mode) {
-    let made = program(kind, mode).ok();
-    *prepared() = made.map(|program| Prepared { kind, mode, program });
-}
-
-fn prepared() -> MutexGuard<'static, Option<Prepared>> {
-    PREPARED.lock().unwrap_or_else(PoisonError::into_inner)
+    if let Ok(program) = make(kind, mode) {
+        prepared(kind, mode).get_or_init(|| program);
+    }
 }
 
 /// Returns the program of a kind.
 ///
 /// # Errors
-/// This processor is neither of the two that filters are made for.
-pub(crate) fn program(kind: ProcessKind, mode: Mode) -> Result<Arc<BpfProgram>, String> {
-    let prepared = prepared().clone();
-    match prepared.filter(|it| (it.kind, it.mode) == (kind, mode)) {
-        Some(prepared) => Ok(prepared.program),
-        None => make(kind, mode).map(Arc::new),
+/// The list of the kind needs more instructions than a filter can have.
+pub(crate) fn program(
+    kind: ProcessKind,
+    mode: Mode,
+) -> Result<Cow<'static, [sock_filter]>, String> {
+    match prepared(kind, mode).get() {
+        Some(program) => Ok(Cow::Borrowed(program)),
+        None => make(kind, mode).map(Cow::Owned),
     }
 }
 
-/// Makes the program. Most calls are allowed with any arguments, and many of these have adjacent
-/// numbers: a search of runs of numbers stands before the library's program, which has
-/// several instructions for each call, for those with conditions. Each new worker has the kernel
-/// translate the program, and look up all calls in it.
-fn make(kind: ProcessKind, mode: Mode) -> Result<BpfProgram, String> {
-    let architecture = TargetArch::try_from(std::env::consts::ARCH).map_err(text)?;
+/// Makes the program: a check of the processor, a search for the number of the call, and conditions
+/// on the arguments of some. Each new worker has the kernel translate it and run it for each call
+/// that there is, so it is short, and each way through it.
+fn make(kind: ProcessKind, mode: Mode) -> Result<Vec<sock_filter>, String> {
     let is_log = mode == Mode::Log;
-    let outside = if is_log { SeccompAction::Log } else { SeccompAction::Trap };
-    let mut rules = allowed(kind)?;
-    let refused: Vec<(u32, u32)> = refused(kind);
-    let mut first = Vec::new();
-    if is_log {
-        rules.extend(refused.iter().map(|(number, _)| (*number, Vec::new())));
-    } else {
-        first.extend(fail_newer_calls());
-        first.extend(refused.iter().flat_map(|(number, errno)| fail(*number, *errno)));
+    let fail = |errno: libc::c_int| libc::SECCOMP_RET_ERRNO | errno.unsigned_abs();
+    let outside = if is_log { libc::SECCOMP_RET_LOG } else { libc::SECCOMP_RET_TRAP };
+    let newer = if is_log { outside } else { fail(libc::ENOSYS) };
+    let mut actions = BTreeMap::new();
+    let mut verified = Vec::new();
+    for (number, alternatives) in allowed(kind) {
+        let action = match alternatives {
+            None => Action::Return(libc::SECCOMP_RET_ALLOW),
+            Some(alternatives) => {
+                verified.push(conditions(&alternatives, outside)?);
+                Action::Verify(verified.len() - 1)
+            }
+        };
+        actions.insert(number, action);
     }
-    let (any, conditional): (Rules, Rules) =
-        rules.into_iter().partition(|(_, rules)| rules.is_empty());
-    first.extend(allow(&runs(any.keys().copied()))?);
-    let conditional = conditional.into_iter().map(|(number, rules)| (i64::from(number), rules));
-    let filter =
-        SeccompFilter::new(conditional.collect(), outside, SeccompAction::Allow, architecture);
-    let mut program = filter.and_then(BpfProgram::try_from).map_err(text)?;
-    // The library's program begins with a check of the processor; then it loads the number.
-    let loads = |it: &sock_filter| it.code == code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS);
-    let loaded = program.iter().position(|it| loads(it) && it.k == NUMBER_OFFSET);
-    let loaded = loaded.ok_or("the program loads no number of a call")?;
-    program.splice(loaded + 1..loaded + 1, first);
+    for (number, errno) in refused(kind) {
+        let value = if is_log { libc::SECCOMP_RET_ALLOW } else { fail(errno) };
+        actions.insert(number, Action::Return(value));
+    }
+    let last = u32::try_from(Sysno::last().id()).map_err(|error| error.to_string())?;
+    let newer = (last, Action::Return(newer));
+    let mut program = vec![
+        load(ARCHITECTURE_OFFSET),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, (1, 0), ARCHITECTURE),
+        return_value(libc::SECCOMP_RET_KILL_PROCESS),
+        load(NUMBER_OFFSET),
+    ];
+    program.extend(search(&runs(&actions, Action::Return(outside), newer), &verified)?);
     Ok(program)
 }
 
-/// Offset of the number of the call in what the kernel gives a program: linux/seccomp.h.
+/// Offsets in what the kernel gives a program: `seccomp_data` of linux/seccomp.h.
 const NUMBER_OFFSET: u32 = 0;
+const ARCHITECTURE_OFFSET: u32 = 4;
 
-/// Instruction of a program: linux/filter.h.
-fn instruction(code: u32, skips: (u8, u8), value: u32) -> sock_filter {
-    sock_filter { code: self::code(code), jt: skips.0, jf: skips.1, k: value }
-}
+/// The processor, for calls of which filters are made: `AUDIT_ARCH_X86_64` and `AUDIT_ARCH_AARCH64`
+/// of linux/audit.h.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+pub(crate) const ARCHITECTURE: u32 = 0xc000_00b7;
 
-fn code(code: u32) -> u16 {
-    u16::try_from(code).expect("codes have 16 bits")
-}
-
-fn compare(comparison: u32, skips: (u8, u8), value: u32) -> sock_filter {
-    instruction(libc::BPF_JMP | comparison | libc::BPF_K, skips, value)
-}
-
-fn end_with(action: u32) -> sock_filter {
-    instruction(libc::BPF_RET | libc::BPF_K, (0, 0), action)
-}
-
-/// Makes the instructions that fail calls newer than this program.
-fn fail_newer_calls() -> [sock_filter; 2] {
-    let last = u32::try_from(Sysno::last().id()).unwrap_or(u32::MAX);
-    let unknown = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
-    [compare(libc::BPF_JGT, (0, 1), last), end_with(unknown)]
-}
-
-/// Makes the instructions that fail one call.
-fn fail(number: u32, errno: u32) -> [sock_filter; 2] {
-    [compare(libc::BPF_JEQ, (0, 1), number), end_with(libc::SECCOMP_RET_ERRNO | errno)]
-}
-
-/// Runs that are compared one after the other; more are halved first.
-const RUNS_IN_A_ROW: usize = 3;
-
-/// Makes the instructions that allow runs of ascending numbers. A number of none goes on behind
-/// them. The kernel runs them for each call that there is when it takes a program, so they are a
-/// search by halves.
-fn allow(runs: &[(u32, u32)]) -> Result<Vec<sock_filter>, String> {
-    let mut instructions = search(runs)?;
-    let length = instructions.len();
-    for (place, it) in instructions.iter_mut().enumerate().filter(|(_, it)| is_jump(it)) {
-        it.k = u32::try_from(length - place - 1).map_err(text)?;
-    }
-    Ok(instructions)
-}
-
-fn search(runs: &[(u32, u32)]) -> Result<Vec<sock_filter>, String> {
-    if runs.len() <= RUNS_IN_A_ROW {
-        let in_a_row = runs.iter().flat_map(|(first, last)| {
-            [
-                compare(libc::BPF_JGE, (0, 2), *first),
-                compare(libc::BPF_JGT, (1, 0), *last),
-                end_with(libc::SECCOMP_RET_ALLOW),
-            ]
-        });
-        return Ok(in_a_row.chain([instruction(JUMP, (0, 0), 0)]).collect());
-    }
-    let (lower, upper) = runs.split_at(runs.len() / 2);
-    let (first, lower) = (upper[0].0, search(lower)?);
-    let behind = u8::try_from(lower.len()).map_err(|_| "too many runs of numbers")?;
-    let halves = lower.into_iter().chain(search(upper)?);
-    Ok([compare(libc::BPF_JGE, (behind, 0), first)].into_iter().chain(halves).collect())
-}
-
-/// A jump to behind the search.
-const JUMP: u32 = libc::BPF_JMP | libc::BPF_JA;
-
-fn is_jump(it: &sock_filter) -> bool {
-    it.code == code(JUMP)
-}
-
-/// Joins ascending numbers to runs without gaps: the first and the last of each.
-fn runs(numbers: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for number in numbers {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    runs
-}
-
-/// Rules of all calls that a kind may make.
-fn allowed(kind: ProcessKind) -> Result<Rules, String> {
-    let mut rules: BTreeMap<u32, Option<Vec<SeccompRule>>> = BTreeMap::new();
+/// Returns all calls that a kind may make, with the alternatives for their arguments; `None` for any
+/// arguments.
+fn allowed(kind: ProcessKind) -> BTreeMap<u32, Option<Vec<Alternative>>> {
+    let mut allowed: BTreeMap<u32, Option<Vec<Alternative>>> = BTreeMap::new();
     for family in FAMILIES.iter().filter(|it| it.kinds.contains(&kind)) {
         for number in numbers(family.calls) {
-            let of_call = rules.entry(number).or_insert_with(|| Some(Vec::new()));
+            let of_call = allowed.entry(number).or_insert_with(|| Some(Vec::new()));
             match (&mut *of_call, family.arguments) {
                 (_, []) => *of_call = None,
                 (None, _) => {}
-                (Some(of_call), arguments) => of_call.extend(rules_of(arguments)?),
+                (Some(of_call), alternatives) => of_call.extend(alternatives),
             }
         }
     }
-    Ok(rules.into_iter().map(|(number, rules)| (number, rules.unwrap_or_default())).collect())
+    allowed
 }
 
 /// Numbers of the calls that fail, and their errors.
-fn refused(kind: ProcessKind) -> Vec<(u32, u32)> {
-    let of_kind = REFUSALS.iter().filter(|it| it.kinds.contains(&kind));
-    let numbers =
-        of_kind.flat_map(|it| numbers(it.calls).map(|number| (number, it.errno.unsigned_abs())));
-    numbers.collect()
+fn refused(kind: ProcessKind) -> impl Iterator<Item = (u32, libc::c_int)> {
+    let of_kind = REFUSALS.iter().filter(move |it| it.kinds.contains(&kind));
+    of_kind.flat_map(|it| numbers(it.calls).map(|number| (number, it.errno)))
 }
 
 /// Returns the numbers of calls; names that this processor lacks are left out.
@@ -209,48 +135,21 @@ fn numbers(calls: &'static str) -> impl Iterator<Item = u32> {
     known.filter_map(|call| u32::try_from(call.id()).ok())
 }
 
-fn rules_of(arguments: Arguments) -> Result<Vec<SeccompRule>, String> {
-    arguments.iter().map(|it| rule(it)).collect()
-}
-
-fn rule(alternative: Alternative) -> Result<SeccompRule, String> {
-    let conditions: Result<_, String> = alternative.iter().map(condition).collect();
-    SeccompRule::new(conditions?).map_err(text)
-}
-
-fn condition(argument: &Argument) -> Result<SeccompCondition, String> {
-    let half = SeccompCmpArgLen::Dword;
-    let (position, length, comparison, value) = match *argument {
-        Argument::Is(position, value) => (position, half, SeccompCmpOp::Eq, value),
-        Argument::AtLeast(position, value) => (position, half, SeccompCmpOp::Ge, value),
-        Argument::Bits(position, bits, value) => {
-            (position, half, SeccompCmpOp::MaskedEq(bits.into()), value)
-        }
-        Argument::Null(position) => (position, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0),
-    };
-    SeccompCondition::new(position, length, comparison, value.into()).map_err(text)
-}
-
-fn text(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
 #[cfg(test)]
 mod tests {
-    use seccompiler::sock_filter;
-
-    use super::{JUMP, allow, call_name, program, runs};
+    use super::{call_name, numbers, prepare, program};
+    use crate::instruction::run;
     use crate::mode::Mode;
     use crate::process_kind::ProcessKind;
 
     /// More instructions make each new worker slower.
-    const INSTRUCTIONS_MAX: usize = 600;
+    const INSTRUCTIONS_MAX: usize = 300;
 
     #[test]
     fn each_kind_has_a_program_of_few_instructions() {
         for kind in ProcessKind::ALL {
             for mode in [Mode::On, Mode::Log] {
-                let program = program(kind, mode).expect("one of the two processors");
+                let program = program(kind, mode).expect("its list is short enough");
                 let length = program.len();
                 assert!((50..INSTRUCTIONS_MAX).contains(&length), "{}: {length}", kind.name());
             }
@@ -258,43 +157,32 @@ mod tests {
     }
 
     #[test]
-    fn adjacent_numbers_are_one_run() {
-        assert_eq!(runs([0, 1, 2, 5, 7, 8].into_iter()), [(0, 2), (5, 5), (7, 8)]);
-        assert!(runs(std::iter::empty()).is_empty());
-    }
-
-    /// Result of the instructions for a number: true if they allow it, false if it goes on.
-    fn is_allowed(instructions: &[sock_filter], number: u32) -> bool {
-        let mut place = 0;
-        while let Some(it) = instructions.get(place) {
-            let skipped = match u32::from(it.code) {
-                code if code == libc::BPF_RET | libc::BPF_K => return true,
-                code if code == JUMP => usize::try_from(it.k).expect("it is short"),
-                code => {
-                    let holds = match code & 0xf0 {
-                        libc::BPF_JGE => number >= it.k,
-                        libc::BPF_JGT => number > it.k,
-                        other => panic!("{other:#x}"),
-                    };
-                    usize::from(if holds { it.jt } else { it.jf })
-                }
-            };
-            place += skipped + 1;
+    fn a_worker_may_read_with_any_arguments_but_run_nothing() {
+        let [read, execve, clone3, mmap] =
+            ["read", "execve", "clone3", "mmap"].map(|it| numbers(it).next().expect("known"));
+        let code = u64::try_from(libc::PROT_WRITE | libc::PROT_EXEC).expect("flags");
+        for (call, arguments, on, log) in [
+            (read, [u64::MAX; 6], libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_ALLOW),
+            (execve, [0; 6], libc::SECCOMP_RET_TRAP, libc::SECCOMP_RET_LOG),
+            (clone3, [0; 6], libc::SECCOMP_RET_ERRNO | 38, libc::SECCOMP_RET_ALLOW),
+            (mmap, [0; 6], libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_ALLOW),
+            (mmap, [0, 1, code, 0, 0, 0], libc::SECCOMP_RET_TRAP, libc::SECCOMP_RET_LOG),
+            (u32::MAX, [0; 6], libc::SECCOMP_RET_ERRNO | 38, libc::SECCOMP_RET_LOG),
+        ] {
+            for (mode, expected) in [(Mode::On, on), (Mode::Log, log)] {
+                let program = program(ProcessKind::Worker, mode).expect("it is short enough");
+                let name = call_name(call);
+                assert_eq!(run(&program, call, arguments), expected, "{name} {mode:?}");
+            }
         }
-        assert_eq!(place, instructions.len(), "what follows is next");
-        false
     }
 
     #[test]
-    fn the_search_allows_the_numbers_of_the_runs_alone() {
-        for count in 0..80_u32 {
-            let runs: Vec<(u32, u32)> = (0..count).map(|it| (5 * it + 2, 5 * it + 4)).collect();
-            let instructions = allow(&runs).expect("it is short enough");
-            for number in 0..5 * count + 5 {
-                let is_in = runs.iter().any(|(first, last)| (*first..=*last).contains(&number));
-                assert_eq!(is_allowed(&instructions, number), is_in, "{number} of {count}");
-            }
-        }
+    fn a_prepared_program_is_that_of_its_kind_and_mode() {
+        let made = |mode| program(ProcessKind::Auditd, mode).expect("it is short enough").len();
+        let before = [made(Mode::On), made(Mode::Log)];
+        prepare(ProcessKind::Auditd, Mode::On);
+        assert_eq!([made(Mode::On), made(Mode::Log)], before);
     }
 
     #[test]

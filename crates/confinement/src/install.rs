@@ -2,7 +2,7 @@
 
 use std::io;
 
-use seccompiler::{BpfProgram, sock_filter};
+use libc::sock_filter;
 
 use crate::filter::program;
 use crate::mode::Mode;
@@ -48,18 +48,16 @@ const FLAGS: [libc::c_ulong; 2] = [
     libc::SECCOMP_FILTER_FLAG_TSYNC,
 ];
 
-fn install(program: &BpfProgram) -> io::Result<()> {
+fn install(program: &[sock_filter]) -> io::Result<()> {
     match install_with(program, FLAGS[0]) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => install_with(program, FLAGS[1]),
         result => result,
     }
 }
 
-fn install_with(program: &BpfProgram, flags: libc::c_ulong) -> io::Result<()> {
+fn install_with(program: &[sock_filter], flags: libc::c_ulong) -> io::Result<()> {
     let length = u16::try_from(program.len()).map_err(io::Error::other)?;
-    // The same two values as the kernel's `sock_fprog`.
-    let filter = program.as_ptr().cast::<libc::sock_filter>().cast_mut();
-    let argument = libc::sock_fprog { len: length, filter };
+    let argument = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
     let (operation, address) = (libc::SECCOMP_SET_MODE_FILTER, &raw const argument);
     // SAFETY: the program lives until the call returns; the kernel copies it.
     match unsafe { libc::syscall(libc::SYS_seccomp, operation, flags, address) } {
@@ -68,5 +66,3 @@ fn install_with(program: &BpfProgram, flags: libc::c_ulong) -> io::Result<()> {
         thread => Err(io::Error::other(format!("thread {thread} has other filters"))),
     }
 }
-
-const _: () = assert!(size_of::<sock_filter>() == size_of::<libc::sock_filter>());

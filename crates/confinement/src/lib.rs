@@ -14,11 +14,14 @@
 mod arguments;
 mod calls;
 mod capabilities;
+mod conditions;
 mod filter;
 mod install;
+mod instruction;
 mod mode;
 mod observed;
 mod process_kind;
+mod search;
 mod violation;
 
 pub use capabilities::{

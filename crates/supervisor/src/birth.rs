@@ -5,7 +5,7 @@
 //! each time with the same outcome. The supervisor holds no data of clients, and knows of them what
 //! the tables say.
 
-use std::mem::forget;
+use std::mem::{forget, replace};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Context;
@@ -24,7 +24,10 @@ impl Started {
     ///
     /// # Errors
     /// The supervisor is gone already, the log cannot be opened, or the kernel refuses.
-    pub(super) fn become_worker(self, birth: Birth) -> anyhow::Result<WorkerStart> {
+    // The stack of an idle worker is a part of its memory: copies of large values end with calls
+    // of their own, here and in `Worker::prepare`.
+    #[inline(never)]
+    pub(super) fn become_worker(self, birth: Birth) -> anyhow::Result<Box<WorkerStart>> {
         let Birth { server_id, control, slot } = birth;
         let Self { supervisor, signals, pid_file } = self;
         let Supervisor { mut settings, command, registry, files, messaging, .. } = supervisor;
@@ -32,7 +35,7 @@ impl Started {
         let Supervisor { logond, auditd, commandd, commands, events, .. } = supervisor;
         let Supervisor { announcement, crashes, familiar, refusals, finished, .. } = supervisor;
         let Supervisor { qos, violations, failed_logons, watches, .. } = supervisor;
-        let Supervisor { prepared, mounts, .. } = supervisor;
+        let Supervisor { prepared, mounts, birth_budget, pressure, child_ended, .. } = supervisor;
         let supervisor_pid = registry.server_id().pid;
         // To close them one by one takes long where there are many, and some would take back what
         // the supervisor has given out.
@@ -40,6 +43,7 @@ impl Started {
         forget((notifyd, discoveryd, logond, auditd, commandd, commands));
         // To free memory writes to it, and so takes it from what all workers share.
         forget((announcement, crashes, familiar, refusals, finished, violations));
+        forget((birth_budget, pressure, child_ended));
         match messaging.kind() {
             // A file of libtdb is opened once in a process.
             Some(TransportKind::Tdb) => drop(messaging),
@@ -57,7 +61,7 @@ impl Started {
         rustix::stdio::dup2_stdin(&nothing).context("standard input")?;
         rustix::stdio::dup2_stdout(&nothing).context("standard output")?;
         rustix::process::chdir(c"/").context("/")?;
-        settings.source = Source::File(command.config);
+        forget(replace(&mut settings.source, Source::File(command.config)));
         log::follow(&settings)?;
         if let Some(log_level) = command.log_level {
             log::set_detail(log_level)?;
@@ -65,6 +69,7 @@ impl Started {
         let pages = Pages { qos, failed_logons, watches };
         let inherited = Some(Inherited { tables, pages, prepared, mounts });
         let clock = command.clock;
-        Ok(WorkerStart { settings, server_id, clock, control, inherited, logon_slot })
+        let start = WorkerStart { settings, server_id, clock, control, inherited, logon_slot };
+        Ok(Box::new(start))
     }
 }

@@ -194,13 +194,17 @@ impl FileTable {
     }
 
     /// Takes over the supervisor's tables in a worker, after a fork; the persistent one only if
-    /// `keeps_persistent`.
+    /// `keeps_persistent`. Else its mapping stays: to give it back would write to memory that all
+    /// workers share. The caller closes the descriptor.
     ///
     /// # Errors
     /// [`RegistryError::Inherited`].
     pub fn inherit(self, keeps_persistent: bool) -> Result<Self, RegistryError> {
         let inherit = |table: Tdb| table.inherit().map_err(RegistryError::Inherited);
-        let persistent = self.persistent.filter(|_| keeps_persistent);
+        let mut persistent = self.persistent;
+        if !keeps_persistent {
+            std::mem::forget(persistent.take());
+        }
         Ok(Self {
             files: inherit(self.files)?,
             disconnected: inherit(self.disconnected)?,

@@ -147,8 +147,9 @@ pub fn ring_error() -> io::Result<Option<String>> {
 
 impl Worker {
     /// Makes the worker ready for its first connection.
-    pub(crate) fn prepare(start: WorkerStart) -> anyhow::Result<Self> {
-        let WorkerStart { settings, server_id, clock, control, inherited, logon_slot } = start;
+    #[inline(never)]
+    pub(crate) fn prepare(start: Box<WorkerStart>) -> anyhow::Result<Box<Self>> {
+        let WorkerStart { settings, server_id, clock, control, inherited, logon_slot } = *start;
         process::give_up_capabilities(&settings, ProcessKind::Worker);
         let lock_dir = &settings.directories.lock;
         let inherited = inherited.map_or_else(|| Inherited::join(&settings, server_id), Ok)?;
@@ -173,7 +174,7 @@ impl Worker {
             domain_ids: crate::domain_ids::open(&settings),
             ..StoreSettings::default()
         };
-        let mut worker = Self {
+        let mut worker = Box::new(Self {
             accounts: Accounts::open(&settings),
             own_names,
             store: Store::new(store_settings),
@@ -213,7 +214,7 @@ impl Worker {
             abandoned_at: None,
             turn: read_clocks(),
             settings,
-        };
+        });
         worker.slow_storage.configure(&worker.settings.config.global);
         worker.watch_messages();
         worker.watch_lanes();

@@ -65,7 +65,7 @@ pub use tables::Tables;
 ///
 /// # Errors
 /// The server cannot be joined, or the supervisor is gone.
-pub fn serve(start: WorkerStart) -> anyhow::Result<Infallible> {
+pub fn serve(start: Box<WorkerStart>) -> anyhow::Result<Infallible> {
     let mut worker = Worker::prepare(start)?;
     let result = worker.run();
     worker.end();
