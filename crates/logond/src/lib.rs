@@ -17,7 +17,6 @@ mod complaints;
 mod contexts;
 mod domain_pools;
 mod domains;
-mod fair_queue;
 mod ids;
 mod ids_of_sids;
 mod jobs;

@@ -5,8 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use dtyp::ServerId;
-
-use crate::fair_queue::FairQueue;
+use process::FairQueue;
 
 /// A bounded queue, and the threads that empty it.
 pub(crate) struct Pool<J> {
@@ -148,7 +147,7 @@ mod tests {
             resume.send(()).expect("the thread waits");
             order.extend(has_begun.recv());
         }
-        assert_eq!(order, [2, 100, 3, 4]);
+        assert_eq!(order, [100, 2, 3, 4], "the first one has had a turn");
         resume.send(()).expect("the thread waits");
     }
 }

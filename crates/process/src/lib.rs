@@ -4,7 +4,7 @@
 //! Either way the new process takes the [`properties`] of one of the server's, writes to the common
 //! [`log`], has a [`control`] socket to the supervisor and answers administrators
 //! ([`administration`]). It waits for an [`EventSet`]; its threads talk through a [`Mailbox`].
-//! A [`HelperProcess`] does so for those that serve workers.
+//! A [`HelperProcess`] does so for those that serve workers; they take [`Turns`].
 //!
 //! Unsafe code is in `deadline`, `exit`, `fork`, `heap`, `packet_filter`, `priority` and `shell`
 //! only: no safe library offers that.
@@ -17,6 +17,7 @@ pub mod control;
 mod deadline;
 mod event_set;
 mod exit;
+mod fair_queue;
 mod fork;
 mod heap;
 mod helper;
@@ -27,12 +28,14 @@ mod passed_command;
 mod priority;
 pub mod properties;
 mod shell;
+mod turns;
 mod wake_up;
 
 pub use confining::{confine, confinement_mode, give_up_capabilities};
 pub use deadline::{Deadline, deadline_signal};
 pub use event_set::EventSet;
 pub use exit::{Ending, exit_at_once};
+pub use fair_queue::FairQueue;
 pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
 pub use heap::fill_holes;
 pub use helper::{HelperProcess, Order};
@@ -47,4 +50,5 @@ pub use priority::{
     set_process_priority, set_thread_priority, with_normal_priority,
 };
 pub use shell::{Identity, Shell};
+pub use turns::Turns;
 pub use wake_up::WakeUp;

@@ -3,22 +3,27 @@
 //! A client has one worker. One that sends many jobs delays its own, and another's next job waits
 //! for one of each worker at most.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use dtyp::ServerId;
 
+use crate::turns::Turns;
+
 /// Jobs of workers, in the order of their turns.
 #[derive(Debug)]
-pub(crate) struct FairQueue<J> {
-    /// The first one is next, and goes to the end with the rest of its jobs. None is empty.
-    turns: VecDeque<(ServerId, VecDeque<J>)>,
-    jobs: usize,
+pub struct FairQueue<J> {
+    turns: Turns<ServerId>,
+    /// Jobs of each worker that has some.
+    jobs: HashMap<ServerId, VecDeque<J>>,
+    len: usize,
     jobs_max: usize,
 }
 
 impl<J> FairQueue<J> {
-    pub(crate) fn new(jobs_max: usize) -> Self {
-        Self { turns: VecDeque::new(), jobs: 0, jobs_max }
+    /// Begins without jobs. No more than `jobs_max` wait at a time.
+    #[must_use]
+    pub fn new(jobs_max: usize) -> Self {
+        Self { turns: Turns::default(), jobs: HashMap::new(), len: 0, jobs_max }
     }
 
     /// Adds a job. A full queue makes room for a worker that has fewer jobs than another: returns
@@ -26,34 +31,34 @@ impl<J> FairQueue<J> {
     ///
     /// # Errors
     /// The job itself, if there is no room.
-    pub(crate) fn push(&mut self, asker: ServerId, job: J) -> Result<Option<J>, J> {
-        let own = self.turns.iter().position(|(of, _)| *of == asker);
+    pub fn push(&mut self, requester: ServerId, job: J) -> Result<Option<J>, J> {
         let mut displaced = None;
-        if self.jobs >= self.jobs_max {
-            let own_jobs = own.map_or(0, |place| self.turns[place].1.len());
-            let most = self.turns.iter_mut().max_by_key(|(_, jobs)| jobs.len());
-            let Some((_, most)) = most.filter(|(_, jobs)| jobs.len() > own_jobs + 1) else {
+        if self.len >= self.jobs_max {
+            let own = self.jobs.get(&requester).map_or(0, VecDeque::len);
+            let most = self.jobs.values_mut().max_by_key(|jobs| jobs.len());
+            let Some(most) = most.filter(|jobs| jobs.len() > own + 1) else {
                 return Err(job);
             };
             displaced = most.pop_back();
-            self.jobs -= 1;
+            self.len -= 1;
         }
-        match own {
-            Some(place) => self.turns[place].1.push_back(job),
-            None => self.turns.push_back((asker, VecDeque::from([job]))),
-        }
-        self.jobs += 1;
+        self.jobs.entry(requester).or_default().push_back(job);
+        self.turns.enter(requester);
+        self.len += 1;
         Ok(displaced)
     }
 
-    /// Takes the job of the worker in turn.
-    pub(crate) fn pop(&mut self) -> Option<J> {
-        let (asker, mut jobs) = self.turns.pop_front()?;
+    /// Takes the job of the worker in turn. All jobs cost the same.
+    pub fn pop(&mut self) -> Option<J> {
+        let requester = self.turns.next_party()?;
+        let jobs = self.jobs.get_mut(&requester)?;
         let job = jobs.pop_front();
-        if !jobs.is_empty() {
-            self.turns.push_back((asker, jobs));
+        if jobs.is_empty() {
+            self.jobs.remove(&requester);
+            self.turns.leave(requester);
         }
-        self.jobs -= 1;
+        self.turns.charge(requester, 1);
+        self.len -= 1;
         job
     }
 }
