@@ -8,7 +8,8 @@
 //!
 //! A change may arrive after the worker's client has begun another watch of the same directory. So
 //! each change has the time at which it happened, and the worker leaves out watches that began
-//! later.
+//! later. A worker's watch counts from the receipt of its message, in the order of all messages;
+//! its kernel's part, and changes, are work for which workers take turns.
 //!
 //! Unsafe code is in `host_changes::fanotify` only, for calls that no safe library offers.
 
@@ -19,6 +20,7 @@ mod recent;
 mod siblings;
 mod watch_threads;
 mod watchers;
+mod work;
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -44,13 +46,17 @@ use outbox::Outbox;
 use recent::Recent;
 use siblings::Siblings;
 use watch_threads::{Report, WatchThreads};
-use watchers::{Source, WatchParameters, Watched, Watchers};
+use watchers::{Receivers, Source, WatchParameters, Watched, Watchers};
+use work::{Task, Work, visits_in};
 
 /// Time until changes are sent again to a worker whose queue of messages is full.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Highest number of messages to take before the changes in them are sent.
+/// Highest number of messages to take before work goes on.
 const MESSAGES_PER_TURN_MAX: usize = 256;
+
+/// Cost of the work, in visits, between two looks at messages: about a millisecond.
+const VISITS_PER_TURN_MAX: u64 = 8_192;
 
 const KERNEL: u64 = HelperProcess::FIRST_TOKEN;
 /// Lowest token of a worker: its pid is added.
@@ -62,6 +68,7 @@ pub struct Notifyd {
     process: HelperProcess,
     page: WatchPage,
     watchers: Watchers,
+    work: Work,
     /// A pidfd of each worker with watches, readable at the worker's end.
     pidfds: HashMap<ServerId, OwnedFd>,
     outbox: Outbox,
@@ -93,6 +100,7 @@ impl Notifyd {
             process,
             page,
             watchers: Watchers::new(host.folders_max()),
+            work: Work::default(),
             pidfds: HashMap::new(),
             outbox: Outbox::default(),
             host,
@@ -110,7 +118,8 @@ impl Notifyd {
         self.process.report_ready()?;
         loop {
             let retry = self.outbox.is_waiting().then(|| Instant::now() + RETRY);
-            let until = [self.recent.next_timeout(), retry];
+            let work = (!self.work.is_idle()).then(Instant::now);
+            let until = [self.recent.next_timeout(), retry, work];
             for token in self.process.wait(until.into_iter().flatten())? {
                 if token >= WORKER {
                     self.remove_worker(token - WORKER);
@@ -123,6 +132,7 @@ impl Notifyd {
                 }
             }
             self.take_messages();
+            self.do_work();
             self.take_events();
             self.send_changes();
         }
@@ -140,22 +150,17 @@ impl Notifyd {
         match message.kind {
             MessageKind::CHANGED => match Changes::decode(&message.data) {
                 Some(Changes { at, changes }) => {
-                    let now = Instant::now();
-                    self.siblings.note_worker(now, sender.pid);
-                    for change in changes {
-                        if self.lacks_pids() {
-                            self.recent.note_report(now, &change);
-                        }
-                        self.report(at, &change, Source::Worker(sender));
-                    }
+                    self.siblings.note_worker(Instant::now(), sender.pid);
+                    self.work.add_changes(sender, at, changes);
                 }
                 None => warn!("process {} sent changes that cannot be decoded", sender.pid),
             },
             MessageKind::UNWATCH => {
                 if let Some(Unwatch { open }) = Unwatch::decode(&message.data)
-                    && let Some(path) = self.watchers.unwatch(sender, open)
+                    && let Some((path, number)) = self.watchers.unwatch(sender, open)
                 {
                     self.page.remove(1);
+                    self.work.remove_watch(sender, number);
                     self.update_kernel_watch_for(sender, &path);
                     self.close_pidfd(sender);
                 }
@@ -164,10 +169,30 @@ impl Notifyd {
                 Some(watch) => self.watch(sender, watch),
                 None => warn!("process {} sent a watch that cannot be decoded", sender.pid),
             },
-            _ => drop(administration::read(&mut self.process.messaging, message)),
+            _ => {
+                administration::read(&mut self.process.messaging, message);
+            }
+        }
+        self.work.charge_message(sender, message.data.len());
+    }
+
+    /// Does a part of the work that waits.
+    fn do_work(&mut self) {
+        let mut left = VISITS_PER_TURN_MAX;
+        while left > 0
+            && let Some(task) = self.work.next_task()
+        {
+            let visits = match task {
+                Task::Report(sender, at, change) => self.report_of_worker(sender, at, &change),
+                Task::Begin(worker, watch) => self.begin_watch(worker, &watch),
+            };
+            self.work.charge_turn(visits);
+            left = left.saturating_sub(visits);
         }
     }
 
+    /// Registers a watch: changes that other workers report from now on are for it, too. Changes by
+    /// other programs are for it once it begins.
     fn watch(&mut self, worker: ServerId, mut watch: Watch) {
         if !self.pidfds.contains_key(&worker) {
             match open_pidfd(worker.pid) {
@@ -185,45 +210,76 @@ impl Notifyd {
                 }
             }
         }
-        if watch.kernel && self.budget.is_spent(worker, Instant::now()) {
-            // Its client gets changes by other clients only, and NOTIFY_ENUM_DIR for the others.
-            watch.kernel = false;
-            self.outbox.push(worker, machine_clock(), HostChange::missed(watch.path.clone()));
-        }
-        let before = self.watchers.directory(worker, watch.open).map(str::to_owned);
+        let before = self.watchers.watch_of(worker, watch.open);
+        let before = before.map(|(path, number)| (path.clone(), number));
+        let kernel = std::mem::take(&mut watch.kernel);
         let watched = self.watchers.watch(worker, &watch);
-        for path in before.iter().map(String::as_str).chain([watch.path.as_str()]) {
-            self.update_kernel_watch_for(worker, path);
-        }
-        // The directory may have been removed before the watch arrived.
-        if watch.may_wait {
-            if let Err(error) = self.threads.check(watch.path.as_str(), watch.identity) {
-                debug!("/{}: {error}", watch.path.as_str());
+        watch.kernel = kernel;
+        if let Some((path, number)) = before {
+            self.work.remove_watch(worker, number);
+            if watched == Watched::Refused || &*path != watch.path.as_str() {
+                self.update_kernel_watch_for(worker, &path);
             }
-        } else if is_gone(&watch) {
-            let kind = HostChangeKind::Removed;
-            let path = watch.path.clone();
-            let gone = HostChange { path, is_directory: true, kind };
-            self.outbox.push(worker, machine_clock(), gone);
         }
-        match watched {
-            Watched::Added | Watched::Replaced => {}
-            Watched::Refused => {
+        let added = self.watchers.watch_of(worker, watch.open).map(|(_, number)| number);
+        match (watched, added) {
+            (Watched::Added | Watched::Replaced, Some(number)) => {
+                self.work.add_watch(worker, number, watch);
+            }
+            _ => {
                 warn!(
                     "worker {} has its limit of watches: its client gets no changes by others",
                     worker.pid
                 );
                 self.page.remove(1);
                 self.outbox.push(worker, machine_clock(), HostChange::missed(watch.path));
+                self.close_pidfd(worker);
             }
         }
     }
 
-    /// Calls [`Self::update_kernel_watch`], and charges the time to the worker.
+    /// Begins a watch that is registered: verifies its directory, and asks the kernel for changes
+    /// by other programs. Returns the cost, in visits.
+    fn begin_watch(&mut self, worker: ServerId, watch: &Watch) -> u64 {
+        let began = Instant::now();
+        if watch.kernel && self.budget.is_spent(worker, began) {
+            // Its client gets changes by other clients only, and NOTIFY_ENUM_DIR for the others.
+            self.outbox.push(worker, machine_clock(), HostChange::missed(watch.path.clone()));
+        } else if watch.kernel {
+            self.watchers.join_kernel(worker, watch.open);
+            self.update_kernel_watch(watch.path.as_str());
+            self.budget.spend(worker, began, began.elapsed());
+        }
+        // The directory may have been removed before the watch arrived.
+        if watch.may_wait {
+            if let Err(error) = self.threads.check(watch.path.as_str(), watch.identity) {
+                debug!("/{}: {error}", watch.path.as_str());
+            }
+        } else if is_gone(watch) {
+            let kind = HostChangeKind::Removed;
+            let path = watch.path.clone();
+            let gone = HostChange { path, is_directory: true, kind };
+            self.outbox.push(worker, machine_clock(), gone);
+        }
+        visits_in(began.elapsed())
+    }
+
+    /// Calls [`Self::update_kernel_watch`] where a watch of a worker has ended, and charges the
+    /// time to the worker. The kernel has a watch only if it has begun, for which workers take
+    /// turns, so none can have many ended at once.
     fn update_kernel_watch_for(&mut self, worker: ServerId, path: &str) {
         let began = Instant::now();
-        self.update_kernel_watch(path);
-        self.budget.spend(worker, began, began.elapsed());
+        if self.has_begun(path) {
+            self.update_kernel_watch(path);
+        }
+        let time = began.elapsed();
+        self.budget.spend(worker, began, time);
+        self.work.charge(worker, visits_in(time));
+    }
+
+    /// True if the kernel was asked to watch a directory.
+    fn has_begun(&self, path: &str) -> bool {
+        self.kernel_watches.contains_key(path)
     }
 
     /// Adapts the kernel's watch of a directory to those of the workers.
@@ -325,7 +381,7 @@ impl Notifyd {
     /// Queues a change by a process, unless that is a worker. The process is looked up last: most
     /// changes of a file system are far from any watched directory.
     fn report_by_others(&mut self, now: Instant, change: &HostChange, pid: Option<u32>) {
-        let workers = self.watchers.receivers(change, Source::Kernel);
+        let workers = self.watchers.receivers(change, Source::Kernel).workers;
         if workers.is_empty() || pid.is_some_and(|pid| self.siblings.contains(now, pid)) {
             return;
         }
@@ -335,10 +391,20 @@ impl Notifyd {
         }
     }
 
-    fn report(&mut self, at: Duration, change: &HostChange, source: Source) {
-        for worker in self.watchers.receivers(change, source) {
+    /// Queues a change that a worker has reported. Returns the cost, in visits.
+    fn report_of_worker(&mut self, sender: ServerId, at: Duration, change: &HostChange) -> u64 {
+        if self.lacks_pids() {
+            self.recent.note_report(Instant::now(), change);
+        }
+        self.report(at, change, Source::Worker(sender))
+    }
+
+    fn report(&mut self, at: Duration, change: &HostChange, source: Source) -> u64 {
+        let Receivers { workers, visits } = self.watchers.receivers(change, source);
+        for worker in workers {
             self.outbox.push(worker, at, change.clone());
         }
+        visits
     }
 
     fn send_changes(&mut self) {
@@ -363,10 +429,13 @@ impl Notifyd {
     }
 
     fn remove_watches(&mut self, worker: ServerId) {
+        self.work.remove_watches(worker);
         let (count, directories) = self.watchers.remove_worker(worker);
         self.page.remove(u32::try_from(count).unwrap_or(u32::MAX));
         for path in &directories {
-            self.update_kernel_watch(path);
+            if self.has_begun(path) {
+                self.update_kernel_watch(path);
+            }
         }
         self.close_pidfd(worker);
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use dtyp::ServerId;
 use messaging::{Changes, Content, MessageKind, Messaging, SendError};
-use object::{HostChange, ObjectPath};
+use object::HostChange;
 use tracing::debug;
 
 /// Highest number of queued changes for one worker. Beyond it they are dropped, and its clients
@@ -71,7 +71,8 @@ fn send(messaging: &mut Messaging, worker: ServerId, waiting: &[Waiting]) -> Res
 
 fn forget(waiting: &mut Vec<Waiting>) {
     let last = waiting.iter().map(|(at, _)| *at).max().unwrap_or_default();
-    *waiting = vec![(last, HostChange::missed(ObjectPath::root()))];
+    let missed = HostChange::missed_instead_of(waiting.iter().map(|(_, change)| change));
+    *waiting = vec![(last, missed)];
 }
 
 #[cfg(test)]
@@ -87,7 +88,7 @@ mod tests {
     fn more_changes_than_the_limit_become_one_that_sends_clients_to_look() {
         let worker = ServerId { pid: 1, unique_id: 2 };
         let added = HostChange {
-            path: ObjectPath::from_stored("f".to_owned(), None),
+            path: ObjectPath::from_stored("srv/f".to_owned(), None),
             is_directory: false,
             kind: HostChangeKind::Added,
         };
@@ -98,6 +99,7 @@ mod tests {
         }
         assert_eq!(outbox.waiting[&worker].len(), CHANGES_MAX);
         outbox.push(worker, late, added);
-        assert_eq!(outbox.waiting[&worker], [(late, HostChange::missed(ObjectPath::root()))]);
+        let directory = ObjectPath::from_stored("srv".to_owned(), None);
+        assert_eq!(outbox.waiting[&worker], [(late, HostChange::missed(directory))]);
     }
 }

@@ -5,6 +5,8 @@ mod group;
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
+use std::rc::Rc;
 
 use arbitration::Standing;
 use dtyp::ServerId;
@@ -18,6 +20,12 @@ use group::{Group, Watcher};
 /// bytes.
 const WATCHES_MAX: usize = 1 << 20;
 
+/// Cost of a change for one more receiver, in visits: it is copied, encoded and sent.
+const RECEIVER_VISITS: u64 = 4;
+
+/// Bytes of a path that are read in the time of a visit.
+const BYTES_PER_VISIT: usize = 128;
+
 /// Divisor of the watches that other workers have left: a worker may have one such part.
 const WORKER_PARTS: usize = 16;
 
@@ -26,12 +34,30 @@ const WORKER_PARTS: usize = 16;
 pub(super) struct Watchers {
     /// Highest number of watches of all workers.
     max: usize,
-    directories: HashMap<String, HashMap<ServerId, Group>>,
-    /// The directory of each open of each worker.
-    workers: HashMap<ServerId, HashMap<u64, String>>,
+    directories: HashMap<Rc<str>, HashMap<ServerId, Group>>,
+    /// Paths of the directories, in their order.
+    paths: BTreeSet<Rc<str>>,
+    /// The watch of each open of each worker.
+    workers: HashMap<ServerId, HashMap<u64, Place>>,
     count: usize,
     /// Number of the latest watch.
     latest: u64,
+}
+
+/// A watch: its directory, and its place among those of the worker there.
+#[derive(Debug)]
+struct Place {
+    path: Rc<str>,
+    index: usize,
+    number: u64,
+}
+
+/// Workers that must get a change.
+#[derive(Debug, Default)]
+pub(super) struct Receivers {
+    pub(super) workers: BTreeSet<ServerId>,
+    /// Cost of the change: groups of watches that were looked at, and the like.
+    pub(super) visits: u64,
 }
 
 /// Result of adding a watch.
@@ -80,8 +106,8 @@ impl Default for Watchers {
 impl Watchers {
     /// Begins without watches. `max` may lower the limit of [`WATCHES_MAX`].
     pub(super) fn new(max: usize) -> Self {
-        let (directories, workers) = (HashMap::new(), HashMap::new());
-        Self { max: max.min(WATCHES_MAX), directories, workers, count: 0, latest: 0 }
+        let (directories, paths, workers) = Default::default();
+        Self { max: max.min(WATCHES_MAX), directories, paths, workers, count: 0, latest: 0 }
     }
 
     /// True if a worker may watch one more directory.
@@ -97,64 +123,73 @@ impl Watchers {
             return Watched::Refused;
         }
         let Watch { open, identity, recursive, filter, kernel, may_wait, .. } = *watch;
-        let path = watch.path.as_str();
         self.latest += 1;
         let number = self.latest;
+        let path: Rc<str> = watch.path.as_str().into();
+        let path = self.paths.get(&path).cloned().unwrap_or(path);
+        self.paths.insert(Rc::clone(&path));
+        let groups = self.directories.entry(Rc::clone(&path)).or_default();
         let watcher = Watcher { number, open, identity, recursive, filter, kernel, may_wait };
-        self.directories
-            .entry(path.to_owned())
-            .or_default()
-            .entry(worker)
-            .or_default()
-            .add(watcher);
-        self.workers.entry(worker).or_default().insert(open, path.to_owned());
+        let index = groups.entry(worker).or_default().add(watcher);
+        self.workers.entry(worker).or_default().insert(open, Place { path, index, number });
         self.count += 1;
         if is_replaced { Watched::Replaced } else { Watched::Added }
     }
 
-    /// Removes a watch. Returns its directory.
-    pub(super) fn unwatch(&mut self, worker: ServerId, open: u64) -> Option<String> {
+    /// Removes a watch. Returns its directory and its number.
+    pub(super) fn unwatch(&mut self, worker: ServerId, open: u64) -> Option<(Rc<str>, u64)> {
         let opens = self.workers.get_mut(&worker)?;
-        let path = opens.remove(&open)?;
-        if opens.is_empty() {
-            self.workers.remove(&worker);
+        let Place { path, index, number } = opens.remove(&open)?;
+        let groups = self.directories.get_mut(&path)?;
+        let group = groups.get_mut(&worker)?;
+        if let Some(moved) = group.remove(index).and_then(|open| opens.get_mut(&open)) {
+            moved.index = index;
         }
-        self.change_group(&path, worker, |group| usize::from(group.remove(open)));
-        Some(path)
-    }
-
-    /// Returns the directory that an open watches.
-    pub(super) fn directory(&self, worker: ServerId, open: u64) -> Option<&str> {
-        self.workers.get(&worker)?.get(&open).map(String::as_str)
-    }
-
-    /// Removes all watches of a worker. Returns their number, and their directories.
-    pub(super) fn remove_worker(&mut self, worker: ServerId) -> (usize, BTreeSet<String>) {
-        let opens = self.workers.remove(&worker).unwrap_or_default();
-        let count = opens.len();
-        let directories: BTreeSet<String> = opens.into_values().collect();
-        for path in &directories {
-            self.change_group(path, worker, |group| std::mem::take(group).len());
-        }
-        (count, directories)
-    }
-
-    /// Removes some watches of a worker in a directory: `remove` returns their number.
-    fn change_group(
-        &mut self,
-        path: &str,
-        worker: ServerId,
-        remove: impl FnOnce(&mut Group) -> usize,
-    ) {
-        let Some(groups) = self.directories.get_mut(path) else { return };
-        let Some(group) = groups.get_mut(&worker) else { return };
-        self.count -= remove(group);
-        if group.len() == 0 {
+        self.count -= 1;
+        if group.is_empty() {
             groups.remove(&worker);
         }
         if groups.is_empty() {
-            self.directories.remove(path);
+            self.directories.remove(&path);
+            self.paths.remove(&path);
         }
+        if opens.is_empty() {
+            self.workers.remove(&worker);
+        }
+        Some((path, number))
+    }
+
+    /// Returns the directory that an open watches, and the number of the watch.
+    pub(super) fn watch_of(&self, worker: ServerId, open: u64) -> Option<(&Rc<str>, u64)> {
+        let Place { path, number, .. } = self.workers.get(&worker)?.get(&open)?;
+        Some((path, *number))
+    }
+
+    /// Lets the watch of an open hear of changes by other programs, too.
+    pub(super) fn join_kernel(&mut self, worker: ServerId, open: u64) {
+        let place = self.workers.get(&worker).and_then(|opens| opens.get(&open));
+        let Some(Place { path, index, .. }) = place else { return };
+        let groups = self.directories.get_mut(path);
+        if let Some(group) = groups.and_then(|groups| groups.get_mut(&worker)) {
+            group.join_kernel(*index);
+        }
+    }
+
+    /// Removes all watches of a worker. Returns their number, and their directories.
+    pub(super) fn remove_worker(&mut self, worker: ServerId) -> (usize, BTreeSet<Rc<str>>) {
+        let opens = self.workers.remove(&worker).unwrap_or_default();
+        let count = opens.len();
+        self.count -= count;
+        let directories: BTreeSet<Rc<str>> = opens.into_values().map(|it| it.path).collect();
+        for path in &directories {
+            let Some(groups) = self.directories.get_mut(path) else { continue };
+            groups.remove(&worker);
+            if groups.is_empty() {
+                self.directories.remove(path);
+                self.paths.remove(path);
+            }
+        }
+        (count, directories)
     }
 
     /// True if a worker has any watch.
@@ -163,8 +198,8 @@ impl Watchers {
     }
 
     /// Returns the parameters of the kernel's watch of a directory; none if no worker needs it.
-    pub(super) fn kernel_watch(&self, path: &str) -> Option<WatchParameters> {
-        let groups = self.directories.get(path)?.values();
+    pub(super) fn kernel_watch(&mut self, path: &str) -> Option<WatchParameters> {
+        let groups = self.directories.get_mut(path)?.values_mut();
         let joined = groups.map(Group::parameters).fold(None, group::later_of);
         joined.map(|(_, parameters)| parameters)
     }
@@ -176,41 +211,77 @@ impl Watchers {
     }
 
     /// Returns the workers that must get a change. Each worker decides itself about its client.
-    pub(super) fn receivers(&self, change: &HostChange, source: Source) -> BTreeSet<ServerId> {
-        let mut workers = BTreeSet::new();
+    pub(super) fn receivers(&mut self, change: &HostChange, source: Source) -> Receivers {
+        let mut receivers = Receivers { visits: 1, ..Receivers::default() };
         if change.kind == HostChangeKind::Missed {
-            self.add_around(&change.path, source, &mut workers);
-            return workers;
-        }
-        let filter = filter(change);
-        for path in std::iter::once(&change.path).chain(change.new_path()) {
-            let parent = path.parent().unwrap_or_default();
-            for directory in ancestors(path.as_str()) {
-                let Some(groups) = self.directories.get(directory) else { continue };
-                let is_near = directory == path.as_str() || directory == parent.as_str();
-                let concerned = groups.iter().filter(|(worker, group)| {
-                    let wanted = group.wanted(source == Source::Kernel);
-                    source != Source::Worker(**worker) && wanted.includes(is_near, filter)
-                });
-                workers.extend(concerned.map(|(worker, _)| *worker));
+            self.add_around(&change.path, source, &mut receivers);
+        } else {
+            for path in std::iter::once(&change.path).chain(change.new_path()) {
+                self.add_above(path, change, source, &mut receivers);
             }
         }
-        workers
+        let count = u64::try_from(receivers.workers.len()).unwrap_or(u64::MAX);
+        receivers.visits += count.saturating_mul(RECEIVER_VISITS);
+        receivers
+    }
+
+    /// Adds the workers whose watches of directories above a path want a change of it.
+    fn add_above(
+        &mut self,
+        path: &ObjectPath,
+        change: &HostChange,
+        source: Source,
+        receivers: &mut Receivers,
+    ) {
+        let filter = filter(change);
+        let parent = path.parent().unwrap_or_default();
+        for directory in ancestors(path.as_str()) {
+            let is_near = directory == path.as_str() || directory == parent.as_str();
+            receivers.add(self.directories.get_mut(directory), directory, source, |group| {
+                group.wanted(source == Source::Kernel).includes(is_near, filter)
+            });
+        }
     }
 
     /// Adds the workers with watches above or below a path.
-    fn add_around(&self, path: &ObjectPath, source: Source, workers: &mut BTreeSet<ServerId>) {
-        for (directory, groups) in &self.directories {
-            let directory = ObjectPath::from_stored(directory.clone(), None);
-            let is_near =
-                path.relative_to(&directory).or_else(|| directory.relative_to(path)).is_some();
-            if is_near {
-                let concerned = groups.iter().filter(|(worker, group)| {
-                    source != Source::Worker(**worker) && group.hears(source == Source::Kernel)
-                });
-                workers.extend(concerned.map(|(worker, _)| *worker));
+    fn add_around(&mut self, path: &ObjectPath, source: Source, receivers: &mut Receivers) {
+        let Self { directories, paths, workers, .. } = self;
+        if path.is_root()
+            && let Source::Worker(own) = source
+        {
+            receivers.visits += u64::try_from(workers.len()).unwrap_or(u64::MAX);
+            receivers.workers.extend(workers.keys().filter(|worker| **worker != own));
+            return;
+        }
+        let path = path.as_str();
+        let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
+        let from = (Bound::Included(prefix.as_str()), Bound::Unbounded);
+        let below = paths.range::<str, _>(from).take_while(|it| it.starts_with(&prefix));
+        for directory in ancestors(path).chain(below.map(|it| &**it)) {
+            receivers.add(directories.get_mut(directory), directory, source, |group| {
+                group.hears(source == Source::Kernel)
+            });
+        }
+    }
+}
+
+impl Receivers {
+    /// Adds the workers in a directory of whose groups this is true, and the cost of the look.
+    fn add(
+        &mut self,
+        groups: Option<&mut HashMap<ServerId, Group>>,
+        directory: &str,
+        source: Source,
+        is_concerned: impl Fn(&mut Group) -> bool,
+    ) {
+        let mut visits = 1 + directory.len() / BYTES_PER_VISIT;
+        for (worker, group) in groups.into_iter().flatten() {
+            visits += 1 + group.stale_len();
+            if source != Source::Worker(*worker) && is_concerned(group) {
+                self.workers.insert(*worker);
             }
         }
+        self.visits += u64::try_from(visits).unwrap_or(u64::MAX);
     }
 }
 

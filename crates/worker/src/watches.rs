@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use dtyp::ServerId;
 use messaging::{Changes, Content, MessageKind, Messaging, SendError, Unwatch, Watch};
-use object::{HostChange, ObjectPath};
+use object::HostChange;
 use process::clocks::machine_clock;
 use proto::notice::WatchedDirectory;
 use tables::WatchPage;
 use tracing::debug;
 
-/// Changes of one turn of the loop. Beyond it they are forgotten, and all who watch anything have
-/// to look: no turn takes in so many requests.
+/// Changes of one turn of the loop. Beyond it they are forgotten, and all who watch a directory
+/// above or below them have to look: no turn takes in so many requests.
 const CHANGES_MAX: usize = 16_384;
 
 /// Watched directories and changes of this worker's client.
@@ -88,7 +88,7 @@ impl Watches {
     /// Keeps changes until the end of the turn.
     pub(super) fn change(&mut self, changes: Vec<HostChange>) {
         if self.changes.len() + changes.len() > CHANGES_MAX {
-            self.changes = vec![HostChange::missed(ObjectPath::root())];
+            self.changes = vec![HostChange::missed_instead_of(self.changes.iter().chain(&changes))];
             return;
         }
         for change in changes {
@@ -120,7 +120,7 @@ impl Watches {
                 Err(SendError::NoSuchProcess) => return,
                 Err(error) => {
                     debug!("changes are dropped: {error}");
-                    self.changes = vec![HostChange::missed(ObjectPath::root())];
+                    self.changes = vec![HostChange::missed_instead_of(&changes)];
                     return;
                 }
             }

@@ -8,7 +8,17 @@ use super::WatchParameters;
 /// looks only at what they want together.
 #[derive(Debug, Default)]
 pub(super) struct Group {
+    /// A watch keeps its place until it is removed, or takes that of a removed one.
     watchers: Vec<Watcher>,
+    joined: Joined,
+    /// A watch has ended since the wishes were joined. They are joined again when they are needed:
+    /// a client may end thousands of watches one after the other.
+    is_stale: bool,
+}
+
+/// Wishes of all watches of a group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Joined {
     /// Changes that any of the watches wants.
     all: Wanted,
     /// Changes by other programs: not every watch wants them.
@@ -56,40 +66,51 @@ impl Wanted {
 }
 
 impl Group {
-    pub(super) fn add(&mut self, watcher: Watcher) {
+    /// Adds a watch. Returns its place.
+    pub(super) fn add(&mut self, watcher: Watcher) -> usize {
         self.watchers.push(watcher);
-        self.include(&watcher);
+        self.joined.include(&watcher);
+        self.watchers.len() - 1
     }
 
-    /// Removes the watch of an open. Returns whether it had one.
-    pub(super) fn remove(&mut self, open: u64) -> bool {
-        let Some(at) = self.watchers.iter().position(|watcher| watcher.open == open) else {
-            return false;
-        };
-        let mut left = std::mem::take(self).watchers;
-        left.swap_remove(at);
-        left.iter().for_each(|watcher| self.include(watcher));
-        self.watchers = left;
-        true
+    /// Removes the watch at a place. Returns the open whose watch has that place now.
+    pub(super) fn remove(&mut self, place: usize) -> Option<u64> {
+        self.watchers.swap_remove(place);
+        self.is_stale = true;
+        self.watchers.get(place).map(|watcher| watcher.open)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.watchers.len()
+    /// Lets the watch at a place hear of changes by other programs, too.
+    pub(super) fn join_kernel(&mut self, place: usize) {
+        if let Some(watcher) = self.watchers.get_mut(place) {
+            watcher.kernel = true;
+            self.joined.include(watcher);
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.watchers.is_empty()
+    }
+
+    /// Number of watches that the next look at the wishes has to join again.
+    pub(super) fn stale_len(&self) -> usize {
+        if self.is_stale { self.watchers.len() } else { 0 }
     }
 
     /// Returns the wanted changes by other programs (`by_kernel`), or by workers.
-    pub(super) fn wanted(&self, by_kernel: bool) -> Wanted {
-        if by_kernel { self.kernel } else { self.all }
+    pub(super) fn wanted(&mut self, by_kernel: bool) -> Wanted {
+        let joined = self.joined();
+        if by_kernel { joined.kernel } else { joined.all }
     }
 
     /// Returns whether some watch hears of changes by other programs (`by_kernel`), or by workers.
-    pub(super) fn hears(&self, by_kernel: bool) -> bool {
-        !by_kernel || self.parameters.is_some()
+    pub(super) fn hears(&mut self, by_kernel: bool) -> bool {
+        !by_kernel || self.parameters().is_some()
     }
 
     /// Returns parameters for the kernel, and the number of the latest watch in them.
-    pub(super) fn parameters(&self) -> Option<(u64, WatchParameters)> {
-        self.parameters
+    pub(super) fn parameters(&mut self) -> Option<(u64, WatchParameters)> {
+        self.joined().parameters
     }
 
     /// Returns whether an open watches the directory that had this identity.
@@ -97,6 +118,16 @@ impl Group {
         self.watchers.iter().any(|watcher| watcher.identity == identity)
     }
 
+    fn joined(&mut self) -> Joined {
+        if std::mem::take(&mut self.is_stale) {
+            self.joined = Joined::default();
+            self.watchers.iter().for_each(|watcher| self.joined.include(watcher));
+        }
+        self.joined
+    }
+}
+
+impl Joined {
     fn include(&mut self, watcher: &Watcher) {
         self.all.add(watcher);
         if watcher.kernel {

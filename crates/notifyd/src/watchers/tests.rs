@@ -29,7 +29,7 @@ fn change(name: &str, kind: HostChangeKind) -> HostChange {
 fn receives(directory: &str, recursive: bool, change: &HostChange) -> bool {
     let mut watchers = Watchers::default();
     watchers.watch(ALICE, &watch(1, directory, recursive));
-    watchers.receivers(change, Source::Worker(CAROL)).contains(&ALICE)
+    watchers.receivers(change, Source::Worker(CAROL)).workers.contains(&ALICE)
 }
 
 #[test]
@@ -71,8 +71,18 @@ fn changes_that_nobody_wants_are_reported_to_nobody() {
 
 #[test]
 fn a_missed_change_concerns_watches_above_and_below() {
-    for (directory, is_concerned) in [("a", true), ("a/b", true), ("a/b/c", true), ("b", false)] {
-        assert_eq!(receives(directory, false, &HostChange::missed(path("a/b"))), is_concerned);
+    for (directory, is_concerned) in [
+        ("", true),
+        ("a", true),
+        ("a/b", true),
+        ("a/b/c", true),
+        ("a/b-c", false),
+        ("a/bc", false),
+        ("b", false),
+    ] {
+        let missed = |at| receives(directory, false, &HostChange::missed(path(at)));
+        assert_eq!(missed("a/b"), is_concerned, "{directory}");
+        assert!(missed(""), "{directory}");
     }
 }
 
@@ -82,7 +92,7 @@ fn a_worker_is_told_changes_of_the_kernel_and_not_its_own() {
     watchers.watch(ALICE, &watch(1, "a", false));
     watchers.watch(BOB, &Watch { kernel: false, ..watch(1, "a", false) });
     let added = change("a/f", HostChangeKind::Added);
-    let receivers = |source| watchers.receivers(&added, source).into_iter().collect::<Vec<_>>();
+    let mut receivers = |source| Vec::from_iter(watchers.receivers(&added, source).workers);
     assert_eq!(receivers(Source::Worker(ALICE)), [BOB]);
     assert_eq!(receivers(Source::Worker(CAROL)), [ALICE, BOB]);
     assert_eq!(receivers(Source::Kernel), [ALICE]);
@@ -102,13 +112,14 @@ fn a_watch_ends_with_its_open_or_its_worker() {
         Some(WatchParameters { identity, recursive, filter: NAMES, may_wait: false })
     };
     assert_eq!(watchers.kernel_watch("b"), wanted(true));
-    assert_eq!(watchers.unwatch(BOB, 1).as_deref(), Some("b"));
+    assert_eq!(watchers.unwatch(BOB, 1), Some(("b".into(), 4)));
     assert!(!watchers.has(BOB));
     assert_eq!(watchers.kernel_watch("b"), wanted(false));
     let (count, directories) = watchers.remove_worker(ALICE);
-    assert_eq!((count, Vec::from_iter(directories)), (2, vec!["b".to_owned(), "c".to_owned()]));
+    assert_eq!((count, Vec::from_iter(directories)), (2, vec!["b".into(), "c".into()]));
     assert_eq!(watchers.count, 0);
     assert!(watchers.directories.is_empty() && watchers.workers.is_empty());
+    assert!(watchers.paths.is_empty());
 }
 
 /// A change looks at no open alone: filters of all opens are joined, also after one was closed.
@@ -119,25 +130,25 @@ fn a_change_is_wanted_until_the_last_open_that_wants_it_is_closed() {
     watchers.watch(ALICE, &Watch { kernel: false, ..watch(1, "a", true) });
     watchers.watch(ALICE, &Watch { filter: size, ..watch(2, "a", false) });
     watchers.watch(ALICE, &Watch { filter: size, may_wait: true, ..watch(3, "a", false) });
-    let hears = |watchers: &Watchers, name: &str, kind, source| {
-        watchers.receivers(&change(name, kind), source).contains(&ALICE)
+    let hears = |watchers: &mut Watchers, name: &str, kind, source| {
+        watchers.receivers(&change(name, kind), source).workers.contains(&ALICE)
     };
     let (added, modified) = (HostChangeKind::Added, HostChangeKind::Modified(size));
     let carol = Source::Worker(CAROL);
-    assert!(hears(&watchers, "a/b/f", added.clone(), carol), "of the tree");
-    assert!(hears(&watchers, "a/f", modified.clone(), Source::Kernel));
-    assert!(!hears(&watchers, "a/b/f", modified.clone(), carol), "not of the tree");
-    assert!(!hears(&watchers, "a/f", added.clone(), Source::Kernel), "by clients only");
+    assert!(hears(&mut watchers, "a/b/f", added.clone(), carol), "of the tree");
+    assert!(hears(&mut watchers, "a/f", modified.clone(), Source::Kernel));
+    assert!(!hears(&mut watchers, "a/b/f", modified.clone(), carol), "not of the tree");
+    assert!(!hears(&mut watchers, "a/f", added.clone(), Source::Kernel), "by clients only");
     let parameters = watchers.kernel_watch("a").expect("two want it");
     assert_eq!((parameters.identity.inode, parameters.may_wait), (3, true), "the latest");
     watchers.unwatch(ALICE, 3);
     let parameters = watchers.kernel_watch("a").expect("one wants it");
     assert_eq!((parameters.identity.inode, parameters.may_wait), (2, false));
     watchers.unwatch(ALICE, 1);
-    assert!(!hears(&watchers, "a/b/f", added, carol));
-    assert!(hears(&watchers, "a/f", modified.clone(), carol));
+    assert!(!hears(&mut watchers, "a/b/f", added, carol));
+    assert!(hears(&mut watchers, "a/f", modified.clone(), carol));
     watchers.unwatch(ALICE, 2);
-    assert!(!hears(&watchers, "a/f", modified, carol));
+    assert!(!hears(&mut watchers, "a/f", modified, carol));
     assert!(!watchers.has(ALICE) && watchers.count == 0);
 }
 
@@ -153,4 +164,48 @@ fn a_worker_at_its_limit_of_watches_leaves_room_for_later_workers() {
     assert_eq!(watched[0], 1_600 / 16);
     assert!(watched[2] > 80, "{watched:?}");
     assert_eq!(watchers.count as u64, watched.iter().sum::<u64>());
+}
+
+/// The watches of a client in one directory are told apart by their places, which change.
+#[test]
+fn watches_of_one_directory_end_in_any_order() {
+    let mut watchers = Watchers::default();
+    let filters = [1, 2, 4, 8];
+    for (open, filter) in (1..).zip(filters) {
+        watchers.watch(ALICE, &Watch { filter, kernel: open > 1, ..watch(open, "a", false) });
+    }
+    let wanted = |watchers: &mut Watchers| {
+        let hears = |filter| {
+            let modified = change("a/f", HostChangeKind::Modified(filter));
+            !watchers.receivers(&modified, Source::Kernel).workers.is_empty()
+        };
+        filters.map(hears)
+    };
+    assert_eq!(wanted(&mut watchers), [false, true, true, true]);
+    watchers.join_kernel(ALICE, 1);
+    assert_eq!(wanted(&mut watchers), [true; 4]);
+    watchers.unwatch(ALICE, 1);
+    assert_eq!(wanted(&mut watchers), [false, true, true, true]);
+    watchers.unwatch(ALICE, 4);
+    assert_eq!(wanted(&mut watchers), [false, true, true, false]);
+    watchers.unwatch(ALICE, 2);
+    assert_eq!(wanted(&mut watchers), [false, false, true, false]);
+    assert_eq!(watchers.unwatch(ALICE, 3), Some(("a".into(), 3)));
+    assert_eq!((wanted(&mut watchers), watchers.kernel_watch("a")), ([false; 4], None));
+    assert!(watchers.directories.is_empty() && watchers.paths.is_empty());
+}
+
+/// Each look costs, so that the sender of the change can be charged.
+#[test]
+fn a_change_costs_by_the_watches_on_its_way_and_by_its_receivers() {
+    let visits = |watching: u32| {
+        let mut watchers = Watchers::default();
+        for pid in 0..watching {
+            let worker = ServerId { pid: 100 + pid, unique_id: 0 };
+            watchers.watch(worker, &watch(1, "a", false));
+        }
+        let added = change("a/f", HostChangeKind::Added);
+        watchers.receivers(&added, Source::Worker(CAROL)).visits
+    };
+    assert_eq!(visits(1_000) - visits(0), 1_000 * (1 + super::RECEIVER_VISITS));
 }

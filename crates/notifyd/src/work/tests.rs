@@ -1,0 +1,156 @@
+use std::time::Duration;
+
+use dtyp::ServerId;
+use messaging::{Changes, Watch};
+use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
+
+use super::{CHANGE_BYTES_MAX, TURN_VISITS, Task, WORKER_PARTS, Work, bytes_of};
+use crate::watchers::{Source, Watchers};
+
+const ALICE: ServerId = ServerId { pid: 1, unique_id: 11 };
+const BOB: ServerId = ServerId { pid: 2, unique_id: 12 };
+const CAROL: ServerId = ServerId { pid: 3, unique_id: 13 };
+const AT: Duration = Duration::from_secs(1);
+
+fn added(path: &str) -> HostChange {
+    let path = ObjectPath::from_stored(path.to_owned(), None);
+    HostChange { path, is_directory: false, kind: HostChangeKind::Added }
+}
+
+fn watch(open: u64, path: &str) -> Watch {
+    let path = ObjectPath::from_stored(path.to_owned(), None);
+    let identity = FileIdentity::default();
+    Watch { open, path, identity, recursive: true, filter: 3, kernel: true, may_wait: false }
+}
+
+/// Returns the worker that a task is of.
+fn requester(task: &Task) -> ServerId {
+    match task {
+        Task::Report(worker, ..) | Task::Begin(worker, _) => *worker,
+    }
+}
+
+/// Carries out tasks until one of this worker. Returns their cost, and that of the dearest.
+fn cost_before(work: &mut Work, watchers: &mut Watchers, worker: ServerId) -> (u64, u64) {
+    let (mut sum, mut dearest) = (0, 0);
+    while let Some(task) = work.next_task().filter(|task| requester(task) != worker) {
+        let visits = match &task {
+            Task::Report(sender, _, change) => {
+                watchers.receivers(change, Source::Worker(*sender)).visits
+            }
+            Task::Begin(..) => TURN_VISITS,
+        };
+        work.charge_turn(visits);
+        (sum, dearest) = (sum + visits, visits.max(dearest));
+    }
+    assert!(work.turn.is_some_and(|(of, _)| of == worker), "it has its turn");
+    (sum, dearest)
+}
+
+/// The attack: a client changes a directory that it watches from many connections, without a pause.
+#[test]
+fn a_flood_of_changes_delays_another_workers_change_by_one_turn() {
+    let (mut work, mut watchers) = (Work::default(), Watchers::default());
+    for pid in 0..64 {
+        let worker = ServerId { pid: 100 + pid, unique_id: 0 };
+        watchers.watch(worker, &watch(1, "srv/flood"));
+    }
+    watchers.watch(CAROL, &watch(1, "srv/bob"));
+    for _ in 0..10 {
+        let changes = vec![added("srv/flood/f"); Changes::LEN_MAX];
+        work.charge_message(ALICE, Changes::encode(AT, &changes).len());
+        work.add_changes(ALICE, AT, changes);
+    }
+    for _ in 0..3 {
+        let task = work.next_task().expect("a flood is no end");
+        assert_eq!(requester(&task), ALICE);
+        work.charge_turn(1);
+        work.add_changes(BOB, AT, vec![added("srv/bob/f")]);
+        let (sum, dearest) = cost_before(&mut work, &mut watchers, BOB);
+        assert!(sum <= TURN_VISITS + dearest, "{sum}, {dearest}");
+        work.charge_turn(1);
+    }
+    let left = std::iter::from_fn(|| work.next_task());
+    assert!(left.count() > 9 * Changes::LEN_MAX, "nothing is lost");
+}
+
+/// Opens of many directories, each watched and closed again.
+#[test]
+fn a_flood_of_watches_delays_another_workers_watch_by_one_turn() {
+    let (mut work, mut watchers) = (Work::default(), Watchers::default());
+    for number in 0..4_096 {
+        work.add_watch(ALICE, number, watch(number, "srv/flood"));
+    }
+    assert_eq!(work.next_task(), Some(Task::Begin(ALICE, watch(0, "srv/flood"))));
+    work.charge_turn(1);
+    work.add_watch(BOB, 5_000, watch(1, "srv/bob"));
+    let (sum, dearest) = cost_before(&mut work, &mut watchers, BOB);
+    assert!(sum <= TURN_VISITS + dearest, "{sum}, {dearest}");
+}
+
+#[test]
+fn a_worker_pays_for_its_messages_and_for_work_out_of_turn() {
+    let mut work = Work::default();
+    for worker in [ALICE, BOB] {
+        work.add_changes(worker, AT, vec![added("f"); 2]);
+    }
+    work.charge_message(ALICE, 64 * 1024);
+    work.charge(ALICE, TURN_VISITS);
+    let order = std::iter::from_fn(|| {
+        let task = work.next_task()?;
+        work.charge_turn(TURN_VISITS);
+        Some(requester(&task))
+    });
+    assert_eq!(Vec::from_iter(order), [BOB, BOB, ALICE, ALICE]);
+}
+
+#[test]
+fn changes_beyond_the_part_of_a_worker_become_one_and_others_keep_theirs() {
+    let mut work = Work::default();
+    work.add_changes(BOB, AT, vec![added("srv/bob/f")]);
+    let change = added("srv/flood/d/f");
+    let room = CHANGE_BYTES_MAX / WORKER_PARTS / bytes_of(&change);
+    let later = AT + Duration::from_secs(1);
+    for _ in 0..=room / Changes::LEN_MAX {
+        work.add_changes(ALICE, AT, vec![change.clone(); Changes::LEN_MAX]);
+    }
+    work.add_changes(ALICE, later, vec![added("srv/flood/g")]);
+    let mut tasks = Vec::new();
+    while let Some(task) = work.next_task() {
+        work.charge_turn(1);
+        tasks.push(task);
+    }
+    assert_eq!(tasks[0], Task::Report(BOB, AT, added("srv/bob/f")));
+    let directory = ObjectPath::from_stored("srv/flood/d".to_owned(), None);
+    assert_eq!(tasks[1], Task::Report(ALICE, AT, HostChange::missed(directory)));
+    assert_eq!(tasks[2..], [Task::Report(ALICE, later, added("srv/flood/g"))]);
+    assert_eq!(work.change_bytes, 0);
+    assert!(work.is_idle() && work.of_workers.is_empty());
+}
+
+#[test]
+fn a_watch_that_ends_before_its_turn_does_not_begin_and_changes_of_an_ended_worker_are_told() {
+    let mut work = Work::default();
+    for number in 1..=3 {
+        work.add_watch(ALICE, number, watch(number, "srv"));
+    }
+    work.remove_watch(ALICE, 2);
+    assert_eq!(work.next_task(), Some(Task::Begin(ALICE, watch(1, "srv"))));
+    work.add_changes(ALICE, AT, vec![added("f")]);
+    work.remove_watches(ALICE);
+    assert_eq!(work.next_task(), Some(Task::Report(ALICE, AT, added("f"))));
+    assert_eq!(work.next_task(), None);
+    assert!(work.is_idle());
+    work.add_watch(ALICE, 4, watch(4, "srv"));
+    work.remove_watch(ALICE, 4);
+    assert!(work.is_idle() && work.of_workers.is_empty());
+}
+
+#[test]
+fn changes_and_watches_of_a_worker_wait_for_one_of_the_other_kind_at_most() {
+    let mut work = Work::default();
+    work.add_changes(ALICE, AT, vec![added("f"); 3]);
+    (1..=3).for_each(|number| work.add_watch(ALICE, number, watch(number, "srv")));
+    let is_watch = std::iter::from_fn(|| work.next_task()).map(|it| matches!(it, Task::Begin(..)));
+    assert_eq!(Vec::from_iter(is_watch), [true, false, true, false, true, false]);
+}
