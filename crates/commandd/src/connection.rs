@@ -9,6 +9,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use tracing::{debug, warn};
 
 use crate::permission::Permissions;
+use crate::places::Places;
 
 /// State of a connection after a step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,13 +29,15 @@ pub(super) enum Progress {
 pub(super) struct Connection {
     socket: OwnedFd,
     shell: Option<Shell>,
+    /// User who has the place of its command.
+    user: Option<String>,
     /// The worker sends nothing more: the command was killed.
     is_killed: bool,
 }
 
 impl Connection {
     pub(super) fn new(socket: OwnedFd) -> Self {
-        Self { socket, shell: None, is_killed: false }
+        Self { socket, shell: None, user: None, is_killed: false }
     }
 
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
@@ -46,15 +49,20 @@ impl Connection {
         self.shell.as_ref().map(Shell::end_source)
     }
 
+    /// User whose place its command has.
+    pub(super) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
     /// Kills the command, if it runs.
     pub(super) fn kill(&mut self) {
         self.shell.iter_mut().for_each(Shell::kill);
     }
 
     /// Takes what the worker has sent, and the end of the command.
-    pub(super) fn go_on(&mut self, permissions: &Permissions) -> Progress {
+    pub(super) fn go_on(&mut self, permissions: &Permissions, places: &mut Places) -> Progress {
         match &mut self.shell {
-            None => self.begin(permissions),
+            None => self.begin(permissions, places),
             Some(shell) => {
                 let ended = match shell.try_wait() {
                     Ok(None) => None,
@@ -73,7 +81,7 @@ impl Connection {
     }
 
     /// Reads the request, and starts its command.
-    fn begin(&mut self, permissions: &Permissions) -> Progress {
+    fn begin(&mut self, permissions: &Permissions, places: &mut Places) -> Progress {
         // One byte more than a request has, so that a longer one is noticed.
         let mut packet = vec![0; REQUEST_BYTES_MAX + 1];
         let length = match rustix::net::recv(&self.socket, &mut packet[..], RecvFlags::DONTWAIT) {
@@ -94,7 +102,12 @@ impl Connection {
             warn!("a worker has sent a command that is not run: {why}");
             return self.answer(&CommandAnswer::Refused(why.to_owned()));
         }
-        let CommandRequest { script, variables, identity, keeps_output } = &request;
+        let CommandRequest { script, variables, identity, requester, keeps_output } = &request;
+        if !places.take(requester) {
+            let why = "too many commands of its user run, or hang in the kernel";
+            return self.answer(&CommandAnswer::Refused(why.to_owned()));
+        }
+        self.user = Some(requester.clone());
         let started = match keeps_output {
             true => Shell::start_with_output(script, variables, identity.as_ref()),
             false => Shell::start(script, variables, identity.as_ref()),
@@ -129,5 +142,84 @@ impl Connection {
             debug!("a worker does not learn of the end of its command: {error}");
         }
         Progress::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::os::fd::OwnedFd;
+
+    use process::{CommandAnswer, CommandRequest};
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::net::{
+        AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, socketpair,
+    };
+
+    use super::{Connection, Permissions, Places, Progress};
+
+    const WAITS: &str = "exec sleep 600";
+
+    /// A worker's end of a connection with this command, and the connection.
+    fn connect(script: &str, requester: &str) -> (OwnedFd, Connection) {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (worker, own) = socketpair(AddressFamily::UNIX, kind, flags, None).expect("room");
+        let (script, requester) = (script.to_owned(), requester.to_owned());
+        let variables = BTreeMap::new();
+        let identity = None;
+        let request =
+            CommandRequest { script, variables, identity, requester, keeps_output: false };
+        rustix::net::send(&worker, &request.encode(), SendFlags::empty()).expect("there is room");
+        (worker, Connection::new(own))
+    }
+
+    /// Goes on with a connection until its command has ended.
+    fn finish(connection: &mut Connection, permissions: &Permissions, places: &mut Places) {
+        while connection.go_on(permissions, places) != Progress::Done {
+            let end = connection.end_source().expect("it was started");
+            poll(&mut [PollFd::new(&end, PollFlags::IN)], None).expect("it ends");
+        }
+    }
+
+    fn answer(worker: &OwnedFd) -> Option<CommandAnswer> {
+        let mut packet = [0; 1_024];
+        let (length, _) = rustix::net::recv(worker, &mut packet[..], RecvFlags::DONTWAIT).ok()?;
+        CommandAnswer::decode(&packet[..length])
+    }
+
+    /// The attack: commands that do not end, as those that look into storage that hangs.
+    #[test]
+    fn a_user_with_hanging_commands_is_refused_more_and_keeps_nobody_else_from_one() {
+        let permissions = Permissions::of_scripts([WAITS, "true"]);
+        let mut places = Places::new(32);
+        let mut hanging: Vec<_> = (0..2).map(|_| connect(WAITS, "mallory")).collect();
+        for (_, connection) in &mut hanging {
+            assert_eq!(connection.go_on(&permissions, &mut places), Progress::Started);
+        }
+        // Killed ones, which the kernel has not ended, count as well.
+        let (worker, connection) = &mut hanging[0];
+        rustix::net::shutdown(&*worker, Shutdown::Write).expect("it is connected");
+        let (refused, mut connection_refused) = connect("true", "mallory");
+        assert_eq!(connection_refused.go_on(&permissions, &mut places), Progress::Done);
+        let answered = answer(&refused);
+        let is_refused = |it: &CommandAnswer| match it {
+            CommandAnswer::Refused(why) => why.contains("hang in the kernel"),
+            CommandAnswer::Ended(..) => false,
+        };
+        assert!(answered.as_ref().is_some_and(is_refused), "{answered:?}");
+        assert_eq!(connection_refused.user(), None, "it has no place");
+
+        let (anna, mut connection_of_anna) = connect("true", "anna");
+        assert_eq!(connection_of_anna.go_on(&permissions, &mut places), Progress::Started);
+        finish(&mut connection_of_anna, &permissions, &mut places);
+        assert_eq!(answer(&anna), Some(CommandAnswer::Ended(0, Vec::new())));
+        places.free("anna");
+
+        assert_eq!(connection.go_on(&permissions, &mut places), Progress::Killed);
+        finish(connection, &permissions, &mut places);
+        places.free(connection.user().expect("it has a place"));
+        assert!(places.take("mallory"), "the place of an ended command is free");
+        hanging[1].1.kill();
+        finish(&mut hanging[1].1, &permissions, &mut places);
     }
 }

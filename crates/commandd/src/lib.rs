@@ -4,12 +4,14 @@
 //! has all of the server's rights, as commands need them. So it trusts no worker more than it has
 //! to: it runs texts of the configuration only, and those of root as root alone.
 //!
-//! A command whose worker is gone, or does not want it any more, is killed.
+//! A command whose worker is gone, or does not want it any more, is killed. The kernel may not end
+//! it while storage hangs, so each user has a part of the places for commands.
 
 #![forbid(unsafe_code)]
 
 mod connection;
 mod permission;
+mod places;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -24,9 +26,10 @@ use tracing::warn;
 
 use connection::{Connection, Progress};
 use permission::Permissions;
+use places::Places;
 
 /// Commands that run or are to be run at a time: two of each of some thousand clients. More wait in
-/// the socket.
+/// the socket, or are refused where one user has them.
 const CONNECTIONS_MAX: usize = 4_096;
 
 /// Messages taken in one turn; commands go on in between.
@@ -41,6 +44,7 @@ const CONNECTIONS: u64 = 1 << 32;
 pub struct Commandd {
     process: HelperProcess,
     permissions: Permissions,
+    places: Places,
     /// The socket that workers connect to, once the supervisor has passed it.
     listener: Option<OwnedFd>,
     connections: HashMap<u64, Connection>,
@@ -55,7 +59,8 @@ impl Commandd {
     pub fn prepare(start: Start) -> anyhow::Result<Self> {
         let process = HelperProcess::join_with_all_rights("commandd", start)?;
         let permissions = Permissions::of(&process.settings.config);
-        Ok(Self { process, permissions, listener: None, connections: HashMap::new(), last: 0 })
+        let (places, connections) = (Places::new(CONNECTIONS_MAX), HashMap::new());
+        Ok(Self { process, permissions, places, listener: None, connections, last: 0 })
     }
 
     /// Serves until the supervisor ends it.
@@ -125,7 +130,7 @@ impl Commandd {
     /// Goes on with a connection whose socket or command may have something new.
     fn go_on(&mut self, number: u64) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
-        match connection.go_on(&self.permissions) {
+        match connection.go_on(&self.permissions, &mut self.places) {
             Progress::Waiting => {}
             Progress::Started => {
                 let ended = connection
@@ -133,15 +138,22 @@ impl Commandd {
                     .map(|end| self.process.events.add(end, CONNECTIONS + 2 * number + 1));
                 if let Some(Err(error)) = ended {
                     warn!("cannot wait for the end of a command: {error}");
-                    self.connections.remove(&number);
+                    self.remove(number);
                 }
             }
             // It would be ready all the time from now on.
             Progress::Killed => self.process.events.remove(connection.socket()),
             Progress::Done => {
-                self.connections.remove(&number);
+                self.remove(number);
                 self.watch_listener();
             }
+        }
+    }
+
+    fn remove(&mut self, number: u64) {
+        let removed = self.connections.remove(&number);
+        if let Some(user) = removed.as_ref().and_then(Connection::user) {
+            self.places.free(user);
         }
     }
 

@@ -6,18 +6,40 @@ use config::Config;
 use process::{CommandRequest, Identity};
 use shares::share_commands::{Runner, scripts};
 
-/// The commands of a configuration, each with its user.
+/// The commands of a configuration, each with its users.
 #[derive(Debug, Default)]
 pub(super) struct Permissions {
-    by_script: HashMap<String, Runner>,
+    by_script: HashMap<String, Runners>,
     is_root: bool,
+}
+
+/// Users that a text may run as: it may be that of several parameters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Runners {
+    root: bool,
+    users: bool,
 }
 
 impl Permissions {
     /// Those of the commands of all shares.
     pub(super) fn of(config: &Config) -> Self {
-        let by_script = scripts(config).into_iter().collect();
+        let mut by_script: HashMap<String, Runners> = HashMap::new();
+        for (script, runner) in scripts(config) {
+            let runners = by_script.entry(script).or_default();
+            match runner {
+                Runner::Root => runners.root = true,
+                Runner::User => runners.users = true,
+            }
+        }
         Self { by_script, is_root: rustix::process::geteuid().is_root() }
+    }
+
+    /// Permissions for texts of users, of a server without root's rights.
+    #[cfg(test)]
+    pub(super) fn of_scripts<const N: usize>(scripts: [&str; N]) -> Self {
+        let users = Runners { users: true, ..Runners::default() };
+        let by_script = scripts.map(|script| (script.to_owned(), users)).into();
+        Self { by_script, is_root: false }
     }
 
     /// Checks that a command may be run.
@@ -25,12 +47,13 @@ impl Permissions {
     /// # Errors
     /// Says why not.
     pub(super) fn verify(&self, request: &CommandRequest) -> Result<(), &'static str> {
-        let Some(runner) = self.by_script.get(&request.script) else {
+        let Some(runners) = self.by_script.get(&request.script) else {
             return Err("it is not in the configuration");
         };
-        match (&request.identity, runner) {
-            (None, _) if self.is_root => Err("it has no user"),
-            (Some(identity), Runner::Root) if *identity != Identity::default() => {
+        let is_of_root = runners.root && !runners.users;
+        match &request.identity {
+            None if self.is_root => Err("it has no user"),
+            Some(identity) if is_of_root && *identity != Identity::default() => {
                 Err("it is a command of root")
             }
             _ if !request.variables.keys().all(|name| is_ours(name)) => {
@@ -90,6 +113,21 @@ mod tests {
         assert_eq!(permissions.verify(&nobody), Err("it has no user"));
         let unprivileged = Permissions { is_root: false, ..permissions };
         assert_eq!(unprivileged.verify(&nobody), Ok(()), "the server is somebody itself");
+    }
+
+    /// The text of a share's `root preexec` may be that of another share's `preexec`.
+    #[test]
+    fn a_text_that_several_shares_have_runs_as_the_users_of_each() {
+        let share = |name: &str, parameter: &str| format!("[{name}]\npath = /srv\n{parameter}\n");
+        let [of_root, of_user] = ["root preexec", "preexec"].map(|it| format!("{it} = mount /srv"));
+        for [first, second] in [[&of_root, &of_user], [&of_user, &of_root]] {
+            let text = [share("a", first), share("b", second)].concat();
+            let (config, _) = Config::parse(&text, "test").expect("it is right");
+            let permissions = Permissions { is_root: true, ..Permissions::of(&config) };
+            for uid in [0, 1_000] {
+                assert_eq!(permissions.verify(&request("mount /srv", uid)), Ok(()), "{uid}");
+            }
+        }
     }
 
     #[test]

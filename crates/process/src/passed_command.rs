@@ -50,6 +50,8 @@ pub struct CommandRequest {
     pub variables: BTreeMap<String, String>,
     /// User to run it; none for that of the server.
     pub identity: Option<Identity>,
+    /// SID of the user whose tree connect it is for: each has a part of the places for commands.
+    pub requester: String,
     /// The answer has the beginning of the output.
     pub keeps_output: bool,
 }
@@ -152,9 +154,10 @@ impl CommandRequest {
     /// Encodes it for a packet.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let Self { script, variables, identity, keeps_output } = self;
+        let Self { script, variables, identity, requester, keeps_output } = self;
         let mut packet = Vec::new();
         put_number(&mut packet, u32::from(*keeps_output));
+        put_text(&mut packet, requester);
         put_text(&mut packet, script);
         put_length(&mut packet, variables.len());
         for (name, value) in variables {
@@ -176,6 +179,7 @@ impl CommandRequest {
     pub fn decode(packet: &[u8]) -> Option<Self> {
         let mut rest = packet;
         let keeps_output = take_flag(&mut rest)?;
+        let requester = take_text(&mut rest)?;
         let script = take_text(&mut rest)?;
         let count = take_number(&mut rest)?;
         let variables: Option<BTreeMap<String, String>> =
@@ -189,7 +193,8 @@ impl CommandRequest {
                 Some(Identity { uid, gid, groups: groups? })
             }
         };
-        let request = Self { script, variables: variables?, identity, keeps_output };
+        let variables = variables?;
+        let request = Self { script, variables, identity, requester, keeps_output };
         rest.is_empty().then_some(request)
     }
 }
@@ -276,6 +281,7 @@ mod tests {
             script: "mkdir \"${CHORO_U}\"".to_owned(),
             variables: BTreeMap::from(variables),
             identity: Some(Identity { uid: 1_000, gid: 100, groups: vec![100, 4] }),
+            requester: "S-1-22-1-1000".to_owned(),
             keeps_output: true,
         }
     }

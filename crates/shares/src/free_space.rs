@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use config::{ShellCommand, Substitutions, is_plain_path};
+use dtyp::Sid;
 use object::{FreeSpace, ObjectPath};
 use process::Identity;
 
@@ -23,6 +24,8 @@ pub struct FreeSpaceCommand {
     pub share: String,
     /// User to run it; none for that of the server.
     pub identity: Option<Identity>,
+    /// User whose tree connect it is for.
+    pub requester: Sid,
     /// Time for which an answer is cached ("dfree cache time").
     pub cache_time: Duration,
     /// Text for the shell and the values in it, but the argument.
@@ -44,7 +47,7 @@ impl FreeSpaceCommand {
     pub(super) fn of(
         share: &config::Share,
         substitutions: &Substitutions,
-        identity: Option<Identity>,
+        (identity, requester): (Option<Identity>, &Sid),
     ) -> Option<Self> {
         if !has_command(share) {
             return None;
@@ -55,7 +58,8 @@ impl FreeSpaceCommand {
             format!("cd -- \"${{{FOLDER}}}\" || exit\n{} \"${{{DIRECTORY}}}\"", command.script);
         command.variables.insert(FOLDER.to_owned(), substitutions.expand_path(&share.path));
         let cache_time = Duration::from_secs(share.dfree_cache_time.into());
-        Some(Self { share: share.name.clone(), identity, cache_time, command })
+        let (share, requester) = (share.name.clone(), requester.clone());
+        Some(Self { share, identity, requester, cache_time, command })
     }
 
     /// Has `%P`, and the folder in which the command runs, be this one of a user. `None` if a shell

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use config::{ShellCommand, Substitutions};
+use dtyp::Sid;
 use process::Identity;
 use store::Credentials;
 
@@ -21,6 +22,8 @@ pub struct ShareCommand {
     pub command: ShellCommand,
     /// User to run it; none for that of the server.
     pub identity: Option<Identity>,
+    /// User whose tree connect it is for.
+    pub requester: Sid,
     /// Its failure refuses the tree connect.
     pub refuses: bool,
 }
@@ -53,7 +56,8 @@ pub fn scripts(config: &config::Config) -> Vec<(String, Runner)> {
     let values = Substitutions::default();
     let shares = config.shares.iter().chain(&config.homes).chain(config.usershare_template());
     let of_share = |share: &config::Share| {
-        let ShareCommands { before, after, free_space } = ShareCommands::of(share, &values, None);
+        let nobody = (None, &Sid::anonymous());
+        let ShareCommands { before, after, free_space } = ShareCommands::of(share, &values, nobody);
         let of_connect = before.into_iter().chain(after).map(|it| {
             let is_root = it.parameter.starts_with(ROOT);
             (it.command.script, if is_root { Runner::Root } else { Runner::User })
@@ -88,11 +92,12 @@ impl ShareCommands {
         }
     }
 
-    /// Returns those of a share for a user; none if the server cannot act as other users.
+    /// Returns those of a share for a requester. They run as this user, or as that of a server that
+    /// cannot act as others.
     pub(super) fn of(
         share: &config::Share,
         substitutions: &Substitutions,
-        user: Option<&Credentials>,
+        (user, requester): (Option<&Credentials>, &Sid),
     ) -> Self {
         let of_user = user.map(|Credentials { uid, gid, groups, .. }| Identity {
             uid: *uid,
@@ -106,6 +111,7 @@ impl ShareCommands {
                 parameter,
                 command: substitutions.shell_command(text, &share.path),
                 identity: identity.clone(),
+                requester: requester.clone(),
                 refuses,
             })
         };
@@ -120,7 +126,7 @@ impl ShareCommands {
         Self {
             before: before.into_iter().flatten().collect(),
             after: after.into_iter().flatten().collect(),
-            free_space: FreeSpaceCommand::of(share, substitutions, of_user),
+            free_space: FreeSpaceCommand::of(share, substitutions, (of_user, requester)),
         }
     }
 }

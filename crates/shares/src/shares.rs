@@ -9,7 +9,7 @@ use arbitration::Caching;
 use config::choice::{CscPolicy, Tri};
 use config::hosts_access;
 use config::{Config, Substitutions};
-use dtyp::{AccessMask, NtStatus};
+use dtyp::{AccessMask, NtStatus, Sid};
 use object::{ObjectPath, UserId};
 use proto::effect::ConnectShare;
 use proto::share::{AppleShare, LocalPrograms};
@@ -171,7 +171,9 @@ impl Shares<'_> {
             Some(unix) => self.store.register_user(unix.credentials),
             None => account.unix,
         };
-        let commands = self.commands(&share, user, &substitutions)?;
+        // Not the guest that everybody is in a share for guests only.
+        let requester = (user, &request.account.sid);
+        let commands = self.commands(&share, requester, &substitutions)?;
         let audit = audit_of(&share, &account, request, &substitutions);
         let (share, opening) = self.describe(&share, user, read_only, &substitutions)?;
         let opening = Opening { rules: usershare.map(|it| it.rules), ..opening };
@@ -328,16 +330,16 @@ impl Shares<'_> {
     fn commands(
         &self,
         share: &config::Share,
-        user: UserId,
+        (user, requester): (UserId, &Sid),
         substitutions: &Substitutions,
     ) -> Result<ShareCommands, Refusal> {
         if !self.accounts.is_root() {
-            return Ok(ShareCommands::of(share, substitutions, None));
+            return Ok(ShareCommands::of(share, substitutions, (None, requester)));
         }
         let index = usize::try_from(user.0).unwrap_or(usize::MAX);
         // Without its user a command would run as root.
         let user = self.store.users().nth(index).ok_or(Refusal::NoIdentity)?;
-        Ok(ShareCommands::of(share, substitutions, Some(user)))
+        Ok(ShareCommands::of(share, substitutions, (Some(user), requester)))
     }
 
     /// Refuses one more connection to a share that has `max` already; 0 is any number.

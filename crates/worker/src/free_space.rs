@@ -68,10 +68,10 @@ impl Worker {
         command: &FreeSpaceCommand,
         question: Question,
     ) -> Result<(), String> {
-        let FreeSpaceCommand { share, identity, .. } = command;
+        let FreeSpaceCommand { share, identity, requester, .. } = command;
         debug!("share {share}: dfree command starts for {}", question.argument);
         let text = command.for_argument(&question.argument);
-        let shell = self.start_shell(&text, identity.as_ref(), Output::Kept)?;
+        let shell = self.start_shell(&text, (identity.as_ref(), requester), Output::Kept)?;
         let commands = &mut self.free_space;
         commands.last = commands.last.wrapping_add(1);
         let (number, share) = (commands.last, share.clone());

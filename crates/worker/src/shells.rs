@@ -1,6 +1,7 @@
 //! Commands of shares, which another process runs: a worker may execute nothing.
 
 use config::ShellCommand;
+use dtyp::Sid;
 use process::{CommandRequest, Identity, PassedCommand};
 
 use super::event_loop::Worker;
@@ -15,14 +16,14 @@ pub(super) enum Output {
 }
 
 impl Worker {
-    /// Has a shell run a command, as this user if there is one.
+    /// Has a shell run a command, as this user if there is one, for the one with this SID.
     ///
     /// # Errors
     /// Says in words what prevents it.
     pub(super) fn start_shell(
         &mut self,
         command: &ShellCommand,
-        identity: Option<&Identity>,
+        (identity, requester): (Option<&Identity>, &Sid),
         output: Output,
     ) -> Result<PassedCommand, String> {
         // The socket is the server's.
@@ -30,9 +31,9 @@ impl Worker {
             return Err("the server's rights are not there".to_owned());
         }
         let ShellCommand { script, variables } = command.clone();
+        let (identity, requester) = (identity.cloned(), requester.to_string());
         let keeps_output = output == Output::Kept;
-        let request =
-            CommandRequest { script, variables, identity: identity.cloned(), keeps_output };
+        let request = CommandRequest { script, variables, identity, requester, keeps_output };
         PassedCommand::start(&self.settings.directories.lock, &request)
             .map_err(|error| error.to_string())
     }
