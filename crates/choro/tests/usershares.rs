@@ -261,6 +261,7 @@ fn previous_versions_are_those_of_the_folder_that_is_served() {
         for path in [users.server.share_path(folder).join("f"), image.join("f")] {
             fs::write(path, folder).expect("there is space");
         }
+        chown(&image, Some(users.owner.0), None).expect("we are root");
     }
     let link = users.server.share_path("link");
     symlink("first", &link).expect("there is space");
@@ -272,6 +273,35 @@ fn previous_versions_are_those_of_the_folder_that_is_served() {
     let got = ["then", "now"].map(|name| users.server.client_folder("work").join(name));
     let got = got.map(|path| fs::read_to_string(path).expect("it was got"));
     assert_eq!(got, ["second", "second"], "{}", users.server.log());
+    users.server.stop();
+}
+
+/// The attack: a user makes a folder where another user's was. With `force user` its earlier
+/// versions show the other user's files.
+#[test]
+fn a_share_that_forces_a_user_shows_no_previous_versions_of_another_users_folder() {
+    const OTHERS: &str = "@GMT-2015.10.31-19.40.30";
+    const OWN: &str = "@GMT-2016.10.31-19.40.30";
+    let [lines, pattern] = pattern("vfs objects = shadow_copy2\nforce user = root");
+    let Some(users) = Users::start(&lines, &pattern) else { return };
+    let folder = users.folder("films", users.owner.0);
+    fs::write(users.server.share_path("films/f"), "now").expect("there is space");
+    for (token, owner) in [(OTHERS, users.owner.0 + 1), (OWN, users.owner.0)] {
+        let image = users.server.share_path(&format!(".snapshots/{token}/films"));
+        fs::create_dir_all(&image).expect("there is space");
+        fs::write(image.join("f"), token).expect("there is space");
+        fs::set_permissions(&image, Permissions::from_mode(0o700)).expect("we are root");
+        chown(&image, Some(owner), None).expect("we are root");
+    }
+    users.write("films", &content(&folder));
+    let client = users.server.client();
+    client.run("films", &[&format!("get {OWN}/f own")]).succeeds();
+    let own = users.server.client_folder("work").join("own");
+    assert_eq!(fs::read_to_string(own).expect("it was got"), OWN);
+    let refused = client.run("films", &[&format!("get {OTHERS}/f others")]);
+    refused.fails("NT_STATUS_OBJECT_NAME_NOT_FOUND");
+    let listed = client.run("films", &["allinfo f"]).succeeds();
+    assert!(listed.contains(OWN) && !listed.contains(OTHERS), "{listed}");
     users.server.stop();
 }
 

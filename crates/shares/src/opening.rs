@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use dtyp::NtStatus;
 use object::{ObjectPath, RootId, UserId};
-use store::{Folder, RootSettings, Store};
+use store::{Folder, RootSettings, SnapshotSettings, Store};
 use tracing::warn;
 
 use super::mount_point::Place;
@@ -51,10 +51,12 @@ pub enum StorageMode {
 }
 
 impl Opening {
-    /// Paths that are asked for while a client connects: the directory, and one of its snapshots.
+    /// Paths that are asked for while a client connects: the directory, one of its snapshots, and
+    /// the prefixes that a user's share is compared with.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         let snapshots = self.snapshots.as_ref().and_then(SnapshotOptions::absolute_directory);
-        [&*self.settings.path].into_iter().chain(snapshots)
+        let prefixes = self.rules.iter().flat_map(FolderRules::prefixes);
+        [&*self.settings.path].into_iter().chain(snapshots).chain(prefixes)
     }
 
     /// Opens the directory, and serves it.
@@ -64,7 +66,11 @@ impl Opening {
     pub fn carry_out(mut self, store: &mut Store) -> Result<OpenedRoot, NtStatus> {
         let (folder, place) = self.open(store)?;
         let snapshots = self.snapshots.zip(place);
-        self.settings.snapshots = snapshots.and_then(|(options, place)| options.laid_out(&place));
+        self.settings.snapshots = snapshots.and_then(|(options, place)| {
+            // The folder that had the path then may have been another user's.
+            let owner = self.rules.as_ref().and_then(FolderRules::owner);
+            Some(SnapshotSettings { owner, ..options.laid_out(&place)? })
+        });
         let root = store.serve_folder(folder, self.settings, self.user)?;
         Ok(OpenedRoot { root, device: store.device(root), folder: store.folder(root) })
     }

@@ -93,6 +93,7 @@ impl SnapshotOptions {
                 order if order.eq_ignore_ascii_case("asc") => SnapshotOrder::Ascending,
                 _ => SnapshotOrder::Listed,
             },
+            owner: None,
         })
     }
 }

@@ -138,6 +138,7 @@ fn a_snapshot_is_found_that_is_mounted_when_somebody_looks() {
                     local_time: false,
                 })],
                 order: SnapshotOrder::Descending,
+                owner: None,
             });
         });
         let on = share.folder.path().join("snapshots").join(TAKEN);

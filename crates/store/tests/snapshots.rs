@@ -35,6 +35,7 @@ fn settings_in(root: &RootSettings) -> SnapshotSettings {
         }],
         names: vec![format(None, "@GMT-%Y.%m.%d-%H.%M.%S")],
         order: SnapshotOrder::Descending,
+        owner: None,
     }
 }
 
@@ -49,6 +50,14 @@ fn format(prefix: Option<(&str, &str)>, format: &str) -> SnapshotNames {
 
 /// A share with `.snapshots` in each directory, and in the one above it.
 fn share_with_snapshots_everywhere(names: Vec<SnapshotNames>) -> Share {
+    share_of_owner_with_snapshots_everywhere(names, None)
+}
+
+/// Likewise, if its folder must have this owner in a snapshot.
+fn share_of_owner_with_snapshots_everywhere(
+    names: Vec<SnapshotNames>,
+    owner: Option<u32>,
+) -> Share {
     Share::with(|root| {
         let above = root.path.parent().expect("the folder of the test").join(".snapshots");
         root.snapshots = Some(SnapshotSettings {
@@ -60,6 +69,7 @@ fn share_with_snapshots_everywhere(names: Vec<SnapshotNames>) -> Share {
             }],
             names,
             order: SnapshotOrder::Descending,
+            owner,
         });
     })
 }
@@ -335,6 +345,42 @@ fn a_directory_of_snapshots_that_somebody_else_has_made_holds_none() {
     assert_eq!(share.status_of("x", at("f", TOKENS[0])), NtStatus::OBJECT_NAME_NOT_FOUND);
     let open = share.open("f");
     assert_eq!(snapshots(&mut share, open), []);
+}
+
+/// A user may have put a folder where another user's was: the earlier versions are the other's.
+#[test]
+fn a_snapshot_in_which_the_folder_has_another_owner_has_no_version_of_it() {
+    let own = rustix::process::geteuid().as_raw();
+    let mut share = share_with(|settings| settings.owner = Some(own));
+    let open = share.open("f");
+    assert_eq!(snapshots(&mut share, open).len(), TOKENS.len());
+    share.try_open("x", at("f", TOKENS[0])).expect("it was the user's");
+    if give_away(&share.folder.path().join("snapshots").join(TOKENS[0]).join("base/data")).is_some()
+    {
+        assert_eq!(share.status_of("x", at("f", TOKENS[0])), NtStatus::OBJECT_NAME_NOT_FOUND);
+        assert_eq!(snapshots(&mut share, open), [time(TOKENS[2]), time(TOKENS[1])]);
+    }
+    let mut share = share_with(|settings| settings.owner = Some(own + 1));
+    let open = share.open("f");
+    assert_eq!(snapshots(&mut share, open), []);
+    assert_eq!(share.status_of("x", at("f", TOKENS[0])), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(share.status_of("x", at("", TOKENS[0])), NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn an_image_of_a_folder_in_the_share_has_to_have_the_owner_that_the_folder_has() {
+    let names = vec![format(None, "@GMT-%Y.%m.%d-%H.%M.%S")];
+    let own = rustix::process::geteuid().as_raw();
+    let mut share = share_of_owner_with_snapshots_everywhere(names, Some(own));
+    let image = share.host(&format!("a/.snapshots/{}", TOKENS[0]));
+    make(&share.host("a/f"), "now");
+    make(&image.join("f"), "then");
+    share.try_open("x", at("a\\f", TOKENS[0])).expect("one user has both");
+    let Some(()) = give_away(&image) else { return };
+    let not_found = NtStatus::OBJECT_NAME_NOT_FOUND;
+    assert_eq!(share.status_of("x", at("a\\f", TOKENS[0])), not_found);
+    give_away(&share.host("a")).expect("we are root");
+    share.try_open("x", at("a\\f", TOKENS[0])).expect("one user has both");
 }
 
 #[test]

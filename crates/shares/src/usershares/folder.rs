@@ -26,6 +26,16 @@ impl FolderRules {
         }
     }
 
+    /// Returns the id that the folder must belong to.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        self.owner
+    }
+
+    /// Returns the prefixes that are resolved to verify the folder.
+    pub(crate) fn prefixes(&self) -> impl Iterator<Item = &Path> {
+        self.denied.iter().chain(&self.allowed).map(Path::new)
+    }
+
     /// Verifies a path as its user wrote it.
     pub(super) fn verify_written(&self, path: &str) -> Result<(), String> {
         let path = Path::new(path);

@@ -3,7 +3,8 @@
 //! A snapshot is a root like the share's, in which nothing can be changed. The directory of the
 //! snapshots has to belong to root, and links on the way are followed only if they do, since users
 //! may make files beside it; within a snapshot a client stays as in the share. Rights are those of
-//! the user, also on the directory that holds the snapshots.
+//! the user, also on the directory that holds the snapshots. In a share of a user, the folder in a
+//! snapshot must have had the owner of the share: the path may have been another user's then.
 
 use std::borrow::Cow;
 use std::ffi::{CString, OsStr};
@@ -49,6 +50,8 @@ struct Holder {
     fd: OwnedFd,
     /// Links on the way from it to a snapshot that are followed.
     links: Links,
+    /// Id that the image must belong to; none for any owner.
+    owner: Option<u32>,
     /// Path from a snapshot to the image of `folder`.
     share: PathBuf,
     /// Directory of the share that the snapshots have an image of.
@@ -73,7 +76,11 @@ impl Holder {
     /// Opens the image of `folder` in the snapshot at this path.
     fn open(&self, snapshot: &Path) -> Result<OwnedFd, Errno> {
         let directory = self.fd.try_clone().map_err(|_| Errno::MFILE)?;
-        trusted_path::open_from(directory, &snapshot.join(&self.share), self.links)
+        let image = trusted_path::open_from(directory, &snapshot.join(&self.share), self.links)?;
+        match self.owner {
+            Some(owner) if system::status_of(image.as_fd())?.stx_uid != owner => Err(Errno::NOENT),
+            _ => Ok(image),
+        }
     }
 
     /// Passes time and path of each snapshot to `see`, until that returns true.
@@ -199,6 +206,7 @@ impl Store {
         source: &Source<'_>,
         path: &ObjectPath,
     ) -> Result<Holder, Errno> {
+        let owner = root.settings.snapshots.as_ref().and_then(|settings| settings.owner);
         let holder = match *source {
             Source::InShare { components, directory } => {
                 let (folder, rest) = path.split_at(components);
@@ -207,16 +215,18 @@ impl Store {
                     if folder.is_posix() { folder.as_str().to_owned() } else { place.path(root) };
                 let folder = ObjectPath::from_stored(shown, None);
                 let entry = place.entry.filter(|it| it.is_directory()).ok_or(Errno::NOENT)?;
+                // The image of a folder in the share is compared with that folder.
+                let owner = owner.map(|_| entry.status.stx_uid);
                 // Whoever may write the share could have made any other link.
                 let links = Links::OfRoot;
                 let fd = trusted_path::open_from(entry.fd, directory, links)?;
-                Holder { fd, links, share: PathBuf::new(), folder, rest }
+                Holder { fd, links, owner, share: PathBuf::new(), folder, rest }
             }
             Source::Configured(SnapshotDirectory { path: directory, share, is_in_share }) => {
                 let links = if *is_in_share { Links::OfRoot } else { Links::OfServer };
                 let fd = trusted_path::open(directory, links)?;
                 let (folder, rest) = (ObjectPath::root(), path.clone());
-                Holder { fd, links, share: share.clone(), folder, rest }
+                Holder { fd, links, owner, share: share.clone(), folder, rest }
             }
         };
         if trusted_path::is_owned(&holder.fd)? { Ok(holder) } else { Err(Errno::NOENT) }

@@ -17,6 +17,8 @@ pub struct SnapshotSettings {
     pub names: Vec<SnapshotNames>,
     /// Order in which clients see them ("shadow:sort").
     pub order: SnapshotOrder,
+    /// Id that the share's folder must belong to in a snapshot; none for any owner.
+    pub owner: Option<u32>,
 }
 
 /// Directory that holds one directory for each snapshot.
