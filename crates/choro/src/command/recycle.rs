@@ -142,18 +142,25 @@ fn date(time: SystemTime) -> String {
 fn empty(bins: &[Bin], older_than: Option<Duration>, faults: &mut Faults) -> anyhow::Result<()> {
     let until =
         older_than.map(|age| SystemTime::now().checked_sub(age).unwrap_or(SystemTime::UNIX_EPOCH));
+    let (files, bytes) = remove(bins, until, faults);
+    report::print(&format!("Deleted {files} files of {bytes} bytes\n"))
+}
+
+/// Removes the files that were deleted until a time, or all, and then folders that are empty.
+/// Returns the number of files, and their bytes.
+fn remove(bins: &[Bin], until: Option<SystemTime>, faults: &mut Faults) -> (u64, u64) {
     let (mut files, mut bytes) = (0_u64, 0_u64);
+    let is_young = |deleted: SystemTime| until.is_some_and(|until| deleted > until);
     for bin in bins {
         bin.walk(&mut |found| {
             let (directory, name, flags, path) = match found {
-                Found::File { deleted, .. } if until.is_some_and(|until| deleted > until) => {
-                    return;
-                }
+                Found::File { deleted, .. } if is_young(deleted) => return,
+                Found::DirectoryEnd { moved, .. } if moved.is_some_and(is_young) => return,
                 Found::Unreadable { path, error } => return faults.report("read", path, error),
                 Found::File { directory, name, path, .. } => {
                     (directory, name, AtFlags::empty(), path)
                 }
-                Found::DirectoryEnd { parent, name, path } => {
+                Found::DirectoryEnd { parent, name, path, .. } => {
                     (parent, name, AtFlags::REMOVEDIR, path)
                 }
             };
@@ -169,13 +176,147 @@ fn empty(bins: &[Bin], older_than: Option<Duration>, faults: &mut Faults) -> any
             }
         });
     }
-    report::print(&format!("Deleted {files} files of {bytes} bytes\n"))
+    (files, bytes)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::age;
-    use std::time::Duration;
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::{Path, PathBuf};
+    use std::time::{Duration, SystemTime};
+
+    use config::Config;
+    use tempfile::TempDir;
+
+    use super::bin::find;
+    use super::{Faults, age, remove};
+
+    /// A share with a bin, on this machine's own file system.
+    struct Share(TempDir);
+
+    impl Share {
+        fn new() -> Self {
+            let share = Self(tempfile::tempdir().expect("there is space"));
+            fs::create_dir(share.path(".recycle")).expect("there is space");
+            share
+        }
+
+        fn path(&self, path: &str) -> PathBuf {
+            self.0.path().join(path)
+        }
+
+        fn make(&self, path: &str) {
+            let path = self.path(path);
+            fs::create_dir_all(path.parent().expect("it is in the share")).expect("space");
+            fs::write(path, "1234").expect("there is space");
+        }
+
+        /// Changes the times of a folder.
+        fn make_and_remove(&self, path: &str) {
+            self.make(path);
+            fs::remove_file(self.path(path)).expect("it was just made");
+        }
+
+        /// Last change of an inode.
+        fn changed(&self, path: &str) -> SystemTime {
+            let status = fs::metadata(self.path(path)).expect("it is there");
+            let seconds = u64::try_from(status.ctime()).expect("it is new");
+            let nanoseconds = u32::try_from(status.ctime_nsec()).expect("less than a second");
+            SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds)
+        }
+
+        /// Does something until the change of a path has a later time: clocks have ticks.
+        fn later(&self, path: &str, than: SystemTime, act: impl Fn()) -> SystemTime {
+            loop {
+                act();
+                let changed = self.changed(path);
+                if changed > than {
+                    return changed;
+                }
+            }
+        }
+
+        fn rename(&self, from: &str, to: &str) {
+            fs::rename(self.path(from), self.path(to)).expect("it is ours");
+        }
+
+        /// Removes what was deleted until a time. Returns the number of files.
+        fn remove(&self, keep_tree: bool, until: SystemTime) -> u64 {
+            let words = if keep_tree { "yes" } else { "no" };
+            let text = format!(
+                "[data]\npath = {}\nvfs objects = recycle\nrecycle:keeptree = {words}\n",
+                self.0.path().display()
+            );
+            let (config, _) = Config::parse(&text, "test").expect("it is right");
+            let mut faults = Faults::default();
+            let bins = find(&config, None, &mut faults).expect("there is one");
+            let (files, _) = remove(&bins, Some(until), &mut faults);
+            faults.verdict().expect("all is ours");
+            files
+        }
+
+        fn has(&self, path: &str) -> bool {
+            self.path(path).exists()
+        }
+    }
+
+    /// Files of a folder that is renamed into the bin keep their times.
+    #[test]
+    fn a_folder_that_was_moved_into_the_bin_stays_as_long_as_a_file_that_was_deleted_then() {
+        for keep_tree in [false, true] {
+            let share = Share::new();
+            share.make("docs/sub/f");
+            fs::create_dir(share.path("docs/empty")).expect("there is space");
+            let before = share.changed("docs/empty").max(share.changed("docs/sub/f"));
+            let moved = share.later("docs", before, || {
+                share.rename("docs", "moved");
+                share.rename("moved", "docs");
+            });
+            share.rename("docs", ".recycle/docs");
+            assert_eq!(share.remove(keep_tree, before), 0, "keeptree {keep_tree}");
+            assert!(share.has(".recycle/docs/sub/f") && share.has(".recycle/docs/empty"));
+            // A later file in it hides the time of the move.
+            share.later(".recycle/docs", moved, || share.make_and_remove(".recycle/docs/g"));
+            assert_eq!(share.remove(keep_tree, moved), 0, "keeptree {keep_tree}");
+            let now = share.changed(".recycle/docs");
+            assert_eq!(share.remove(keep_tree, now), 1, "keeptree {keep_tree}");
+            assert!(!share.has(".recycle/docs"));
+        }
+    }
+
+    /// Otherwise a folder of which files are deleted each day would keep all of them.
+    #[test]
+    fn a_folder_that_the_bin_made_keeps_no_older_files() {
+        let share = Share::new();
+        share.make("docs/f");
+        fs::create_dir(share.path(".recycle/docs")).expect("there is space");
+        share.rename("docs/f", ".recycle/docs/f");
+        let first = share.changed(".recycle/docs/f");
+        share.later(".recycle/docs/g", first, || {
+            share.make("docs/g");
+            share.rename("docs/g", ".recycle/docs/g");
+        });
+        assert_eq!(share.remove(true, first), 1);
+        assert!(!share.has(".recycle/docs/f") && share.has(".recycle/docs/g"));
+    }
+
+    /// The attack: the folder is made again, so that the one in the bin seems to be the bin's.
+    #[test]
+    fn a_younger_folder_of_the_share_does_not_make_a_moved_one_the_bins_own() {
+        let share = Share::new();
+        share.make("docs/sub/f");
+        let before = share.changed("docs/sub/f");
+        share.rename("docs", ".recycle/docs");
+        let made = share.later("docs", before, || {
+            let _ = fs::remove_dir(share.path("docs"));
+            fs::create_dir(share.path("docs")).expect("it was removed");
+        });
+        share.later(".recycle/docs", made, || share.make_and_remove(".recycle/docs/g"));
+        assert!(Path::new(&share.path("docs")).metadata().is_ok_and(|it| it.created().is_ok()));
+        assert_eq!(share.remove(true, made), 0);
+        assert!(share.has(".recycle/docs/sub/f"));
+    }
 
     #[test]
     fn ages_are_numbers_with_a_unit() {

@@ -9,10 +9,11 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::bail;
 use config::{Config, Recycle, Share};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, StatxTimestamp};
+use rustix::io::Errno;
 
 use super::faults::Faults;
-use super::folders::{entries, open_directory};
+use super::folders::{entries, open_beneath, open_directory};
 use super::repository::Repository;
 
 /// Deepest nesting of folders in a bin that is read.
@@ -42,7 +43,13 @@ pub(super) enum Found<'a> {
         deleted: SystemTime,
     },
     /// The end of a folder, after its files and folders.
-    DirectoryEnd { parent: BorrowedFd<'a>, name: &'a OsStr, path: &'a Path },
+    DirectoryEnd {
+        parent: BorrowedFd<'a>,
+        name: &'a OsStr,
+        path: &'a Path,
+        /// Time at which it, or a folder above it, was moved into the bin.
+        moved: Option<SystemTime>,
+    },
     /// A folder that cannot be read. The walk goes on with others.
     Unreadable { path: &'a Path, error: &'a io::Error },
 }
@@ -121,46 +128,108 @@ impl Bin {
 
     /// Walks through all files and folders of the bin.
     pub(super) fn walk(&self, on_found: &mut OnFound<'_>) {
-        walk((self.root.as_fd(), &self.path), &self.path, DEPTH_MAX, on_found);
+        let at = (self.root.as_fd(), &*self.path);
+        Walk { bin: self, on_found }.folder(at, &self.path, None, DEPTH_MAX);
+    }
+
+    /// Returns the time of the last change of a folder below the bin, if users may have moved it
+    /// there. Its files keep their own times then, which say nothing of the deletion.
+    ///
+    /// A rename changes the folder's inode alone, while a file that comes or goes changes the time
+    /// of its entries as well. If that was the last change, a folder is the bin's own if the bin
+    /// keeps paths, and the share's folder of this path was there before: it was made for a file
+    /// of that one. The times of changes and births are the kernel's, and nobody can set them.
+    fn moved(&self, directory: &OwnedFd, path: &Path) -> io::Result<Option<SystemTime>> {
+        let folder = times(directory)?;
+        let is_own = self.keep_tree
+            && system_time(folder.stx_ctime) == system_time(folder.stx_mtime)
+            && self.share_had(path, &folder)?;
+        Ok((!is_own).then(|| system_time(folder.stx_ctime)))
+    }
+
+    /// Whether the share has a folder of this former path that is older than this one. A file
+    /// system without times of birth says nothing against it.
+    fn share_had(&self, path: &Path, folder: &Statx) -> io::Result<bool> {
+        let Ok(former) = path.strip_prefix(&self.path) else { return Ok(false) };
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let former = match open_beneath(self.root.as_fd(), former, flags) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
+            opened => times(&opened?)?,
+        };
+        let birth = |it: &Statx| {
+            let has_birth = it.stx_mask & StatxFlags::BTIME.bits() != 0;
+            has_birth.then(|| system_time(it.stx_btime))
+        };
+        Ok(birth(&former).zip(birth(folder)).is_none_or(|(former, folder)| former <= folder))
     }
 }
 
-/// Walks through the folder of a name in another one; `path` is its path below the share.
-fn walk(
-    (parent, name): (BorrowedFd<'_>, &Path),
-    path: &Path,
-    depth: u32,
-    on_found: &mut OnFound<'_>,
-) {
-    let read = || {
-        let Some(directory) = open_directory(parent, name)? else { return Ok(None) };
-        if depth == 0 {
-            return Err(io::Error::other("folders are nested too deeply"));
+/// A walk through a bin.
+struct Walk<'a, 'b> {
+    bin: &'a Bin,
+    on_found: &'a mut OnFound<'b>,
+}
+
+impl Walk<'_, '_> {
+    /// Walks through the folder of a name in another one; `path` is its path below the share.
+    /// `moved` is the time at which a folder above was moved into the bin. Returns that of this
+    /// folder, or the other one if that is later.
+    fn folder(
+        &mut self,
+        (parent, name): (BorrowedFd<'_>, &Path),
+        path: &Path,
+        moved: Option<SystemTime>,
+        depth: u32,
+    ) -> Option<SystemTime> {
+        let read = || {
+            let Some(directory) = open_directory(parent, name)? else { return Ok(None) };
+            if depth == 0 {
+                return Err(io::Error::other("folders are nested too deeply"));
+            }
+            let is_bin = path == self.bin.path;
+            let own = if is_bin { None } else { self.bin.moved(&directory, path)? };
+            Ok(Some((entries(&directory)?, directory, moved.max(own))))
+        };
+        let (entries, directory, moved) = match read() {
+            Ok(Some(read)) => read,
+            Ok(None) => return moved,
+            Err(error) => {
+                (self.on_found)(Found::Unreadable { path, error: &error });
+                return moved;
+            }
+        };
+        for (name, is_directory) in entries {
+            let path = path.join(&name);
+            if is_directory {
+                let parent = directory.as_fd();
+                let moved = self.folder((parent, &name), &path, moved, depth - 1);
+                let name = name.as_os_str();
+                (self.on_found)(Found::DirectoryEnd { parent, name, path: &path, moved });
+                continue;
+            }
+            let (flags, wanted) = (AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
+            // Removed meanwhile.
+            let Ok(status) = rustix::fs::statx(&directory, &name, flags, wanted) else { continue };
+            // The move to the bin is the last change of a file, or of a folder that it is in.
+            let changed = system_time(status.stx_ctime);
+            let deleted = moved.map_or(changed, |moved| moved.max(changed));
+            let (directory, name) = (directory.as_fd(), name.as_os_str());
+            let size = status.stx_size;
+            (self.on_found)(Found::File { directory, name, path: &path, size, deleted });
         }
-        Ok(Some((entries(&directory)?, directory)))
-    };
-    let (entries, directory) = match read() {
-        Ok(Some(read)) => read,
-        Ok(None) => return,
-        Err(error) => return on_found(Found::Unreadable { path, error: &error }),
-    };
-    for (name, is_directory) in entries {
-        let path = path.join(&name);
-        if is_directory {
-            let parent = directory.as_fd();
-            walk((parent, &name), &path, depth - 1, on_found);
-            on_found(Found::DirectoryEnd { parent, name: name.as_os_str(), path: &path });
-            continue;
-        }
-        let (flags, wanted) = (AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS);
-        // Removed meanwhile.
-        let Ok(status) = rustix::fs::statx(&directory, &name, flags, wanted) else { continue };
-        // The move to the bin is the last change of a file.
-        let seconds = u64::try_from(status.stx_ctime.tv_sec).unwrap_or(0);
-        let deleted = SystemTime::UNIX_EPOCH + Duration::new(seconds, status.stx_ctime.tv_nsec);
-        let (directory, name) = (directory.as_fd(), name.as_os_str());
-        on_found(Found::File { directory, name, path: &path, size: status.stx_size, deleted });
+        moved
     }
+}
+
+/// Returns the times of an open folder.
+fn times(directory: &OwnedFd) -> io::Result<Statx> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    Ok(rustix::fs::statx(directory, c"", AtFlags::EMPTY_PATH, wanted)?)
+}
+
+fn system_time(time: StatxTimestamp) -> SystemTime {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::new(seconds, time.tv_nsec)
 }
 
 /// The name of a file without the number that the bin gave it: `Copy #3 of NAME`.
