@@ -18,9 +18,20 @@ pub(super) struct Holder {
     pub(super) program: String,
     /// Id of the user that it runs as.
     pub(super) user: u32,
-    /// Service of the system that the process is of, as systemd named it.
+    /// Service of the system, as systemd named it, whose own process this is.
     pub(super) service: Option<String>,
 }
+
+/// A process of a service.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    parent: u32,
+    session: u32,
+    user: u32,
+}
+
+/// Process that starts services, and that processes without a parent become children of.
+const INIT: u32 = 1;
 
 /// State of a listening socket in the kernel's list.
 const LISTENING: &str = "0A";
@@ -77,7 +88,38 @@ fn holder(pid: u32) -> Option<Holder> {
     let user = field(&status, "Uid")?.split_whitespace().nth(1)?.parse().ok()?;
     let program = read("comm").unwrap_or_default().trim().to_owned();
     let service = service_in(&read("cgroup").unwrap_or_default());
+    let service = service.filter(|it| member(pid).is_some_and(|own| own.is_main(&members(it))));
     Some(Holder { pid, program, user, service })
+}
+
+/// Returns the processes of a service.
+fn members(service: &str) -> Vec<Member> {
+    let is_of_service = |pid: &u32| {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        service_in(&groups).as_deref() == Some(service)
+    };
+    pids().filter(is_of_service).filter_map(member).collect()
+}
+
+fn member(pid: u32) -> Option<Member> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let user = field(&status, "Uid")?.split_whitespace().nth(1)?.parse().ok()?;
+    let parent = field(&status, "PPid")?.parse().ok()?;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // pid (name) state parent group session …
+    // The name may contain anything but the last parenthesis.
+    let (_, tail) = stat.rsplit_once(") ")?;
+    let session = tail.split_whitespace().nth(3)?.parse().ok()?;
+    Some(Member { parent, session, user })
+}
+
+impl Member {
+    /// True if the process belongs to the program that the service is there for. Programs of users
+    /// that it has started, as cron does, have sessions of their own.
+    fn is_main(self, members: &[Self]) -> bool {
+        let mut first = members.iter().filter(|it| it.parent == INIT).peekable();
+        first.peek().is_some() && first.all(|it| (it.session, it.user) == (self.session, self.user))
+    }
 }
 
 /// Returns the service of the system that a process is of, from its list of control groups. Only
@@ -116,9 +158,11 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
     use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+    use std::process::{Command, Stdio};
 
-    use super::{Protocol, holders, is_of_server, service_in};
+    use super::{INIT, Member, Protocol, holders, is_of_server, member, service_in};
 
     #[test]
     fn the_process_that_listens_at_a_port_is_found() {
@@ -152,6 +196,41 @@ mod tests {
         ] {
             assert_eq!(service(groups), None, "{groups}");
         }
+    }
+
+    /// The attack: a job of a user listens at a port, and root is told to stop cron.
+    #[test]
+    fn a_program_that_a_service_has_started_for_a_user_is_not_the_service() {
+        let process = |parent, session, user| Member { parent, session, user };
+        let cron = process(INIT, 100, 0);
+        let job = process(101, 102, 1_000);
+        assert!(cron.is_main(&[cron, job]), "it has a port itself");
+        assert!(!job.is_main(&[cron, job]));
+        let job_of_root = process(101, 103, 0);
+        assert!(!job_of_root.is_main(&[cron, job_of_root]));
+        // One whose parent has ended, and that cron's restart has left there.
+        let left = process(INIT, 104, 1_000);
+        for members in [[cron, left], [left, cron]] {
+            assert!(!left.is_main(&members) && !cron.is_main(&members));
+        }
+        let worker = process(100, 100, 33);
+        assert!(!worker.is_main(&[cron, worker]), "another user than the service's");
+        assert!(!job.is_main(&[]), "it has ended meanwhile");
+    }
+
+    #[test]
+    fn a_process_with_a_session_of_its_own_is_seen_as_such() {
+        let mut command = Command::new("setsid");
+        command.args(["sh", "-c", "echo; read end"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("there is setsid");
+        let output = child.stdout.take().expect("it is a pipe");
+        BufReader::new(output).read_line(&mut String::new()).expect("it says that it runs");
+        let seen = member(child.id()).expect("it runs");
+        child.stdin.take().expect("it is a pipe").write_all(b"\n").expect("it waits");
+        child.wait().expect("it ends");
+        let user = rustix::process::geteuid().as_raw();
+        assert_eq!((seen.parent, seen.session), (std::process::id(), child.id()));
+        assert_eq!(seen.user, user);
     }
 
     #[test]
