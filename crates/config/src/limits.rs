@@ -18,6 +18,9 @@ pub const INCLUDE_DEPTH_MAX: usize = 100;
 /// Inclusions in all; depth alone does not bound a file that includes another one twice.
 pub const INCLUSIONS_MAX: usize = 1_024;
 
+/// Entries of a folder that is included.
+pub const FOLDER_ENTRIES_MAX: usize = 4_096;
+
 /// Sections, shares and others together.
 pub const SECTIONS_MAX: usize = 4_096;
 

@@ -2,7 +2,8 @@
 
 /// Words of `text`: separated by white space, comma or semicolon. A quote starts or ends a
 /// stretch in which separators are ordinary; it is itself never part of a word.
-pub(crate) fn words(text: &str) -> Vec<String> {
+#[must_use]
+pub fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut quoted = false;

@@ -45,7 +45,10 @@ fn a_file_and_its_includes_are_read_from_disk() {
 
     fs::write(&shares, "include = ../smb.conf\n").expect("written");
     assert!(matches!(Config::load(&main), Err(LoadError::IncludeLoop { .. })));
+    // The folder that it is in.
     fs::write(&shares, "include = .\n").expect("written");
+    assert!(matches!(Config::load(&main), Err(LoadError::IncludeLoop { .. })));
+    fs::write(&shares, "include = /dev/null\n").expect("written");
     assert!(matches!(Config::load(&main), Err(LoadError::Unreadable { .. })));
     assert!(matches!(Config::load(&folder.path().join("none")), Err(LoadError::Unreadable { .. })));
 }

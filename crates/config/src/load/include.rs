@@ -1,4 +1,4 @@
-//! `include`: replaces the line by another file's contents.
+//! `include`: replaces the line by the contents of another file, or of all files of a folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use crate::warning::{LoadError, WarningKind, quoted};
 
 impl Loader<'_> {
     /// Reads the file into the current section; the last section of the file becomes the current
-    /// one. A relative name is relative to the file with the `include`.
+    /// one. A relative name is relative to the file with the `include`. A folder stands for its
+    /// files `*.conf`, in the order of their names.
     pub(super) fn include(
         &mut self,
         value: &str,
@@ -24,10 +25,28 @@ impl Loader<'_> {
         let named = value.trim_matches('"');
         let name = self.substitutions.expand_path(named);
         let path = folder.map_or_else(|| PathBuf::from(&name), |folder| folder.join(&name));
+        match self.source.folder(&path) {
+            Ok(Some(files)) => {
+                for file in files {
+                    let shown = file.display().to_string();
+                    self.include_file(file, &shown, place)?;
+                }
+                Ok(())
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(LoadError::Unreadable { path, error })
+            }
+            // A missing one is a warning.
+            Ok(None) | Err(_) => self.include_file(path, &name, place),
+        }
+    }
+
+    /// Reads one file; `name` is that of a warning.
+    fn include_file(&mut self, path: PathBuf, name: &str, place: &Place) -> Result<(), LoadError> {
         let identity = match self.source.identity(&path) {
             Ok(identity) => identity,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let text = format!("include file {} is not there", quoted(&name));
+                let text = format!("include file {} is not there", quoted(name));
                 self.warn(place, WarningKind::MissingInclude, text);
                 return Ok(());
             }

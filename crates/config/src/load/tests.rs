@@ -28,6 +28,20 @@ impl Source for Memory {
         }
         self.0.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
+
+    fn folder(&self, path: &Path) -> io::Result<Option<Vec<PathBuf>>> {
+        let is_in = |file: &&PathBuf| file.parent() == Some(path);
+        let mut files: Vec<_> = self.0.keys().filter(is_in).cloned().collect();
+        if files.is_empty() {
+            return Ok(None);
+        }
+        files.sort_unstable();
+        let is_included = |file: &PathBuf| {
+            file.file_name().and_then(|it| it.to_str()).is_some_and(crate::source::is_included)
+        };
+        files.retain(is_included);
+        Ok(Some(files))
+    }
 }
 
 fn read(files: &[(&str, &str)]) -> Result<Loaded, LoadError> {
@@ -290,6 +304,24 @@ fn an_include_is_read_at_its_place() {
     assert_eq!(text(&loaded, "a", "comment").as_deref(), Some("inc"));
     assert_eq!(text(&loaded, "a", "volume"), None);
     assert_eq!(text(&loaded, "b", "volume").as_deref(), Some("v"));
+}
+
+#[test]
+fn a_folder_is_included_file_by_file_in_the_order_of_names() {
+    let loaded = read(&[
+        ("/etc/smb.conf", "include = conf.d\n[z]\npath=/z\n"),
+        ("/etc/conf.d/20-b.conf", "[b]\npath=/b\n[a]\ncomment=later\n"),
+        ("/etc/conf.d/10-a.conf", "[a]\npath=/a\ncomment=first\n"),
+        ("/etc/conf.d/30-c.conf~", "[c]\npath=/c\n"),
+        ("/etc/conf.d/.40-d.conf", "[d]\npath=/d\n"),
+    ])
+    .expect("served");
+    let names: Vec<_> = loaded.sections.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "z"]);
+    assert_eq!(text(&loaded, "a", "comment").as_deref(), Some("later"));
+    let file = ("/etc/conf.d/a.conf", "include = /etc/conf.d\n");
+    let looped = read(&[("/etc/smb.conf", "include = conf.d\n"), file]);
+    assert!(matches!(looped, Err(LoadError::IncludeLoop { .. })), "{looped:?}");
 }
 
 #[test]
