@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use dtyp::{FileTime, Sid};
 use libfuzzer_sys::fuzz_target;
-use rpc::{Caller, Catalogue, Pipe, PipeName, Principal, PrincipalKind, ServerEntry, ShareEntry};
+use rpc::{
+    AccountEntry, Caller, Catalogue, FileEntry, Outcome, Pipe, PipeName, Principal, PrincipalKind,
+    ServerEntry, SessionEntry, ShareEntry, Task, TreeConnectEntry,
+};
 use testkit::seeds::split;
 
 struct Shares;
@@ -19,6 +22,32 @@ impl Catalogue for Shares {
             ..ShareEntry::default()
         };
         vec![share("data"), share("IPC$")]
+    }
+
+    fn is_administrator(&self, _: &Caller) -> bool {
+        true
+    }
+
+    fn share_security(&self, name: &str) -> Option<Vec<u8>> {
+        Some(name.as_bytes().to_vec())
+    }
+
+    fn accounts(&self) -> Option<Vec<AccountEntry>> {
+        let account = |rid: u32| AccountEntry {
+            rid,
+            name: rid.to_string(),
+            is_administrator: rid == 1_000,
+            ..AccountEntry::default()
+        };
+        Some((1_000..1_010).map(account).collect())
+    }
+
+    fn account_by_name(&self, name: &str) -> Option<AccountEntry> {
+        self.accounts()?.into_iter().find(|it| it.name == name)
+    }
+
+    fn account_by_rid(&self, rid: u32) -> Option<AccountEntry> {
+        self.accounts()?.into_iter().find(|it| it.rid == rid)
     }
 
     fn server(&self) -> ServerEntry {
@@ -48,12 +77,25 @@ impl Catalogue for Shares {
     }
 }
 
+/// Outcome of a task that others would carry out.
+fn outcome(task: &Task) -> Outcome {
+    match task {
+        Task::ListFiles => Outcome::Files(vec![FileEntry::default(); 3]),
+        Task::ListSessions => Outcome::Sessions(vec![SessionEntry::default(); 3]),
+        Task::ListTreeConnects => Outcome::TreeConnects(vec![TreeConnectEntry::default(); 3]),
+        _ => Outcome::Done,
+    }
+}
+
 fuzz_target!(|input: &[u8]| {
     let mut parts = split(input);
     let Some(which) = parts.next() else { return };
     let index = usize::from(which.first().copied().unwrap_or(0)) % PipeName::ALL.len();
     let mut pipe = Pipe::new(PipeName::ALL[index], Arc::new(Shares), Caller::default());
     for part in parts {
+        if let Some(task) = pipe.task(part) {
+            pipe.learn_outcome(outcome(&task));
+        }
         if pipe.write(part).is_err() {
             pipe.write(part).expect_err("a broken pipe stays broken");
             return;

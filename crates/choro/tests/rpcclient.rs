@@ -3,31 +3,10 @@
 mod harness;
 
 use std::fs;
-use std::process::Command;
 
-use harness::{PASSWORD, Setup, TestServer, USER};
+use harness::rpc_clients::rpcclient;
+use harness::{Setup, TestServer, USER};
 use nix::unistd::{Gid, Group, Uid, User};
-
-/// Returns rpcclient's output of a command, whatever its result.
-fn rpcclient(server: &TestServer, commands: &str) -> String {
-    let own = server.client_folder("rpcclient");
-    let config = own.join("smb.conf");
-    let state = ["lock directory", "state directory", "cache directory", "private dir"]
-        .map(|name| format!("{name} = {}\n", own.display()));
-    fs::write(&config, format!("[global]\n{}", state.concat())).expect("there is space");
-    let output = Command::new("timeout")
-        .args(["60", "rpcclient", "127.0.0.1", "--configfile"])
-        .arg(&config)
-        .arg(format!("--port={}", server.port()))
-        .arg(format!("--user={USER}%{PASSWORD}"))
-        .arg(format!("--command={commands}"))
-        .env("LC_ALL", "C.UTF-8")
-        .output()
-        .expect("Debian's rpcclient is installed");
-    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.push_str(&String::from_utf8_lossy(&output.stderr));
-    text
-}
 
 /// A server whose name is known.
 fn server() -> TestServer {

@@ -20,7 +20,7 @@ use object::{
     FileIdentity, FreeSpace, ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId,
     StoreNumber, SymbolicLink, UserId,
 };
-use rpc::{NameQuestion, Principal};
+use rpc::{NameQuestion, Outcome, Principal, Task};
 use trace::Phase;
 use wire::Dialect;
 use wire::ioctl::NetworkInterface;
@@ -28,6 +28,14 @@ use wire::ioctl::NetworkInterface;
 /// A request to the worker. Each one with a request id gets exactly one [`Reply`].
 #[derive(Debug)]
 pub enum Effect {
+    /// Carries out a task of an administrator, whose rights the engine has verified. Reply:
+    /// `Outcome`.
+    CarryOut {
+        /// The task to carry out.
+        task: Box<Task>,
+        /// Session of the administrator, which stays open.
+        session_id: u64,
+    },
     /// Has a mechListMIC checked that came after its ticket. Reply: `Mic`.
     CheckMic(Box<LateMic>),
     /// Has an NTLM response checked by the domain. Reply: `Response`.
@@ -171,7 +179,8 @@ impl Effect {
     #[must_use]
     pub fn phase(&self) -> Phase {
         match self {
-            Self::CheckMic(_)
+            Self::CarryOut { .. }
+            | Self::CheckMic(_)
             | Self::CheckResponse(_)
             | Self::CheckTicket(_)
             | Self::ClaimClient { .. }
@@ -343,6 +352,8 @@ pub enum Reply {
     NetworkInterfaces(Vec<NetworkInterface>),
     /// Reply to `Object`, of the store.
     Object(ObjectResult),
+    /// Reply to `CarryOut`: result of the task.
+    Outcome(Box<Outcome>),
     /// Reply to `IsOwnName`: true for this server.
     OwnName(bool),
     /// Reply to `FindReferral`; NOT_FOUND if the path has no target elsewhere.

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub(crate) mod administration;
 pub mod audit;
 pub(crate) mod break_notification;
 pub(crate) mod cancel;

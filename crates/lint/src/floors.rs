@@ -52,7 +52,7 @@ pub const BUILDINGS: &[Building] = &[
                 "watches",
             ],
             // From an event to its command, and back.
-            &["cancel", "events", "pending", "receive"],
+            &["administration", "cancel", "events", "pending", "receive"],
         ],
     },
     Building {

@@ -73,6 +73,8 @@ kinds! {
     20 FILE_CHANGED,
     /// To a worker: your client's requests may use the storage. No data.
     21 TURN,
+    /// To a worker: close a session, at an administrator's request: [`crate::CloseSession`].
+    22 CLOSE_SESSION,
     /// Serve a connection of a client of yours: [`crate::OfferConnection`] and its socket.
     40 OFFER_CONNECTION,
     /// Answer to `OFFER_CONNECTION`, yes or no: [`crate::AnswerOffer`].

@@ -27,9 +27,10 @@ pub use message::{Content, MESSAGE_VERSION, Message};
 pub use messaging::{Broadcast, DATA_BYTES_MAX, Dropped, Messaging};
 pub use payload::{
     AcceptedLogon, Announcement, AuditEntries, AuditEntry, Changes, Channel, Channels,
-    ClosePreviousSession, CloseShare, DomainAccount, Done, FileChanged, FoundName, GROUPS_MAX,
-    LogLevel, LogonAnswer, LogonKey, LogonOwner, LogonProof, LogonQuestion, LogonVerdict,
-    NAMES_MAX, NameToFind, NamesAnswer, NamesQuestion, PROCESSES_MAX, PreviousSessionClosed,
-    Process, ProcessRole, Processes, SingleChannel, Statistics, Unwatch, Watch,
+    ClosePreviousSession, CloseSession, CloseShare, DomainAccount, Done, FileChanged, FoundName,
+    GROUPS_MAX, LogLevel, LogonAnswer, LogonKey, LogonOwner, LogonProof, LogonQuestion,
+    LogonVerdict, NAMES_MAX, NameToFind, NamesAnswer, NamesQuestion, PROCESSES_MAX,
+    PreviousSessionClosed, Process, ProcessRole, Processes, SingleChannel, Statistics, Unwatch,
+    Watch,
 };
 pub use transport::{InitError, SendError, Transport, TransportKind, UnknownTransport};

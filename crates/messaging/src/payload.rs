@@ -8,7 +8,7 @@ mod logons;
 mod names;
 
 pub use administration::{
-    Announcement, Done, PROCESSES_MAX, Process, ProcessRole, Processes, Statistics,
+    Announcement, CloseSession, Done, PROCESSES_MAX, Process, ProcessRole, Processes, Statistics,
 };
 pub use audit::{AuditEntries, AuditEntry};
 pub use change_notify::{Changes, Unwatch, Watch};

@@ -3,7 +3,7 @@
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileTime, Sid};
 
-use crate::{Caller, NameQuestion, Principal};
+use crate::{Caller, NameQuestion, Outcome, Principal, Task};
 
 /// Shares, users and groups of a server.
 pub trait Catalogue: Send + Sync {
@@ -19,6 +19,37 @@ pub trait Catalogue: Send + Sync {
     /// browseable.
     fn share(&self, caller: &Caller, name: &str) -> Option<ShareEntry> {
         self.shares(caller).into_iter().find(|share| equal_ignoring_case(&share.name, name))
+    }
+
+    /// True if `caller` may manage the server: shares, sessions, open files.
+    fn is_administrator(&self, _caller: &Caller) -> bool {
+        false
+    }
+
+    /// The descriptor of a share, self-relative; `None` where it cannot be read. Only for an
+    /// administrator.
+    fn share_security(&self, _name: &str) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// The outcome of a task; `None` while nobody has carried it out.
+    fn carry_out(&self, _task: Task) -> Option<Outcome> {
+        None
+    }
+
+    /// Users of the server's own domain, ordered by RID; `None` if they cannot be read.
+    fn accounts(&self) -> Option<Vec<AccountEntry>> {
+        Some(Vec::new())
+    }
+
+    /// The user of the server's own domain with this name, in any case of letters.
+    fn account_by_name(&self, _name: &str) -> Option<AccountEntry> {
+        None
+    }
+
+    /// The user of the server's own domain with this RID.
+    fn account_by_rid(&self, _rid: u32) -> Option<AccountEntry> {
+        None
     }
 
     /// Names and version of the server.
@@ -65,6 +96,8 @@ pub struct ShareEntry {
     pub max_users: u32,
     /// Current number of users.
     pub current_users: u32,
+    /// Caching by offline clients, from 0 (manual) to 3 (none): CSC_MASK of [MS-SRVS] 2.2.4.29.
+    pub offline_caching: u8,
     /// True for special shares, which clients hide: IPC$ and names that end in `$`.
     pub hidden: bool,
 }
@@ -76,6 +109,21 @@ impl ShareEntry {
     pub const PRINT_QUEUE: u32 = 1;
     /// STYPE_IPC: named pipes.
     pub const IPC: u32 = 3;
+}
+
+/// A user of the server's own domain: [MS-SAMR] 3.1.1.8.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct AccountEntry {
+    /// Last subauthority of the SID; the rest is [`Catalogue::domain_sid`].
+    pub rid: u32,
+    /// Name of the account.
+    pub name: String,
+    /// Name for display; may be empty.
+    pub full_name: String,
+    /// False if the user may not log on.
+    pub enabled: bool,
+    /// True if the user may manage the server.
+    pub is_administrator: bool,
 }
 
 /// The server: [MS-SRVS] 2.2.4.40 and [MS-WKST] 2.2.5.

@@ -3,6 +3,7 @@
 //! An interface is one file with a static [`Interface`], and one line in the list below.
 
 mod lsarpc;
+mod samr;
 mod srvsvc;
 mod wkssvc;
 
@@ -19,6 +20,9 @@ pub(crate) struct Interface {
     pub(crate) syntax: SyntaxId,
     /// Operations by opnum, in ascending order.
     pub(crate) operations: &'static [(u16, Operation)],
+    /// Opnums of operations that may need answers of others. They run twice, without an effect of
+    /// their own: first to collect the questions.
+    pub(crate) asking: &'static [u16],
 }
 
 /// Inputs of an operation besides its parameters.
@@ -68,6 +72,8 @@ macro_rules! interfaces {
 interfaces! {
     /// The local security authority: [MS-LSAT], [MS-LSAD].
     Lsarpc => lsarpc,
+    /// The security account manager: [MS-SAMR].
+    Samr => samr,
     /// The server service: [MS-SRVS].
     Srvsvc => srvsvc,
     /// The workstation service: [MS-WKST].

@@ -1,7 +1,7 @@
-//! DCE/RPC over named pipes: lsarpc, srvsvc and wkssvc.
+//! DCE/RPC over named pipes: lsarpc, samr, srvsvc and wkssvc.
 //!
 //! Clients use these pipes to list the shares of a server, to learn its name and version, and to
-//! show names instead of SIDs.
+//! show names instead of SIDs. Administrators manage shares, sessions and open files by them.
 //!
 //! This crate is the connection-oriented protocol of C706 chapter 12 with the rules of [MS-RPCE],
 //! without sockets: [`Pipe::write`] takes the bytes that a client wrote to a pipe, and
@@ -15,16 +15,20 @@
 mod catalogue;
 mod pipe;
 
+mod answers;
 mod bind;
-mod domain_names;
 mod handles;
 mod interface;
 mod ndr;
 mod pdu;
 mod principal;
+mod task;
 mod win32;
 
-pub use catalogue::{Catalogue, ServerEntry, ShareEntry};
+pub use catalogue::{AccountEntry, Catalogue, ServerEntry, ShareEntry};
 pub use interface::PipeName;
 pub use pipe::{Pipe, PipeError};
 pub use principal::{Caller, NameQuestion, Principal, PrincipalKind};
+pub use task::{
+    FileEntry, Outcome, SessionEntry, ShareChange, Task, TaskFailure, TreeConnectEntry,
+};

@@ -81,6 +81,53 @@ impl<'a> Reader<'a> {
         usize::try_from(self.u32()?).map_err(|_| BadStub)
     }
 
+    /// Reads `max` SIDs at most: SAMPR_PSID_ARRAY ([MS-SAMR] 2.2.9.6), or LSAPR_SID_ENUM_BUFFER
+    /// ([MS-LSAT] 2.2.18).
+    pub(crate) fn sids(&mut self, max: usize) -> Result<Vec<Sid>, BadStub> {
+        let count = self.count(max)?;
+        if !self.pointer()? {
+            return if count == 0 { Ok(Vec::new()) } else { Err(BadStub) };
+        }
+        if self.count(max)? != count {
+            return Err(BadStub);
+        }
+        for _ in 0..count {
+            if !self.pointer()? {
+                return Err(BadStub);
+            }
+        }
+        (0..count).map(|_| self.sid()).collect()
+    }
+
+    /// Reads names: an array of RPC_UNICODE_STRING that may be conformant alone, or varying as well
+    /// (`is_varying`), of `count` elements.
+    pub(crate) fn names(&mut self, count: usize, is_varying: bool) -> Result<Vec<String>, BadStub> {
+        let announced = self.len()?;
+        let (offset, actual) = if is_varying { (self.len()?, self.len()?) } else { (0, announced) };
+        if offset != 0 || actual != count || actual > announced {
+            return Err(BadStub);
+        }
+        let mut present = Vec::with_capacity(count);
+        for _ in 0..count {
+            present.push(self.unicode_string()?);
+        }
+        let names =
+            present.into_iter().map(|it| if it { self.string() } else { Ok(String::new()) });
+        names.collect()
+    }
+
+    /// Reads a conformant array of bytes behind its pointer, of `len` bytes.
+    pub(crate) fn bytes(&mut self, len: u32) -> Result<Vec<u8>, BadStub> {
+        if self.u32()? != len {
+            return Err(BadStub);
+        }
+        let len = usize::try_from(len).map_err(|_| BadStub)?;
+        let rest = self.stub.get(self.at..).ok_or(BadStub)?;
+        let bytes = rest.get(..len).ok_or(BadStub)?.to_vec();
+        self.at += len;
+        Ok(bytes)
+    }
+
     /// Reads a mandatory string: `[string] wchar_t *` as a reference. Ends at its first NUL.
     pub(crate) fn string(&mut self) -> Result<String, BadStub> {
         let (max_count, offset, actual_count) = (self.len()?, self.len()?, self.len()?);
@@ -128,6 +175,8 @@ impl<'a> Reader<'a> {
 pub(crate) enum Field<'a> {
     /// A null pointer, four bytes long.
     Null,
+    /// A pointer to bytes, whose number is another member.
+    Bytes(Vec<u8>),
     /// A pointer to a string.
     Text(Cow<'a, str>),
     /// An integer, not a pointer.
@@ -143,6 +192,7 @@ impl<'a> Field<'a> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Null | Self::Value(_) => 4,
+            Self::Bytes(bytes) => 4 + 4 + bytes.len(),
             Self::Text(text) => 4 + 12 + 2 + utf16::encoded_len(text),
         }
     }
@@ -161,9 +211,21 @@ impl Writer {
         self.stub.extend_from_slice(&value.to_le_bytes());
     }
 
-    #[cfg(test)]
     pub(crate) fn u16(&mut self, value: u16) {
         self.stub.resize(self.stub.len().next_multiple_of(2), 0);
+        self.stub.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// Appends an OLD_LARGE_INTEGER ([MS-SAMR] 2.2.2.2), which is aligned as its halves are.
+    pub(crate) fn old_large_integer(&mut self, value: i64) {
+        let [a, b, c, d, e, f, g, h] = value.to_le_bytes();
+        self.u32(u32::from_le_bytes([a, b, c, d]));
+        self.u32(u32::from_le_bytes([e, f, g, h]));
+    }
+
+    /// Appends a 64-bit integer, aligned to eight bytes.
+    pub(crate) fn i64(&mut self, value: i64) {
+        self.stub.resize(self.stub.len().next_multiple_of(8), 0);
         self.stub.extend_from_slice(&value.to_le_bytes());
     }
 
@@ -211,8 +273,16 @@ impl Writer {
         self.u32(0);
     }
 
+    /// Appends a string in an array of a fixed size, with a terminating NUL.
+    pub(crate) fn varying_string(&mut self, text: &str) {
+        self.u32(0);
+        self.count(utf16::units(text) + 1);
+        utf16::encode(text, &mut self.stub);
+        self.stub.extend_from_slice(&[0, 0]);
+    }
+
     /// Appends a string behind its pointer, with a terminating NUL.
-    fn string(&mut self, text: &str) {
+    pub(crate) fn string(&mut self, text: &str) {
         let count = utf16::units(text) + 1;
         self.count(count);
         self.u32(0);
@@ -236,13 +306,18 @@ impl Writer {
         for field in structures.iter().flatten() {
             match field {
                 Field::Value(value) => self.u32(*value),
-                Field::Text(_) => self.referent(),
+                Field::Bytes(_) | Field::Text(_) => self.referent(),
                 Field::Null => self.null(),
             }
         }
         for field in structures.iter().flatten() {
-            if let Field::Text(text) = field {
-                self.string(text);
+            match field {
+                Field::Text(text) => self.string(text),
+                Field::Bytes(bytes) => {
+                    self.count(bytes.len());
+                    self.bytes(bytes);
+                }
+                Field::Null | Field::Value(_) => {}
             }
         }
     }

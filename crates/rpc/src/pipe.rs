@@ -9,14 +9,14 @@ mod questions;
 
 pub use error::PipeError;
 
+use crate::answers::{Found, WithAnswers};
 use crate::bind::Bind;
-use crate::domain_names::{Found, WithDomain};
 use crate::handles::Handles;
 use crate::interface::Environment;
 use crate::pdu::{
     self, Agreement, BindNak, Call, ContextResult, Fault, HEADER_LEN, Header, PacketType, flags,
 };
-use crate::{Caller, Catalogue, PipeName};
+use crate::{Caller, Catalogue, Outcome, PipeName};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -60,6 +60,8 @@ pub struct Pipe {
     request: Option<Request>,
     /// Answers of a domain, for one write.
     found: Found,
+    /// Outcome of the task of one write.
+    outcome: Option<Outcome>,
     /// Fragments to be read, oldest first.
     output: VecDeque<Vec<u8>>,
     /// Number of bytes of the oldest fragment that were read.
@@ -110,6 +112,7 @@ impl Pipe {
             association: None,
             request: None,
             found: Vec::new(),
+            outcome: None,
             output: VecDeque::new(),
             output_read: 0,
             output_len: 0,
@@ -121,6 +124,11 @@ impl Pipe {
     #[must_use]
     pub fn name(&self) -> PipeName {
         self.name
+    }
+
+    /// Takes new data behind the interface: those of the configuration as it is now.
+    pub fn renew(&mut self, catalogue: Arc<dyn Catalogue>) {
+        self.catalogue = catalogue;
     }
 
     /// Processes bytes that a client wrote: a part of a fragment, one, or several. The response can
@@ -137,6 +145,7 @@ impl Pipe {
         }
         let result = self.take_fragments(bytes);
         self.found = Vec::new();
+        self.outcome = None;
         if result.is_err() {
             self.broken = true;
             self.input = Vec::new();
@@ -339,10 +348,12 @@ impl Pipe {
         }
         let interface = self.name.interface();
         let max_fragment = association.agreement.max_xmit_frag;
-        let catalogue = WithDomain {
+        let catalogue = WithAnswers {
             catalogue: &*self.catalogue,
             found: &self.found,
             missing: Mutex::default(),
+            outcome: self.outcome.as_ref(),
+            task: Mutex::default(),
         };
         let environment = &mut Environment {
             catalogue: &catalogue,

@@ -1,6 +1,6 @@
 //! From a name that a client gives to an account: the user database and the system's users.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use dtyp::{NtStatus, Sid};
@@ -13,6 +13,7 @@ use users::{Fingerprint, UserDatabase};
 
 use super::mapped_names::MappedNames;
 use super::own_users::OwnUsers;
+use super::share_security;
 use super::unix::{self, UnixUser};
 
 /// The accounts of the server.
@@ -28,6 +29,8 @@ pub struct Accounts {
     domain: String,
     is_root: bool,
     find_user: FindUser,
+    /// Path of the descriptors of shares.
+    share_security: PathBuf,
 }
 
 /// Looks up a user of the system.
@@ -47,6 +50,7 @@ impl Accounts {
             domain: settings.config.global.workgroup.clone(),
             is_root: rustix::process::geteuid().is_root(),
             find_user: unix::find_user,
+            share_security: settings.directories.state.join(share_security::FILE_NAME),
         };
         // A failure is logged, and tried again with the next logon.
         let _ = accounts.users();
@@ -77,6 +81,11 @@ impl Accounts {
     /// True if the server may act as other users: it was root when this was made.
     pub(super) fn is_root(&self) -> bool {
         self.is_root
+    }
+
+    /// Path of the descriptors of shares.
+    pub(super) fn share_security(&self) -> &Path {
+        &self.share_security
     }
 
     /// Returns the map from names that clients give to users.
@@ -313,6 +322,7 @@ mod tests {
             domain: "WORKGROUP".to_owned(),
             is_root: true,
             find_user,
+            share_security: PathBuf::new(),
         }
     }
 

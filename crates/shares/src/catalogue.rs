@@ -1,18 +1,22 @@
-//! Data of this server for lsarpc, srvsvc and wkssvc.
+//! Data of this server for lsarpc, samr, srvsvc and wkssvc.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use config::choice::CscPolicy;
 use config::{Config, Substitutions};
 use dtyp::{FileTime, Sid};
 use process::clocks::wall_clock;
-use rpc::{Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
+use rpc::{AccountEntry, Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
 use tracing::{debug, warn};
+use users::{UserDatabase, UserEntry};
 
+use super::administrators;
 use super::host_names::netbios_name;
 use super::mapped_names::MappedNames;
 use super::name_service::Question;
 use super::share_properties::is_available;
+use super::share_security;
 use super::share_users::{admits, substitutions_of};
 use super::usershares::{self, Usershare};
 use super::{domain_sid, homes, unix};
@@ -24,6 +28,10 @@ pub(super) struct ConfiguredShares {
     names: MappedNames,
     server: ServerEntry,
     domain_sid: Sid,
+    /// Path of the user database.
+    users: PathBuf,
+    /// Path of the descriptors of shares.
+    share_security: PathBuf,
 }
 
 /// A share that was found.
@@ -42,6 +50,15 @@ impl From<Usershare> for Found {
 
 /// SV_TYPE_WORKSTATION, _SERVER, _SERVER_UNIX and _NT: [MS-SRVS] 2.2.2.7.
 const SERVER_TYPE: u32 = 0x0000_0001 | 0x0000_0002 | 0x0000_0800 | 0x0000_1000;
+
+/// RID of the system's user with id 0, as with Samba (`algorithmic rid base`).
+const RID_BASE: u32 = 1_000;
+
+/// RIDs of users are even; Samba gives groups the odd ones.
+const RID_STEP: u32 = 2;
+
+/// Users that are listed at most: as many names as are cached.
+const ACCOUNTS_MAX: usize = 4_096;
 
 /// "Any number", as SHARE_INFO tells it: [MS-SRVS] 2.2.4.23.
 const USERS_UNLIMITED: u32 = u32::MAX;
@@ -62,7 +79,10 @@ impl ConfiguredShares {
             domain_sid::nobody()
         });
         let names = MappedNames::of(config);
-        Self { config: Arc::clone(config), names, server, domain_sid }
+        let users = config.directories().private.join(users::FILE_NAME);
+        let share_security = state.join(share_security::FILE_NAME);
+        let config = Arc::clone(config);
+        Self { config, names, server, domain_sid, users, share_security }
     }
 
     fn find(&self, caller: &Caller, name: &str) -> Option<Found> {
@@ -126,15 +146,49 @@ impl ConfiguredShares {
                 ..substitutions_of(&self.config, &caller.user, &caller.domain, share)
             }
             .expand(&share.comment),
-            // Windows paths have a drive; what the server calls the folder is nobody's business.
-            path: format!("C:\\{}", share.name),
+            // Windows paths have a drive; what the server calls the folder is the business of those
+            // who can change it.
+            path: match administrators::is_administrator(&self.config, caller) {
+                true => self.config.substitutions().expand_path(&share.path),
+                false => format!("C:\\{}", share.name),
+            },
             max_users: match share.max_connections {
                 0 => USERS_UNLIMITED,
                 max => max,
             },
             current_users: 0,
+            offline_caching: match share.csc_policy {
+                CscPolicy::Manual => 0,
+                CscPolicy::Documents => 1,
+                CscPolicy::Programs => 2,
+                CscPolicy::Disable => 3,
+            },
             hidden: share.name.ends_with('$'),
         }
+    }
+
+    /// Opens the user database, which only the server may read.
+    fn database(&self) -> Option<UserDatabase> {
+        let opened = usershares::with_server_rights(|| UserDatabase::open(&self.users))?;
+        opened.inspect_err(|error| warn!("cannot list users: {error}")).ok()
+    }
+
+    /// Returns the user of the database with this name, in any case of letters.
+    fn user(&self, name: &str) -> Option<UserEntry> {
+        let name = name.to_lowercase();
+        self.database()?.users().iter().find(|user| user.name.to_lowercase() == name).cloned()
+    }
+
+    /// Returns a user of the database whom the system knows by this id.
+    fn account(&self, user: &UserEntry, uid: u32) -> Option<AccountEntry> {
+        let rid = uid.checked_mul(RID_STEP)?.checked_add(RID_BASE)?;
+        Some(AccountEntry {
+            rid,
+            name: user.name.clone(),
+            full_name: user.full_name.clone(),
+            enabled: user.enabled,
+            is_administrator: administrators::is_named(&self.config, &user.name, uid),
+        })
     }
 
     fn pipes(&self) -> ShareEntry {
@@ -145,6 +199,7 @@ impl ConfiguredShares {
             path: "C:\\IPC$".to_owned(),
             max_users: USERS_UNLIMITED,
             current_users: 1,
+            offline_caching: 0,
             hidden: true,
         }
     }
@@ -180,6 +235,55 @@ impl Catalogue for ConfiguredShares {
         let is_listed = !self.is_home(&found) && self.is_shown(&found.share, &found, caller);
         let is_known = is_listed || self.may_connect(&found, caller);
         is_known.then(|| self.entry(&found.share, caller))
+    }
+
+    fn is_administrator(&self, caller: &Caller) -> bool {
+        administrators::is_administrator(&self.config, caller)
+    }
+
+    fn share_security(&self, name: &str) -> Option<Vec<u8>> {
+        if name.eq_ignore_ascii_case("IPC$") {
+            return None;
+        }
+        if self.config.share(name).is_none()
+            && let Some(usershare) = self.usershare(name)
+        {
+            return Some(usershare.security());
+        }
+        let read = || share_security::read(&self.share_security, name);
+        let read = usershares::with_server_rights(read)?;
+        let read = read.inspect_err(|error| warn!("share {name}: {error:#}")).ok()?;
+        Some(read.unwrap_or_else(share_security::everyone).to_bytes())
+    }
+
+    /// Users whom the system does not know have no id, and so no RID.
+    fn accounts(&self) -> Option<Vec<AccountEntry>> {
+        let database = self.database()?;
+        let mut accounts = Vec::new();
+        for user in database.users().iter().take(ACCOUNTS_MAX) {
+            let found = unix::try_find_for_client(Question::UserId(user.name.clone()));
+            let found = found.inspect_err(|error| debug!("cannot list users: {error:#}")).ok()?;
+            accounts.extend(found.and_then(|(_, uid)| self.account(user, uid)));
+        }
+        accounts.sort_by_key(|account| account.rid);
+        Some(accounts)
+    }
+
+    fn account_by_name(&self, name: &str) -> Option<AccountEntry> {
+        let user = self.user(name)?;
+        let (_, uid) = unix::find_for_client(Question::UserId(user.name.clone()))?;
+        self.account(&user, uid)
+    }
+
+    fn account_by_rid(&self, rid: u32) -> Option<AccountEntry> {
+        let twice = rid.checked_sub(RID_BASE)?;
+        if !twice.is_multiple_of(RID_STEP) {
+            return None;
+        }
+        let uid = twice / RID_STEP;
+        let (name, uid) = unix::find_for_client(Question::UserName(uid))?;
+        let user = self.user(&name)?;
+        self.account(&user, uid)
     }
 
     fn server(&self) -> ServerEntry {

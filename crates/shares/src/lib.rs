@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 pub mod accounts;
+pub mod added_shares;
+mod administrators;
 mod audit;
 mod catalogue;
 pub mod classes;
@@ -27,6 +29,7 @@ mod root_settings;
 pub mod server_settings;
 pub mod share_commands;
 mod share_properties;
+mod share_security;
 mod share_users;
 pub mod shares;
 mod snapshots;

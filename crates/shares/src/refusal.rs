@@ -21,6 +21,10 @@ pub enum Refusal {
     Full,
     /// The ACL of the usershare grants the user nothing.
     Usershare,
+    /// The share's descriptor gives the user no right to read.
+    Security,
+    /// The descriptors of shares cannot be read.
+    NoSecurity,
     /// The system has no user of this name.
     NoUser(String),
     /// The system has no group of this name.
@@ -43,6 +47,8 @@ impl From<Refusal> for ShareRefusal {
             | Refusal::NoGuestAccount
             | Refusal::User
             | Refusal::Usershare
+            | Refusal::Security
+            | Refusal::NoSecurity
             | Refusal::NoUser(_)
             | Refusal::NoGroup(_)
             | Refusal::NoIdentity => Self::AccessDenied,

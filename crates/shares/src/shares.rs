@@ -20,6 +20,7 @@ use tracing::{debug, info, warn};
 use wire::tree_connect::ShareFlags;
 
 use super::accounts::Accounts;
+use super::administrators::is_one;
 use super::audit::audit_of;
 use super::classes::membership;
 use super::date;
@@ -32,6 +33,7 @@ use super::share_properties::{
     caching_max, configured_capabilities, directory_caching_max, is_available,
     is_continuously_available, keeps_opens, local_programs, policy,
 };
+use super::share_security;
 use super::share_users::{
     Memberships, administrator, group_name, is_member, known_user, names_group, own_user,
     substitutions_of, with_names,
@@ -150,14 +152,7 @@ impl Shares<'_> {
         // If the name service fails, the members of `read list` are unknown.
         let mut read_only =
             share.is_read_only_for(&account.user, is_listed) || memberships.is_unknown();
-        let granted = match &usershare {
-            Some(usershare) => usershare.access_of(&account, self.store),
-            None => AccessMask::FILE_ALL,
-        };
-        if !granted.contains(AccessMask::READ_DATA) {
-            info!("{} may not use share {}", account.user, share.name);
-            return Err(Refusal::Usershare);
-        }
+        let granted = self.granted(&share.name, usershare.as_ref(), &account)?;
         read_only |= !granted.contains(AccessMask::WRITE_DATA);
         let unix = self.unix_identity(&share, &account)?;
         if let Some(unix) = &unix {
@@ -324,6 +319,39 @@ impl Shares<'_> {
             return self.accounts.guest(self.store).ok_or(Refusal::NoGuestAccount);
         }
         Ok(account.clone())
+    }
+
+    /// Rights that the share's descriptor gives the user: [MS-SMB2] 3.3.5.7. The rights of files
+    /// come on top.
+    fn granted(
+        &self,
+        share: &str,
+        usershare: Option<&Usershare>,
+        account: &Account,
+    ) -> Result<AccessMask, Refusal> {
+        let Account { user, sid, groups, is_guest, .. } = account;
+        let is_administrator = || is_one(self.config, user, (sid, &groups[..]), *is_guest);
+        let (granted, refusal) = match usershare {
+            Some(usershare) => {
+                let granted = usershare.access_of(account, is_administrator(), self.store);
+                (granted, Refusal::Usershare)
+            }
+            None => {
+                let read = share_security::read(self.accounts.share_security(), share);
+                let read = read.inspect_err(|error| warn!("share {share}: {error:#}"));
+                let Some(descriptor) = read.map_err(|_| Refusal::NoSecurity)? else {
+                    return Ok(AccessMask::FILE_ALL);
+                };
+                let is_one = is_administrator();
+                let granted = share_security::access_of(&descriptor, account, is_one, self.store);
+                (granted, Refusal::Security)
+            }
+        };
+        if granted.contains(AccessMask::READ_DATA) {
+            return Ok(granted);
+        }
+        info!("{user} may not use share {share}");
+        Err(refusal)
     }
 
     /// The commands of a share; a server that is not root can run them as its own user only.

@@ -111,11 +111,18 @@ pub(crate) fn group_name(gid: u32) -> Option<String> {
 
 /// Returns a name and its id for a client; `None` also if clients' look-ups take too much time.
 pub(super) fn find_for_client(question: Question) -> Option<(String, u32)> {
+    try_find_for_client(question).inspect_err(|error| debug!("{error:#}")).ok()?
+}
+
+/// Returns a name and its id for a client; `None` if there is none.
+///
+/// # Errors
+/// As for [`find_user_for_client`].
+pub(super) fn try_find_for_client(question: Question) -> anyhow::Result<Option<(String, u32)>> {
     if let Some(own) = OWN_USERS.with_borrow(|users| find_own(users, &question)) {
-        return Some(own);
+        return Ok(Some(own));
     }
-    let answer = NAMES.with_borrow_mut(|names| names.ask_for_client(question));
-    answer.and_then(named).inspect_err(|error| debug!("{error:#}")).ok()?
+    named(NAMES.with_borrow_mut(|names| names.ask_for_client(question))?)
 }
 
 /// Returns the name and id of a user with ids of its own.

@@ -14,15 +14,15 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use config::Config;
-use dtyp::access_check::{Privileges, Token, access_check};
 use dtyp::{AccessMask, SecurityDescriptor, Sid};
 use proto::Account;
 use rpc::Caller;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2};
 use rustix::io::Errno;
-use store::{Credentials, Store};
+use store::Store;
 use tracing::{debug, warn};
 
+use super::share_security;
 use file::UsershareFile;
 pub use folder::FolderRules;
 
@@ -66,6 +66,12 @@ pub(super) fn find(config: &Config, name: &str) -> Option<Usershare> {
             None
         }
     }
+}
+
+/// True if a user has a share of this name.
+#[must_use]
+pub fn is_one(config: &Config, name: &str) -> bool {
+    find(config, name).is_some()
 }
 
 /// Returns the shares of users, as many as `usershare max shares`.
@@ -193,33 +199,27 @@ fn read(folder: &OwnedFd, name: &str) -> Result<(String, Stat), String> {
 
 impl Usershare {
     /// Rights of an account in the share, by its access control list.
-    pub(super) fn access_of(&self, account: &Account, store: &Store) -> AccessMask {
-        let mut groups = account.groups.to_vec();
-        let index = usize::try_from(account.unix.0).unwrap_or(usize::MAX);
-        if let Some(Credentials { uid, gid, groups: gids, .. }) = store.users().nth(index) {
-            // Users of a domain have SIDs of both kinds.
-            groups.push(Sid::unix_user(*uid));
-            groups.extend([gid].into_iter().chain(gids).map(|gid| Sid::unix_group(*gid)));
-        }
-        self.access(&account.sid, groups, account.is_guest)
+    pub(super) fn access_of(
+        &self,
+        account: &Account,
+        is_administrator: bool,
+        store: &Store,
+    ) -> AccessMask {
+        share_security::access_of(&self.descriptor, account, is_administrator, store)
     }
 
     /// True if its access control list lets a caller read. An entry with the id that a user of a
     /// domain has on this system is none for the user here.
     pub(super) fn admits(&self, caller: &Caller) -> bool {
         let sid = caller.sid.clone().unwrap_or_else(Sid::anonymous);
-        let access = self.access(&sid, caller.groups.to_vec(), caller.is_guest);
+        let groups = caller.groups.to_vec();
+        let access = share_security::access(&self.descriptor, &sid, groups, caller.is_guest);
         access.contains(AccessMask::READ_DATA)
     }
 
-    fn access(&self, user: &Sid, mut groups: Vec<Sid>, is_guest: bool) -> AccessMask {
-        groups.extend(match is_guest {
-            true => Credentials::well_known_of_guests(),
-            false => Credentials::well_known(),
-        });
-        let privileges = Privileges::default();
-        let token = Token { user, groups: &groups, privileges };
-        access_check(&self.descriptor, &token, AccessMask::MAXIMUM_ALLOWED).unwrap_or_default()
+    /// The access control list, as srvsvc returns it.
+    pub(super) fn security(&self) -> Vec<u8> {
+        self.descriptor.to_bytes()
     }
 }
 

@@ -177,6 +177,10 @@ impl Catalogue for OneShare {
         vec![ShareEntry { name: "data".into(), path: "/data".into(), ..ShareEntry::default() }]
     }
 
+    fn is_administrator(&self, caller: &Caller) -> bool {
+        caller.user == ALICE.0
+    }
+
     fn server(&self) -> ServerEntry {
         ServerEntry { name: "SERVER".into(), domain: WORKGROUP.into(), ..ServerEntry::default() }
     }

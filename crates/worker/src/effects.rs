@@ -46,6 +46,9 @@ impl Worker {
             Effect::CheckTicket(ticket) => {
                 self.check_ticket(request.expect("SESSION_SETUP waits for this"), *ticket);
             }
+            Effect::CarryOut { task, session_id } => {
+                self.carry_out(request.expect("IOCTL waits for this"), *task, session_id);
+            }
             Effect::FindNames(questions) => {
                 self.find_names(request.expect("IOCTL waits for this"), questions);
             }

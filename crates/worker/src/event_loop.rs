@@ -35,6 +35,7 @@ use tracing::{debug, warn};
 use uring::{Backend, Driver, Limits, Op, Reason, Refused, Token};
 
 use super::WorkerStart;
+use super::administration::waiting_requests::WaitingRequests;
 use super::asked_logons::pending::AskedLogons;
 use super::asked_sessions::pending::AskedSessions;
 use super::audit::AuditTrail;
@@ -87,6 +88,7 @@ pub(crate) struct Worker {
     pub(super) passing: Passing,
     pub(super) asked_logons: AskedLogons,
     pub(super) asked_sessions: AskedSessions,
+    pub(super) changed_shares: WaitingRequests,
     pub(super) command_queue: CommandQueue,
     pub(super) free_space: FreeSpaceCommands,
     pub(super) notices: Notices,
@@ -193,6 +195,7 @@ impl Worker {
             passing: Passing::default(),
             asked_logons: AskedLogons::default(),
             asked_sessions: AskedSessions::default(),
+            changed_shares: WaitingRequests::default(),
             command_queue: CommandQueue::default(),
             free_space: FreeSpaceCommands::default(),
             notices: Notices::new(server_id),
@@ -348,6 +351,7 @@ impl Worker {
             self.passing.next_timeout(),
             self.asked_logons.next_timeout(),
             self.asked_sessions.next_timeout(),
+            self.changed_shares.next_timeout(),
             self.command_queue.next_timeout(),
             self.free_space.next_timeout(),
             self.next_confirmation(),
@@ -602,6 +606,7 @@ impl Worker {
         self.serve_passing_timeouts(now);
         self.serve_asked_logon_timeouts(now);
         self.serve_asked_session_timeouts(now);
+        self.serve_changed_share_timeouts(now);
         self.serve_command_timeouts(now);
         self.serve_free_space_timeout(now);
     }

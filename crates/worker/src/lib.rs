@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod administration;
 mod arrival;
 mod asked_logons;
 mod asked_sessions;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use arbitration::FileKey;
 use dtyp::ServerId;
 use messaging::{
-    Changes, ClosePreviousSession, CloseShare, Content, FileChanged, Message, MessageKind,
-    Messaging, PreviousSessionClosed,
+    Changes, ClosePreviousSession, CloseSession, CloseShare, Content, FileChanged, Message,
+    MessageKind, Messaging, PreviousSessionClosed,
 };
 use process::administration;
 use proto::RequestId;
@@ -32,6 +32,8 @@ pub(super) enum MessageRequest {
     ListChannels { sender: ServerId },
     /// Close a session if it is this user's, and report that to its successor.
     CloseSession { session_id: u64, user: String, sender: ServerId },
+    /// Close a session, at an administrator's request.
+    EndSession(u64),
     /// Disconnect everybody from a share, and report that to the administrator.
     CloseShare { share: String, sender: ServerId },
     /// Other workers have changed a record.
@@ -102,6 +104,10 @@ impl Waiting {
                     administration::report_done(messaging, message.sender, message.kind, outcome);
                     MessageRequest::Nothing
                 }
+            },
+            MessageKind::CLOSE_SESSION => match CloseSession::decode(&message.data) {
+                Some(CloseSession { session_id }) => MessageRequest::EndSession(session_id),
+                None => MessageRequest::Nothing,
             },
             MessageKind::LIST_CHANNELS => MessageRequest::ListChannels { sender: message.sender },
             MessageKind::CLOSE_PREVIOUS_SESSION => {

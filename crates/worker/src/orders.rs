@@ -68,7 +68,8 @@ impl Worker {
             self.store.revert_to_server();
             let rest = self.read_passing(message);
             let rest = rest.and_then(|message| self.read_about_logons(message));
-            let Some(message) = rest.and_then(|message| self.read_about_sessions(message)) else {
+            let rest = rest.and_then(|message| self.read_about_sessions(message));
+            let Some(message) = rest.and_then(|message| self.read_about_shares(message)) else {
                 self.serve_effects();
                 continue;
             };
@@ -79,6 +80,10 @@ impl Worker {
                     self.serve_effects();
                     self.store.revert_to_server();
                     Waiting::report_closed(&mut self.messaging, sender, session_id);
+                }
+                MessageRequest::EndSession(session_id) => {
+                    let now = self.now();
+                    self.server.handle_close_session(now, session_id);
                 }
                 MessageRequest::ListChannels { sender } => self.report_channels(sender),
                 MessageRequest::CloseShare { share, sender } => self.close_share(&share, sender),
@@ -134,7 +139,7 @@ impl Worker {
     }
 
     /// Reads the configuration again; one that cannot be read changes nothing.
-    fn reload(&mut self) {
+    pub(super) fn reload(&mut self) {
         self.store.revert_to_server();
         match Settings::load(self.settings.source.clone()) {
             Ok(settings) => {

@@ -4,7 +4,9 @@
 //! It needs root and util-linux, and a network iproute2.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -79,6 +81,14 @@ impl Namespace {
             Kind::Network => vec![format!("--net={folder}/net")],
         };
         [vec!["nsenter".to_owned()], options, vec!["--".to_owned()]].concat()
+    }
+
+    /// Moves the calling thread into the network, with all that it starts from now on.
+    pub fn enter(&self) {
+        let path = format!("/proc/{}/ns/net", self.id());
+        let network = File::open(path).expect("its holder lives");
+        let kind = Some(rustix::thread::LinkNameSpaceType::Network);
+        rustix::thread::move_into_link_name_space(network.as_fd(), kind).expect("root may");
     }
 
     /// A command that runs in it.

@@ -26,6 +26,27 @@ impl Announcement {
     }
 }
 
+/// The data of [`MessageKind::CLOSE_SESSION`]: a session id.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CloseSession {
+    /// Id of the session to close.
+    pub session_id: u64,
+}
+
+impl CloseSession {
+    /// Returns the data of the message.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        self.session_id.to_le_bytes().to_vec()
+    }
+
+    /// Reads the data; `None` unless it is complete.
+    #[must_use]
+    pub fn decode(data: &[u8]) -> Option<Self> {
+        Some(Self { session_id: u64::from_le_bytes(data.try_into().ok()?) })
+    }
+}
+
 /// The data of [`MessageKind::DONE`]: success or failure.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Done {
@@ -222,7 +243,10 @@ impl Statistics {
 mod tests {
     use dtyp::ServerId;
 
-    use super::{Announcement, Done, Process, ProcessRole, Processes, Statistics, TEXT_BYTES_MAX};
+    use super::{
+        Announcement, CloseSession, Done, Process, ProcessRole, Processes, Statistics,
+        TEXT_BYTES_MAX,
+    };
     use crate::kind::MessageKind;
 
     #[test]
@@ -272,6 +296,15 @@ mod tests {
         }
         assert_eq!(Statistics::decode(&data), Some(statistics));
         assert_eq!(Statistics::decode(&[5, b'd']), None);
+    }
+
+    #[test]
+    fn the_id_of_a_session_to_close_round_trips_and_other_lengths_are_refused() {
+        let close = CloseSession { session_id: 0x0102_0304_0506_0708 };
+        let data = close.encode();
+        assert_eq!(CloseSession::decode(&data), Some(close));
+        assert_eq!(CloseSession::decode(&data[1..]), None);
+        assert_eq!(CloseSession::decode(&[&*data, &[0]].concat()), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use dtyp::AccessMask;
 use engine::effect::{Effect, Reply};
+use engine::globals::Globals;
 use engine::pending_command::PendingCommand;
 use engine::request::Incoming;
 use engine::response::{Response, Step};
@@ -10,6 +11,7 @@ use model::open::{Open, OpenFile, Target};
 use model::pipe::Pipe;
 use model::reject::Reject;
 use object::{ObjectOp, ObjectReply};
+use rpc::Outcome;
 use wire::create::CreateOptions;
 use wire::write::{WriteFlags, WriteRequest, WriteResponse};
 
@@ -57,7 +59,10 @@ impl Command for Write {
         let user = open.user;
         let volatile = open.file_id.volatile;
         let file = match &mut open.target {
-            Target::Pipe(pipe) => return write_pipe(pipe, &request),
+            Target::Pipe(pipe) => {
+                pipe.renew(globals.settings.catalogue.clone());
+                return write_pipe(pipe, &request, open.session_id);
+            }
             Target::File(file) => file,
         };
         let range = file_range(request.offset, length)?;
@@ -88,6 +93,9 @@ impl Command for Write {
         Pending: Pending,
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
+        if let Reply::Outcome(outcome) = reply {
+            return write_held(open, globals, *outcome);
+        }
         let ObjectReply::Written(count) = reply.object()? else {
             panic!("WRITE gets a count back")
         };
@@ -118,12 +126,38 @@ fn writes_through(file: &OpenFile, flags: WriteFlags) -> bool {
         || file.create_options.contains(CreateOptions::WRITE_THROUGH)
 }
 
-fn write_pipe(pipe: &mut Pipe, request: &WriteRequest<'_>) -> Result<Step<Pending>, Reject> {
+fn write_pipe(
+    pipe: &mut Pipe,
+    request: &WriteRequest<'_>,
+    session_id: u64,
+) -> Result<Step<Pending>, Reject> {
     // A WRITE to a pipe has all its data in the frame: `Server::file_to_pipe_to` returns no pipes.
     if request.behind > 0 {
         return Err(Reject::PipeDataMissing(request.behind));
     }
+    if let Some(task) = pipe.task(request.data()) {
+        pipe.hold(request.data())?;
+        let effect = Effect::CarryOut { task: Box::new(task), session_id };
+        return Ok(Step::Wait(effect, Pending));
+    }
     pipe.write(request.data())?;
     let response = WriteResponse { count: length(request), ..WriteResponse::default() };
+    Ok(Step::Done(Response::new(&response)))
+}
+
+/// Ends a WRITE to a pipe whose request has its outcome.
+fn write_held(
+    open: &mut Open,
+    globals: &Globals,
+    outcome: Outcome,
+) -> Result<Step<Pending>, Reject> {
+    let Target::Pipe(pipe) = &mut open.target else { return Err(Reject::NotOnFiles) };
+    // The task may have changed the configuration.
+    pipe.renew(globals.settings.catalogue.clone());
+    let held = pipe.take_held();
+    pipe.learn_outcome(outcome);
+    pipe.write(&held)?;
+    let count = u32::try_from(held.len()).expect("at most max_write_size");
+    let response = WriteResponse { count, ..WriteResponse::default() };
     Ok(Step::Done(Response::new(&response)))
 }

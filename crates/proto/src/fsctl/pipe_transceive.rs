@@ -13,12 +13,13 @@ use super::{Fsctl, Output, Progress, output_max, pipe};
 /// Writes to a pipe and reads the response.
 pub(crate) struct PipeTransceive;
 
-/// A request that waits for names of a domain.
+/// A request that waits for names of a domain, or for the outcome of a task.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    /// The data to write: one fragment of a lookup.
+    /// The data to write: the last fragment of a request.
     input: Vec<u8>,
     output_max: usize,
+    /// Questions about names; none for a task.
     questions: Vec<NameQuestion>,
 }
 
@@ -28,16 +29,21 @@ impl Fsctl for PipeTransceive {
     type Pending = Pending;
 
     fn start(scope: InOpen<'_>, request: &IoctlRequest<'_>) -> Result<Progress<Pending>, Reject> {
+        let session_id = scope.open.session_id;
         let pipe = pipe(scope.open)?;
+        pipe.renew(scope.globals.settings.catalogue.clone());
         let output_max = output_max(request);
         verify_idle(pipe)?;
+        let pending = |questions| Pending { input: request.input.to_vec(), output_max, questions };
+        if let Some(task) = pipe.task(request.input) {
+            let effect = Effect::CarryOut { task: Box::new(task), session_id };
+            return Ok(Progress::Wait(effect, pending(Vec::new())));
+        }
         let questions = pipe.questions(request.input);
         if questions.is_empty() {
             return transceive(pipe, request.input, output_max);
         }
-        let pending =
-            Pending { input: request.input.to_vec(), output_max, questions: questions.clone() };
-        Ok(Progress::Wait(Effect::FindNames(questions), pending))
+        Ok(Progress::Wait(Effect::FindNames(questions.clone()), pending(questions)))
     }
 
     fn resume(
@@ -45,15 +51,20 @@ impl Fsctl for PipeTransceive {
         pending: Pending,
         reply: Reply,
     ) -> Result<Progress<Pending>, Reject> {
-        let Reply::Names(found) = reply else {
-            panic!("names were asked for, and {reply:?} came back")
-        };
         let pipe = pipe(scope.open)?;
+        // A task may have changed the configuration.
+        pipe.renew(scope.globals.settings.catalogue.clone());
         // Another request may have used the pipe meanwhile.
         verify_idle(pipe)?;
-        let found = pending.questions.into_iter().zip(found);
-        let found = found.filter_map(|(question, it)| Some((question, it?)));
-        pipe.learn(found.collect());
+        match reply {
+            Reply::Names(found) => {
+                let found = pending.questions.into_iter().zip(found);
+                let found = found.filter_map(|(question, it)| Some((question, it?)));
+                pipe.learn(found.collect());
+            }
+            Reply::Outcome(outcome) => pipe.learn_outcome(*outcome),
+            reply => panic!("names or a task were asked for, and {reply:?} came back"),
+        }
         transceive(pipe, &pending.input, pending.output_max)
     }
 }

@@ -49,6 +49,8 @@ pub(super) static INTERFACE: Interface = Interface {
         (76, for_domain_controllers),
         (77, for_domain_controllers),
     ],
+    // LsarLookupNames, LsarLookupSids and their successors.
+    asking: &[14, 15, 57, 58, 68],
 };
 
 fn for_domain_controllers(_: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {

@@ -1,14 +1,20 @@
 //! The server service: [MS-SRVS].
+//!
+//! Administrators see sessions and open files, end them, and change shares; other parts of the
+//! server carry that out ([`crate::Task`]).
 
+mod enumeration;
+mod in_use;
 mod server;
 mod share;
+mod share_change;
+#[cfg(test)]
+mod tests;
 
 pub(super) use server::PLATFORM_NT;
 
-use super::{Environment, Interface};
-use crate::ndr::{Reader, Writer};
-use crate::pdu::{Fault, SyntaxId};
-use crate::win32::Win32Error;
+use super::Interface;
+use crate::pdu::SyntaxId;
 use dtyp::Guid;
 
 pub(super) static INTERFACE: Interface = Interface {
@@ -24,45 +30,24 @@ pub(super) static INTERFACE: Interface = Interface {
         minor: 0,
     },
     operations: &[
-        (8, connection_enum),
-        (9, file_enum),
-        (12, session_enum),
+        (8, in_use::connection_enum),
+        (9, in_use::file_enum),
+        (10, in_use::file_get_info),
+        (11, in_use::file_close),
+        (12, in_use::session_enum),
+        (13, in_use::session_del),
+        (14, share_change::share_add),
         (15, share::share_enum),
         (16, share::share_get_info),
+        (17, share_change::share_set_info),
+        (18, share_change::share_del),
+        (19, share_change::share_del),
+        (20, share_change::share_check),
         (21, server::server_get_info),
+        (22, share_change::server_set_info),
+        (23, server::server_disk_enum),
         (28, server::remote_time_of_day),
-        (36, share::share_enum),
+        (36, share::share_enum_sticky),
     ],
+    asking: &[8, 9, 10, 11, 12, 13, 14, 17, 18, 19],
 };
-
-/// NetrConnectionEnum: [MS-SRVS] 3.1.4.1.
-fn connection_enum(reader: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
-    let (_server_name, _qualifier) = (reader.unique_string()?, reader.unique_string()?);
-    denied_enumeration(reader)
-}
-
-/// NetrFileEnum: [MS-SRVS] 3.1.4.2.
-fn file_enum(reader: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
-    let (_server_name, _base_path) = (reader.unique_string()?, reader.unique_string()?);
-    let _user_name = reader.unique_string()?;
-    denied_enumeration(reader)
-}
-
-/// NetrSessionEnum: [MS-SRVS] 3.1.4.5.
-fn session_enum(reader: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
-    let (_server_name, _client_name) = (reader.unique_string()?, reader.unique_string()?);
-    let _user_name = reader.unique_string()?;
-    denied_enumeration(reader)
-}
-
-/// Responds with ACCESS_DENIED: only administrators may list connections, and a pipe knows no
-/// administrators yet.
-fn denied_enumeration(reader: &mut Reader<'_>) -> Result<Vec<u8>, Fault> {
-    let level = reader.empty_container()?;
-    let (_preferred_maximum_length, resume_handle) = (reader.u32()?, reader.unique_u32()?);
-    let mut writer = Writer::default();
-    writer.container(level, &[]);
-    writer.u32(0);
-    writer.unique_u32(resume_handle);
-    Ok(writer.finish(Win32Error::ACCESS_DENIED))
-}

@@ -21,6 +21,7 @@ pub(super) static INTERFACE: Interface = Interface {
         minor: 0,
     },
     operations: &[(0, get_info), (2, user_enum)],
+    asking: &[],
 };
 
 /// NetrWkstaGetInfo: [MS-WKST] 3.2.4.1.

@@ -1,7 +1,8 @@
 use super::{FRAGMENT_MAX, Pipe, PipeError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
 use crate::ndr::{Reader, Writer};
 use crate::{
-    Caller, Catalogue, NameQuestion, PipeName, Principal, PrincipalKind, ServerEntry, ShareEntry,
+    Caller, Catalogue, NameQuestion, Outcome, PipeName, Principal, PrincipalKind, ServerEntry,
+    ShareEntry, Task, TaskFailure,
 };
 use dtyp::{FileTime, NtStatus, Sid};
 use proptest::prelude::*;
@@ -91,6 +92,10 @@ const LSARPC: [u8; 20] = [
     0x78, 0x57, 0x34, 0x12, 0x34, 0x12, 0xCD, 0xAB, 0xEF, 0x00, 0x01, 0x23, 0x45, 0x67, 0x89, 0xAB,
     0, 0, 0, 0,
 ];
+const SAMR: [u8; 20] = [
+    0x78, 0x57, 0x34, 0x12, 0x34, 0x12, 0xCD, 0xAB, 0xEF, 0x00, 0x01, 0x23, 0x45, 0x67, 0x89, 0xAC,
+    1, 0, 0, 0,
+];
 const SRVSVC: [u8; 20] = [
     0xC8, 0x4F, 0x32, 0x4B, 0x70, 0x16, 0xD3, 0x01, 0x12, 0x78, 0x5A, 0x47, 0xBF, 0x6E, 0xE1, 0x88,
     3, 0, 0, 0,
@@ -162,6 +167,7 @@ fn share_get_info(name: [u8; 3], level: u32) -> Vec<u8> {
 fn bound(name: PipeName, shares: &[ShareEntry]) -> Pipe {
     let interface = match name {
         PipeName::Lsarpc => LSARPC,
+        PipeName::Samr => SAMR,
         PipeName::Srvsvc => SRVSVC,
         PipeName::Wkssvc => WKSSVC,
     };
@@ -285,7 +291,10 @@ fn share_enum_has_the_bytes_of_the_document() {
 fn share_enum_knows_every_level_of_the_document() {
     for (level, members) in [(0, 1), (1, 3), (2, 8), (501, 4), (502, 10), (503, 11)] {
         for opnum in [15, 36] {
-            let mut pipe = bound(PipeName::Srvsvc, &[share("d")]);
+            if (opnum, level) == (36, 501) {
+                continue;
+            }
+            let mut pipe = managed(&[share("d")]);
             let stub = call(&mut pipe, opnum, &share_enum(level, u32::MAX, 0));
             let mut reader = Reader::new(&stub[24 + 4 * members..]);
             assert_eq!(reader.string().as_deref(), Ok("d"), "level {level}");
@@ -299,7 +308,7 @@ fn share_enum_knows_every_level_of_the_document() {
 
 #[test]
 fn level_2_shows_the_path_as_a_drive() {
-    let mut pipe = bound(PipeName::Srvsvc, &[share("dat")]);
+    let mut pipe = managed(&[share("dat")]);
     let stub = call(&mut pipe, 16, &share_get_info(*b"DAT", 2));
     let mut reader = Reader::new(&stub);
     let head: Vec<u32> = (0..10).map(|_| reader.u32().expect("a member")).collect();
@@ -608,7 +617,7 @@ fn a_request_is_bounded_in_all_its_fragments() {
 #[test]
 fn a_client_that_never_reads_gets_no_further() {
     let shares: Vec<_> = (0..200).map(|number| share(&format!("share{number}"))).collect();
-    let mut pipe = bound(PipeName::Srvsvc, &shares);
+    let mut pipe = managed(&shares);
     let ask = request(0, 15, &share_enum(2, u32::MAX, 0));
     let mut writes = 0;
     while pipe.write(&ask).is_ok() {
@@ -630,6 +639,7 @@ fn pipes_are_found_by_name_in_any_case() {
     assert_eq!(PipeName::from_name("SrvSvc"), Some(PipeName::Srvsvc));
     assert_eq!(PipeName::from_name("wkssvc"), Some(PipeName::Wkssvc));
     assert_eq!(PipeName::from_name("LSARPC"), Some(PipeName::Lsarpc));
+    assert_eq!(PipeName::from_name("samr"), Some(PipeName::Samr));
     assert_eq!(PipeName::from_name("spoolss"), None);
     for name in PipeName::ALL {
         assert_eq!(PipeName::from_name(name.as_str()), Some(*name));
@@ -659,13 +669,153 @@ proptest! {
 
     #[test]
     fn hostile_stubs_are_answered(
-        opnum in 0_u8..40,
+        name in proptest::sample::select(PipeName::ALL),
+        opnum in 0_u8..70,
         stub in proptest::collection::vec(0_u8..4, 0..100),
     ) {
-        let mut pipe = bound(PipeName::Srvsvc, &[share("d")]);
+        let mut pipe = bound(name, &[share("d")]);
         pipe.write(&request(0, opnum, &stub)).expect("a whole PDU");
         prop_assert!(pipe.pending_len() > 0);
     }
+
+    #[test]
+    fn hostile_stubs_behind_a_handle_are_answered(
+        kind in 0..3_u32,
+        opnum in 0_u8..70,
+        stub in proptest::collection::vec(prop_oneof![0_u8..4, any::<u8>()], 0..100),
+    ) {
+        let (mut pipe, handles) = opened_samr();
+        let handle = &handles[usize::try_from(kind).expect("one of three")];
+        pipe.write(&request(0, opnum, &[handle, &stub[..]].concat())).expect("a whole PDU");
+        prop_assert!(pipe.pending_len() > 0);
+    }
+
+    #[test]
+    fn hostile_stubs_of_administrators_are_answered(
+        opnum in 8_u8..23,
+        level in prop_oneof![Just(2_u32), Just(502), Just(503), Just(1501), 0..1_600_u32],
+        stub in proptest::collection::vec(prop_oneof![0_u8..4, any::<u8>()], 0..100),
+    ) {
+        let mut pipe = managed(&[share("d")]);
+        let name = Writer::default();
+        let stub = [values(&[0]), name_of_share(name), values(&[level, level]), stub].concat();
+        let request = request(0, opnum, &stub);
+        if pipe.task(&request).is_some() {
+            pipe.learn_outcome(Outcome::Done);
+        }
+        pipe.write(&request).expect("a whole PDU");
+        prop_assert!(pipe.pending_len() > 0);
+    }
+}
+
+/// A pipe of samr, and handles of a server, its own domain and the domain of well-known groups.
+fn opened_samr() -> (Pipe, [Vec<u8>; 3]) {
+    let mut pipe = bound(PipeName::Samr, &[]);
+    let server = call(&mut pipe, 57, &values(&[0, 0x0200_0000]))[..20].to_vec();
+    let mut open = |sid: &Sid| {
+        let mut writer = Writer::default();
+        writer.bytes(&server);
+        writer.u32(0x0200_0000);
+        writer.sid(sid);
+        call(&mut pipe, 7, &writer.finish_status(NtStatus::SUCCESS))[..20].to_vec()
+    };
+    let domains = [Sid::new(5, &[21, 1, 2, 3]), Sid::new(5, &[32])].map(|sid| open(&sid));
+    let [own, builtin] = domains;
+    (pipe, [server, own, builtin])
+}
+
+fn name_of_share(mut writer: Writer) -> Vec<u8> {
+    writer.string("d");
+    let mut stub = writer.finish_status(NtStatus::SUCCESS);
+    stub.truncate(16);
+    stub
+}
+
+/// A server whose callers are all administrators.
+struct Managed(Shares);
+
+impl Catalogue for Managed {
+    fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
+        self.0.shares(caller)
+    }
+
+    fn is_administrator(&self, _: &Caller) -> bool {
+        true
+    }
+
+    fn server(&self) -> ServerEntry {
+        self.0.server()
+    }
+
+    fn domain_sid(&self) -> Sid {
+        self.0.domain_sid()
+    }
+
+    fn find_user(&self, name: &str) -> Option<Principal> {
+        self.0.find_user(name)
+    }
+
+    fn find_group(&self, name: &str) -> Option<Principal> {
+        self.0.find_group(name)
+    }
+
+    fn find_sid(&self, sid: &Sid) -> Option<Principal> {
+        self.0.find_sid(sid)
+    }
+
+    fn now(&self) -> FileTime {
+        self.0.now()
+    }
+}
+
+/// A pipe of an administrator.
+fn managed(shares: &[ShareEntry]) -> Pipe {
+    let catalogue = Arc::new(Managed(Shares(shares.to_vec())));
+    let mut pipe = Pipe::new(PipeName::Srvsvc, catalogue, Caller::default());
+    pipe.write(&bind(FRAGMENT_MAX, &[(0, SRVSVC, NDR)])).expect("a good bind");
+    pipe.read(4096);
+    pipe
+}
+
+/// Result of the oldest response.
+fn result(pipe: &mut Pipe) -> u32 {
+    let (stub, _) = response(pipe);
+    u32::from_le_bytes(*stub.last_chunk().expect("a result"))
+}
+
+#[test]
+fn a_task_is_carried_out_by_others_and_its_outcome_counts_for_one_write() {
+    let mut pipe = managed(&[share("d")]);
+    let close = request(0, 11, &values(&[0, 7]));
+    assert_eq!(pipe.task(&close), Some(Task::CloseFile(7)));
+    assert_eq!(pipe.pending_len(), 0, "nothing is answered yet");
+    pipe.learn_outcome(Outcome::Done);
+    for wanted in [0, 50] {
+        pipe.write(&close).expect("a good request");
+        assert_eq!(result(&mut pipe), wanted);
+    }
+    let mut other = bound(PipeName::Srvsvc, &[share("d")]);
+    assert_eq!(other.task(&close), None, "of a user who is no administrator");
+    for len in 0..close.len() {
+        assert_eq!(pipe.task(&close[..len]), None, "{len}");
+    }
+    let mut unbound =
+        Pipe::new(PipeName::Srvsvc, Arc::new(Managed(Shares(Vec::new()))), Caller::default());
+    assert_eq!(unbound.task(&close), None);
+}
+
+#[test]
+fn the_last_fragment_of_a_request_asks_for_its_task() {
+    let mut pipe = managed(&[share("d")]);
+    let stub = values(&[0, 7]);
+    pipe.write(&fragment(0, 1, 2, &request_body(0, 11, &stub[..4]))).expect("a good fragment");
+    let last = fragment(0, 2, 2, &request_body(0, 11, &stub[4..]));
+    assert_eq!(pipe.task(&last), Some(Task::CloseFile(7)));
+    let other = fragment(0, 2, 3, &request_body(0, 11, &stub[4..]));
+    assert_eq!(pipe.task(&other), None, "of another call");
+    pipe.learn_outcome(Outcome::Failed(TaskFailure::NoSuchFile));
+    pipe.write(&last).expect("a good fragment");
+    assert_eq!(result(&mut pipe), 2_314);
 }
 
 /// A member of a domain, without own users.

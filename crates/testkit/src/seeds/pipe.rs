@@ -1,5 +1,5 @@
-//! Seeds of the RPC pipes: C706 chapter 12, [MS-LSAT] 3.1.4.10, [MS-SRVS] 3.1.4.8, [MS-WKST]
-//! 3.2.4.1.
+//! Seeds of the RPC pipes: C706 chapter 12, [MS-LSAT] 3.1.4.10, [MS-SAMR] 3.1.5, [MS-SRVS] 3.1.4,
+//! [MS-WKST] 3.2.4.1.
 
 use super::{Recorder, join};
 
@@ -13,6 +13,12 @@ const NDR: [u8; 20] = [
 pub const LSARPC: [u8; 20] = [
     0x78, 0x57, 0x34, 0x12, 0x34, 0x12, 0xCD, 0xAB, 0xEF, 0x00, 0x01, 0x23, 0x45, 0x67, 0x89, 0xAB,
     0, 0, 0, 0,
+];
+
+/// Interface identifier of samr 1.0: 12345778-1234-abcd-ef00-0123456789ac.
+pub const SAMR: [u8; 20] = [
+    0x78, 0x57, 0x34, 0x12, 0x34, 0x12, 0xCD, 0xAB, 0xEF, 0x00, 0x01, 0x23, 0x45, 0x67, 0x89, 0xAC,
+    1, 0, 0, 0,
 ];
 
 /// Interface identifier of srvsvc 3.0: 4b324fc8-1670-01d3-1278-5a47bf6ee188.
@@ -34,9 +40,14 @@ pub(super) fn record(recorder: &mut Recorder) {
     // Number of the pipe, then the written data.
     let names = [vec![0], bind(LSARPC), request(44, &open_policy()), request(57, &lookup_sids())];
     recorder.put("rpc_pipe", "lsarpc", join(names));
-    let shares = [vec![1], bind(SRVSVC), request(15, &share_enum())];
+    let users = [vec![1], bind(SAMR)].into_iter().chain(samr_requests());
+    recorder.put("rpc_pipe", "samr", join(users));
+    let shares = [vec![2], bind(SRVSVC), request(15, &share_enum())];
     recorder.put("rpc_pipe", "srvsvc", join(shares));
-    let info = [vec![2], bind(WKSSVC), request(0, &get_info())];
+    let changes =
+        [vec![2], bind(SRVSVC), request(14, &share_add()), request(17, &share_set_info())];
+    recorder.put("rpc_pipe", "srvsvc_changes", join(changes));
+    let info = [vec![3], bind(WKSSVC), request(0, &get_info())];
     recorder.put("rpc_pipe", "wkssvc", join(info));
 }
 
@@ -98,6 +109,45 @@ fn share_enum() -> Vec<u8> {
     let mut stub = server_name();
     // Level and its union, an empty container, no limit, no resume handle.
     for word in [1, 1, 0x0002_0004, 0, 0, u32::MAX, 0] {
+        stub.extend_from_slice(&word.to_le_bytes());
+    }
+    stub
+}
+
+/// Builds SamrConnect2, SamrOpenDomain of the server's own domain, an enumeration, SamrOpenUser and
+/// SamrQueryInformationUser, each with the handle before it.
+fn samr_requests() -> [Vec<u8>; 5] {
+    let words = |words: &[u32]| words.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<u8>>();
+    let handle = |number: u64| [&[0; 12][..], &number.to_le_bytes()].concat();
+    let sid = [1, 4, 0, 0, 0, 0, 0, 5, 21, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0];
+    let domain = [&handle(1)[..], &words(&[0x0200_0000, 4]), &sid].concat();
+    [
+        request(57, &words(&[0, 0x0200_0000])),
+        request(7, &domain),
+        request(13, &[handle(2), words(&[0, 0, u32::MAX])].concat()),
+        request(34, &[handle(2), words(&[0x0200_0000, 3_000])].concat()),
+        request(36, &[&handle(3)[..], &[21, 0]].concat()),
+    ]
+}
+
+/// Builds NetrShareAdd of level 2: the share `\\S` of the folder `\\S`.
+fn share_add() -> Vec<u8> {
+    let mut stub = server_name();
+    // Level, tag, pointer; name, type, comment, permissions, users, folder, password; ParmErr.
+    for word in [2, 2, 4, 8, 0, 0, 0, u32::MAX, 0, 12, 0] {
+        stub.extend_from_slice(&word.to_le_bytes());
+    }
+    stub.extend_from_slice(&server_name()[4..]);
+    stub.extend_from_slice(&server_name()[4..]);
+    stub.extend_from_slice(&0_u32.to_le_bytes());
+    stub
+}
+
+/// Builds NetrShareSetInfo of level 1501, with four bytes that are no descriptor.
+fn share_set_info() -> Vec<u8> {
+    let mut stub = server_name();
+    stub.extend_from_slice(&server_name()[4..]);
+    for word in [1_501, 1_501, 4, 4, 8, 4, 0, 0_u32] {
         stub.extend_from_slice(&word.to_le_bytes());
     }
     stub

@@ -59,7 +59,8 @@ fn lookup(
     form: Form,
 ) -> Result<Vec<u8>, Fault> {
     environment.handles.verify(reader.handle()?)?;
-    let names = read_names(reader)?;
+    let count = reader.count(NAMES_MAX)?;
+    let names = reader.names(count, false)?;
     let mut domains = ReferencedDomains::default();
     let translated: Vec<_> = names
         .iter()
@@ -75,19 +76,6 @@ fn lookup(
     encode(&mut writer, &translated, form);
     writer.count(mapped);
     Ok(writer.finish_status(status_of(mapped, names.len())))
-}
-
-fn read_names(reader: &mut Reader<'_>) -> Result<Vec<String>, Fault> {
-    let count = reader.count(NAMES_MAX)?;
-    if reader.count(NAMES_MAX)? != count {
-        return Err(Fault::BadStub);
-    }
-    let mut present = Vec::with_capacity(count);
-    for _ in 0..count {
-        present.push(reader.unicode_string()?);
-    }
-    let names = present.into_iter().map(|it| if it { reader.string() } else { Ok(String::new()) });
-    Ok(names.collect::<Result<_, _>>()?)
 }
 
 fn encode(writer: &mut Writer, translated: &[Translated], form: Form) {

@@ -42,7 +42,7 @@ fn lookup(
     flags: bool,
 ) -> Result<Vec<u8>, Fault> {
     environment.handles.verify(reader.handle()?)?;
-    let sids = read_sids(reader)?;
+    let sids = reader.sids(SIDS_MAX)?;
     let mut domains = ReferencedDomains::default();
     let translated: Vec<_> = sids
         .iter()
@@ -77,24 +77,6 @@ fn translate(
             domain_index: u32::MAX,
         },
     }
-}
-
-/// LSAPR_SID_ENUM_BUFFER: [MS-LSAT] 2.2.18.
-fn read_sids(reader: &mut Reader<'_>) -> Result<Vec<Sid>, Fault> {
-    let count = reader.count(SIDS_MAX)?;
-    if !reader.pointer()? {
-        return if count == 0 { Ok(Vec::new()) } else { Err(Fault::BadStub) };
-    }
-    if reader.count(SIDS_MAX)? != count {
-        return Err(Fault::BadStub);
-    }
-    for _ in 0..count {
-        if !reader.pointer()? {
-            return Err(Fault::BadStub);
-        }
-    }
-    let sids: Result<_, _> = (0..count).map(|_| reader.sid()).collect();
-    Ok(sids?)
 }
 
 fn encode(writer: &mut Writer, translated: &[Translated], flags: bool) {

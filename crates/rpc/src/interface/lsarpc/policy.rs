@@ -2,6 +2,7 @@
 
 use dtyp::NtStatus;
 
+use crate::handles::HandleObject;
 use crate::interface::Environment;
 use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
@@ -61,7 +62,7 @@ fn open(reader: &mut Reader<'_>, environment: &mut Environment<'_>) -> Result<Ve
         // Lookups of names and SIDs require a handle, so a refused caller learns no names.
         Err(NtStatus::ACCESS_DENIED)
     } else {
-        environment.handles.open()
+        environment.handles.open(HandleObject::Policy, desired_access)
     };
     let mut writer = Writer::default();
     writer.bytes(&handle.unwrap_or_default());

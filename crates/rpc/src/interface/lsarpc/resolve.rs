@@ -57,10 +57,26 @@ pub(super) fn find_sid(catalogue: &dyn Catalogue, sid: &Sid) -> Option<Principal
     if *sid == catalogue.domain_sid() {
         return find_domain(catalogue, &catalogue.server().name);
     }
-    well_known::find_sid(sid).or_else(|| catalogue.find_sid(sid)).or_else(|| {
+    let known = well_known::find_sid(sid).or_else(|| catalogue.find_sid(sid));
+    known.or_else(|| find_account(catalogue, sid)).or_else(|| {
         let is_foreign = is_of_domain(sid) && !is_within(sid, &catalogue.domain_sid());
         is_foreign.then(|| catalogue.find_in_domain(NameQuestion::Sid(sid.clone()))).flatten()
     })
+}
+
+/// Returns the user with this SID of the server's own domain, as samr lists them.
+fn find_account(catalogue: &dyn Catalogue, sid: &Sid) -> Option<Principal> {
+    let domain = catalogue.domain_sid();
+    let (rid, rest) = sid.subauthorities().split_last()?;
+    if sid.authority() != domain.authority() || rest != domain.subauthorities() {
+        return None;
+    }
+    let (kind, name) = match *rid {
+        // The group of all users: DOMAIN_GROUP_RID_USERS of [MS-SAMR] 2.2.1.14.
+        513 => (PrincipalKind::Group, "None".to_owned()),
+        rid => (PrincipalKind::User, catalogue.account_by_rid(rid)?.name),
+    };
+    Some(Principal { kind, domain: catalogue.server().name, name, sid: sid.clone() })
 }
 
 /// True for SIDs that domains and machines issue, and those of the domains: S-1-5-21.

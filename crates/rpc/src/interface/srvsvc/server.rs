@@ -10,6 +10,9 @@ use dtyp::{FileTime, UtcTime};
 /// PLATFORM_ID_NT: [MS-SRVS] 2.2.2.6.
 pub(in crate::interface) const PLATFORM_NT: u32 = 500;
 
+/// Drive of all paths.
+const DRIVE: &str = "C:";
+
 /// NetrServerGetInfo: [MS-SRVS] 3.1.4.17.
 pub(super) fn server_get_info(
     reader: &mut Reader<'_>,
@@ -18,6 +21,12 @@ pub(super) fn server_get_info(
     let _server_name = reader.unique_string()?;
     let level = reader.u32()?;
     let server = environment.catalogue.server();
+    if let 103 | 502 | 503 | 599 | 1005 | 1010 | 1016..=1018 | 1107 | 1501..=1556 = level {
+        // SERVER_INFO has an arm for it ([MS-SRVS] 2.2.3.7), which is a null pointer.
+        let mut writer = Writer::default();
+        writer.information(level, None);
+        return Ok(writer.finish(Win32Error::INVALID_LEVEL));
+    }
     Ok(Writer::default().answer(level, information(level, &server)))
 }
 
@@ -46,6 +55,44 @@ fn information(level: u32, server: &ServerEntry) -> Option<Vec<Field<'_>>> {
         ]);
     }
     (100..=102).contains(&level).then_some(info)
+}
+
+/// NetrServerDiskEnum: [MS-SRVS] 3.1.4.19, for administrators only. Paths of the host are shown on
+/// one drive.
+pub(super) fn server_disk_enum(
+    reader: &mut Reader<'_>,
+    environment: &mut Environment<'_>,
+) -> Result<Vec<u8>, Fault> {
+    let _server_name = reader.unique_string()?;
+    let level = reader.u32()?;
+    let (_entries_read, buffer) = (reader.u32()?, reader.pointer()?);
+    if buffer {
+        // A filled container has no meaning in a request.
+        return Err(Fault::BadStub);
+    }
+    let (_preferred_maximum_length, resume_handle) = (reader.u32()?, reader.unique_u32()?);
+    let result = match level {
+        _ if !environment.catalogue.is_administrator(environment.caller) => {
+            Win32Error::ACCESS_DENIED
+        }
+        0 => Win32Error::SUCCESS,
+        _ => Win32Error::INVALID_LEVEL,
+    };
+    let mut writer = Writer::default();
+    if result == Win32Error::SUCCESS {
+        writer.u32(1);
+        writer.referent();
+        // A conformant and varying array of one DISK_INFO, whose text is varying.
+        [1, 0, 1].into_iter().for_each(|number| writer.u32(number));
+        writer.varying_string(DRIVE);
+        writer.u32(1);
+    } else {
+        writer.u32(0);
+        writer.null();
+        writer.u32(0);
+    }
+    writer.unique_u32(resume_handle);
+    Ok(writer.finish(result))
 }
 
 /// NetrRemoteTOD: [MS-SRVS] 3.1.4.21. In UTC, with a time zone of zero.

@@ -1,5 +1,6 @@
 //! Shares: [MS-SRVS] 3.1.4.8 to 3.1.4.10.
 
+use super::enumeration::Enumeration;
 use crate::ShareEntry;
 use crate::interface::Environment;
 use crate::ndr::{Field, Reader, Writer};
@@ -7,62 +8,60 @@ use crate::pdu::Fault;
 use crate::win32::Win32Error;
 use std::borrow::Cow;
 
+/// Number of bits below CSC_MASK: [MS-SRVS] 2.2.4.29.
+const CSC_SHIFT: u32 = 4;
+
 /// STYPE_SPECIAL: [MS-SRVS] 2.2.2.4.
 const SPECIAL: u32 = 0x8000_0000;
 
-/// NetrShareEnum and NetrShareEnumSticky: [MS-SRVS] 3.1.4.8, 3.1.4.9.
-///
-/// The resume handle is the number of shares returned so far.
+/// NetrShareEnum: [MS-SRVS] 3.1.4.8.
 pub(super) fn share_enum(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
 ) -> Result<Vec<u8>, Fault> {
-    let _server_name = reader.unique_string()?;
-    let level = reader.empty_container()?;
-    let preferred_maximum_length = reader.u32()?;
-    let resume_handle = reader.unique_u32()?;
-
-    if !environment.catalogue.admits(environment.caller) {
-        let mut writer = Writer::default();
-        writer.container(level, &[]);
-        writer.u32(0);
-        writer.unique_u32(resume_handle);
-        return Ok(writer.finish(Win32Error::ACCESS_DENIED));
-    }
-    let shares = environment.catalogue.shares(environment.caller);
-    let listed = usize::try_from(resume_handle.unwrap_or(0)).unwrap_or(usize::MAX);
-    let rest = shares.get(listed..).unwrap_or(&[]);
-    let entries: Option<Vec<_>> = rest.iter().map(|share| information(level, share)).collect();
-    let mut writer = Writer::default();
-    let Some(mut entries) = entries.filter(|_| is_enum_level(level)) else {
-        // The union has no arm for this level, so only the tag follows.
-        writer.u32(level);
-        writer.u32(level);
-        writer.u32(0);
-        writer.unique_u32(resume_handle);
-        return Ok(writer.finish(Win32Error::INVALID_LEVEL));
-    };
-    let total = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-    entries.truncate(fitting(&entries, preferred_maximum_length));
-    let read = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-    writer.container(level, &entries);
-    writer.u32(total);
-    writer.unique_u32(
-        resume_handle.map(|handle| if read < total { handle.saturating_add(read) } else { 0 }),
-    );
-    Ok(writer.finish(if read < total { Win32Error::MORE_DATA } else { Win32Error::SUCCESS }))
+    enumerate(reader, environment, |_| true)
 }
 
-/// Number of `entries` within the length that the client prefers; at least one, so that an
-/// enumeration with resume handles always ends.
-fn fitting(entries: &[Vec<Field<'_>>], preferred_maximum_length: u32) -> usize {
-    let limit = usize::try_from(preferred_maximum_length).unwrap_or(usize::MAX);
-    let mut len = 0_usize;
-    let within = entries.iter().take_while(|entry| {
-        len += entry.iter().map(Field::len).sum::<usize>();
-        len <= limit
-    });
-    within.count().max(1).min(entries.len())
+/// NetrShareEnumSticky: [MS-SRVS] 3.1.4.9. All shares outlive the server.
+pub(super) fn share_enum_sticky(
+    reader: &mut Reader<'_>,
+    environment: &mut Environment<'_>,
+) -> Result<Vec<u8>, Fault> {
+    enumerate(reader, environment, |level| level != 501)
+}
+
+/// Lists shares in the levels of SHARE_ENUM_UNION ([MS-SRVS] 2.2.3.3) that are known here.
+fn enumerate(
+    reader: &mut Reader<'_>,
+    environment: &Environment<'_>,
+    is_known: fn(u32) -> bool,
+) -> Result<Vec<u8>, Fault> {
+    let _server_name = reader.unique_string()?;
+    let enumeration = Enumeration::read(reader)?;
+    let level = enumeration.level();
+    if !matches!(level, 0 | 1 | 2 | 501 | 502 | 503) {
+        return Ok(enumeration.respond(None));
+    }
+    if !is_known(level) {
+        return Ok(enumeration.refuse(Win32Error::INVALID_LEVEL));
+    }
+    let is_allowed = level < 2 || environment.catalogue.is_administrator(environment.caller);
+    if !is_allowed || !environment.catalogue.admits(environment.caller) {
+        return Ok(enumeration.refuse(Win32Error::ACCESS_DENIED));
+    }
+    let shares = environment.catalogue.shares(environment.caller);
+    let entries = shares.iter();
+    let entries =
+        entries.map(|share| information(level, share, security(environment, level, &share.name)));
+    let entries: Option<Vec<_>> = entries.collect();
+    Ok(enumeration.respond(entries))
+}
+
+/// Returns the descriptor of a share for a level that has one. Only administrators learn it.
+fn security(environment: &Environment<'_>, level: u32, name: &str) -> Option<Vec<u8>> {
+    let has_one = matches!(level, 502 | 503 | 1501);
+    let is_told = has_one && environment.catalogue.is_administrator(environment.caller);
+    is_told.then(|| environment.catalogue.share_security(name)).flatten()
 }
 
 /// NetrShareGetInfo: [MS-SRVS] 3.1.4.10. A caller without access causes no look-up.
@@ -82,7 +81,21 @@ pub(super) fn share_get_info(
         None => (Win32Error::ACCESS_DENIED, ShareEntry::default()),
     };
     let mut writer = Writer::default();
-    match information(level, &share) {
+    // [MS-SRVS] 3.1.4.10: they tell folders and descriptors.
+    let is_protected = matches!(level, 2 | 502 | 503 | 1501);
+    let result = match result {
+        Win32Error::SUCCESS
+            if is_protected && !environment.catalogue.is_administrator(environment.caller) =>
+        {
+            Win32Error::ACCESS_DENIED
+        }
+        result => result,
+    };
+    let security = match result {
+        Win32Error::SUCCESS => security(environment, level, &share.name),
+        _ => None,
+    };
+    match information(level, &share, security) {
         Some(info) => {
             writer.information(level, (result == Win32Error::SUCCESS).then_some(info));
             Ok(writer.finish(result))
@@ -94,30 +107,37 @@ pub(super) fn share_get_info(
     }
 }
 
-/// Levels of an enumeration; [`information`] also has levels of single shares.
-fn is_enum_level(level: u32) -> bool {
-    matches!(level, 0 | 1 | 2 | 501 | 502 | 503)
-}
-
-/// The members of SHARE_INFO_0 to SHARE_INFO_1006: [MS-SRVS] 2.2.4.22 to 2.2.4.30. `None` for any
+/// The members of SHARE_INFO_0 to SHARE_INFO_1501: [MS-SRVS] 2.2.4.22 to 2.2.4.31. `None` for any
 /// other level.
-fn information(level: u32, share: &ShareEntry) -> Option<Vec<Field<'_>>> {
+fn information(
+    level: u32,
+    share: &ShareEntry,
+    security: Option<Vec<u8>>,
+) -> Option<Vec<Field<'_>>> {
     let name = || Field::text(&share.name);
     let kind = || Field::Value(share.kind | if share.hidden { SPECIAL } else { 0 });
     let remark = || Field::text(&share.comment);
-    // Permissions and passwords belong to share-level security, which is not supported.
+    // Permissions and passwords belong to the share-level security of LAN Manager.
     let uses = || {
         let (max, current) = (Field::Value(share.max_users), Field::Value(share.current_users));
         [Field::Value(0), max, current, Field::Text(shown_path(&share.path)), Field::Null]
     };
-    // No security descriptor: a length of zero and a null pointer.
-    let descriptor = [Field::Value(0), Field::Null];
+    // Without a descriptor, a length of zero and a null pointer.
+    let descriptor = match security {
+        Some(bytes) => {
+            let len = u32::try_from(bytes.len()).unwrap_or_default();
+            [Field::Value(len), Field::Bytes(bytes)]
+        }
+        None => [Field::Value(0), Field::Null],
+    };
     Some(match level {
         0 => vec![name()],
         1 => vec![name(), kind(), remark()],
         2 => [name(), kind(), remark()].into_iter().chain(uses()).collect(),
-        // shi501_flags: clients may cache documents manually, the default.
-        501 => vec![name(), kind(), remark(), Field::Value(0)],
+        501 => {
+            let flags = u32::from(share.offline_caching & 3) << CSC_SHIFT;
+            vec![name(), kind(), remark(), Field::Value(flags)]
+        }
         502 => [name(), kind(), remark()].into_iter().chain(uses()).chain(descriptor).collect(),
         503 => {
             let scope = Field::text("*");
@@ -125,8 +145,9 @@ fn information(level: u32, share: &ShareEntry) -> Option<Vec<Field<'_>>> {
             all.chain([scope]).chain(descriptor).collect()
         }
         1004 => vec![remark()],
-        1005 => vec![Field::Value(0)],
+        1005 => vec![Field::Value(u32::from(share.offline_caching & 3) << CSC_SHIFT)],
         1006 => vec![Field::Value(share.max_users)],
+        1501 => descriptor.into(),
         _ => return None,
     })
 }

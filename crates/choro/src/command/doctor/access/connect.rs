@@ -136,6 +136,19 @@ impl Inquiry<'_> {
                 let advice = "its owner adds it again: net usershare add NAME PATH COMMENT USER:F";
                 (finding(reason).advice(advice), None)
             }
+            Refusal::Security => {
+                let reason =
+                    "The share's descriptor (share_info.tdb) gives the user no right.".to_owned();
+                let advice = "an administrator changes the permissions of the share: Windows' \
+                              Computer Management, or sharesec";
+                (finding(reason).advice(advice), None)
+            }
+            Refusal::NoSecurity => {
+                let reason = "The descriptors of shares (share_info.tdb in the `state \
+                              directory`) cannot be read; the log says why."
+                    .to_owned();
+                (finding(reason).advice("restore the file, or remove it"), None)
+            }
             Refusal::NoUser(missing) => {
                 let reason = format!(
                     "The share acts as the user {missing}, whom this system does not have."
@@ -300,6 +313,7 @@ fn cause(refusal: &Refusal) -> &'static str {
         Refusal::User => "user_lists",
         Refusal::Full => "max_connections",
         Refusal::Usershare => "usershare",
+        Refusal::Security | Refusal::NoSecurity => "share_security",
         Refusal::NoUser(_) => "force_user",
         Refusal::NoGroup(_) => "force_group",
         Refusal::NoIdentity | Refusal::NoNameService => "name_service",

@@ -1,10 +1,14 @@
-//! Names and SIDs of a domain, which another process knows: it is asked before a lookup runs.
+//! Answers of others, who are asked before a request runs: names and SIDs of a domain, and the
+//! outcome of an administrator's task.
 
 use std::sync::Mutex;
 
 use dtyp::{FileTime, Sid};
 
-use crate::{Caller, Catalogue, NameQuestion, Principal, ServerEntry, ShareEntry};
+use crate::{
+    AccountEntry, Caller, Catalogue, NameQuestion, Outcome, Principal, ServerEntry, ShareEntry,
+    Task,
+};
 
 /// Questions of one request, at most. A request of one fragment has hardly more.
 pub(crate) const QUESTIONS_MAX: usize = 256;
@@ -12,14 +16,26 @@ pub(crate) const QUESTIONS_MAX: usize = 256;
 /// Answers of the domain, with their questions.
 pub(crate) type Found = Vec<(NameQuestion, Principal)>;
 
-/// A catalogue with the answers of the domain. It writes down the questions without one.
-pub(crate) struct WithDomain<'a> {
+/// A catalogue with the answers of others. It writes down the questions without one.
+pub(crate) struct WithAnswers<'a> {
     pub(crate) catalogue: &'a dyn Catalogue,
     pub(crate) found: &'a [(NameQuestion, Principal)],
     pub(crate) missing: Mutex<Vec<NameQuestion>>,
+    /// Outcome of the request's only task.
+    pub(crate) outcome: Option<&'a Outcome>,
+    /// The task, if it has no outcome yet.
+    pub(crate) task: Mutex<Option<Task>>,
 }
 
-impl Catalogue for WithDomain<'_> {
+impl<'a> WithAnswers<'a> {
+    /// A catalogue without any answer, which collects questions.
+    pub(crate) fn collecting(catalogue: &'a dyn Catalogue) -> Self {
+        let (missing, task) = (Mutex::default(), Mutex::default());
+        Self { catalogue, found: &[], missing, outcome: None, task }
+    }
+}
+
+impl Catalogue for WithAnswers<'_> {
     fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
         self.catalogue.shares(caller)
     }
@@ -30,6 +46,33 @@ impl Catalogue for WithDomain<'_> {
 
     fn share(&self, caller: &Caller, name: &str) -> Option<ShareEntry> {
         self.catalogue.share(caller, name)
+    }
+
+    fn is_administrator(&self, caller: &Caller) -> bool {
+        self.catalogue.is_administrator(caller)
+    }
+
+    fn share_security(&self, name: &str) -> Option<Vec<u8>> {
+        self.catalogue.share_security(name)
+    }
+
+    fn carry_out(&self, task: Task) -> Option<Outcome> {
+        if self.outcome.is_none() {
+            *self.task.lock().expect("nothing panics while it is held") = Some(task);
+        }
+        self.outcome.cloned()
+    }
+
+    fn accounts(&self) -> Option<Vec<AccountEntry>> {
+        self.catalogue.accounts()
+    }
+
+    fn account_by_name(&self, name: &str) -> Option<AccountEntry> {
+        self.catalogue.account_by_name(name)
+    }
+
+    fn account_by_rid(&self, rid: u32) -> Option<AccountEntry> {
+        self.catalogue.account_by_rid(rid)
     }
 
     fn server(&self) -> ServerEntry {

@@ -1,0 +1,101 @@
+//! Enumerations with levels, preferred lengths and resume handles: [MS-SRVS] 3.1.4.
+
+use crate::interface::Environment;
+use crate::ndr::{Field, Reader, Writer};
+use crate::pdu::Fault;
+use crate::win32::Win32Error;
+use crate::{Outcome, Task};
+
+/// Last parameters of an enumeration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Enumeration {
+    level: u32,
+    preferred_maximum_length: u32,
+    /// Number of entries returned so far.
+    resume_handle: Option<u32>,
+}
+
+impl Enumeration {
+    /// Reads level, empty container, preferred length and resume handle.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Fault> {
+        let level = reader.empty_container()?;
+        let preferred_maximum_length = reader.u32()?;
+        Ok(Self { level, preferred_maximum_length, resume_handle: reader.unique_u32()? })
+    }
+
+    /// Level of the information structures.
+    pub(super) fn level(self) -> u32 {
+        self.level
+    }
+
+    /// Returns the response that has no entries.
+    pub(super) fn refuse(self, error: Win32Error) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.container(self.level, &[]);
+        self.finish(writer, 0, error)
+    }
+
+    /// Returns the response for a level that the union has no arm for, so only the tag follows.
+    fn refuse_level(self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.u32(self.level);
+        writer.u32(self.level);
+        self.finish(writer, 0, Win32Error::INVALID_LEVEL)
+    }
+
+    fn finish(self, mut writer: Writer, total: u32, result: Win32Error) -> Vec<u8> {
+        writer.u32(total);
+        writer.unique_u32(self.resume_handle);
+        writer.finish(result)
+    }
+
+    /// Returns the response with as many `entries` as the client wants; `None` for an unknown
+    /// level.
+    pub(super) fn respond(self, entries: Option<Vec<Vec<Field<'_>>>>) -> Vec<u8> {
+        let Some(mut entries) = entries else { return self.refuse_level() };
+        let listed = usize::try_from(self.resume_handle.unwrap_or(0)).unwrap_or(usize::MAX);
+        entries.drain(..listed.min(entries.len()));
+        let total = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        entries.truncate(fitting(&entries, self.preferred_maximum_length));
+        let read = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        let mut writer = Writer::default();
+        writer.container(self.level, &entries);
+        writer.u32(total);
+        let resume = |handle: u32| if read < total { handle.saturating_add(read) } else { 0 };
+        writer.unique_u32(self.resume_handle.map(resume));
+        writer.finish(if read < total { Win32Error::MORE_DATA } else { Win32Error::SUCCESS })
+    }
+}
+
+/// Number of `entries` within the length that the client prefers; at least one, so that an
+/// enumeration with resume handles always ends.
+fn fitting(entries: &[Vec<Field<'_>>], preferred_maximum_length: u32) -> usize {
+    let limit = usize::try_from(preferred_maximum_length).unwrap_or(usize::MAX);
+    let mut len = 0_usize;
+    let within = entries.iter().take_while(|entry| {
+        len += entry.iter().map(Field::len).sum::<usize>();
+        len <= limit
+    });
+    within.count().max(1).min(entries.len())
+}
+
+/// Has a task of an administrator carried out.
+///
+/// # Errors
+/// The caller is no administrator, or the task failed.
+pub(super) fn carry_out(environment: &Environment<'_>, task: Task) -> Result<Outcome, Win32Error> {
+    if !environment.catalogue.is_administrator(environment.caller) {
+        return Err(Win32Error::ACCESS_DENIED);
+    }
+    match environment.catalogue.carry_out(task) {
+        Some(Outcome::Failed(failure)) => Err(failure.into()),
+        Some(outcome) => Ok(outcome),
+        // Nobody is there to do it.
+        None => Err(Win32Error::NOT_SUPPORTED),
+    }
+}
+
+/// Returns the response to an operation that has a result only.
+pub(super) fn result(done: Result<Outcome, Win32Error>) -> Vec<u8> {
+    Writer::default().finish(done.err().unwrap_or(Win32Error::SUCCESS))
+}

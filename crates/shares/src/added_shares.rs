@@ -1,0 +1,395 @@
+//! Shares that are added and removed by a command, or by an administrator over the network.
+//!
+//! They are in shares.conf in the `state directory`, which the configuration has to include. The
+//! configuration itself is the operator's: nothing here changes it.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use config::Config;
+use dtyp::SecurityDescriptor;
+use rustix::fs::{FlockOperation, flock};
+use settings::{Settings, Source};
+
+use super::share_security;
+
+/// Name of the file in the state directory.
+const FILE_NAME: &str = "shares.conf";
+
+/// First line of a new file.
+const HEADER: &str =
+    "# Shares added by commands and administrators; the configuration includes it.\n";
+
+/// Bytes of the file at most: some ten thousand shares.
+const FILE_BYTES_MAX: usize = 4 * 1_024 * 1_024;
+
+/// Highest value of `max connections`; above it there is no limit.
+const USERS_MAX: u32 = 0x7FFF_FFFF;
+
+/// Reason why shares were not changed.
+#[derive(Debug)]
+pub enum ChangeFault {
+    /// There is a share of this name already.
+    Duplicate(String),
+    /// The name cannot be that of a share.
+    InvalidName(String),
+    /// The file cannot be read or written.
+    Io(anyhow::Error),
+    /// The folder does not exist.
+    NoFolder(PathBuf),
+    /// The file has no such share; the configuration may.
+    NoShare(PathBuf, String),
+    /// The configuration does not have what was added.
+    NotIncluded(String),
+    /// A value cannot be written into the file.
+    Unfit(&'static str),
+}
+
+/// A share to be added.
+#[derive(Clone, Debug, Default)]
+pub struct NewShare {
+    /// Name that the share gets.
+    pub name: String,
+    /// Folder to share, an absolute path.
+    pub path: PathBuf,
+    /// Description in lists of shares.
+    pub comment: String,
+    /// True if nobody may write.
+    pub read_only: bool,
+    /// True if guests may connect.
+    pub guest_ok: bool,
+    /// Highest number of connections; 0 for any.
+    pub max_connections: u32,
+    /// Rights of users in the share; `None` for all rights for everyone.
+    pub security: Option<SecurityDescriptor>,
+}
+
+/// Changed properties of a share.
+#[derive(Clone, Debug, Default)]
+pub struct ChangedShare {
+    /// Description in lists of shares.
+    pub comment: Option<String>,
+    /// Highest number of connections; 0 for any.
+    pub max_connections: Option<u32>,
+    /// Word of the parameter `csc policy`.
+    pub csc_policy: Option<&'static str>,
+}
+
+impl ChangedShare {
+    /// True if nothing is to be changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Self { comment, max_connections, csc_policy } = self;
+        comment.is_none() && max_connections.is_none() && csc_policy.is_none()
+    }
+}
+
+/// The file, locked against other commands and workers.
+#[derive(Debug)]
+pub struct AddedShares<'a> {
+    settings: &'a Settings,
+    path: PathBuf,
+    text: String,
+    _lock: File,
+}
+
+impl<'a> AddedShares<'a> {
+    /// Opens the file, and waits for the lock.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn open(settings: &'a Settings) -> anyhow::Result<Self> {
+        Self::lock(settings, FlockOperation::LockExclusive)
+    }
+
+    /// Opens the file, without waiting for another command.
+    ///
+    /// # Errors
+    /// Another command changes shares, or the file cannot be read.
+    pub fn open_at_once(settings: &'a Settings) -> anyhow::Result<Self> {
+        Self::lock(settings, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn lock(settings: &'a Settings, operation: FlockOperation) -> anyhow::Result<Self> {
+        let folder = &settings.directories.state;
+        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        let lock = File::open(folder).with_context(|| folder.display().to_string())?;
+        flock(&lock, operation).context("cannot lock the state directory")?;
+        let path = folder.join(FILE_NAME);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => HEADER.to_owned(),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        Ok(Self { settings, path, text, _lock: lock })
+    }
+
+    /// Name and content of the file.
+    #[must_use]
+    pub fn text(&self) -> (&Path, &str) {
+        (&self.path, &self.text)
+    }
+
+    /// Adds a share, and verifies that the configuration has it now.
+    ///
+    /// # Errors
+    /// The share cannot be served as it is described; then nothing has changed.
+    pub fn add(&self, new: &NewShare) -> Result<(), ChangeFault> {
+        let path = self.write(new)?;
+        is_served(&self.settings.source, &new.name, &path, &self.path).or_else(|fault| {
+            self.replace(&self.text)?;
+            self.set_security(&new.name, None)?;
+            Err(fault)
+        })
+    }
+
+    /// Adds a share without a look at the configuration, which has to include it. Returns its
+    /// folder without links.
+    ///
+    /// # Errors
+    /// The share cannot be written as it is described; then nothing has changed.
+    pub fn write(&self, new: &NewShare) -> Result<PathBuf, ChangeFault> {
+        let NewShare { name, path, comment, .. } = new;
+        let config = &self.settings.config;
+        if !config::is_share_name(name) {
+            return Err(ChangeFault::InvalidName(name.clone()));
+        }
+        if config.share(name).is_some() || self.has(name) {
+            return Err(ChangeFault::Duplicate(name.clone()));
+        }
+        let path = folder(path)?;
+        let yes_or_no = |yes| if yes { "yes" } else { "no" };
+        let mut section = format!("[{name}]\n");
+        for (parameter, value) in [
+            ("path", path_value(&path)?),
+            ("comment", text_value(comment)?),
+            ("read only", yes_or_no(new.read_only).to_owned()),
+            ("guest ok", yes_or_no(new.guest_ok).to_owned()),
+        ] {
+            section.push_str(&line(parameter, &value));
+        }
+        if let max @ 1.. = new.max_connections {
+            section.push_str(&line("max connections", &connections_value(max)));
+        }
+        // Before the share is there: a former one of the name may have left a descriptor.
+        self.set_security(name, new.security.as_ref())?;
+        self.replace(&format!("{}{section}", self.text))?;
+        Ok(path)
+    }
+
+    /// Changes a share that was added.
+    ///
+    /// # Errors
+    /// There is no such share, or a value cannot be written; then nothing has changed.
+    pub fn change(&self, name: &str, changed: &ChangedShare) -> Result<(), ChangeFault> {
+        let mut values = Vec::new();
+        if let Some(comment) = &changed.comment {
+            values.push(("comment", text_value(comment)?));
+        }
+        if let Some(max) = changed.max_connections {
+            values.push(("max connections", connections_value(max)));
+        }
+        if let Some(policy) = changed.csc_policy {
+            values.push(("csc policy", policy.to_owned()));
+        }
+        let text = with_values(&self.text, name, &values);
+        let text = text.ok_or_else(|| ChangeFault::NoShare(self.path.clone(), name.to_owned()))?;
+        self.replace(&text)
+    }
+
+    /// Removes a share that was added, with its descriptor.
+    ///
+    /// # Errors
+    /// There is no such share.
+    pub fn remove(&self, name: &str) -> Result<(), ChangeFault> {
+        let Some(rest) = without(&self.text, name) else {
+            return Err(ChangeFault::NoShare(self.path.clone(), name.to_owned()));
+        };
+        self.replace(&rest)?;
+        self.set_security(name, None)
+    }
+
+    /// Replaces or removes the descriptor of a share, also of one of the configuration.
+    ///
+    /// # Errors
+    /// The descriptors cannot be written.
+    pub fn set_security(
+        &self,
+        name: &str,
+        security: Option<&SecurityDescriptor>,
+    ) -> Result<(), ChangeFault> {
+        let path = self.path.with_file_name(share_security::FILE_NAME);
+        share_security::write(&path, name, security).map_err(ChangeFault::Io)
+    }
+
+    /// True if the file has a share of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        without(&self.text, name).is_some()
+    }
+
+    /// Replaces the file at once, so that nobody reads a part of it.
+    fn replace(&self, text: &str) -> Result<(), ChangeFault> {
+        if text.len() > FILE_BYTES_MAX {
+            return Err(ChangeFault::Unfit("the file of added shares is full"));
+        }
+        let draft = self.path.with_extension("draft");
+        let write = || {
+            let mut file = File::create(&draft)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&draft, &self.path)
+        };
+        let written = write().with_context(|| format!("cannot write {}", self.path.display()));
+        written.map_err(ChangeFault::Io)
+    }
+}
+
+impl fmt::Display for ChangeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duplicate(name) => write!(f, "there is a share {name:?} already"),
+            Self::InvalidName(name) => write!(f, "{name:?} cannot be the name of a share"),
+            Self::Io(error) => write!(f, "{error:#}"),
+            Self::NoFolder(path) => write!(f, "{} is not a directory", path.display()),
+            Self::NoShare(file, name) => write!(f, "{} has no share {name:?}", file.display()),
+            Self::NotIncluded(reason) => f.write_str(reason),
+            Self::Unfit(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl std::error::Error for ChangeFault {}
+
+/// Returns the folder without links; a relative one has no meaning for a server.
+fn folder(path: &Path) -> Result<PathBuf, ChangeFault> {
+    let none = || ChangeFault::NoFolder(path.to_owned());
+    let found = path.canonicalize().ok().filter(|_| path.is_absolute()).ok_or_else(none)?;
+    if found.is_dir() { Ok(found) } else { Err(none()) }
+}
+
+fn path_value(path: &Path) -> Result<String, ChangeFault> {
+    let text = path.to_str().ok_or(ChangeFault::Unfit("the folder's name is not UTF-8"))?;
+    text_value(text)
+}
+
+/// Returns a text as the value of a parameter. What follows a percent sign would be replaced.
+fn text_value(text: &str) -> Result<String, ChangeFault> {
+    if text.contains(char::is_control) || text.ends_with('\\') {
+        return Err(ChangeFault::Unfit(
+            "a folder or comment with control characters or a `\\` at its end cannot be written",
+        ));
+    }
+    Ok(text.replace('%', "%%"))
+}
+
+fn connections_value(max: u32) -> String {
+    if max > USERS_MAX { "0".to_owned() } else { max.to_string() }
+}
+
+fn line(parameter: &str, value: &str) -> String {
+    format!("\t{parameter} = {value}\n")
+}
+
+/// True if a configuration has a share with this folder.
+#[must_use]
+pub fn has_share(config: &Config, name: &str, path: &Path) -> bool {
+    let folder = config.share(name).map(|it| config.substitutions().expand_path(&it.path));
+    folder.is_some_and(|folder| Path::new(&folder) == path)
+}
+
+/// Verifies that the configuration has the share now.
+fn is_served(source: &Source, name: &str, path: &Path, file: &Path) -> Result<(), ChangeFault> {
+    let config = Settings::load(source.clone()).map_err(ChangeFault::Io)?.config;
+    if has_share(&config, name, path) {
+        return Ok(());
+    }
+    let Some(share) = config.share(name) else {
+        let file = file.display();
+        return Err(ChangeFault::NotIncluded(format!(
+            "{source} does not include the file of this command; add to its end: include = {file}"
+        )));
+    };
+    let served = config.substitutions().expand_path(&share.path);
+    let reason = format!("the configuration would read the folder as {served}");
+    Err(ChangeFault::NotIncluded(reason))
+}
+
+/// Returns the text without the section of a share; `None` if there is none.
+fn without(text: &str, name: &str) -> Option<String> {
+    let (mut rest, mut is_in, mut found) = (String::new(), false, false);
+    for line in text.split_inclusive('\n') {
+        if let Some(section) = section_name(line) {
+            is_in = section.to_lowercase() == name.to_lowercase();
+            found |= is_in;
+        }
+        if !is_in {
+            rest.push_str(line);
+        }
+    }
+    found.then_some(rest)
+}
+
+/// Returns the text with other values in the section of a share; `None` if there is none. Lines of
+/// these parameters go, and new ones follow the section's header.
+fn with_values(text: &str, name: &str, values: &[(&str, String)]) -> Option<String> {
+    let (mut changed, mut is_in, mut found) = (String::new(), false, false);
+    for line_of_file in text.split_inclusive('\n') {
+        if let Some(section) = section_name(line_of_file) {
+            is_in = section.to_lowercase() == name.to_lowercase();
+            changed.push_str(line_of_file);
+            if is_in && !found {
+                found = true;
+                values.iter().for_each(|(parameter, value)| {
+                    changed.push_str(&line(parameter, value));
+                });
+            }
+            continue;
+        }
+        let parameter = line_of_file.split_once('=').map(|(parameter, _)| parameter.trim());
+        let is_replaced = is_in && values.iter().any(|(replaced, _)| parameter == Some(*replaced));
+        if !is_replaced {
+            changed.push_str(line_of_file);
+        }
+    }
+    found.then_some(changed)
+}
+
+fn section_name(line: &str) -> Option<&str> {
+    line.trim().strip_prefix('[')?.strip_suffix(']')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{text_value, with_values, without};
+
+    const TEXT: &str = "# head\n[one]\n\tpath = /1\n[Two]\n\tpath = /2\n\tcomment = old\n\
+                        [three]\n\tpath = /3\n";
+
+    #[test]
+    fn a_section_goes_and_all_others_stay() {
+        let rest = "# head\n[one]\n\tpath = /1\n[three]\n\tpath = /3\n";
+        assert_eq!(without(TEXT, "tWO").as_deref(), Some(rest));
+        assert_eq!(without(rest, "two"), None);
+    }
+
+    #[test]
+    fn values_change_in_one_section_alone() {
+        let values = [("comment", "new".to_owned()), ("max connections", "3".to_owned())];
+        let wanted = "# head\n[one]\n\tpath = /1\n[Two]\n\tcomment = new\n\tmax connections = 3\n\
+                      \tpath = /2\n[three]\n\tpath = /3\n";
+        assert_eq!(with_values(TEXT, "TWO", &values).as_deref(), Some(wanted));
+        assert_eq!(with_values(TEXT, "four", &values), None);
+    }
+
+    #[test]
+    fn no_value_becomes_another_line_or_a_substitution() {
+        for text in ["a\nb", "a\r", "a\\", "a\0"] {
+            assert!(text_value(text).is_err(), "{text:?}");
+        }
+        assert_eq!(text_value("50 % of %U").expect("one line"), "50 %% of %%U");
+    }
+}
