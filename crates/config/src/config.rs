@@ -1,11 +1,13 @@
 //! A configuration, ready to be served.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::choice::{KerberosMethod, NtlmAuth, Protocol, Security, ServerRole};
 use crate::class::{self, ClassSection};
 use crate::full_audit::{AuditOutputs, FullAudit};
 use crate::global::Global;
+use crate::load::client_files::{ClientFile, ClientFiles};
 use crate::load::{self, Loaded, Named};
 use crate::parameter::find;
 use crate::section::Section;
@@ -33,6 +35,10 @@ pub struct Config {
     pub classes: Vec<ClassSection>,
     /// The section of `usershare template share`, which may be no share itself.
     pub(crate) usershare_template: Option<Share>,
+    /// Files for single clients, names with variables.
+    pub(crate) client_files: Arc<[ClientFile]>,
+    /// Text with an `include` of each of them; empty if there are none.
+    pub(crate) text: Arc<str>,
 }
 
 /// Folders of the server, with substitutions done.
@@ -51,24 +57,14 @@ pub struct Directories {
 }
 
 impl Config {
-    /// Reads a file and what it includes, with the server's own substitutions only: a per-client
-    /// `include = smb.conf.%m` finds a file with an empty client name or none.
+    /// Reads a file and what it includes, but files that depend on the client, such as `include =
+    /// smb.conf.%m`: [`Config::for_client`] does. Those that are there now are verified.
     ///
     /// # Errors
     /// What cannot be served safely; see [`LoadError`].
     pub fn load(path: &Path) -> Result<(Self, Vec<Warning>), LoadError> {
-        Self::load_for(path, &Substitutions::of_this_process())
-    }
-
-    /// As [`Config::load`], with the substitutions of one client.
-    ///
-    /// # Errors
-    /// As [`Config::load`].
-    pub fn load_for(
-        path: &Path,
-        substitutions: &Substitutions,
-    ) -> Result<(Self, Vec<Warning>), LoadError> {
-        Self::build(load::load(path, &Disk, substitutions)?)
+        let loaded = load::load(path, &Disk, &Substitutions::of_this_process())?;
+        Self::build_verified(loaded, &Disk)
     }
 
     /// Reads `text` as the contents of a file called `name`. Includes are not followed.
@@ -76,7 +72,8 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn parse(text: &str, name: &str) -> Result<(Self, Vec<Warning>), LoadError> {
-        Self::build(load::parse(text, name, &Nothing, &Substitutions::default())?)
+        let values = Substitutions::default();
+        Self::build(load::parse(text, name, &Nothing, &values, ClientFiles::Left)?)
     }
 
     /// As [`Config::parse`], for text of the server's own, whose includes are read.
@@ -84,7 +81,9 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn parse_with_includes(text: &str, name: &str) -> Result<(Self, Vec<Warning>), LoadError> {
-        Self::build(load::parse(text, name, &Disk, &Substitutions::of_this_process())?)
+        let values = Substitutions::of_this_process();
+        let loaded = load::parse(text, name, &Disk, &values, ClientFiles::Left)?;
+        Self::build_verified(loaded, &Disk)
     }
 
     /// The share of that name; case does not matter.
@@ -170,8 +169,11 @@ impl Config {
         changed
     }
 
-    fn build(loaded: Loaded) -> Result<(Self, Vec<Warning>), LoadError> {
-        let Loaded { mut global, mut defaults, mut sections, mut classes, mut warnings } = loaded;
+    pub(crate) fn build(mut loaded: Loaded) -> Result<(Self, Vec<Warning>), LoadError> {
+        let client_files = std::mem::take(&mut loaded.client_files).into();
+        let text = std::mem::take(&mut loaded.text).into();
+        let Loaded { mut global, mut defaults, mut sections, mut classes, mut warnings, .. } =
+            loaded;
         place_directories(&mut global);
         let shares = sections.iter_mut().map(|named| &mut named.section);
         global.share_options(shares.chain([&mut defaults]));
@@ -194,6 +196,8 @@ impl Config {
             homes: None,
             classes: Vec::new(),
             usershare_template: None,
+            client_files,
+            text,
         };
         let template = config.global.usershare_template_share.to_lowercase();
         let found = sections.iter().find(|it| it.name.to_lowercase() == template);

@@ -27,6 +27,7 @@ pub mod user_list;
 pub mod username_map;
 
 mod accepted;
+mod client_config;
 mod config;
 mod full_audit;
 mod global;

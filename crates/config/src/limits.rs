@@ -21,6 +21,13 @@ pub const INCLUSIONS_MAX: usize = 1_024;
 /// Entries of a folder that is included.
 pub const FOLDER_ENTRIES_MAX: usize = 4_096;
 
+/// Files for single clients that are verified when the configuration is loaded. Others are
+/// verified when a client needs them.
+pub const CLIENT_FILES_VERIFIED_MAX: usize = 256;
+
+/// Names looked at in the folder of such files.
+pub const CLIENT_FILE_NAMES_MAX: usize = 10_000;
+
 /// Sections, shares and others together.
 pub const SECTIONS_MAX: usize = 4_096;
 

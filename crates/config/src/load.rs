@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use client_files::{ClientFile, ClientFiles};
+
 use crate::choice::{Security, ServerRole};
 use crate::class;
 use crate::full_audit::{self, Fault};
@@ -24,6 +26,7 @@ use crate::substitutions::Substitutions;
 use crate::unsupported::{self, Unsupported};
 use crate::warning::{LoadError, Warning, WarningKind, quoted};
 
+pub(crate) mod client_files;
 mod include;
 mod inherit;
 
@@ -39,6 +42,10 @@ pub(crate) struct Loaded {
     /// Sections `[qos:NAME]`, in the order of the files.
     pub(crate) classes: Vec<class::Written>,
     pub(crate) warnings: Vec<Warning>,
+    /// Files for single clients, not read yet.
+    pub(crate) client_files: Vec<ClientFile>,
+    /// Text of all files, if there are such, with an `include` for each of these.
+    pub(crate) text: String,
 }
 
 /// A section other than `[global]`.
@@ -66,13 +73,13 @@ pub(crate) fn load(
     source: &dyn Source,
     substitutions: &Substitutions,
 ) -> Result<Loaded, LoadError> {
-    let mut loader = Loader::new(source, substitutions);
+    let mut loader = Loader::new(source, substitutions, ClientFiles::Left);
     let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
     let identity = source.identity(path).map_err(unreadable)?;
     let bytes = source.read(path).map_err(unreadable)?;
     loader.reading.push(identity);
     loader.file(&path.display().to_string(), path.parent(), &bytes)?;
-    Ok(loader.finish())
+    loader.finish()
 }
 
 /// Reads `text` as the contents of a file called `name`.
@@ -81,15 +88,19 @@ pub(crate) fn parse(
     name: &str,
     source: &dyn Source,
     substitutions: &Substitutions,
+    client_files: ClientFiles<'_>,
 ) -> Result<Loaded, LoadError> {
-    let mut loader = Loader::new(source, substitutions);
+    let mut loader = Loader::new(source, substitutions, client_files);
     loader.file(name, None, text.as_bytes())?;
-    Ok(loader.finish())
+    loader.finish()
 }
 
 struct Loader<'a> {
     source: &'a dyn Source,
     substitutions: &'a Substitutions,
+    client_files: ClientFiles<'a>,
+    /// Depth of includes within a file for single clients; 0 outside.
+    in_client_files: usize,
     loaded: Loaded,
     by_name: HashMap<String, usize>,
     /// Section that receives assignments; `None` for `[global]`, also before the first header.
@@ -105,10 +116,16 @@ struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    fn new(source: &'a dyn Source, substitutions: &'a Substitutions) -> Self {
+    fn new(
+        source: &'a dyn Source,
+        substitutions: &'a Substitutions,
+        client_files: ClientFiles<'a>,
+    ) -> Self {
         Self {
             source,
             substitutions,
+            client_files,
+            in_client_files: 0,
             loaded: Loaded::default(),
             by_name: HashMap::new(),
             current: None,
@@ -121,7 +138,8 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn finish(mut self) -> Loaded {
+    fn finish(mut self) -> Result<Loaded, LoadError> {
+        self.finish_text()?;
         if self.warnings_dropped > 0 {
             self.loaded.warnings.push(Warning {
                 file: String::new(),
@@ -130,7 +148,7 @@ impl<'a> Loader<'a> {
                 message: format!("{} more warnings are not shown", self.warnings_dropped),
             });
         }
-        self.loaded
+        Ok(self.loaded)
     }
 
     fn file(&mut self, name: &str, folder: Option<&Path>, bytes: &[u8]) -> Result<(), LoadError> {
@@ -174,7 +192,10 @@ impl<'a> Loader<'a> {
                 self.warn(place, WarningKind::Syntax, text);
                 Ok(())
             }
-            Statement::Section(name) => self.open(name, place),
+            Statement::Section(name) => {
+                self.record(format_args!("[{name}]"));
+                self.open(name, place)
+            }
             Statement::TooLong => Err(limit(LINE_BYTES_MAX as u64, "bytes in one line", place)),
         }
     }
@@ -212,6 +233,7 @@ impl<'a> Loader<'a> {
     }
 
     fn open_class(&mut self, name: &str, place: &Place) -> Result<(), LoadError> {
+        self.verify_class(name, place)?;
         let classes = &mut self.loaded.classes;
         let same = |it: &class::Written| it.name.eq_ignore_ascii_case(name);
         let at = match classes.iter().position(same) {
@@ -242,9 +264,11 @@ impl<'a> Loader<'a> {
                 return Err(limit(OPTIONS_MAX as u64, "parameters in one section", place));
             }
             lines.push((class::canonical(name), value.to_owned(), place.clone()));
+            self.record(format_args!("{name} = {value}"));
             return Ok(());
         }
         if let Some((module, option)) = name.split_once(':') {
+            self.record(format_args!("{name} = {value}"));
             return self.assign_option(&option_key(module, option), value, place);
         }
         let Some((parameter, inverse)) = find(name) else {
@@ -261,6 +285,13 @@ impl<'a> Loader<'a> {
             let text = format!("`{}` belongs into [global] and is ignored here", parameter.name);
             self.warn(place, WarningKind::WrongScope, text);
             return Ok(());
+        }
+        if !self.verify_parameter(parameter, value, place)? {
+            return Ok(());
+        }
+        // Its place has the files instead.
+        if parameter.name != "include" {
+            self.record(format_args!("{name} = {value}"));
         }
         match parameter.name {
             "include" => self.include(value, folder, place)?,
@@ -336,6 +367,7 @@ impl<'a> Loader<'a> {
     }
 
     fn assign_option(&mut self, key: &str, value: &str, place: &Place) -> Result<(), LoadError> {
+        self.verify_option(key, value, place)?;
         if let Some(option) = key.strip_prefix(RECYCLE_OPTIONS)
             && let Some(fault) = recycle::fault(option, value)
         {
@@ -441,12 +473,15 @@ impl<'a> Loader<'a> {
         let denies = parameter.name == "hosts deny";
         let excludes = denies || words.iter().any(|word| word.eq_ignore_ascii_case("EXCEPT"));
         for word in crate::hosts_access::malformed(&words) {
+            let fault = match word.starts_with('@') {
+                true => "netgroups of hosts are not looked up",
+                false => "neither an address nor a network",
+            };
             if excludes {
-                let reason = "neither an address nor a network, so it would exclude nobody";
-                let reason = reason.to_owned();
+                let reason = format!("{fault}, so it would exclude nobody");
                 return Err(bad_protection(parameter.name, word, reason, place));
             }
-            let text = format!("`{}` matches no client", quoted(word));
+            let text = format!("`{}` matches no client: {fault}", quoted(word));
             self.warn(place, WarningKind::BadValue, text);
         }
         if let Some(word) = crate::hosts_access::half_of_all(&words).filter(|_| denies) {

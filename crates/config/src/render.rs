@@ -23,7 +23,15 @@ pub fn render_effective(config: &Config, verbose: bool) -> String {
 /// ignored parameters, to spare each process their lookup among hundreds of names.
 #[must_use]
 pub fn render_for_processes(config: &Config) -> String {
-    render(config, Detail::Meant)
+    if config.text.is_empty() {
+        return render(config, Detail::Meant);
+    }
+    // Each client's files belong at their places in the text. The server's parameters may have been
+    // changed since.
+    let mut out = format!("{}\n[global]\n", config.text);
+    let (section, none) = (&config.global.section, Section::default());
+    write_scope(&mut out, Scope::Global, section, &none, Detail::Everything);
+    out
 }
 
 /// Parameters that a rendering contains.

@@ -93,11 +93,11 @@ parameter_table! {
         hide_unreadable: bool = "hide unreadable", Kind::Bool, "No";
         /// Leave files the user cannot write out of listings.
         hide_unwriteable_files: bool = "hide unwriteable files", Kind::Bool, "No";
-        /// Clients that may connect, by address or network. Names admit nobody: they are not looked
-        /// up.
+        /// Clients that may connect, by address or network. Names and netgroups admit nobody: they
+        /// are not looked up.
         hosts_allow: Vec<String> = "hosts allow" / "allow hosts", Kind::List, "";
-        /// Clients that may not connect, by address or network. A name refuses the configuration,
-        /// because this server, unlike Samba, does not look up names of clients.
+        /// Clients that may not connect, by address or network. A name or netgroup refuses the
+        /// configuration, because this server, unlike Samba, does not look up names of clients.
         hosts_deny: Vec<String> = "hosts deny" / "deny hosts", Kind::List, "";
         /// Let default entries of a POSIX ACL pass to new files.
         inherit_acls: bool = "inherit acls", Kind::Bool, "No";

@@ -1,5 +1,6 @@
 //! Sources of the text of files.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,9 @@ pub(crate) trait Source {
     /// Returns the paths of the files `*.conf` in a folder, in the order of their names; `None` if
     /// the path is no folder. Names that begin with a dot are left out.
     fn folder(&self, path: &Path) -> io::Result<Option<Vec<PathBuf>>>;
+
+    /// Returns the names in a folder, at most `max` of them.
+    fn names(&self, folder: &Path, max: usize) -> io::Result<Vec<OsString>>;
 }
 
 /// Ending of file names: an included folder stands for these files.
@@ -47,26 +51,29 @@ impl Source for Disk {
     }
 
     fn folder(&self, path: &Path) -> io::Result<Option<Vec<PathBuf>>> {
-        if path.metadata()?.is_dir() { Self::names(path).map(Some) } else { Ok(None) }
+        if path.metadata()?.is_dir() { included_in(path).map(Some) } else { Ok(None) }
+    }
+
+    fn names(&self, folder: &Path, max: usize) -> io::Result<Vec<OsString>> {
+        std::fs::read_dir(folder)?.take(max).map(|entry| Ok(entry?.file_name())).collect()
     }
 }
 
-impl Disk {
-    fn names(path: &Path) -> io::Result<Vec<PathBuf>> {
-        let mut found = Vec::new();
-        for (count, entry) in path.read_dir()?.enumerate() {
-            if count == FOLDER_ENTRIES_MAX {
-                let text = format!("the folder has more than {FOLDER_ENTRIES_MAX} entries");
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-            }
-            let name = entry?.file_name();
-            if name.to_str().is_some_and(is_included) {
-                found.push(path.join(name));
-            }
+/// Returns the paths of the files in a folder that are included.
+fn included_in(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for (count, entry) in path.read_dir()?.enumerate() {
+        if count == FOLDER_ENTRIES_MAX {
+            let text = format!("the folder has more than {FOLDER_ENTRIES_MAX} entries");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        found.sort_unstable();
-        Ok(found)
+        let name = entry?.file_name();
+        if name.to_str().is_some_and(is_included) {
+            found.push(path.join(name));
+        }
     }
+    found.sort_unstable();
+    Ok(found)
 }
 
 /// Has no files: text from another origin must not make the server read files.
@@ -84,5 +91,9 @@ impl Source for Nothing {
 
     fn folder(&self, _: &Path) -> io::Result<Option<Vec<PathBuf>>> {
         Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn names(&self, _: &Path, _: usize) -> io::Result<Vec<OsString>> {
+        Ok(Vec::new())
     }
 }

@@ -16,9 +16,10 @@ pub struct Substitutions {
     pub user: String,
     /// `%g` and `%G`: the user's primary group.
     pub group: String,
-    /// `%m` and `%M`: name of the client.
+    /// `%m`: name of the client, as it gave it; its address if it gave none.
     pub client_name: String,
-    /// `%I`, and `%J` with `_` for dots and colons: address of the client.
+    /// `%I` and `%M`, and `%J` with `_` for dots and colons: address of the client, whose name is
+    /// not looked up.
     pub client_address: String,
     /// `%L` and `%N`: name by which the client calls the server.
     pub server_name: String,
@@ -34,9 +35,9 @@ pub struct Substitutions {
     pub domain: String,
     /// `%U`: user the client asked for.
     pub requested_user: String,
-    /// `%a`: kind of client, such as `Win10`.
+    /// `%a`: kind of client, such as `Vista` for Windows since then.
     pub arch: String,
-    /// `%R`: dialect of the connection in use.
+    /// `%R`: dialect of the connection in use, such as `SMB3_11`.
     pub dialect: String,
     /// `%h`: name of the host.
     pub hostname: String,
@@ -118,6 +119,22 @@ impl Substitutions {
         replaced.split('\0').map(str::to_owned).collect()
     }
 
+    /// Returns the letters of the variables in a text, in their order. Those of the environment
+    /// have none.
+    pub(crate) fn letters(text: &str) -> impl Iterator<Item = char> {
+        let mut rest = text;
+        std::iter::from_fn(move || {
+            loop {
+                let (_, after) = rest.split_once('%')?;
+                let letter = after.chars().next()?;
+                rest = &after[letter.len_utf8()..];
+                if Self::default().value(after).is_some() && letter != '$' {
+                    return Some(letter);
+                }
+            }
+        })
+    }
+
     fn replaced(&self, text: &str, mut guard: impl FnMut(String, bool) -> String) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -155,8 +172,8 @@ impl Substitutions {
             'u' => self.user.clone(),
             'U' => self.requested_user.clone(),
             'g' | 'G' => self.group.clone(),
-            'm' | 'M' => self.client_name.clone(),
-            'I' => self.client_address.clone(),
+            'm' => self.client_name.clone(),
+            'I' | 'M' => self.client_address.clone(),
             'J' => underscored(&self.client_address),
             'L' | 'N' => self.server_name.clone(),
             'S' => self.share.clone(),

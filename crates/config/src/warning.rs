@@ -51,6 +51,8 @@ pub enum WarningKind {
     Syntax,
     /// Number of warnings beyond [`crate::limits::WARNINGS_MAX`] that are not shown.
     NotShown,
+    /// Files that are read for each client.
+    PerClient,
     /// A parameter that neither this server nor Samba knows.
     UnknownParameter,
     /// A protection that Samba has and this server does not.
@@ -63,7 +65,7 @@ impl WarningKind {
     /// True for a remark that needs no action by the operator.
     #[must_use]
     pub fn is_note(self) -> bool {
-        self == Self::NoEffect
+        matches!(self, Self::NoEffect | Self::PerClient)
     }
 
     /// Stable name, for machine-readable output.
@@ -80,6 +82,7 @@ impl WarningKind {
             Self::NotUtf8 => "not-utf8",
             Self::Syntax => "syntax",
             Self::NotShown => "too-many",
+            Self::PerClient => "per-client",
             Self::UnknownParameter => "unknown-parameter",
             Self::WeakerThanSamba => "weaker-than-samba",
             Self::WrongScope => "wrong-scope",

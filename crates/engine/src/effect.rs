@@ -251,6 +251,10 @@ pub struct ConnectShare {
     pub client: SocketAddr,
     /// Name of the client machine, as the client gave it; unproven.
     pub client_name: String,
+    /// Address and port that the client connected to.
+    pub server_address: SocketAddr,
+    /// Dialect that the connection has negotiated.
+    pub dialect: Dialect,
     /// True if the session is encrypted already.
     pub encrypted: bool,
     /// Id of the session that connects.

@@ -107,7 +107,7 @@ pub struct SessionOpened {
     pub sid: String,
     /// Address and port of the client.
     pub client: SocketAddr,
-    /// Name of the client machine; unproven, and empty unless shares are audited.
+    /// Name of the client machine; unproven.
     pub client_name: String,
     /// Dialect of the session's first connection.
     pub dialect: Dialect,

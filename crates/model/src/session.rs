@@ -56,8 +56,7 @@ pub struct Session {
     /// [`Account::identity`] of the user whose keys the session has; none for a guest's session. A
     /// later authentication may make the user a guest for a while, but never another user.
     pub owner: Option<String>,
-    /// Name of the client machine, as the client gave it with its password; unproven. Kept if
-    /// shares are audited.
+    /// Name of the client machine, as the client gave it with its password; unproven.
     pub client_name: String,
     /// `Session.IsAnonymous`.
     pub is_anonymous: bool,

@@ -6,8 +6,8 @@
 //! ([`administration`]). It waits for an [`EventSet`]; its threads talk through a [`Mailbox`].
 //! A [`HelperProcess`] does so for those that serve workers; they take [`Turns`].
 //!
-//! Unsafe code is in `deadline`, `exit`, `fork`, `heap`, `packet_filter`, `priority` and `shell`
-//! only: no safe library offers that.
+//! Unsafe code is in `deadline`, `exit`, `fork`, `heap`, `netgroup`, `packet_filter`, `priority`
+//! and `shell` only: no safe library offers that.
 
 pub mod administration;
 pub mod arguments;
@@ -23,6 +23,7 @@ mod heap;
 mod helper;
 pub mod log;
 mod mailbox;
+mod netgroup;
 mod packet_filter;
 mod passed_command;
 mod priority;
@@ -40,6 +41,7 @@ pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
 pub use heap::fill_holes;
 pub use helper::{HelperProcess, Order};
 pub use mailbox::Mailbox;
+pub use netgroup::netgroup_includes;
 pub use packet_filter::{Instruction, filter_sockets};
 pub use passed_command::{
     CommandAnswer, CommandRequest, OUTPUT_BYTES_MAX, PassedCommand, REQUEST_BYTES_MAX,

@@ -28,7 +28,7 @@ mod win32;
 pub use catalogue::{AccountEntry, Catalogue, ServerEntry, ShareEntry};
 pub use interface::PipeName;
 pub use pipe::{Pipe, PipeError};
-pub use principal::{Caller, NameQuestion, Principal, PrincipalKind};
+pub use principal::{Caller, NameQuestion, Origin, Principal, PrincipalKind};
 pub use task::{
     FileEntry, Outcome, SessionEntry, ShareChange, Task, TaskFailure, TreeConnectEntry,
 };

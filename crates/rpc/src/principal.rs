@@ -1,5 +1,6 @@
 //! Users, groups and domains with their SIDs.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use dtyp::Sid;
@@ -65,6 +66,21 @@ pub struct Caller {
     pub groups: Arc<[Sid]>,
     /// True for the account of guests.
     pub is_guest: bool,
+    /// Connection that the pipe was opened by.
+    pub origin: Origin,
+}
+
+/// Connection of a [`Caller`], for values in comments of shares.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Origin {
+    /// Address of the client.
+    pub client: Option<IpAddr>,
+    /// Name of the client machine, as the client gave it; unproven.
+    pub client_name: String,
+    /// Address that the client connected to.
+    pub server: Option<IpAddr>,
+    /// Dialect in use, as its code of [MS-SMB2] 2.2.3.
+    pub dialect: u16,
 }
 
 /// A name or a SID to be looked up in a domain.

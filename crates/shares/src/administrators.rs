@@ -25,7 +25,7 @@ pub(super) fn is_one(
     if is_guest {
         return false;
     }
-    let memberships = Memberships::of(groups);
+    let memberships = Memberships::of_user(user, groups);
     let is_sid =
         |word: &str| Sid::parse(word).is_some_and(|named| named == *sid || groups.contains(&named));
     *sid == Sid::unix_user(0)

@@ -1,5 +1,6 @@
 //! Data of this server for lsarpc, samr, srvsvc and wkssvc.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use super::administrators;
 use super::host_names::netbios_name;
 use super::mapped_names::MappedNames;
 use super::name_service::Question;
+use super::requester;
 use super::share_properties::is_available;
 use super::share_security;
 use super::share_users::{admits, substitutions_of};
@@ -22,10 +24,10 @@ use super::usershares::{self, Usershare};
 use super::{domain_sid, homes, unix};
 
 /// The shares of a configuration, as clients list them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ConfiguredShares {
     config: Arc<Config>,
-    names: MappedNames,
+    names: Arc<MappedNames>,
     server: ServerEntry,
     domain_sid: Sid,
     /// Path of the user database.
@@ -78,11 +80,35 @@ impl ConfiguredShares {
             warn!("the server's domain has no SID of its own: {error:#}");
             domain_sid::nobody()
         });
-        let names = MappedNames::of(config);
+        let names = Arc::new(MappedNames::of(config));
         let users = config.directories().private.join(users::FILE_NAME);
         let share_security = state.join(share_security::FILE_NAME);
         let config = Arc::clone(config);
         Self { config, names, server, domain_sid, users, share_security }
+    }
+
+    /// Returns the shares by the caller's own configuration, if files are read for each client;
+    /// `None` if one of them cannot be served.
+    fn of_caller(&self, caller: &Caller) -> Option<Cow<'_, Self>> {
+        let Some(config) = requester::config_of_caller(&self.config, caller).ok()? else {
+            return Some(Cow::Borrowed(self));
+        };
+        Some(Cow::Owned(Self { config: Arc::new(config), ..self.clone() }))
+    }
+
+    fn listed(&self, caller: &Caller) -> Vec<ShareEntry> {
+        let configured = self.config.shares.iter().filter(|share| is_available(share));
+        let pattern = self.config.homes.iter().filter(|homes| homes.available);
+        let configured = configured.chain(pattern).cloned();
+        let configured = configured.map(|share| Found { share, of_user: None });
+        let usershares = self.usershares().into_iter().map(Found::from);
+        let shown = configured
+            .chain(usershares)
+            .filter(|found| self.is_shown(&found.share, found, caller))
+            .chain(self.home(caller));
+        let mut shares: Vec<_> = shown.map(|it| self.entry(&it.share, caller)).collect();
+        shares.push(self.pipes());
+        shares
     }
 
     fn find(&self, caller: &Caller, name: &str) -> Option<Found> {
@@ -207,18 +233,10 @@ impl ConfiguredShares {
 
 impl Catalogue for ConfiguredShares {
     fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
-        let configured = self.config.shares.iter().filter(|share| is_available(share));
-        let pattern = self.config.homes.iter().filter(|homes| homes.available);
-        let configured = configured.chain(pattern).cloned();
-        let configured = configured.map(|share| Found { share, of_user: None });
-        let usershares = self.usershares().into_iter().map(Found::from);
-        let shown = configured
-            .chain(usershares)
-            .filter(|found| self.is_shown(&found.share, found, caller))
-            .chain(self.home(caller));
-        let mut shares: Vec<_> = shown.map(|it| self.entry(&it.share, caller)).collect();
-        shares.push(self.pipes());
-        shares
+        match self.of_caller(caller) {
+            Some(own) => own.listed(caller),
+            None => vec![self.pipes()],
+        }
     }
 
     /// As in Samba, a guest is nobody whom `restrict anonymous` would let ask.
@@ -231,10 +249,11 @@ impl Catalogue for ConfiguredShares {
         if name.eq_ignore_ascii_case("IPC$") {
             return Some(self.pipes());
         }
-        let found = self.find(caller, name)?;
-        let is_listed = !self.is_home(&found) && self.is_shown(&found.share, &found, caller);
-        let is_known = is_listed || self.may_connect(&found, caller);
-        is_known.then(|| self.entry(&found.share, caller))
+        let own = self.of_caller(caller)?;
+        let found = own.find(caller, name)?;
+        let is_listed = !own.is_home(&found) && own.is_shown(&found.share, &found, caller);
+        let is_known = is_listed || own.may_connect(&found, caller);
+        is_known.then(|| own.entry(&found.share, caller))
     }
 
     fn is_administrator(&self, caller: &Caller) -> bool {

@@ -25,6 +25,7 @@ pub mod opening;
 mod own_users;
 mod recycle_bin;
 pub mod refusal;
+pub mod requester;
 mod root_settings;
 pub mod server_settings;
 pub mod share_commands;

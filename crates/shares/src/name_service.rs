@@ -34,6 +34,8 @@ pub(super) enum Question {
     UserName(u32),
     /// The name of the group with this id.
     GroupName(u32),
+    /// Membership of a user in a netgroup.
+    Netgroup { netgroup: String, user: String },
 }
 
 /// An answer of the name service. `None` if there is no such user or group.
@@ -41,6 +43,7 @@ pub(super) enum Question {
 pub(super) enum Answer {
     User(Option<UnixUser>),
     Named(Option<(String, u32)>),
+    Membership(bool),
 }
 
 /// Answers one question, without a time limit.
@@ -219,7 +222,7 @@ impl Asking {
 
 fn believed_for(question: &Question, answer: &Answer) -> Duration {
     match (question, answer) {
-        (Question::User(_), _) => RIGHTS_BELIEVED,
+        (Question::User(_) | Question::Netgroup { .. }, _) => RIGHTS_BELIEVED,
         (_, Answer::Named(None)) => NOBODY_BELIEVED,
         _ => NAME_BELIEVED,
     }
@@ -244,7 +247,7 @@ mod tests {
     fn id(answer: anyhow::Result<Answer>) -> Option<u32> {
         match answer.expect("it was answered") {
             Answer::Named(named) => named.map(|(_, id)| id),
-            Answer::User(_) => panic!("a group was asked for"),
+            other => panic!("a group was asked for: {other:?}"),
         }
     }
 
@@ -287,7 +290,7 @@ mod tests {
             .expect("it is quick")
         {
             Answer::Named(named) => named.expect("threads here have names").0,
-            Answer::User(_) => panic!("a name was asked for"),
+            other => panic!("a name was asked for: {other:?}"),
         };
         names.end_when_late(true);
         let own = std::thread::current().name().map(str::to_owned);

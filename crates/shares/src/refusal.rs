@@ -9,6 +9,8 @@ use proto::ShareRefusal;
 pub enum Refusal {
     /// There is no such share, it has no path, or it is not `available`.
     NoShare,
+    /// A file for this client, which the configuration includes, cannot be served; the reason.
+    ClientFile(String),
     /// `hosts allow` and `hosts deny` exclude this address.
     Address(IpAddr),
     /// The share is not for guests: no `guest ok`, or for IPC$ `restrict anonymous`.
@@ -42,7 +44,8 @@ impl From<Refusal> for ShareRefusal {
         match refusal {
             Refusal::NoShare | Refusal::NoNameService | Refusal::NoHome => Self::BadNetworkName,
             Refusal::Full => Self::TooManyConnections,
-            Refusal::Address(_)
+            Refusal::ClientFile(_)
+            | Refusal::Address(_)
             | Refusal::Guest
             | Refusal::NoGuestAccount
             | Refusal::User

@@ -10,43 +10,69 @@ use store::Store;
 use tracing::warn;
 
 use super::refusal::Refusal;
+use super::requester::Requester;
 use super::unix::{self, UnixUser};
 
 /// True if these groups include the group with that name. A group that cannot be looked up has no
 /// members.
 pub(super) fn is_member(groups: &[Sid], group: &str) -> bool {
-    Memberships::of(groups).is_member(group)
+    Memberships::of_user("", groups).is_member(group)
 }
 
 /// The groups that somebody is in, by their names.
 #[derive(Debug)]
 pub(super) struct Memberships<'a> {
+    user: &'a str,
     groups: &'a [Sid],
     find_group: FindGroup,
+    find_netgroup: FindNetgroup,
     is_unknown: Cell<bool>,
 }
+
+/// Function that tells whether a netgroup includes a user.
+type FindNetgroup = fn(&str, &str) -> anyhow::Result<bool>;
 
 /// Function that looks up a group's id.
 type FindGroup = fn(&str) -> anyhow::Result<Option<u32>>;
 
 impl<'a> Memberships<'a> {
-    pub(super) fn of(groups: &'a [Sid]) -> Self {
-        Self { groups, find_group: unix::find_group, is_unknown: Cell::new(false) }
+    pub(super) fn of(account: &'a Account) -> Self {
+        Self::of_user(&account.user, &account.groups)
+    }
+
+    pub(super) fn of_user(user: &'a str, groups: &'a [Sid]) -> Self {
+        Self {
+            user,
+            groups,
+            find_group: unix::find_group,
+            find_netgroup: unix::is_in_netgroup,
+            is_unknown: Cell::new(false),
+        }
     }
 
     /// True if the share's lists admit a user in these groups. If the name service fails, the
     /// members of `invalid users` are unknown, and the user is kept out.
-    pub(super) fn are_admitted(&self, share: &config::Share, user: &str) -> bool {
-        share.admits(user, |kind, group| self.is_listed(kind, group)) && !self.is_unknown()
+    pub(super) fn are_admitted(&self, share: &config::Share) -> bool {
+        share.admits(self.user, |kind, group| self.is_listed(kind, group)) && !self.is_unknown()
     }
 
-    /// True if a list of users that names this group includes the user. Netgroups are not looked up
-    /// and count as empty.
+    /// True if a list of users that names this group includes the user.
     pub(super) fn is_listed(&self, kind: GroupKind, group: &str) -> bool {
-        kind == GroupKind::Unix && self.is_member(group)
+        match kind {
+            GroupKind::Unix => self.is_member(group),
+            GroupKind::Netgroup => self.is_in_netgroup(group),
+        }
     }
 
-    fn is_member(&self, group: &str) -> bool {
+    fn is_in_netgroup(&self, netgroup: &str) -> bool {
+        (self.find_netgroup)(netgroup, self.user).unwrap_or_else(|error| {
+            warn!("netgroup {netgroup}: {error:#}");
+            self.is_unknown.set(true);
+            false
+        })
+    }
+
+    pub(super) fn is_member(&self, group: &str) -> bool {
         match (self.find_group)(group) {
             Ok(None) if self.is_of_domain() => {
                 warn!("group {group} is not found: the name service may lack libnss-winbind");
@@ -78,8 +104,9 @@ impl<'a> Memberships<'a> {
 /// Whether a user may connect to a share, as far as its lists of users say.
 pub(super) fn admits(config: &Config, share: &config::Share, caller: &Caller) -> bool {
     let known = substitutions_of(config, &caller.user, &caller.domain, share);
+    let known = Requester::from(&caller.origin).add_to(known);
     let share = with_names(share.clone(), &known);
-    Memberships::of(&caller.groups).are_admitted(&share, &caller.user)
+    Memberships::of_user(&caller.user, &caller.groups).are_admitted(&share)
 }
 
 /// Returns the substitutions for a share and its requester.
@@ -178,12 +205,44 @@ mod tests {
 
     use super::Memberships;
 
+    /// A user in no group.
+    fn nobody() -> Memberships<'static> {
+        Memberships {
+            user: "anna",
+            groups: &[],
+            find_group: |_| Ok(None),
+            find_netgroup: |_, _| Ok(false),
+            is_unknown: Cell::new(false),
+        }
+    }
+
+    #[test]
+    fn a_netgroup_admits_and_excludes_its_users() {
+        let (config, _) = config::Config::parse(
+            "[in]\npath = /i\nvalid users = &team\n[either]\npath = /e\nvalid users = @team\n\
+             [unix]\npath = /u\nvalid users = +team\n\
+             [out]\npath = /o\ninvalid users = &team\n",
+            "test",
+        )
+        .expect("it is well-formed");
+        let admitting = |user, find_netgroup| {
+            let memberships = || Memberships { user, find_netgroup, ..nobody() };
+            let admits = |share: &&config::Share| memberships().are_admitted(share);
+            config.shares.iter().filter(admits).map(|it| it.name.as_str()).collect::<Vec<_>>()
+        };
+        let team: super::FindNetgroup = |netgroup, user| Ok((netgroup, user) == ("team", "anna"));
+        assert_eq!(admitting("anna", team), ["in", "either"]);
+        assert_eq!(admitting("bob", team), ["out"]);
+        let fails: super::FindNetgroup = |_, _| anyhow::bail!("no answer");
+        assert_eq!(admitting("anna", fails), [""; 0], "nobody knows whom `out` excludes");
+    }
+
     #[test]
     fn a_group_that_is_not_found_may_be_one_of_a_domain_s_user() {
         let of_domain = [Sid::unix_group(7), Sid::new(5, &[21, 1, 2, 3, 513])];
         for (groups, want) in [(&of_domain[..1], false), (&of_domain[..], true)] {
             let find_group = |_: &str| Ok(None);
-            let memberships = Memberships { groups, find_group, is_unknown: Cell::new(false) };
+            let memberships = Memberships { groups, find_group, ..nobody() };
             assert!(!memberships.is_listed(GroupKind::Unix, "ADLAB\\engineers"));
             assert_eq!(memberships.is_unknown(), want);
         }
@@ -199,7 +258,7 @@ mod tests {
                 "none" => Ok(None),
                 _ => anyhow::bail!("the directory is away"),
             },
-            is_unknown: Cell::new(false),
+            ..nobody()
         };
         assert!(memberships.is_listed(GroupKind::Unix, "seven"));
         assert!(!memberships.is_listed(GroupKind::Unix, "none"));

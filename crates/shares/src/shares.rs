@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use arbitration::Caching;
 use config::choice::{CscPolicy, Tri};
@@ -23,11 +22,11 @@ use super::accounts::Accounts;
 use super::administrators::is_one;
 use super::audit::audit_of;
 use super::classes::membership;
-use super::date;
 use super::free_space;
 use super::homes;
 use super::opening::{OpenedRoot, Opening, StorageMode};
 use super::refusal::Refusal;
+use super::requester::{self, Requester};
 use super::share_commands::ShareCommands;
 use super::share_properties::{
     caching_max, configured_capabilities, directory_caching_max, is_available,
@@ -35,8 +34,8 @@ use super::share_properties::{
 };
 use super::share_security;
 use super::share_users::{
-    Memberships, administrator, group_name, is_member, known_user, names_group, own_user,
-    substitutions_of, with_names,
+    Memberships, administrator, group_name, known_user, names_group, own_user, substitutions_of,
+    with_names,
 };
 use super::snapshots::SnapshotOptions;
 use super::unix::{self, UnixUser};
@@ -130,6 +129,16 @@ impl Shares<'_> {
     /// # Errors
     /// The user may not connect to the share.
     pub fn decide(&mut self, request: &ConnectShare) -> Result<Prepared, Refusal> {
+        let Some(config) = requester::config_of(self.config, request)? else {
+            return self.decide_by_config(request);
+        };
+        // The client's own files may exclude it from the whole server.
+        verify_hosts(&config.defaults, request.client)?;
+        let Shares { store, accounts, registry, qos, .. } = self;
+        Shares { config: &config, store, accounts, registry, qos }.decide_by_config(request)
+    }
+
+    fn decide_by_config(&mut self, request: &ConnectShare) -> Result<Prepared, Refusal> {
         if request.name.eq_ignore_ascii_case("IPC$") {
             let share = self.connect_pipes(request)?;
             let commands = ShareCommands::default();
@@ -147,7 +156,7 @@ impl Shares<'_> {
         self.verify_room(&share.name, max_connections)?;
         // As in Samba, lists of users mean the user also by this.
         substitutions.requested_user.clone_from(&account.requested_user);
-        let memberships = Memberships::of(&account.groups);
+        let memberships = Memberships::of(&account);
         let is_listed = |kind, group: &str| memberships.is_listed(kind, group);
         // If the name service fails, the members of `read list` are unknown.
         let mut read_only =
@@ -253,6 +262,7 @@ impl Shares<'_> {
         }
         verify_hosts(ipc, request.client)?;
         let known = substitutions_of(self.config, &account.user, &account.domain, ipc);
+        let known = Requester::from(request).add_to(known);
         verify_user(&with_names(ipc.clone(), &known), account)?;
         Ok(Share {
             name: "IPC$".to_owned(),
@@ -395,7 +405,7 @@ impl Shares<'_> {
         if !self.accounts.is_root() {
             return Ok(None);
         }
-        let memberships = Memberships::of(&account.groups);
+        let memberships = Memberships::of(account);
         let is_listed = |kind, group: &str| memberships.is_listed(kind, group);
         let is_admin = share.admin_users.contains(&account.user, is_listed);
         let mut user = match share.force_user.as_str() {
@@ -413,7 +423,7 @@ impl Shares<'_> {
                 Refusal::NoGroup(group.to_owned())
             })?;
             let only_members = share.force_group.starts_with('+');
-            if !only_members || is_member(&account.groups, group) {
+            if !only_members || memberships.is_member(group) {
                 let mut own = match user {
                     Some(user) => user,
                     None => own_user(account, self.store)?,
@@ -524,7 +534,7 @@ fn verify_hosts(share: &config::Share, client: SocketAddr) -> Result<(), Refusal
 
 /// Refuses users that the share's lists keep out.
 fn verify_user(share: &config::Share, account: &Account) -> Result<(), Refusal> {
-    if Memberships::of(&account.groups).are_admitted(share, &account.user) {
+    if Memberships::of(account).are_admitted(share) {
         return Ok(());
     }
     info!("{} may not use share {}", account.user, share.name);
@@ -545,13 +555,10 @@ fn substitutions(
     share: &config::Share,
 ) -> Substitutions {
     let unix = unix::find_user(&account.user).ok().flatten();
-    Substitutions {
+    Requester::from(request).add_to(Substitutions {
         home: unix.map(|user| user.home).unwrap_or_default(),
-        client_address: request.client.ip().to_canonical().to_string(),
-        client_name: request.client.ip().to_canonical().to_string(),
-        time: date::text(SystemTime::now()),
         ..substitutions_of(config, &account.user, &account.domain, share)
-    }
+    })
 }
 
 /// [MS-SMB2] 2.2.10 ShareFlags.

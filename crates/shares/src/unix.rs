@@ -10,6 +10,7 @@ use anyhow::{Context, bail, ensure};
 use messaging::GROUPS_MAX;
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
+use process::netgroup_includes;
 use store::Credentials;
 use tracing::{debug, warn};
 
@@ -73,7 +74,7 @@ fn user_by(name: &str, ask: LookUp) -> anyhow::Result<Option<UnixUser>> {
             Ok(Some(user))
         }
         Answer::User(None) => Ok(None),
-        Answer::Named(_) => bail!("the name service has answered another question"),
+        _ => bail!("the name service has answered another question"),
     }
 }
 
@@ -99,6 +100,21 @@ fn group_by(name: &str, ask: LookUp) -> anyhow::Result<Option<u32>> {
     }
     let answer = NAMES.with_borrow_mut(|names| ask(names, Question::GroupId(name.to_owned())))?;
     Ok(named(answer)?.map(|(_, id)| id))
+}
+
+/// Returns true if a netgroup of this name includes the user.
+///
+/// # Errors
+/// As for [`find_user`].
+pub(super) fn is_in_netgroup(netgroup: &str, user: &str) -> anyhow::Result<bool> {
+    if !may_exist(netgroup) || !may_exist(user) {
+        return Ok(false);
+    }
+    let (netgroup, user) = (netgroup.to_owned(), user.to_owned());
+    match NAMES.with_borrow_mut(|names| names.ask(Question::Netgroup { netgroup, user }))? {
+        Answer::Membership(is_member) => Ok(is_member),
+        _ => bail!("the name service has answered another question"),
+    }
 }
 
 /// Returns the name of the group with this id.
@@ -161,7 +177,7 @@ pub(super) fn exhaust_time_of_clients() {
 fn named(answer: Answer) -> anyhow::Result<Option<(String, u32)>> {
     match answer {
         Answer::Named(named) => Ok(named),
-        Answer::User(_) => bail!("the name service has answered another question"),
+        _ => bail!("the name service has answered another question"),
     }
 }
 
@@ -188,6 +204,13 @@ fn look_up(question: &Question) -> anyhow::Result<Answer> {
                 .with_context(|| format!("looking up group {gid}"))?;
             Answer::Named(group.map(|group| (group.name, *gid)))
         }
+        Question::Netgroup { netgroup, user } => {
+            let lower = user.to_lowercase();
+            // Clients write names as they please, and netgroups mostly have small letters.
+            let is_member = netgroup_includes(netgroup, user)?
+                || (lower != *user && netgroup_includes(netgroup, &lower)?);
+            Answer::Membership(is_member)
+        }
     })
 }
 
@@ -213,12 +236,19 @@ fn look_up_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
     Ok(Some(UnixUser { name: user.name, home, credentials }))
 }
 
-/// Makes the C library load its modules for users and groups, which takes longer than a look-up.
+/// Makes the C library load its modules for users, groups and netgroups, which takes longer than a
+/// look-up.
 pub fn load_name_service(user: &str) {
     if let Err(error) = look_up_user(user) {
         warn!("{error:#}");
     }
+    if let Err(error) = netgroup_includes(NO_NETGROUP, user) {
+        warn!("{error:#}");
+    }
 }
+
+/// Netgroup that no system has.
+const NO_NETGROUP: &str = "choro-none";
 
 /// Returns the user that this process runs as.
 pub(crate) fn own_user() -> UnixUser {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Loader, Place, limit};
+use super::{Loader, Place, client_files, limit};
 use crate::limits::{INCLUDE_DEPTH_MAX, INCLUSIONS_MAX};
 use crate::warning::{LoadError, WarningKind, quoted};
 
@@ -23,8 +23,24 @@ impl Loader<'_> {
             return Ok(());
         }
         let named = value.trim_matches('"');
-        let name = self.substitutions.expand_path(named);
+        let of_client = client_files::is_of_client(named);
+        let name = match of_client {
+            true => match self.client_file(named, folder, place)? {
+                Some(name) => name,
+                None => return Ok(()),
+            },
+            false => self.substitutions.expand_path(named),
+        };
         let path = folder.map_or_else(|| PathBuf::from(&name), |folder| folder.join(&name));
+        let within = usize::from(of_client || self.in_client_files > 0);
+        self.in_client_files += within;
+        self.include_files(path, &name, place)?;
+        self.in_client_files -= within;
+        Ok(())
+    }
+
+    /// Reads a file, or the files of a folder.
+    fn include_files(&mut self, path: PathBuf, name: &str, place: &Place) -> Result<(), LoadError> {
         match self.source.folder(&path) {
             Ok(Some(files)) => {
                 for file in files {
@@ -37,7 +53,7 @@ impl Loader<'_> {
                 Err(LoadError::Unreadable { path, error })
             }
             // A missing one is a warning.
-            Ok(None) | Err(_) => self.include_file(path, &name, place),
+            Ok(None) | Err(_) => self.include_file(path, name, place),
         }
     }
 

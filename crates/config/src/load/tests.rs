@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::io;
 
 use proptest::prelude::*;
@@ -41,6 +42,11 @@ impl Source for Memory {
         };
         files.retain(is_included);
         Ok(Some(files))
+    }
+
+    fn names(&self, folder: &Path, max: usize) -> io::Result<Vec<OsString>> {
+        let inside = self.0.keys().filter(|path| path.parent() == Some(folder));
+        Ok(inside.take(max).filter_map(|path| Some(path.file_name()?.to_owned())).collect())
     }
 }
 
@@ -332,7 +338,9 @@ fn an_include_may_depend_on_the_client_and_be_missing() {
     ]);
     let of = |client: &str| {
         let client = Substitutions { client_name: client.to_owned(), ..Substitutions::default() };
-        load(Path::new("/etc/smb.conf"), &files, &client).expect("served")
+        let base = load(Path::new("/etc/smb.conf"), &files, &Substitutions::default());
+        let text = base.expect("served").text;
+        parse(&text, "test", &files, &client, ClientFiles::Read).expect("served")
     };
     assert_eq!(of("pc1").sections.len(), 1);
     let missing = of("pc2");

@@ -36,7 +36,7 @@ fn path_of(requested_user: &str, text: &str, want: &str) {
 
 #[test]
 fn every_letter_has_its_value() {
-    check("%u %g %G %m %M %I %J", "bob staff staff pc1 pc1 fe80::1 fe80__1");
+    check("%u %g %G %m %M %I %J", "bob staff staff pc1 fe80::1 fe80::1 fe80__1");
     check("%L %N %S %P %H %d %D%w%U", "SRV SRV data /srv/data /home/bob 42 DOM\\Bob");
     check("%a %R %h %T %t", "Win10 SMB3_11 srv.example 2026/11/20 12:00:00 20261120_120000");
     check("%v %V %i %j %$(HOME)", "9 9 10.0.0.1 10_0_0_1 /root");
@@ -53,6 +53,13 @@ fn a_percent_sign_without_a_known_letter_stays() {
 #[test]
 fn two_percent_signs_are_one() {
     check("50%%U %%%U", "50%U %Bob");
+}
+
+#[test]
+fn letters_are_those_of_variables() {
+    let letters = |text| Substitutions::letters(text).collect::<String>();
+    assert_eq!(letters("/etc/%m.%U/%$(HOME)/100%%U%x%I"), "mUI");
+    assert_eq!(letters("%"), "");
 }
 
 #[test]

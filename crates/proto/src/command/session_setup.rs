@@ -563,9 +563,7 @@ fn establish(
     let was_users = session.is_users();
     if let Some(channel) = session.channel_mut(incoming.connection) {
         let authentication = channel.authentication.take();
-        if globals.settings.is_audited {
-            session.client_name = authentication.map(client_name).unwrap_or_default();
-        }
+        session.client_name = authentication.map(client_name).unwrap_or_default();
     }
     session.state = SessionState::Valid;
     // A guest's logon leaves a user's session its end.

@@ -67,6 +67,8 @@ impl Command for TreeConnect {
             account: Arc::clone(session.account()),
             client: connection.client,
             client_name: session.client_name.clone(),
+            server_address: connection.server,
+            dialect: connection.negotiated().dialect,
             // Everybody knows the keys of anonymous users.
             encrypted: incoming.sealed && is_known,
             session_id: session.session_id,

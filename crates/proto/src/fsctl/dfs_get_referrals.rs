@@ -102,7 +102,9 @@ fn ask(
         server: wanted.server.to_owned(),
         account: std::sync::Arc::clone(scope.session.account()),
         client: scope.connection.client,
-        client_name: String::new(),
+        client_name: scope.session.client_name.clone(),
+        server_address: scope.connection.server,
+        dialect: scope.connection.negotiated().dialect,
         encrypted: scope.session.encrypt_data,
         session_id: scope.session.session_id,
     };

@@ -25,8 +25,10 @@ use proto::Account;
 use proto::effect::ConnectShare;
 use settings::Settings;
 use shares::accounts::Accounts;
+use shares::requester::config_of;
 use store::{Store, StoreSettings};
 use tables::{QosPage, Registry};
+use wire::Dialect;
 
 use super::configuration::is_outdated;
 use super::finding::{self, Finding, Shown, lines, word};
@@ -195,6 +197,8 @@ pub(super) fn examine(
         account: Arc::new(account),
         client: SocketAddr::new(from, 0),
         client_name: String::new(),
+        server_address: SocketAddr::new(from, 0),
+        dialect: Dialect::SMB_3_1_1,
         encrypted: false,
         session_id: 0,
     };
@@ -213,7 +217,11 @@ pub(super) fn examine(
         accounts: &accounts,
         registry: &tables.registry,
         qos: &tables.qos,
-        config: Config::clone(&settings.config),
+        // A file that cannot be served is the first reason of a refusal.
+        config: match config_of(&settings.config, &request) {
+            Ok(Some(own)) => own,
+            _ => Config::clone(&settings.config),
+        },
         request,
         path,
         answer,

@@ -28,6 +28,12 @@ pub(super) fn open(
         sid: Some(account.sid.clone()),
         groups: Arc::clone(&account.groups),
         is_guest: account.is_guest,
+        origin: rpc::Origin {
+            client: Some(scope.connection.client.ip()),
+            client_name: scope.session.client_name.clone(),
+            server: Some(scope.connection.server.ip()),
+            dialect: scope.connection.negotiated().dialect.0,
+        },
     };
     let memory = scope.globals.memory.keep(OPEN_BYTES)?;
     let pipe = scope.globals.pipes.open(&scope.globals.memory, name, catalogue, caller)?;

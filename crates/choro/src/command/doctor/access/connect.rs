@@ -169,6 +169,10 @@ impl Inquiry<'_> {
                 let reason = "The name service of this system failed.".to_owned();
                 (finding(reason).command(format!("getent passwd {}", word(&user))), None)
             }
+            Refusal::ClientFile(error) => {
+                let reason = format!("A file for this client cannot be served: {error}");
+                (finding(reason).command("choro check"), None)
+            }
             Refusal::NoHome => {
                 let reason = "`path` contains %H, and the user has no home directory.".to_owned();
                 let command = format!("usermod --home /home/{0} {0}", word(&user));
@@ -318,5 +322,6 @@ fn cause(refusal: &Refusal) -> &'static str {
         Refusal::NoGroup(_) => "force_group",
         Refusal::NoIdentity | Refusal::NoNameService => "name_service",
         Refusal::NoHome => "home",
+        Refusal::ClientFile(_) => "client_file",
     }
 }
