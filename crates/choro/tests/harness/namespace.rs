@@ -19,6 +19,7 @@ pub struct Namespace {
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
+    Machine,
     Mounts,
     Network,
 }
@@ -38,6 +39,18 @@ impl Namespace {
     /// Says why this machine does not allow it.
     pub fn of_network(setup: &str) -> Result<Self, String> {
         Self::hold(Kind::Network, &["--net"], &format!("ip link set lo up\n{setup}"), &[])
+    }
+
+    /// A machine of its own: a copy of this one's files, whose changes nobody else sees, and a
+    /// network with a loopback. `setup` is a script of the shell that changes the files; $root is
+    /// their folder.
+    ///
+    /// # Errors
+    /// Says why this machine does not allow it.
+    pub fn of_machine(setup: &str, arguments: &[&Path]) -> Result<Self, String> {
+        let options = ["--mount", "--propagation", "private", "--net"];
+        let script = format!("{COPY_FILES}\n{setup}\n{ENTER_FILES}");
+        Self::hold(Kind::Machine, &options, &script, arguments)
     }
 
     /// Makes a namespace with these options of `unshare`, and in it what the script does.
@@ -78,6 +91,12 @@ impl Namespace {
         let options = match self.kind {
             // The present working directory may be missing there.
             Kind::Mounts => vec![format!("--mount={folder}/mnt"), "--wd=/".to_owned()],
+            Kind::Machine => vec![
+                format!("--mount={folder}/mnt"),
+                format!("--net={folder}/net"),
+                format!("--root=/proc/{}/root", self.id()),
+                format!("--wd=/proc/{}/root", self.id()),
+            ],
             Kind::Network => vec![format!("--net={folder}/net")],
         };
         [vec!["nsenter".to_owned()], options, vec!["--".to_owned()]].concat()
@@ -111,6 +130,23 @@ impl Namespace {
         if is_well { Ok(()) } else { Err(printed.into_owned()) }
     }
 }
+
+/// Begin of a script: files as they are, with changes in memory. The mounts are the namespace's.
+const COPY_FILES: &str = r#"
+    ip link set lo up
+    mount -t tmpfs tmpfs /mnt
+    root=/mnt/root
+    mkdir $root /mnt/upper /mnt/work
+    mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work $root
+    for folder in proc sys dev; do mount --rbind "/$folder" "$root/$folder"; done
+    mount -t tmpfs tmpfs "$root/run""#;
+
+/// End of it: the files become those of the holding process.
+const ENTER_FILES: &str = r#"
+    mkdir -p "$root/old"
+    cd "$root"
+    pivot_root . old
+    cd /"#;
 
 impl Drop for Namespace {
     fn drop(&mut self) {
