@@ -14,7 +14,7 @@
 #   make conformance NEWEST=yes the smbtorture of Debian's unstable distribution, in a chroot
 
 .DEFAULT_GOAL := $(if $(MESSAGING),build,help)
-.PHONY: bench build conformance deb docs domain domain-test fuzz help image install instructions limits lint mutations nightly run simulate test
+.PHONY: bench build compare conformance deb docs domain domain-test fuzz help image install instructions limits lint mutations nightly run simulate test
 
 SHARE ?=
 CONFIG ?=
@@ -61,6 +61,9 @@ simulate: ## Simulate workers, clients and failures until something breaks
 
 bench: ## Measure Choro and Samba side by side
 	@scripts/bench.sh $(ARGS)
+
+compare: ## Send the same random requests to Samba and Choro, and list the differences
+	@scripts/compare.sh $(ARGS)
 
 instructions: ## Count the instructions of the engine, and fail if they are a tenth more than before
 	@scripts/instructions.sh $(if $(KEEP),--keep)

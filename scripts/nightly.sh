@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs what takes too long for each change: all of smbtorture, and of the newest, then a flood of
+# Runs what takes too long for each change: all of smbtorture, and of the newest, then random requests
+# to Choro and Samba, whose answers must be the same. After that a flood of
 # 20,000 connections from networks that the test makes, while a user's copy goes on. Its figures are
 # for people to read: how long the user's requests take with and without the flood, and what memory
 # the server has. Then each decoder is fuzzed for a short time. Last, the Debian package: made,
@@ -10,6 +11,7 @@ cd "$(dirname "$0")/.."
 
 scripts/conformance.sh
 NEWEST=yes scripts/conformance.sh
+scripts/compare.sh
 build_choro
 export CHORO_BIN=$choro FLOOD_CONNECTIONS=20000
 say 'a flood of 20,000 connections (about a minute)'

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+pub mod compare;
 pub mod hanging_storage;
 pub mod kernel_client;
 pub mod limits;
