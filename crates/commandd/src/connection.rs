@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use process::{CommandAnswer, CommandRequest, OUTPUT_BYTES_MAX, REQUEST_BYTES_MAX, Shell};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
+use rustix::process::Pid;
 use tracing::{debug, warn};
 
 use crate::permission::Permissions;
@@ -52,6 +53,11 @@ impl Connection {
     /// User whose place its command has.
     pub(super) fn user(&self) -> Option<&str> {
         self.user.as_deref()
+    }
+
+    /// Group of a killed command that goes on without its shell.
+    pub(super) fn remaining_group(&self) -> Option<Pid> {
+        self.shell.as_ref().filter(|_| self.is_killed).and_then(Shell::remaining_group)
     }
 
     /// Kills the command, if it runs.

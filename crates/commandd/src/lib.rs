@@ -152,8 +152,13 @@ impl Commandd {
 
     fn remove(&mut self, number: u64) {
         let removed = self.connections.remove(&number);
-        if let Some(user) = removed.as_ref().and_then(Connection::user) {
-            self.places.free(user);
+        if let Some(connection) = removed
+            && let Some(user) = connection.user()
+        {
+            match connection.remaining_group() {
+                Some(group) => self.places.free_after(user, group),
+                None => self.places.free(user),
+            }
         }
     }
 

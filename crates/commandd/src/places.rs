@@ -1,11 +1,13 @@
 //! Places for commands, of which each user has a part.
 //!
-//! A killed command keeps its place until the kernel has ended it, which it may not do while
-//! storage hangs; and a user can provide such storage.
+//! A killed command keeps its place until the kernel has ended all of its processes, which it may
+//! not do while storage hangs; and a user can provide such storage.
 
 use std::collections::HashMap;
 
 use arbitration::Standing;
+use process::has_processes;
+use rustix::process::Pid;
 
 /// Divisor of the places that other users have left: a user may have one such part. All guests
 /// are one user.
@@ -17,15 +19,18 @@ pub(super) struct Places {
     max: usize,
     taken: HashMap<String, usize>,
     total: usize,
+    /// Killed commands whose shells have ended, by user, and the groups of their other processes.
+    remaining: Vec<(String, Pid)>,
 }
 
 impl Places {
     pub(super) fn new(max: usize) -> Self {
-        Self { max, taken: HashMap::new(), total: 0 }
+        Self { max, taken: HashMap::new(), total: 0, remaining: Vec::new() }
     }
 
     /// Takes a place for a user. Returns false if the user has its part already.
     pub(super) fn take(&mut self, user: &str) -> bool {
+        self.free_ended();
         let own = self.taken.get(user).copied().unwrap_or_default();
         if !Standing::User.permits((self.max, USER_PARTS), (self.total - own, own, 1)) {
             return false;
@@ -33,6 +38,18 @@ impl Places {
         self.taken.insert(user.to_owned(), own + 1);
         self.total += 1;
         true
+    }
+
+    /// Frees a place of a user as soon as the group has no process any more.
+    pub(super) fn free_after(&mut self, user: &str, group: Pid) {
+        self.remaining.push((user.to_owned(), group));
+    }
+
+    fn free_ended(&mut self) {
+        let ended = self.remaining.extract_if(.., |(_, group)| !has_processes(*group));
+        for (user, _) in ended.collect::<Vec<_>>() {
+            self.free(&user);
+        }
     }
 
     /// Frees a place of a user.
@@ -49,6 +66,11 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use rustix::process::Pid;
+
     use super::{Places, USER_PARTS};
 
     #[test]
@@ -66,6 +88,19 @@ mod tests {
             places.free("anna");
         }
         assert_eq!((places.total, places.taken.len()), (0, 0));
+    }
+
+    /// The attack: a shell ends at once, and its child hangs in the kernel.
+    #[test]
+    fn a_process_that_outlives_its_shell_keeps_the_place() {
+        let mut child = Command::new("sleep").arg("600").process_group(0).spawn().expect("sleep");
+        let mut places = Places::new(USER_PARTS);
+        assert!(places.take("mallory"), "the only place of its part");
+        places.free_after("mallory", Pid::from_child(&child));
+        assert!(!places.take("mallory"), "it is not free yet");
+        child.kill().and_then(|()| child.wait()).expect("it was started here");
+        assert!(places.take("mallory"), "it is free now");
+        assert_eq!(places.remaining, []);
     }
 
     #[test]

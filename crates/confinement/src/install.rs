@@ -35,7 +35,7 @@ pub fn unavailable() -> Option<String> {
     let (operation, address) = (libc::SECCOMP_GET_ACTION_AVAIL, &raw const trap);
     // SAFETY: the kernel reads a number, and changes nothing.
     match unsafe { libc::syscall(libc::SYS_seccomp, operation, 0, address) } {
-        0 => program(ProcessKind::Worker, Mode::On).err(),
+        0 => ProcessKind::ALL.into_iter().find_map(|kind| program(kind, Mode::On).err()),
         _ => Some(format!("the kernel filters no system calls: {}", io::Error::last_os_error())),
     }
 }

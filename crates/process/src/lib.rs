@@ -51,6 +51,6 @@ pub use priority::{
     Priority, is_idle_priority, is_normal_priority, leave_idle_priority, nice_limit,
     set_process_priority, set_thread_priority, with_normal_priority,
 };
-pub use shell::{Identity, Shell};
+pub use shell::{Identity, Shell, has_processes};
 pub use turns::Turns;
 pub use wake_up::WakeUp;

@@ -12,6 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid};
 use rustix::thread::{self, CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
@@ -130,6 +131,14 @@ impl Shell {
         bytes
     }
 
+    /// Returns the group of the shell's processes, if one of them lives on though the shell has
+    /// ended: a process that waits in the kernel outlives its signal.
+    #[must_use]
+    pub fn remaining_group(&self) -> Option<Pid> {
+        let group = pid(&self.child);
+        has_processes(group).then_some(group)
+    }
+
     /// Ends the shell and all processes of its session that did not leave its group.
     pub fn kill(&mut self) {
         // Not after `try_wait` has told the end: the number may be another process's by then.
@@ -137,6 +146,12 @@ impl Shell {
             let _ = rustix::process::kill_process_group(pid(&self.child), Signal::KILL);
         }
     }
+}
+
+/// True if a group has a process, of any user.
+#[must_use]
+pub fn has_processes(group: Pid) -> bool {
+    rustix::process::test_kill_process_group(group) != Err(Errno::SRCH)
 }
 
 fn pid(child: &Child) -> Pid {

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use config::{ShellCommand, Substitutions, is_plain_path};
-use dtyp::Sid;
 use object::{FreeSpace, ObjectPath};
 use process::Identity;
 
@@ -25,7 +24,7 @@ pub struct FreeSpaceCommand {
     /// User to run it; none for that of the server.
     pub identity: Option<Identity>,
     /// User whose tree connect it is for.
-    pub requester: Sid,
+    pub requester: String,
     /// Time for which an answer is cached ("dfree cache time").
     pub cache_time: Duration,
     /// Text for the shell and the values in it, but the argument.
@@ -47,7 +46,7 @@ impl FreeSpaceCommand {
     pub(super) fn of(
         share: &config::Share,
         substitutions: &Substitutions,
-        (identity, requester): (Option<Identity>, &Sid),
+        (identity, requester): (Option<Identity>, &str),
     ) -> Option<Self> {
         if !has_command(share) {
             return None;
@@ -58,7 +57,7 @@ impl FreeSpaceCommand {
             format!("cd -- \"${{{FOLDER}}}\" || exit\n{} \"${{{DIRECTORY}}}\"", command.script);
         command.variables.insert(FOLDER.to_owned(), substitutions.expand_path(&share.path));
         let cache_time = Duration::from_secs(share.dfree_cache_time.into());
-        let (share, requester) = (share.name.clone(), requester.clone());
+        let (share, requester) = (share.name.clone(), requester.to_owned());
         Some(Self { share, identity, requester, cache_time, command })
     }
 

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use config::{ShellCommand, Substitutions};
-use dtyp::Sid;
 use process::Identity;
 use store::Credentials;
 
@@ -23,7 +22,7 @@ pub struct ShareCommand {
     /// User to run it; none for that of the server.
     pub identity: Option<Identity>,
     /// User whose tree connect it is for.
-    pub requester: Sid,
+    pub requester: String,
     /// Its failure refuses the tree connect.
     pub refuses: bool,
 }
@@ -56,7 +55,7 @@ pub fn scripts(config: &config::Config) -> Vec<(String, Runner)> {
     let values = Substitutions::default();
     let shares = config.shares.iter().chain(&config.homes).chain(config.usershare_template());
     let of_share = |share: &config::Share| {
-        let nobody = (None, &Sid::anonymous());
+        let nobody = (None, "guest");
         let ShareCommands { before, after, free_space } = ShareCommands::of(share, &values, nobody);
         let of_connect = before.into_iter().chain(after).map(|it| {
             let is_root = it.parameter.starts_with(ROOT);
@@ -97,7 +96,7 @@ impl ShareCommands {
     pub(super) fn of(
         share: &config::Share,
         substitutions: &Substitutions,
-        (user, requester): (Option<&Credentials>, &Sid),
+        (user, requester): (Option<&Credentials>, &str),
     ) -> Self {
         let of_user = user.map(|Credentials { uid, gid, groups, .. }| Identity {
             uid: *uid,
@@ -111,7 +110,7 @@ impl ShareCommands {
                 parameter,
                 command: substitutions.shell_command(text, &share.path),
                 identity: identity.clone(),
-                requester: requester.clone(),
+                requester: requester.to_owned(),
                 refuses,
             })
         };

@@ -8,7 +8,7 @@ use arbitration::Caching;
 use config::choice::{CscPolicy, Tri};
 use config::hosts_access;
 use config::{Config, Substitutions};
-use dtyp::{AccessMask, NtStatus, Sid};
+use dtyp::{AccessMask, NtStatus};
 use object::{ObjectPath, UserId};
 use proto::effect::ConnectShare;
 use proto::share::{AppleShare, LocalPrograms};
@@ -176,7 +176,7 @@ impl Shares<'_> {
             None => account.unix,
         };
         // Not the guest that everybody is in a share for guests only.
-        let requester = (user, &request.account.sid);
+        let requester = (user, &request.account.identity[..]);
         let commands = self.commands(&share, requester, &substitutions)?;
         let audit = audit_of(&share, &account, request, &substitutions);
         let (share, opening) = self.describe(&share, user, read_only, &substitutions)?;
@@ -368,7 +368,7 @@ impl Shares<'_> {
     fn commands(
         &self,
         share: &config::Share,
-        (user, requester): (UserId, &Sid),
+        (user, requester): (UserId, &str),
         substitutions: &Substitutions,
     ) -> Result<ShareCommands, Refusal> {
         if !self.accounts.is_root() {

@@ -79,7 +79,7 @@ impl Worker {
     fn start_command(&mut self, command: ShareCommand) {
         let ShareCommand { share, parameter, command: text, identity, requester, .. } = &command;
         debug!("share {share}: {parameter} starts");
-        match self.start_shell(text, (identity.as_ref(), requester), Output::Dropped) {
+        match self.start_shell(text, (identity.as_ref(), &requester[..]), Output::Dropped) {
             Ok(shell) => {
                 let queue = &mut self.command_queue;
                 queue.last = queue.last.wrapping_add(1);

@@ -1,7 +1,6 @@
 //! Commands of shares, which another process runs: a worker may execute nothing.
 
 use config::ShellCommand;
-use dtyp::Sid;
 use process::{CommandRequest, Identity, PassedCommand};
 
 use super::event_loop::Worker;
@@ -23,7 +22,7 @@ impl Worker {
     pub(super) fn start_shell(
         &mut self,
         command: &ShellCommand,
-        (identity, requester): (Option<&Identity>, &Sid),
+        (identity, requester): (Option<&Identity>, &str),
         output: Output,
     ) -> Result<PassedCommand, String> {
         // The socket is the server's.
@@ -31,7 +30,7 @@ impl Worker {
             return Err("the server's rights are not there".to_owned());
         }
         let ShellCommand { script, variables } = command.clone();
-        let (identity, requester) = (identity.cloned(), requester.to_string());
+        let (identity, requester) = (identity.cloned(), requester.to_owned());
         let keeps_output = output == Output::Kept;
         let request = CommandRequest { script, variables, identity, requester, keeps_output };
         PassedCommand::start(&self.settings.directories.lock, &request)
