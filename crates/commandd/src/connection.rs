@@ -55,7 +55,7 @@ impl Connection {
         self.user.as_deref()
     }
 
-    /// Group of a killed command that goes on without its shell.
+    /// Processes of a killed command whose shell has ended before them.
     pub(super) fn remaining_group(&self) -> Option<Pid> {
         self.shell.as_ref().filter(|_| self.is_killed).and_then(Shell::remaining_group)
     }

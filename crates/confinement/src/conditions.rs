@@ -5,14 +5,14 @@ use libc::sock_filter;
 use crate::arguments::{Alternative, Argument};
 use crate::instruction::{instruction, load, return_value};
 
-/// Target of a comparison.
+/// Target of a comparison on an argument.
 #[derive(Clone, Copy, Debug)]
 enum Target {
     /// The instruction behind the comparison.
     Next,
     /// The first instruction of an alternative, or the end if there is none.
     Alternative(usize),
-    /// The call is allowed.
+    /// The end that allows the call.
     Allow,
 }
 

@@ -106,8 +106,8 @@ pub(crate) const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 pub(crate) const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// Returns all calls that a kind may make, with the alternatives for their arguments; `None` for any
-/// arguments.
+/// Returns all calls that a kind may make, with the alternatives for their arguments; `None` allows
+/// any arguments.
 fn allowed(kind: ProcessKind) -> BTreeMap<u32, Option<Vec<Alternative>>> {
     let mut allowed: BTreeMap<u32, Option<Vec<Alternative>>> = BTreeMap::new();
     for family in FAMILIES.iter().filter(|it| it.kinds.contains(&kind)) {

@@ -9,9 +9,9 @@ use crate::instruction::{JUMP, instruction, return_value};
 /// Result of the search for a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Action {
-    /// A value of seccomp(2).
+    /// A value that seccomp(2) lists for filters.
     Return(u32),
-    /// The conditions on its arguments, by their place in the list of all of them.
+    /// Conditions on the arguments, by their place in the list of conditions.
     Verify(usize),
 }
 
@@ -36,10 +36,10 @@ pub(crate) fn runs(
     runs
 }
 
-/// Target of a comparison.
+/// Target of a comparison of numbers.
 #[derive(Clone, Copy, Debug)]
 enum Target {
-    /// An instruction of the search, by the number of those between.
+    /// Another instruction, by the number of instructions to skip.
     Skip(usize),
     /// The end with this value.
     Return(u32),

@@ -50,7 +50,8 @@ pub struct CommandRequest {
     pub variables: BTreeMap<String, String>,
     /// User to run it; none for that of the server.
     pub identity: Option<Identity>,
-    /// Key of the user (`Account::identity`) whose tree connect it is for: each has a part of the places for commands.
+    /// Key of the user (`Account::identity`) whose tree connect it is for: each has a part of the
+    /// places for commands.
     pub requester: String,
     /// The answer has the beginning of the output.
     pub keeps_output: bool,

@@ -23,6 +23,7 @@ impl WorkerArguments {
     /// # Errors
     /// The supervisor is gone, or the server cannot be joined.
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        match worker::serve(Box::new(WorkerStart::join(self.process.begin(properties::WORKER)?)?))? {}
+        let start = WorkerStart::join(self.process.begin(properties::WORKER)?)?;
+        match worker::serve(Box::new(start))? {}
     }
 }

@@ -4,6 +4,8 @@
 //! configuration and the function is asked again: so a change that is shown has the effect that it
 //! is shown for, and the next reason comes to light.
 
+use std::net::IpAddr;
+
 use config::hosts_access;
 use config::list::joined;
 use config::{Config, Share, UserList};
@@ -105,19 +107,7 @@ impl Inquiry<'_> {
         let finding = |reason: String| Finding::fault(cause(refusal), fact.clone(), reason);
         match refusal {
             Refusal::NoShare => self.explain_absence(finding),
-            Refusal::Address(address) => {
-                let Some(share) = self.share() else { return (finding(String::new()), None) };
-                let allow = [vec![address.to_string()], share.hosts_allow.clone()].concat();
-                let is_enough = hosts_access::allows(&allow, &share.hosts_deny, *address);
-                let reason = format!(
-                    "`hosts allow` and `hosts deny` of the share exclude the address {address}."
-                );
-                let mended = is_enough.then(|| self.changed(|it| it.hosts_allow = allow.clone()));
-                (
-                    with_hosts(finding(reason), &section, &allow, is_enough, *address),
-                    mended.flatten(),
-                )
-            }
+            Refusal::Address(address) => self.explain_address(finding, *address),
             Refusal::Guest => {
                 let reason = "The user is a guest, and the share is not for guests.".to_owned();
                 let finding = finding(reason).change(Change::line(&section, "guest ok = yes"));
@@ -179,6 +169,21 @@ impl Inquiry<'_> {
                 (finding(reason).command(command), None)
             }
         }
+    }
+
+    fn explain_address(
+        &self,
+        finding: impl Fn(String) -> Finding,
+        address: IpAddr,
+    ) -> (Finding, Option<Config>) {
+        let Some(share) = self.share() else { return (finding(String::new()), None) };
+        let allow = [vec![address.to_string()], share.hosts_allow.clone()].concat();
+        let is_enough = hosts_access::allows(&allow, &share.hosts_deny, address);
+        let reason =
+            format!("`hosts allow` and `hosts deny` of the share exclude the address {address}.");
+        let mended = is_enough.then(|| self.changed(|it| it.hosts_allow = allow.clone()));
+        let finding = with_hosts(finding(reason), &self.section(), &allow, is_enough, address);
+        (finding, mended.flatten())
     }
 
     fn explain_absence(&self, finding: impl Fn(String) -> Finding) -> (Finding, Option<Config>) {
@@ -294,7 +299,7 @@ fn with_hosts(
     section: &str,
     allow: &[String],
     is_enough: bool,
-    address: std::net::IpAddr,
+    address: IpAddr,
 ) -> Finding {
     match is_enough {
         true => {
