@@ -47,7 +47,7 @@ use recent::Recent;
 use siblings::Siblings;
 use watch_threads::{Report, WatchThreads};
 use watchers::{Receivers, Source, WatchParameters, Watched, Watchers};
-use work::{Task, Work, visits_in};
+use work::{Cost, Task, Work, visits_in};
 
 /// Time until changes are sent again to a worker whose queue of messages is full.
 const RETRY: Duration = Duration::from_millis(100);
@@ -182,12 +182,12 @@ impl Notifyd {
         while left > 0
             && let Some(task) = self.work.next_task()
         {
-            let visits = match task {
+            let Cost { own, others } = match task {
                 Task::Report(sender, at, change) => self.report_of_worker(sender, at, &change),
                 Task::Begin(worker, watch) => self.begin_watch(worker, &watch),
             };
-            self.work.charge_turn(visits);
-            left = left.saturating_sub(visits);
+            self.work.charge_turn(own);
+            left = left.saturating_sub(own.saturating_add(others));
         }
     }
 
@@ -239,8 +239,8 @@ impl Notifyd {
     }
 
     /// Begins a watch that is registered: verifies its directory, and asks the kernel for changes
-    /// by other programs. Returns the cost, in visits.
-    fn begin_watch(&mut self, worker: ServerId, watch: &Watch) -> u64 {
+    /// by other programs. Returns the cost.
+    fn begin_watch(&mut self, worker: ServerId, watch: &Watch) -> Cost {
         let began = Instant::now();
         if watch.kernel && self.budget.is_spent(worker, began) {
             // Its client gets changes by other clients only, and NOTIFY_ENUM_DIR for the others.
@@ -261,7 +261,7 @@ impl Notifyd {
             let gone = HostChange { path, is_directory: true, kind };
             self.outbox.push(worker, machine_clock(), gone);
         }
-        visits_in(began.elapsed())
+        Cost { own: visits_in(began.elapsed()), others: 0 }
     }
 
     /// Calls [`Self::update_kernel_watch`] where a watch of a worker has ended, and charges the
@@ -381,7 +381,8 @@ impl Notifyd {
     /// Queues a change by a process, unless that is a worker. The process is looked up last: most
     /// changes of a file system are far from any watched directory.
     fn report_by_others(&mut self, now: Instant, change: &HostChange, pid: Option<u32>) {
-        let workers = self.watchers.receivers(change, Source::Kernel).workers;
+        let Receivers { workers, joins, .. } = self.watchers.receivers(change, Source::Kernel);
+        self.work.charge_others(&joins);
         if workers.is_empty() || pid.is_some_and(|pid| self.siblings.contains(now, pid)) {
             return;
         }
@@ -391,20 +392,21 @@ impl Notifyd {
         }
     }
 
-    /// Queues a change that a worker has reported. Returns the cost, in visits.
-    fn report_of_worker(&mut self, sender: ServerId, at: Duration, change: &HostChange) -> u64 {
+    /// Queues a change that a worker has reported. Returns the cost.
+    fn report_of_worker(&mut self, sender: ServerId, at: Duration, change: &HostChange) -> Cost {
         if self.lacks_pids() {
             self.recent.note_report(Instant::now(), change);
         }
         self.report(at, change, Source::Worker(sender))
     }
 
-    fn report(&mut self, at: Duration, change: &HostChange, source: Source) -> u64 {
-        let Receivers { workers, visits } = self.watchers.receivers(change, source);
+    fn report(&mut self, at: Duration, change: &HostChange, source: Source) -> Cost {
+        let Receivers { workers, visits, joins } = self.watchers.receivers(change, source);
+        let others = self.work.charge_others(&joins);
         for worker in workers {
             self.outbox.push(worker, at, change.clone());
         }
-        visits
+        Cost { own: visits, others }
     }
 
     fn send_changes(&mut self) {

@@ -58,6 +58,9 @@ pub(super) struct Receivers {
     pub(super) workers: BTreeSet<ServerId>,
     /// Cost of the change: groups of watches that were looked at, and the like.
     pub(super) visits: u64,
+    /// Cost of groups whose wishes had to be joined again, by the worker of the group: it has ended
+    /// watches, and the reporter of the change has no part in that.
+    pub(super) joins: Vec<(ServerId, u64)>,
 }
 
 /// Result of adding a watch.
@@ -276,9 +279,18 @@ impl Receivers {
     ) {
         let mut visits = 1 + directory.len() / BYTES_PER_VISIT;
         for (worker, group) in groups.into_iter().flatten() {
-            visits += 1 + group.stale_len();
-            if source != Source::Worker(*worker) && is_concerned(group) {
+            visits += 1;
+            if source == Source::Worker(*worker) {
+                continue;
+            }
+            let stale = group.stale_len();
+            if is_concerned(group) {
                 self.workers.insert(*worker);
+            }
+            // Not every look needs them.
+            let joined = stale - group.stale_len();
+            if joined > 0 {
+                self.joins.push((*worker, u64::try_from(joined).unwrap_or(u64::MAX)));
             }
         }
         self.visits += u64::try_from(visits).unwrap_or(u64::MAX);

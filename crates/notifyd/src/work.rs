@@ -34,6 +34,15 @@ const MESSAGE_BYTES_PER_VISIT: usize = 64;
 /// Time of a visit: of a look at a group of watches.
 const VISIT: Duration = Duration::from_nanos(100);
 
+/// Cost of a task, in visits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    /// Part of the worker in turn, not charged yet.
+    pub(super) own: u64,
+    /// Sum of the other workers' parts, charged already.
+    pub(super) others: u64,
+}
+
 /// Work of all workers that waits for its turn.
 #[derive(Debug, Default)]
 pub(super) struct Work {
@@ -141,6 +150,12 @@ impl Work {
         if let Some((_, cost)) = &mut self.turn {
             *cost = cost.saturating_add(visits.max(1));
         }
+    }
+
+    /// Charges other workers for their parts of a task. Returns the sum of those.
+    pub(super) fn charge_others(&mut self, parts: &[(ServerId, u64)]) -> u64 {
+        parts.iter().for_each(|(worker, visits)| self.charge(*worker, *visits));
+        parts.iter().fold(0, |sum, (_, visits)| sum.saturating_add(*visits))
     }
 
     /// Charges a worker for the receipt of a message with so many bytes.

@@ -74,6 +74,59 @@ fn a_flood_of_changes_delays_another_workers_change_by_one_turn() {
     assert!(left.count() > 9 * Changes::LEN_MAX, "nothing is lost");
 }
 
+/// The attack: clients that watch one directory with thousands of opens close one of them and open
+/// it again, before each change by another client there.
+#[test]
+fn a_change_costs_its_sender_no_more_where_others_have_closed_one_of_many_watches() {
+    const WATCHES: u64 = 4_096;
+    let (mut work, mut watchers) = (Work::default(), Watchers::default());
+    let mallory = [ALICE, CAROL];
+    for worker in mallory {
+        for open in 0..WATCHES {
+            watchers.watch(worker, &watch(open, "srv"));
+        }
+    }
+    let mut look = |watchers: &mut Watchers| {
+        let receivers = watchers.receivers(&added("srv/bob/f"), Source::Worker(BOB));
+        (receivers.visits, work.charge_others(&receivers.joins))
+    };
+    let (fresh, _) = look(&mut watchers);
+    for worker in mallory {
+        watchers.unwatch(worker, 7);
+        watchers.watch(worker, &watch(7, "srv"));
+    }
+    assert_eq!(look(&mut watchers), (fresh, 2 * WATCHES), "the wishes of both are joined again");
+    assert_eq!(look(&mut watchers), (fresh, 0), "once");
+    for worker in [ALICE, BOB, CAROL] {
+        work.add_changes(worker, AT, vec![added("f"); 10]);
+    }
+    let order = std::iter::from_fn(|| {
+        let task = work.next_task()?;
+        work.charge_turn(WATCHES / 10);
+        Some(requester(&task))
+    });
+    let order = Vec::from_iter(order);
+    assert_eq!(order[..10], [BOB; 10], "those who have closed have paid for it");
+    assert_eq!(order.len(), 30);
+}
+
+/// A worker's change is not for its own watches, and some changes are for all watches of a group:
+/// neither joins anything.
+#[test]
+fn a_look_that_joins_no_wishes_costs_nobody_a_join() {
+    let mut watchers = Watchers::default();
+    for open in 0..100 {
+        watchers.watch(ALICE, &watch(open, "srv"));
+    }
+    watchers.unwatch(ALICE, 7);
+    let missed = HostChange::missed(ObjectPath::from_stored("srv/d".to_owned(), None));
+    for (change, worker) in [(&added("srv/f"), ALICE), (&missed, BOB)] {
+        assert_eq!(watchers.receivers(change, Source::Worker(worker)).joins, []);
+    }
+    let joins = watchers.receivers(&added("srv/f"), Source::Kernel).joins;
+    assert_eq!(joins, [(ALICE, 99)]);
+}
+
 /// Opens of many directories, each watched and closed again.
 #[test]
 fn a_flood_of_watches_delays_another_workers_watch_by_one_turn() {
