@@ -9,6 +9,7 @@ use object::{ObjectOp, ObjectPath};
 
 use crate::effect::{Effect, Removal};
 use crate::server::Server;
+use crate::watches;
 
 /// An open of this worker, as a file's record describes it.
 struct OwnOpen {
@@ -115,5 +116,6 @@ impl Server {
         }
         let op = ObjectOp::Relocate { open: file.local_open, path: file.path.clone().into() };
         self.globals.outbox.effects.push_back((None, Effect::Object { user, op }));
+        watches::follow(self, volatile);
     }
 }

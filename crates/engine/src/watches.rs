@@ -37,6 +37,21 @@ pub(crate) fn begun(server: &mut Server, at: Duration, volatile: u64) {
     }
 }
 
+/// Lets the watch of an open follow its directory, whose new path another worker has set in the
+/// file's record. The report of that rename may come sooner or later than the record's, or be
+/// missed among others.
+pub(crate) fn follow(server: &mut Server, volatile: u64) {
+    let Some(open) = server.opens.get_mut(&volatile) else { return };
+    let folder = &open.share.folder;
+    let Target::File(file) = &mut open.target else { return };
+    let Some(watch) = &mut file.watch else { return };
+    if watch.follow(file.path.below(folder)) {
+        server.globals.traversals.doubt();
+        server.globals.outbox.notices.extend(announce(open));
+        report_permitted(server, volatile);
+    }
+}
+
 /// Hands this client's changes to its watches and, if another worker has a watch, to the worker.
 pub(crate) fn deliver(server: &mut Server) {
     let changes = std::mem::take(&mut server.globals.outbox.changes);
@@ -58,7 +73,8 @@ pub(crate) fn report(server: &mut Server, change: &HostChange, at: Option<Durati
     if change.is_directory {
         server.globals.traversals.doubt();
     }
-    let may_move = change.is_directory && change.new_path().is_some();
+    let is_missed = change.kind == HostChangeKind::Missed; // A rename may be among those.
+    let may_move = change.is_directory && (is_missed || change.new_path().is_some());
     for volatile in server.globals.watchers.clone() {
         let open = server.opens.get_mut(&volatile).expect("a watch ends with its open");
         let share = &open.share;

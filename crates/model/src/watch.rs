@@ -100,6 +100,18 @@ impl Watch {
         })
     }
 
+    /// Sets the new path of the directory after a rename by another worker's client. What happened
+    /// there between the rename and the news of it was not reported, so the client has to look.
+    /// Returns false if the path is not new.
+    pub fn follow(&mut self, directory: ObjectPath) -> bool {
+        if self.directory == directory {
+            return false;
+        }
+        self.directory = directory;
+        self.overflow();
+        true
+    }
+
     /// True if there are no changes to report.
     pub fn is_quiet(&self) -> bool {
         self.events.is_empty() && !self.overflowed

@@ -10,7 +10,7 @@ use engine::effect::Effect;
 use engine::inspection::Inspection;
 use engine::notice::{Notice, WatchedDirectory};
 use model::now::Now;
-use object::{HostChange, HostChangeKind, ObjectPath, ObjectReply, RootId};
+use object::{HostChange, HostChangeKind, ObjectOp, ObjectPath, ObjectReply, RootId};
 use trace::Reason;
 use wire::change_notify::{
     ChangeNotifyFlags, ChangeNotifyRequest, ChangeNotifyResponse, CompletionFilter, NotifyAction,
@@ -390,11 +390,85 @@ fn others_hear_of_a_watch_when_it_begins_moves_and_ends() {
     happen(&mut scene, [Change { is_directory: true, ..renamed("a", "c") }]);
     let [Notice::Watched(reported)] = &notices(&mut scene)[..] else { panic!("one watch moved") };
     assert_eq!(**reported, called("c\\b"));
+    scene.file(file_id).path = path("d\\b");
+    scene.server.handle_changes(Now::default(), Duration::MAX, &[HostChange::missed(folder())]);
+    let [Notice::Watched(reported)] = &notices(&mut scene)[..] else { panic!("one watch moved") };
+    assert_eq!(**reported, called("d\\b"));
+    scene.receive().expect("it has to look");
     scene.close(file_id);
     let reported = notices(&mut scene);
     assert!(
         matches!(reported[..], [Notice::Unwatched { volatile }] if volatile == file_id.volatile)
     );
+}
+
+/// Renames an open directory as another worker's client does: in the file's record.
+fn rename_elsewhere(scene: &mut Scene, opened: &str, (old, new): (&str, &str)) {
+    let file = model::file_key::key(crate::scene::identity_of(opened));
+    let files = &mut scene.server.inspect().globals.files;
+    files
+        .change(file, |record, notify| {
+            record.renamed("data", old, new, notify);
+            ((), true)
+        })
+        .expect("memory has room");
+    scene.server.handle_file_changed(Now::default(), file);
+    let (_, op) = scene.op();
+    assert!(matches!(op, ObjectOp::Relocate { .. }), "{op:?}");
+}
+
+/// The change that tells of the rename may be missed among many. The record of the directory tells
+/// of it in any case, though not in the order of changes.
+#[test]
+fn a_watch_follows_its_directory_although_the_report_of_the_rename_was_missed() {
+    for is_record_first in [true, false] {
+        let mut scene = Scene::new();
+        let file_id = scene.open_directory("d");
+        watch(&mut scene, request(file_id));
+        scene.server.handle_watched(Now::default(), Duration::ZERO, file_id.volatile);
+        notices(&mut scene);
+        let missed = [HostChange::missed(folder())];
+        if is_record_first {
+            rename_elsewhere(&mut scene, "d", ("d", "e"));
+            scene.server.handle_changes(Now::default(), Duration::MAX, &missed);
+        } else {
+            scene.server.handle_changes(Now::default(), Duration::MAX, &missed);
+            rename_elsewhere(&mut scene, "d", ("d", "e"));
+        }
+        let answer = scene.receive().expect("it is told that it has to look");
+        assert_eq!(answer.outcome(), NtStatus::NOTIFY_ENUM_DIR);
+        let [Notice::Watched(moved)] = &notices(&mut scene)[..] else { panic!("it has moved") };
+        assert_eq!(moved.path, path("e").below(&folder()));
+        // Something else has happened since the first answer.
+        let answer = scene.ask(Command::CHANGE_NOTIFY, &request(file_id));
+        assert_eq!(answer.outcome(), NtStatus::NOTIFY_ENUM_DIR);
+        watch(&mut scene, request(file_id));
+        happen_elsewhere(&mut scene, [added("d\\old"), added("e\\new")]);
+        assert_eq!(changes_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "new")])));
+    }
+}
+
+/// The report of the rename comes before the record's, or after it.
+#[test]
+fn a_watch_follows_its_directory_in_either_order_of_the_reports() {
+    for is_record_first in [true, false] {
+        let mut scene = Scene::new();
+        let file_id = scene.open_directory("d");
+        watch(&mut scene, request(file_id));
+        let moved = || [Change { is_directory: true, ..renamed("d", "e") }];
+        if is_record_first {
+            rename_elsewhere(&mut scene, "d", ("d", "e"));
+            happen_elsewhere(&mut scene, moved());
+        } else {
+            happen_elsewhere(&mut scene, moved());
+            rename_elsewhere(&mut scene, "d", ("d", "e"));
+        }
+        let answer = scene.receive().expect("it is told that it has to look");
+        assert_eq!(answer.outcome(), NtStatus::NOTIFY_ENUM_DIR);
+        watch(&mut scene, request(file_id));
+        happen_elsewhere(&mut scene, [added("e\\new")]);
+        assert_eq!(changes_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "new")])));
+    }
 }
 
 #[test]
