@@ -115,6 +115,12 @@ fn random_sid() -> Sid {
     of_numbers([number(), number(), number()])
 }
 
+/// True if a user in these groups is of a domain, and may be in groups that only the domain knows.
+pub(super) fn is_among(groups: &[Sid]) -> bool {
+    let is_domains = |sid: &Sid| sid.authority() == 5 && sid.subauthorities().first() == Some(&21);
+    groups.iter().any(is_domains)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;

@@ -4,14 +4,16 @@
 use std::net::IpAddr;
 use std::time::SystemTime;
 
+use anyhow::Context;
 use config::{Config, Substitutions};
+use dtyp::Sid;
 use proto::effect::ConnectShare;
 use rpc::{Caller, Origin};
 use tracing::warn;
 use wire::Dialect;
 
-use super::date;
 use super::refusal::Refusal;
+use super::{date, domain_sid};
 use super::{unix, usershares};
 
 /// Connection of a requester, as far as variables show it.
@@ -32,6 +34,8 @@ struct User<'a> {
     name: &'a str,
     requested: &'a str,
     domain: &'a str,
+    /// SIDs of its groups. Those of the system come first, and among them the user's own.
+    groups: &'a [Sid],
 }
 
 impl<'a> From<&'a ConnectShare> for Requester<'a> {
@@ -78,7 +82,10 @@ impl Requester<'_> {
     /// Returns all values that the name of a file may have.
     fn values(self, config: &Config, user: User<'_>) -> Result<Substitutions, Refusal> {
         let group = match config.client_files_name('g') || config.client_files_name('G') {
-            true => primary_group(user.name)?,
+            true => primary_group(user).map_err(|error| {
+                warn!("{error:#}");
+                Refusal::NoIdentity
+            })?,
             false => String::new(),
         };
         Ok(self.add_to(Substitutions {
@@ -104,7 +111,7 @@ pub fn config_of(config: &Config, request: &ConnectShare) -> Result<Option<Confi
     }
     let account = &request.account;
     let (name, requested) = (&*account.user, &*account.requested_user);
-    let user = User { name, requested, domain: &account.domain };
+    let user = User { name, requested, domain: &account.domain, groups: &account.groups };
     read(config, &Requester::from(request).values(config, user)?)
 }
 
@@ -116,8 +123,8 @@ pub(super) fn config_of_caller(
     if !config.has_client_files() {
         return Ok(None);
     }
-    let Caller { user: name, requested_user: requested, domain, .. } = caller;
-    let user = User { name, requested, domain };
+    let Caller { user: name, requested_user: requested, domain, groups, .. } = caller;
+    let user = User { name, requested, domain, groups };
     let values = Requester::from(&caller.origin).values(config, user)?;
     usershares::with_server_rights(|| read(config, &values)).unwrap_or(Err(Refusal::NoIdentity))
 }
@@ -129,13 +136,27 @@ fn read(config: &Config, values: &Substitutions) -> Result<Option<Config>, Refus
     })
 }
 
-/// Returns the name of a user's own group. Without it, the file of that group would be missed.
-fn primary_group(user: &str) -> Result<String, Refusal> {
-    let found = unix::find_user(user).map_err(|error| {
-        warn!("{error:#}");
-        Refusal::NoIdentity
-    })?;
-    Ok(found.and_then(|user| unix::group_name(user.credentials.gid)).unwrap_or_default())
+/// Returns the name of a user's own group. A user of a domain, or unknown to the system, has
+/// that of its logon: another user of this system may have the name.
+///
+/// # Errors
+/// If the name service fails, or knows no such group: the file of that group would be missed.
+fn primary_group(User { name, groups, .. }: User<'_>) -> anyhow::Result<String> {
+    let known = match domain_sid::is_among(groups) {
+        true => None,
+        false => unix::find_user(name)?.map(|user| user.credentials.gid),
+    };
+    let gid = known.or_else(|| unix_group(groups.first()?));
+    let gid = gid.with_context(|| format!("{name} is in no group of this system"))?;
+    unix::group_name(gid)?.with_context(|| format!("group {gid} of {name} has no name"))
+}
+
+/// Returns the id of a group of the system.
+fn unix_group(sid: &Sid) -> Option<u32> {
+    match *sid.subauthorities() {
+        [2, gid] if *sid == Sid::unix_group(gid) => Some(gid),
+        _ => None,
+    }
 }
 
 /// Returns the name of a machine as Samba has it: in small letters, and without characters that
@@ -151,6 +172,14 @@ const ARCHITECTURE: &str = "Vista";
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use object::UserId;
+    use proto::Account;
+
+    use super::super::name_service::{Answer, Question};
+    use super::super::unix::replace_name_service;
     use super::*;
 
     fn requester(client_name: &str) -> Requester<'_> {
@@ -181,5 +210,103 @@ mod tests {
         let values = requester("../É$(x)\n%U").add_to(Substitutions::default());
         assert_eq!(values.client_name, "..____x___u");
         assert_eq!(values.expand_path("/srv/%m"), "/srv/_____x___u");
+    }
+
+    /// A configuration that has a file for each value of a variable.
+    fn with_files(folder: &Path, variable: &str) -> Config {
+        let text = format!(
+            "[data]\npath = /d\nread only = no\ninclude = {}/{variable}\n",
+            folder.display()
+        );
+        Config::parse(&text, "test").expect("it is well-formed").0
+    }
+
+    fn request(account: Account, client_name: &str) -> ConnectShare {
+        let address = "10.0.0.7:445".parse().expect("it is one");
+        ConnectShare {
+            name: "data".to_owned(),
+            server: String::new(),
+            account: Arc::new(account),
+            client: address,
+            client_name: client_name.to_owned(),
+            server_address: address,
+            dialect: Dialect::SMB_3_1_1,
+            encrypted: false,
+            session_id: 0,
+        }
+    }
+
+    fn account(user: &str, groups: &[Sid]) -> Account {
+        Account {
+            user: user.to_owned(),
+            requested_user: user.to_owned(),
+            domain: "WORKGROUP".to_owned(),
+            unix: UserId(0),
+            identity: user.to_owned(),
+            sid: Sid::unix_user(7),
+            groups: groups.into(),
+            is_guest: false,
+        }
+    }
+
+    /// Returns true if the client's own file restricts the share.
+    fn is_read_only(config: &Config, account: Account) -> Result<bool, Refusal> {
+        let own = config_of(config, &request(account, ""))?.expect("there are files");
+        Ok(own.shares[0].read_only)
+    }
+
+    /// The directory knows nobody but the group 700.
+    fn know_one_group(question: &Question) -> anyhow::Result<Answer> {
+        Ok(match question {
+            Question::User(_) => Answer::User(None),
+            Question::GroupName(700) => Answer::Named(Some(("students".to_owned(), 700))),
+            _ => Answer::Named(None),
+        })
+    }
+
+    #[test]
+    fn a_user_unknown_to_the_system_has_the_file_of_the_group_of_its_logon() {
+        let folder = tempfile::tempdir().expect("there is space");
+        std::fs::write(folder.path().join("students"), "read only = yes\n").expect("space");
+        let config = with_files(folder.path(), "%G");
+        replace_name_service(know_one_group);
+        let users = Sid::new(5, &[21, 1, 2, 3, 513]);
+        for groups in [&[Sid::unix_group(700)][..], &[Sid::unix_group(700), users.clone()]] {
+            assert_eq!(is_read_only(&config, account("anna", groups)), Ok(true), "{groups:?}");
+        }
+        // As libnss-winbind would know it, if it were there.
+        let unknown = account("anna", &[Sid::unix_group(701), users]);
+        assert_eq!(is_read_only(&config, unknown), Err(Refusal::NoIdentity));
+        assert_eq!(is_read_only(&config, account("anna", &[])), Err(Refusal::NoIdentity));
+    }
+
+    #[test]
+    fn a_user_of_the_domain_has_no_file_of_another_user_with_its_name() {
+        let folder = tempfile::tempdir().expect("there is space");
+        std::fs::write(folder.path().join("students"), "read only = yes\n").expect("space");
+        let config = with_files(folder.path(), "%G");
+        replace_name_service(|question| match question {
+            Question::User(name) => {
+                let credentials = store::Credentials { gid: 701, ..Default::default() };
+                let (name, home) = (name.clone(), String::new());
+                Ok(Answer::User(Some(unix::UnixUser { name, home, credentials })))
+            }
+            Question::GroupName(701) => Ok(Answer::Named(Some(("staff".to_owned(), 701)))),
+            other => know_one_group(other),
+        });
+        let groups = [Sid::unix_group(700), Sid::new(5, &[21, 1, 2, 3, 513])];
+        assert_eq!(is_read_only(&config, account("anna", &groups)), Ok(true));
+    }
+
+    #[test]
+    fn while_the_name_service_fails_a_file_of_a_group_is_not_missed() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let config = with_files(folder.path(), "%G");
+        replace_name_service(|question| match question {
+            Question::User(_) => Ok(Answer::User(None)),
+            _ => anyhow::bail!("the directory is away"),
+        });
+        let anna = account("anna", &[Sid::unix_group(700)]);
+        assert_eq!(is_read_only(&config, anna), Err(Refusal::NoIdentity));
     }
 }

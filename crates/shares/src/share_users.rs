@@ -9,6 +9,7 @@ use rpc::Caller;
 use store::Store;
 use tracing::warn;
 
+use super::domain_sid;
 use super::refusal::Refusal;
 use super::requester::Requester;
 use super::unix::{self, UnixUser};
@@ -74,7 +75,7 @@ impl<'a> Memberships<'a> {
 
     pub(super) fn is_member(&self, group: &str) -> bool {
         match (self.find_group)(group) {
-            Ok(None) if self.is_of_domain() => {
+            Ok(None) if domain_sid::is_among(self.groups) => {
                 warn!("group {group} is not found: the name service may lack libnss-winbind");
                 self.is_unknown.set(true);
                 false
@@ -86,13 +87,6 @@ impl<'a> Memberships<'a> {
                 false
             }
         }
-    }
-
-    /// True for a user of a domain, who may be in groups that only the domain knows.
-    fn is_of_domain(&self) -> bool {
-        let is_domains =
-            |sid: &Sid| sid.authority() == 5 && sid.subauthorities().first() == Some(&21);
-        self.groups.iter().any(is_domains)
     }
 
     /// True when the name service failed for one of the groups that was asked for.
@@ -156,9 +150,10 @@ pub(super) fn names_group(share: &config::Share) -> bool {
     texts.any(is_named) || names.any(|name| is_named(&name))
 }
 
-/// The name of a user's own group; empty if it has none.
+/// The name of a user's own group; empty if it has none, or the name service fails.
 pub(super) fn group_name(user: &UnixUser) -> String {
-    unix::group_name(user.credentials.gid).unwrap_or_default()
+    let named = unix::group_name(user.credentials.gid);
+    named.inspect_err(|error| warn!("{error:#}")).ok().flatten().unwrap_or_default()
 }
 
 /// Returns the user with root's rights, but in the user's own groups, so that created files belong

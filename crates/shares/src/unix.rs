@@ -118,11 +118,13 @@ pub(super) fn is_in_netgroup(netgroup: &str, user: &str) -> anyhow::Result<bool>
 }
 
 /// Returns the name of the group with this id.
-pub(crate) fn group_name(gid: u32) -> Option<String> {
+///
+/// # Errors
+/// As for [`find_user`].
+pub(crate) fn group_name(gid: u32) -> anyhow::Result<Option<String>> {
     let answer = NAMES.with_borrow_mut(|names| names.ask(Question::GroupName(gid)));
-    let named =
-        answer.and_then(named).inspect_err(|error| warn!("looking up group {gid}: {error:#}"));
-    named.ok()?.map(|(name, _)| name)
+    let named = answer.and_then(named).with_context(|| format!("looking up group {gid}"))?;
+    Ok(named.map(|(name, _)| name))
 }
 
 /// Returns a name and its id for a client; `None` also if clients' look-ups take too much time.
