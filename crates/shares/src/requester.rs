@@ -32,7 +32,6 @@ pub(super) struct Requester<'a> {
 #[derive(Clone, Copy, Debug)]
 struct User<'a> {
     name: &'a str,
-    requested: &'a str,
     domain: &'a str,
     /// SIDs of its groups. Those of the system come first, and among them the user's own.
     groups: &'a [Sid],
@@ -89,7 +88,9 @@ impl Requester<'_> {
             false => String::new(),
         };
         Ok(self.add_to(Substitutions {
-            requested_user: user.requested.to_owned(),
+            // Not the name that the client gave: by an alias of `username map`, a user would choose
+            // another file.
+            requested_user: user.name.to_lowercase(),
             domain: user.domain.to_owned(),
             group,
             ..config.substitutions()
@@ -110,8 +111,7 @@ pub fn config_of(config: &Config, request: &ConnectShare) -> Result<Option<Confi
         return Ok(None);
     }
     let account = &request.account;
-    let (name, requested) = (&*account.user, &*account.requested_user);
-    let user = User { name, requested, domain: &account.domain, groups: &account.groups };
+    let user = User { name: &account.user, domain: &account.domain, groups: &account.groups };
     read(config, &Requester::from(request).values(config, user)?)
 }
 
@@ -123,8 +123,8 @@ pub(super) fn config_of_caller(
     if !config.has_client_files() {
         return Ok(None);
     }
-    let Caller { user: name, requested_user: requested, domain, groups, .. } = caller;
-    let user = User { name, requested, domain, groups };
+    let Caller { user: name, domain, groups, .. } = caller;
+    let user = User { name, domain, groups };
     let values = Requester::from(&caller.origin).values(config, user)?;
     usershares::with_server_rights(|| read(config, &values)).unwrap_or(Err(Refusal::NoIdentity))
 }
@@ -308,5 +308,22 @@ mod tests {
         });
         let anna = account("anna", &[Sid::unix_group(700)]);
         assert_eq!(is_read_only(&config, anna), Err(Refusal::NoIdentity));
+    }
+
+    #[test]
+    fn an_alias_of_a_user_has_the_file_of_the_user() {
+        let folder = tempfile::tempdir().expect("there is space");
+        std::fs::write(folder.path().join("anna"), "read only = yes\n").expect("space");
+        std::fs::write(folder.path().join("alias"), "read only = no\n").expect("space");
+        let config = with_files(folder.path(), "%U");
+        let mapped = Account { requested_user: "alias".to_owned(), ..account("Anna", &[]) };
+        assert_eq!(is_read_only(&config, mapped), Ok(true));
+        let caller = Caller {
+            user: "Anna".to_owned(),
+            requested_user: "alias".to_owned(),
+            ..Caller::default()
+        };
+        let own = config_of_caller(&config, &caller).expect("served").expect("there are files");
+        assert!(own.shares[0].read_only);
     }
 }
