@@ -7,9 +7,10 @@ use std::time::SystemTime;
 use anyhow::Context;
 use config::{Config, Substitutions};
 use dtyp::Sid;
+use proto::Account;
 use proto::effect::ConnectShare;
 use rpc::{Caller, Origin};
-use tracing::warn;
+use tracing::{debug, warn};
 use wire::Dialect;
 
 use super::refusal::Refusal;
@@ -35,6 +36,17 @@ struct User<'a> {
     domain: &'a str,
     /// SIDs of its groups. Those of the system come first, and among them the user's own.
     groups: &'a [Sid],
+    is_guest: bool,
+}
+
+impl User<'_> {
+    /// Logs the reason of a refusal. Guests have no password, and must not fill the log.
+    fn tell(self, reason: std::fmt::Arguments<'_>) {
+        match self.is_guest {
+            true => debug!("{reason}"),
+            false => warn!("{reason}"),
+        }
+    }
 }
 
 impl<'a> From<&'a ConnectShare> for Requester<'a> {
@@ -82,7 +94,7 @@ impl Requester<'_> {
     fn values(self, config: &Config, user: User<'_>) -> Result<Substitutions, Refusal> {
         let group = match config.client_files_name('g') || config.client_files_name('G') {
             true => primary_group(user).map_err(|error| {
-                warn!("{error:#}");
+                user.tell(format_args!("{error:#}"));
                 Refusal::NoIdentity
             })?,
             false => String::new(),
@@ -110,9 +122,9 @@ pub fn config_of(config: &Config, request: &ConnectShare) -> Result<Option<Confi
     if !config.has_client_files() {
         return Ok(None);
     }
-    let account = &request.account;
-    let user = User { name: &account.user, domain: &account.domain, groups: &account.groups };
-    read(config, &Requester::from(request).values(config, user)?)
+    let Account { user: name, domain, groups, is_guest, .. } = &*request.account;
+    let user = User { name, domain, groups, is_guest: *is_guest };
+    read(config, user, &Requester::from(request).values(config, user)?)
 }
 
 /// As [`config_of`], for a client that lists shares, on a thread that may have a user's rights.
@@ -123,15 +135,20 @@ pub(super) fn config_of_caller(
     if !config.has_client_files() {
         return Ok(None);
     }
-    let Caller { user: name, domain, groups, .. } = caller;
-    let user = User { name, domain, groups };
+    let Caller { user: name, domain, groups, is_guest, .. } = caller;
+    let user = User { name, domain, groups, is_guest: *is_guest };
     let values = Requester::from(&caller.origin).values(config, user)?;
-    usershares::with_server_rights(|| read(config, &values)).unwrap_or(Err(Refusal::NoIdentity))
+    let read = || read(config, user, &values);
+    usershares::with_server_rights(read).unwrap_or(Err(Refusal::NoIdentity))
 }
 
-fn read(config: &Config, values: &Substitutions) -> Result<Option<Config>, Refusal> {
+fn read(
+    config: &Config,
+    user: User<'_>,
+    values: &Substitutions,
+) -> Result<Option<Config>, Refusal> {
     config.for_client(values).map_err(|error| {
-        warn!("{} can connect no share: {error}", values.client_address);
+        user.tell(format_args!("{} can connect no share: {error}", values.client_address));
         Refusal::ClientFile(error.to_string())
     })
 }
@@ -160,11 +177,14 @@ fn unix_group(sid: &Sid) -> Option<u32> {
 }
 
 /// Returns the name of a machine as Samba has it: in small letters, and without characters that
-/// NetBIOS names do not have.
+/// NetBIOS names do not have. It is cut, so that names of files have room for it.
 fn plain_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || ". -_".contains(c) { c } else { '_' };
-    name.trim().chars().map(plain).collect::<String>().to_ascii_lowercase()
+    name.trim().chars().take(CLIENT_NAME_MAX).map(plain).collect::<String>().to_ascii_lowercase()
 }
+
+/// Characters of the name of a machine; those of a name in DNS between dots. NetBIOS has 15.
+const CLIENT_NAME_MAX: usize = 63;
 
 /// `%a` of all clients that negotiate SMB 2 by itself, as in Samba: since Windows Vista their first
 /// message no longer tells their kind.
@@ -174,9 +194,10 @@ const ARCHITECTURE: &str = "Vista";
 mod tests {
     use std::path::Path;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use object::UserId;
-    use proto::Account;
+    use tracing::{Event, Level, Metadata, Subscriber, span};
 
     use super::super::name_service::{Answer, Question};
     use super::super::unix::replace_name_service;
@@ -325,5 +346,58 @@ mod tests {
         };
         let own = config_of_caller(&config, &caller).expect("served").expect("there are files");
         assert!(own.shares[0].read_only);
+    }
+
+    #[test]
+    fn the_longest_name_of_a_client_can_be_that_of_a_file() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let config = with_files(folder.path(), "smb.conf.%m");
+        let request = request(account("anna", &[]), &"É".repeat(255));
+        assert!(config_of(&config, &request).expect("it is not there").is_some());
+    }
+
+    #[test]
+    fn a_guest_writes_nothing_to_the_log_by_a_fault_in_a_file() {
+        let folder = tempfile::tempdir().expect("there is space");
+        std::fs::write(folder.path().join("anna"), "[broken\n").expect("space");
+        let faulty = with_files(folder.path(), "%U");
+        let by_group = with_files(folder.path(), "%G");
+        replace_name_service(|_| anyhow::bail!("the directory is away"));
+        for (is_guest, written) in [(false, 2), (true, 0)] {
+            let log = Lines::default();
+            tracing::subscriber::with_default(log.clone(), || {
+                for config in [&faulty, &by_group] {
+                    let account = Account { is_guest, ..account("anna", &[]) };
+                    config_of(config, &request(account, "")).expect_err("a fault");
+                }
+            });
+            assert_eq!(log.0.load(Ordering::Relaxed), written, "guest: {is_guest}");
+        }
+    }
+
+    /// Number of lines that a log of warnings has.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<AtomicUsize>);
+
+    impl Subscriber for Lines {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() <= Level::WARN
+        }
+
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+        fn event(&self, _: &Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn enter(&self, _: &span::Id) {}
+
+        fn exit(&self, _: &span::Id) {}
     }
 }
