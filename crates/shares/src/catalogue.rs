@@ -10,10 +10,11 @@ use dtyp::{FileTime, Sid};
 use process::clocks::wall_clock;
 use rpc::{AccountEntry, Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
 use tracing::{debug, warn};
-use users::{UserDatabase, UserEntry};
+use users::UserEntry;
 
 use super::administrators;
 use super::host_names::netbios_name;
+use super::kept_users::KeptUsers;
 use super::mapped_names::MappedNames;
 use super::name_service::Question;
 use super::requester;
@@ -30,8 +31,7 @@ pub(super) struct ConfiguredShares {
     names: Arc<MappedNames>,
     server: ServerEntry,
     domain_sid: Sid,
-    /// Path of the user database.
-    users: PathBuf,
+    users: Arc<KeptUsers>,
     /// Path of the descriptors of shares.
     share_security: PathBuf,
 }
@@ -82,6 +82,7 @@ impl ConfiguredShares {
         });
         let names = Arc::new(MappedNames::of(config));
         let users = config.directories().private.join(users::FILE_NAME);
+        let users = Arc::new(KeptUsers::new(users));
         let share_security = state.join(share_security::FILE_NAME);
         let config = Arc::clone(config);
         Self { config, names, server, domain_sid, users, share_security }
@@ -193,18 +194,6 @@ impl ConfiguredShares {
         }
     }
 
-    /// Opens the user database, which only the server may read.
-    fn database(&self) -> Option<UserDatabase> {
-        let opened = usershares::with_server_rights(|| UserDatabase::open(&self.users))?;
-        opened.inspect_err(|error| warn!("cannot list users: {error}")).ok()
-    }
-
-    /// Returns the user of the database with this name, in any case of letters.
-    fn user(&self, name: &str) -> Option<UserEntry> {
-        let name = name.to_lowercase();
-        self.database()?.users().iter().find(|user| user.name.to_lowercase() == name).cloned()
-    }
-
     /// Returns a user of the database whom the system knows by this id.
     fn account(&self, user: &UserEntry, uid: u32) -> Option<AccountEntry> {
         let rid = uid.checked_mul(RID_STEP)?.checked_add(RID_BASE)?;
@@ -277,9 +266,8 @@ impl Catalogue for ConfiguredShares {
 
     /// Users whom the system does not know have no id, and so no RID.
     fn accounts(&self) -> Option<Vec<AccountEntry>> {
-        let database = self.database()?;
         let mut accounts = Vec::new();
-        for user in database.users().iter().take(ACCOUNTS_MAX) {
+        for user in &self.users.first(ACCOUNTS_MAX)? {
             let found = unix::try_find_for_client(Question::UserId(user.name.clone()));
             let found = found.inspect_err(|error| debug!("cannot list users: {error:#}")).ok()?;
             accounts.extend(found.and_then(|(_, uid)| self.account(user, uid)));
@@ -289,7 +277,7 @@ impl Catalogue for ConfiguredShares {
     }
 
     fn account_by_name(&self, name: &str) -> Option<AccountEntry> {
-        let user = self.user(name)?;
+        let user = self.users.find(name)?;
         let (_, uid) = unix::find_for_client(Question::UserId(user.name.clone()))?;
         self.account(&user, uid)
     }
@@ -301,7 +289,7 @@ impl Catalogue for ConfiguredShares {
         }
         let uid = twice / RID_STEP;
         let (name, uid) = unix::find_for_client(Question::UserName(uid))?;
-        let user = self.user(&name)?;
+        let user = self.users.find(&name)?;
         self.account(&user, uid)
     }
 
@@ -370,9 +358,13 @@ fn unix_group(name: String, gid: u32) -> Principal {
 mod tests {
     use std::sync::Arc;
 
+    use auth::NtHash;
     use config::Config;
     use rpc::{Caller, Catalogue as _};
+    use users::{Identity, UserDatabase, UserEntry};
 
+    use super::super::own_users::OwnUsers;
+    use super::super::unix;
     use super::ConfiguredShares;
 
     const SHARES: &str = "map to guest = Bad User\n\
@@ -395,5 +387,43 @@ mod tests {
         assert_eq!(known("anna", false), ["open", "closed", "hidden", "choosy", "guests"]);
         assert_eq!(known("bob", false), ["open", "closed", "guests"]);
         assert_eq!(known("guest", true), ["open", "closed", "guests"]);
+    }
+
+    /// LookupSids and LookupIds ask for thousands of users at once.
+    #[test]
+    fn the_user_database_is_read_once_however_many_users_are_looked_up() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let (config, _) = Config::parse(
+            &format!("private dir = {}\n[open]\npath = /open\n", folder.path().display()),
+            "test",
+        )
+        .expect("it is well-formed");
+        let user = |name: &str, uid| UserEntry {
+            name: name.to_owned(),
+            nt_hash: NtHash::of_password("secret"),
+            enabled: true,
+            full_name: String::new(),
+            identity: Identity::new(uid, vec![100]).ok(),
+        };
+        let known = [user("Anna", 1_001), user("bob", 1_002)];
+        unix::set_own_users(OwnUsers::of(&known));
+        let file = folder.path().join(users::FILE_NAME);
+        let add = |user: &UserEntry| {
+            UserDatabase::update(&file, |it| it.add(user.clone())).expect("there is space");
+        };
+        add(&known[0]);
+        let shares = ConfiguredShares::new(&Arc::new(config), folder.path());
+        for _ in 0..1_000 {
+            let found = shares.account_by_rid(3_002).expect("she is there");
+            assert_eq!(found.name, "Anna");
+            assert!(shares.account_by_name("aNNA").is_some());
+            assert!(shares.account_by_name("bob").is_none());
+        }
+        assert_eq!(shares.accounts().map(|it| it.len()), Some(1));
+        assert_eq!(shares.users.reads(), 1);
+        add(&known[1]);
+        assert!(shares.account_by_name("bob").is_some(), "the file has changed");
+        assert_eq!((shares.accounts().map(|it| it.len()), shares.users.reads()), (Some(2), 2));
+        unix::set_own_users(OwnUsers::default());
     }
 }

@@ -18,6 +18,7 @@ pub mod domain_sid;
 pub mod free_space;
 mod homes;
 pub mod host_names;
+mod kept_users;
 pub mod mapped_names;
 pub mod mount_point;
 pub mod name_service;

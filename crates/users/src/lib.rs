@@ -183,10 +183,21 @@ impl UserDatabase {
     /// # Errors
     /// As [`UserDatabase::open`]: a database that became unreadable lets nobody in.
     pub fn find(&mut self, name: &str) -> Result<Option<UserEntry>, UsersError> {
+        self.refresh()?;
+        Ok(self.position(name).map(|index| self.users[index].clone()))
+    }
+
+    /// Reads the file again if it has changed since it was read.
+    ///
+    /// Costs one `stat` while the file does not change.
+    ///
+    /// # Errors
+    /// As [`UserDatabase::open`].
+    pub fn refresh(&mut self) -> Result<(), UsersError> {
         if storage::fingerprint(&self.path)? != self.read_from {
             *self = Self::open(&self.path)?;
         }
-        Ok(self.position(name).map(|index| self.users[index].clone()))
+        Ok(())
     }
 
     /// Returns the state of the file that was read last; `None` if there was none.

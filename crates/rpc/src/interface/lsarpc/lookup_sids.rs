@@ -1,5 +1,7 @@
 //! Translation of SIDs to names: [MS-LSAT] 3.1.4.10, 3.1.4.11.
 
+use std::collections::HashMap;
+
 use dtyp::Sid;
 
 use super::referenced_domains::ReferencedDomains;
@@ -44,9 +46,14 @@ fn lookup(
     environment.handles.verify(reader.handle()?)?;
     let sids = reader.sids(SIDS_MAX)?;
     let mut domains = ReferencedDomains::default();
+    // Each SID is asked for once, however often it is in the request.
+    let mut found = HashMap::new();
     let translated: Vec<_> = sids
         .iter()
-        .map(|sid| translate(sid, find_sid(environment.catalogue, sid), &mut domains))
+        .map(|sid| {
+            let principal = found.entry(sid).or_insert_with(|| find_sid(environment, sid));
+            translate(sid, principal.clone(), &mut domains)
+        })
         .collect();
     let mapped = translated.iter().filter(|it| it.kind != PrincipalKind::Unknown).count();
     let mut writer = Writer::default();

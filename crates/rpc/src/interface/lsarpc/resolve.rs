@@ -5,6 +5,7 @@ use dtyp::upcase::equal_ignoring_case;
 use dtyp::{NtStatus, Sid};
 
 use super::well_known;
+use crate::interface::Environment;
 use crate::{Catalogue, NameQuestion, Principal, PrincipalKind};
 
 /// Samba's names of the domains of the system's users and groups.
@@ -52,13 +53,17 @@ fn in_domain(catalogue: &dyn Catalogue, domain: &str, name: &str) -> Option<Prin
     catalogue.find_in_domain(NameQuestion::Name { domain, name })
 }
 
-/// Returns the principal with this SID.
-pub(super) fn find_sid(catalogue: &dyn Catalogue, sid: &Sid) -> Option<Principal> {
+/// Returns the principal with this SID. Guests learn no users of the server's own domain, as samr
+/// gives them no handle.
+pub(super) fn find_sid(environment: &Environment<'_>, sid: &Sid) -> Option<Principal> {
+    let Environment { catalogue, caller, .. } = *environment;
     if *sid == catalogue.domain_sid() {
         return find_domain(catalogue, &catalogue.server().name);
     }
     let known = well_known::find_sid(sid).or_else(|| catalogue.find_sid(sid));
-    known.or_else(|| find_account(catalogue, sid)).or_else(|| {
+    let may_list = !caller.is_guest && catalogue.admits(caller);
+    let known = known.or_else(|| may_list.then(|| find_account(catalogue, sid)).flatten());
+    known.or_else(|| {
         let is_foreign = is_of_domain(sid) && !is_within(sid, &catalogue.domain_sid());
         is_foreign.then(|| catalogue.find_in_domain(NameQuestion::Sid(sid.clone()))).flatten()
     })

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use dtyp::{FileTime, NtStatus, Sid};
 
 use super::INTERFACE;
@@ -5,7 +7,7 @@ use crate::handles::Handles;
 use crate::interface::Environment;
 use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
-use crate::{Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
+use crate::{AccountEntry, Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
 
 const CLOSE: u16 = 0;
 const QUERY: u16 = 7;
@@ -98,6 +100,45 @@ fn staff() -> Principal {
     Principal { kind: PrincipalKind::Group, domain, name, sid: Sid::unix_group(50) }
 }
 
+/// A catalogue that counts the questions for accounts, all of which it has.
+#[derive(Default)]
+struct Counting(AtomicUsize);
+
+impl Catalogue for Counting {
+    fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
+        House.shares(caller)
+    }
+
+    fn account_by_rid(&self, rid: u32) -> Option<AccountEntry> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Some(AccountEntry { rid, name: format!("user {rid}"), ..AccountEntry::default() })
+    }
+
+    fn server(&self) -> ServerEntry {
+        House.server()
+    }
+
+    fn domain_sid(&self) -> Sid {
+        House.domain_sid()
+    }
+
+    fn find_user(&self, name: &str) -> Option<Principal> {
+        House.find_user(name)
+    }
+
+    fn find_group(&self, name: &str) -> Option<Principal> {
+        House.find_group(name)
+    }
+
+    fn find_sid(&self, sid: &Sid) -> Option<Principal> {
+        House.find_sid(sid)
+    }
+
+    fn now(&self) -> FileTime {
+        House.now()
+    }
+}
+
 /// State of a pipe, and a policy handle in it.
 struct Policy {
     handles: Handles,
@@ -142,15 +183,19 @@ impl Policy {
     }
 
     fn sids(&mut self, opnum: u16, sids: &[Sid]) -> Vec<u8> {
-        let stub = self.with_handle(|writer| {
+        let stub = self.sids_stub(sids);
+        self.call(opnum, &stub).expect("no fault")
+    }
+
+    fn sids_stub(&self, sids: &[Sid]) -> Vec<u8> {
+        self.with_handle(|writer| {
             writer.count(sids.len());
             writer.referent();
             writer.count(sids.len());
             sids.iter().for_each(|_| writer.referent());
             sids.iter().for_each(|sid| writer.sid(sid));
             [0, 0, 1, 0, 0, 2].into_iter().for_each(|value| writer.u32(value));
-        });
-        self.call(opnum, &stub).expect("no fault")
+        })
     }
 }
 
@@ -385,6 +430,32 @@ fn a_requester_the_catalogue_refuses_gets_no_policy_and_looks_up_no_name() {
     for opnum in [14, 15, 57, 58, 68] {
         assert_eq!(policy.call(opnum, &stub), Err(Fault::ContextMismatch), "{opnum}");
     }
+}
+
+#[test]
+fn an_account_is_asked_for_once_in_a_request_and_never_for_a_guest() {
+    let mut policy = Policy::open();
+    let sids: Vec<_> = (0..1_800).map(|it| Sid::new(5, &[21, 1, 2, 3, 1_000 + it % 2])).collect();
+    let stub = policy.sids_stub(&sids);
+    for (is_guest, mapped, questions) in [(false, 1_800, 2), (true, 0, 0)] {
+        let (catalogue, caller) = (Counting::default(), Caller { is_guest, ..Caller::default() });
+        let handles = &mut policy.handles;
+        let mut environment = Environment { catalogue: &catalogue, caller: &caller, handles };
+        for opnum in [SIDS, SIDS2] {
+            catalogue.0.store(0, Ordering::Relaxed);
+            let stub = INTERFACE.call(opnum, &stub, &mut environment).expect("no fault");
+            let count = stub[..stub.len() - 4].last_chunk().expect("a count before the status");
+            assert_eq!(u32::from_le_bytes(*count), mapped, "guest: {is_guest}");
+            assert_eq!(catalogue.0.load(Ordering::Relaxed), questions, "guest: {is_guest}");
+        }
+    }
+    let members = [Sid::new(5, &[21, 1, 2, 3, 513])];
+    let stub = policy.sids_stub(&members);
+    let caller = Caller { is_guest: true, ..Caller::default() };
+    let handles = &mut policy.handles;
+    let mut environment = Environment { catalogue: &House, caller: &caller, handles };
+    let stub = INTERFACE.call(SIDS, &stub, &mut environment).expect("no fault");
+    assert_eq!(status(&stub), NtStatus::NONE_MAPPED, "as samr, which refuses");
 }
 
 #[test]

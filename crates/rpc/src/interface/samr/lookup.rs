@@ -1,5 +1,7 @@
 //! Names of RIDs and RIDs of names: [MS-SAMR] 3.1.5.11.
 
+use std::collections::HashMap;
+
 use dtyp::NtStatus;
 use dtyp::upcase::equal_ignoring_case;
 
@@ -24,7 +26,10 @@ pub(super) fn names(
     let of = domain(reader, environment, LOOKUP)?;
     let count = reader.count(COUNT_MAX)?;
     let names = reader.names(count, true)?;
-    let found: Vec<_> = names.iter().map(|name| rid_of(environment, of, name)).collect();
+    // Each name is asked for once, however often it is in the request.
+    let mut known = HashMap::new();
+    let mut find = |name| *known.entry(name).or_insert_with(|| rid_of(environment, of, name));
+    let found: Vec<_> = names.iter().map(|name| find(name.as_str())).collect();
     let mapped = found.iter().filter(|it| it.is_some()).count();
     let status = status_of(mapped, count);
     let mut writer = Writer::default();
@@ -49,7 +54,9 @@ pub(super) fn rids(
         return Err(Fault::BadStub);
     }
     let rids = (0..count).map(|_| reader.u32()).collect::<Result<Vec<_>, _>>()?;
-    let found: Vec<_> = rids.iter().map(|rid| name_of(environment, of, *rid)).collect();
+    let mut known = HashMap::new();
+    let mut find = |rid| known.entry(rid).or_insert_with(|| name_of(environment, of, rid)).clone();
+    let found: Vec<_> = rids.iter().map(|rid| find(*rid)).collect();
     let mapped = found.iter().filter(|it| it.is_some()).count();
     let status = status_of(mapped, count);
     let is_any = status != NtStatus::NONE_MAPPED;
