@@ -13,6 +13,7 @@ use config::Config;
 use dtyp::SecurityDescriptor;
 use rustix::fs::{FlockOperation, flock};
 use settings::{Settings, Source};
+use tracing::warn;
 
 use super::share_security;
 
@@ -25,6 +26,12 @@ const HEADER: &str =
 
 /// Bytes of the file at most: some ten thousand shares.
 const FILE_BYTES_MAX: usize = 4 * 1_024 * 1_024;
+
+/// Longest name of a share in characters: NNLEN of Windows (lmcons.h).
+const NAME_CHARS_MAX: usize = 80;
+
+/// Longest description in characters: MAXCOMMENTSZ of Windows (lmcons.h).
+const COMMENT_CHARS_MAX: usize = 256;
 
 /// Highest value of `max connections`; above it there is no limit.
 const USERS_MAX: u32 = 0x7FFF_FFFF;
@@ -154,7 +161,7 @@ impl<'a> AddedShares<'a> {
     pub fn write(&self, new: &NewShare) -> Result<PathBuf, ChangeFault> {
         let NewShare { name, path, comment, .. } = new;
         let config = &self.settings.config;
-        if !config::is_share_name(name) {
+        if !config::is_share_name(name) || name.chars().count() > NAME_CHARS_MAX {
             return Err(ChangeFault::InvalidName(name.clone()));
         }
         if config.share(name).is_some() || self.has(name) {
@@ -165,7 +172,7 @@ impl<'a> AddedShares<'a> {
         let mut section = format!("[{name}]\n");
         for (parameter, value) in [
             ("path", path_value(&path)?),
-            ("comment", text_value(comment)?),
+            ("comment", comment_value(comment)?),
             ("read only", yes_or_no(new.read_only).to_owned()),
             ("guest ok", yes_or_no(new.guest_ok).to_owned()),
         ] {
@@ -174,9 +181,14 @@ impl<'a> AddedShares<'a> {
         if let max @ 1.. = new.max_connections {
             section.push_str(&line("max connections", &connections_value(max)));
         }
+        let text = format!("{}{section}", self.text);
+        let config = self.parse(&text)?;
+        if !has_share(&config, name, &path) {
+            return Err(ChangeFault::Unfit("the folder would be read as another one"));
+        }
         // Before the share is there: a former one of the name may have left a descriptor.
         self.set_security(name, new.security.as_ref())?;
-        self.replace(&format!("{}{section}", self.text))?;
+        self.replace(&text)?;
         Ok(path)
     }
 
@@ -187,7 +199,7 @@ impl<'a> AddedShares<'a> {
     pub fn change(&self, name: &str, changed: &ChangedShare) -> Result<(), ChangeFault> {
         let mut values = Vec::new();
         if let Some(comment) = &changed.comment {
-            values.push(("comment", text_value(comment)?));
+            values.push(("comment", comment_value(comment)?));
         }
         if let Some(max) = changed.max_connections {
             values.push(("max connections", connections_value(max)));
@@ -197,6 +209,7 @@ impl<'a> AddedShares<'a> {
         }
         let text = with_values(&self.text, name, &values);
         let text = text.ok_or_else(|| ChangeFault::NoShare(self.path.clone(), name.to_owned()))?;
+        self.parse(&text)?;
         self.replace(&text)
     }
 
@@ -229,6 +242,15 @@ impl<'a> AddedShares<'a> {
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         without(&self.text, name).is_some()
+    }
+
+    /// Reads a text as the configuration would: one that it refuses must never be in the file, or
+    /// the server does not start again. What is removed needs no such look.
+    fn parse(&self, text: &str) -> Result<Config, ChangeFault> {
+        let parsed = Config::parse(text, &self.path.display().to_string());
+        let parsed = parsed.inspect_err(|error| warn!("a share cannot be written: {error}"));
+        let fault = "the configuration could not be read with such a share";
+        parsed.map(|(config, _)| config).map_err(|_| ChangeFault::Unfit(fault))
     }
 
     /// Replaces the file at once, so that nobody reads a part of it.
@@ -274,6 +296,13 @@ fn folder(path: &Path) -> Result<PathBuf, ChangeFault> {
 fn path_value(path: &Path) -> Result<String, ChangeFault> {
     let text = path.to_str().ok_or(ChangeFault::Unfit("the folder's name is not UTF-8"))?;
     text_value(text)
+}
+
+fn comment_value(comment: &str) -> Result<String, ChangeFault> {
+    if comment.chars().count() > COMMENT_CHARS_MAX {
+        return Err(ChangeFault::Unfit("a comment has at most 256 characters"));
+    }
+    text_value(comment)
 }
 
 /// Returns a text as the value of a parameter. What follows a percent sign would be replaced.
@@ -364,10 +393,88 @@ fn section_name(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{text_value, with_values, without};
+    use std::fs;
+
+    use settings::{Settings, Source};
+    use tempfile::TempDir;
+
+    use super::{
+        AddedShares, COMMENT_CHARS_MAX, ChangeFault, ChangedShare, NAME_CHARS_MAX, NewShare,
+        has_share, text_value, with_values, without,
+    };
 
     const TEXT: &str = "# head\n[one]\n\tpath = /1\n[Two]\n\tpath = /2\n\tcomment = old\n\
                         [three]\n\tpath = /3\n";
+
+    /// A configuration that includes the file of added shares, in a folder with `operators`.
+    fn site(operators: &str) -> (TempDir, Settings) {
+        let folder = tempfile::tempdir().expect("there is space");
+        let state = folder.path().canonicalize().expect("it is there");
+        let include = state.join(super::FILE_NAME);
+        let text = format!(
+            "[global]\nstate directory = {}\n{operators}\ninclude = {}\n",
+            state.display(),
+            include.display()
+        );
+        let file = state.join("smb.conf");
+        fs::write(&file, text).expect("there is space");
+        (folder, Settings::load(Source::File(file)).expect("it is well-formed"))
+    }
+
+    /// A share of a folder that exists.
+    fn new(settings: &Settings, name: &str) -> NewShare {
+        let path = settings.directories.state.join("data");
+        fs::create_dir_all(&path).expect("there is space");
+        NewShare { name: name.to_owned(), path, ..NewShare::default() }
+    }
+
+    #[track_caller]
+    fn is_unfit<T: std::fmt::Debug>(done: Result<T, ChangeFault>) {
+        assert!(matches!(done, Err(ChangeFault::Unfit(_))), "{done:?}");
+    }
+
+    #[test]
+    fn nothing_is_written_with_which_the_configuration_cannot_be_read() {
+        let (_folder, settings) = site("");
+        let shares = AddedShares::open(&settings).expect("ours");
+        let films = new(&settings, "films");
+        shares
+            .add(&NewShare { comment: "ä".repeat(COMMENT_CHARS_MAX), ..films.clone() })
+            .expect("Windows allows as many");
+        drop(shares);
+        let shares = AddedShares::open(&settings).expect("ours");
+        let before = shares.text().1.to_owned();
+        for len in [COMMENT_CHARS_MAX + 1, 70_000, 1_000_000] {
+            let comment = "x".repeat(len);
+            let other = new(&settings, "other");
+            is_unfit(shares.write(&NewShare { comment: comment.clone(), ..other }));
+            let comment = Some(comment);
+            is_unfit(shares.change("films", &ChangedShare { comment, ..ChangedShare::default() }));
+        }
+        let long = new(&settings, &"n".repeat(NAME_CHARS_MAX + 1));
+        assert!(matches!(shares.write(&long), Err(ChangeFault::InvalidName(_))));
+        drop(shares);
+        let shares = AddedShares::open(&settings).expect("ours");
+        assert_eq!(shares.text().1, before);
+        let config = Settings::load(settings.source.clone()).expect("it starts again").config;
+        assert!(has_share(&config, "films", &films.path));
+    }
+
+    #[test]
+    fn a_text_that_the_configuration_refuses_is_found_before_it_is_written() {
+        let (_folder, settings) = site("");
+        let shares = AddedShares::open(&settings).expect("ours");
+        shares.parse("[a]\n\tpath = /srv\n").expect("it is well-formed");
+        is_unfit(shares.parse(&format!("[a]\n\tcomment = {}\n", "x".repeat(70_000))));
+        // A share that breaks the file of somebody else can still be removed.
+        let broken = format!("[a]\n\tcomment = {}\n[b]\n\tpath = /b\n", "x".repeat(70_000));
+        fs::write(&shares.path, broken).expect("there is space");
+        drop(shares);
+        let shares = AddedShares::open(&settings).expect("ours");
+        is_unfit(shares.write(&new(&settings, "c")));
+        shares.remove("a").expect("it is there");
+        Settings::load(settings.source.clone()).expect("it starts again");
+    }
 
     #[test]
     fn a_section_goes_and_all_others_stay() {
