@@ -307,10 +307,14 @@ fn comment_value(comment: &str) -> Result<String, ChangeFault> {
 
 /// Returns a text as the value of a parameter. What follows a percent sign would be replaced.
 fn text_value(text: &str) -> Result<String, ChangeFault> {
-    if text.contains(char::is_control) || text.ends_with('\\') {
+    // The parser trims a line before it looks for the backslash that joins the next line to it.
+    if text.contains(char::is_control) || text.trim().ends_with('\\') {
         return Err(ChangeFault::Unfit(
             "a folder or comment with control characters or a `\\` at its end cannot be written",
         ));
+    }
+    if text.trim() != text {
+        return Err(ChangeFault::Unfit("white space around a folder or comment would be lost"));
     }
     Ok(text.replace('%', "%%"))
 }
@@ -461,6 +465,25 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_never_swallows_the_line_behind_it() {
+        let (_folder, settings) = site("");
+        let shares = AddedShares::open(&settings).expect("ours");
+        let films = new(&settings, "films");
+        for comment in ["x\\", "x\\ ", "x\\   "] {
+            is_unfit(shares.write(&NewShare { comment: comment.to_owned(), ..films.clone() }));
+        }
+        shares
+            .add(&NewShare { comment: "\\ x".to_owned(), read_only: true, ..films })
+            .expect("a backslash elsewhere is a letter");
+        drop(shares);
+        let shares = AddedShares::open(&settings).expect("ours");
+        let comment = Some("x\\ ".to_owned());
+        is_unfit(shares.change("films", &ChangedShare { comment, ..ChangedShare::default() }));
+        let config = Settings::load(settings.source.clone()).expect("it is well-formed").config;
+        assert!(config.share("films").expect("it was added").read_only);
+    }
+
+    #[test]
     fn a_text_that_the_configuration_refuses_is_found_before_it_is_written() {
         let (_folder, settings) = site("");
         let shares = AddedShares::open(&settings).expect("ours");
@@ -494,7 +517,7 @@ mod tests {
 
     #[test]
     fn no_value_becomes_another_line_or_a_substitution() {
-        for text in ["a\nb", "a\r", "a\\", "a\0"] {
+        for text in ["a\nb", "a\r", "a\\", "a\0", "a\\ ", "a\\  ", " a", "a ", " "] {
             assert!(text_value(text).is_err(), "{text:?}");
         }
         assert_eq!(text_value("50 % of %U").expect("one line"), "50 %% of %%U");
