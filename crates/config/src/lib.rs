@@ -53,6 +53,7 @@ pub use config::{Config, Directories};
 pub use full_audit::{AuditOutputs, AuditSyslog, FullAudit, audit_events};
 pub use global::{Global, Keytab};
 pub use kind::{BadValue, Canonical, Kind};
+pub use lines::is_read_as_written;
 pub use parameter::{Effect, Parameter, Scope, Synonym, find, nearest, parameters};
 pub use recycle::Recycle;
 pub use render::{render_effective, render_for_processes};

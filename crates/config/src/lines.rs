@@ -87,6 +87,12 @@ fn statement(line: &str) -> Statement {
     }
 }
 
+/// True if a name or value is read as it is written, without the loss of white space.
+#[must_use]
+pub fn is_read_as_written(text: &str) -> bool {
+    squeezed(text) == text
+}
+
 /// Outer white space removed, inner runs of it shortened to their first character.
 fn squeezed(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -1,5 +1,7 @@
 //! Names that a share can have, where others than the operator choose them.
 
+use crate::lines::is_read_as_written;
+
 /// Characters that no name of a share has: Samba's, and those around the name of a section.
 const INVALID: &str = "%<>*?|/\\+=;:\",[]";
 
@@ -12,6 +14,7 @@ pub fn is_share_name(name: &str) -> bool {
     let is_invalid = |c: char| INVALID.contains(c) || c.is_control();
     !name.is_empty()
         && name.trim() == name
+        && is_read_as_written(name)
         && !name.contains(is_invalid)
         && !RESERVED.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
@@ -25,8 +28,10 @@ mod tests {
         for name in ["films", "anna's films", "ä", "a.b", "x$", "print$", "B & C (2026)"] {
             assert!(is_share_name(name), "{name}");
         }
-        let bad =
-            ["", " a", "a/b", "a\\b", "a:b", "a\nb", "a%U", "[a]", "Homes", "IPC$", "globals"];
+        let bad = [
+            "", " a", "a/b", "a\\b", "a:b", "a\nb", "a%U", "[a]", "Homes", "IPC$", "globals",
+            "a  b", "a \u{a0}", "a b  c",
+        ];
         for name in bad {
             assert!(!is_share_name(name), "{name}");
         }

@@ -313,8 +313,10 @@ fn text_value(text: &str) -> Result<String, ChangeFault> {
             "a folder or comment with control characters or a `\\` at its end cannot be written",
         ));
     }
-    if text.trim() != text {
-        return Err(ChangeFault::Unfit("white space around a folder or comment would be lost"));
+    if text.trim() != text || !config::is_read_as_written(text) {
+        return Err(ChangeFault::Unfit(
+            "outer spaces of a folder or comment, and runs of inner ones, would be lost",
+        ));
     }
     Ok(text.replace('%', "%%"))
 }
@@ -484,6 +486,21 @@ mod tests {
     }
 
     #[test]
+    fn no_share_or_folder_becomes_another_one_by_its_spaces() {
+        let (_folder, settings) = site("[a b]\npath = /srv\nread only = yes");
+        let shares = AddedShares::open(&settings).expect("ours");
+        let other = new(&settings, "a  b");
+        assert!(matches!(shares.write(&other), Err(ChangeFault::InvalidName(_))));
+        let path = settings.directories.state.join("a  b");
+        fs::create_dir(&path).expect("there is space");
+        is_unfit(shares.write(&NewShare { path, ..new(&settings, "films") }));
+        assert_eq!(shares.text().1, super::HEADER);
+        drop(shares);
+        let config = Settings::load(settings.source.clone()).expect("it is well-formed").config;
+        assert_eq!(config.share("a b").map(|it| it.path.as_str()), Some("/srv"));
+    }
+
+    #[test]
     fn a_text_that_the_configuration_refuses_is_found_before_it_is_written() {
         let (_folder, settings) = site("");
         let shares = AddedShares::open(&settings).expect("ours");
@@ -517,7 +534,7 @@ mod tests {
 
     #[test]
     fn no_value_becomes_another_line_or_a_substitution() {
-        for text in ["a\nb", "a\r", "a\\", "a\0", "a\\ ", "a\\  ", " a", "a ", " "] {
+        for text in ["a\nb", "a\r", "a\\", "a\0", "a\\ ", "a\\  ", " a", "a ", " ", "a  b"] {
             assert!(text_value(text).is_err(), "{text:?}");
         }
         assert_eq!(text_value("50 % of %U").expect("one line"), "50 %% of %%U");

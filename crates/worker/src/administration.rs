@@ -12,6 +12,7 @@ pub(super) mod waiting_requests;
 use proto::{Reply, RequestId};
 use rpc::{Outcome, Task, TaskFailure};
 
+use self::waiting_requests::WrittenChange;
 use super::event_loop::Worker;
 
 impl Worker {
@@ -27,18 +28,20 @@ impl Worker {
             }
             Task::CloseFile(number) => self.close_file(number),
             Task::AddShare { name, change } => match self.add_share(name, change) {
-                Ok(added) => return self.have_configuration_read(request, Some(added)),
+                Ok(added) => {
+                    return self.have_configuration_read(request, WrittenChange::Added(added));
+                }
                 Err(failure) => Err(failure),
             },
             Task::ChangeShare { name, change } => match self.change_share(&name, change) {
                 Ok(share_tasks::Effect::AtOnce) => Ok(Outcome::Done),
                 Ok(share_tasks::Effect::AfterReload) => {
-                    return self.have_configuration_read(request, None);
+                    return self.have_configuration_read(request, WrittenChange::Other);
                 }
                 Err(failure) => Err(failure),
             },
             Task::RemoveShare(name) => match self.remove_share(&name) {
-                Ok(()) => return self.have_configuration_read(request, None),
+                Ok(()) => return self.have_configuration_read(request, WrittenChange::Other),
                 Err(failure) => Err(failure),
             },
         };

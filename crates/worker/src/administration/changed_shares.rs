@@ -7,16 +7,12 @@ use proto::RequestId;
 use rpc::{Outcome, TaskFailure};
 use tracing::warn;
 
-use super::waiting_requests::{AddedShare, WaitingRequest};
+use super::waiting_requests::{WaitingRequest, WrittenChange};
 use crate::event_loop::Worker;
 
 impl Worker {
     /// Has the supervisor read the configuration, and answers a request after that.
-    pub(super) fn have_configuration_read(
-        &mut self,
-        request: RequestId,
-        added: Option<AddedShare>,
-    ) {
+    pub(super) fn have_configuration_read(&mut self, request: RequestId, change: WrittenChange) {
         let now = Instant::now();
         let content = Content::new(MessageKind::RELOAD_CONFIG, &[]);
         let sent = self.messaging.send(now, self.registry.supervisor(), &content);
@@ -24,8 +20,12 @@ impl Worker {
             warn!("the supervisor cannot be told of a changed share: {error}");
             return self.answer_task(request, Err(TaskFailure::Failed));
         }
-        if !self.changed_shares.keep(request, added, now) {
-            self.answer_task(request, Ok(Outcome::Done));
+        match self.changed_shares.keep(request, change, now) {
+            Ok(()) => {}
+            Err(WrittenChange::Undone(failure)) => self.answer_task(request, Err(failure)),
+            Err(WrittenChange::Added(_) | WrittenChange::Other) => {
+                self.answer_task(request, Ok(Outcome::Done));
+            }
         }
     }
 
@@ -38,18 +38,28 @@ impl Worker {
         if done.request != MessageKind::RELOAD_CONFIG {
             return None;
         }
-        let WaitingRequest { request, added, .. } = self.changed_shares.take_oldest()?;
+        let WaitingRequest { request, change, .. } = self.changed_shares.take_oldest()?;
         // The order of the supervisor may come later than this message.
         self.reload();
-        let verified = added.map_or(Ok(()), |added| self.verify_added(&added));
-        let verified = verified.and_then(|()| match done.outcome {
-            Ok(_) => Ok(Outcome::Done),
-            Err(reason) => {
-                warn!("a changed share is not in effect: {reason}");
-                Err(TaskFailure::Failed)
+        match change {
+            WrittenChange::Undone(failure) => {
+                self.answer_task(request, Err(failure));
+                return None;
             }
+            WrittenChange::Added(added) => {
+                if let Err(failure) = self.verify_added(&added) {
+                    // The supervisor has read what is gone now.
+                    self.have_configuration_read(request, WrittenChange::Undone(failure));
+                    return None;
+                }
+            }
+            WrittenChange::Other => {}
+        }
+        let in_effect = done.outcome.map(|_| Outcome::Done).map_err(|reason| {
+            warn!("a changed share is not in effect: {reason}");
+            TaskFailure::Failed
         });
-        self.answer_task(request, verified);
+        self.answer_task(request, in_effect);
         None
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use proto::RequestId;
+use rpc::TaskFailure;
 
 /// Time for the supervisor to read the configuration.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -18,12 +19,22 @@ pub(super) struct AddedShare {
     pub(super) path: PathBuf,
 }
 
+/// A change that was written, and that the supervisor has to read.
+#[derive(Debug)]
+pub(super) enum WrittenChange {
+    /// A share, which the configuration may lack.
+    Added(AddedShare),
+    /// A change that needs no verification.
+    Other,
+    /// A share was added and, for this reason, removed again.
+    Undone(TaskFailure),
+}
+
 /// A request whose answer depends on the configuration.
 #[derive(Debug)]
 pub(super) struct WaitingRequest {
     pub(super) request: RequestId,
-    /// Share that the request has added.
-    pub(super) added: Option<AddedShare>,
+    pub(super) change: WrittenChange,
     until: Instant,
 }
 
@@ -32,18 +43,21 @@ pub(super) struct WaitingRequest {
 pub(crate) struct WaitingRequests(Vec<WaitingRequest>);
 
 impl WaitingRequests {
-    /// Keeps a request; false if there is no room.
+    /// Keeps a request.
+    ///
+    /// # Errors
+    /// There is no room for the change.
     pub(super) fn keep(
         &mut self,
         request: RequestId,
-        added: Option<AddedShare>,
+        change: WrittenChange,
         now: Instant,
-    ) -> bool {
-        let has_room = self.0.len() < WAITING_MAX;
-        if has_room {
-            self.0.push(WaitingRequest { request, added, until: now + RELOAD_TIMEOUT });
+    ) -> Result<(), WrittenChange> {
+        if self.0.len() >= WAITING_MAX {
+            return Err(change);
         }
-        has_room
+        self.0.push(WaitingRequest { request, change, until: now + RELOAD_TIMEOUT });
+        Ok(())
     }
 
     /// Returns the request that has waited longest.
