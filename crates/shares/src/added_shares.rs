@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use config::Config;
-use dtyp::SecurityDescriptor;
+use dtyp::security_descriptor::Control;
+use dtyp::{SecurityDescriptor, SecurityInformation};
 use rustix::fs::{FlockOperation, flock};
 use settings::{Settings, Source};
 use tracing::warn;
@@ -225,17 +226,33 @@ impl<'a> AddedShares<'a> {
         self.set_security(name, None)
     }
 
-    /// Replaces or removes the descriptor of a share, also of one of the configuration.
-    ///
-    /// # Errors
-    /// The descriptors cannot be written.
-    pub fn set_security(
+    fn set_security(
         &self,
         name: &str,
         security: Option<&SecurityDescriptor>,
     ) -> Result<(), ChangeFault> {
         let path = self.path.with_file_name(share_security::FILE_NAME);
         share_security::write(&path, name, security).map_err(ChangeFault::Io)
+    }
+
+    /// Replaces the descriptor of a share, also of one of the configuration. Without
+    /// DACL_PRESENT ([MS-DTYP] 2.4.6), the entries that are there stay: nobody has asked for a share
+    /// that is open to everyone.
+    ///
+    /// # Errors
+    /// The descriptors cannot be read or written.
+    pub fn change_security(
+        &self,
+        name: &str,
+        mut security: SecurityDescriptor,
+    ) -> Result<(), ChangeFault> {
+        if security.dacl.is_none() && !security.control.contains(Control::DACL_PRESENT) {
+            let path = self.path.with_file_name(share_security::FILE_NAME);
+            let old = share_security::read(&path, name).map_err(ChangeFault::Io)?;
+            let old = old.unwrap_or_else(share_security::everyone);
+            security.replace(SecurityInformation::DACL, old);
+        }
+        self.set_security(name, Some(&security))
     }
 
     /// True if the file has a share of this name.
@@ -401,12 +418,14 @@ fn section_name(line: &str) -> Option<&str> {
 mod tests {
     use std::fs;
 
+    use dtyp::security_descriptor::Control;
+    use dtyp::{AccessMask, Ace, AceFlags, Acl, SecurityDescriptor, Sid};
     use settings::{Settings, Source};
     use tempfile::TempDir;
 
     use super::{
         AddedShares, COMMENT_CHARS_MAX, ChangeFault, ChangedShare, NAME_CHARS_MAX, NewShare,
-        has_share, text_value, with_values, without,
+        has_share, share_security, text_value, with_values, without,
     };
 
     const TEXT: &str = "# head\n[one]\n\tpath = /1\n[Two]\n\tpath = /2\n\tcomment = old\n\
@@ -432,6 +451,14 @@ mod tests {
         let path = settings.directories.state.join("data");
         fs::create_dir_all(&path).expect("there is space");
         NewShare { name: name.to_owned(), path, ..NewShare::default() }
+    }
+
+    /// A descriptor for one user alone.
+    fn only(uid: u32) -> SecurityDescriptor {
+        let entry = Ace::allow(Sid::unix_user(uid), AccessMask::FILE_ALL, AceFlags::empty());
+        let dacl = Some(Acl::new(vec![entry]));
+        let descriptor = SecurityDescriptor { dacl, ..SecurityDescriptor::default() };
+        SecurityDescriptor::decode(&descriptor.to_bytes()).expect("well-formed")
     }
 
     #[track_caller]
@@ -498,6 +525,27 @@ mod tests {
         drop(shares);
         let config = Settings::load(settings.source.clone()).expect("it is well-formed").config;
         assert_eq!(config.share("a b").map(|it| it.path.as_str()), Some("/srv"));
+    }
+
+    #[test]
+    fn a_descriptor_without_a_dacl_changes_nobodys_rights() {
+        let (_folder, settings) = site("");
+        let shares = AddedShares::open(&settings).expect("ours");
+        let path = settings.directories.state.join(share_security::FILE_NAME);
+        let dacl_now = || share_security::read(&path, "films").expect("readable").map(|it| it.dacl);
+        let owner = Some(Sid::administrators());
+        let without = SecurityDescriptor { owner, ..SecurityDescriptor::default() };
+        let without = SecurityDescriptor::decode(&without.to_bytes()).expect("well-formed");
+        shares.change_security("films", without.clone()).expect("there is space");
+        assert_eq!(dacl_now(), Some(share_security::everyone().dacl), "all rights, as before");
+        let restricted = only(7);
+        shares.change_security("films", restricted.clone()).expect("there is space");
+        shares.change_security("films", without).expect("there is space");
+        assert_eq!(dacl_now(), Some(restricted.dacl));
+        let control = Control::DACL_PRESENT;
+        let null = SecurityDescriptor { control, ..SecurityDescriptor::default() };
+        shares.change_security("films", null).expect("there is space");
+        assert_eq!(dacl_now(), Some(None), "the NULL DACL is one");
     }
 
     #[test]

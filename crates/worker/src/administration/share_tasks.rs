@@ -83,8 +83,8 @@ impl Worker {
             warn!("share {name}: only the operator changes what the configuration has");
             return Err(TaskFailure::AccessDenied);
         }
-        if security.is_some() {
-            shares.set_security(&share.name, security.as_ref()).map_err(failure)?;
+        if let Some(security) = security {
+            shares.change_security(&share.name, security).map_err(failure)?;
             info!("an administrator has changed the descriptor of share {}", share.name);
         }
         if changed.is_empty() {
