@@ -214,7 +214,8 @@ impl<'a> AddedShares<'a> {
         self.replace(&text)
     }
 
-    /// Removes a share that was added, with its descriptor.
+    /// Removes a share that was added, and its descriptor, unless the configuration has another
+    /// share of the name, or cannot be read.
     ///
     /// # Errors
     /// There is no such share.
@@ -223,7 +224,14 @@ impl<'a> AddedShares<'a> {
             return Err(ChangeFault::NoShare(self.path.clone(), name.to_owned()));
         };
         self.replace(&rest)?;
-        self.set_security(name, None)
+        match Settings::load(self.settings.source.clone()) {
+            Ok(now) if now.config.share(name).is_none() => self.set_security(name, None),
+            Ok(_) => Ok(()),
+            Err(error) => {
+                warn!("the descriptor of the removed share {name} stays: {error:#}");
+                Ok(())
+            }
+        }
     }
 
     fn set_security(
@@ -546,6 +554,27 @@ mod tests {
         let null = SecurityDescriptor { control, ..SecurityDescriptor::default() };
         shares.change_security("films", null).expect("there is space");
         assert_eq!(dacl_now(), Some(None), "the NULL DACL is one");
+    }
+
+    #[test]
+    fn the_descriptor_of_an_operators_share_stays_when_an_added_one_of_its_name_goes() {
+        let (_folder, settings) = site("");
+        let path = settings.directories.state.join(share_security::FILE_NAME);
+        let descriptor = || share_security::read(&path, "films").expect("readable");
+        let films = NewShare { security: Some(only(7)), ..new(&settings, "films") };
+        let remove = || {
+            let shares = AddedShares::open(&settings).expect("ours");
+            shares.remove("Films").expect("it is there");
+        };
+        AddedShares::open(&settings).expect("ours").add(&films).expect("it is served");
+        remove();
+        assert_eq!(descriptor(), None);
+        AddedShares::open(&settings).expect("ours").add(&films).expect("it is served");
+        let Source::File(file) = &settings.source else { unreachable!("it is a file") };
+        let text = fs::read_to_string(file).expect("ours");
+        fs::write(file, format!("{text}[films]\npath = /srv\n")).expect("there is space");
+        remove();
+        assert_eq!(descriptor(), Some(only(7)));
     }
 
     #[test]
