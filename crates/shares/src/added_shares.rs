@@ -4,8 +4,9 @@
 //! configuration itself is the operator's: nothing here changes it.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -20,6 +21,12 @@ use super::share_security;
 
 /// Name of the file in the state directory.
 const FILE_NAME: &str = "shares.conf";
+
+/// Name of the file that is locked, which is never replaced.
+const LOCK_NAME: &str = "shares.lock";
+
+/// Permissions of the lock file: its owner's alone.
+const LOCK_MODE: u32 = 0o600;
 
 /// First line of a new file.
 const HEADER: &str =
@@ -124,15 +131,23 @@ impl<'a> AddedShares<'a> {
     fn lock(settings: &'a Settings, operation: FlockOperation) -> anyhow::Result<Self> {
         let folder = &settings.directories.state;
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        let lock = File::open(folder).with_context(|| folder.display().to_string())?;
-        flock(&lock, operation).context("cannot lock the state directory")?;
-        let path = folder.join(FILE_NAME);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => HEADER.to_owned(),
-            Err(error) => return Err(error).with_context(|| path.display().to_string()),
-        };
+        let lock = lock_file(folder)?;
+        flock(&lock, operation).context("cannot lock the file of added shares")?;
+        let (path, text) = Self::read(settings)?;
         Ok(Self { settings, path, text, _lock: lock })
+    }
+
+    /// Reads name and content of the file. It is always replaced as a whole, so this needs no lock.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(settings: &Settings) -> anyhow::Result<(PathBuf, String)> {
+        let path = settings.directories.state.join(FILE_NAME);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok((path, text)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok((path, HEADER.to_owned())),
+            Err(error) => Err(error).with_context(|| path.display().to_string()),
+        }
     }
 
     /// Name and content of the file.
@@ -311,6 +326,23 @@ impl fmt::Display for ChangeFault {
 
 impl std::error::Error for ChangeFault {}
 
+/// Opens the file to lock. Whoever can open a file or folder can lock it, and so keep all others
+/// from changing shares: this one is the server's alone.
+fn lock_file(folder: &Path) -> anyhow::Result<File> {
+    let path = folder.join(LOCK_NAME);
+    let open = || {
+        let mut options = OpenOptions::new();
+        let lock = options.write(true).create(true).truncate(false).mode(LOCK_MODE).open(&path)?;
+        let owner = fs::metadata(folder)?.uid();
+        if lock.metadata()?.uid() != owner {
+            // Root has run a command, and the server runs as another user.
+            fchown(&lock, Some(owner), None)?;
+        }
+        io::Result::Ok(lock)
+    };
+    open().with_context(|| path.display().to_string())
+}
+
 /// Returns the folder without links; a relative one has no meaning for a server.
 fn folder(path: &Path) -> Result<PathBuf, ChangeFault> {
     let none = || ChangeFault::NoFolder(path.to_owned());
@@ -425,9 +457,11 @@ fn section_name(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use dtyp::security_descriptor::Control;
     use dtyp::{AccessMask, Ace, AceFlags, Acl, SecurityDescriptor, Sid};
+    use rustix::fs::{FlockOperation, flock};
     use settings::{Settings, Source};
     use tempfile::TempDir;
 
@@ -575,6 +609,20 @@ mod tests {
         fs::write(file, format!("{text}[films]\npath = /srv\n")).expect("there is space");
         remove();
         assert_eq!(descriptor(), Some(only(7)));
+    }
+
+    #[test]
+    fn whoever_locks_the_state_directory_keeps_nobody_from_changing_shares() {
+        let (_folder, settings) = site("");
+        let state = &settings.directories.state;
+        let attack = fs::File::open(state).expect("everybody may open it");
+        flock(&attack, FlockOperation::LockExclusive).expect("it is free");
+        let shares = AddedShares::open_at_once(&settings).expect("nobody else changes shares");
+        AddedShares::open_at_once(&settings).expect_err("somebody changes shares");
+        let lock = fs::metadata(state.join(super::LOCK_NAME)).expect("it is there");
+        assert_eq!(lock.permissions().mode() & 0o777, 0o600);
+        drop(shares);
+        AddedShares::open_at_once(&settings).expect("the other one has ended");
     }
 
     #[test]

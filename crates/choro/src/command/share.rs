@@ -57,20 +57,22 @@ impl Share {
         if !matches!(settings.source, Source::File(_)) {
             bail!("{} cannot include a file; write a configuration first", settings.source);
         }
-        let shares = AddedShares::open(&settings)?;
         match self {
             Self::Add { name, path, comment, read_only, guest_ok } => {
                 let path = path.canonicalize().with_context(|| path.display().to_string())?;
                 let new =
                     NewShare { name, path, comment, read_only, guest_ok, ..NewShare::default() };
-                shares.add(&new)?;
+                AddedShares::open(&settings)?.add(&new)?;
                 notify_server(&settings)
             }
             Self::Remove { name } => {
-                shares.remove(&name)?;
+                AddedShares::open(&settings)?.remove(&name)?;
                 notify_server(&settings)
             }
-            Self::List { json } => list(shares.text(), json),
+            Self::List { json } => {
+                let (file, text) = AddedShares::read(&settings)?;
+                list((&file, &text), json)
+            }
         }
     }
 }
