@@ -22,7 +22,7 @@ use super::share_security;
 /// Name of the file in the state directory.
 const FILE_NAME: &str = "shares.conf";
 
-/// Name of the file that is locked, which is never replaced.
+/// Name of the lock file, which no change replaces.
 const LOCK_NAME: &str = "shares.lock";
 
 /// Permissions of the lock file: its owner's alone.
@@ -258,9 +258,8 @@ impl<'a> AddedShares<'a> {
         share_security::write(&path, name, security).map_err(ChangeFault::Io)
     }
 
-    /// Replaces the descriptor of a share, also of one of the configuration. Without
-    /// DACL_PRESENT ([MS-DTYP] 2.4.6), the entries that are there stay: nobody has asked for a share
-    /// that is open to everyone.
+    /// Replaces the descriptor of a share, also of one of the configuration. Without DACL_PRESENT
+    /// ([MS-DTYP] 2.4.6) the old entries stay: nobody has asked for a share that is open to all.
     ///
     /// # Errors
     /// The descriptors cannot be read or written.
@@ -612,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_locks_the_state_directory_keeps_nobody_from_changing_shares() {
+    fn a_lock_on_the_state_directory_keeps_nobody_from_changing_shares() {
         let (_folder, settings) = site("");
         let state = &settings.directories.state;
         let attack = fs::File::open(state).expect("everybody may open it");
