@@ -1,9 +1,9 @@
 //! Comparison of Choro with Samba: the same requests to both, over shares with random parameters.
 //!
-//! A seed decides on the parameters of each share ([`parameters`]) and on the requests
-//! ([`operation`]), which a client of each server sends in turn ([`peer`]). Compared are the
-//! statuses, the data that must be the same, and at the end the folders ([`disk`]). A list in the
-//! tree explains the differences that are known ([`explanation`]); others are faults.
+//! A seed decides on the parameters of each share (`parameters`) and on the requests
+//! (`operation`), which a client of each server sends in turn (`peer`). Compared are the
+//! statuses, the data that must be the same, and at the end the folders (`disk`). A list in the
+//! tree explains the differences that are known (`explanation`); others are faults.
 //!
 //! A difference makes others: a file that one server has refused is missing later. So the requests
 //! of a share are divided into rounds, each in a folder of its own, and names that have differed in
