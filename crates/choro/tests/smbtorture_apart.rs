@@ -8,24 +8,14 @@ mod harness;
 
 use std::env;
 
-use harness::choro::{Site, text};
-use harness::namespace::Namespace;
-use harness::smbtorture::progress;
-use harness::{PASSWORD, runs_as_root};
+use harness::PASSWORD;
+use harness::choro::text;
+use harness::smbtorture::{progress, site_in_network};
 
 /// Runs tests against a server with these lines in `[global]`. All of them must pass.
 #[track_caller]
 fn check(global: &str, tests: &[&str]) {
-    if !runs_as_root() {
-        return progress("left out: it needs root");
-    }
-    let network = match Namespace::of_network("") {
-        Ok(network) => network,
-        Err(reason) => return progress(&format!("left out: no network of its own: {reason}")),
-    };
-    let mut site = Site::new();
-    site.launch_with(&network.launcher());
-    site.run_with_input(&["user", "add", "root", "--password-stdin"], PASSWORD).succeeds();
+    let Some((network, site)) = site_in_network() else { return };
     let data = text(&site.path("data"));
     // Three addresses, each fit for several channels.
     let addresses = "\"127.0.0.1;capability=RSS\" \"127.0.0.2;capability=RSS\" \

@@ -3,10 +3,9 @@
 
 mod harness;
 
-use harness::choro::{Site, text};
-use harness::namespace::Namespace;
-use harness::smbtorture::progress;
-use harness::{PASSWORD, runs_as_root};
+use harness::PASSWORD;
+use harness::choro::text;
+use harness::smbtorture::site_in_network;
 
 /// Suites, and their tests that pass.
 const SUITES: &[(&str, &[&str])] = &[
@@ -47,16 +46,7 @@ const FAILING: &[&str] = &[
 
 #[test]
 fn tests_of_the_interfaces_pass() {
-    if !runs_as_root() {
-        return progress("left out: it needs root");
-    }
-    let network = match Namespace::of_network("") {
-        Ok(network) => network,
-        Err(reason) => return progress(&format!("left out: no network of its own: {reason}")),
-    };
-    let mut site = Site::new();
-    site.launch_with(&network.launcher());
-    site.run_with_input(&["user", "add", "root", "--password-stdin"], PASSWORD).succeeds();
+    let Some((network, site)) = site_in_network() else { return };
     let data = text(&site.path("data"));
     let include = text(&site.path("state").join("shares.conf"));
     site.write_config_with(

@@ -2,9 +2,10 @@
 
 use dtyp::NtStatus;
 use proto::Effect;
+use testkit::seeds::pipe::{SRVSVC, bind, fragment, transceive_request};
 use testkit::{Create, Peer, World};
 use trace::Reason;
-use wire::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse};
+use wire::ioctl::IoctlResponse;
 use wire::write::WriteRequest;
 use wire::{Command, Dialect, FileId};
 
@@ -16,8 +17,7 @@ fn client(world: &World) -> (Peer, FileId) {
     let mut peer = Peer::ready(world, Dialect::SMB_3_1_1);
     peer.tree("IPC$");
     let pipe = peer.create(&Create::open("srvsvc")).file_id;
-    let bind = testkit::seeds::pipe::bind(testkit::seeds::pipe::SRVSVC);
-    let request = peer.request(Command::IOCTL, &request(pipe, &bind));
+    let request = peer.request(Command::IOCTL, &transceive_request(pipe, &bind(SRVSVC)));
     assert_eq!(peer.call(request).status(), NtStatus::SUCCESS);
     (peer, pipe)
 }
@@ -25,18 +25,7 @@ fn client(world: &World) -> (Peer, FileId) {
 /// NetrFileClose of the file with number 7.
 fn file_close() -> Vec<u8> {
     let body = [0, 0, 0, 0, 0, 0, 11, 0, 0, 0, 0, 0, 7, 0, 0, 0];
-    testkit::seeds::pipe::fragment(0, &body)
-}
-
-fn request<'a>(pipe: FileId, input: &'a [u8]) -> IoctlRequest<'a> {
-    IoctlRequest {
-        ctl_code: FsctlCode::PIPE_TRANSCEIVE,
-        file_id: pipe,
-        input,
-        max_output_response: 4_096,
-        flags: IoctlFlags::IS_FSCTL,
-        ..IoctlRequest::default()
-    }
+    fragment(0, &body)
 }
 
 /// The result at the end of an answer.
@@ -49,7 +38,7 @@ fn a_task_is_carried_out_before_its_request_is_answered() {
     let world = World::new();
     let (mut peer, pipe) = client(&world);
     world.delay_replies(|effect| matches!(effect, Effect::CarryOut { .. }));
-    let message = peer.request(Command::IOCTL, &request(pipe, &file_close()));
+    let message = peer.request(Command::IOCTL, &transceive_request(pipe, &file_close()));
     peer.send(message);
     assert!((peer.receive().is_empty(), world.delayed_replies()) == (true, 1), "it waits");
     world.release_all();

@@ -2,17 +2,11 @@
 
 use dtyp::{NtStatus, Sid};
 use proto::Effect;
+use testkit::seeds::pipe::{LSARPC, bind, fragment, transceive_request};
 use testkit::{Create, Peer, World};
 use trace::Reason;
-use wire::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse};
+use wire::ioctl::IoctlResponse;
 use wire::{Command, Dialect, FileId};
-
-/// A PDU of DCE/RPC in one fragment.
-fn pdu(packet_type: u8, body: &[u8]) -> Vec<u8> {
-    let len = u16::try_from(16 + body.len()).expect("a short one").to_le_bytes();
-    let header = [5, 0, packet_type, 3, 0x10, 0, 0, 0, len[0], len[1], 0, 0, 1, 0, 0, 0];
-    [&header[..], body].concat()
-}
 
 fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -20,17 +14,7 @@ fn words(words: &[u32]) -> Vec<u8> {
 
 /// A request of an operation, with context 0.
 fn operation(opnum: u8, stub: &[u8]) -> Vec<u8> {
-    pdu(0, &[&[0, 0, 0, 0, 0, 0, opnum, 0][..], stub].concat())
-}
-
-/// The bind of lsarpc: 12345778-1234-abcd-ef00-0123456789ab, version 0.
-fn bind() -> Vec<u8> {
-    let mut body = vec![0xB8, 0x10, 0xB8, 0x10, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0];
-    body.extend([0x78, 0x57, 0x34, 0x12, 0x34, 0x12, 0xCD, 0xAB]);
-    body.extend([0xEF, 0, 0x01, 0x23, 0x45, 0x67, 0x89, 0xAB, 0, 0, 0, 0]);
-    body.extend([0x04, 0x5D, 0x88, 0x8A, 0xEB, 0x1C, 0xC9, 0x11]);
-    body.extend([0x9F, 0xE8, 0x08, 0x00, 0x2B, 0x10, 0x48, 0x60, 2, 0, 0, 0]);
-    pdu(11, &body)
+    fragment(0, &[&[0, 0, 0, 0, 0, 0, opnum, 0][..], stub].concat())
 }
 
 fn alice() -> rpc::Principal {
@@ -52,26 +36,15 @@ fn client(world: &World) -> (Peer, FileId, Vec<u8>) {
     let mut peer = Peer::ready(world, Dialect::SMB_3_1_1);
     peer.tree("IPC$");
     let pipe = peer.create(&Create::open("lsarpc")).file_id;
-    transceive(&mut peer, pipe, &bind()).expect("a good bind");
+    transceive(&mut peer, pipe, &bind(LSARPC)).expect("a good bind");
     let mut open = words(&[0, 24, 0, 0, 0, 0, 1, 12]);
     open.extend([2, 0, 1, 0, 0, 0, 0, 2]);
     let answer = transceive(&mut peer, pipe, &operation(44, &open)).expect("a policy");
     (peer, pipe, answer[24..44].to_vec())
 }
 
-fn request<'a>(pipe: FileId, input: &'a [u8]) -> IoctlRequest<'a> {
-    IoctlRequest {
-        ctl_code: FsctlCode::PIPE_TRANSCEIVE,
-        file_id: pipe,
-        input,
-        max_output_response: 4_096,
-        flags: IoctlFlags::IS_FSCTL,
-        ..IoctlRequest::default()
-    }
-}
-
 fn transceive(peer: &mut Peer, pipe: FileId, input: &[u8]) -> Option<Vec<u8>> {
-    let request = peer.request(Command::IOCTL, &request(pipe, input));
+    let request = peer.request(Command::IOCTL, &transceive_request(pipe, input));
     let response = peer.call(request);
     (response.status() == NtStatus::SUCCESS).then(|| output(&response))
 }
@@ -92,7 +65,7 @@ fn a_name_of_the_domain_comes_with_the_answer_of_another_process() {
     let (mut peer, pipe, handle) = client(&world);
     world.delay_replies(|effect| matches!(effect, Effect::FindNames(_)));
     let lookup = lookup_sids(&handle);
-    let message = peer.request(Command::IOCTL, &request(pipe, &lookup));
+    let message = peer.request(Command::IOCTL, &transceive_request(pipe, &lookup));
     peer.send(message);
     assert!((peer.receive().is_empty(), world.delayed_replies()) == (true, 1), "it waits");
     world.release_all();
@@ -118,7 +91,7 @@ fn a_pipe_that_was_written_meanwhile_is_busy() {
     let (mut peer, pipe, handle) = client(&world);
     world.delay_replies(|effect| matches!(effect, Effect::FindNames(_)));
     let lookup = lookup_sids(&handle);
-    let message = peer.request(Command::IOCTL, &request(pipe, &lookup));
+    let message = peer.request(Command::IOCTL, &transceive_request(pipe, &lookup));
     peer.send(message);
     peer.write(pipe, 0, &lookup).ok();
     world.release_all();

@@ -1,6 +1,9 @@
 //! Seeds of the RPC pipes: C706 chapter 12, [MS-LSAT] 3.1.4.10, [MS-SAMR] 3.1.5, [MS-SRVS] 3.1.4,
 //! [MS-WKST] 3.2.4.1.
 
+use wire::FileId;
+use wire::ioctl::{FsctlCode, IoctlFlags, IoctlRequest};
+
 use super::{Recorder, join};
 
 /// Transfer syntax NDR 2.0: 8a885d04-1ceb-11c9-9fe8-08002b104860.
@@ -64,6 +67,19 @@ pub fn fragment(kind: u8, body: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(&[0, 0, 1, 0, 0, 0]);
     bytes.extend_from_slice(body);
     bytes
+}
+
+/// Returns the request that writes a message to a pipe and reads the answer: [MS-SMB2] 3.3.5.15.
+#[must_use]
+pub fn transceive_request(pipe: FileId, message: &[u8]) -> IoctlRequest<'_> {
+    IoctlRequest {
+        ctl_code: FsctlCode::PIPE_TRANSCEIVE,
+        file_id: pipe,
+        input: message,
+        max_output_response: 4_096,
+        flags: IoctlFlags::IS_FSCTL,
+        ..IoctlRequest::default()
+    }
 }
 
 /// Returns the bind of an interface by the NDR syntax: C706 12.6.4.3.

@@ -11,7 +11,9 @@ use std::io::Write as _;
 
 use program::Program;
 
-use super::{OTHER_USER, PASSWORD};
+use super::choro::Site;
+use super::namespace::Namespace;
+use super::{OTHER_USER, PASSWORD, runs_as_root};
 
 /// All tests of `smb2.`, and those of `vfs.` for Apple's clients, that have no tests below them.
 pub fn leaf_tests() -> Vec<String> {
@@ -33,6 +35,22 @@ fn runnable_name(listed: &str) -> &str {
     let dots = listed.rmatch_indices('.');
     let mut halves = dots.map(|(dot, _)| listed.split_at(dot));
     halves.find(|(head, last)| head.ends_with(last)).map_or(listed, |(head, _)| head)
+}
+
+/// A network with a free port 445, and a server's place in it with root as a user. `None` where
+/// this machine has none; the test says so.
+pub fn site_in_network() -> Option<(Namespace, Site)> {
+    if !runs_as_root() {
+        progress("left out: it needs root");
+        return None;
+    }
+    let network = Namespace::of_network("")
+        .inspect_err(|reason| progress(&format!("left out: no network of its own: {reason}")))
+        .ok()?;
+    let mut site = Site::new();
+    site.launch_with(&network.launcher());
+    site.run_with_input(&["user", "add", "root", "--password-stdin"], PASSWORD).succeeds();
+    Some((network, site))
 }
 
 /// A line that is shown at once, whatever the test runner does with the output of tests.

@@ -53,16 +53,26 @@ impl Catalogue for House {
     }
 }
 
-/// A catalogue with the same data, for users only.
-struct NoGuests;
+/// A catalogue with the same data that counts the questions for accounts, all of which it has.
+#[derive(Default)]
+struct Counting {
+    count: AtomicUsize,
+    /// True if it admits users only.
+    refuses_guests: bool,
+}
 
-impl Catalogue for NoGuests {
+impl Catalogue for Counting {
     fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
         House.shares(caller)
     }
 
     fn admits(&self, caller: &Caller) -> bool {
-        !caller.is_guest
+        !(self.refuses_guests && caller.is_guest)
+    }
+
+    fn account_by_rid(&self, rid: u32) -> Option<AccountEntry> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        Some(AccountEntry { rid, name: format!("user {rid}"), ..AccountEntry::default() })
     }
 
     fn server(&self) -> ServerEntry {
@@ -98,45 +108,6 @@ fn jo() -> Principal {
 fn staff() -> Principal {
     let (domain, name) = ("Unix Group".to_owned(), "staff".to_owned());
     Principal { kind: PrincipalKind::Group, domain, name, sid: Sid::unix_group(50) }
-}
-
-/// A catalogue that counts the questions for accounts, all of which it has.
-#[derive(Default)]
-struct Counting(AtomicUsize);
-
-impl Catalogue for Counting {
-    fn shares(&self, caller: &Caller) -> Vec<ShareEntry> {
-        House.shares(caller)
-    }
-
-    fn account_by_rid(&self, rid: u32) -> Option<AccountEntry> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Some(AccountEntry { rid, name: format!("user {rid}"), ..AccountEntry::default() })
-    }
-
-    fn server(&self) -> ServerEntry {
-        House.server()
-    }
-
-    fn domain_sid(&self) -> Sid {
-        House.domain_sid()
-    }
-
-    fn find_user(&self, name: &str) -> Option<Principal> {
-        House.find_user(name)
-    }
-
-    fn find_group(&self, name: &str) -> Option<Principal> {
-        House.find_group(name)
-    }
-
-    fn find_sid(&self, sid: &Sid) -> Option<Principal> {
-        House.find_sid(sid)
-    }
-
-    fn now(&self) -> FileTime {
-        House.now()
-    }
 }
 
 /// State of a pipe, and a policy handle in it.
@@ -419,7 +390,7 @@ fn nobody_gets_a_policy_to_change() {
 fn a_requester_the_catalogue_refuses_gets_no_policy_and_looks_up_no_name() {
     let mut handles = Handles::default();
     let caller = Caller { is_guest: true, ..Caller::default() };
-    let catalogue = NoGuests;
+    let catalogue = Counting { refuses_guests: true, ..Counting::default() };
     let mut environment =
         Environment { catalogue: &catalogue, caller: &caller, handles: &mut handles };
     let stub = INTERFACE.call(OPEN, &open(MAXIMUM_ALLOWED), &mut environment).expect("no fault");
@@ -442,11 +413,11 @@ fn an_account_is_asked_for_once_in_a_request_and_never_for_a_guest() {
         let handles = &mut policy.handles;
         let mut environment = Environment { catalogue: &catalogue, caller: &caller, handles };
         for opnum in [SIDS, SIDS2] {
-            catalogue.0.store(0, Ordering::Relaxed);
+            catalogue.count.store(0, Ordering::Relaxed);
             let stub = INTERFACE.call(opnum, &stub, &mut environment).expect("no fault");
             let count = stub[..stub.len() - 4].last_chunk().expect("a count before the status");
             assert_eq!(u32::from_le_bytes(*count), mapped, "guest: {is_guest}");
-            assert_eq!(catalogue.0.load(Ordering::Relaxed), questions, "guest: {is_guest}");
+            assert_eq!(catalogue.count.load(Ordering::Relaxed), questions, "guest: {is_guest}");
         }
     }
     let members = [Sid::new(5, &[21, 1, 2, 3, 513])];

@@ -18,11 +18,7 @@ pub(super) fn create(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
 ) -> Result<Vec<u8>, Fault> {
-    environment.handles.verify(reader.handle()?)?;
-    let mut writer = Writer::default();
-    writer.bytes(&[0; 20]);
-    writer.u32(0);
-    Ok(writer.finish_status(NtStatus::ACCESS_DENIED))
+    refuse(reader, environment, &[0; HANDLE_LEN + 4])
 }
 
 /// Refuses SamrCreateUser2InDomain, which returns the granted rights as well: [MS-SAMR] 3.1.5.4.4.
@@ -30,11 +26,21 @@ pub(super) fn create_user2(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
 ) -> Result<Vec<u8>, Fault> {
+    refuse(reader, environment, &[0; HANDLE_LEN + 8])
+}
+
+/// Bytes of a handle: [MS-RPCE] 2.2.1.1.
+const HANDLE_LEN: usize = 20;
+
+/// Refuses an operation with an open handle. It returns these results, all of which are empty.
+fn refuse(
+    reader: &mut Reader<'_>,
+    environment: &Environment<'_>,
+    results: &[u8],
+) -> Result<Vec<u8>, Fault> {
     environment.handles.verify(reader.handle()?)?;
     let mut writer = Writer::default();
-    writer.bytes(&[0; 20]);
-    writer.u32(0);
-    writer.u32(0);
+    writer.bytes(results);
     Ok(writer.finish_status(NtStatus::ACCESS_DENIED))
 }
 
