@@ -82,6 +82,13 @@ check_machine() {
     ip netns del lab-probe
 }
 
+install_packages() {
+    DEBIAN_FRONTEND=noninteractive chroot "$R" apt-get -q -o Acquire::Retries=3 install -y \
+        --no-install-recommends samba-ad-dc samba-ad-provision samba-dsdb-modules winbind \
+        libnss-winbind samba-common-bin smbclient samba-testsuite krb5-kdc krb5-admin-server \
+        krb5-user python3-gssapi faketime
+}
+
 make_root() {
     mkdir -p "$W/tmp" "$R"
     mount -t tmpfs -o size=3g,mode=755 lab "$W/tmp" || cannot 'no tmpfs can be mounted here'
@@ -90,17 +97,13 @@ make_root() {
         cannot 'no overlay can be mounted here'
     printf '#!/bin/sh\nexit 101\n' >"$R/usr/sbin/policy-rc.d"
     chmod 755 "$R/usr/sbin/policy-rc.d"
-    local packages=(
-        samba-ad-dc samba-ad-provision samba-dsdb-modules winbind samba-common-bin smbclient
-        samba-testsuite krb5-kdc krb5-admin-server krb5-user python3-gssapi faketime
-    )
-    DEBIAN_FRONTEND=noninteractive chroot "$R" apt-get -q install -y --no-install-recommends \
-        "${packages[@]}" >"$W/apt.log" 2>&1 || {
-        chroot "$R" apt-get -q update >>"$W/apt.log" 2>&1 &&
-            DEBIAN_FRONTEND=noninteractive chroot "$R" apt-get -q install -y \
-                --no-install-recommends "${packages[@]}" >>"$W/apt.log" 2>&1 ||
+    # The name service stays as it is: checks that need users of the domain in it say so there.
+    cp "$R/etc/nsswitch.conf" "$W/nsswitch.conf"
+    install_packages >"$W/apt.log" 2>&1 || {
+        chroot "$R" apt-get -q update >>"$W/apt.log" 2>&1 && install_packages >>"$W/apt.log" 2>&1 ||
             cannot "packages cannot be installed: see $W/apt.log"
     }
+    cp "$W/nsswitch.conf" "$R/etc/nsswitch.conf"
 }
 
 make_network() {

@@ -56,7 +56,7 @@ need_packages() {
     done
     [ ${#missing[@]} -eq 0 ] && return
     say "installing ${missing[*]}"
-    as_root apt-get -q update
+    as_root apt-get -q -o Acquire::Retries=3 update
     install_quietly "${missing[@]}"
 }
 
@@ -77,7 +77,7 @@ install_quietly() {
             as_root chmod 755 "$policy"
         fi
         as_root env DEBIAN_FRONTEND=noninteractive \
-            apt-get -q install -y --no-install-recommends "$@"
+            apt-get -q -o Acquire::Retries=3 install -y --no-install-recommends "$@"
     ) || status=$?
     [ "$status" -eq 0 ] || fail "these packages could not be installed: $*"
     case " $* " in

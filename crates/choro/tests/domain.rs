@@ -461,6 +461,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("moving", moving::a_member_of_samba_moves_here_and_back),
 ];
 
+/// Lines of the server's log beside a failed check: the reason must not be lost among them.
+const LINES_SHOWN: usize = 60;
+
 /// One test, since all checks share one domain, and some change it for a while.
 #[test]
 fn a_member_of_a_domain_serves_its_users() {
@@ -470,16 +473,22 @@ fn a_member_of_a_domain_serves_its_users() {
     }
     let Some(lab) = Lab::build() else { return };
     let only = std::env::var("CHORO_DOMAIN_ONLY").unwrap_or_default();
+    let is_wanted = |name: &str| only.split(',').any(|word| name.contains(word));
     let mut failed = Vec::new();
-    for (name, check) in CHECKS.iter().filter(|(name, _)| name.contains(&only)) {
+    for (name, check) in CHECKS.iter().filter(|(name, _)| is_wanted(name)) {
         let begun = Instant::now();
-        let is_ok = catch_unwind(AssertUnwindSafe(|| check(&lab))).is_ok();
-        eprintln!("{name}: {} in {:?}", if is_ok { "ok" } else { "FAILED" }, begun.elapsed());
-        if !is_ok {
-            failed.push(*name);
-            let log = fs::read_to_string(lab.path("srv/choro/log")).unwrap_or_default();
-            eprintln!("the server's log: {log}");
-        }
+        let Err(panic) = catch_unwind(AssertUnwindSafe(|| check(&lab))) else {
+            eprintln!("{name}: ok in {:?}", begun.elapsed());
+            continue;
+        };
+        eprintln!("{name}: FAILED in {:?}", begun.elapsed());
+        let log = fs::read_to_string(lab.path("srv/choro/log")).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        let end = &lines[lines.len().saturating_sub(LINES_SHOWN)..];
+        eprintln!("the end of the server's log:\n{}", end.join("\n"));
+        let reason = panic.downcast_ref::<String>().map(String::as_str);
+        let reason = reason.or_else(|| panic.downcast_ref::<&str>().copied());
+        failed.push(format!("{name}: {}", reason.unwrap_or("no reason in words")));
     }
-    assert!(failed.is_empty(), "{failed:?}");
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
