@@ -117,7 +117,7 @@ impl ConfiguredShares {
         let found = homes::find_share(&self.config, &self.names, name, user);
         let found = found.inspect_err(|error| debug!("share {name:?}: {error:#}")).ok()?;
         let found = match found {
-            Some(share) => Some(Found { share, of_user: None }),
+            Some(share) => Some(Found { share: *share.into_made(), of_user: None }),
             None => self.usershare(name).map(Found::from),
         };
         found.filter(|it| is_available(&it.share))

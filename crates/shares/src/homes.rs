@@ -6,6 +6,7 @@ use config::{Config, Share};
 use dtyp::upcase::equal_ignoring_case;
 use tracing::info;
 
+use super::found_share::FoundShare;
 use super::mapped_names::MappedNames;
 use super::unix::{self, UnixUser};
 
@@ -19,19 +20,19 @@ pub(super) const OWN: &str = "homes";
 ///
 /// # Errors
 /// Nobody can tell now whether it is a user's name. It is no other share's then.
-pub(super) fn find_share(
-    config: &Config,
+pub(super) fn find_share<'a>(
+    config: &'a Config,
     names: &MappedNames,
     name: &str,
     user: Option<&str>,
-) -> anyhow::Result<Option<Share>> {
+) -> anyhow::Result<Option<FoundShare<'a>>> {
     let homes = config.homes.as_ref();
     let name = match user {
         Some(user) if homes.is_some() && equal_ignoring_case(name, OWN) => user,
         _ => name,
     };
     if let Some(share) = config.share(name) {
-        return Ok(Some(share.clone()));
+        return Ok(Some(FoundShare::Configured(share)));
     }
     let Some(homes) = homes else { return Ok(None) };
     let own = user.filter(|user| equal_ignoring_case(user, name));
@@ -47,7 +48,8 @@ pub(super) fn find_share(
     let found = found.filter(|found| has_home(config, homes, found));
     // The user's name may differ from the requested one.
     Ok(found.and_then(|UnixUser { name, home: folder, .. }| {
-        config.share(&name).cloned().or_else(|| home(homes, name, &folder))
+        let configured = config.share(&name).map(FoundShare::Configured);
+        configured.or_else(|| home(homes, name, &folder))
     }))
 }
 
@@ -71,8 +73,8 @@ fn is_root_folder(folder: &Path) -> bool {
     !folder.components().any(is_name) || folder.components().any(leads_up)
 }
 
-fn home(pattern: &Share, name: String, folder: &str) -> Option<Share> {
-    let mut share = pattern.clone();
+fn home(pattern: &Share, name: String, folder: &str) -> Option<FoundShare<'static>> {
+    let mut share = Box::new(pattern.clone());
     if share.comment.is_empty() {
         share.comment = "Home directory of %S".to_owned();
     }
@@ -80,7 +82,7 @@ fn home(pattern: &Share, name: String, folder: &str) -> Option<Share> {
         share.path = folder.replace('%', "%%");
     }
     share.name = name;
-    (!share.path.is_empty()).then_some(share)
+    (!share.path.is_empty()).then_some(FoundShare::Made(share))
 }
 
 /// [`unix::find_user`] for the user's own name, which is proved; [`unix::find_user_for_client`] for

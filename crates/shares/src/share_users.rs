@@ -10,6 +10,7 @@ use store::Store;
 use tracing::warn;
 
 use super::domain_sid;
+use super::found_share::FoundShare;
 use super::refusal::Refusal;
 use super::requester::Requester;
 use super::unix::{self, UnixUser};
@@ -99,7 +100,7 @@ impl<'a> Memberships<'a> {
 pub(super) fn admits(config: &Config, share: &config::Share, caller: &Caller) -> bool {
     let known = substitutions_of(config, &caller.user, &caller.domain, share);
     let known = Requester::from(&caller.origin).add_to(known);
-    let share = with_names(share.clone(), &known);
+    let share = with_names(FoundShare::Configured(share), &known);
     Memberships::of_user(&caller.user, &caller.groups).are_admitted(&share)
 }
 
@@ -122,7 +123,14 @@ pub(super) fn substitutions_of(
 }
 
 /// The share with the names in its lists of users filled in: `valid users = %S`.
-pub(super) fn with_names(mut share: config::Share, substitutions: &Substitutions) -> config::Share {
+pub(super) fn with_names<'a>(
+    share: FoundShare<'a>,
+    substitutions: &Substitutions,
+) -> FoundShare<'a> {
+    if user_lists(&share).into_iter().all(UserList::is_empty) {
+        return share;
+    }
+    let mut share = share.into_made();
     [
         share.admin_users,
         share.invalid_users,
@@ -130,7 +138,7 @@ pub(super) fn with_names(mut share: config::Share, substitutions: &Substitutions
         share.valid_users,
         share.write_list,
     ] = user_lists(&share).map(|list| list.expanded(substitutions));
-    share
+    FoundShare::Made(share)
 }
 
 /// In the order of [`with_names`].

@@ -22,6 +22,7 @@ use super::accounts::Accounts;
 use super::administrators::is_one;
 use super::audit::audit_of;
 use super::classes::membership;
+use super::found_share::FoundShare;
 use super::free_space;
 use super::homes;
 use super::opening::{OpenedRoot, Opening, StorageMode};
@@ -115,7 +116,7 @@ impl Prepared {
 /// All rights on a file, and those that a read-only share leaves: [MS-SMB2] 2.2.13.1.
 const READ_ONLY: AccessMask = AccessMask::FILE_GENERIC_READ.union(AccessMask::FILE_GENERIC_EXECUTE);
 
-impl Shares<'_> {
+impl<'a> Shares<'a> {
     /// Does all of a tree connect that needs no storage.
     ///
     /// # Errors
@@ -161,7 +162,7 @@ impl Shares<'_> {
         // If the name service fails, the members of `read list` are unknown.
         let mut read_only =
             share.is_read_only_for(&account.user, is_listed) || memberships.is_unknown();
-        let granted = self.granted(&share.name, usershare.as_ref(), &account)?;
+        let granted = self.granted(&share.name, usershare.as_deref(), &account)?;
         read_only |= !granted.contains(AccessMask::WRITE_DATA);
         let unix = self.unix_identity(&share, &account)?;
         if let Some(unix) = &unix {
@@ -263,7 +264,7 @@ impl Shares<'_> {
         verify_hosts(ipc, request.client)?;
         let known = substitutions_of(self.config, &account.user, &account.domain, ipc);
         let known = Requester::from(request).add_to(known);
-        verify_user(&with_names(ipc.clone(), &known), account)?;
+        verify_user(&with_names(FoundShare::Configured(ipc), &known), account)?;
         Ok(Share {
             name: "IPC$".to_owned(),
             requested_name: request.name.clone(),
@@ -300,7 +301,10 @@ impl Shares<'_> {
 
     /// Returns a share, and also if it is a user's. A home comes first: nobody can take its name,
     /// also not while the name service is out.
-    fn find(&self, request: &ConnectShare) -> Result<(config::Share, Option<Usershare>), Refusal> {
+    fn find(
+        &self,
+        request: &ConnectShare,
+    ) -> Result<(FoundShare<'a>, Option<Box<Usershare>>), Refusal> {
         let account = &request.account;
         let user = (!account.is_guest).then_some(account.user.as_str());
         let found = homes::find_share(self.config, self.accounts.names(), &request.name, user);
@@ -311,7 +315,7 @@ impl Shares<'_> {
         let found = match found {
             Some(share) => Some((share, None)),
             None => usershares::find(self.config, &request.name)
-                .map(|usershare| (usershare.share.clone(), Some(usershare))),
+                .map(|it| (FoundShare::Made(Box::new(it.share.clone())), Some(Box::new(it)))),
         };
         found.filter(|(share, _)| is_available(share)).ok_or(Refusal::NoShare)
     }
