@@ -41,9 +41,9 @@ pub use names::character_mappings::CharacterMappings;
 pub use security::credentials::take_server_rights;
 pub use security::host_rights::{HostEntry, HostRights};
 pub use settings::{
-    Credentials, DefaultStyle, DomainIds, Hide, InheritOwner, LockChecks, MangledNames,
-    ModeAttributes, NameFormat, NamePrefix, NewCase, NtAclSettings, Piping, ReadOnlySource,
-    RecycleSettings, RootSettings, SnapshotDirectory, SnapshotNames, SnapshotOrder,
+    Credentials, DefaultStyle, DepotSettings, DomainIds, Hide, InheritOwner, LockChecks,
+    MangledNames, ModeAttributes, NameFormat, NamePrefix, NewCase, NtAclSettings, Piping,
+    ReadOnlySource, RecycleSettings, RootSettings, SnapshotDirectory, SnapshotNames, SnapshotOrder,
     SnapshotSettings, StoreSettings, Touch, Trustee,
 };
 pub use sys::system::has_fine_times;

@@ -13,5 +13,6 @@ pub(crate) mod reparse;
 pub(crate) mod reparse_attribute;
 pub(crate) mod snapshot;
 pub(crate) mod stream;
+pub(crate) mod stream_form;
 mod stream_list;
 pub(crate) mod volume;

@@ -2,6 +2,7 @@
 
 mod recycle;
 mod snapshots;
+mod streams_depot;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub use self::recycle::{RecycleSettings, Touch};
 pub use self::snapshots::{
     NameFormat, NamePrefix, SnapshotDirectory, SnapshotNames, SnapshotOrder, SnapshotSettings,
 };
+pub use self::streams_depot::DepotSettings;
 use crate::names::character_mappings::CharacterMappings;
 
 /// Settings of a [`Store`](crate::Store), the same for all shares.
@@ -162,8 +164,11 @@ pub struct RootSettings {
     pub writers_change_permissions: bool,
     /// Serve extended attributes ("ea support").
     pub ea_support: bool,
-    /// Serve named streams (Samba's `vfs_streams_xattr`).
+    /// Serve named streams of files and directories.
     pub streams: bool,
+    /// Depot of the named streams; without one they are in extended attributes (Samba's
+    /// `vfs_streams_xattr`).
+    pub streams_depot: Option<DepotSettings>,
     /// Streams are as Apple's clients want them: one without bytes is none, and `AFP_AfpInfo` a
     /// structure (Samba's `vfs_fruit`).
     pub apple_streams: bool,
@@ -327,6 +332,7 @@ impl RootSettings {
             writers_change_permissions: false,
             ea_support: true,
             streams: true,
+            streams_depot: None,
             apple_streams: false,
             removes_apple_doubles: false,
             backup_bytes_max: None,

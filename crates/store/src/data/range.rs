@@ -69,13 +69,13 @@ pub(crate) fn verify_writable(open: &Open) -> Result<(), NtStatus> {
 
 impl Store {
     /// [MS-FSA] 2.1.5.15.4.
-    pub(crate) fn set_end_of_file(&self, open: LocalOpen, size: u64) -> Result<(), NtStatus> {
+    pub(crate) fn set_end_of_file(&mut self, open: LocalOpen, size: u64) -> Result<(), NtStatus> {
         let open = self.opens.get(open)?;
         verify_writable(open)?;
         verify_end(open, size)?;
-        match &open.stream {
-            Some(name) => stream::resize(open, name, size),
-            None => rustix::fs::ftruncate(open.fd(), size).during(Operation::SetSize),
+        match open.stored_stream() {
+            Some(name) => stream::resize(&mut self.impersonation, (open, name), size),
+            None => rustix::fs::ftruncate(open.data_fd(), size).during(Operation::SetSize),
         }
     }
 
@@ -84,24 +84,26 @@ impl Store {
         let open = self.opens.get(id)?;
         verify_writable(open)?;
         verify_end(open, size)?;
-        if let Some(name) = &open.stream {
-            let shorter = open.streams().size(name)? > size;
-            return if shorter { stream::resize(open, name, size) } else { Ok(()) };
+        if let Some(name) = open.stored_stream() {
+            let user = &mut self.impersonation;
+            let shorter = open.streams(user).size(name)? > size;
+            return if shorter { stream::resize(user, (open, name), size) } else { Ok(()) };
         }
-        let status = system::status_of(open.fd()).during(Operation::Query)?;
+        let status = system::status_of(open.data_fd()).during(Operation::Query)?;
         if size < status.stx_size {
-            rustix::fs::ftruncate(open.fd(), size).during(Operation::SetSize)?;
+            rustix::fs::ftruncate(open.data_fd(), size).during(Operation::SetSize)?;
         } else if size > 0 {
             if round_up(size) < status.stx_blocks.saturating_mul(512) {
                 // Truncating to the same size gives back what was reserved beyond it.
-                rustix::fs::ftruncate(open.fd(), status.stx_size).during(Operation::SetSize)?;
+                rustix::fs::ftruncate(open.data_fd(), status.stx_size)
+                    .during(Operation::SetSize)?;
             }
-            reserve(open.fd(), size)?;
+            reserve(open.data_fd(), size)?;
         }
-        if size >= status.stx_size {
+        if size >= status.stx_size && open.stream.is_none() {
             // On Windows the change time is that of the request, and the data keep their time.
             renew_change_time(open);
-            let current = system::status_of(open.fd()).during(Operation::Query)?;
+            let current = system::status_of(open.data_fd()).during(Operation::Query)?;
             let kept = times::last_write(&status);
             if times::last_write(&current) != kept {
                 self.keep_write_time(id, kept);
@@ -111,22 +113,28 @@ impl Store {
     }
 
     /// FSCTL_SET_ZERO_DATA: fills a range with zeros without changing the size.
-    pub(crate) fn zero_range(&self, open: LocalOpen, from: u64, to: u64) -> Result<(), NtStatus> {
+    pub(crate) fn zero_range(
+        &mut self,
+        open: LocalOpen,
+        from: u64,
+        to: u64,
+    ) -> Result<(), NtStatus> {
         let open = self.opens.get(open)?;
         verify_writable(open)?;
         verify_range(from, to)?;
         if from == to {
             return Ok(());
         }
-        if let Some(name) = &open.stream {
-            let size = open.streams().size(name)?;
+        if let Some(name) = open.stored_stream() {
+            let user = &mut self.impersonation;
+            let size = open.streams(user).size(name)?;
             let end = to.min(size);
             let length = usize::try_from(end.saturating_sub(from)).unwrap_or(0);
-            return stream::write(open, name, from, &vec![0; length]);
+            return stream::write(user, (open, name), from, &vec![0; length]);
         }
         verify_unlocked_if_strict(open, FileRange { offset: from, length: to - from }, true)?;
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match rustix::fs::fallocate(open.fd(), flags, from, to - from) {
+        match rustix::fs::fallocate(open.data_fd(), flags, from, to - from) {
             Err(Errno::OPNOTSUPP) => write_zeros(open, from, to),
             result => result.during(Operation::SetSize),
         }
@@ -152,7 +160,7 @@ impl Store {
     /// FSCTL_QUERY_ALLOCATED_RANGES: [MS-FSA] 2.1.5.10.22. All of a file that is not sparse is
     /// allocated.
     pub(crate) fn allocated_ranges(
-        &self,
+        &mut self,
         open: LocalOpen,
         from: u64,
         to: u64,
@@ -164,7 +172,7 @@ impl Store {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         let size = match &open.stream {
-            Some(name) => open.streams().size(name)?,
+            Some(name) => open.stream_size(&mut self.impersonation, name)?,
             None => system::status_of(open.fd()).during(Operation::Query)?.stx_size,
         };
         let end = to.min(size);
@@ -190,13 +198,13 @@ impl Store {
 
 /// Writes zeros, for file systems without holes. Bytes beyond the end of the file are zero already.
 fn write_zeros(open: &Open, from: u64, to: u64) -> Result<(), NtStatus> {
-    let size = system::status_of(open.fd()).during(Operation::Query)?.stx_size;
+    let size = system::status_of(open.data_fd()).during(Operation::Query)?.stx_size;
     let zeros = vec![0; CHUNK_BYTES];
     let (mut at, end) = (from, to.min(size));
     while at < end {
         let left = usize::try_from(end - at).unwrap_or(usize::MAX).min(zeros.len());
         let written =
-            rustix::io::retry_on_intr(|| rustix::io::pwrite(open.fd(), &zeros[..left], at));
+            rustix::io::retry_on_intr(|| rustix::io::pwrite(open.data_fd(), &zeros[..left], at));
         at += u64::try_from(written.during(Operation::Write)?).unwrap_or(u64::MAX);
     }
     Ok(())

@@ -74,10 +74,10 @@ impl Store {
         ReadOptions { may_pipe, verify_locks }: ReadOptions,
     ) -> Result<Started, NtStatus> {
         let opened = self.opens.get(open)?;
-        if let Some(name) = &opened.stream {
-            return read_stream(opened, name, offset, length, buffer);
+        if let Some(name) = opened.stored_stream() {
+            return read_stream(&mut self.impersonation, (opened, name), offset, length, buffer);
         }
-        if opened.is_directory() || opened.path_only {
+        if opened.stream.is_none() && (opened.is_directory() || opened.path_only) {
             return Err(NtStatus::INVALID_DEVICE_REQUEST);
         }
         if verify_locks {
@@ -85,6 +85,7 @@ impl Store {
         }
         let wanted = usize::try_from(length).expect("32 bits fit memory");
         if may_pipe
+            && opened.stream.is_none()
             && wanted >= PIPED_LEN_MIN
             && let Some(piped) =
                 read_piped(&mut self.pipes, &mut self.impersonation, opened, offset, wanted)
@@ -101,7 +102,7 @@ impl Store {
                 break;
             }
             let (position, uncached) = (offset + as_u64(have), opened.uncached.get());
-            match read_at(opened.fd(), &mut buffer, position, here - have, uncached) {
+            match read_at(opened.data_fd(), &mut buffer, position, here - have, uncached) {
                 Ok(0) => return Ok(Started::Done(Ok(ObjectReply::Read(buffer)))),
                 Ok(count) => have += count,
                 Err(errno) if may_try_again(opened, errno)? => {}
@@ -128,8 +129,9 @@ impl Store {
         opened.root.verify_changeable()?;
         let sync = write_through || opened.write_through;
         let written = as_u64(data.len() + piped.as_ref().map_or(0, Piped::length));
-        let started = if let Some(name) = &opened.stream {
-            stream::write(opened, name, offset, &into_memory(data, piped)?)?;
+        let started = if let Some(name) = opened.stored_stream() {
+            let data = into_memory(data, piped)?;
+            stream::write(&mut self.impersonation, (opened, name), offset, &data)?;
             Started::Done(Ok(ObjectReply::Written(written)))
         } else {
             if written > 0 {
@@ -160,7 +162,7 @@ impl Store {
 
     pub(crate) fn flush(&mut self, open: LocalOpen) -> Result<Started, NtStatus> {
         let opened = self.opens.get(open)?;
-        if opened.path_only {
+        if opened.path_only && opened.stream_file.is_none() {
             // Streams and attributes: nothing of them is in the page cache that fsync would reach
             // through this descriptor.
             return Ok(Started::Done(Ok(ObjectReply::Done)));
@@ -178,13 +180,13 @@ fn verify_data(open: &Open) -> Result<(), NtStatus> {
 }
 
 fn read_stream(
-    open: &Open,
-    name: &StreamName,
+    user: &mut Impersonation,
+    stream: (&Open, &StreamName),
     offset: u64,
     length: u32,
     buffer: BytesMut,
 ) -> Result<Started, NtStatus> {
-    let read = stream::read(open, name, offset, length, buffer)?;
+    let read = stream::read(user, stream, offset, length, buffer)?;
     Ok(Started::Done(Ok(ObjectReply::Read(read))))
 }
 
@@ -209,7 +211,7 @@ fn may_try_again(open: &Open, errno: Errno) -> Result<bool, NtStatus> {
     match errno {
         Errno::INTR => Ok(true),
         Errno::OPNOTSUPP
-            if open.uncached.get() == Uncached::Refuse && system::is_in_memory(open.fd()) =>
+            if open.uncached.get() == Uncached::Refuse && system::is_in_memory(open.data_fd()) =>
         {
             open.uncached.set(Uncached::Wait);
             Ok(true)
@@ -228,8 +230,11 @@ fn submit_read(
     in_thread: bool,
 ) -> Result<Started, NtStatus> {
     open.let_ring_wait().during(Operation::Read)?;
-    let op = Op::ReadAt { file: open.fd.as_raw_fd(), offset, buffer, length, in_thread };
-    Ok(Started::Submit(op, Continuation { pending: Pending::Read { file: open.fd.clone() } }))
+    let op = Op::ReadAt { file: open.data_file().as_raw_fd(), offset, buffer, length, in_thread };
+    Ok(Started::Submit(
+        op,
+        Continuation { pending: Pending::Read { file: open.data_file().clone() } },
+    ))
 }
 
 /// Reads at `offset`, appending to `buffer` within its capacity.
@@ -291,7 +296,7 @@ fn has_byte(open: &Open, offset: u64) -> bool {
     let mut byte = BytesMut::with_capacity(1);
     match read_at(open.fd(), &mut byte, offset, 1, Uncached::Refuse) {
         Ok(_) => true,
-        Err(Errno::OPNOTSUPP) if system::is_in_memory(open.fd()) => {
+        Err(Errno::OPNOTSUPP) if system::is_in_memory(open.data_fd()) => {
             open.uncached.set(Uncached::Wait);
             true
         }
@@ -314,7 +319,7 @@ fn into_memory(data: Bytes, piped: Option<Piped>) -> Result<Bytes, NtStatus> {
 /// Writes the data of a pipe.
 fn write_piped(open: &Open, mut offset: u64, piped: &mut Piped) -> Result<(), NtStatus> {
     while piped.length() > 0 {
-        match piped::write(piped, open.fd(), &mut offset) {
+        match piped::write(piped, open.data_fd(), &mut offset) {
             Ok(0) => return Err(NtStatus::UNEXPECTED_IO_ERROR),
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::INVAL) => {
@@ -331,7 +336,7 @@ fn write_piped(open: &Open, mut offset: u64, piped: &mut Piped) -> Result<(), Nt
 
 fn write_all(open: &Open, mut offset: u64, mut data: &[u8]) -> Result<(), NtStatus> {
     while !data.is_empty() {
-        match rustix::io::pwrite(open.fd(), data, offset) {
+        match rustix::io::pwrite(open.data_fd(), data, offset) {
             Ok(0) => return Err(NtStatus::UNEXPECTED_IO_ERROR),
             Ok(count) => {
                 offset += as_u64(count);
@@ -345,8 +350,11 @@ fn write_all(open: &Open, mut offset: u64, mut data: &[u8]) -> Result<(), NtStat
 }
 
 fn submit_sync(open: &Open, data_only: bool, reply: ObjectReply) -> Started {
-    let op = Op::Sync { file: open.fd.as_raw_fd(), data_only };
-    Started::Submit(op, Continuation { pending: Pending::Sync { file: open.fd.clone(), reply } })
+    let op = Op::Sync { file: open.data_file().as_raw_fd(), data_only };
+    Started::Submit(
+        op,
+        Continuation { pending: Pending::Sync { file: open.data_file().clone(), reply } },
+    )
 }
 
 /// Turns the ring's result into the result of the operation.

@@ -13,9 +13,8 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::Store;
 use crate::errno::{During, Operation};
-use crate::metadata::afp_info::{AFP_INFO_LEN, AfpInfo};
 use crate::metadata::apple_double_conversion;
-use crate::metadata::stream::netatalk_info;
+use crate::metadata::stream::Streams;
 use crate::model::place::Parent;
 use crate::model::root::Root;
 use crate::model::secured_object::SecuredObject;
@@ -23,10 +22,6 @@ use crate::security::access;
 use crate::security::credentials::Impersonation;
 use crate::sys::system;
 use crate::sys::xattr::Xattrs;
-
-/// The streams, as attributes of the host.
-const AFP_INFO: &str = "user.DosStream.AFP_AfpInfo:$DATA";
-const AFP_RESOURCE: &str = "user.DosStream.AFP_Resource:$DATA";
 
 /// Reads Apple's metadata of the entries of one directory.
 #[derive(Debug)]
@@ -64,17 +59,8 @@ impl AppleReader {
         let maximal_access =
             access::maximal_rights(impersonation, root, secured, Some(&self.parent)).ok()?;
         let xattrs = Xattrs::new(fd.as_fd(), true);
-        let resource_fork_size = xattrs.length(AFP_RESOURCE).unwrap_or(0).saturating_sub(1);
-        let mut info = [0; AFP_INFO_LEN + 1];
-        let length = xattrs.get_into(AFP_INFO, &mut info).unwrap_or(0);
-        let info = match length {
-            0 => netatalk_info(xattrs),
-            _ => AfpInfo::stored(info.get(..length).unwrap_or_default()),
-        };
-        Some(Box::new(AppleMetadata {
-            maximal_access,
-            resource_fork_size: u64::try_from(resource_fork_size).unwrap_or(u64::MAX),
-            finder_info: info.unwrap_or_default().finder_info(),
-        }))
+        let (resource_fork_size, info) = Streams::new(impersonation, root, xattrs).apple();
+        let finder_info = info.finder_info();
+        Some(Box::new(AppleMetadata { maximal_access, resource_fork_size, finder_info }))
     }
 }

@@ -80,6 +80,11 @@ fn is_unseen(root: &Root, name: &CStr) -> bool {
         return false;
     }
     let stored = OsStr::from_bytes(name.to_bytes());
+    // The streams of all files: what is vetoed is deleted, and this must not be.
+    let depot = root.settings.streams_depot.as_ref().and_then(|it| it.directory.file_name());
+    if depot == Some(stored) {
+        return false;
+    }
     let shown = root.shown(stored);
     short_name::is_vetoed(&root.settings, stored) || vetoed.iter().any(|it| it.matches(&shown))
 }

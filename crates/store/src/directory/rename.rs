@@ -80,6 +80,9 @@ impl Store {
             verify_replaceable(&root, &place, replace, is_directory)?;
             self.verify_may_delete(&root, &place, &new_parent)?;
             self.replace(&old, &new_parent.directory, &place, new_name)?;
+            if let Some(replaced) = &place.entry {
+                self.remove_streams(&root, replaced.fd.as_fd());
+            }
         } else if !(same_directory && new_name == old.name) {
             move_name(&old.parent, &old.name, &new_parent.directory, new_name)?;
         }
@@ -230,6 +233,7 @@ impl Store {
                 let _ = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
             }
             moved.during(Operation::Link)?;
+            self.remove_streams(&root, entry.fd.as_fd());
         } else {
             let name = &*place.new_name;
             rustix::fs::linkat(CWD, &source, directory, name, flags).during(Operation::Link)?;

@@ -1,18 +1,21 @@
 //! Closing of opens, and removal of names.
 
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use dtyp::{AccessMask, NtStatus};
 use object::LocalOpen;
 use rustix::fs::{AtFlags, StatxFlags};
+use tracing::warn;
 
 use crate::Store;
 use crate::cache::directories::{Directory, Inode};
 use crate::directory::delete_vetoed as remains;
 use crate::errno::{During, Operation};
 use crate::model::opens::Open;
+use crate::model::root::Root;
 use crate::sys::file_kind::is_directory;
+use crate::sys::system;
 
 impl Store {
     /// [MS-FSA] 2.1.5.5. The open is gone in any case; operations in flight keep the descriptor.
@@ -24,7 +27,7 @@ impl Store {
         }
         closed.root.verify_changeable()?;
         if let Some(name) = &closed.stream {
-            return closed.streams().delete(name);
+            return closed.streams(&mut self.impersonation).delete(name);
         }
         self.unlink_file(&closed)
     }
@@ -52,9 +55,25 @@ impl Store {
         match self.unlink(parent, &closed.name, closed.name_inode, may) {
             Err(NtStatus::DIRECTORY_NOT_EMPTY) => {
                 remains::remove(closed)?;
-                self.unlink(parent, &closed.name, closed.name_inode, may)
+                self.unlink(parent, &closed.name, closed.name_inode, may)?;
             }
-            result => result,
+            result => result?,
+        }
+        self.remove_streams(&closed.root, closed.fd());
+        Ok(())
+    }
+
+    /// Removes the streams of an object from the depot of its share, if it has lost its last name.
+    pub(crate) fn remove_streams(&mut self, root: &Root, object: BorrowedFd<'_>) {
+        let Some(settings) = &root.settings.streams_depot else { return };
+        let removed = match system::status_of(object) {
+            Ok(status) if status.stx_nlink == 0 => {
+                self.impersonation.clear_depot(settings, Inode::of(&status))
+            }
+            status => status.map(drop),
+        };
+        if let Err(errno) = removed {
+            warn!("streams of a removed file remain in {:?}: {errno}", settings.directory);
         }
     }
 

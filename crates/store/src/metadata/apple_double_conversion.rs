@@ -11,7 +11,8 @@ use rustix::fs::{AtFlags, OFlags, Statx};
 use crate::cache::directories::Inode;
 use crate::errno::{During, Operation};
 use crate::metadata::apple_double::AppleDouble;
-use crate::metadata::stream::{STREAM_BYTES_MAX, Streams};
+use crate::metadata::stream::Streams;
+use crate::metadata::stream_form::STREAM_BYTES_MAX;
 use crate::model::opens::Open;
 use crate::model::root::Root;
 use crate::model::secured_object::SecuredObject;
@@ -29,6 +30,9 @@ const PREFIX: &str = "._";
 /// Bytes of such a file that are read: a resource fork as long as a stream can be, and as much of
 /// extended attributes. A longer one stays as it is.
 const FILE_BYTES_MAX: u64 = 2 * STREAM_BYTES_MAX;
+
+/// The same where streams are files, which can be longer; all of it is in memory at once.
+const DEPOT_FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Converts the file beside an open, if it has one.
 pub(crate) fn convert_beside(impersonation: &mut Impersonation, open: &Open) {
@@ -79,13 +83,20 @@ pub(crate) fn convert(
     {
         return;
     }
-    let streams = Streams::new(root, Xattrs::new(file, path_only));
+    let mut streams = Streams::new(impersonation, root, Xattrs::new(file, path_only));
     // A failure leaves the file as it was, for the next time.
-    if let Ok(true) = move_contents(&double, streams)
+    if let Ok(true) = move_contents(&double, &mut streams, bytes_max(root))
         && root.settings.removes_apple_doubles
         && is_still(&double, directory, &beside)
     {
         let _ = rustix::fs::unlinkat(directory, &beside, AtFlags::empty());
+    }
+}
+
+fn bytes_max(root: &Root) -> u64 {
+    match root.settings.streams_depot {
+        Some(_) => DEPOT_FILE_BYTES_MAX,
+        None => FILE_BYTES_MAX,
     }
 }
 
@@ -113,9 +124,13 @@ fn is_still(file: &OwnedFd, directory: BorrowedFd<'_>, name: &OsStr) -> bool {
 }
 
 /// Returns whether the file had contents, which are in streams now.
-fn move_contents(file: &OwnedFd, streams: Streams<'_>) -> Result<bool, NtStatus> {
+fn move_contents(
+    file: &OwnedFd,
+    streams: &mut Streams<'_>,
+    bytes_max: u64,
+) -> Result<bool, NtStatus> {
     let status = system::status_of(file.as_fd()).during(Operation::Query)?;
-    if !is_file(&status) || status.stx_size > FILE_BYTES_MAX {
+    if !is_file(&status) || status.stx_size > bytes_max {
         return Ok(false);
     }
     let mut bytes = vec![0; usize::try_from(status.stx_size).unwrap_or(0)];
@@ -137,7 +152,7 @@ fn move_contents(file: &OwnedFd, streams: Streams<'_>) -> Result<bool, NtStatus>
     Ok(true)
 }
 
-fn add(streams: Streams<'_>, name: &str, value: &[u8]) -> Result<(), NtStatus> {
+fn add(streams: &mut Streams<'_>, name: &str, value: &[u8]) -> Result<(), NtStatus> {
     if value.is_empty() || streams.find(name)?.is_some() {
         return Ok(());
     }

@@ -222,14 +222,14 @@ impl Store {
         Ok(metadata)
     }
 
-    fn read_metadata(&self, open: LocalOpen) -> Result<Seen, NtStatus> {
+    fn read_metadata(&mut self, open: LocalOpen) -> Result<Seen, NtStatus> {
         let opened = self.opens.get(open)?;
         let status = system::status_of(opened.fd()).during(Operation::Query)?;
         let Stored { dos, lacks_xattrs } =
             Stored::find(&opened.root, Some(&status), opened.xattrs());
         let mut metadata = assemble(&opened.root, &opened.name, kind_of(&status), &status, dos);
         if let Some(name) = &opened.stream {
-            let size = opened.streams().size(name)?;
+            let size = opened.stream_size(&mut self.impersonation, name)?;
             stream::describe(&mut metadata, name, size);
         }
         Ok(Seen { open, metadata, lacks_xattrs })
@@ -237,7 +237,7 @@ impl Store {
 
     /// Returns the metadata of an object after its look-up.
     pub(crate) fn metadata_of(
-        &self,
+        &mut self,
         root: &Root,
         name: &OsStr,
         entry: &Entry,
@@ -247,7 +247,7 @@ impl Store {
         let stored = stored_attributes(root, xattrs);
         let mut metadata = assemble(root, name, entry.kind, &entry.status, stored);
         if let Some(stream) = stream {
-            let streams = Streams::new(root, xattrs);
+            let mut streams = Streams::new(&mut self.impersonation, root, xattrs);
             let name = streams.find(stream)?.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
             stream::describe(&mut metadata, &name, streams.size(&name)?);
         }

@@ -16,10 +16,11 @@ use crate::sys::xattr::Xattrs;
 
 /// Names that servers keep their own things in, compared without case so that no client can make
 /// one that a case-insensitive file system takes for ours.
-const RESERVED: [&str; 6] = [
+const RESERVED: [&str; 7] = [
     "user.DOSATTRIB",
     "user.NTACL",
     "user.SAMBA_PAI",
+    "user.SAMBA_STREAMS",
     "user.org.netatalk.",
     reparse_attribute::NAME,
     PREFIX,

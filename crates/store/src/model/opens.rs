@@ -51,6 +51,9 @@ pub(crate) struct Open {
     pub(crate) name_inode: Inode,
     pub(crate) path: ObjectPath,
     pub(crate) stream: Option<StreamName>,
+    /// File of the stream, where the share keeps streams in files: its data are read and written as
+    /// those of other files.
+    pub(crate) stream_file: Option<Arc<OwnedFd>>,
     pub(crate) write_through: bool,
     /// Handling of uncached data. The first read finds out: file systems in memory lack RWF_NOWAIT.
     pub(crate) uncached: Cell<Uncached>,
@@ -78,11 +81,27 @@ impl Open {
         self.fd.as_fd()
     }
 
+    /// Descriptor of the data: the object itself, or the file of its stream. Without meaning for
+    /// [another stream](Self::stored_stream).
+    pub(crate) fn data_file(&self) -> &Arc<OwnedFd> {
+        self.stream_file.as_ref().unwrap_or(&self.fd)
+    }
+
+    /// Borrows the descriptor of the data: see [`Open::data_file`].
+    pub(crate) fn data_fd(&self) -> BorrowedFd<'_> {
+        self.data_file().as_fd()
+    }
+
+    /// Returns its stream, if that is no file but read and written whole.
+    pub(crate) fn stored_stream(&self) -> Option<&StreamName> {
+        self.stream.as_ref().filter(|_| self.stream_file.is_none())
+    }
+
     /// Clears O_NONBLOCK, with which a file may have been opened
     /// ([`regular_files`](crate::cache::regular_files)). System calls on a file ignore it, but
     /// io_uring would fail a READ instead of waiting for the disk.
     pub(crate) fn let_ring_wait(&self) -> Result<(), Errno> {
-        if !self.ring_waits.get() {
+        if !self.ring_waits.get() && self.stream_file.is_none() {
             rustix::fs::fcntl_setfl(&self.fd, OFlags::empty())?;
             self.ring_waits.set(true);
         }

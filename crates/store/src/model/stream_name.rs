@@ -36,6 +36,17 @@ impl StreamName {
             .then(|| Self { name: Self::shown(name), attribute: attribute.to_owned() })
     }
 
+    /// The stream that a file of a depot holds, if it has the form of one.
+    pub(crate) fn from_file(file: &str) -> Option<Self> {
+        let stored = file.strip_prefix(':').filter(|stored| !stored.starts_with(':'))?;
+        Self::from_attribute(&format!("{PREFIX}{stored}"))
+    }
+
+    /// Name of the stream's file in a depot.
+    pub(crate) fn file(&self) -> String {
+        format!(":{}", self.attribute.strip_prefix(PREFIX).unwrap_or(&self.name))
+    }
+
     /// Returns the name by which clients know a stream that other programs have named.
     pub(crate) fn shown(name: &str) -> String {
         name.replace(':', COLON)

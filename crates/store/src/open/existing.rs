@@ -187,7 +187,7 @@ impl Store {
     ) -> Result<Opened, NtStatus> {
         let OpenedObject { fd, path_only, granted_access, maximal_access, .. } = object;
         let mut metadata = object.metadata;
-        let mut stream = None;
+        let (mut stream, mut stream_file) = (None, None);
         let mut is_new = is_object_new;
         if let Some(stream_name) = request.path.stream() {
             if let Some(parent) = &place.parent {
@@ -195,10 +195,12 @@ impl Store {
                 let user = &mut self.impersonation;
                 apple_double_conversion::convert(user, root, directory, &place.name, file);
             }
-            let streams = Streams::new(root, Xattrs::new(fd.as_fd(), path_only));
+            let xattrs = Xattrs::new(fd.as_fd(), path_only);
+            let mut streams = Streams::new(&mut self.impersonation, root, xattrs);
             let may_add = is_object_new || maximal_access.contains(AccessMask::WRITE_DATA);
-            let found = open_stream(root, request, streams, stream_name, may_add);
-            let (name, is_stream_new) = match found {
+            let found =
+                open_stream(root, request, &mut streams, (stream_name, granted_access), may_add);
+            let (name, file, is_stream_new) = match found {
                 Err(status) if is_object_new => {
                     self.discard(&place, object.name_inode);
                     return Err(status);
@@ -209,25 +211,9 @@ impl Store {
             stream::describe(&mut metadata, &name, size);
             is_new = is_stream_new;
             stream = Some(name);
+            stream_file = file.map(Arc::new);
         }
-        let path = match request.path.is_posix() {
-            // As it is stored already: nothing else would have been found.
-            true => request.path.clone(),
-            false => {
-                let stream = stream.as_ref().map(|stream| stream.name.clone());
-                // A name that is stored as the client has sent it is shown so. Another one may be
-                // that of a former short name, which the client cannot send.
-                let is_as_sent = place.name == *request.path.file_name();
-                let path = match &place.parent {
-                    Some(parent) if is_as_sent && root.settings.character_mappings.is_empty() => {
-                        join(&parent.path, &place.name.to_string_lossy())
-                    }
-                    _ => place.path(root),
-                };
-                ObjectPath::from_stored(path, stream)
-            }
-        };
-        let path = root.path_in_share(path);
+        let path = root.path_in_share(path_here(root, request, &place, stream.as_ref()));
         let parent = place.parent.as_ref().map(|parent| parent.directory.inode.identity());
         let open = self.opens.insert(Open {
             root: root.clone(),
@@ -242,6 +228,7 @@ impl Store {
             name_inode: object.name_inode,
             path: path.clone(),
             stream,
+            stream_file,
             write_through: request.write_through,
             uncached: Cell::new(Uncached::Refuse),
             ring_waits: Cell::new(false),
@@ -257,6 +244,29 @@ impl Store {
         self.keep_for_frame(Seen { open, metadata: metadata.clone(), lacks_xattrs });
         Ok(Opened { open, created: is_new, granted_access, maximal_access, path, parent, metadata })
     }
+}
+
+/// Path of a new open, relative to its root: the share or a snapshot.
+fn path_here(
+    root: &Root,
+    request: &OpenRequest,
+    place: &Place,
+    stream: Option<&StreamName>,
+) -> ObjectPath {
+    if request.path.is_posix() {
+        // As it is stored already: nothing else would have been found.
+        return request.path.clone();
+    }
+    // A name that is stored as the client has sent it is shown so. Another one may be that of a
+    // former short name, which the client cannot send.
+    let is_as_sent = place.name == *request.path.file_name();
+    let path = match &place.parent {
+        Some(parent) if is_as_sent && root.settings.character_mappings.is_empty() => {
+            join(&parent.path, &place.name.to_string_lossy())
+        }
+        _ => place.path(root),
+    };
+    ObjectPath::from_stored(path, stream.map(|stream| stream.name.clone()))
 }
 
 /// True for a file whose first write has to set ARCHIVE.
@@ -435,20 +445,28 @@ fn open_data(
     Err(refused).during(Operation::Open)
 }
 
-/// Opens the stream. Returns its name, and whether it was created: [MS-FSA] 2.1.5.1.1 adds one to a
-/// file that the user may write.
+/// Rights that the file of a stream is opened for: writes to a snapshot fail later.
+fn granted_here(root: &Root, granted: AccessMask) -> AccessMask {
+    if root.snapshot.is_some() { granted.difference(WRITES) } else { granted }
+}
+
+/// Opens the stream. Returns its name, its file if it is one, and whether it was created: [MS-FSA]
+/// 2.1.5.1.1 adds one to a file that the user may write.
 fn open_stream(
     root: &Root,
     request: &OpenRequest,
-    streams: Streams<'_>,
-    stream_name: &str,
+    streams: &mut Streams<'_>,
+    (stream_name, granted): (&str, AccessMask),
     may_add: bool,
-) -> Result<(StreamName, bool), NtStatus> {
+) -> Result<(StreamName, Option<OwnedFd>, bool), NtStatus> {
     match streams.find(stream_name)? {
         Some(_) if request.disposition == Disposition::Create => {
             Err(NtStatus::OBJECT_NAME_COLLISION)
         }
-        Some(found) => Ok((found, false)),
+        Some(found) => {
+            let file = streams.open(&found, granted_here(root, granted))?;
+            Ok((found, file, false))
+        }
         None if request.disposition.creates() => {
             root.verify_changeable()?;
             if !may_add {
@@ -456,7 +474,8 @@ fn open_stream(
             }
             let name = StreamName::new(stream_name);
             streams.create(&name)?;
-            Ok((name, true))
+            let file = streams.open(&name, granted)?;
+            Ok((name, file, true))
         }
         None => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
     }

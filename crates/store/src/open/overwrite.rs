@@ -31,13 +31,17 @@ impl Store {
         let opened = self.opens.get(open)?;
         verify_writable(opened)?;
         if let Some(name) = &opened.stream {
-            opened.streams().save(name, Vec::new())?;
+            match &opened.stream_file {
+                Some(file) => rustix::fs::ftruncate(file, 0).during(Operation::SetSize)?,
+                None => opened.streams(&mut self.impersonation).save(name, Vec::new())?,
+            }
             return self.query_metadata(open, false);
         }
         rustix::fs::ftruncate(opened.fd(), 0).during(Operation::SetSize)?;
         if opened.root.settings.streams {
-            for name in opened.streams().list()? {
-                opened.streams().remove(&name)?;
+            let mut streams = opened.streams(&mut self.impersonation);
+            for name in streams.list()? {
+                streams.remove(&name)?;
             }
         }
         if opened.root.settings.ea_support {

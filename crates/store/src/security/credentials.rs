@@ -15,7 +15,7 @@ use dtyp::{NtStatus, Sid};
 use object::UserId;
 use tracing::warn;
 
-pub(crate) use self::privileged::{NewOwners, Permissions};
+pub(crate) use self::privileged::{DepotAccess, DepotBase, NewOwners, Permissions};
 use crate::settings::{Credentials, DomainIds, Trustee};
 use crate::sys::system;
 

@@ -15,6 +15,8 @@
 //! The kernel has a part in this: without CAP_FSETID it takes these bits by itself where a group is
 //! not the thread's, or data are written.
 
+mod depot;
+
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -24,6 +26,7 @@ use rustix::fs::{RenameFlags, fcntl_getfl, fcntl_setfl, renameat_with};
 use rustix::io::Errno;
 use rustix::pipe::fcntl_setpipe_size;
 
+pub(crate) use self::depot::{DepotAccess, DepotBase};
 use super::{Impersonation, Rights};
 use crate::model::secured_object::SecuredObject;
 use crate::security::posix_acl::PosixAcl;
