@@ -1,5 +1,5 @@
 //! One directory under two servers: Choro reads the metadata that Samba stored, and Samba that of
-//! Choro. Streams, DOS attributes and birth time, extended attributes, NT ACLs.
+//! Choro. Streams (also in a depot), DOS attributes and birth time, extended attributes, NT ACLs.
 //!
 //! Samba's server needs root, and so do these tests; without root there is nothing to compare.
 
@@ -49,11 +49,16 @@ impl Both {
         if !runs_as_root() {
             return None;
         }
-        let server = Setup::new().share("data", KEEPS_EVERYTHING).start();
-        let samba = Samba::start(&server, "data");
+        Some(Self::of(Setup::new(), KEEPS_EVERYTHING))
+    }
+
+    /// The same with these lines in the section of the share, for both servers.
+    fn of(setup: Setup, lines: &str) -> Self {
+        let server = setup.share("data", lines).start();
+        let samba = Samba::start_with(&server, "data", lines);
         let ours = Session::new(server.site().address(), "data", USER, PASSWORD);
         let theirs = Session::new(samba.address(), "data", SAMBA_USER, PASSWORD);
-        Some(Self { server, _samba: samba, ours, theirs })
+        Self { server, _samba: samba, ours, theirs }
     }
 }
 
@@ -250,5 +255,163 @@ fn a_local_change_of_the_mode_makes_both_forget_the_list() {
         session.close(file);
         assert!(aces.iter().all(|ace| ace.sid() != Some(&domain)), "{aces:?}");
     }
+    both.server.stop();
+}
+
+/// Length of a stream that no extended attribute could hold.
+const LONG: usize = 200_000;
+
+/// Bytes of a single WRITE request.
+const PIECE: usize = 50_000;
+
+/// Both servers with named streams in a depot, which is in the share or beside it.
+fn with_depot(is_in_share: bool) -> Option<Both> {
+    if !runs_as_root() {
+        return None;
+    }
+    let setup = Setup::new();
+    let mut lines = "vfs objects = streams_depot\nforce user = daemon".to_owned();
+    if !is_in_share {
+        let depot = setup.path("depot");
+        std::fs::create_dir(&depot).expect("there is space");
+        std::os::unix::fs::chown(&depot, Some(1), Some(1)).expect("we are root");
+        lines += &format!("\nstreams_depot:directory = {}", depot.display());
+    }
+    Some(Both::of(setup, &lines))
+}
+
+fn long() -> Vec<u8> {
+    (0..LONG).map(|at| u8::try_from(at % 251).expect("small")).collect()
+}
+
+#[track_caller]
+fn put(session: &mut Session, path: &str, data: &[u8]) {
+    let options = CreateOptions::default();
+    let access = AccessMask::READ_DATA | AccessMask::WRITE_DATA;
+    let made = session.open(path, access, CreateDisposition::OPEN_IF, options);
+    let file = made.expect("it can be made");
+    for (offset, piece) in (0..).step_by(PIECE).zip(data.chunks(PIECE)) {
+        session.try_write(file, offset, piece).expect("it may write");
+    }
+    session.close(file);
+}
+
+/// Names, sizes and contents of the streams of a file.
+#[track_caller]
+fn streams(session: &mut Session, path: &str) -> Vec<(String, u64, Vec<u8>)> {
+    let file = open(session, path, AccessMask::FILE_GENERIC_READ);
+    let list = session.streams(file);
+    session.close(file);
+    let named = list.into_iter().filter(|(name, _)| name != "::$DATA");
+    let read = |(name, size): (String, u64)| {
+        let stream = open(session, &format!("{path}{name}"), AccessMask::FILE_GENERIC_READ);
+        let data = session.read(stream);
+        session.close(stream);
+        (name, size, data)
+    };
+    named.map(read).collect()
+}
+
+#[track_caller]
+fn delete(session: &mut Session, path: &str) {
+    let file = open(session, path, AccessMask::DELETE);
+    session.delete_on_close(file);
+    session.close(file);
+}
+
+fn check_depot(theirs_makes: bool, is_in_share: bool) {
+    let Some(mut both) = with_depot(is_in_share) else { return };
+    let Both { ours, theirs, .. } = &mut both;
+    let (maker, other) = if theirs_makes { (theirs, ours) } else { (ours, theirs) };
+    put(maker, "file", b"main");
+    put(maker, "file:long", &long());
+    put(maker, "file:Zwölf", b"short");
+    let folder = make(maker, "folder", DIRECTORY);
+    maker.close(folder);
+    put(maker, "folder:side", b"of a directory");
+    let known = streams(maker, "file");
+    let names: Vec<_> = known.iter().map(|(name, size, _)| (name.as_str(), *size)).collect();
+    assert_eq!(names, [(":Zwölf:$DATA", 5), (":long:$DATA", 200_000)]);
+    for path in ["file", "folder"] {
+        assert_eq!(streams(other, path), streams(maker, path), "{path}");
+    }
+    // The other one adds to them.
+    put(other, "file:added", b"added");
+    put(other, "file:long", b"changed");
+    delete(other, "file:Zwölf");
+    put(other, "second", b"main");
+    put(other, "second:own", &long());
+    for path in ["file", "second"] {
+        assert_eq!(streams(maker, path), streams(other, path), "{path}");
+    }
+    let changed = streams(maker, "file");
+    let long = changed.iter().find(|(name, ..)| name == ":long:$DATA").expect("it is there");
+    assert!(long.2.starts_with(b"changed\x07\x08"), "the rest is as before");
+    // A file of a deleted one's name has none of its streams.
+    delete(maker, "file");
+    put(other, "file", b"again");
+    assert_eq!(streams(maker, "file"), []);
+    delete(other, "second");
+    put(maker, "second", b"again");
+    assert_eq!(streams(other, "second"), []);
+    both.server.stop();
+}
+
+#[test]
+fn streams_of_samba_in_a_depot_are_the_same_here() {
+    check_depot(true, true);
+    check_depot(true, false);
+}
+
+#[test]
+fn streams_of_choro_in_a_depot_are_the_same_in_samba() {
+    check_depot(false, true);
+    check_depot(false, false);
+}
+
+#[test]
+fn no_client_sees_a_depot_in_its_share() {
+    let Some(mut both) = with_depot(true) else { return };
+    put(&mut both.ours, "file:side", b"stream");
+    assert!(both.server.share_path("data").join(".streams").is_dir());
+    let seen = both.ours.try_access(".streams", AccessMask::READ_DATA);
+    assert_eq!(seen, NtStatus::OBJECT_NAME_NOT_FOUND);
+    let listed = both.server.client().run("data", &["ls"]).succeeds();
+    assert!(listed.contains("file") && !listed.contains(".streams"), "{listed}");
+    let (source, copy) = (both.server.site().path("source"), both.server.site().path("copy"));
+    std::fs::write(&source, long()).expect("there is space");
+    let put = format!("put {} file:long", source.display());
+    let get = format!("get file:long {}", copy.display());
+    both.server.client().run("data", &[&put, &get]).succeeds();
+    assert!(std::fs::read(&copy).expect("it was got") == long(), "every byte");
+    both.server.stop();
+}
+
+/// Of a Mac: the Finder's information, and a resource fork that no extended attribute could hold.
+#[test]
+fn a_long_resource_fork_in_a_depot_is_the_same_in_samba() {
+    if !runs_as_root() {
+        return;
+    }
+    let lines = "vfs objects = fruit streams_depot\nfruit:metadata = stream\n\
+                 fruit:resource = stream\nforce user = daemon";
+    let mut both = Both::of(Setup::new(), lines);
+    let Both { ours, theirs, .. } = &mut both;
+    let mut information = b"AFP\0\0\x01\0\0\0\0\0\0\x80\0\0\0TEXTttxt".to_vec();
+    information.resize(60, 0);
+    put(ours, "of choro", b"main");
+    put(ours, "of choro:AFP_Resource", &long());
+    put(ours, "of choro:AFP_AfpInfo", &information);
+    let seen = streams(theirs, "of choro");
+    let names: Vec<_> = seen.iter().map(|(name, size, _)| (name.as_str(), *size)).collect();
+    assert_eq!(names, [(":AFP_AfpInfo:$DATA", 60), (":AFP_Resource:$DATA", 200_000)]);
+    assert_eq!(seen[0].2, information);
+    assert_eq!(seen, streams(ours, "of choro"));
+    // Samba writes no Finder's information into a depot: it answers NOT_SUPPORTED.
+    put(theirs, "of samba", b"main");
+    put(theirs, "of samba:AFP_Resource", &long());
+    let seen = streams(ours, "of samba");
+    assert_eq!((seen.len(), &*seen[0].0, seen[0].1), (1, ":AFP_Resource:$DATA", 200_000));
+    assert_eq!(seen, streams(theirs, "of samba"));
     both.server.stop();
 }

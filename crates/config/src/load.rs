@@ -22,6 +22,7 @@ use crate::recycle;
 use crate::section::{Section, option_key};
 use crate::shadow_copy;
 use crate::source::Source;
+use crate::streams_depot;
 use crate::substitutions::Substitutions;
 use crate::unsupported::{self, Unsupported};
 use crate::warning::{LoadError, Warning, WarningKind, quoted};
@@ -380,6 +381,12 @@ impl<'a> Loader<'a> {
             let text = format!("`{} = {}`: {fault}", quoted(key), quoted(value));
             self.warn(place, WarningKind::BadValue, text);
         }
+        if let Some(option) = key.strip_prefix(DEPOT_OPTIONS)
+            && let Some(fault) = streams_depot::fault(option, value)
+        {
+            let text = format!("`{} = {}`: {fault}", quoted(key), quoted(value));
+            self.warn(place, WarningKind::BadValue, text);
+        }
         if let Some(option) = key.strip_prefix(AUDIT_OPTIONS) {
             match full_audit::fault(option, value) {
                 Some(Fault::Refused(reason)) => {
@@ -554,6 +561,9 @@ const AUDIT_OPTIONS: &str = "full_audit:";
 /// Prefix of the options of the recycle bin.
 const RECYCLE_OPTIONS: &str = "recycle:";
 
+/// Prefix of the options of a depot for streams.
+const DEPOT_OPTIONS: &str = "streams_depot:";
+
 /// Prefix of the options of snapshots.
 const SHADOW_OPTIONS: &str = "shadow:";
 
@@ -567,7 +577,8 @@ const BUILT_IN: &[&str] = &[
     "io_uring",
     recycle::MODULE,
     shadow_copy::MODULE,
-    "streams_xattr",
+    streams_depot::MODULE,
+    streams_depot::ATTRIBUTES,
 ];
 
 #[cfg(test)]

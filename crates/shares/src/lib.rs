@@ -36,6 +36,7 @@ mod share_security;
 mod share_users;
 pub mod shares;
 mod snapshots;
+mod streams_depot;
 pub mod unix;
 mod unix_user;
 pub mod usershares;

@@ -5,14 +5,15 @@ use config::choice::{DefaultCase, MangledNames, MapReadonly, Tri};
 use dtyp::NameExpression;
 use proto::share::LockChecks;
 use store::{
-    CharacterMappings, DefaultStyle, Hide, InheritOwner, ModeAttributes, NewCase, NtAclSettings,
-    Piping, ReadOnlySource, RootSettings,
+    CharacterMappings, DefaultStyle, DepotSettings, Hide, InheritOwner, ModeAttributes, NewCase,
+    NtAclSettings, Piping, ReadOnlySource, RootSettings,
 };
 use tracing::warn;
 
 use super::recycle_bin::recycle_settings;
 use super::share_properties::local_programs;
 use super::shares::Shares;
+use super::streams_depot::{depot_settings, name_in_share};
 
 impl Shares<'_> {
     pub(super) fn is_dfs_root(&self, share: &config::Share) -> bool {
@@ -58,6 +59,7 @@ impl Shares<'_> {
         substitutions: &Substitutions,
     ) -> RootSettings {
         let nt_acls = self.nt_acls(share);
+        let streams_depot = depot_settings(share, substitutions);
         // Descriptors alone decide then, and the kernel must not be in their way.
         let descriptors_decide = nt_acls.as_ref().is_some_and(|it| it.ignore_system_acls);
         RootSettings {
@@ -90,11 +92,12 @@ impl Shares<'_> {
             ea_support: share.ea_support,
             hide_dot_files: share.hide_dot_files,
             hide_files: expressions(&share.hide_files, share),
-            vetoed: expressions(&share.veto_files, share),
+            vetoed: vetoed(share, path, streams_depot.as_ref()),
             remove_vetoed: share.delete_veto_files,
             delete_readonly: share.delete_readonly,
             follow_symlinks: share.follow_symlinks,
             streams: share.named_streams,
+            streams_depot,
             apple_streams: share.has_module("fruit"),
             removes_apple_doubles: share.option_is_on("fruit", "delete_empty_adfiles", false),
             backup_bytes_max: backup_bytes_max(share),
@@ -159,6 +162,16 @@ fn new_case(share: &config::Share, preserved: bool) -> NewCase {
         DefaultCase::Lower => NewCase::Lower,
         DefaultCase::Upper => NewCase::Upper,
     }
+}
+
+/// Names that no client sees: those of `veto files`, and a depot in the share.
+fn vetoed(
+    share: &config::Share,
+    folder: &str,
+    depot: Option<&DepotSettings>,
+) -> Vec<NameExpression> {
+    let depot = depot.and_then(|depot| name_in_share(depot, folder)).unwrap_or_default();
+    expressions(&format!("{}/{depot}", share.veto_files), share)
 }
 
 /// `/one/two/`, in whatever case unless that matters in the share.

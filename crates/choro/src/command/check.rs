@@ -1,6 +1,7 @@
 //! `choro check`, the command that validates a configuration.
 
 mod controller_time;
+mod depots;
 mod domain;
 mod interfaces;
 pub(super) mod paths;
@@ -77,6 +78,9 @@ impl Check {
         for (share, path, fault) in paths::missing(&settings.config) {
             writeln!(errors, "Path: {path} {fault}, so clients cannot connect to [{share}]")?;
         }
+        for (share, path, fault) in depots::unusable(&settings.config) {
+            writeln!(errors, "Streams: {path} {fault}, so files in [{share}] get no streams")?;
+        }
         if let Some(fault) = usershares::fault(&settings.config) {
             writeln!(errors, "Usershares: {fault}, so users cannot have shares")?;
         }
@@ -135,6 +139,14 @@ impl Check {
         for (share, path, fault) in paths::missing(&settings.config) {
             rows.push(vec![
                 ("kind", "path".into()),
+                ("share", share.into()),
+                ("path", path.into()),
+                ("message", fault.into()),
+            ]);
+        }
+        for (share, path, fault) in depots::unusable(&settings.config) {
+            rows.push(vec![
+                ("kind", "streams".into()),
                 ("share", share.into()),
                 ("path", path.into()),
                 ("message", fault.into()),

@@ -1,0 +1,88 @@
+//! Depots of named streams that cannot be used.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use config::{Config, Share, StreamsDepot};
+use rustix::io::Errno;
+
+/// Returns each served share whose depot cannot hold streams now, with the depot and the reason.
+/// Paths that depend on the client, such as `/srv/%U`, are left out.
+pub(super) fn unusable(config: &Config) -> Vec<(&str, String, String)> {
+    let served = config.shares.iter().filter(|share| share.available);
+    let fault = |share| fault_of(config, share, &StreamsDepot::of(share)?);
+    let named = |share| fault(share).map(|(path, fault)| (share.name.as_str(), path, fault));
+    served.filter_map(named).collect()
+}
+
+fn fault_of(config: &Config, share: &Share, depot: &StreamsDepot) -> Option<(String, String)> {
+    let depends_on_client = |path: &str| path.replace("%%", "").contains('%');
+    if depends_on_client(&share.path) || depends_on_client(&depot.directory) {
+        return None;
+    }
+    let substitutions = config.substitutions();
+    let folder = PathBuf::from(substitutions.expand_path(&share.path));
+    let directory = folder.join(substitutions.expand_path(&depot.directory));
+    let fault = fault_of_directory(&directory).or_else(|| {
+        let is_refused = depot.check_valid && !has_attributes(&folder);
+        is_refused.then(|| {
+            "needs extended attributes, which the share's file system lacks; without them \
+             `streams_depot:check_valid = no` is needed"
+                .to_owned()
+        })
+    });
+    fault.map(|fault| (directory.display().to_string(), fault))
+}
+
+/// Returns the fault of a depot's path; the server makes a missing one in a directory.
+fn fault_of_directory(directory: &Path) -> Option<String> {
+    match fs::metadata(directory) {
+        Ok(metadata) if metadata.is_dir() => None,
+        Ok(_) => Some("is not a directory".to_owned()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let parent = directory.parent().and_then(|parent| fs::metadata(parent).ok());
+            let can_be_made = parent.is_some_and(|parent| parent.is_dir());
+            (!can_be_made).then(|| "does not exist, nor the directory above it".to_owned())
+        }
+        Err(error) => Some(format!("cannot be reached: {error}")),
+    }
+}
+
+/// False if the file system of a folder is known to keep no extended attributes of users.
+fn has_attributes(folder: &Path) -> bool {
+    let queried = rustix::fs::getxattr(folder, "user.SAMBA_STREAMS", &mut [0; 1][..]);
+    queried != Err(Errno::OPNOTSUPP)
+}
+
+#[cfg(test)]
+mod tests {
+    use config::Config;
+
+    use super::unusable;
+
+    #[test]
+    fn depots_that_cannot_be_made_are_named_with_the_reason() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let root = folder.path().display();
+        std::fs::write(folder.path().join("file"), b"").expect("it is ours");
+        let share = |name: &str, directory: &str| {
+            format!(
+                "[{name}]\npath = {root}\nvfs objects = streams_depot\n\
+                 streams_depot:directory = {directory}\n"
+            )
+        };
+        let text = [
+            share("inside", ""),
+            share("made", &format!("{root}/new")),
+            share("gone", &format!("{root}/no/new")),
+            share("file", "file"),
+            share("each", "/no/%U"),
+        ];
+        let (config, _) = Config::parse(&text.concat(), "test").expect("it is well-formed");
+        let found = unusable(&config);
+        let found: Vec<_> = found.iter().map(|(name, _, why)| (*name, why.as_str())).collect();
+        let nowhere = "does not exist, nor the directory above it";
+        assert_eq!(found, [("gone", nowhere), ("file", "is not a directory")]);
+    }
+}
