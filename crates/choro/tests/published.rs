@@ -1,6 +1,6 @@
 //! Configurations of the kinds that guides for Samba publish, taken over unchanged: the server is
-//! started with each on a machine of its own, at the default places, and Debian's smbclient uses
-//! its shares. `choro check` says in words what has no effect.
+//! started with each on a machine of its own, at the default places. Debian's smbclient and, in a
+//! guest, the Linux kernel's client use its shares. `choro check` says in words what has no effect.
 //!
 //! The files in tests/published have parameters and values of such guides, and other words.
 //!
@@ -14,12 +14,20 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use harness::choro::{built_executable, wait_until};
+use harness::guest::{has_guest, script, tap_device};
 use harness::namespace::Namespace;
 use harness::{OTHER_USER, PASSWORD, USER, runs_as_root};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Files and users of the machine, for all configurations.
 const SETUP: &str = r#"
+    # A cable, whose other end goes to a network later.
+    if [ "$3" != 0 ]; then
+        ip link add dev lan0 type veth peer name lan1
+        ip addr add "192.168.0.$3/24" dev lan0
+        ip link set lan0 up
+        ip link set lan1 up
+    fi
     touch "$root/usr/bin/choro"
     mount --bind "$2" "$root/usr/bin/choro"
     mkdir -p "$root/etc/choro" "$root/etc/samba" "$root/var/log/samba"
@@ -63,9 +71,11 @@ struct Published {
 impl Published {
     /// Starts the server with a configuration; further files are beside that of Samba.
     fn start(name: &str, files: &[(&str, &str)]) -> Option<Self> {
-        if !runs_as_root() {
-            return None;
-        }
+        runs_as_root().then(|| Self::start_at(0, name, files))
+    }
+
+    /// The same on a machine with this number in the network; 0 has no network but its own.
+    fn start_at(number: u8, name: &str, files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("there is space");
         let published = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/published");
         let copy = |from: &str, to: &str| {
@@ -79,7 +89,8 @@ impl Published {
             fs::write(folder.path().join(file), text).expect("there is space");
         }
         let executable = built_executable();
-        let arguments = [folder.path(), executable.as_path()];
+        let number = number.to_string();
+        let arguments = [folder.path(), executable.as_path(), Path::new(&number)];
         let machine = Namespace::of_machine(SETUP, &arguments).expect("we are root");
         for user in [USER, OTHER_USER] {
             let added = with_input(
@@ -92,7 +103,7 @@ impl Published {
         let server = command.arg("serve").stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let mut published = Self { machine, server: server.expect("it is built"), _files: folder };
         published.wait();
-        Some(published)
+        published
     }
 
     fn wait(&mut self) {
@@ -277,14 +288,16 @@ fn films_with_a_recycle_bin() {
     media.says(&["`wins support` is accepted", "`strict allocate` has no effect yet"]);
 }
 
+/// Files beside the configuration of the office.
+const OF_OFFICE: [(&str, &str); 3] = [
+    ("smbusers", "tester = boss\n"),
+    ("smb.conf.pc-1", "[machine]\npath = /srv/drop\n"),
+    ("drop.conf.tester2", "read only = yes\n"),
+];
+
 #[test]
 fn an_office_without_a_domain() {
-    let files = [
-        ("smbusers", "tester = boss\n"),
-        ("smb.conf.pc-1", "[machine]\npath = /srv/drop\n"),
-        ("drop.conf.tester2", "read only = yes\n"),
-    ];
-    let Some(office) = Published::start("office", &files) else { return };
+    let Some(office) = Published::start("office", &OF_OFFICE) else { return };
     office.works(Some("boss"), "accounts", "put /etc/hostname file; ls");
     // `inherit permissions` outweighs the masks, as in Samba.
     assert_eq!(
@@ -322,4 +335,68 @@ fn shares_in_another_file() {
     assert_eq!(file, "keeper:keepers 664");
     server.works(None, "Protected Files", "ls");
     server.refuses(ANNA, "Protected Files", "mkdir x", "NT_STATUS_ACCESS_DENIED");
+}
+
+/// Shares for the kernel's client: configuration, share, user (`-` for a guest), access.
+const MOUNTED: [(&str, &str, &str, &str); 12] = [
+    ("home", "Home", USER, "rw"),
+    ("home", "Temp", "-", "rw"),
+    ("debian", USER, USER, "ro"),
+    ("time_machine", "timemachine", USER, "rw"),
+    ("time_machine_image", "TimeMachine", USER, "rw"),
+    ("zfs", USER, USER, "rw"),
+    ("zfs", "family", USER, "rw"),
+    ("snapshots", "share", USER, "rw"),
+    ("media", "films", USER, "rw"),
+    ("office", "drop", USER, "rw"),
+    ("container", "Mount", USER, "rw"),
+    ("included_shares", "Public Files", "-", "rw"),
+];
+
+/// Seconds for all mounts together; a fast machine needs a tenth.
+const LIMIT_SECONDS: &str = "600";
+
+/// Bridge between the guest and all machines.
+const BRIDGE: &str = "
+    ip link add dev lan type bridge
+    ip link set lan up
+    ip link set guest0 master lan";
+
+#[test]
+fn the_linux_kernel_uses_the_shares_of_all_configurations() {
+    if !has_guest() {
+        return;
+    }
+    let setup = format!("{}{BRIDGE}", tap_device(0));
+    let network = Namespace::of_network(&setup).expect("root may make a network");
+    let mut machines: Vec<(&str, u8, Published)> = Vec::new();
+    let mut shares = String::new();
+    for (name, share, user, access) in MOUNTED {
+        if machines.last().is_none_or(|(last, ..)| *last != name) {
+            let number = 10 + u8::try_from(machines.len()).expect("a few");
+            let files: &[(&str, &str)] = if name == "office" { &OF_OFFICE } else { &[] };
+            let published = Published::start_at(number, name, files);
+            let (link, holder) = (format!("m{number}"), network.id().to_string());
+            let move_end = ["ip", "link", "set", "dev", "lan1", "netns", &holder, "name", &link];
+            assert_eq!(published.machine.run(&move_end), Ok(()), "{name}");
+            let plug = ["ip", "link", "set", "dev", &link, "master", "lan", "up"];
+            assert_eq!(network.run(&plug), Ok(()), "{name}");
+            machines.push((name, number, published));
+        }
+        let (_, number, _) = machines.last().expect("one was just started");
+        shares += &format!("192.168.0.{number}\t{share}\t{user}\t{access}\n");
+    }
+    let job = tempfile::tempdir().expect("there is space");
+    fs::write(job.path().join("shares"), &shares).expect("there is space");
+    let environment = format!("PASSWORD='{PASSWORD}'\n");
+    fs::write(job.path().join("env"), environment).expect("there is space");
+    let mut guest = network.command(script("run.sh"));
+    let output = guest.arg(script("published.sh")).args([LIMIT_SECONDS]).arg(job.path()).output();
+    let output = output.expect("it can be run");
+    let left = |name| fs::read_to_string(job.path().join(name)).unwrap_or_default();
+    assert!(output.status.success(), "{}{}", text_of(&output), left("console"));
+    let results = left("stdout");
+    let failed: Vec<&str> = results.lines().filter(|line| !line.ends_with("\tok")).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert_eq!(results.lines().count(), MOUNTED.len(), "{results}");
 }
