@@ -49,6 +49,8 @@ pub struct Share {
     pub extended_attributes: bool,
     /// True if files may have named streams.
     pub named_streams: bool,
+    /// `delete readonly`: files with READONLY may be deleted.
+    pub delete_readonly: bool,
     /// Patterns of names that clients cannot see.
     pub veto_files: Vec<NameExpression>,
     /// True if every WRITE reaches stable storage before its response.

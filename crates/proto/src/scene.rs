@@ -499,6 +499,7 @@ fn share(root: Option<RootId>) -> Share {
         caching: 0,
         extended_attributes: true,
         named_streams: true,
+        delete_readonly: false,
         veto_files: Vec::new(),
         sync_always: false,
         apple: None,

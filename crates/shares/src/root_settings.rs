@@ -95,6 +95,7 @@ impl Shares<'_> {
             vetoed: vetoed(share, path, streams_depot.as_ref()),
             remove_vetoed: share.delete_veto_files,
             delete_readonly: share.delete_readonly,
+            nt_acl_support: share.nt_acl_support,
             follow_symlinks: share.follow_symlinks,
             streams: share.named_streams,
             streams_depot,

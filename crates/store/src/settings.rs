@@ -188,6 +188,8 @@ pub struct RootSettings {
     pub remove_vetoed: bool,
     /// Files with READONLY may be deleted ("delete readonly").
     pub delete_readonly: bool,
+    /// Clients are told that objects have access control lists ("nt acl support").
+    pub nt_acl_support: bool,
     /// Follow symbolic links that stay beneath the share ("follow symlinks").
     pub follow_symlinks: bool,
     /// Follow them wherever they lead ("wide links"); needs `follow_symlinks`.
@@ -341,6 +343,7 @@ impl RootSettings {
             vetoed: Vec::new(),
             remove_vetoed: false,
             delete_readonly: false,
+            nt_acl_support: true,
             follow_symlinks: true,
             wide_links: false,
             dfs_links: false,

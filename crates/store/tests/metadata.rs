@@ -518,6 +518,30 @@ fn a_further_name_leads_to_the_same_file() {
 }
 
 #[test]
+fn a_renamed_file_has_the_archive_attribute() {
+    let mut share = Share::new();
+    let open = share.open_after_create("f");
+    let attributes = Some(FileAttributes::HIDDEN);
+    share.set(open, BasicChange { attributes, ..BasicChange::default() });
+    share.rename(open, "g", false).expect("nothing prevents it");
+    let attributes = share.metadata(open).attributes;
+    assert_eq!(attributes, FileAttributes::HIDDEN | FileAttributes::ARCHIVE);
+}
+
+#[test]
+fn a_volume_without_nt_acl_support_reports_no_persistent_acls() {
+    const PERSISTENT_ACLS: u32 = 0x0000_0008;
+    for supports in [true, false] {
+        let mut share = Share::with(|settings| settings.nt_acl_support = supports);
+        let open = share.open("");
+        let Ok(ObjectReply::Volume(volume)) = share.run(ObjectOp::QueryVolume { open }) else {
+            panic!("the volume is there")
+        };
+        assert_eq!(volume.attributes & PERSISTENT_ACLS != 0, supports);
+    }
+}
+
+#[test]
 fn a_volume_has_room_and_a_name() {
     let mut share = Share::with(|settings| "data".clone_into(&mut settings.volume_label));
     let open = share.open("");

@@ -82,6 +82,48 @@ fn the_kind_that_the_client_insists_on_is_verified() {
     assert!(share.host("new").is_dir());
 }
 
+/// [MS-FSA] 2.1.5.1, phase 7, which comes before the dispositions.
+#[test]
+fn to_create_a_file_where_a_directory_is_fails_by_its_kind() {
+    let mut share = Share::new();
+    share.local("file", "");
+    share.local_directory("directory");
+    let create = |request: &mut object::OpenRequest| {
+        request.kind = RequestedKind::File;
+        request.disposition = Disposition::Create;
+    };
+    assert_eq!(share.status_of("directory", create), NtStatus::FILE_IS_A_DIRECTORY);
+    assert_eq!(share.status_of("", create), NtStatus::FILE_IS_A_DIRECTORY);
+    assert_eq!(share.status_of("file", create), NtStatus::OBJECT_NAME_COLLISION);
+}
+
+#[test]
+fn a_new_read_only_file_is_deleted_on_close_where_the_share_permits() {
+    for (permits, status) in [(true, NtStatus::SUCCESS), (false, NtStatus::CANNOT_DELETE)] {
+        let mut share = Share::with(|settings| settings.delete_readonly = permits);
+        let create = |request: &mut object::OpenRequest| {
+            request.disposition = Disposition::Create;
+            request.attributes = FileAttributes::READONLY;
+            request.delete_on_close = true;
+        };
+        assert_eq!(share.status_of("f", create), status, "delete readonly = {permits}");
+    }
+}
+
+#[test]
+fn forced_bits_of_the_mode_stay_in_a_new_read_only_file() {
+    let mut share = Share::with(|settings| {
+        settings.store_dos_attributes = false;
+        settings.force_create_mode = 0o007;
+    });
+    let opened = share.try_open("f", |request| {
+        request.disposition = Disposition::Create;
+        request.attributes = FileAttributes::READONLY;
+    });
+    opened.expect("nothing prevents it");
+    assert_eq!(share.mode_of("f") & 0o227, 0o007);
+}
+
 #[test]
 fn the_root_opens_as_a_directory_and_cannot_be_deleted() {
     let mut share = Share::new();

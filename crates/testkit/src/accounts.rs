@@ -106,6 +106,7 @@ pub fn share(name: &str, root: Option<RootId>) -> Share {
         caching: 0,
         extended_attributes: true,
         named_streams: true,
+        delete_readonly: false,
         veto_files: Vec::new(),
         sync_always: false,
         apple: None,

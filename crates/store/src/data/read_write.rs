@@ -150,14 +150,19 @@ impl Store {
             if sync { submit_sync(opened, true, reply) } else { Started::Done(Ok(reply)) }
         };
         if opened.archive_on_write {
-            // Once per open: it is for backups to see that the file changed. That the data are
-            // written matters more than the mark.
-            let _ = self.change_dos_attributes(open, |attributes, _| {
-                *attributes |= FileAttributes::ARCHIVE;
-            });
-            self.opens.get_mut(open)?.archive_on_write = false;
+            self.mark_changed(open)?;
         }
         Ok(started)
+    }
+
+    /// Sets ARCHIVE, once per open: backups see by it that the file changed. The change itself
+    /// matters more than the mark.
+    pub(crate) fn mark_changed(&mut self, open: LocalOpen) -> Result<(), NtStatus> {
+        let _ = self.change_dos_attributes(open, |attributes, _| {
+            *attributes |= FileAttributes::ARCHIVE;
+        });
+        self.opens.get_mut(open)?.archive_on_write = false;
+        Ok(())
     }
 
     pub(crate) fn flush(&mut self, open: LocalOpen) -> Result<Started, NtStatus> {

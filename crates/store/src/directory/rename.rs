@@ -93,6 +93,10 @@ impl Store {
             false => new_parent.join(&root, new_name),
         };
         self.update_opens(open, &old, &new_parent.directory, new_name, &path)?;
+        if self.opens.get(open)?.archive_on_write {
+            // Windows and Samba regard a new name as a change, too.
+            self.mark_changed(open)?;
+        }
         Ok(ObjectPath::from_stored(path, None).meant_as(target))
     }
 

@@ -35,12 +35,10 @@ impl Store {
         let found = rustix::fs::fstatvfs(open.fd()).during(Operation::Query)?;
         let block = found.f_frsize.max(1);
         // Samba too names the case-sensitive search always: the files of the host are so.
-        let mut attributes = CASE_SENSITIVE_SEARCH
-            | CASE_PRESERVED_NAMES
-            | UNICODE_ON_DISK
-            | PERSISTENT_ACLS
-            | SUPPORTS_HARD_LINKS;
+        let mut attributes =
+            CASE_SENSITIVE_SEARCH | CASE_PRESERVED_NAMES | UNICODE_ON_DISK | SUPPORTS_HARD_LINKS;
         let mut set = |condition: bool, flag: u32| attributes |= if condition { flag } else { 0 };
+        set(settings.nt_acl_support, PERSISTENT_ACLS);
         set(settings.store_dos_attributes, SUPPORTS_SPARSE_FILES);
         // Without it Linux makes neither symbolic links nor special files.
         set(settings.store_dos_attributes, SUPPORTS_REPARSE_POINTS);

@@ -197,7 +197,8 @@ fn verify(root: &Root, request: &OpenRequest) -> Result<(), NtStatus> {
     if !request.share_access_max.contains(required | deletes) {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    if request.delete_on_close && request.attributes.contains(FileAttributes::READONLY) {
+    let read_only = request.attributes.contains(FileAttributes::READONLY);
+    if request.delete_on_close && read_only && !root.settings.delete_readonly {
         return Err(NtStatus::CANNOT_DELETE);
     }
     let directory = request.kind == RequestedKind::Directory;
@@ -224,7 +225,9 @@ fn read_only_mode(root: &Root, request: &OpenRequest, status: &Statx) -> Option<
     }
     let mode = u32::from(status.stx_mode) & 0o7777;
     let attributes = request.attributes | FileAttributes::ARCHIVE;
-    Some(mode_attributes::mode_with(&root.settings, mode, attributes, kind_of(status)))
+    let mode = mode_attributes::mode_with(&root.settings, mode, attributes, kind_of(status));
+    let forced = if is_directory(status) { 0 } else { root.settings.force_create_mode };
+    Some(mode | forced)
 }
 
 /// As [`given_mode()`], but writable for the owner, who still has to store attributes: the kernel

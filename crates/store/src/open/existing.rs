@@ -280,11 +280,12 @@ fn unlocked_until(is_new: bool) -> Duration {
     if is_new { system::coarse_time() + LOOK_TIME } else { Duration::ZERO }
 }
 
-/// Verifies the conditions of [MS-FSA] 2.1.5.1 that need no rights: for FILE_CREATE, an existing
-/// name of any kind is a collision.
+/// Verifies the conditions of [MS-FSA] 2.1.5.1 that need no rights. For FILE_CREATE, an existing
+/// name is a collision, except where a file is requested and a directory has the name: phase 7.
 fn verify_kind(request: &OpenRequest, entry: &Entry) -> Result<(), NtStatus> {
     let stream = request.path.stream().is_some();
-    if request.disposition == Disposition::Create && !stream {
+    let is_wrong_kind = request.kind == RequestedKind::File && entry.is_directory();
+    if request.disposition == Disposition::Create && !stream && !is_wrong_kind {
         return Err(NtStatus::OBJECT_NAME_COLLISION);
     }
     let kind = entry.kind;

@@ -269,7 +269,8 @@ fn verify_existing(request: &OpenRequest, node: &Node) -> Result<(), NtStatus> {
     if request.path.stream().is_some() {
         return Ok(());
     }
-    if request.disposition == Disposition::Create {
+    let is_wrong_kind = request.kind == RequestedKind::File && node.is_directory();
+    if request.disposition == Disposition::Create && !is_wrong_kind {
         return Err(NtStatus::OBJECT_NAME_COLLISION);
     }
     match (request.kind, node.is_directory()) {

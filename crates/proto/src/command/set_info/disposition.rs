@@ -80,7 +80,8 @@ pub(super) fn verify_deletable(
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Metadata(metadata) = reply.object()? else { panic!("it was asked for") };
-    if !ignores_read_only && metadata.attributes.contains(FileAttributes::READONLY) {
+    let permits = ignores_read_only || scope.tree.share.delete_readonly;
+    if !permits && metadata.attributes.contains(FileAttributes::READONLY) {
         return Err(Reject::ReadOnlyDeletion);
     }
     let open = scope.open()?;

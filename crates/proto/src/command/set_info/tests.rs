@@ -349,6 +349,17 @@ mod disposition {
     }
 
     #[test]
+    fn a_read_only_file_is_deleted_where_the_share_permits() {
+        let mut scene = Scene::new();
+        scene.change_share(|share| share.delete_readonly = true);
+        let file_id = scene.open("file");
+        send(&mut scene, file_id, true);
+        store_says(&mut scene, Ok(metadata("file", FileAttributes::READONLY)));
+        assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
+        assert!(is_pending(&mut scene, "file"));
+    }
+
+    #[test]
     fn a_directory_with_something_in_it_stays() {
         for (empty, want) in
             [(false, Outcome::Refused(Reason::DirectoryNotEmpty)), (true, Outcome::SUCCESS)]
