@@ -34,6 +34,10 @@ struct Options {
     /// List of explanations of known differences.
     #[arg(long, value_name = "FILE", default_value = DEFAULT_LIST)]
     explanations: PathBuf,
+    /// Write each difference to this file, also a known one, with fields separated by tabs. With
+    /// `--share`, the requests follow, with both answers.
+    #[arg(long, value_name = "FILE")]
+    table: Option<PathBuf>,
     /// Executable of Choro; by default choro beside this program.
     #[arg(long, value_name = "FILE")]
     choro: Option<PathBuf>,
@@ -71,6 +75,9 @@ fn run(options: &Options) -> Result<bool> {
     };
     let findings =
         compare::run(plan, &choro, Explanations::parse(&list)?, &mut io::stderr().lock())?;
+    if let Some(path) = &options.table {
+        fs::write(path, findings.to_table()).with_context(|| path.display().to_string())?;
+    }
     write!(io::stdout(), "{}", findings.to_text())?;
     Ok(findings.unexplained() == 0)
 }

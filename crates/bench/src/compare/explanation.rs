@@ -1,12 +1,12 @@
 //! Differences, and the list of those that are known.
 //!
-//! A line of the list has five fields, separated by tabs: the kind of the difference, the answer of
-//! Samba, that of Choro, a line of the share's section that must be there, and the reason. `*` in
-//! the first four stands for any text. A reason that begins with `open` explains nothing: the
-//! difference was seen and not examined yet.
+//! A line of the list has six fields, separated by tabs: the kind of the difference, the answer of
+//! Samba, that of Choro, a line of the share's section that must be there, the request, and the
+//! reason. `*` in the first five stands for any text. A request of an open has the CREATE of the
+//! open behind it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
 
 use anyhow::{Context, Result, ensure};
 
@@ -20,7 +20,9 @@ pub(super) struct Difference {
     pub(super) share: usize,
     /// Lines of the share's section.
     pub(super) lines: Vec<String>,
-    pub(super) example: String,
+    pub(super) round: usize,
+    /// The request, with the CREATE of its open; for files on the disk, the path.
+    pub(super) request: String,
 }
 
 /// Known differences, in the order of the list.
@@ -33,6 +35,7 @@ struct Explanation {
     samba: String,
     own: String,
     line: String,
+    request: String,
     reason: String,
 }
 
@@ -41,29 +44,30 @@ impl Explanations {
     ///
     /// # Errors
     ///
-    /// A line has not five fields, or no reason.
+    /// A line has not six fields, or no reason.
     pub fn parse(text: &str) -> Result<Self> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let lines = lines.filter(|(_, line)| !line.starts_with('#'));
         let read = |(number, line): (usize, &str)| {
             let fields: Vec<&str> = line.split('\t').collect();
-            let [kind, samba, own, parameter, reason] = fields[..] else {
-                anyhow::bail!("line {}: {} fields instead of 5", number + 1, fields.len());
+            let [kind, samba, own, parameter, request, reason] = fields[..] else {
+                anyhow::bail!("line {}: {} fields instead of 6", number + 1, fields.len());
             };
             ensure!(!reason.trim().is_empty(), "line {}: no reason", number + 1);
-            let [kind, samba, own, line, reason] =
-                [kind, samba, own, parameter, reason].map(|field| field.trim().to_owned());
-            Ok(Explanation { kind, samba, own, line, reason })
+            let [kind, samba, own, line, request, reason] =
+                [kind, samba, own, parameter, request, reason].map(|it| it.trim().to_owned());
+            Ok(Explanation { kind, samba, own, line, request, reason })
         };
         lines.map(read).collect::<Result<_>>().map(Self).context("the list of explanations")
     }
 
     fn find(&self, difference: &Difference) -> Option<usize> {
         self.0.iter().position(|it| {
-            let Difference { kind, samba, own, lines, .. } = difference;
+            let Difference { kind, samba, own, lines, request, .. } = difference;
             fits(kind, &it.kind)
                 && fits(samba, &it.samba)
                 && fits(own, &it.own)
+                && fits(request, &it.request)
                 && (it.line == "*" || lines.iter().any(|line| fits(line, &it.line)))
         })
     }
@@ -90,18 +94,34 @@ fn fits(text: &str, pattern: &str) -> bool {
 pub struct Findings {
     explanations: Explanations,
     explained: Vec<usize>,
+    /// Each difference, with the line of the list that explains it.
+    all: Vec<(Option<usize>, Difference)>,
+    /// Each request with both answers, if they are to be kept.
+    requests: Option<String>,
     /// Those without an explanation, by kind and answers: their number and the first one.
     unexplained: BTreeMap<(String, String, String), (usize, Difference)>,
 }
 
 impl Findings {
-    pub(super) fn new(explanations: Explanations) -> Self {
+    /// Without differences; `keeps_requests` if all requests are to be listed, too.
+    pub(super) fn new(explanations: Explanations, keeps_requests: bool) -> Self {
         let explained = vec![0; explanations.0.len()];
-        Self { explanations, explained, unexplained: BTreeMap::new() }
+        let requests = keeps_requests.then(String::new);
+        Self { explanations, explained, all: Vec::new(), requests, unexplained: BTreeMap::new() }
+    }
+
+    /// Notes a request and both answers, if they are to be kept.
+    pub(super) fn note(&mut self, round: usize, request: &str, answers: &[impl Debug; 2]) {
+        if let Some(requests) = &mut self.requests {
+            let [samba, own] = answers;
+            let _ = writeln!(requests, "{round}\t{request}\t{samba:?}\t{own:?}");
+        }
     }
 
     pub(super) fn add(&mut self, difference: Difference) {
-        if let Some(at) = self.explanations.find(&difference) {
+        let found = self.explanations.find(&difference);
+        self.all.push((found, difference.clone()));
+        if let Some(at) = found {
             self.explained[at] += 1;
             return;
         }
@@ -127,16 +147,32 @@ impl Findings {
         (count(false), count(true))
     }
 
+    /// Each difference on a line of its own, by fields with tabs between them: kind, both answers,
+    /// share, round, request, section of the share, explanation. Of a single share, all requests
+    /// follow: round, request, both answers.
+    #[must_use]
+    pub fn to_table(&self) -> String {
+        let mut text = String::new();
+        for (found, difference) in &self.all {
+            let Difference { kind, samba, own, share, round, lines, request } = difference;
+            let reason = found.map_or("", |at| self.explanations.0[at].reason.as_str());
+            let fields = [kind, samba, own, &share.to_string(), &round.to_string(), request];
+            let fields = fields.map(|field| field.replace(['\t', '\n'], " ")).join("\t");
+            let _ = writeln!(text, "{fields}\t{}\t{reason}", lines.join("; "));
+        }
+        text + self.requests.as_deref().unwrap_or_default()
+    }
+
     /// Lists all differences; those without an explanation with an example.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for ((kind, samba, own), (count, first)) in &self.unexplained {
-            let Difference { share, lines, example, .. } = first;
+            let Difference { share, round, lines, request, .. } = first;
             let _ = writeln!(
                 text,
-                "{count} x {kind}: Samba {samba}, Choro {own}\n    share {share}, {example}\n    \
-                 {}",
+                "{count} x {kind}: Samba {samba}, Choro {own}\n    share {share}, round {round}: \
+                 {request}\n    {}",
                 lines.join("; ")
             );
         }
@@ -190,15 +226,16 @@ mod tests {
 
     #[test]
     fn a_difference_is_explained_by_kind_answers_and_a_parameter() {
-        let list = "# comment\ncreate.*\tA\tB\tea support = no\tbecause\n";
-        let mut findings = Findings::new(Explanations::parse(list).expect("it is one"));
+        let list = "# comment\ncreate.*\tA\tB\tea support = no\t*\tbecause\n";
+        let mut findings = Findings::new(Explanations::parse(list).expect("it is one"), false);
         let difference = |line: &str, own: &str| Difference {
             kind: "create.status".to_owned(),
             samba: "A".to_owned(),
             own: own.to_owned(),
             share: 1,
             lines: vec![line.to_owned()],
-            example: String::new(),
+            round: 0,
+            request: String::new(),
         };
         findings.add(difference("ea support = no", "B"));
         findings.add(difference("ea support = yes", "B"));
@@ -209,7 +246,7 @@ mod tests {
 
     #[test]
     fn an_explanation_has_a_reason() {
-        for bad in ["create.*\tA\tB\t*\t \n", "create.*\tA\tB\t*\n"] {
+        for bad in ["create.*\tA\tB\t*\t*\t \n", "create.*\tA\tB\t*\t*\n"] {
             Explanations::parse(bad).expect_err("it says nothing");
         }
     }

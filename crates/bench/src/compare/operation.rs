@@ -120,6 +120,35 @@ impl Operation {
         }
     }
 
+    /// Slot of the open that a request applies to; a CREATE makes one.
+    pub(super) const fn slot_of_open(&self) -> Option<usize> {
+        match self {
+            Self::Create { .. } => None,
+            Self::Close { slot }
+            | Self::Read { slot, .. }
+            | Self::Write { slot, .. }
+            | Self::Flush { slot }
+            | Self::Lock { slot, .. }
+            | Self::QueryFile { slot, .. }
+            | Self::QueryVolume { slot, .. }
+            | Self::SetAttributes { slot, .. }
+            | Self::SetEndOfFile { slot, .. }
+            | Self::SetDisposition { slot, .. }
+            | Self::Rename { slot, .. }
+            | Self::List { slot, .. } => Some(*slot),
+        }
+    }
+
+    /// True if the request renames its object, or marks it for deletion.
+    pub(super) const fn changes_name(&self) -> bool {
+        matches!(self, Self::Rename { .. } | Self::SetDisposition { is_pending: true, .. })
+    }
+
+    /// True for a CREATE of a stream.
+    pub(super) fn names_stream(&self) -> bool {
+        matches!(self, Self::Create { name, .. } if name.contains(':'))
+    }
+
     /// Name of the request in differences.
     pub(super) const fn name(&self) -> &'static str {
         match self {

@@ -85,7 +85,8 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("inherit permissions", BOTH),
     ("invalid users", &["daemon", "root", "@nogroup"]),
     ("kernel oplocks", BOTH),
-    ("kernel share modes", BOTH),
+    // With "yes", Samba refuses opens: Linux has had no LOCK_MAND since 5.15.
+    ("kernel share modes", &["no"]),
     ("level2 oplocks", BOTH),
     ("locking", &["yes"]),
     ("mangled names", &["no", "illegal", "yes"]),

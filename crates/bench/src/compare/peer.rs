@@ -12,7 +12,7 @@ use dtyp::fscc::{
     FileNetworkOpenInformation, FilePositionInformation, FileRenameInformation,
     FileStandardInformation, decode_stream_list,
 };
-use dtyp::{FileInformationClass, FsInformationClass, NtStatus, utf16};
+use dtyp::{AccessMask, FileInformationClass, FsInformationClass, NtStatus, utf16};
 use wire::close::{CloseFlags, CloseRequest, CloseResponse};
 use wire::create::{CreateRequest, CreateResponse, ImpersonationLevel};
 use wire::flush::FlushRequest;
@@ -51,6 +51,10 @@ impl Answer {
 struct Open {
     file_id: FileId,
     name: String,
+    /// The CREATE, as differences show it.
+    create: String,
+    /// True if it has marked its file for deletion.
+    is_pending: bool,
 }
 
 /// The client of one server.
@@ -83,24 +87,31 @@ impl Peer {
     /// Names in the folder of the round that a request is about, in small letters, without what
     /// follows in a path or behind a colon.
     pub(super) fn names_of(&self, operation: &Operation) -> Vec<String> {
-        let of_slot = |slot: usize| self.opens[slot].as_ref().map(|open| first_part(&open.name));
-        match operation {
-            Operation::Create { name, .. } => vec![first_part(name)],
-            Operation::Rename { slot, name, .. } => {
-                of_slot(*slot).into_iter().chain([first_part(name)]).collect()
+        let of_open = operation.slot_of_open().and_then(|slot| self.opens[slot].as_ref());
+        let named = match operation {
+            Operation::Create { name, .. } | Operation::Rename { name, .. } => Some(name.as_str()),
+            _ => None,
+        };
+        of_open.map(|open| open.name.as_str()).into_iter().chain(named).map(first_part).collect()
+    }
+
+    /// A request as differences show it: with the CREATE of its open, and the rights that the open
+    /// lacks.
+    pub(super) fn describe(&self, operation: &Operation) -> String {
+        let open = operation.slot_of_open().and_then(|slot| self.opens[slot].as_ref());
+        match (open, operation) {
+            (Some(open), _) => format!("{operation:?} of {}", open.create),
+            (None, Operation::Create { access, .. }) => {
+                format!("{operation:?}{}", properties(operation, *access))
             }
-            Operation::Close { slot }
-            | Operation::Read { slot, .. }
-            | Operation::Write { slot, .. }
-            | Operation::Flush { slot }
-            | Operation::Lock { slot, .. }
-            | Operation::QueryFile { slot, .. }
-            | Operation::QueryVolume { slot, .. }
-            | Operation::SetAttributes { slot, .. }
-            | Operation::SetEndOfFile { slot, .. }
-            | Operation::SetDisposition { slot, .. }
-            | Operation::List { slot, .. } => of_slot(*slot).into_iter().collect(),
+            (None, _) => format!("{operation:?}"),
         }
+    }
+
+    /// True for a rename by an open that has marked its file for deletion.
+    pub(super) fn renames_pending(&self, operation: &Operation) -> bool {
+        let Operation::Rename { slot, .. } = operation else { return false };
+        self.opens[*slot].as_ref().is_some_and(|open| open.is_pending)
     }
 
     pub(super) fn connect(&mut self, share: &str) -> Result<Answer> {
@@ -139,11 +150,12 @@ impl Peer {
 
     /// Closes an open, if there is one.
     pub(super) fn close(&mut self, slot: usize) -> Result<Answer> {
-        let Some(Open { file_id, .. }) = self.opens[slot].take() else {
+        let Some(Open { file_id, create, .. }) = self.opens[slot].take() else {
             return Ok(Answer::default());
         };
         let request = CloseRequest { flags: CloseFlags::POSTQUERY_ATTRIB, file_id };
-        let (mut answer, reply) = self.call(Command::CLOSE, 0, &request)?;
+        let closed = self.call(Command::CLOSE, 0, &request);
+        let (mut answer, reply) = closed.with_context(|| format!("CLOSE of {create}"))?;
         if answer.is_success() {
             let response = CloseResponse::decode(self.client.message(&reply))?;
             answer.add("attributes", response.file_attributes);
@@ -187,7 +199,12 @@ impl Peer {
             }
             Operation::SetDisposition { slot, is_pending } => {
                 let information = FileDispositionInformation { delete_pending: *is_pending };
-                self.set(*slot, FileInformationClass::DISPOSITION, |out| information.encode(out))
+                let class = FileInformationClass::DISPOSITION;
+                let answer = self.set(*slot, class, |out| information.encode(out))?;
+                if let Some(open) = self.opens[*slot].as_mut().filter(|_| answer.is_success()) {
+                    open.is_pending = *is_pending;
+                }
+                Ok(answer)
             }
             Operation::Rename { slot, name, replaces } => {
                 let information = FileRenameInformation {
@@ -236,7 +253,9 @@ impl Peer {
             answer.add("attributes", response.file_attributes);
             answer.add("end of file", response.end_of_file);
             let file_id = response.file_id;
-            self.opens[slot] = Some(Open { file_id, name: name.to_owned() });
+            let create = format!("{operation:?}{}", properties(operation, *access));
+            self.opens[slot] =
+                Some(Open { file_id, name: name.to_owned(), create, is_pending: false });
         }
         Ok(answer)
     }
@@ -366,6 +385,24 @@ impl Peer {
         let status = reply.header.status;
         Ok((Answer { status, ..Answer::default() }, reply))
     }
+}
+
+/// Rights that requests need.
+const NEEDED: AccessMask = AccessMask::READ_DATA
+    .union(AccessMask::WRITE_DATA)
+    .union(AccessMask::READ_ATTRIBUTES)
+    .union(AccessMask::WRITE_ATTRIBUTES)
+    .union(AccessMask::DELETE);
+
+/// Properties of an open that explanations select by: whether it is one of a stream, and the rights
+/// of [`NEEDED`] that DesiredAccess lacks.
+fn properties(create: &Operation, access: AccessMask) -> String {
+    let mut text = if create.names_stream() { " of a stream" } else { "" }.to_owned();
+    if !access.contains(AccessMask::MAXIMUM_ALLOWED) {
+        let missing = NEEDED.difference(access.map_generic());
+        text.extend(missing.iter_names().map(|(name, _)| format!(" without {name}")));
+    }
+    text
 }
 
 /// Returns the first component of a path in small letters, without the name of a stream.
