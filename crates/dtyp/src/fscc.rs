@@ -19,6 +19,7 @@ pub mod file_system;
 pub mod name;
 pub mod pipe;
 pub mod posix;
+pub mod quota;
 pub mod reparse;
 pub mod stream;
 
@@ -48,6 +49,9 @@ pub use file_system::{
 pub use name::{FileNameInformation, FileRenameInformation};
 pub use pipe::{FilePipeInformation, FilePipeLocalInformation, FilePipeRemoteInformation};
 pub use posix::{FileFsPosixInformation, FilePosixInformation};
+pub use quota::{
+    FileQuotaInformation, GetQuotaList, QuotaList, QuotaListError, encode_get_quota_entry,
+};
 pub use reparse::{ReparseData, ReparseTag, SymbolicLinkReparse};
 pub use stream::{StreamEntry, decode_stream_list, encode_stream_entry};
 

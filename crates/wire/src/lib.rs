@@ -49,6 +49,7 @@ pub mod change_notify;
 pub mod ioctl;
 pub mod query_directory;
 pub mod query_info;
+pub mod query_quota;
 pub mod set_info;
 
 pub mod error_response;

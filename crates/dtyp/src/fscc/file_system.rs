@@ -97,6 +97,13 @@ impl FileFsDeviceInformation {
     pub const IS_MOUNTED: u32 = 0x0000_0020;
 }
 
+impl FileFsControlInformation {
+    /// FILE_VC_QUOTA_TRACK: quotas are counted, and not enforced.
+    pub const QUOTA_TRACK: u32 = 0x0000_0001;
+    /// FILE_VC_QUOTA_ENFORCE: quotas are counted and enforced.
+    pub const QUOTA_ENFORCE: u32 = 0x0000_0002;
+}
+
 impl FileFsSectorSizeInformation {
     /// SSINFO_FLAGS_ALIGNED_DEVICE.
     pub const ALIGNED_DEVICE: u32 = 0x0000_0001;
