@@ -112,7 +112,8 @@ impl Config {
 /// Returns the texts of all commands that other processes know.
 fn commands(config: &Config) -> BTreeSet<&str> {
     let shares = config.shares.iter().chain(&config.homes).chain(config.usershare_template());
-    shares.flat_map(|share| share.commands()).filter(|it| !it.trim().is_empty()).collect()
+    let texts = shares.flat_map(|share| share.commands()).chain(config.global.commands());
+    texts.filter(|it| !it.trim().is_empty()).collect()
 }
 
 /// Returns files whose names fit a pattern. One with a variable in its folder has none: the folders
@@ -149,7 +150,7 @@ fn fits(name: &OsStr, parts: &[String]) -> bool {
 const AUDITS: &str = "a file for some clients has `vfs objects = full_audit`, and no share of the \
                       main file has it, so that nothing would write the records";
 const COMMANDS: &str = "a file for some clients has a command (`preexec`, `dfree command`, …) that \
-                        no share of the main file has; commands are run from there only";
+                        the main file has nowhere; commands are run from there only";
 const LIMITS: &str = "a file for some clients changes limits of bandwidth, which are those of the \
                       main file";
 

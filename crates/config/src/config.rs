@@ -103,12 +103,13 @@ impl Config {
         }
     }
 
-    /// Returns true if some share has a command for a shell, such as `preexec`.
+    /// Returns true if there is a command for a shell, such as `preexec` of a share.
     #[must_use]
     pub fn has_commands(&self) -> bool {
-        let has_command = |share: &Share| share.commands().iter().any(|it| !it.trim().is_empty());
+        let is_command = |text: &&str| !text.trim().is_empty();
+        let has_command = |share: &Share| share.commands().iter().any(is_command);
         let mut shares = self.shares.iter().chain(&self.homes).chain(self.usershare_template());
-        shares.any(has_command)
+        shares.any(has_command) || self.global.commands().iter().any(is_command)
     }
 
     /// Returns true if some share is audited.

@@ -37,6 +37,13 @@ parameter_table! {
         /// winbindd's database of secrets, whose keys check Kerberos tickets of a domain. Empty:
         /// `secrets.tdb` in `private dir`, or else in Samba's own. Samba has no such parameter.
         domain_secrets: String = "domain secrets", Kind::Path, "";
+        /// Command for `/bin/sh` that tells a quota, where the file system keeps none. It runs as
+        /// the user, in the folder of the share, and gets three more arguments: `.`; 1 for a user
+        /// or 2 for users without limits of their own; and the user's id, or -1. It prints seven
+        /// numbers: the state (0 off, 1 counted, 2 enforced), blocks in use, their soft and hard
+        /// limit, the same of files; and optionally the size of a block in bytes, which is 1024
+        /// otherwise. A limit of 0 is none. It has 10 seconds.
+        get_quota_command: String = "get quota command", Kind::Text, "";
         /// Account whose rights a guest has.
         guest_account: String = "guest account", Kind::Text, "nobody";
         /// Users with a lower id have no home in `[homes]`: accounts of the system's programs, and
@@ -191,6 +198,11 @@ parameter_table! {
             "AES-128-GMAC, AES-128-CMAC, HMAC-SHA256";
         /// Description of the server in lists of servers.
         server_string: String = "server string", Kind::Text, "Choro %v";
+        /// Command for `/bin/sh` that sets a quota, for `admin users` only. It runs like `get quota
+        /// command`, with five more arguments behind those: the state, the soft and the hard limit
+        /// in blocks, `0 0` for limits of files, and 1024 for the size of a block. If it prints
+        /// nothing, it has failed.
+        set_quota_command: String = "set quota command", Kind::Text, "";
         /// Milliseconds after which a request is logged with all its phases; 0 for never. Waiting
         /// for an event, such as a change or a lock, is not counted.
         slow_operation_threshold: u32 =
@@ -267,6 +279,12 @@ impl Global {
         let min = self.server_min_protocol.dialect().unwrap_or(DIALECT_MIN);
         let max = self.server_max_protocol.dialect().unwrap_or(DIALECT_MAX);
         (min, max)
+    }
+
+    /// Returns the commands for a shell; those that are not set are empty.
+    #[must_use]
+    pub fn commands(&self) -> [&str; 2] {
+        [&self.get_quota_command, &self.set_quota_command]
     }
 
     /// True if a domain of Active Directory decides about users.

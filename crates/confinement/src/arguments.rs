@@ -138,6 +138,11 @@ pub(crate) const READ_ONLY: Arguments = &[&[Bits(2, CHANGES, of(libc::O_RDONLY))
 /// The same where the flags are argument 1.
 pub(crate) const READ_ONLY_BY_PATH: Arguments = &[&[Bits(1, CHANGES, of(libc::O_RDONLY))]];
 
+/// Quotas of users, by their numbers in linux/quota.h: Q_GETQUOTA, Q_SETQUOTA, Q_GETNEXTQUOTA and
+/// Q_XGETQSTAT. They are never turned on or off, and those of groups and projects stay unseen.
+pub(crate) const QUOTAS: Arguments =
+    &[&[Is(1, 0x8000_0700)], &[Is(1, 0x8000_0800)], &[Is(1, 0x8000_0900)], &[Is(1, 0x0058_0500)]];
+
 /// TCGETS, FIONBIO, FIONREAD, FIOCLEX and FIONCLEX: whether something is a terminal, and properties
 /// of descriptors.
 pub(crate) const CONTROLS: Arguments =

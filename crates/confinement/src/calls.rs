@@ -5,7 +5,7 @@
 
 use crate::arguments::{
     ANY, Arguments, CONTROLS, CONTROLS_OF_FILES, CONTROLS_OF_NETWORKS, LIMITS_READ, MEMORY,
-    MEMORY_OF_LIBRARIES, OWN_DIRECTORY, POLICIES, PROPERTIES, READ_ONLY, READ_ONLY_BY_PATH,
+    MEMORY_OF_LIBRARIES, OWN_DIRECTORY, POLICIES, PROPERTIES, QUOTAS, READ_ONLY, READ_ONLY_BY_PATH,
     RING_REGISTRATIONS, SIGNALS, SIGNALS_TO_THREADS, SOCKETS, SOCKETS_OF_THE_MACHINE, THREADS,
 };
 use crate::process_kind::ProcessKind::{
@@ -180,6 +180,7 @@ pub(crate) const FAMILIES: &[Family] = &[
         ANY,
     ),
     family("clones, compression and extents of files", &[Worker], "ioctl", CONTROLS_OF_FILES),
+    family("quotas of users, with the rights of each", &[Worker], "quotactl_fd", QUOTAS),
     family(
         "data that does not pass through memory",
         &[Worker],
@@ -218,6 +219,7 @@ mod tests {
     use std::str::FromStr;
 
     use super::{FAMILIES, REFUSALS};
+    use crate::arguments::{Argument, QUOTAS};
     use crate::process_kind::ProcessKind;
 
     fn allowed(kind: ProcessKind) -> BTreeSet<&'static str> {
@@ -283,6 +285,20 @@ mod tests {
                 assert!(!allowed.contains(call), "{call} of {}", kind.name());
             }
         }
+    }
+
+    /// The older call names a device by its path, which a filter cannot see.
+    #[test]
+    fn only_a_worker_sees_quotas_and_none_turns_them_on_or_off() {
+        const QUOTA_ON: u32 = 0x8000_0200;
+        for kind in ProcessKind::ALL {
+            let allowed = allowed(kind);
+            assert!(!allowed.contains("quotactl"), "{}", kind.name());
+            let is_worker = kind == ProcessKind::Worker;
+            assert_eq!(allowed.contains("quotactl_fd"), is_worker, "{}", kind.name());
+        }
+        let turns_on = |it: &Argument| matches!(it, Argument::Is(1, QUOTA_ON));
+        assert!(QUOTAS.iter().all(|of_one| of_one.len() == 1 && !of_one.iter().any(turns_on)));
     }
 
     #[test]

@@ -17,8 +17,8 @@ use model::request_id::RequestId;
 use model::share::Share;
 use model::traversals::Traversal;
 use object::{
-    FileIdentity, FreeSpace, ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, RootId,
-    StoreNumber, SymbolicLink, UserId,
+    FileIdentity, FreeSpace, ObjectOp, ObjectPath, ObjectReply, ObjectResult, Opened, QuotaChange,
+    QuotaSubject, RootId, StoreNumber, SymbolicLink, ToldQuota, UserId,
 };
 use rpc::{NameQuestion, Outcome, Principal, Task};
 use trace::Phase;
@@ -35,6 +35,13 @@ pub enum Effect {
         task: Box<Task>,
         /// Session of the administrator, which stays open.
         session_id: u64,
+    },
+    /// Has the command of a share change a quota. Reply: `QuotaChanged`.
+    ChangeQuota {
+        /// Root of the share with the command.
+        root: RootId,
+        /// User and limits, or the state of all quotas.
+        change: QuotaChange,
     },
     /// Has a mechListMIC checked that came after its ticket. Reply: `Mic`.
     CheckMic(Box<LateMic>),
@@ -121,6 +128,13 @@ pub enum Effect {
         /// Path of the open that the client asks with.
         path: ObjectPath,
     },
+    /// Has the command of a share print a quota. Reply: `Quota`.
+    FindQuota {
+        /// Root of the share with the command.
+        root: RootId,
+        /// User whose quota the command prints.
+        subject: QuotaSubject,
+    },
     /// Finds the target of a path in a DFS namespace: [MS-DFSC] 3.2.5.5. Reply: `Referral`.
     FindReferral(Box<FindReferral>),
     /// Asks the other workers for a session: [MS-SMB2] 3.3.5.5 looks in the GlobalSessionTable.
@@ -189,11 +203,13 @@ impl Effect {
             | Self::FindSession { .. }
             | Self::NotifyFileChanged { .. }
             | Self::NotifyTurn { .. } => Phase::Peer,
-            Self::ConnectShare(_)
+            Self::ChangeQuota { .. }
+            | Self::ConnectShare(_)
             | Self::DisconnectShare(_)
             | Self::FileDeleted(_)
             | Self::FileUnlocked(_)
             | Self::FindFreeSpace { .. }
+            | Self::FindQuota { .. }
             | Self::FindReferral(_)
             | Self::Object { .. }
             | Self::Remove(_)
@@ -360,6 +376,10 @@ pub enum Reply {
     Outcome(Box<Outcome>),
     /// Reply to `IsOwnName`: true for this server.
     OwnName(bool),
+    /// Reply to `FindQuota`: none if the command has printed nothing right.
+    Quota(Option<ToldQuota>),
+    /// Reply to `ChangeQuota`: true if the command has done it.
+    QuotaChanged(bool),
     /// Reply to `FindReferral`; NOT_FOUND if the path has no target elsewhere.
     Referral(Result<Referral, NtStatus>),
     /// Reply to `ClosePreviousSession`, without further details.

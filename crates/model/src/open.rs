@@ -108,6 +108,8 @@ pub struct OpenFile {
     pub enumeration: Option<Box<Enumeration>>,
     /// Number of extended attributes listed by queries so far; the next query begins behind them.
     pub attributes_listed: usize,
+    /// User with whom the next query of quotas goes on: its id, or one above all ids at the end.
+    pub next_quota_user: u64,
     /// Changes in the directory for the next CHANGE_NOTIFY.
     pub watch: Option<Box<Watch>>,
     /// Memory charged for its byte-range locks in the file's record.

@@ -2,7 +2,7 @@
 
 use arbitration::RecordsError;
 use auth::AuthError;
-use dtyp::fscc::{EaListError, FileInformationClass, FsInformationClass};
+use dtyp::fscc::{EaListError, FileInformationClass, FsInformationClass, QuotaListError};
 use dtyp::{AccessMask, FileAttributes, FileTime, NtStatus};
 use object::PathError;
 use thiserror::Error;
@@ -241,7 +241,7 @@ pub enum Reject {
     /// ImpersonationLevel has no meaning: [MS-SMB2] 3.3.5.9.
     #[error("{0:?} has no meaning")]
     ImpersonationLevelUnknown(ImpersonationLevel),
-    /// Quotas, and whatever pipes do not have: [MS-SMB2] 3.3.5.20.4, 3.3.5.21.4.
+    /// Whatever pipes do not have: [MS-SMB2] 3.3.5.20, 3.3.5.21.
     #[error("information of the type {0:?} is not offered")]
     InfoTypeNotOffered(InfoType),
     /// InfoType has no meaning: [MS-SMB2] 2.2.37, 2.2.39.
@@ -378,6 +378,9 @@ pub enum Reject {
     /// The listing of extended attributes is at its end: [MS-FSA] 2.1.5.12.14.
     #[error("the file has no more extended attributes")]
     NoMoreExtendedAttributes,
+    /// The listing of quotas is at its end: [MS-FSA] 2.1.5.21.
+    #[error("there are no more quotas")]
+    NoMoreQuotas,
     /// A related request needs a FileId, and the one before it has none: [MS-SMB2] 3.3.5.2.7.2.
     #[error("the request before has no FileId")]
     NoRelatedFileId,
@@ -522,6 +525,20 @@ pub enum Reject {
         /// Length of the range, in bytes.
         length: u64,
     },
+    /// A command for quotas has failed, or has no right output.
+    #[error("the command for quotas has failed")]
+    QuotaCommandFailed,
+    /// A threshold or limit of a quota is negative: [MS-FSCC] 2.4.40.
+    #[error("{0:#x} is no limit of a quota")]
+    QuotaLimitInvalid(u64),
+    /// A list of quotas, or of users to query, is inconsistent: [MS-SMB2] 3.3.5.20.4, [MS-FSCC]
+    /// 2.4.40.
+    #[error("the entry at {0} of the list of quotas is invalid")]
+    QuotaListInvalid(usize),
+    /// The file system's quotas are turned on and off by its administrator on the server, and have
+    /// no default limits: [MS-FSA] 2.1.5.16.6.
+    #[error("quotas of the file system cannot be turned on or off, and have no defaults")]
+    QuotaStateFixed,
     /// The open has no lock of exactly this range: [MS-SMB2] 3.3.5.14.1.
     #[error("the open has no lock of this range")]
     RangeNotLocked,
@@ -653,6 +670,9 @@ pub enum Reject {
     /// The client has its limit of open pipes.
     #[error("the client has too many open pipes")]
     TooManyPipes,
+    /// A list of quotas has more users than one request may.
+    #[error("quotas of {0} users are too many at once")]
+    TooManyQuotaUsers(usize),
     /// The client has its limit of sessions.
     #[error("too many sessions")]
     TooManySessions,
@@ -740,7 +760,7 @@ statuses! {
     FS_DRIVER_REQUIRED: DfsOff;
     INFO_LENGTH_MISMATCH: InformationBufferTooSmall InformationTooShort;
     INSUFFICIENT_RESOURCES: TooLongToWait TooManyAsyncCommands TooManyChannels TooManyLocks
-        TooManyPipes TooManyWatches TooMuchMemory;
+        TooManyPipes TooManyQuotaUsers TooManyWatches TooMuchMemory;
     INSUFF_SERVER_RESOURCES: CompoundTooLarge TooManySessions TooManyTreeConnects;
     INTERNAL_ERROR: AsyncInCompound;
     INVALID_BUFFER_SIZE: ReparsePointMissing;
@@ -762,9 +782,9 @@ statuses! {
         NameBeginsWithSeparator NegotiateContextTwice NoCipherOffered NoDialectOffered NoLocks
         NoRelatedIds NoSigningAlgorithmOffered NotDirectory NotOnDirectories OffsetNegative
         OplockIsLease OverwriteOfDirectory PipeClassUnknown PipeDataMissing PreauthMissing
-        RangeBeyondMax RangeReversed RdmaNotOffered ResiliencyTooLong RootCannotBeTarget
-        RootDirectoryNotZero SecurityDescriptorInvalid ShareAccessInvalid StreamOfRoot
-        TargetNameEmpty TimeInvalid UnknownCommand;
+        QuotaLimitInvalid QuotaListInvalid RangeBeyondMax RangeReversed RdmaNotOffered
+        ResiliencyTooLong RootCannotBeTarget RootDirectoryNotZero SecurityDescriptorInvalid
+        ShareAccessInvalid StreamOfRoot TargetNameEmpty TimeInvalid UnknownCommand;
     INVALID_VIEW_SIZE: CopySourceTooShort;
     IO_REPARSE_DATA_INVALID: ReparseDataInvalid;
     IO_REPARSE_TAG_INVALID: ReparseTagReserved;
@@ -780,10 +800,12 @@ statuses! {
     NOT_IMPLEMENTED: ChangeNotifyOff;
     NOT_SUPPORTED: BindingWithGmac BoundByNobody CreateOptionsUnsupported FileClassNotOffered
         FsClassNotOffered InfoTypeNotOffered IoctlNotFsctl MultichannelNotNegotiated
-        NoCommonDialect NotDeleteOnClose PosixDeletion ResiliencyNotOffered StreamToFile;
+        NoCommonDialect NotDeleteOnClose PosixDeletion QuotaStateFixed ResiliencyNotOffered
+        StreamToFile;
     NO_EAS_ON_FILE: NoExtendedAttributes;
     NO_LOGON_SERVERS: AccountUnavailable;
     NO_MORE_EAS: NoMoreExtendedAttributes;
+    NO_MORE_ENTRIES: NoMoreQuotas;
     NO_MORE_FILES: NoMoreEntries;
     NO_SUCH_FILE: NoMatchingEntry;
     OBJECT_NAME_INVALID: NameComponentInvalid NameNotUnicode NameTooLong PatternInvalid
@@ -804,7 +826,7 @@ statuses! {
     SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP: PreauthWithoutCommonHash;
     STOPPED_ON_SYMLINK: StoppedOnSymbolicLink;
     TOO_MANY_OPENED_FILES: TooManyOpens;
-    UNSUCCESSFUL: LeaseNotBreaking;
+    UNSUCCESSFUL: LeaseNotBreaking QuotaCommandFailed;
     USER_SESSION_DELETED: NoSuchSession;
 }
 
@@ -814,6 +836,12 @@ impl From<EaListError> for Reject {
             EaListError::Inconsistent { offset } => Self::ExtendedAttributeListInvalid(offset),
             EaListError::InvalidName { offset } => Self::ExtendedAttributeNameInvalid(offset),
         }
+    }
+}
+
+impl From<QuotaListError> for Reject {
+    fn from(error: QuotaListError) -> Self {
+        Self::QuotaListInvalid(error.offset)
     }
 }
 

@@ -10,6 +10,15 @@ use object::{ObjectPath, RootId, UserId};
 use crate::audit::Audit;
 use crate::settings::Policy;
 
+/// Commands that tell and set quotas in the place of the file system.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct QuotaCommands {
+    /// `get quota command`: true if a command tells quotas.
+    pub get: bool,
+    /// `set quota command`: true if a command sets quotas.
+    pub set: bool,
+}
+
 /// A share that a tree connect leads to.
 #[derive(Clone, Debug)]
 pub struct Share {
@@ -68,6 +77,8 @@ pub struct Share {
     pub checks_directory: bool,
     /// `dfree command`: true if a command tells the free space, and not the file system alone.
     pub has_free_space_command: bool,
+    /// `get quota command` and `set quota command`: commands in the place of the file system.
+    pub quota_commands: QuotaCommands,
     /// `max disk size` in bytes: no volume seems larger.
     pub volume_bytes_max: Option<u64>,
     /// Respect between its clients and local programs.

@@ -13,6 +13,7 @@ pub mod metadata;
 pub mod open;
 pub mod path;
 pub mod piped;
+pub mod quota;
 pub mod volume;
 
 use bytes::{Bytes, BytesMut};
@@ -25,6 +26,10 @@ pub use metadata::{FileIdentity, Metadata, ObjectKind};
 pub use open::{Disposition, ExtendedAttribute, OpenRequest, Opened, RequestedKind};
 pub use path::{ObjectPath, PathError};
 pub use piped::{Pipe, Piped};
+pub use quota::{
+    NewQuota, Quota, QuotaChange, QuotaLimits, QuotaOp, QuotaQuery, QuotaStart, QuotaState,
+    QuotaSubject, QuotaUser, ToldQuota, UserQuota,
+};
 pub use volume::{FreeSpace, Volume};
 
 /// Number of a store among those of one worker. Its opens and roots have it in their upper bits, so
@@ -234,8 +239,12 @@ pub enum ObjectOp {
     },
     /// Returns the 8.3 name of the open's object. Reply: `ShortName`.
     QueryShortName { open: LocalOpen },
-    /// Queries the file system of the open. Reply: `Volume`.
+    /// Queries the file system of the open. Its free space is that under the quota of the user.
+    /// Reply: `Volume`.
     QueryVolume { open: LocalOpen },
+    /// Queries or sets quotas of users on the file system of the open. Reply: that of the
+    /// [`QuotaOp`].
+    Quotas { open: LocalOpen, op: QuotaOp },
     /// Makes `from..to` read as zeros, and frees storage if possible. Reply: `Done`.
     ZeroRange {
         open: LocalOpen,
@@ -395,6 +404,7 @@ impl ObjectOp {
             | Self::QueryMetadata { open, .. }
             | Self::QueryShortName { open }
             | Self::QueryVolume { open }
+            | Self::Quotas { open, .. }
             | Self::Read { open, .. }
             | Self::ReadDirectory { open, .. }
             | Self::ReadExtendedAttributes { open }
@@ -534,6 +544,11 @@ pub enum ObjectReply {
     Leased(FileIdentity),
     Metadata(Box<Metadata>),
     Opened(Box<Opened>),
+    /// Quotas of users, at most as many as the query permits.
+    Quotas(Vec<UserQuota>),
+    QuotaState(QuotaState),
+    /// The users in the order of their SIDs.
+    QuotaUsers(Vec<QuotaUser>),
     /// The buffer, unchanged, and the data in a pipe.
     Piped(BytesMut, Piped),
     /// Ranges with storage: offset and length in bytes.

@@ -2,6 +2,8 @@
 
 use dtyp::FileTime;
 
+use crate::quota::Quota;
+
 /// Size of a share and its free space, as its owner tells them and not the file system.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct FreeSpace {
@@ -63,6 +65,22 @@ impl Volume {
         }
     }
 
+    /// Makes the volume seem no larger than the storage that a user may have, and its free space
+    /// what remains of that, as Samba does. The soft limit counts: above it there is no free space.
+    /// The free space of all users stays.
+    pub fn limit_to_quota(&mut self, quota: &Quota) {
+        let Quota { used_bytes, limits, is_out_of_files } = *quota;
+        let is_over = |limit: Option<u64>| limit.is_some_and(|limit| used_bytes >= limit);
+        let is_full = is_out_of_files || is_over(limits.soft_bytes) || is_over(limits.hard_bytes);
+        let (size, room) = match limits.soft_bytes.or(limits.hard_bytes) {
+            _ if is_full => (used_bytes, 0),
+            Some(limit) => (limit, limit - used_bytes),
+            None => return,
+        };
+        self.total_bytes = self.total_bytes.min(size);
+        self.available_bytes = self.available_bytes.min(room);
+    }
+
     /// Makes the volume seem no larger than this number of bytes. If all of that is free, a unit is
     /// not: some programs divide by the difference.
     pub fn limit(&mut self, bytes_max: u64) {
@@ -78,7 +96,8 @@ impl Volume {
 
 #[cfg(test)]
 mod tests {
-    use super::{FreeSpace, Volume};
+    use super::{FreeSpace, Quota, Volume};
+    use crate::quota::QuotaLimits;
 
     const GIB: u64 = 1 << 30;
 
@@ -110,6 +129,24 @@ mod tests {
         for odd in [0, 1, 100, 1_000, 1 << 40] {
             assert_eq!(figures(GIB, 0, odd), (GIB, 0, 0, 4_096), "no unit of {odd}");
         }
+    }
+
+    #[test]
+    fn a_quota_bounds_the_size_and_the_free_space_of_its_user_alone() {
+        let limited = |used_bytes, soft_bytes, hard_bytes, is_out_of_files| {
+            let mut volume = volume();
+            let limits = QuotaLimits { soft_bytes, hard_bytes };
+            volume.limit_to_quota(&Quota { used_bytes, limits, is_out_of_files });
+            assert_eq!(volume.free_bytes, 6 * GIB);
+            (volume.total_bytes, volume.available_bytes)
+        };
+        assert_eq!(limited(GIB, None, None, false), (8 * GIB, 5 * GIB));
+        assert_eq!(limited(GIB, None, Some(3 * GIB), false), (3 * GIB, 2 * GIB));
+        assert_eq!(limited(GIB, Some(2 * GIB), Some(3 * GIB), false), (2 * GIB, GIB));
+        assert_eq!(limited(2 * GIB, Some(2 * GIB), Some(3 * GIB), false), (2 * GIB, 0));
+        assert_eq!(limited(4 * GIB, None, Some(3 * GIB), false), (4 * GIB, 0));
+        assert_eq!(limited(GIB, None, None, true), (GIB, 0), "no file more");
+        assert_eq!(limited(GIB, None, Some(20 * GIB), false), (8 * GIB, 5 * GIB), "a full disk");
     }
 
     #[test]

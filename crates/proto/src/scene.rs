@@ -20,7 +20,7 @@ use model::reject::Disconnect;
 use model::request_id::RequestId;
 use model::session::{Channel, Session, SessionState};
 use model::settings::{BreakRetry, CatalogueDebug, MapToGuest, Policy, ServerSettings};
-use model::share::{CheckedAccess, LocalPrograms, Share};
+use model::share::{CheckedAccess, LocalPrograms, QuotaCommands, Share};
 use model::tree_connect::TreeConnect;
 use object::{
     FileIdentity, FreeSpace, LocalOpen, Metadata, ObjectOp, ObjectPath, ObjectReply, ObjectResult,
@@ -208,6 +208,7 @@ impl Scene {
             mode: 0,
             enumeration: None,
             attributes_listed: 0,
+            next_quota_user: 0,
             watch: None,
             is_being_made: false,
             locks: self.server.inspect().globals.memory.keep_beyond_limit(0),
@@ -508,6 +509,7 @@ fn share(root: Option<RootId>) -> Share {
         kernel_change_notify: true,
         checks_directory: false,
         has_free_space_command: false,
+        quota_commands: QuotaCommands::default(),
         volume_bytes_max: None,
         local_programs: LocalPrograms::default(),
         classes: Arc::default(),

@@ -8,10 +8,10 @@ use object::{FreeSpace, ObjectPath};
 use process::Identity;
 
 /// Bytes of a block unless the command prints them.
-const BLOCK_BYTES: u64 = 1_024;
+pub(super) const BLOCK_BYTES: u64 = 1_024;
 
 /// Variable with the folder of the share, in which the command runs.
-const FOLDER: &str = "CHORO_FOLDER";
+pub(super) const FOLDER: &str = "CHORO_FOLDER";
 
 /// Variable with the argument of the command.
 const DIRECTORY: &str = "CHORO_DIRECTORY";

@@ -25,6 +25,7 @@ pub mod mount_point;
 pub mod name_service;
 pub mod opening;
 mod own_users;
+pub mod quota_commands;
 mod recycle_bin;
 pub mod refusal;
 pub mod requester;

@@ -9,6 +9,7 @@ use process::Identity;
 use store::Credentials;
 
 use super::free_space::FreeSpaceCommand;
+use super::quota_commands::QuotaCommands;
 
 /// A command, ready to run.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub struct ShareCommands {
     pub after: VecDeque<ShareCommand>,
     /// The command that prints the free space.
     pub free_space: Option<FreeSpaceCommand>,
+    /// The commands that tell and set quotas.
+    pub quotas: Option<QuotaCommands>,
 }
 
 /// User that a command runs as.
@@ -47,8 +50,8 @@ pub enum Runner {
     User,
 }
 
-/// Returns the texts of all commands of a configuration, as [`ShareCommand`] and
-/// [`FreeSpaceCommand`] have them for the shell, and their users.
+/// Returns the texts of all commands of a configuration, as [`ShareCommand`], [`FreeSpaceCommand`]
+/// and [`QuotaCommands`] have them for the shell, and their users.
 #[must_use]
 pub fn scripts(config: &config::Config) -> Vec<(String, Runner)> {
     // The text refers to values, and does not depend on them.
@@ -56,13 +59,16 @@ pub fn scripts(config: &config::Config) -> Vec<(String, Runner)> {
     let shares = config.shares.iter().chain(&config.homes).chain(config.usershare_template());
     let of_share = |share: &config::Share| {
         let nobody = (None, "guest");
-        let ShareCommands { before, after, free_space } = ShareCommands::of(share, &values, nobody);
+        let ShareCommands { before, after, free_space, quotas } =
+            ShareCommands::of((&config.global, share), &values, nobody);
         let of_connect = before.into_iter().chain(after).map(|it| {
             let is_root = it.parameter.starts_with(ROOT);
             (it.command.script, if is_root { Runner::Root } else { Runner::User })
         });
         let free_space = free_space.map(|it| (it.for_argument("").script, Runner::User));
-        of_connect.chain(free_space).collect::<Vec<_>>()
+        let quotas = quotas.iter().flat_map(QuotaCommands::scripts);
+        let quotas = quotas.map(|script| (script.to_owned(), Runner::User));
+        of_connect.chain(free_space).chain(quotas).collect::<Vec<_>>()
     };
     shares.flat_map(of_share).collect()
 }
@@ -73,7 +79,10 @@ const ROOT: &str = "root ";
 impl ShareCommands {
     /// True if the share has none.
     pub(super) fn is_empty(&self) -> bool {
-        self.before.is_empty() && self.after.is_empty() && self.free_space.is_none()
+        self.before.is_empty()
+            && self.after.is_empty()
+            && self.free_space.is_none()
+            && self.quotas.is_none()
     }
 
     /// Has `%P` in all of them be this folder of a user.
@@ -85,16 +94,16 @@ impl ShareCommands {
         {
             command.set_folder(folder).ok_or(*parameter)?;
         }
-        match &mut self.free_space {
-            Some(command) => command.set_folder(folder).ok_or("dfree command"),
-            None => Ok(()),
+        if let Some(command) = &mut self.free_space {
+            command.set_folder(folder).ok_or("dfree command")?;
         }
+        self.quotas.iter_mut().try_for_each(|commands| commands.set_folder(folder))
     }
 
     /// Returns those of a share for a requester. They run as this user, or as that of a server that
     /// cannot act as others.
     pub(super) fn of(
-        share: &config::Share,
+        (global, share): (&config::Global, &config::Share),
         substitutions: &Substitutions,
         (user, requester): (Option<&Credentials>, &str),
     ) -> Self {
@@ -125,6 +134,7 @@ impl ShareCommands {
         Self {
             before: before.into_iter().flatten().collect(),
             after: after.into_iter().flatten().collect(),
+            quotas: QuotaCommands::of(global, share, substitutions, (of_user.clone(), requester)),
             free_space: FreeSpaceCommand::of(share, substitutions, (of_user, requester)),
         }
     }

@@ -11,7 +11,7 @@ use config::{Config, Substitutions};
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectPath, UserId};
 use proto::effect::ConnectShare;
-use proto::share::{AppleShare, LocalPrograms};
+use proto::share::{AppleShare, LocalPrograms, QuotaCommands};
 use proto::{Account, Share, ShareRefusal};
 use store::{Credentials, RecycleSettings, RootSettings, Store};
 use tables::{QosPage, Registry};
@@ -26,6 +26,7 @@ use super::found_share::FoundShare;
 use super::free_space;
 use super::homes;
 use super::opening::{OpenedRoot, Opening, StorageMode};
+use super::quota_commands;
 use super::refusal::Refusal;
 use super::requester::{self, Requester};
 use super::share_commands::ShareCommands;
@@ -293,6 +294,7 @@ impl<'a> Shares<'a> {
             kernel_change_notify: false,
             checks_directory: false,
             has_free_space_command: false,
+            quota_commands: QuotaCommands::default(),
             volume_bytes_max: None,
             local_programs: LocalPrograms::default(),
             // Pipes carry little data, and administration of limits needs them.
@@ -376,13 +378,14 @@ impl<'a> Shares<'a> {
         (user, requester): (UserId, &str),
         substitutions: &Substitutions,
     ) -> Result<ShareCommands, Refusal> {
+        let global = &self.config.global;
         if !self.accounts.is_root() {
-            return Ok(ShareCommands::of(share, substitutions, (None, requester)));
+            return Ok(ShareCommands::of((global, share), substitutions, (None, requester)));
         }
         let index = usize::try_from(user.0).unwrap_or(usize::MAX);
         // Without its user a command would run as root.
         let user = self.store.users().nth(index).ok_or(Refusal::NoIdentity)?;
-        Ok(ShareCommands::of(share, substitutions, (Some(user), requester)))
+        Ok(ShareCommands::of((global, share), substitutions, (Some(user), requester)))
     }
 
     /// Refuses one more connection to a share that has `max` already; 0 is any number.
@@ -495,6 +498,7 @@ impl<'a> Shares<'a> {
             kernel_change_notify: share.kernel_change_notify,
             checks_directory: share.check_parent_directory_delete_on_close,
             has_free_space_command: free_space::has_command(share),
+            quota_commands: quota_commands::of(&self.config.global),
             volume_bytes_max: free_space::volume_bytes_max(&self.config.global),
             local_programs: local_programs(share),
             classes: Arc::default(),

@@ -22,6 +22,8 @@ pub enum Operation {
     Parent,
     /// Reading metadata, times and attributes.
     Query,
+    /// Reading or changing quotas of users.
+    Quota,
     /// Reading the data of a file.
     Read,
     /// Removing a name from its directory.
@@ -63,6 +65,10 @@ pub fn status_from_errno(operation: Operation, errno: Errno) -> NtStatus {
         }
         (_, Errno::LOOP) => NtStatus::ACCESS_DENIED,
         (_, Errno::XDEV) => NtStatus::NOT_SAME_DEVICE,
+        // A limit that the file system cannot count.
+        (O::Quota, Errno::RANGE) => NtStatus::INVALID_PARAMETER,
+        // A file system keeps no quotas, or the kernel is too old to tell them.
+        (O::Quota, Errno::INVAL | Errno::SRCH) => NtStatus::NOT_SUPPORTED,
         (O::Remove, Errno::EXIST) | (_, Errno::NOTEMPTY) => NtStatus::DIRECTORY_NOT_EMPTY,
         (_, Errno::EXIST) => NtStatus::OBJECT_NAME_COLLISION,
         (_, Errno::ACCESS | Errno::PERM) => NtStatus::ACCESS_DENIED,

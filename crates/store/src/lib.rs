@@ -412,6 +412,7 @@ impl Store {
             Op::QueryMetadata { open, with_ea_size } => {
                 self.query_metadata(open, with_ea_size).map(metadata)
             }
+            Op::Quotas { open, op } => self.run_on_quotas(open, op),
             Op::QueryShortName { open } => self.query_short_name(open).map(Reply::ShortName),
             Op::QueryVolume { open } => {
                 self.query_volume(open).map(|volume| Reply::Volume(Box::new(volume)))

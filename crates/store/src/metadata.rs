@@ -9,6 +9,7 @@ pub(crate) mod clusters;
 pub(crate) mod dos_attributes;
 pub(crate) mod extended_attributes;
 pub(crate) mod mode_attributes;
+pub(crate) mod quota;
 pub(crate) mod reparse;
 pub(crate) mod reparse_attribute;
 pub(crate) mod snapshot;

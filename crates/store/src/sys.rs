@@ -7,6 +7,7 @@ pub(crate) mod features;
 pub(crate) mod file_kind;
 pub(crate) mod kernel_locks;
 pub(crate) mod lengths;
+pub(crate) mod quota;
 pub(crate) mod system;
 pub(crate) mod times;
 pub(crate) mod trusted_path;

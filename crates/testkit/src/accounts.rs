@@ -9,7 +9,7 @@ use dtyp::{AccessMask, FileTime, Guid, Sid};
 use object::{ObjectPath, RootId, UserId};
 use proto::logon_throttle::ThrottleSettings;
 use proto::settings::{BreakRetry, MapToGuest, Policy};
-use proto::share::LocalPrograms;
+use proto::share::{LocalPrograms, QuotaCommands};
 use proto::{Account, Credential, ServerSettings, Share};
 use rpc::{Caller, Catalogue, ServerEntry, ShareEntry};
 use wire::Dialect;
@@ -115,6 +115,7 @@ pub fn share(name: &str, root: Option<RootId>) -> Share {
         kernel_change_notify: true,
         checks_directory: false,
         has_free_space_command: false,
+        quota_commands: QuotaCommands::default(),
         volume_bytes_max: None,
         local_programs: LocalPrograms::default(),
         classes: Arc::default(),

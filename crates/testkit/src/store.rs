@@ -164,6 +164,7 @@ impl MemoryStore {
                 self.get(open).map(|open| Reply::ShortName(short_name(open.path.file_name())))
             }
             Op::QueryVolume { open } => self.get(open).map(|_| Reply::Volume(Box::new(volume()))),
+            Op::Quotas { open, .. } => self.get(open).and(Err(NtStatus::NOT_SUPPORTED)),
             // Memory has no snapshots.
             Op::ListSnapshots { open } => self.get(open).map(|_| Reply::Snapshots(Vec::new())),
             Op::ReadReparsePoint { open } => self.read_reparse_point(open).map(Reply::ReparsePoint),

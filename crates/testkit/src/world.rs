@@ -1045,6 +1045,12 @@ impl Inner {
         }
     }
 
+    fn disconnect_share(&mut self, root: RootId) -> Option<Reply> {
+        let count = self.connected.get_mut(&root).expect("what was connected");
+        *count = count.checked_sub(1).expect("disconnected once for each connect");
+        None
+    }
+
     fn answer(&mut self, effect: Effect) -> Option<Reply> {
         match effect {
             Effect::CheckMic(mic) => Some(Reply::Mic(self.domain.check_mic(&mic))),
@@ -1060,11 +1066,7 @@ impl Inner {
                 Some(Reply::PreviousSessionClosed)
             }
             Effect::ConnectShare(wanted) => Some(Reply::Share(self.connect_share(&wanted.name))),
-            Effect::DisconnectShare(root) => {
-                let count = self.connected.get_mut(&root).expect("what was connected");
-                *count = count.checked_sub(1).expect("disconnected once for each connect");
-                None
-            }
+            Effect::DisconnectShare(root) => self.disconnect_share(root),
             Effect::FindAccount { users, requested_user: _ } => {
                 let [user] = &users[..] else { panic!("{users:?} instead of one") };
                 let user = accounts::find(&self.users, user).filter(|_| !self.has_no_accounts);
@@ -1083,7 +1085,9 @@ impl Inner {
             Effect::FindReferral(question) => {
                 Some(Reply::Referral(self.find_referral(&question.connect.name, &question.path)))
             }
+            Effect::ChangeQuota { .. } => Some(Reply::QuotaChanged(false)),
             Effect::FindFreeSpace { .. } => Some(Reply::FreeSpace(None)),
+            Effect::FindQuota { .. } => Some(Reply::Quota(None)),
             Effect::FindSession { session_id } => {
                 let lent = self.elsewhere.get(&session_id).cloned();
                 Some(Reply::Session(lent.map(Box::new)))

@@ -249,4 +249,10 @@ reasons! {
     ExtendedAttributesTooLarge
     LockedByProgram
     SharingViolationByProgram
+    NoMoreQuotas
+    QuotaCommandFailed
+    QuotaLimitInvalid
+    QuotaListInvalid
+    QuotaStateFixed
+    TooManyQuotaUsers
 }

@@ -69,7 +69,9 @@ impl Worker {
                 self.close_previous_session(request, session_id, &user);
             }
             Effect::ConnectShare(connect) => self.connect_share(request, &connect),
+            Effect::ChangeQuota { root, change } => self.change_quota(request, root, change),
             Effect::FindFreeSpace { root, path } => self.find_free_space(request, root, &path),
+            Effect::FindQuota { root, subject } => self.find_quota(request, root, subject),
             Effect::FindReferral(question) => self.find_referral(request, *question),
             Effect::FindAccount { users, requested_user } => self.reply(request, |worker| {
                 // Before a thread of the name service starts, which would have the same.

@@ -41,7 +41,6 @@ use super::asked_sessions::pending::AskedSessions;
 use super::audit::AuditTrail;
 use super::clocks::read_clocks;
 use super::connection::Transport;
-use super::free_space::commands::FreeSpaceCommands;
 use super::inherited::{Inherited, Prepared};
 use super::kernel_leases::signals::KernelLeases;
 use super::lanes::{Done, LaneId, Lanes};
@@ -55,6 +54,7 @@ use super::own_names::OwnNames;
 use super::passing::queue::Passing;
 use super::share_commands::queue::CommandQueue;
 use super::slow_storage::SlowStorage;
+use super::storage_commands::commands::StorageCommands;
 use super::storage_threads::StorageThreads;
 use super::storage_threads::mounts::KeptMounts;
 use super::store_request::StoreRequest;
@@ -90,7 +90,7 @@ pub(crate) struct Worker {
     pub(super) asked_sessions: AskedSessions,
     pub(super) changed_shares: WaitingRequests,
     pub(super) command_queue: CommandQueue,
-    pub(super) free_space: FreeSpaceCommands,
+    pub(super) storage_commands: StorageCommands,
     pub(super) notices: Notices,
     pub(super) audit: AuditTrail,
     logon_slot: Option<LogonSlot>,
@@ -127,7 +127,7 @@ pub(super) const STORE: u64 = 5 << 32;
 pub(super) const LANES: u64 = 6 << 32;
 pub(super) const STORAGE_THREADS: u64 = 7 << 32;
 pub(super) const COMMANDS: u64 = 8 << 32;
-pub(super) const FREE_SPACE: u64 = 9 << 32;
+pub(super) const STORAGE_COMMANDS: u64 = 9 << 32;
 pub(super) const KERNEL_LEASES: u64 = 10 << 32;
 
 /// Threshold of slow requests, in nanoseconds.
@@ -197,7 +197,7 @@ impl Worker {
             asked_sessions: AskedSessions::default(),
             changed_shares: WaitingRequests::default(),
             command_queue: CommandQueue::default(),
-            free_space: FreeSpaceCommands::default(),
+            storage_commands: StorageCommands::default(),
             notices: Notices::new(server_id),
             audit: AuditTrail::default(),
             logon_slot,
@@ -323,7 +323,7 @@ impl Worker {
     fn close_all(&mut self) -> Ending {
         self.lose_all("the worker ends");
         self.end_commands();
-        self.end_free_space_command();
+        self.end_storage_command();
         self.send_changes();
         self.send_audit();
         self.flush_messages();
@@ -353,7 +353,7 @@ impl Worker {
             self.asked_sessions.next_timeout(),
             self.changed_shares.next_timeout(),
             self.command_queue.next_timeout(),
-            self.free_space.next_timeout(),
+            self.storage_commands.next_timeout(),
             self.next_confirmation(),
             self.audit.retry_at(),
             self.transports.values().filter_map(Transport::next_drain_timeout).min(),
@@ -608,7 +608,7 @@ impl Worker {
         self.serve_asked_session_timeouts(now);
         self.serve_changed_share_timeouts(now);
         self.serve_command_timeouts(now);
-        self.serve_free_space_timeout(now);
+        self.serve_storage_command_timeout(now);
     }
 }
 

@@ -28,8 +28,8 @@ impl Worker {
         request: Option<RequestId>,
         mut prepared: Prepared,
     ) {
-        let ShareCommands { before, after, free_space } = prepared.take_commands();
-        let connect = WaitingConnect { request, prepared, after, free_space };
+        let ShareCommands { before, after, free_space, quotas } = prepared.take_commands();
+        let connect = WaitingConnect { request, prepared, after, free_space, quotas };
         if before.is_empty() && connect.after.is_empty() {
             return self.open_prepared(connect);
         }

@@ -49,7 +49,7 @@ impl Worker {
     /// Opens the directory of a share; waits for its storage on a thread of its own, if it may wait
     /// long.
     pub(super) fn open_prepared(&mut self, connect: WaitingConnect) {
-        let WaitingConnect { request, mut prepared, after, free_space } = connect;
+        let WaitingConnect { request, mut prepared, after, free_space, quotas } = connect;
         let Some(opening) = prepared.take_opening() else {
             return self.share_opened(request, prepared, None);
         };
@@ -59,7 +59,7 @@ impl Worker {
             Box::new(move |worker| {
                 if let Ok(opened) = &opened {
                     worker.keep_commands(opened.root, after);
-                    worker.free_space.keep(opened.root, free_space);
+                    worker.storage_commands.keep(opened.root, free_space, quotas);
                 }
                 worker.share_opened(request, prepared, Some(opened));
             })
@@ -102,7 +102,7 @@ impl Worker {
     /// Forgets a share, once its earlier operations have ended.
     pub(super) fn close_root(&mut self, root: RootId) {
         self.storage_threads.root_closed(root);
-        self.free_space.forget(root);
+        self.storage_commands.forget(root);
         self.run_in(Ok(root.store()), move |store| {
             store.into_iter().for_each(|store| store.close_root(root));
             Box::new(move |worker| worker.run_after_connect(root))

@@ -1,24 +1,25 @@
-//! Commands that print the free space of shares (`dfree command`).
+//! Commands that tell the storage of shares: `dfree command`, `get quota command`, and `set quota
+//! command`, which changes it.
 //!
 //! One runs at a time, beside those for tree connects, while the event loop goes on. Its answer is
-//! for all requests with the same question, and is cached. Without an answer clients see the
-//! figures of the file system.
+//! for all requests with the same question; that on free space is cached. Without an answer clients
+//! see the free space of the file system, and no quotas.
 
 pub(super) mod commands;
 
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use object::{FreeSpace, ObjectPath, RootId};
-use proto::{Reply, RequestId};
-use shares::free_space::{FreeSpaceCommand, argument, parse};
+use object::{ObjectPath, QuotaChange, QuotaSubject, RootId};
+use proto::RequestId;
+use shares::free_space::argument;
 use trace::Phase;
 use tracing::{debug, warn};
 use uring::{Op, Token};
 
-use super::event_loop::{FREE_SPACE, Worker};
+use super::event_loop::{STORAGE_COMMANDS, Worker};
 use super::shells::Output;
-use commands::{Question, Running};
+use commands::{Answer, Argument, Prepared, Question, Running};
 
 /// Time of a command. Some clients end a connection without an answer after 20 s.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,68 +32,101 @@ impl Worker {
         root: RootId,
         path: &ObjectPath,
     ) {
+        self.ask_storage_command(request, root, Argument::FreeSpace(argument(path)));
+    }
+
+    /// Answers with a quota, once the command for it has printed it.
+    pub(super) fn find_quota(
+        &mut self,
+        request: Option<RequestId>,
+        root: RootId,
+        subject: QuotaSubject,
+    ) {
+        self.ask_storage_command(request, root, Argument::Quota(subject));
+    }
+
+    /// Answers once the command for it has changed a quota.
+    pub(super) fn change_quota(
+        &mut self,
+        request: Option<RequestId>,
+        root: RootId,
+        change: QuotaChange,
+    ) {
+        self.storage_commands.changes += 1;
+        let number = self.storage_commands.changes;
+        self.ask_storage_command(request, root, Argument::NewQuota(number, change));
+    }
+
+    fn ask_storage_command(
+        &mut self,
+        request: Option<RequestId>,
+        root: RootId,
+        argument: Argument,
+    ) {
         let Some(request) = request else { return };
-        let question = Question { root, argument: argument(path) };
-        let of_root = self.free_space.of_roots.get(&root);
-        let cached = of_root.and_then(|it| it.cached.get(&question.argument));
+        let of_root = self.storage_commands.of_roots.get(&root);
+        let cached = of_root.and_then(|it| it.cached.get(&argument));
         if let Some((_, answer)) = cached.filter(|(until, _)| Instant::now() < *until) {
-            return self.answer(Some(request), Reply::FreeSpace(*answer));
+            return self.answer(Some(request), answer.reply());
         }
-        self.free_space.waiting.push((question, request));
-        self.run_free_space_command();
+        self.storage_commands.waiting.push((Question { root, argument }, request));
+        self.run_storage_command();
     }
 
     /// Starts the command for the oldest question. Behind one that hangs, none can be started.
-    fn run_free_space_command(&mut self) {
+    fn run_storage_command(&mut self) {
         loop {
-            let hangs = match &self.free_space.running {
+            let hangs = match &self.storage_commands.running {
                 Some(running) if running.until.is_some() => return,
                 running => running.is_some(),
             };
-            let Some((question, _)) = self.free_space.waiting.first() else { return };
+            let Some((question, _)) = self.storage_commands.waiting.first() else { return };
             let question = question.clone();
-            let of_root = self.free_space.of_roots.get(&question.root);
-            let Some(command) = of_root.map(|it| it.command.clone()).filter(|_| !hangs) else {
-                self.free_space_found(question, None);
+            let of_root = self.storage_commands.of_roots.get(&question.root);
+            let prepared = of_root.and_then(|it| it.prepare(&question.argument));
+            let Some(prepared) = prepared.filter(|_| !hangs) else {
+                let nothing = question.argument.nothing();
+                self.storage_command_answered(question, nothing);
                 continue;
             };
-            match self.start_free_space_command(&command, question.clone()) {
+            match self.start_storage_command(&prepared, question.clone()) {
                 Ok(()) => return,
-                Err(fault) => self.free_space_unknown(&command.share, question, &fault),
+                Err(fault) => self.storage_command_failed(&prepared.share, question, &fault),
             }
         }
     }
 
-    fn start_free_space_command(
+    fn start_storage_command(
         &mut self,
-        command: &FreeSpaceCommand,
+        prepared: &Prepared,
         question: Question,
     ) -> Result<(), String> {
-        let FreeSpaceCommand { share, identity, requester, .. } = command;
-        debug!("share {share}: dfree command starts for {}", question.argument);
-        let text = command.for_argument(&question.argument);
-        let shell = self.start_shell(&text, (identity.as_ref(), requester), Output::Kept)?;
-        let commands = &mut self.free_space;
+        let Prepared { share, identity, requester, text } = prepared;
+        let (parameter, object) = (question.argument.parameter(), question.argument.object());
+        debug!("share {share}: {parameter} starts for {object}");
+        let shell = self.start_shell(text, (identity.as_ref(), requester), Output::Kept)?;
+        let commands = &mut self.storage_commands;
         commands.last = commands.last.wrapping_add(1);
         let (number, share) = (commands.last, share.clone());
         let until = Some(Instant::now() + ANSWER_TIMEOUT);
         commands.running = Some(Running { number, shell, share, question, until });
-        self.watch_free_space_command();
+        self.watch_storage_command();
         Ok(())
     }
 
-    fn watch_free_space_command(&mut self) {
-        if let Some(Running { number, shell, .. }) = &self.free_space.running {
+    fn watch_storage_command(&mut self) {
+        if let Some(Running { number, shell, .. }) = &self.storage_commands.running {
             let fd = shell.end_source().as_raw_fd();
-            let token = Token(FREE_SPACE | u64::from(*number));
+            let token = Token(STORAGE_COMMANDS | u64::from(*number));
             self.submit(token, Op::PollReadable { fd });
         }
     }
 
     /// Goes on when a shell has ended: the completion with this number.
-    pub(super) fn free_space_completed(&mut self, number: u32) {
+    pub(super) fn storage_command_completed(&mut self, number: u32) {
         self.trace.enter(Phase::Other);
-        let Some(mut running) = self.free_space.running.take_if(|it| it.number == number) else {
+        let Some(mut running) = self.storage_commands.running.take_if(|it| it.number == number)
+        else {
             return;
         };
         let ended = running.shell.try_wait();
@@ -100,49 +134,53 @@ impl Worker {
         let (share, question) = (share.clone(), question.clone());
         match ended {
             Ok(None) => {
-                self.free_space.running = Some(running);
-                return self.watch_free_space_command();
+                self.storage_commands.running = Some(running);
+                return self.watch_storage_command();
             }
-            Ok(Some(_)) if until.is_none() => debug!("share {share}: dfree command was ended"),
-            Ok(Some(status)) if status.success() => match parse(shell.output()) {
-                Some(figures) => self.free_space_found(question, Some(figures)),
-                None => self.free_space_unknown(&share, question, "it tells no two numbers"),
+            Ok(Some(_)) if until.is_none() => {
+                debug!("share {share}: {} was ended", question.argument.parameter());
+            }
+            Ok(Some(status)) if status.success() => match question.argument.read(shell.output()) {
+                Ok(answer) => self.storage_command_answered(question, answer),
+                Err(fault) => self.storage_command_failed(&share, question, fault),
             },
-            Ok(Some(status)) => self.free_space_unknown(&share, question, &status.to_string()),
-            Err(error) => self.free_space_unknown(&share, question, &error.to_string()),
+            Ok(Some(status)) => self.storage_command_failed(&share, question, &status.to_string()),
+            Err(error) => self.storage_command_failed(&share, question, &error.to_string()),
         }
-        self.run_free_space_command();
+        self.run_storage_command();
     }
 
-    fn free_space_unknown(&mut self, share: &str, question: Question, fault: &str) {
-        warn!("share {share}: dfree command has failed for {}: {fault}", question.argument);
-        self.free_space_found(question, None);
+    fn storage_command_failed(&mut self, share: &str, question: Question, fault: &str) {
+        let (parameter, object) = (question.argument.parameter(), question.argument.object());
+        warn!("share {share}: {parameter} has failed for {object}: {fault}");
+        let nothing = question.argument.nothing();
+        self.storage_command_answered(question, nothing);
     }
 
-    fn free_space_found(&mut self, question: Question, answer: Option<FreeSpace>) {
-        for request in self.free_space.take_waiting(&question) {
-            self.answer(Some(request), Reply::FreeSpace(answer));
+    fn storage_command_answered(&mut self, question: Question, answer: Answer) {
+        for request in self.storage_commands.take_waiting(&question) {
+            self.answer(Some(request), answer.reply());
         }
-        self.free_space.cache(question, answer);
+        self.storage_commands.cache(question, answer);
     }
 
-    /// Ends a command whose time is over: see `FreeSpaceCommands::next_timeout`.
-    pub(super) fn serve_free_space_timeout(&mut self, now: Instant) {
-        let running = self.free_space.running.as_mut();
+    /// Ends a command whose time is over: see `StorageCommands::next_timeout`.
+    pub(super) fn serve_storage_command_timeout(&mut self, now: Instant) {
+        let running = self.storage_commands.running.as_mut();
         let is_late = |it: &&mut Running| it.until.is_some_and(|until| until <= now);
         let Some(running) = running.filter(is_late) else { return };
         running.until = None;
         self.store.revert_to_server();
         running.shell.kill();
         let (share, question) = (running.share.clone(), running.question.clone());
-        self.free_space_unknown(&share, question, "its time is over");
+        self.storage_command_failed(&share, question, "its time is over");
         // The kernel may need long to end it.
-        self.run_free_space_command();
+        self.run_storage_command();
     }
 
     /// Ends the command that runs, as the process ends.
-    pub(super) fn end_free_space_command(&mut self) {
-        if let Some(mut running) = self.free_space.running.take() {
+    pub(super) fn end_storage_command(&mut self) {
+        if let Some(mut running) = self.storage_commands.running.take() {
             self.store.revert_to_server();
             running.shell.kill();
         }

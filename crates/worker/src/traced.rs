@@ -90,7 +90,7 @@ fn operation(op: &ObjectOp) -> StoreOperation {
         ObjectOp::ListStreams { .. }
         | ObjectOp::ReadExtendedAttributes { .. }
         | ObjectOp::WriteExtendedAttributes { .. } => StoreOperation::Attributes,
-        ObjectOp::QueryVolume { .. } => StoreOperation::QueryVolume,
+        ObjectOp::Quotas { .. } | ObjectOp::QueryVolume { .. } => StoreOperation::QueryVolume,
         ObjectOp::Claim { .. }
         | ObjectOp::DeleteReparsePoint { .. }
         | ObjectOp::EndLease { .. }

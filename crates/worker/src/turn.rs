@@ -18,8 +18,8 @@ use uring::{Backend, Completion, Op, SendBuffer, Token};
 
 use super::connection::{Filled, Transport, make_whole};
 use super::event_loop::{
-    COMMANDS, CONTROL, FREE_SPACE, KERNEL_LEASES, LANES, MESSAGES, RECEIVE, SEND, STORAGE_THREADS,
-    STORE, Worker,
+    COMMANDS, CONTROL, KERNEL_LEASES, LANES, MESSAGES, RECEIVE, SEND, STORAGE_COMMANDS,
+    STORAGE_THREADS, STORE, Worker,
 };
 use super::lanes::{LANE_BYTES_MIN, LaneFrame, LaneId};
 
@@ -40,7 +40,7 @@ impl Worker {
             RECEIVE => self.received(id, completion),
             SEND => self.sent(id, completion),
             COMMANDS => self.command_completed(id.0),
-            FREE_SPACE => self.free_space_completed(id.0),
+            STORAGE_COMMANDS => self.storage_command_completed(id.0),
             KERNEL_LEASES => self.read_kernel_leases(),
             STORE => self.store_completed(usize::try_from(low).expect("32 bits"), completion),
             other => unreachable!("a token of kind {other:#x} was never given out"),

@@ -23,6 +23,7 @@ mod contexts;
 // Public, because `Pending` has types of these modules.
 pub mod durable;
 mod pipe;
+mod quota_file;
 pub mod replay;
 mod symbolic_link;
 mod validate;
@@ -293,10 +294,10 @@ fn begin(
     // IPC$ alone has no root; its opens are pipes.
     let Some(root) = scope.tree.share.root else { return pipe::open(scope, request) };
     let share = Arc::clone(&scope.tree.share);
-    let request = &match share.is_dfs_root {
+    let request = &quota_file::resolve(&match share.is_dfs_root {
         true => CreateRequest { name: dfs::local_name(incoming, &share, request.name), ..*request },
         false => *request,
-    };
+    });
     let negotiated = scope.connection.negotiated();
     // Most requests have no contexts, and then none of their decoders is entered.
     let has_contexts = !request.create_contexts.is_empty();
@@ -743,6 +744,7 @@ fn add_open(
         mode: 0,
         enumeration: None,
         attributes_listed: 0,
+        next_quota_user: 0,
         watch: None,
         // Grows with each lock.
         locks: scope.globals.memory.keep_beyond_limit(0),

@@ -4,6 +4,7 @@ pub mod extended_attributes;
 pub mod file;
 pub mod file_system;
 mod pipe;
+pub mod quota;
 pub mod security;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,8 @@ pub enum Pending {
     FileSystem(file_system::Question),
     /// Query of the extended attributes.
     ExtendedAttributes(extended_attributes::Question),
+    /// Query of quotas of users.
+    Quota(quota::Question),
     /// Query of the security descriptor.
     Security(security::Question),
 }
@@ -46,7 +49,7 @@ impl Command for QueryInfo {
     type Pending = Pending;
 
     fn start(
-        InOpen { connection, open, globals, .. }: InOpen<'_>,
+        InOpen { connection, tree, open, globals, .. }: InOpen<'_>,
         incoming: &Incoming,
         request: QueryInfoRequest<'_>,
     ) -> Result<Step<Pending>, Reject> {
@@ -66,15 +69,17 @@ impl Command for QueryInfo {
                 extended_attributes::start(open, &request)
             }
             InfoType::FILE => file::start(open, negotiated.dialect, class, &request),
-            InfoType::FILESYSTEM => {
-                file_system::start(open, FsInformationClass(request.file_info_class), &request)
-            }
+            InfoType::FILESYSTEM => file_system::start(
+                tree,
+                open,
+                FsInformationClass(request.file_info_class),
+                &request,
+            ),
             InfoType::SECURITY => {
                 let is_apple = globals.is_apple(open.session_id);
                 security::start(open, negotiated.dialect, is_apple, &request)
             }
-            // Quotas are not supported.
-            quota @ InfoType::QUOTA => Err(Reject::InfoTypeNotOffered(quota)),
+            InfoType::QUOTA => quota::start(tree, open, &request),
             unknown => Err(Reject::InfoTypeUnknown(unknown)),
         }
     }
@@ -93,6 +98,7 @@ impl Command for QueryInfo {
             Pending::ExtendedAttributes(question) => {
                 extended_attributes::resume(open, &question, reply.object()?)
             }
+            Pending::Quota(question) => quota::resume(tree, open, question, reply),
             Pending::Security(question) => security::resume(&question, reply.object()?),
         }
     }

@@ -4,6 +4,7 @@ mod basic;
 mod disposition;
 pub(crate) mod extended_attributes;
 pub mod name_conflicts;
+pub mod quota;
 pub mod rename;
 mod security;
 mod size;
@@ -57,6 +58,8 @@ pub enum Pending {
     Renaming(Box<rename::NewName>),
     /// The store makes a hard link.
     Linking(Box<rename::NewName>),
+    /// The store or a command sets quotas.
+    Quota(quota::Change),
     /// Clients must release cached handles of the file first; then the request begins anew.
     Handles(FileKey),
     /// Clients must release cached handles beneath a directory, before it is renamed.
@@ -101,9 +104,9 @@ impl Command for SetInfo {
         negotiated.verify_credit_charge(incoming.header.credit_charge, length)?;
         match request.info_type {
             InfoType::FILE => set_file(scope, &request),
-            InfoType::FILESYSTEM => set_file_system(scope.open()?, &request),
+            InfoType::FILESYSTEM => set_file_system(scope, &request),
             InfoType::SECURITY => security::start(scope, &request),
-            quota @ InfoType::QUOTA => Err(Reject::InfoTypeNotOffered(quota)),
+            InfoType::QUOTA => quota::start(scope, request.buffer),
             unknown => Err(Reject::InfoTypeUnknown(unknown)),
         }
     }
@@ -127,6 +130,7 @@ impl Command for SetInfo {
             Pending::Emptiness => disposition::verify_empty(scope, reply),
             Pending::Directory(wanted) => rename::directory_found(scope, *wanted, reply),
             Pending::Target(wanted) => rename::target_found(scope, *wanted, reply),
+            Pending::Quota(change) => quota::resume(scope, change, reply),
             Pending::Renaming(wanted) => rename::renamed(scope, &wanted, reply),
             Pending::Linking(wanted) => rename::linked(&mut scope, &wanted, reply),
             Pending::Handles(_) => {
@@ -175,13 +179,17 @@ fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step<
     }
 }
 
-/// Refuses all changes of a file system: [MS-SMB2] 3.3.5.21.2. There are no quotas, and the
+/// Changes the state of quotas, and nothing else of a file system: [MS-SMB2] 3.3.5.21.2. The
 /// administrator chooses its label and object id.
-fn set_file_system(open: &Open, request: &SetInfoRequest<'_>) -> Result<Step<Pending>, Reject> {
+fn set_file_system(
+    mut scope: InTree<'_>,
+    request: &SetInfoRequest<'_>,
+) -> Result<Step<Pending>, Reject> {
     let class = FsInformationClass(request.file_info_class);
     match class {
-        FsInformationClass::CONTROL | FsInformationClass::OBJECT_ID => {
-            open.verify_access(AccessMask::WRITE_DATA)?;
+        FsInformationClass::CONTROL => quota::start_control(scope, request.buffer),
+        FsInformationClass::OBJECT_ID => {
+            scope.open()?.verify_access(AccessMask::WRITE_DATA)?;
             Err(Reject::FsClassNotOffered(class))
         }
         FsInformationClass::LABEL => Err(Reject::FsClassNotOffered(class)),

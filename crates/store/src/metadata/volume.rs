@@ -20,6 +20,7 @@ const CASE_PRESERVED_NAMES: u32 = 0x0000_0002;
 const UNICODE_ON_DISK: u32 = 0x0000_0004;
 const PERSISTENT_ACLS: u32 = 0x0000_0008;
 const FILE_COMPRESSION: u32 = 0x0000_0010;
+const VOLUME_QUOTAS: u32 = 0x0000_0020;
 const SUPPORTS_SPARSE_FILES: u32 = 0x0000_0040;
 const SUPPORTS_REPARSE_POINTS: u32 = 0x0000_0080;
 const NAMED_STREAMS: u32 = 0x0004_0000;
@@ -63,6 +64,10 @@ impl Store {
             component_units_max: u32::try_from(found.f_namemax.min(255)).unwrap_or(255),
             supports_trim: features.trims,
         };
+        if let Some(quota) = self.quota_of_requester(open.fd()) {
+            volume.attributes |= VOLUME_QUOTAS;
+            volume.limit_to_quota(&quota);
+        }
         if let Some(max) = settings.backup_bytes_max {
             backups::limit(&mut volume, open.root.directory.fd.as_fd(), max);
         }

@@ -32,7 +32,7 @@ op_kinds! {
     WriteExtendedAttributes, ReadSecurity, WriteSecurity, QueryVolume, ZeroRange, AllocatedRanges,
     SetSparse, CopyRange, CopyStreams, DuplicateExtents, SetCompression, Trim, Relocate,
     ListSnapshots, ReadReparsePoint, WriteReparsePoint, DeleteReparsePoint, Lookup,
-    QueryShortName, Lock, Unlock, Claim, EndLease,
+    QueryShortName, Lock, Unlock, Claim, EndLease, Quotas,
 }
 
 /// A failure that a test has requested.

@@ -8,6 +8,7 @@ use process::PassedCommand;
 use proto::RequestId;
 use rustc_hash::FxHashMap;
 use shares::free_space::FreeSpaceCommand;
+use shares::quota_commands::QuotaCommands;
 use shares::share_commands::ShareCommand;
 use shares::shares::Prepared;
 
@@ -51,6 +52,7 @@ pub(in super::super) struct WaitingConnect {
     pub(in super::super) prepared: Prepared,
     pub(in super::super) after: VecDeque<ShareCommand>,
     pub(in super::super) free_space: Option<FreeSpaceCommand>,
+    pub(in super::super) quotas: Option<QuotaCommands>,
 }
 
 /// The command that runs: of the first job.

@@ -1,12 +1,14 @@
-//! Commands that print free space: those of tree connects, and the running one.
+//! Commands that tell free space and quotas: those of tree connects, and the running one.
 
 use std::time::{Duration, Instant};
 
-use object::{FreeSpace, RootId};
-use process::PassedCommand;
-use proto::RequestId;
+use config::ShellCommand;
+use object::{FreeSpace, QuotaChange, QuotaSubject, RootId, ToldQuota};
+use process::{Identity, PassedCommand};
+use proto::{Reply, RequestId};
 use rustc_hash::FxHashMap;
-use shares::free_space::FreeSpaceCommand;
+use shares::free_space::{self, FreeSpaceCommand};
+use shares::quota_commands::{self, QuotaCommands};
 
 /// Time for which a command that has failed is not run again.
 const RETRY_TIME: Duration = Duration::from_secs(10);
@@ -16,26 +18,59 @@ const CACHED_MAX: usize = 64;
 
 /// Commands of tree connects, and the requests that wait for them: no more than are in flight.
 #[derive(Debug, Default)]
-pub(crate) struct FreeSpaceCommands {
+pub(crate) struct StorageCommands {
     pub(super) of_roots: FxHashMap<RootId, OfRoot>,
     pub(super) waiting: Vec<(Question, RequestId)>,
     pub(super) running: Option<Running>,
     pub(super) last: u32,
+    /// Number of changes so far.
+    pub(super) changes: u64,
 }
 
-/// The command of a tree connect.
+/// The commands of a tree connect.
 #[derive(Debug)]
 pub(super) struct OfRoot {
-    pub(super) command: FreeSpaceCommand,
-    /// Answers by the argument, each with the end of its time; none after a failure.
-    pub(super) cached: FxHashMap<String, (Instant, Option<FreeSpace>)>,
+    free_space: Option<FreeSpaceCommand>,
+    quotas: Option<QuotaCommands>,
+    /// Answers by the question, each with the end of its time; none after a failure.
+    pub(super) cached: FxHashMap<Argument, (Instant, Answer)>,
 }
 
-/// A root, and the argument of its command.
+/// A root, and what its command is to tell or to change.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Question {
     pub(super) root: RootId,
-    pub(super) argument: String,
+    pub(super) argument: Argument,
+}
+
+/// Content of a question to a command.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Argument {
+    /// Free space of a path, as the command gets it.
+    FreeSpace(String),
+    /// Quota of a user, or the defaults.
+    Quota(QuotaSubject),
+    /// Change of a quota. Each is of one request: the first number tells them apart.
+    NewQuota(u64, QuotaChange),
+}
+
+/// What a command has told; nothing after a failure.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    FreeSpace(Option<FreeSpace>),
+    Quota(Option<ToldQuota>),
+    QuotaChanged(bool),
+}
+
+/// A command, ready to run.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// Name of the share, for the log.
+    pub(super) share: String,
+    /// User to run it; none for that of the server.
+    pub(super) identity: Option<Identity>,
+    pub(super) requester: String,
+    pub(super) text: ShellCommand,
 }
 
 #[derive(Debug)]
@@ -49,20 +84,131 @@ pub(super) struct Running {
     pub(super) until: Option<Instant>,
 }
 
-impl FreeSpaceCommands {
-    /// Keeps the command of a tree connect, if there is one.
-    pub(crate) fn keep(&mut self, root: RootId, command: Option<FreeSpaceCommand>) {
-        if let Some(command) = command {
-            self.of_roots.insert(root, OfRoot { command, cached: FxHashMap::default() });
+impl Argument {
+    /// Name of the parameter with the command, for the log.
+    pub(super) fn parameter(&self) -> &'static str {
+        match self {
+            Self::FreeSpace(_) => "dfree command",
+            Self::Quota(_) => quota_commands::GET,
+            Self::NewQuota(..) => quota_commands::SET,
         }
     }
 
-    /// Forgets the command at the end of a tree connect.
+    /// Object of the command, for the log.
+    pub(super) fn object(&self) -> String {
+        let of_subject = |subject: &QuotaSubject| match subject {
+            QuotaSubject::Defaults => "the defaults".to_owned(),
+            QuotaSubject::Requester => "its user".to_owned(),
+            QuotaSubject::User(uid) => format!("user {uid}"),
+        };
+        match self {
+            Self::FreeSpace(path) => path.clone(),
+            Self::Quota(subject) => of_subject(subject),
+            Self::NewQuota(_, change) => of_subject(&change.subject),
+        }
+    }
+
+    /// Reads the output of a command that has succeeded.
+    ///
+    /// # Errors
+    /// Says what the output lacks.
+    pub(super) fn read(&self, output: &[u8]) -> Result<Answer, &'static str> {
+        match self {
+            Self::FreeSpace(_) => free_space::parse(output)
+                .map(|figures| Answer::FreeSpace(Some(figures)))
+                .ok_or("it tells no two numbers"),
+            Self::Quota(_) => quota_commands::parse(output)
+                .map(|told| Answer::Quota(Some(told)))
+                .ok_or("it tells no seven numbers"),
+            Self::NewQuota(..) => match quota_commands::is_done(output) {
+                true => Ok(Answer::QuotaChanged(true)),
+                false => Err("it prints nothing"),
+            },
+        }
+    }
+
+    /// Returns the answer after a failure.
+    pub(super) fn nothing(&self) -> Answer {
+        match self {
+            Self::FreeSpace(_) => Answer::FreeSpace(None),
+            Self::Quota(_) => Answer::Quota(None),
+            Self::NewQuota(..) => Answer::QuotaChanged(false),
+        }
+    }
+}
+
+impl Answer {
+    pub(super) fn reply(self) -> Reply {
+        match self {
+            Self::FreeSpace(figures) => Reply::FreeSpace(figures),
+            Self::Quota(told) => Reply::Quota(told),
+            Self::QuotaChanged(is_done) => Reply::QuotaChanged(is_done),
+        }
+    }
+
+    fn is_failure(self) -> bool {
+        matches!(self, Self::FreeSpace(None) | Self::Quota(None) | Self::QuotaChanged(false))
+    }
+}
+
+impl OfRoot {
+    /// Returns the command for a question, if there is one.
+    pub(super) fn prepare(&self, argument: &Argument) -> Option<Prepared> {
+        let of_quotas = |text: Option<ShellCommand>| {
+            let QuotaCommands { share, identity, requester, .. } = self.quotas.as_ref()?;
+            Some((share, identity, requester, text?))
+        };
+        let (share, identity, requester, text) = match argument {
+            Argument::FreeSpace(path) => {
+                let command = self.free_space.as_ref()?;
+                let FreeSpaceCommand { share, identity, requester, .. } = command;
+                (share, identity, requester, command.for_argument(path))
+            }
+            Argument::Quota(subject) => of_quotas(self.quotas.as_ref()?.get(*subject))?,
+            Argument::NewQuota(_, change) => of_quotas(self.quotas.as_ref()?.set(*change))?,
+        };
+        Some(Prepared {
+            share: share.clone(),
+            identity: identity.clone(),
+            requester: requester.clone(),
+            text,
+        })
+    }
+
+    /// Time for which an answer is cached. Quotas change with each write, and a client asks for one
+    /// seldom.
+    fn cache_time(&self, argument: &Argument, answer: Answer) -> Duration {
+        match argument {
+            Argument::NewQuota(..) => Duration::ZERO,
+            _ if answer.is_failure() => RETRY_TIME,
+            Argument::Quota(_) => Duration::ZERO,
+            Argument::FreeSpace(_) => {
+                self.free_space.as_ref().map_or(Duration::ZERO, |it| it.cache_time)
+            }
+        }
+    }
+}
+
+impl StorageCommands {
+    /// Keeps the commands of a tree connect, if there are some.
+    pub(crate) fn keep(
+        &mut self,
+        root: RootId,
+        free_space: Option<FreeSpaceCommand>,
+        quotas: Option<QuotaCommands>,
+    ) {
+        if free_space.is_some() || quotas.is_some() {
+            let cached = FxHashMap::default();
+            self.of_roots.insert(root, OfRoot { free_space, quotas, cached });
+        }
+    }
+
+    /// Forgets the commands at the end of a tree connect.
     pub(crate) fn forget(&mut self, root: RootId) {
         self.of_roots.remove(&root);
     }
 
-    /// Returns the next call of `Worker::serve_free_space_timeout`.
+    /// Returns the next call of `Worker::serve_storage_command_timeout`.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.running.as_ref()?.until
     }
@@ -73,16 +219,14 @@ impl FreeSpaceCommands {
         asked.map(|(_, request)| request).collect()
     }
 
-    pub(super) fn cache(&mut self, question: Question, answer: Option<FreeSpace>) {
-        let Some(OfRoot { command, cached }) = self.of_roots.get_mut(&question.root) else {
-            return;
-        };
-        if cached.len() >= CACHED_MAX {
-            cached.clear();
+    pub(super) fn cache(&mut self, question: Question, answer: Answer) {
+        let Some(of_root) = self.of_roots.get_mut(&question.root) else { return };
+        let time = of_root.cache_time(&question.argument, answer);
+        if of_root.cached.len() >= CACHED_MAX {
+            of_root.cached.clear();
         }
-        let time = if answer.is_some() { command.cache_time } else { RETRY_TIME };
-        if let Some(until) = Instant::now().checked_add(time) {
-            cached.insert(question.argument, (until, answer));
+        if let Some(until) = Instant::now().checked_add(time).filter(|_| !time.is_zero()) {
+            of_root.cached.insert(question.argument, (until, answer));
         }
     }
 }

@@ -540,6 +540,7 @@ fn add_open(
         mode: 0,
         enumeration: None,
         attributes_listed: 0,
+        next_quota_user: 0,
         watch: None,
         is_being_made: false,
         locks: scope.globals.memory.keep_beyond_limit(*lock_memory),

@@ -1,12 +1,12 @@
 //! File system information classes: [MS-SMB2] 3.3.5.20.2, [MS-FSA] 2.1.5.13.
 
-use dtyp::AccessMask;
 use dtyp::fscc::file_system::FileSystemAttributes;
 use dtyp::fscc::{
     FileFsAttributeInformation, FileFsControlInformation, FileFsDeviceInformation,
     FileFsFullSizeInformation, FileFsObjectIdInformation, FileFsSectorSizeInformation,
-    FileFsSizeInformation, FileFsVolumeInformation, FsInformationClass,
+    FileFsSizeInformation, FileFsVolumeInformation, FileQuotaInformation, FsInformationClass,
 };
+use dtyp::{AccessMask, NtStatus};
 use engine::effect::{Effect, Reply};
 use engine::globals::Globals;
 use engine::response::Step;
@@ -14,7 +14,7 @@ use model::open::Open;
 use model::posix;
 use model::reject::Reject;
 use model::tree_connect::TreeConnect;
-use object::{ObjectOp, ObjectReply, Volume};
+use object::{ObjectOp, ObjectReply, QuotaOp, QuotaState, QuotaSubject, ToldQuota, Volume};
 use wire::query_info::QueryInfoRequest;
 
 use super::{Pending, answer, file_system_minimum, verify_limit};
@@ -24,12 +24,13 @@ use super::{Pending, answer, file_system_minimum, verify_limit};
 pub struct Question {
     class: FsInformationClass,
     output_buffer_length: u32,
-    /// Figures of the file system, while the command of the share determines its own.
+    /// Figures of the file system, while a command of the share determines its own.
     volume: Option<Box<Volume>>,
 }
 
 /// Requests the figures of the volume from the store.
 pub(super) fn start(
+    tree: &TreeConnect,
     open: &Open,
     class: FsInformationClass,
     request: &QueryInfoRequest<'_>,
@@ -49,12 +50,25 @@ pub(super) fn start(
     }
     let limit = usize::try_from(output_buffer_length).expect("32 bits fit memory");
     verify_limit(limit, file_system_minimum(class))?;
-    let op = ObjectOp::QueryVolume { open: open.file()?.local_open };
     let question = Question { class, output_buffer_length, volume: None };
-    Ok(Step::Wait(Effect::Object { user: open.user, op }, Pending::FileSystem(question)))
+    let local_open = open.file()?.local_open;
+    let effect = match (class, tree.share.root) {
+        (FsInformationClass::CONTROL, Some(root)) if tree.share.quota_commands.get => {
+            Effect::FindQuota { root, subject: QuotaSubject::Defaults }
+        }
+        (FsInformationClass::CONTROL, _) => {
+            let op = ObjectOp::Quotas { open: local_open, op: QuotaOp::QueryState };
+            Effect::Object { user: open.user, op }
+        }
+        _ => {
+            let op = ObjectOp::QueryVolume { open: local_open };
+            Effect::Object { user: open.user, op }
+        }
+    };
+    Ok(Step::Wait(effect, Pending::FileSystem(question)))
 }
 
-/// Makes the response from the reply of the store, and of the command for free space.
+/// Makes the response from the reply of the store, and of the command for free space or quotas.
 pub(super) fn resume(
     tree: &TreeConnect,
     open: &Open,
@@ -62,20 +76,38 @@ pub(super) fn resume(
     mut question: Question,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
+    if question.class == FsInformationClass::CONTROL {
+        return respond_with_state(&question, reply);
+    }
     let mut volume = match (question.volume.take(), reply) {
         (Some(mut volume), Reply::FreeSpace(free_space)) => {
             free_space.into_iter().for_each(|free_space| volume.set_free_space(free_space));
             volume
         }
+        (Some(mut volume), Reply::Quota(told)) => {
+            told.into_iter().for_each(|told| volume.limit_to_quota(&told.quota));
+            volume
+        }
         (_, reply) => {
-            let ObjectReply::Volume(volume) = reply.object()? else {
+            let ObjectReply::Volume(mut volume) = reply.object()? else {
                 panic!("the volume was asked for")
             };
+            if tree.share.quota_commands.get {
+                volume.attributes |= FileSystemAttributes::VOLUME_QUOTAS.bits();
+            }
             if let Some(root) = tree.share.root
                 && tree.share.has_free_space_command
                 && has_free_space(question.class)
             {
                 let effect = Effect::FindFreeSpace { root, path: open.file()?.path.clone() };
+                let question = Question { volume: Some(volume), ..question };
+                return Ok(Step::Wait(effect, Pending::FileSystem(question)));
+            }
+            if let Some(root) = tree.share.root
+                && tree.share.quota_commands.get
+                && has_free_space(question.class)
+            {
+                let effect = Effect::FindQuota { root, subject: QuotaSubject::Requester };
                 let question = Question { volume: Some(volume), ..question };
                 return Ok(Step::Wait(effect, Pending::FileSystem(question)));
             }
@@ -107,13 +139,6 @@ fn respond_with(
             file_system_name: volume.file_system_name.clone(),
         }
         .encode(&mut out),
-        // Quotas are not tracked and have no limits.
-        FsInformationClass::CONTROL => FileFsControlInformation {
-            default_quota_threshold: u64::MAX,
-            default_quota_limit: u64::MAX,
-            ..FileFsControlInformation::default()
-        }
-        .encode(&mut out),
         FsInformationClass::DEVICE => device(tree).encode(&mut out),
         FsInformationClass::FULL_SIZE => full_size(volume).encode(&mut out),
         FsInformationClass::OBJECT_ID => FileFsObjectIdInformation {
@@ -133,6 +158,37 @@ fn respond_with(
         .encode(&mut out),
         other => panic!("{other:?} was refused by `start`"),
     }
+    answer(out, file_system_minimum(question.class), question.output_buffer_length)
+}
+
+/// Responds with the state of quotas: [MS-FSA] 2.1.5.13.6. A file system without quotas counts
+/// nothing and has no limits.
+fn respond_with_state(question: &Question, reply: Reply) -> Result<Step<Pending>, Reject> {
+    let state = match reply {
+        Reply::Quota(told) => {
+            let ToldQuota { state, quota } = told.ok_or(Reject::QuotaCommandFailed)?;
+            QuotaState { defaults: quota.limits, ..state }
+        }
+        reply => match reply.object() {
+            Ok(ObjectReply::QuotaState(state)) => state,
+            Err(Reject::Object(NtStatus::NOT_SUPPORTED)) => QuotaState::default(),
+            Err(reject) => return Err(reject),
+            Ok(other) => panic!("{other:?} is no state of quotas"),
+        },
+    };
+    let bytes = |limit: Option<u64>| limit.unwrap_or(FileQuotaInformation::NO_LIMIT);
+    let mut out = Vec::with_capacity(48);
+    FileFsControlInformation {
+        default_quota_threshold: bytes(state.defaults.soft_bytes),
+        default_quota_limit: bytes(state.defaults.hard_bytes),
+        file_system_control_flags: match (state.is_tracked, state.is_enforced) {
+            (_, true) => FileFsControlInformation::QUOTA_ENFORCE,
+            (true, false) => FileFsControlInformation::QUOTA_TRACK,
+            (false, false) => 0,
+        },
+        ..FileFsControlInformation::default()
+    }
+    .encode(&mut out);
     answer(out, file_system_minimum(question.class), question.output_buffer_length)
 }
 

@@ -8,8 +8,8 @@ use dtyp::fscc::{
 };
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{
-    ExtendedAttribute, FileIdentity, FreeSpace, Metadata, ObjectOp, ObjectReply, StreamEntry,
-    Volume,
+    ExtendedAttribute, FileIdentity, FreeSpace, Metadata, ObjectOp, ObjectReply, QuotaState,
+    StreamEntry, Volume,
 };
 use testkit::Outcome;
 use trace::Reason;
@@ -18,6 +18,8 @@ use wire::query_info::{InfoType, QueryInfoFlags, QueryInfoRequest, QueryInfoResp
 use wire::{Command, Dialect, FileId};
 
 use crate::scene::{Answer, PIPES, Scene};
+
+mod quota;
 
 const SYNCHRONIZE: AccessMask = AccessMask::SYNCHRONIZE;
 const READ_ATTRIBUTES: AccessMask = AccessMask::READ_ATTRIBUTES;
@@ -67,6 +69,7 @@ fn ask(scene: &mut Scene, request: &QueryInfoRequest<'_>) -> Answer {
         ObjectOp::ListStreams { .. } => ObjectReply::Streams(streams()),
         ObjectOp::QueryMetadata { .. } => ObjectReply::Metadata(Box::new(metadata())),
         ObjectOp::QueryShortName { .. } => ObjectReply::ShortName(Some("FILE.TXT".to_owned())),
+        ObjectOp::Quotas { .. } => ObjectReply::QuotaState(QuotaState::default()),
         ObjectOp::QueryVolume { .. } => ObjectReply::Volume(Box::new(volume())),
         ObjectOp::ReadExtendedAttributes { .. } => ObjectReply::ExtendedAttributes(attributes()),
         ObjectOp::ReadSecurity { .. } => ObjectReply::Security(vec![7; 100]),
@@ -275,7 +278,6 @@ fn classes_of_nothing_are_refused() {
         (InfoType::FILE, 200, Reason::FileClassUnknown),
         (InfoType::FILESYSTEM, 2, Reason::FsClassUnknown),
         (InfoType::FILESYSTEM, 200, Reason::FsClassUnknown),
-        (InfoType::QUOTA, 0, Reason::InfoTypeNotOffered),
         (InfoType(9), 4, Reason::InfoTypeUnknown),
     ] {
         let mut scene = Scene::new();

@@ -21,6 +21,8 @@ use wire::{Command, FileId};
 
 use crate::scene::{PIPES, Scene, TRANSACT_MAX, identity_of};
 
+mod quota;
+
 const FILE_ALL: AccessMask = AccessMask::FILE_ALL;
 
 fn set(
@@ -97,9 +99,9 @@ mod request {
         }
         check(InfoType::FILE, 40, 128, Reason::FileClassNotOffered);
         check(InfoType::FILESYSTEM, 2, 128, Reason::FsClassNotOffered);
-        check(InfoType::FILESYSTEM, 6, 128, Reason::FsClassNotOffered);
+        check(InfoType::FILESYSTEM, 6, 40, Reason::InformationInvalid);
         check(InfoType::FILESYSTEM, 1, 128, Reason::FsClassUnknown);
-        check(InfoType::QUOTA, 0, 128, Reason::InfoTypeNotOffered);
+        check(InfoType::QUOTA, 0, 128, Reason::QuotaListInvalid);
         check(InfoType(9), 4, 128, Reason::InfoTypeUnknown);
     }
 

@@ -1,0 +1,226 @@
+//! Commands that tell and set quotas in the place of the file system: `get quota command` and `set
+//! quota command`.
+
+use std::path::Path;
+
+use config::{ShellCommand, Substitutions};
+use object::{Quota, QuotaChange, QuotaLimits, QuotaState, QuotaSubject, ToldQuota};
+use process::Identity;
+
+use super::free_space::{BLOCK_BYTES, FOLDER};
+
+/// Variables with arguments of the commands.
+const TYPE: &str = "CHORO_QUOTA_TYPE";
+const ID: &str = "CHORO_QUOTA_ID";
+const STATE: &str = "CHORO_QUOTA_STATE";
+const SOFT: &str = "CHORO_QUOTA_SOFT";
+const HARD: &str = "CHORO_QUOTA_HARD";
+
+/// The commands for quotas of one tree connect.
+#[derive(Clone, Debug)]
+pub struct QuotaCommands {
+    /// Name of the share, for the log.
+    pub share: String,
+    /// User to run them; none for that of the server.
+    pub identity: Option<Identity>,
+    /// User whose tree connect they are for.
+    pub requester: String,
+    /// Texts for the shell and the values in them, but the arguments.
+    get: Option<ShellCommand>,
+    set: Option<ShellCommand>,
+}
+
+/// Returns which commands a configuration has.
+pub(super) fn of(global: &config::Global) -> proto::share::QuotaCommands {
+    let has = |text: &str| !text.trim().is_empty();
+    proto::share::QuotaCommands {
+        get: has(&global.get_quota_command),
+        set: has(&global.set_quota_command),
+    }
+}
+
+impl QuotaCommands {
+    /// Returns the commands for a share, if there are some.
+    pub(super) fn of(
+        global: &config::Global,
+        share: &config::Share,
+        substitutions: &Substitutions,
+        (identity, requester): (Option<Identity>, &str),
+    ) -> Option<Self> {
+        let command = |text: &str, arguments: &[&str]| {
+            let mut command = substitutions.shell_command(text, &share.path);
+            let arguments: String =
+                arguments.iter().map(|name| format!(" \"${{{name}}}\"")).collect();
+            // The shell changes its directory with the rights of the user, and in its own time.
+            command.script = format!(
+                "cd -- \"${{{FOLDER}}}\" || exit\n{} .{arguments}",
+                command.script.trim_end()
+            );
+            command.variables.insert(FOLDER.to_owned(), substitutions.expand_path(&share.path));
+            command
+        };
+        let has = of(global);
+        let get = has.get.then(|| command(&global.get_quota_command, &[TYPE, ID]));
+        let set = has.set.then(|| {
+            let mut set = command(&global.set_quota_command, &[TYPE, ID, STATE, SOFT, HARD]);
+            // Limits of the number of files: there are none in SMB.
+            set.script.push_str(&format!(" 0 0 {BLOCK_BYTES}"));
+            set
+        });
+        let (share, requester) = (share.name.clone(), requester.to_owned());
+        (get.is_some() || set.is_some()).then_some(Self { share, identity, requester, get, set })
+    }
+
+    /// Texts of the commands for the shell.
+    pub(super) fn scripts(&self) -> impl Iterator<Item = &str> {
+        self.get.iter().chain(&self.set).map(|command| command.script.as_str())
+    }
+
+    /// Has `%P`, and the folder in which the commands run, be this one of a user.
+    ///
+    /// # Errors
+    /// The parameter of a command that would have to get a path which a shell could interpret.
+    pub(super) fn set_folder(&mut self, folder: &Path) -> Result<(), &'static str> {
+        for (command, parameter) in [(&mut self.get, GET), (&mut self.set, SET)] {
+            let Some(command) = command else { continue };
+            let text = command.set_folder(folder).and_then(|()| folder.to_str());
+            command.variables.insert(FOLDER.to_owned(), text.ok_or(parameter)?.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Returns the command that prints a quota.
+    #[must_use]
+    pub fn get(&self, subject: QuotaSubject) -> Option<ShellCommand> {
+        self.get.clone().map(|command| self.about(command, subject))
+    }
+
+    /// Returns the command that makes a change.
+    #[must_use]
+    pub fn set(&self, change: QuotaChange) -> Option<ShellCommand> {
+        let mut command = self.about(self.set.clone()?, change.subject);
+        let QuotaState { is_tracked, is_enforced, defaults } = change.state;
+        let state = match (is_tracked, is_enforced) {
+            (_, true) => 2,
+            (true, false) => 1,
+            (false, false) => 0,
+        };
+        // No blocks stand for no limit.
+        let blocks = |bytes: Option<u64>| {
+            bytes.map_or(0, |bytes| bytes.div_ceil(BLOCK_BYTES).max(1)).to_string()
+        };
+        command.variables.extend([
+            (STATE.to_owned(), state.to_string()),
+            (SOFT.to_owned(), blocks(defaults.soft_bytes)),
+            (HARD.to_owned(), blocks(defaults.hard_bytes)),
+        ]);
+        Some(command)
+    }
+
+    fn about(&self, mut command: ShellCommand, subject: QuotaSubject) -> ShellCommand {
+        let (kind, id) = match subject {
+            QuotaSubject::Defaults => ("2", "-1".to_owned()),
+            QuotaSubject::Requester => {
+                let own = || rustix::process::geteuid().as_raw();
+                ("1", self.identity.as_ref().map_or_else(own, |it| it.uid).to_string())
+            }
+            QuotaSubject::User(uid) => ("1", uid.to_string()),
+        };
+        command.variables.extend([(TYPE.to_owned(), kind.to_owned()), (ID.to_owned(), id)]);
+        command
+    }
+}
+
+/// Name of the parameter with the command that tells quotas.
+pub const GET: &str = "get quota command";
+/// Name of the parameter with the command that sets quotas.
+pub const SET: &str = "set quota command";
+
+/// Reads the output of `get quota command`: the state, used blocks, their soft and hard limit, the
+/// same of files, and optionally the bytes of a block, in its first line.
+#[must_use]
+pub fn parse(output: &[u8]) -> Option<ToldQuota> {
+    let text = str::from_utf8(output).ok()?;
+    let mut words = text.lines().next()?.split_ascii_whitespace();
+    let mut number = || words.next().map(str::parse::<u64>);
+    let mut next = || number()?.ok();
+    let (state, used, soft, hard) = (next()?, next()?, next()?, next()?);
+    let (used_files, soft_files, hard_files) = (next()?, next()?, next()?);
+    let block_bytes = match number() {
+        Some(bytes) => bytes.ok().filter(|bytes| *bytes > 0)?,
+        None => BLOCK_BYTES,
+    };
+    let limit = |blocks: u64| (blocks > 0).then(|| blocks.saturating_mul(block_bytes));
+    let is_reached = |limit: u64| limit > 0 && used_files >= limit;
+    let state = match state {
+        0 => QuotaState::default(),
+        1 => QuotaState { is_tracked: true, ..QuotaState::default() },
+        2 => QuotaState { is_tracked: true, is_enforced: true, ..QuotaState::default() },
+        _ => return None,
+    };
+    Some(ToldQuota {
+        state,
+        quota: Quota {
+            used_bytes: used.saturating_mul(block_bytes),
+            limits: QuotaLimits { soft_bytes: limit(soft), hard_bytes: limit(hard) },
+            is_out_of_files: is_reached(soft_files) || is_reached(hard_files),
+        },
+    })
+}
+
+/// Returns whether the output of `set quota command` says that the change was made: at least one
+/// line.
+#[must_use]
+pub fn is_done(output: &[u8]) -> bool {
+    !output.trim_ascii().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use object::{Quota, QuotaLimits, QuotaState, ToldQuota};
+
+    use super::{is_done, parse};
+
+    #[test]
+    fn seven_numbers_are_a_quota_and_an_eighth_is_the_size_of_a_block() {
+        let quota = |used_bytes, soft_bytes, hard_bytes, is_out_of_files| ToldQuota {
+            state: QuotaState { is_tracked: true, is_enforced: true, ..QuotaState::default() },
+            quota: Quota {
+                used_bytes,
+                limits: QuotaLimits { soft_bytes, hard_bytes },
+                is_out_of_files,
+            },
+        };
+        let told = parse(b"2 10 20 30 1 0 0\n");
+        assert_eq!(told, Some(quota(10_240, Some(20_480), Some(30_720), false)));
+        let told = parse(b" 2\t10 0 30 5 0 5 512 more\nlines\n");
+        assert_eq!(told, Some(quota(5_120, None, Some(15_360), true)));
+        let state = |output: &[u8]| parse(output).map(|it| it.state);
+        assert_eq!(state(b"0 0 0 0 0 0 0"), Some(QuotaState::default()));
+        let tracked = QuotaState { is_tracked: true, ..QuotaState::default() };
+        assert_eq!(state(b"1 0 0 0 0 0 0"), Some(tracked));
+    }
+
+    #[test]
+    fn other_output_is_no_quota() {
+        for output in [
+            "",
+            "\n2 1 1 1 1 1 1",
+            "2",
+            "2 1 1 1 1 1",
+            "2 1 1 1 1 1 x",
+            "3 1 1 1 1 1 1",
+            "-1 1 1 1 1 1 1",
+            "2 1 1 1 1 1 1 0",
+            "2 1 1 1 1 1 1 1K",
+        ] {
+            assert_eq!(parse(output.as_bytes()), None, "{output}");
+        }
+        assert_eq!(parse(b"2 1 1 1 1 1 1 \xff"), None);
+    }
+
+    #[test]
+    fn a_change_is_made_if_the_command_prints_something() {
+        assert!(is_done(b"ok\n") && !is_done(b"") && !is_done(b"\n \n"));
+    }
+}
