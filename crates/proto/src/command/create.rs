@@ -130,6 +130,8 @@ pub struct Opening {
     durability: durable::DurabilityContexts,
     /// As in [`Progress`], for admission and a further beginning.
     has_waited: bool,
+    /// True for the file of quotas, whose open is one of the share's folder.
+    is_quota_file: bool,
     /// Audit of the share, if it has one.
     audit: Option<Arc<Audit>>,
     /// Number of deletions by all workers before the store looked the file up. A changed number
@@ -287,17 +289,16 @@ fn begin(
     request: &CreateRequest<'_>,
     progress: Progress,
 ) -> Result<Step<Pending>, Reject> {
-    if scope.opens.len() >= OPENS_MAX {
-        return Err(Reject::TooManyOpens);
-    }
-    scope.globals.memory.verify_room(OPEN_BYTES)?;
+    verify_room(&scope)?;
     // IPC$ alone has no root; its opens are pipes.
     let Some(root) = scope.tree.share.root else { return pipe::open(scope, request) };
     let share = Arc::clone(&scope.tree.share);
-    let request = &quota_file::resolve(&match share.is_dfs_root {
+    let named = match share.is_dfs_root {
         true => CreateRequest { name: dfs::local_name(incoming, &share, request.name), ..*request },
         false => *request,
-    });
+    };
+    let quota_file = quota_file::resolve(&named);
+    let request = quota_file.as_ref().unwrap_or(&named);
     let negotiated = scope.connection.negotiated();
     // Most requests have no contexts, and then none of their decoders is entered.
     let has_contexts = !request.create_contexts.is_empty();
@@ -356,10 +357,19 @@ fn begin(
         requested_caching,
         durability,
         has_waited: progress.has_waited,
+        is_quota_file: quota_file.is_some(),
         audit: share.audit.clone(),
         deletion_count: scope.globals.files.deletion_count(),
     };
     Ok(open_in_store(scope.tree, request, valid, opening))
+}
+
+/// Checks that there may be one more open, for the client and in memory.
+fn verify_room(scope: &InTree<'_>) -> Result<(), Reject> {
+    if scope.opens.len() >= OPENS_MAX {
+        return Err(Reject::TooManyOpens);
+    }
+    scope.globals.memory.verify_room(OPEN_BYTES)
 }
 
 /// Makes the operation of the store that opens or creates the file.
@@ -839,6 +849,9 @@ fn respond(
     }
     if granted.is_durable {
         opening.durability.answer(&mut contexts);
+    }
+    if opening.is_quota_file {
+        return layout(file_id, granted, action, &quota_file::metadata(), &contexts);
     }
     layout(file_id, granted, action, metadata, &contexts)
 }
