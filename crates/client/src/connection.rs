@@ -42,6 +42,8 @@ pub struct Connection {
     frame: RequestFrame,
     /// A request took more credits than there were; it must not be sent.
     is_overdrawn: bool,
+    /// The opened frame was encrypted.
+    was_sealed: bool,
 }
 
 /// A received message and its place in the frame.
@@ -236,8 +238,10 @@ impl Connection {
     ///
     /// The frame is of another protocol, not encrypted as it must be, or cannot be decrypted.
     #[inline]
-    pub fn open(&self, frame: &mut [u8]) -> Result<usize, ProtocolError> {
-        match Protocol::of(frame)? {
+    pub fn open(&mut self, frame: &mut [u8]) -> Result<usize, ProtocolError> {
+        let protocol = Protocol::of(frame)?;
+        self.was_sealed = protocol == Protocol::Encrypted;
+        match protocol {
             Protocol::Smb2 if self.seals => Err(ProtocolError::NotEncrypted),
             Protocol::Smb2 => Ok(0),
             Protocol::Encrypted => {
@@ -249,8 +253,8 @@ impl Connection {
     }
 
     /// Takes the first message of the rest of an opened frame: its credits count, and its signature
-    /// is verified if one is required. Signatures of SESSION_SETUP are left to
-    /// [`Self::handle_session_setup`].
+    /// is verified if one is required. An encrypted frame needs none: [MS-SMB2] 3.2.5.1.3.
+    /// Signatures of SESSION_SETUP are left to [`Self::handle_session_setup`].
     ///
     /// # Errors
     ///
@@ -263,7 +267,7 @@ impl Connection {
             self.window.grant(header.credits);
         }
         if self.signs
-            && !self.seals
+            && !self.was_sealed
             && kind == Kind::Final
             && header.command != Command::SESSION_SETUP
         {

@@ -120,6 +120,22 @@ fn a_sealed_compound_is_answered_sealed() {
     }
 }
 
+/// A server encrypts what a share with encryption answers, even to a request that was signed.
+#[test]
+fn an_encrypted_response_needs_no_signature() {
+    for dialect in WITH_CIPHER {
+        let (mut client, mut server) = logged_on(dialect);
+        client.seals = true;
+        let id = push_echo(&mut client);
+        let frame = client.finish().expect("there is a cipher").to_vec();
+        let mut answer = server.answer(&frame);
+        client.seals = false;
+        let at = client.open(&mut answer).expect("the key of the server");
+        let received = client.receive(&mut answer[at..]).expect("no signature is missing");
+        assert_eq!(received.header.message_id, id, "{dialect:?}");
+    }
+}
+
 #[test]
 fn a_plain_frame_and_one_of_smb1_are_no_answer_of_an_encrypted_session() {
     let (mut client, _) = logged_on(Dialect::SMB_3_1_1);
