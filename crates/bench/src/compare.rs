@@ -102,9 +102,13 @@ pub fn run(
     Ok(findings)
 }
 
+/// States of a connection after an error.
+const ENDED: &str = "ended";
+const OPEN: &str = "open";
+
 /// State of a server's connection after an error, which names the server.
 fn end_of(kind: Kind, error: &anyhow::Error) -> &'static str {
-    if error.chain().any(|it| it.to_string() == kind.name()) { "ended" } else { "open" }
+    if error.chain().any(|it| it.to_string() == kind.name()) { ENDED } else { OPEN }
 }
 
 fn share_name(index: usize) -> String {
@@ -148,9 +152,9 @@ impl Pair {
         let states = [Kind::Samba, Kind::Choro].map(|kind| end_of(kind, error));
         let request = format!("{error:#}");
         findings.add(place.difference("connection", states[0], states[1], &request));
-        // Choro's connection is intact; a share may have a limit on connections.
-        for peer in &mut self.peers {
-            let _ = peer.disconnect();
+        if states == [ENDED, OPEN] {
+            // Otherwise Choro counts this connection where a share has a limit.
+            let _ = self.peers[1].disconnect();
         }
         let [samba, own] = &self.servers;
         let peers = [samba.connect(Protection::Signed)?, own.connect(Protection::Signed)?];
@@ -222,6 +226,7 @@ impl Pair {
                 let request = (operation.name(), name, detail.as_str());
                 place.compare_as(request, &answers, &mut tainted, findings)
             };
+            is_lost |= operation.deletes_folder();
             // Samba makes the file of a stream even if it refuses the stream then.
             let is_refused = operation.names_stream() && !answers[0].is_success();
             // Samba forgets by a rename that the file is to be deleted.

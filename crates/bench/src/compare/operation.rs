@@ -144,6 +144,12 @@ impl Operation {
         matches!(self, Self::Rename { .. } | Self::SetDisposition { is_pending: true, .. })
     }
 
+    /// True for a CREATE that deletes the folder of its round at the close, if that is empty.
+    pub(super) fn deletes_folder(&self) -> bool {
+        let Self::Create { name, options, .. } = self else { return false };
+        name.is_empty() && options.contains(CreateOptions::DELETE_ON_CLOSE)
+    }
+
     /// True for a CREATE of a stream.
     pub(super) fn names_stream(&self) -> bool {
         matches!(self, Self::Create { name, .. } if name.contains(':'))

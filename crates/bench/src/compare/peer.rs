@@ -387,7 +387,7 @@ impl Peer {
     }
 }
 
-/// Rights that requests need.
+/// Rights that the requests of a comparison need.
 const NEEDED: AccessMask = AccessMask::READ_DATA
     .union(AccessMask::WRITE_DATA)
     .union(AccessMask::READ_ATTRIBUTES)
