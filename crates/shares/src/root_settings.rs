@@ -78,16 +78,7 @@ impl Shares<'_> {
             inherit_permissions: share.inherit_permissions && !descriptors_decide,
             read_only,
             store_dos_attributes: share.store_dos_attributes || descriptors_decide,
-            mode_attributes: ModeAttributes {
-                archive: share.map_archive,
-                system: share.map_system,
-                hidden: share.map_hidden,
-                read_only: match share.map_readonly {
-                    MapReadonly::No => ReadOnlySource::No,
-                    MapReadonly::Yes => ReadOnlySource::Mode,
-                    MapReadonly::Permissions => ReadOnlySource::Rights,
-                },
-            },
+            mode_attributes: mode_attributes(share),
             writers_change_permissions: share.dos_filemode,
             ea_support: share.ea_support,
             hide_dot_files: share.hide_dot_files,
@@ -131,6 +122,20 @@ impl Shares<'_> {
             lock_checks: lock_checks(share),
             ..RootSettings::new(path)
         }
+    }
+}
+
+/// Attributes that bits of the mode stand for: `map archive` and its relatives.
+fn mode_attributes(share: &config::Share) -> ModeAttributes {
+    ModeAttributes {
+        archive: share.map_archive,
+        system: share.map_system,
+        hidden: share.map_hidden,
+        read_only: match share.map_readonly {
+            MapReadonly::No => ReadOnlySource::No,
+            MapReadonly::Yes => ReadOnlySource::Mode,
+            MapReadonly::Permissions => ReadOnlySource::Rights,
+        },
     }
 }
 
