@@ -13,7 +13,7 @@ use anyhow::Context;
 use config::Config;
 use dtyp::security_descriptor::Control;
 use dtyp::{SecurityDescriptor, SecurityInformation};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use settings::{Settings, Source};
 use tracing::warn;
 
@@ -299,7 +299,13 @@ impl<'a> AddedShares<'a> {
         }
         let draft = self.path.with_extension("draft");
         let write = || {
-            let mut file = File::create(&draft)?;
+            // What lies there was left by a change that was broken off, or is a link of somebody
+            // who owns the folder: root must not write to its target.
+            match fs::remove_file(&draft) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = File::create_new(&draft)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&draft, &self.path)
@@ -331,10 +337,16 @@ fn lock_file(folder: &Path) -> anyhow::Result<File> {
     let path = folder.join(LOCK_NAME);
     let open = || {
         let mut options = OpenOptions::new();
-        let lock = options.write(true).create(true).truncate(false).mode(LOCK_MODE).open(&path)?;
-        let owner = fs::metadata(folder)?.uid();
-        if lock.metadata()?.uid() != owner {
+        options.write(true).create(true).truncate(false).mode(LOCK_MODE);
+        // The owner of the folder could lead root to any other file.
+        let lock = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(&path)?;
+        let (owner, found) = (fs::metadata(folder)?.uid(), lock.metadata()?);
+        if found.uid() != owner {
             // Root has run a command, and the server runs as another user.
+            let is_lock = found.is_file() && found.nlink() == 1 && found.len() == 0;
+            if !is_lock {
+                return Err(io::Error::other("it is no lock file of this server"));
+            }
             fchown(&lock, Some(owner), None)?;
         }
         io::Result::Ok(lock)
@@ -456,7 +468,7 @@ fn section_name(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use dtyp::security_descriptor::Control;
     use dtyp::{AccessMask, Ace, AceFlags, Acl, SecurityDescriptor, Sid};
@@ -638,6 +650,23 @@ mod tests {
         is_unfit(shares.write(&new(&settings, "c")));
         shares.remove("a").expect("it is there");
         Settings::load(settings.source.clone()).expect("it starts again");
+    }
+
+    #[test]
+    fn no_link_in_the_state_directory_leads_a_command_to_another_file() {
+        let (folder, settings) = site("");
+        let other = folder.path().join("other");
+        let [lock, draft] =
+            [super::LOCK_NAME, "shares.draft"].map(|name| settings.directories.state.join(name));
+        fs::write(&other, "of somebody else").expect("there is space");
+        symlink(&other, &draft).expect("there is space");
+        let shares = AddedShares::open(&settings).expect("ours");
+        shares.add(&new(&settings, "films")).expect("the link is removed");
+        drop(shares);
+        fs::remove_file(&lock).expect("it is there");
+        symlink(&other, &lock).expect("there is space");
+        assert!(AddedShares::open(&settings).is_err(), "a link in the place of the lock");
+        assert_eq!(fs::read_to_string(&other).expect("it is there"), "of somebody else");
     }
 
     #[test]
