@@ -118,13 +118,16 @@ fn text(address: IpAddr) -> String {
 ///
 /// # Errors
 /// A file of this client cannot be served, or its name is unknown.
-pub fn config_of(config: &Config, request: &ConnectShare) -> Result<Option<Config>, Refusal> {
+// Most servers have no such files: their workers need no stack for another configuration.
+#[inline(never)]
+pub fn config_of(config: &Config, request: &ConnectShare) -> Result<Option<Box<Config>>, Refusal> {
     if !config.has_client_files() {
         return Ok(None);
     }
     let Account { user: name, domain, groups, is_guest, .. } = &*request.account;
     let user = User { name, domain, groups, is_guest: *is_guest };
-    read(config, user, &Requester::from(request).values(config, user)?)
+    let read = read(config, user, &Requester::from(request).values(config, user)?)?;
+    Ok(read.map(Box::new))
 }
 
 /// As [`config_of`], for a client that lists shares, on a thread that may have a user's rights.

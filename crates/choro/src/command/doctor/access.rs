@@ -219,7 +219,7 @@ pub(super) fn examine(
         qos: &tables.qos,
         // A file that cannot be served is the first reason of a refusal.
         config: match config_of(&settings.config, &request) {
-            Ok(Some(own)) => own,
+            Ok(Some(own)) => *own,
             _ => Config::clone(&settings.config),
         },
         request,
