@@ -100,6 +100,7 @@ impl Commanded {
             .global(&commands)
             .share("data", "")
             .share("managed", &format!("admin users = {USER}"))
+            .share("shown", &format!("admin users = {USER}\nread only = yes"))
             .start();
         Some(Self { server, launcher, _network: network, uid })
     }
@@ -150,6 +151,21 @@ fn administrators_set_quotas_by_a_command_and_nobody_else() {
     let line = asked.lines().find(|line| line.starts_with("set")).expect("it was run");
     assert!(line.starts_with("set . 1 "), "{line}");
     assert!(line.ends_with(" 2 2048 4096 0 0 1024 as 0"), "{line}");
+    commanded.server.stop();
+}
+
+#[test]
+fn a_share_that_is_read_only_sets_no_quotas_for_administrators_either() {
+    let Some(commanded) = Commanded::start() else { return };
+    let user = logon(USER);
+    let set = format!("UQLIM:{OTHER_USER}:2097152/4194304");
+    let refused = commanded.run("shown", &["-U", &user, "-S", &set]);
+    assert_refused(&refused, "NT_STATUS_ACCESS_DENIED");
+    let shown = commanded.run("shown", &["-U", &user, "-u", OTHER_USER]).succeeds();
+    assert_eq!(numbers(&shown), [Some(1_024_000), None, None], "{shown}");
+    let asked = commanded.server.site().path("kept/asked");
+    let asked = fs::read_to_string(asked).expect("the commands wrote it");
+    assert!(!asked.lines().any(|line| line.starts_with("set")), "{asked}");
     commanded.server.stop();
 }
 

@@ -283,6 +283,14 @@ impl Scene {
         }
     }
 
+    /// Changes the rights that the tree connects have at most. Existing opens keep theirs.
+    pub(crate) fn limit_tree_connects(&mut self, maximal_access: AccessMask) {
+        let session = self.server.inspect().sessions.get_mut(&SESSION).expect("it is there");
+        for tree in session.tree_connects.values_mut() {
+            tree.maximal_access = maximal_access;
+        }
+    }
+
     pub(crate) fn change_account(&mut self, change: impl Fn(&mut Account)) {
         let session = self.server.inspect().sessions.get_mut(&SESSION).expect("it is there");
         let account = Arc::make_mut(session.account.as_mut().expect("it is valid"));

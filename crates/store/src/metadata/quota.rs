@@ -1,7 +1,8 @@
 //! Quotas of users on the file system of a share: [MS-SMB2] 3.3.5.20.4, 3.3.5.21.4.
 //!
 //! Each call has the rights of the request's user, so the kernel decides who sees and sets what:
-//! users see their own quota, and root (`admin users`) sees and sets all.
+//! users see their own quota, and root (`admin users`) sees and sets all. A share that is read only
+//! and a snapshot set none.
 
 use dtyp::{NtStatus, Sid};
 use object::{
@@ -66,7 +67,9 @@ impl Store {
     }
 
     fn set_quotas(&self, open: LocalOpen, quotas: &[NewQuota]) -> Result<(), NtStatus> {
-        let object = self.opens.get(open)?.fd();
+        let opened = self.opens.get(open)?;
+        opened.root.verify_changeable()?;
+        let object = opened.fd();
         let uid = |new: &NewQuota| {
             // [MS-FSA] 2.1.5.22: administrators have no limit.
             if new.sid == Sid::administrators() && new.limits != QuotaLimits::default() {
@@ -85,7 +88,10 @@ impl Store {
         sids: Vec<Sid>,
         to_change: bool,
     ) -> Result<Vec<QuotaUser>, NtStatus> {
-        self.opens.get(open)?;
+        let opened = self.opens.get(open)?;
+        if to_change {
+            opened.root.verify_changeable()?;
+        }
         let own = self.impersonation.identity()?;
         let mut users = Vec::new();
         for sid in sids {

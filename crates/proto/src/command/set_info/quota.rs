@@ -1,16 +1,18 @@
 //! Changes of quotas: [MS-SMB2] 3.3.5.21.4, [MS-FSA] 2.1.5.22; and of their state: 2.1.5.16.6.
 //!
 //! The store sets limits with the rights of the user. A command for that is run for administrators
-//! only, which the store tells.
+//! only, which the store tells. A tree connect without the right to write changes no quotas, also
+//! for an administrator: with `force user = root`, a guest is one for the store.
 
 use std::collections::VecDeque;
 
-use dtyp::Sid;
 use dtyp::fscc::{FileFsControlInformation, FileQuotaInformation, QuotaList};
+use dtyp::{AccessMask, Sid};
 use engine::effect::{Effect, Reply};
 use engine::response::Step;
 use engine::scope::InTree;
 use model::reject::Reject;
+use model::tree_connect::TreeConnect;
 use object::{
     NewQuota, ObjectOp, ObjectReply, QuotaChange, QuotaLimits, QuotaOp, QuotaState, QuotaSubject,
 };
@@ -37,6 +39,7 @@ pub enum Change {
 
 /// Begins to set limits of users.
 pub(super) fn start(mut scope: InTree<'_>, list: &[u8]) -> Result<Step<Pending>, Reject> {
+    verify_changeable(scope.tree)?;
     let has_command = scope.tree.share.quota_commands.set;
     let count_max = if has_command { COMMANDS_MAX } else { USERS_MAX };
     let mut quotas = Vec::new();
@@ -57,6 +60,7 @@ pub(super) fn start(mut scope: InTree<'_>, list: &[u8]) -> Result<Step<Pending>,
 
 /// Begins to change the state of all quotas, and the limits of users without limits of their own.
 pub(super) fn start_control(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+    verify_changeable(scope.tree)?;
     let control = decode(FileFsControlInformation::decode(buffer))?;
     let flag = |flag: u32| control.file_system_control_flags & flag != 0;
     // QUOTA_TRACK takes precedence: [MS-FSCC] 2.5.2.
@@ -115,6 +119,16 @@ pub(super) fn resume(
             run(&scope, changes)
         }
     }
+}
+
+/// Refuses a change through a share that the user may only read. Quotas are of the whole file
+/// system, so the rights of the open, which is any file of the share, do not count.
+fn verify_changeable(tree: &TreeConnect) -> Result<(), Reject> {
+    let (wanted, granted) = (AccessMask::WRITE_DATA, tree.maximal_access);
+    if granted.contains(wanted) {
+        return Ok(());
+    }
+    Err(Reject::AccessNotGranted { wanted, granted })
 }
 
 fn ask(scope: &mut InTree<'_>, op: QuotaOp, change: Change) -> Result<Step<Pending>, Reject> {

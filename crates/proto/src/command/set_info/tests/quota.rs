@@ -91,6 +91,25 @@ fn a_user_without_the_right_is_refused_by_the_store() {
     assert_eq!(outcome(&mut scene), NtStatus::ACCESS_DENIED);
 }
 
+/// `force user = root` makes an administrator of a guest, whom the store would not refuse.
+#[test]
+fn a_tree_connect_without_the_right_to_write_changes_no_quotas() {
+    for set in [false, true] {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        scene.change_share(|share| share.quota_commands = QuotaCommands { get: true, set });
+        scene.limit_tree_connects(FILE_ALL - AccessMask::WRITE_DATA);
+        send(&mut scene, file_id, &[(7, 10, 20)]);
+        assert_eq!(outcome(&mut scene), Reason::AccessNotGranted);
+        send_state(&mut scene, file_id, 2, NO_LIMIT);
+        assert_eq!(outcome(&mut scene), Reason::AccessNotGranted);
+        scene.limit_tree_connects(AccessMask::WRITE_DATA);
+        send(&mut scene, file_id, &[(7, 10, 20)]);
+        store_says(&mut scene, Err(NtStatus::ACCESS_DENIED));
+        assert_eq!(outcome(&mut scene), NtStatus::ACCESS_DENIED);
+    }
+}
+
 #[test]
 fn negative_limits_and_too_many_users_are_refused() {
     let mut scene = Scene::new();
