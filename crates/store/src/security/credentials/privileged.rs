@@ -345,10 +345,7 @@ impl Impersonation {
             return true;
         }
         match self.effective().uid {
-            0 => {
-                let may_be_owner = [0, parent.stx_uid].contains(&status.stx_uid);
-                may_be_owner && is_fresh(status) && has_no_entries(object)
-            }
+            0 => looks_new(object, status, [0, parent.stx_uid]),
             user => user == status.stx_uid,
         }
     }
@@ -376,6 +373,12 @@ impl Impersonation {
         }
         self.as_server(|| chmod(secured, mode & 0o7777 & !SET_ID))
     }
+}
+
+/// Returns true if a directory can be one that was just made: one of the owners has it, and it is
+/// fresh and empty.
+fn looks_new(directory: BorrowedFd<'_>, status: &Statx, owners: [u32; 2]) -> bool {
+    owners.contains(&status.stx_uid) && is_fresh(status) && has_no_entries(directory)
 }
 
 /// Returns true unless the last change came long after the birth. To put an older directory in the

@@ -3,16 +3,24 @@
 //! Users have no rights to the depot: those to the base file count. The kernel is asked for them
 //! with the user's own rights; then the server's rights open the stream's file. A new file belongs
 //! to the owner of the base file and has its permissions, so that Samba serves it to the same user.
-//! Nothing below the depot is followed as a link, and no file with a second name is opened: users
-//! may own directories there that Samba has made.
+//! Owners of base files own the folders of their streams, and can move files of others there. So
+//! the server's rights open only what belongs to the owner of the base file; anything else takes
+//! the user's own rights, as with Samba. Nothing below the depot is followed as a link, and no file
+//! with a second name is opened.
+
+mod directories;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Statx, StatxFlags, Uid};
+use rustix::fs::{AtFlags, OFlags, RenameFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
+use self::directories::{
+    DIRECTORY, make_depot, make_for_owner, make_hash, open_parent, or_remove, pass_to_owner,
+};
+use super::is_fresh;
 use crate::cache::directories::Inode;
 use crate::model::depot_path::DepotPath;
 use crate::security::credentials::Impersonation;
@@ -20,7 +28,6 @@ use crate::settings::DepotSettings;
 use crate::sys::entries::Entries;
 use crate::sys::file_kind::is_file;
 use crate::sys::system;
-use crate::sys::trusted_path::{self, Links};
 use crate::sys::xattr::Xattrs;
 
 /// Extended attribute of a base file with streams in a depot. Its inode number may have been that
@@ -30,17 +37,14 @@ const MARK: &str = "user.SAMBA_STREAMS";
 /// Value of that attribute: Samba writes no other.
 const MARKED: &[u8] = b"1";
 
-/// Mode of a depot that has to be made.
-const DEPOT_MODE: u32 = 0o755;
-
 /// Streams of one file that are listed.
 const DEPOT_STREAMS_MAX: usize = 4_096;
 
+/// Looks at something that another process of the server is about to give away.
+const SETTLE_ATTEMPTS_MAX: u32 = 64;
+
 /// Attempts to find a free name for streams that are lost.
 const LOST_ATTEMPTS_MAX: u32 = 16;
-
-/// How directories are opened: not through links, and without the right to list them.
-const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
 
 /// An object whose streams are in a depot.
 #[derive(Clone, Copy, Debug)]
@@ -85,11 +89,14 @@ impl DepotAccess {
 }
 
 impl Impersonation {
-    /// Names of the files of an object's streams, no more than so many.
+    /// Names of the files of an object's streams, no more than so many. None are told of a folder
+    /// of somebody else's that the user may not list.
     pub(crate) fn list_depot(&mut self, base: DepotBase<'_>) -> Result<Vec<OsString>, Errno> {
-        self.as_server(|| {
-            let Some(folder) = if_there(base.folder())? else { return Ok(Vec::new()) };
-            let folder = system::reopen(folder.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let Some(folder) = if_there(self.as_server(|| base.folder()))? else {
+            return Ok(Vec::new());
+        };
+        let names = self.in_folder(&folder, || {
+            let folder = system::reopen(folder.fd.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY)?;
             let (mut names, mut entries) = (Vec::new(), Entries::default());
             while names.len() < DEPOT_STREAMS_MAX
                 && let Some(name) = entries.next(folder.as_fd())?
@@ -97,19 +104,40 @@ impl Impersonation {
                 names.push(OsString::from_vec(name.to_bytes().to_vec()));
             }
             Ok(names)
-        })
+        });
+        match names {
+            Err(Errno::ACCESS | Errno::PERM) if !folder.is_owners() => Ok(Vec::new()),
+            names => names,
+        }
     }
 
-    /// Length of a stream in bytes; `None` if it is not there.
+    /// Length of a stream in bytes; `None` if it is not there, or is a file of somebody else's that
+    /// the user may not read.
     pub(crate) fn depot_length(
         &mut self,
         base: DepotBase<'_>,
         name: &OsStr,
     ) -> Result<Option<u64>, Errno> {
-        let status = self.as_server(|| {
-            if_there(base.folder().and_then(|folder| system::status_at(folder.as_fd(), name)))
-        })?;
-        Ok(status.filter(is_file).map(|status| status.stx_size))
+        let found = self.as_server(|| {
+            let folder = base.folder()?;
+            let flags = OFlags::PATH | OFlags::NOFOLLOW;
+            let file = system::open_beneath(folder.fd.as_fd(), name, flags, 0, false)?;
+            let status = settled_status(file.as_fd(), &folder.base)?;
+            Ok((folder, file, status))
+        });
+        let found = match found {
+            // A link.
+            Err(Errno::LOOP) => None,
+            found => if_there(found)?,
+        };
+        Ok(found.and_then(|(folder, file, status)| {
+            let may_read = || {
+                system::may_access(folder.fd.as_fd(), libc::X_OK).is_ok()
+                    && system::may_access(file.as_fd(), libc::R_OK).is_ok()
+            };
+            let is_told = is_stream(&status) && (folder.is_owners_stream(&status) || may_read());
+            is_told.then_some(status.stx_size)
+        }))
     }
 
     /// Opens a stream's file for a user who may access the base file so.
@@ -120,27 +148,38 @@ impl Impersonation {
         access: DepotAccess,
     ) -> Result<OwnedFd, Errno> {
         base.object.may_access(access.mode())?;
-        self.as_server(|| open_file(base.folder()?.as_fd(), name, access.flags(), 0))
+        let folder = self.as_server(|| base.folder())?;
+        self.open_stream(&folder, name, access.flags())
     }
 
     /// Makes a stream's file, unless it is there, for a user who may write the base file; and opens
     /// it for reading and writing.
+    ///
+    /// # Errors
+    /// What the kernel says if the file cannot be given to the owner of the base file (DQUOT…);
+    /// then no new file is left.
     pub(crate) fn create_in_depot(
         &mut self,
         base: DepotBase<'_>,
         name: &OsStr,
     ) -> Result<OwnedFd, Errno> {
         base.object.may_access(libc::W_OK)?;
-        self.as_server(|| {
-            let status = base.object.status()?;
-            let folder = base.make_folder(&status)?;
-            let mode = u32::from(status.stx_mode) & 0o666;
+        let may_keep = !self.enabled;
+        let folder = self.as_server(|| base.make_folder(may_keep))?;
+        let made = self.in_folder(&folder, || {
+            let mode = u32::from(folder.base.stx_mode) & 0o666;
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-            match open_file(folder.as_fd(), name, flags, mode) {
-                Err(Errno::EXIST) => open_file(folder.as_fd(), name, OFlags::RDWR, 0),
-                file => file.inspect(|file| pass_to_owner(file.as_fd(), &status)),
+            let file = open_file(folder.fd.as_fd(), name, flags, mode)?;
+            if folder.is_owners() {
+                let passed = pass_to_owner(file.as_fd(), &folder.base, may_keep);
+                or_remove(passed, folder.fd.as_fd(), name, AtFlags::empty())?;
             }
-        })
+            Ok(file)
+        });
+        match made {
+            Err(Errno::EXIST) => self.open_stream(&folder, name, OFlags::RDWR),
+            made => made,
+        }
     }
 
     /// Removes a stream's file for a user who may write the base file.
@@ -150,7 +189,8 @@ impl Impersonation {
         name: &OsStr,
     ) -> Result<(), Errno> {
         base.object.may_access(libc::W_OK)?;
-        self.as_server(|| rustix::fs::unlinkat(base.folder()?, name, AtFlags::empty()))
+        let folder = self.as_server(|| base.folder())?;
+        self.in_folder(&folder, || rustix::fs::unlinkat(&folder.fd, name, AtFlags::empty()))
     }
 
     /// Renames a stream's file, for a user who may write the base file. It replaces another one.
@@ -160,10 +200,8 @@ impl Impersonation {
         (old, new): (&OsStr, &OsStr),
     ) -> Result<(), Errno> {
         base.object.may_access(libc::W_OK)?;
-        self.as_server(|| {
-            let folder = base.folder()?;
-            rustix::fs::renameat(&folder, old, &folder, new)
-        })
+        let folder = self.as_server(|| base.folder())?;
+        self.in_folder(&folder, || rustix::fs::renameat(&folder.fd, old, &folder.fd, new))
     }
 
     /// Removes the streams of an object that has lost its last name.
@@ -178,18 +216,85 @@ impl Impersonation {
             if_there(remove_folder(parent.as_fd(), &path.folder)).map(drop)
         })
     }
+
+    /// Opens the file of a stream that is there: with the server's rights if it belongs to the
+    /// owner of the base file, otherwise with the user's own.
+    fn open_stream(
+        &mut self,
+        folder: &Folder,
+        name: &OsStr,
+        flags: OFlags,
+    ) -> Result<OwnedFd, Errno> {
+        let at = folder.fd.as_fd();
+        if folder.is_owners() {
+            let opened = self.as_server(|| {
+                let file = open_file(at, name, flags, 0)?;
+                let status = settled_status(file.as_fd(), &folder.base)?;
+                Ok(folder.is_owners_stream(&status).then_some(file))
+            })?;
+            if let Some(file) = opened {
+                return Ok(file);
+            }
+        }
+        open_file(at, name, flags, 0)
+    }
+
+    /// Runs a call in a folder of streams: with the server's rights if the folder belongs to the
+    /// owner of the base file, otherwise with the user's own.
+    fn in_folder<T>(
+        &mut self,
+        folder: &Folder,
+        call: impl FnOnce() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        if folder.is_owners() { self.as_server(call) } else { call() }
+    }
+}
+
+/// Folder of an object's streams.
+#[derive(Debug)]
+struct Folder {
+    fd: OwnedFd,
+    /// Owner and permissions of the folder.
+    status: Statx,
+    /// Owner and permissions of the object.
+    base: Statx,
+}
+
+impl Folder {
+    fn new(fd: OwnedFd, base: Statx) -> Result<Self, Errno> {
+        let status = settled_status(fd.as_fd(), &base)?;
+        Ok(Self { fd, status, base })
+    }
+
+    /// Whether the folder belongs to the owner of the object. That of somebody else has lost its
+    /// own object, or a user of Samba has made it.
+    fn is_owners(&self) -> bool {
+        self.status.stx_uid == self.base.stx_uid
+    }
+
+    /// Whether a file in the folder is a stream of the object's owner. Whoever may write the folder
+    /// can have moved a file there that others must not read: where more than the owner may, the
+    /// file must be open to the same users as the folder.
+    fn is_owners_stream(&self, file: &Statx) -> bool {
+        let (folder, mode) = (u32::from(self.status.stx_mode), u32::from(file.stx_mode));
+        let is_as_open = || file.stx_gid == self.status.stx_gid && folder & 0o066 & !mode == 0;
+        self.is_owners()
+            && file.stx_uid == self.base.stx_uid
+            && (folder & 0o022 == 0 || is_as_open())
+    }
 }
 
 impl DepotBase<'_> {
     /// Opens the folder of the object's streams.
     ///
     /// # Errors
-    /// NOENT if it has none.
-    fn folder(&self) -> Result<OwnedFd, Errno> {
-        let path = DepotPath::of(Inode::of(&self.object.status()?));
+    /// NOENT if it has none; ACCESS for a depot that others could have prepared.
+    fn folder(&self) -> Result<Folder, Errno> {
+        let status = self.object.status()?;
+        let path = DepotPath::of(Inode::of(&status));
         let parent = open_parent(self.settings, &path)?;
         let folder = system::open_beneath(parent.as_fd(), &path.folder, DIRECTORY, 0, false)?;
-        if self.is_marked()? { Ok(folder) } else { Err(Errno::NOENT) }
+        if self.is_marked()? { Folder::new(folder, status) } else { Err(Errno::NOENT) }
     }
 
     /// Whether streams in the depot can be the object's own.
@@ -204,42 +309,28 @@ impl DepotBase<'_> {
         }
     }
 
-    /// Opens the folder of the object's streams, and makes it if it is missing.
-    fn make_folder(&self, status: &Statx) -> Result<OwnedFd, Errno> {
-        let path = DepotPath::of(Inode::of(status));
-        let depot = self.make_depot()?;
+    /// Opens the folder of the object's streams, and makes it if it is missing. The server may keep
+    /// it if it may give nothing away.
+    fn make_folder(&self, may_keep: bool) -> Result<Folder, Errno> {
+        let status = self.object.status()?;
+        let path = DepotPath::of(Inode::of(&status));
+        let depot = make_depot(self.settings, may_keep)?;
         let [first, second] = &path.hashes;
-        let first = make_directory(depot.as_fd(), first)?;
-        let parent = make_directory(first.as_fd(), second)?;
+        let first = make_hash(depot.as_fd(), first, may_keep)?;
+        let parent = make_hash(first.as_fd(), second, may_keep)?;
         let is_marked = self.is_marked()?;
-        if !is_marked && !is_made_for(parent.as_fd(), &path.folder, status) {
+        if !is_marked && !is_made_for(parent.as_fd(), &path.folder, &status) {
             self.set_aside(depot.as_fd(), parent.as_fd(), &path.folder)?;
         }
         let permissions = u32::from(status.stx_mode) & 0o777;
         // A directory is read with the right to enter it.
         let mode = permissions | (permissions & 0o444) >> 2 | 0o700;
-        let made = not_there(rustix::fs::mkdirat(&parent, &path.folder, Mode::from(mode)))?;
-        let folder = system::open_beneath(parent.as_fd(), &path.folder, DIRECTORY, 0, false)?;
-        if made {
-            pass_to_owner(folder.as_fd(), status);
-        }
+        let name = OsStr::new(&path.folder);
+        let folder = make_for_owner(parent.as_fd(), name, mode, (&status, may_keep))?;
         if !is_marked {
             self.object.set(MARK, MARKED)?;
         }
-        Ok(folder)
-    }
-
-    /// Opens the depot, and makes it if it is missing. It belongs to the owner of the directory
-    /// that it is in, who could also replace it.
-    fn make_depot(&self) -> Result<OwnedFd, Errno> {
-        let directory = &self.settings.directory;
-        match trusted_path::open(directory, Links::OfServer) {
-            Err(Errno::NOENT) => {}
-            opened => return opened,
-        }
-        let (parent, name) = directory.parent().zip(directory.file_name()).ok_or(Errno::INVAL)?;
-        let parent = trusted_path::open(parent, Links::OfServer)?;
-        make_with_mode(parent.as_fd(), name, DEPOT_MODE)
+        Folder::new(folder, status)
     }
 
     /// Takes away a folder of another object, which had the same number and is gone.
@@ -280,57 +371,38 @@ fn if_there<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
     }
 }
 
-/// False if the object exists already.
-fn not_there(made: Result<(), Errno>) -> Result<bool, Errno> {
-    match made {
-        Err(Errno::EXIST) => Ok(false),
-        made => made.map(|()| true),
-    }
-}
-
-/// Whether a folder is younger than an object. Then no earlier object of this number had it:
-/// another client makes a stream of the same object right now. False without birth times.
+/// Whether a folder is younger than an object, and its owner's or the server's. Then no earlier
+/// object of this number had it: another client makes a stream of the same object right now. False
+/// without birth times.
 fn is_made_for(parent: BorrowedFd<'_>, folder: &str, object: &Statx) -> bool {
     let birth = |status: &Statx| {
         let is_known = status.stx_mask & StatxFlags::BTIME.bits() != 0;
         is_known.then_some((status.stx_btime.tv_sec, status.stx_btime.tv_nsec))
     };
-    let folder = system::status_at(parent, folder).ok().and_then(|status| birth(&status));
+    let owners = [object.stx_uid, rustix::process::geteuid().as_raw()];
+    let folder = system::status_at(parent, folder).ok();
+    let folder = folder.filter(|status| owners.contains(&status.stx_uid));
+    let folder = folder.and_then(|status| birth(&status));
     folder.zip(birth(object)).is_some_and(|(folder, object)| folder > object)
 }
 
-/// Opens the directory of an object's folder.
-fn open_parent(settings: &DepotSettings, path: &DepotPath) -> Result<OwnedFd, Errno> {
-    let depot = trusted_path::open(&settings.directory, Links::OfServer)?;
-    system::open_beneath(depot.as_fd(), path.hashes.join("/"), DIRECTORY, 0, false)
-}
-
-/// Opens a directory, and makes it with the permissions of the one that it is in.
-fn make_directory(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    match system::open_beneath(parent, name, DIRECTORY, 0, false) {
-        Err(Errno::NOENT) => {
-            let mode = u32::from(system::status_of(parent)?.stx_mode) & 0o1777;
-            make_with_mode(parent, OsStr::new(name), mode)
+/// Status of a stream's file, or of a folder of streams. Another process of the server may just
+/// have made it, and gives it to the owner of the object within these attempts.
+fn settled_status(fd: BorrowedFd<'_>, object: &Statx) -> Result<Statx, Errno> {
+    let maker = rustix::process::geteuid().as_raw();
+    for _ in 0..SETTLE_ATTEMPTS_MAX {
+        let status = system::status_of(fd)?;
+        if status.stx_uid != maker || maker == object.stx_uid || !is_fresh(&status) {
+            return Ok(status);
         }
-        opened => opened,
+        std::thread::yield_now();
     }
+    system::status_of(fd)
 }
 
-/// Makes a directory for the owner of the one that it is in, and opens it.
-fn make_with_mode(parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<OwnedFd, Errno> {
-    let made = not_there(rustix::fs::mkdirat(parent, name, Mode::from(mode)))?;
-    let directory = system::open_beneath(parent, name, DIRECTORY, 0, false)?;
-    if made {
-        pass_to_owner(directory.as_fd(), &system::status_of(parent)?);
-    }
-    Ok(directory)
-}
-
-/// Gives something new to the owner of an object. A server without that right keeps it, and nobody
-/// else has more rights to it.
-fn pass_to_owner(fd: BorrowedFd<'_>, object: &Statx) {
-    let owners = (Uid::from_raw(object.stx_uid), Gid::from_raw(object.stx_gid));
-    let _ = rustix::fs::chownat(fd, c"", Some(owners.0), Some(owners.1), AtFlags::EMPTY_PATH);
+/// Whether this is an ordinary file that has no other name.
+fn is_stream(status: &Statx) -> bool {
+    is_file(status) && status.stx_nlink <= 1
 }
 
 /// Opens an ordinary file that has no other name.
@@ -343,7 +415,7 @@ fn open_file(
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = system::open_beneath(folder, name, flags, mode, false)?;
     let status = system::status_of(file.as_fd())?;
-    if !is_file(&status) || status.stx_nlink > 1 {
+    if !is_stream(&status) {
         return Err(Errno::ACCESS);
     }
     rustix::fs::fcntl_setfl(&file, OFlags::empty())?;

@@ -1,0 +1,305 @@
+//! Users who own a part of a depot of streams, and try to have the server's rights work for them.
+//! The tests need root, because they are about several users, and end at once without it.
+
+mod support;
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dtyp::NtStatus;
+use object::{Disposition, LocalOpen};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::thread::{
+    CapabilitySet, Uid, capabilities, set_capabilities, set_thread_groups, set_thread_res_uid,
+};
+use store::DepotSettings;
+use support::{READ, Share, WRITE, account, is_root};
+
+const OWNER: u32 = 70_001;
+const MALLORY: u32 = 70_002;
+
+/// Directories that are made, until one is put in the place of another at the right moment.
+const ATTEMPTS_MAX: u32 = 600;
+
+/// A share with a depot beside it.
+fn share() -> Share {
+    Share::with(|root| {
+        let beside = root.path.parent().expect("it is in a folder").join("depot");
+        root.streams_depot = Some(DepotSettings::new(beside));
+    })
+}
+
+/// A file of somebody's with the stream `s`, and the folder of its streams.
+fn with_stream(share: &mut Share, name: &str, owner: u32, mode: u32) -> PathBuf {
+    let before = folders(share);
+    share.local(name, "base");
+    share.mode(name, mode);
+    chown(share.host(name), Some(owner), Some(owner)).expect("root");
+    act_as(share, owner);
+    put(share, &format!("{name}:s"), b"stream").expect("its owner may");
+    let new = folders(share).into_iter().find(|folder| !before.contains(folder));
+    new.expect("it has a folder")
+}
+
+fn act_as(share: &mut Share, uid: u32) {
+    share.user = share.store.register_user(account(uid, &[]));
+}
+
+fn open_if(share: &mut Share, path: &str) -> Result<LocalOpen, NtStatus> {
+    let opened = share.try_open(path, |request| {
+        request.disposition = Disposition::OpenIf;
+        request.desired_access = READ | WRITE;
+    });
+    opened.map(|opened| opened.open)
+}
+
+fn put(share: &mut Share, path: &str, data: &[u8]) -> Result<(), NtStatus> {
+    let open = open_if(share, path)?;
+    share.write(open, 0, data);
+    share.close(open);
+    Ok(())
+}
+
+fn get(share: &mut Share, path: &str) -> Result<Vec<u8>, NtStatus> {
+    let open = share.try_open(path, |_| {})?.open;
+    let data = share.read(open, 0, 100);
+    share.close(open);
+    Ok(data)
+}
+
+/// Names of a file's streams, the unnamed one left out.
+fn listed(share: &mut Share, path: &str) -> Vec<String> {
+    let open = share.open(path);
+    let streams = share.streams(open).into_iter().map(|stream| stream.name);
+    let named = streams.filter(|name| !name.is_empty()).collect();
+    share.close(open);
+    named
+}
+
+fn depot(share: &Share) -> PathBuf {
+    share.folder.path().join("depot")
+}
+
+fn below(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.map(|entry| entry.expect("it is there").path()).collect()
+}
+
+/// The folders of streams in the depot.
+fn folders(share: &mut Share) -> Vec<PathBuf> {
+    share.store.revert_to_server();
+    let hashes = below(&depot(share));
+    hashes.iter().flat_map(|hash| below(hash)).flat_map(|hash| below(&hash)).collect()
+}
+
+/// A file that only its owner may read, put in place of a stream.
+fn plant(share: &mut Share, folder: &Path, owner: u32) -> PathBuf {
+    share.store.revert_to_server();
+    let secret = share.folder.path().join("secret");
+    fs::write(&secret, "secret").expect("there is space");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("root");
+    chown(&secret, Some(owner), Some(owner)).expect("root");
+    let planted = folder.join(":x:$DATA");
+    fs::rename(secret, &planted).expect("root");
+    planted
+}
+
+#[track_caller]
+fn assert_closed(share: &mut Share, planted: &Path) {
+    act_as(share, MALLORY);
+    assert_eq!(get(share, "f:x"), Err(NtStatus::ACCESS_DENIED));
+    assert_eq!(put(share, "f:x", b"pwned!"), Err(NtStatus::ACCESS_DENIED));
+    assert!(!listed(share, "f").contains(&"x".to_owned()), "nor is its length told");
+    share.store.revert_to_server();
+    assert_eq!(fs::read(planted).expect("root"), b"secret");
+}
+
+#[test]
+fn a_file_of_somebody_else_that_was_moved_to_ones_streams_stays_closed() {
+    if !is_root() {
+        return;
+    }
+    for owner in [0, OWNER] {
+        let mut share = share();
+        let folder = with_stream(&mut share, "f", MALLORY, 0o600);
+        let planted = plant(&mut share, &folder, owner);
+        assert_closed(&mut share, &planted);
+        assert_eq!(get(&mut share, "f:s"), Ok(b"stream".to_vec()));
+        share.store.revert_to_server();
+        fs::set_permissions(&planted, fs::Permissions::from_mode(0o644)).expect("root");
+        assert_eq!(get(&mut share, "f:x"), Ok(b"secret".to_vec()), "a right of one's own");
+    }
+}
+
+/// Who may write a file may write the folder of its streams, too.
+#[test]
+fn a_closed_file_of_the_owner_in_a_shared_folder_of_streams_stays_closed() {
+    if !is_root() {
+        return;
+    }
+    let mut share = share();
+    let folder = with_stream(&mut share, "f", OWNER, 0o666);
+    let planted = plant(&mut share, &folder, OWNER);
+    assert_closed(&mut share, &planted);
+    assert_eq!(get(&mut share, "f:s"), Ok(b"stream".to_vec()));
+    put(&mut share, "f:new", b"n").expect("a right to the file is enough");
+    act_as(&mut share, OWNER);
+    assert_eq!(get(&mut share, "f:x"), Ok(b"secret".to_vec()));
+}
+
+#[test]
+fn streams_of_a_gone_file_stay_closed_to_the_next_owner_of_its_number() {
+    if !is_root() {
+        return;
+    }
+    let mut share = share();
+    let former = with_stream(&mut share, "former", OWNER, 0o600);
+    // A file that got the number, and the mark from its owner.
+    let new = with_stream(&mut share, "f", MALLORY, 0o600);
+    share.store.revert_to_server();
+    fs::remove_dir_all(&new).expect("root");
+    fs::rename(&former, &new).expect("root");
+    act_as(&mut share, MALLORY);
+    assert_eq!(listed(&mut share, "f"), Vec::<String>::new());
+    assert_eq!(get(&mut share, "f:s"), Err(NtStatus::OBJECT_NAME_NOT_FOUND));
+    assert_eq!(put(&mut share, "f:s", b"pwned!"), Err(NtStatus::ACCESS_DENIED));
+    assert_eq!(put(&mut share, "f:new", b"pwned!"), Err(NtStatus::ACCESS_DENIED));
+    share.store.revert_to_server();
+    assert_eq!(fs::read(new.join(":s:$DATA")).expect("root"), b"stream");
+}
+
+/// Makes the depot before the server does, and tries to add a stream as the owner of a file.
+fn put_in(owner: u32, mode: u32, prepare: impl FnOnce(&Path)) -> Result<(), NtStatus> {
+    let mut share = share();
+    share.local("f", "base");
+    chown(share.host("f"), Some(OWNER), Some(OWNER)).expect("root");
+    let depot = depot(&share);
+    fs::create_dir(&depot).expect("root");
+    chown(&depot, Some(owner), None).expect("root");
+    fs::set_permissions(&depot, fs::Permissions::from_mode(mode)).expect("root");
+    prepare(&depot);
+    act_as(&mut share, OWNER);
+    put(&mut share, "f:s", b"stream")
+}
+
+#[test]
+fn a_depot_that_others_can_have_prepared_is_refused() {
+    if !is_root() {
+        return;
+    }
+    assert_eq!(put_in(0, 0o755, |_| ()), Ok(()));
+    assert_eq!(put_in(0, 0o1777, |_| ()), Ok(()), "sticky");
+    assert_eq!(put_in(MALLORY, 0o777, |_| ()), Err(NtStatus::ACCESS_DENIED));
+    assert_eq!(put_in(MALLORY, 0o755, |_| ()), Err(NtStatus::ACCESS_DENIED));
+    assert_eq!(put_in(0, 0o777, |_| ()), Err(NtStatus::ACCESS_DENIED));
+}
+
+#[test]
+fn a_directory_of_a_hash_that_belongs_to_somebody_else_is_refused() {
+    if !is_root() {
+        return;
+    }
+    let prepared = put_in(0, 0o1777, |depot| {
+        for hash in 0..=u8::MAX {
+            let hash = depot.join(format!("{hash:02X}"));
+            fs::create_dir(&hash).expect("root");
+            chown(&hash, Some(MALLORY), None).expect("root");
+        }
+    });
+    assert_eq!(prepared, Err(NtStatus::ACCESS_DENIED));
+}
+
+/// Exchanges two names as often as it can, as a local process of Mallory's, until told to stop.
+fn exchange(ours: &Path, theirs: &Path, stop: &AtomicBool) {
+    let uid = Uid::from_raw(MALLORY);
+    set_thread_groups(&[]).expect("root");
+    set_thread_res_uid(uid, uid, uid).expect("root");
+    while !stop.load(Ordering::Relaxed) {
+        let _ = renameat_with(CWD, theirs, CWD, ours, RenameFlags::EXCHANGE);
+    }
+}
+
+/// Stops the thread also when the attack has succeeded, which is a panic.
+struct StopAtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_directory_that_somebody_put_in_the_place_of_a_new_depot_stays_its_owners() {
+    if !is_root() {
+        return;
+    }
+    let mut share = share();
+    share.local("f", "base");
+    let (ours, theirs) = (depot(&share), share.folder.path().join("theirs"));
+    fs::create_dir(&theirs).expect("root");
+    fs::write(theirs.join("file"), "").expect("root");
+    chown(&theirs, Some(OWNER), Some(OWNER)).expect("root");
+    chown(share.folder.path(), Some(MALLORY), None).expect("root");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| exchange(&ours, &theirs, &stop));
+        let _stop = StopAtTheEnd(&stop);
+        for _ in 0..ATTEMPTS_MAX {
+            let _ = put(&mut share, "f:s", b"stream");
+            share.store.revert_to_server();
+            for name in [&ours, &theirs, &ours, &theirs] {
+                if let Ok(directory) = fs::File::open(name) {
+                    assert_kept(&directory);
+                }
+                // Not that of the victim, which has a file.
+                let _ = fs::remove_dir(name);
+            }
+            if !theirs.exists() {
+                fs::rename(&ours, &theirs).expect("nobody has anything to exchange");
+            }
+        }
+    });
+}
+
+/// Empties a directory but for the victim's file, whose directory must still be the victim's.
+#[track_caller]
+fn assert_kept(directory: &fs::File) {
+    let path = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
+    let owner = directory.metadata().expect("open").uid();
+    for entry in below(&path) {
+        if entry.ends_with("file") {
+            assert_eq!(owner, OWNER, "taken");
+        } else {
+            fs::remove_dir_all(entry).expect("root");
+        }
+    }
+}
+
+/// The capability is missing as the space of a quota would be: the kernel refuses the new owner.
+#[test]
+fn nothing_is_left_of_a_stream_that_its_owner_cannot_get() {
+    if !is_root() {
+        return;
+    }
+    let test = std::thread::spawn(|| {
+        let mut share = share();
+        let folder = with_stream(&mut share, "f", OWNER, 0o600);
+        share.local("g", "base");
+        chown(share.host("g"), Some(OWNER), Some(OWNER)).expect("root");
+        act_as(&mut share, OWNER);
+        share.store.revert_to_server();
+        let mut sets = capabilities(None).expect("our own");
+        sets.effective.remove(CapabilitySet::CHOWN);
+        sets.permitted.remove(CapabilitySet::CHOWN);
+        sets.inheritable.remove(CapabilitySet::CHOWN);
+        set_capabilities(None, sets).expect("fewer");
+        assert!(put(&mut share, "f:new", b"n").is_err());
+        assert!(put(&mut share, "g:new", b"n").is_err());
+        assert_eq!(below(&folder), [folder.join(":s:$DATA")]);
+        assert_eq!(folders(&mut share), [folder]);
+    });
+    test.join().expect("no panic");
+}
