@@ -7,6 +7,7 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dtyp::NtStatus;
@@ -302,4 +303,40 @@ fn nothing_is_left_of_a_stream_that_its_owner_cannot_get() {
         assert_eq!(folders(&mut share), [folder]);
     });
     test.join().expect("no panic");
+}
+
+/// One client finds the folder or the file that the server makes for the other, before it is given
+/// to its owner.
+#[test]
+fn two_clients_that_add_the_first_stream_of_a_file_at_once_both_succeed() {
+    const FILES: u32 = 200;
+    if !is_root() {
+        return;
+    }
+    let mut first = share();
+    for number in 0..FILES {
+        let name = format!("f{number}");
+        first.local(&name, "base");
+        chown(first.host(&name), Some(OWNER), Some(OWNER)).expect("root");
+    }
+    let (shared, depot) = (first.host(""), depot(&first));
+    let start = Barrier::new(2);
+    let add = || {
+        let mut share = Share::with(|root| {
+            root.path.clone_from(&shared);
+            root.streams_depot = Some(DepotSettings::new(depot.clone()));
+        });
+        act_as(&mut share, OWNER);
+        let mut added = Ok(());
+        for number in 0..FILES {
+            start.wait();
+            added = added.and_then(|()| put(&mut share, &format!("f{number}:s"), b"stream"));
+        }
+        added
+    };
+    let results = std::thread::scope(|scope| {
+        let threads = [scope.spawn(add), scope.spawn(add)];
+        threads.map(|thread| thread.join().expect("no panic"))
+    });
+    assert_eq!(results, [Ok(()), Ok(())]);
 }

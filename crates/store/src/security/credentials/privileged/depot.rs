@@ -41,7 +41,7 @@ const MARKED: &[u8] = b"1";
 const DEPOT_STREAMS_MAX: usize = 4_096;
 
 /// Looks at something that another process of the server is about to give away.
-const SETTLE_ATTEMPTS_MAX: u32 = 64;
+const SETTLE_ATTEMPTS_MAX: u32 = 1_000;
 
 /// Attempts to find a free name for streams that are lost.
 const LOST_ATTEMPTS_MAX: u32 = 16;
@@ -319,7 +319,7 @@ impl DepotBase<'_> {
         let first = make_hash(depot.as_fd(), first, may_keep)?;
         let parent = make_hash(first.as_fd(), second, may_keep)?;
         let is_marked = self.is_marked()?;
-        if !is_marked && !is_made_for(parent.as_fd(), &path.folder, &status) {
+        if !is_marked && is_lost(parent.as_fd(), &path.folder, &status)? {
             self.set_aside(depot.as_fd(), parent.as_fd(), &path.folder)?;
         }
         let permissions = u32::from(status.stx_mode) & 0o777;
@@ -371,19 +371,18 @@ fn if_there<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
     }
 }
 
-/// Whether a folder is younger than an object, and its owner's or the server's. Then no earlier
-/// object of this number had it: another client makes a stream of the same object right now. False
-/// without birth times.
-fn is_made_for(parent: BorrowedFd<'_>, folder: &str, object: &Statx) -> bool {
+/// Whether there is a folder, of an earlier object of this number. One that is younger than the
+/// object, and its owner's or the server's, is none: another client makes a stream of the same
+/// object right now. True without birth times.
+fn is_lost(parent: BorrowedFd<'_>, folder: &str, object: &Statx) -> Result<bool, Errno> {
     let birth = |status: &Statx| {
         let is_known = status.stx_mask & StatxFlags::BTIME.bits() != 0;
         is_known.then_some((status.stx_btime.tv_sec, status.stx_btime.tv_nsec))
     };
+    let Some(folder) = if_there(system::status_at(parent, folder))? else { return Ok(false) };
     let owners = [object.stx_uid, rustix::process::geteuid().as_raw()];
-    let folder = system::status_at(parent, folder).ok();
-    let folder = folder.filter(|status| owners.contains(&status.stx_uid));
-    let folder = folder.and_then(|status| birth(&status));
-    folder.zip(birth(object)).is_some_and(|(folder, object)| folder > object)
+    let is_younger = birth(&folder).zip(birth(object)).is_some_and(|(folder, it)| folder > it);
+    Ok(!is_younger || !owners.contains(&folder.stx_uid))
 }
 
 /// Status of a stream's file, or of a folder of streams. Another process of the server may just
