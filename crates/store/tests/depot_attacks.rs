@@ -193,6 +193,7 @@ fn a_depot_that_others_can_have_prepared_is_refused() {
     }
     assert_eq!(put_in(0, 0o755, |_| ()), Ok(()));
     assert_eq!(put_in(0, 0o1777, |_| ()), Ok(()), "sticky");
+    assert_eq!(put_in(OWNER, 0o755, |_| ()), Ok(()), "the user of the request");
     assert_eq!(put_in(MALLORY, 0o777, |_| ()), Err(NtStatus::ACCESS_DENIED));
     assert_eq!(put_in(MALLORY, 0o755, |_| ()), Err(NtStatus::ACCESS_DENIED));
     assert_eq!(put_in(0, 0o777, |_| ()), Err(NtStatus::ACCESS_DENIED));

@@ -29,7 +29,10 @@ pub(crate) enum StreamForm<'a> {
 impl<'a> StreamForm<'a> {
     pub(crate) fn new(user: &'a mut Impersonation, root: &'a Root, object: Xattrs<'a>) -> Self {
         match &root.settings.streams_depot {
-            Some(settings) => Self::Depot(DepotBase { settings, object }, user),
+            Some(settings) => {
+                let base = DepotBase { settings, object, user: user.effective().uid };
+                Self::Depot(base, user)
+            }
             None => Self::Attributes(object),
         }
     }

@@ -53,6 +53,8 @@ pub(crate) struct DepotBase<'a> {
     pub(crate) settings: &'a DepotSettings,
     /// The object, by its extended attributes.
     pub(crate) object: Xattrs<'a>,
+    /// Uid of the user, who may own the depot.
+    pub(crate) user: u32,
 }
 
 /// Rights to the data of the base file that an operation on a stream needs.
@@ -210,9 +212,10 @@ impl Impersonation {
         settings: &DepotSettings,
         inode: Inode,
     ) -> Result<(), Errno> {
+        let user = self.effective().uid;
         self.as_server(|| {
             let path = DepotPath::of(inode);
-            let Some(parent) = if_there(open_parent(settings, &path))? else { return Ok(()) };
+            let Some(parent) = if_there(open_parent(settings, &path, user))? else { return Ok(()) };
             if_there(remove_folder(parent.as_fd(), &path.folder)).map(drop)
         })
     }
@@ -292,7 +295,7 @@ impl DepotBase<'_> {
     fn folder(&self) -> Result<Folder, Errno> {
         let status = self.object.status()?;
         let path = DepotPath::of(Inode::of(&status));
-        let parent = open_parent(self.settings, &path)?;
+        let parent = open_parent(self.settings, &path, self.user)?;
         let folder = system::open_beneath(parent.as_fd(), &path.folder, DIRECTORY, 0, false)?;
         if self.is_marked()? { Folder::new(folder, status) } else { Err(Errno::NOENT) }
     }
@@ -314,10 +317,10 @@ impl DepotBase<'_> {
     fn make_folder(&self, may_keep: bool) -> Result<Folder, Errno> {
         let status = self.object.status()?;
         let path = DepotPath::of(Inode::of(&status));
-        let depot = make_depot(self.settings, may_keep)?;
+        let depot = make_depot(self.settings, self.user, may_keep)?;
         let [first, second] = &path.hashes;
-        let first = make_hash(depot.as_fd(), first, may_keep)?;
-        let parent = make_hash(first.as_fd(), second, may_keep)?;
+        let first = make_hash(depot.as_fd(), first, (self.user, may_keep))?;
+        let parent = make_hash(first.as_fd(), second, (self.user, may_keep))?;
         let is_marked = self.is_marked()?;
         if !is_marked && is_lost(parent.as_fd(), &path.folder, &status)? {
             self.set_aside(depot.as_fd(), parent.as_fd(), &path.folder)?;

@@ -2,7 +2,8 @@
 //!
 //! The owner of such a directory can put anything in the place of its entries. So it belongs to
 //! root, to the server's user or to the owner of the directory around it, who could also replace
-//! it; and others may write to it only if it is sticky.
+//! it; and others may write to it only if it is sticky. The user of the request may own it, too,
+//! as with `force user`: then nobody else's streams are at stake.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,18 +29,26 @@ const DEPOT_MODE: u32 = 0o755;
 ///
 /// # Errors
 /// NOENT if it is missing; ACCESS if it, or a directory above it in the depot, is not trusted.
-pub(super) fn open_parent(settings: &DepotSettings, path: &DepotPath) -> Result<OwnedFd, Errno> {
-    let mut at = open_depot(settings)?;
+pub(super) fn open_parent(
+    settings: &DepotSettings,
+    path: &DepotPath,
+    user: u32,
+) -> Result<OwnedFd, Errno> {
+    let mut at = open_depot(settings, user)?;
     for hash in &path.hashes {
-        at = open_hash(at.as_fd(), hash)?;
+        at = open_hash(at.as_fd(), hash, user)?;
     }
     Ok(at)
 }
 
 /// Opens the depot, and makes it if it is missing. It belongs to the owner of the directory that it
 /// is in.
-pub(super) fn make_depot(settings: &DepotSettings, may_keep: bool) -> Result<OwnedFd, Errno> {
-    match open_depot(settings) {
+pub(super) fn make_depot(
+    settings: &DepotSettings,
+    user: u32,
+    may_keep: bool,
+) -> Result<OwnedFd, Errno> {
+    match open_depot(settings, user) {
         Err(Errno::NOENT) => {}
         opened => return opened,
     }
@@ -48,21 +57,21 @@ pub(super) fn make_depot(settings: &DepotSettings, may_keep: bool) -> Result<Own
     let parent = trusted_path::open(parent, Links::OfServer)?;
     let around = system::status_of(parent.as_fd())?;
     make_for_owner(parent.as_fd(), name, DEPOT_MODE, (&around, may_keep))?;
-    open_depot(settings)
+    open_depot(settings, user)
 }
 
 /// Opens a directory of a hash, and makes it with owner and permissions of the one that it is in.
 pub(super) fn make_hash(
     parent: BorrowedFd<'_>,
     name: &str,
-    may_keep: bool,
+    (user, may_keep): (u32, bool),
 ) -> Result<OwnedFd, Errno> {
-    match open_hash(parent, name) {
+    match open_hash(parent, name, user) {
         Err(Errno::NOENT) => {
             let around = system::status_of(parent)?;
             let mode = u32::from(around.stx_mode) & 0o1777;
             make_for_owner(parent, OsStr::new(name), mode, (&around, may_keep))?;
-            open_hash(parent, name)
+            open_hash(parent, name, user)
         }
         opened => opened,
     }
@@ -124,22 +133,23 @@ pub(super) fn or_remove(
     })
 }
 
-fn open_depot(settings: &DepotSettings) -> Result<OwnedFd, Errno> {
+fn open_depot(settings: &DepotSettings, user: u32) -> Result<OwnedFd, Errno> {
     let depot = trusted_path::open(&settings.directory, Links::OfServer)?;
     let around = system::status_at(depot.as_fd(), c"..")?;
-    trusted(depot, &around)
+    trusted(depot, &around, user)
 }
 
-fn open_hash(parent: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
+fn open_hash(parent: BorrowedFd<'_>, name: &str, user: u32) -> Result<OwnedFd, Errno> {
     let directory = system::open_beneath(parent, name, DIRECTORY, 0, false)?;
-    trusted(directory, &system::status_of(parent)?)
+    trusted(directory, &system::status_of(parent)?, user)
 }
 
 /// Refuses a directory in which somebody could have prepared streams of others.
-fn trusted(directory: OwnedFd, around: &Statx) -> Result<OwnedFd, Errno> {
+fn trusted(directory: OwnedFd, around: &Statx, user: u32) -> Result<OwnedFd, Errno> {
     static WARNING: Once = Once::new();
     let status = system::status_of(directory.as_fd())?;
-    let is_owned = status.stx_uid == around.stx_uid || trusted_path::is_owned(&directory)?;
+    let is_owned =
+        [around.stx_uid, user].contains(&status.stx_uid) || trusted_path::is_owned(&directory)?;
     let mode = u32::from(status.stx_mode);
     if is_owned && (mode & libc::S_IWOTH == 0 || mode & libc::S_ISVTX != 0) {
         return Ok(directory);
