@@ -2,8 +2,8 @@
 //! command`, which changes it.
 //!
 //! One runs at a time, beside those for tree connects, while the event loop goes on. Its answer is
-//! for all requests with the same question; that on free space is cached. Without an answer clients
-//! see the free space of the file system, and no quotas.
+//! for all requests with the same question; those on free space, and on quotas that limit it, are
+//! cached. Without an answer clients see the free space of the file system, and no quotas.
 
 pub(super) mod commands;
 
@@ -64,12 +64,11 @@ impl Worker {
         argument: Argument,
     ) {
         let Some(request) = request else { return };
-        let of_root = self.storage_commands.of_roots.get(&root);
-        let cached = of_root.and_then(|it| it.cached.get(&argument));
-        if let Some((_, answer)) = cached.filter(|(until, _)| Instant::now() < *until) {
+        let question = Question { root, argument };
+        if let Some(answer) = self.storage_commands.cached(&question, Instant::now()) {
             return self.answer(Some(request), answer.reply());
         }
-        self.storage_commands.waiting.push((Question { root, argument }, request));
+        self.storage_commands.waiting.push((question, request));
         self.run_storage_command();
     }
 
@@ -158,10 +157,12 @@ impl Worker {
     }
 
     fn storage_command_answered(&mut self, question: Question, answer: Answer) {
-        for request in self.storage_commands.take_waiting(&question) {
+        let waiting = self.storage_commands.take_waiting(&question);
+        // First, for the requests that follow these: they see the change of a quota.
+        self.storage_commands.cache(question, answer, Instant::now());
+        for request in waiting {
             self.answer(Some(request), answer.reply());
         }
-        self.storage_commands.cache(question, answer);
     }
 
     /// Ends a command whose time is over: see `StorageCommands::next_timeout`.

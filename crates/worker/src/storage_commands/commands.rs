@@ -13,6 +13,10 @@ use shares::quota_commands::{self, QuotaCommands};
 /// Time for which a command that has failed is not run again.
 const RETRY_TIME: Duration = Duration::from_secs(10);
 
+/// Time for which a quota is cached that limits the free space of a volume. Clients ask for that
+/// much more often than it changes, and each command is a process.
+const QUOTA_CACHE_TIME: Duration = Duration::from_secs(1);
+
 /// Answers that are cached for one tree connect: one for each path that clients ask about.
 const CACHED_MAX: usize = 64;
 
@@ -33,7 +37,7 @@ pub(super) struct OfRoot {
     free_space: Option<FreeSpaceCommand>,
     quotas: Option<QuotaCommands>,
     /// Answers by the question, each with the end of its time; none after a failure.
-    pub(super) cached: FxHashMap<Argument, (Instant, Answer)>,
+    cached: FxHashMap<Argument, (Instant, Answer)>,
 }
 
 /// A root, and what its command is to tell or to change.
@@ -175,13 +179,14 @@ impl OfRoot {
         })
     }
 
-    /// Time for which an answer is cached. Quotas change with each write, and a client asks for one
-    /// seldom.
+    /// Time for which an answer is cached. An administrator who asks for the quota of a user sees
+    /// each write.
     fn cache_time(&self, argument: &Argument, answer: Answer) -> Duration {
         match argument {
             Argument::NewQuota(..) => Duration::ZERO,
             _ if answer.is_failure() => RETRY_TIME,
-            Argument::Quota(_) => Duration::ZERO,
+            Argument::Quota(QuotaSubject::User(_)) => Duration::ZERO,
+            Argument::Quota(QuotaSubject::Requester | QuotaSubject::Defaults) => QUOTA_CACHE_TIME,
             Argument::FreeSpace(_) => {
                 self.free_space.as_ref().map_or(Duration::ZERO, |it| it.cache_time)
             }
@@ -219,14 +224,127 @@ impl StorageCommands {
         asked.map(|(_, request)| request).collect()
     }
 
-    pub(super) fn cache(&mut self, question: Question, answer: Answer) {
+    /// Returns the answer to a question, if it is cached.
+    pub(super) fn cached(&self, question: &Question, now: Instant) -> Option<Answer> {
+        let of_root = self.of_roots.get(&question.root)?;
+        let (until, answer) = of_root.cached.get(&question.argument)?;
+        (now < *until).then_some(*answer)
+    }
+
+    /// Keeps an answer for its time. A change forgets the quotas of all tree connects, since the
+    /// changed user may have others.
+    pub(super) fn cache(&mut self, question: Question, answer: Answer, now: Instant) {
+        if matches!(answer, Answer::QuotaChanged(_)) {
+            return self.forget_quotas();
+        }
         let Some(of_root) = self.of_roots.get_mut(&question.root) else { return };
         let time = of_root.cache_time(&question.argument, answer);
         if of_root.cached.len() >= CACHED_MAX {
             of_root.cached.clear();
         }
-        if let Some(until) = Instant::now().checked_add(time).filter(|_| !time.is_zero()) {
+        if let Some(until) = now.checked_add(time).filter(|_| !time.is_zero()) {
             of_root.cached.insert(question.argument, (until, answer));
         }
+    }
+
+    /// Failures stay: their commands are not run again before the end of that time.
+    fn forget_quotas(&mut self) {
+        for of_root in self.of_roots.values_mut() {
+            of_root.cached.retain(|_, (_, answer)| !matches!(answer, Answer::Quota(Some(_))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object::{Quota, QuotaLimits, QuotaState};
+
+    use super::*;
+
+    const ROOT: RootId = RootId(1);
+    const OTHER_ROOT: RootId = RootId(2);
+    const TOLD: Answer =
+        Answer::Quota(Some(ToldQuota { state: STATE, quota: Quota { used_bytes: 7, ..QUOTA } }));
+    const QUOTA: Quota = Quota {
+        used_bytes: 0,
+        limits: QuotaLimits { soft_bytes: None, hard_bytes: None },
+        is_out_of_files: false,
+    };
+    const STATE: QuotaState =
+        QuotaState { is_tracked: true, is_enforced: true, defaults: QUOTA.limits };
+
+    /// Two tree connects with nothing cached.
+    fn commands() -> StorageCommands {
+        let mut commands = StorageCommands::default();
+        for root in [ROOT, OTHER_ROOT] {
+            let cached = FxHashMap::default();
+            commands.of_roots.insert(root, OfRoot { free_space: None, quotas: None, cached });
+        }
+        commands
+    }
+
+    fn question(root: RootId, subject: QuotaSubject) -> Question {
+        Question { root, argument: Argument::Quota(subject) }
+    }
+
+    fn change() -> Question {
+        let change = QuotaChange { subject: QuotaSubject::User(7), state: STATE };
+        Question { root: ROOT, argument: Argument::NewQuota(1, change) }
+    }
+
+    #[test]
+    fn the_quota_that_limits_free_space_is_cached_for_a_second() {
+        for subject in [QuotaSubject::Requester, QuotaSubject::Defaults] {
+            let (mut commands, now) = (commands(), Instant::now());
+            let asked = question(ROOT, subject);
+            commands.cache(asked.clone(), TOLD, now);
+            let almost = now + Duration::from_millis(999);
+            for now in [now, almost] {
+                let cached = commands.cached(&asked, now);
+                assert!(matches!(cached, Some(Answer::Quota(Some(_)))), "{subject:?}: {cached:?}");
+            }
+            assert!(commands.cached(&asked, now + Duration::from_secs(1)).is_none());
+            let of_other = commands.cached(&question(OTHER_ROOT, subject), now);
+            assert!(of_other.is_none(), "another tree connect has another user");
+        }
+    }
+
+    #[test]
+    fn the_quota_of_a_named_user_is_not_cached() {
+        let (mut commands, now) = (commands(), Instant::now());
+        let asked = question(ROOT, QuotaSubject::User(7));
+        commands.cache(asked.clone(), TOLD, now);
+        assert!(commands.cached(&asked, now).is_none());
+    }
+
+    #[test]
+    fn a_change_of_a_quota_forgets_those_of_all_tree_connects() {
+        for is_done in [false, true] {
+            let (mut commands, now) = (commands(), Instant::now());
+            let of = [
+                question(ROOT, QuotaSubject::Requester),
+                question(OTHER_ROOT, QuotaSubject::Requester),
+                question(OTHER_ROOT, QuotaSubject::Defaults),
+            ];
+            for asked in of.clone() {
+                commands.cache(asked, TOLD, now);
+            }
+            assert!(of.iter().all(|asked| commands.cached(asked, now).is_some()));
+            // The command may have made the change and failed.
+            commands.cache(change(), Answer::QuotaChanged(is_done), now);
+            for asked in of {
+                assert!(commands.cached(&asked, now).is_none(), "{asked:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_of_a_quota_runs_no_command_again_that_has_failed() {
+        let (mut commands, now) = (commands(), Instant::now());
+        let asked = question(ROOT, QuotaSubject::Requester);
+        commands.cache(asked.clone(), Answer::Quota(None), now);
+        commands.cache(change(), Answer::QuotaChanged(true), now);
+        let cached = commands.cached(&asked, now + RETRY_TIME - Duration::from_millis(1));
+        assert!(matches!(cached, Some(Answer::Quota(None))), "{cached:?}");
     }
 }
