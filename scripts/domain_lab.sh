@@ -17,6 +17,13 @@ cd "$(dirname "$0")/.."
 . scripts/needs.sh
 
 W=$1
+case $W in
+    /*) ;;
+    *)
+        echo "DIR has to be absolute, as processes with another root get it: $W" >&2
+        exit 2
+        ;;
+esac
 R=$W/root
 PW=Passw0rd-adm1
 DC_CONF=--configfile=/srv/ad/etc/smb.conf

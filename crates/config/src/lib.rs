@@ -22,6 +22,8 @@ pub mod class;
 pub mod hosts_access;
 pub mod interface;
 pub mod limits;
+#[cfg(test)]
+mod share_lines;
 mod streams_depot;
 pub mod substitutions;
 pub mod user_list;

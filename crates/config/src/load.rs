@@ -369,23 +369,11 @@ impl<'a> Loader<'a> {
 
     fn assign_option(&mut self, key: &str, value: &str, place: &Place) -> Result<(), LoadError> {
         self.verify_option(key, value, place)?;
-        if let Some(option) = key.strip_prefix(RECYCLE_OPTIONS)
-            && let Some(fault) = recycle::fault(option, value)
-        {
-            let text = format!("`{} = {}`: {fault}", quoted(key), quoted(value));
-            self.warn(place, WarningKind::BadValue, text);
-        }
-        if let Some(option) = key.strip_prefix(SHADOW_OPTIONS)
-            && let Some(fault) = shadow_copy::fault(option, value)
-        {
-            let text = format!("`{} = {}`: {fault}", quoted(key), quoted(value));
-            self.warn(place, WarningKind::BadValue, text);
-        }
-        if let Some(option) = key.strip_prefix(DEPOT_OPTIONS)
-            && let Some(fault) = streams_depot::fault(option, value)
-        {
-            let text = format!("`{} = {}`: {fault}", quoted(key), quoted(value));
-            self.warn(place, WarningKind::BadValue, text);
+        for (prefix, fault) in OPTIONS {
+            if let Some(fault) = key.strip_prefix(prefix).and_then(|option| fault(option, value)) {
+                let text = format!("`{} = {}`: {fault}", quoted(key), quoted(value));
+                self.warn(place, WarningKind::BadValue, text);
+            }
         }
         if let Some(option) = key.strip_prefix(AUDIT_OPTIONS) {
             match full_audit::fault(option, value) {
@@ -558,14 +546,16 @@ fn limit(limit: u64, unit: &'static str, place: &Place) -> LoadError {
 /// Prefix of the options of an audit.
 const AUDIT_OPTIONS: &str = "full_audit:";
 
-/// Prefix of the options of the recycle bin.
-const RECYCLE_OPTIONS: &str = "recycle:";
+/// Prefixes of the options of modules that work without a bad one, and what is wrong with an option
+/// and its value.
+const OPTIONS: [(&str, FindFault); 3] = [
+    ("recycle:", recycle::fault),
+    ("shadow:", shadow_copy::fault),
+    ("streams_depot:", streams_depot::fault),
+];
 
-/// Prefix of the options of a depot for streams.
-const DEPOT_OPTIONS: &str = "streams_depot:";
-
-/// Prefix of the options of snapshots.
-const SHADOW_OPTIONS: &str = "shadow:";
+/// Returns the fault of an option and its value, in words.
+type FindFault = fn(&str, &str) -> Option<String>;
 
 /// Modules of Samba whose function this server has, always or if named in `vfs objects`.
 const BUILT_IN: &[&str] = &[

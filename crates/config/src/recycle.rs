@@ -98,13 +98,10 @@ pub(crate) fn fault(option: &str, value: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::Recycle;
-    use crate::{Config, WarningKind};
+    use crate::{Config, share_lines};
 
     fn parsed(lines: &str) -> (Option<Recycle>, Vec<String>) {
-        let text = format!("[a]\npath = /a\n{lines}\n");
-        let (config, warnings) = Config::parse(&text, "test").expect("it is well-formed");
-        let reported = warnings.iter().filter(|it| it.kind != WarningKind::NoEffect);
-        (Recycle::of(&config.shares[0]), reported.map(ToString::to_string).collect())
+        share_lines::parsed(lines, Recycle::of)
     }
 
     #[test]

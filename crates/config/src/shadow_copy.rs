@@ -138,13 +138,10 @@ fn fault_of_expression(expression: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::ShadowCopy;
-    use crate::{Config, WarningKind};
+    use crate::share_lines;
 
     fn parsed(lines: &str) -> (Option<ShadowCopy>, Vec<String>) {
-        let text = format!("[a]\npath = /a\n{lines}\n");
-        let (config, warnings) = Config::parse(&text, "test").expect("it is well-formed");
-        let reported = warnings.iter().filter(|it| it.kind != WarningKind::NoEffect);
-        (ShadowCopy::of(&config.shares[0]), reported.map(ToString::to_string).collect())
+        share_lines::parsed(lines, ShadowCopy::of)
     }
 
     #[test]

@@ -59,13 +59,10 @@ pub(crate) fn fault(option: &str, value: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::StreamsDepot;
-    use crate::{Config, WarningKind};
+    use crate::share_lines;
 
     fn parsed(lines: &str) -> (Option<StreamsDepot>, Vec<String>) {
-        let text = format!("[a]\npath = /a\n{lines}\n");
-        let (config, warnings) = Config::parse(&text, "test").expect("it is well-formed");
-        let reported = warnings.iter().filter(|it| it.kind != WarningKind::NoEffect);
-        (StreamsDepot::of(&config.shares[0]), reported.map(ToString::to_string).collect())
+        share_lines::parsed(lines, StreamsDepot::of)
     }
 
     #[test]

@@ -136,17 +136,11 @@ impl Check {
             ("type", kind.name().into()),
             ("max_dgram_qlen", queue_len(kind).into()),
         ]);
-        for (share, path, fault) in paths::missing(&settings.config) {
+        let missing = paths::missing(&settings.config).into_iter().map(|it| ("path", it));
+        let unusable = depots::unusable(&settings.config).into_iter().map(|it| ("streams", it));
+        for (kind, (share, path, fault)) in missing.chain(unusable) {
             rows.push(vec![
-                ("kind", "path".into()),
-                ("share", share.into()),
-                ("path", path.into()),
-                ("message", fault.into()),
-            ]);
-        }
-        for (share, path, fault) in depots::unusable(&settings.config) {
-            rows.push(vec![
-                ("kind", "streams".into()),
+                ("kind", kind.into()),
                 ("share", share.into()),
                 ("path", path.into()),
                 ("message", fault.into()),

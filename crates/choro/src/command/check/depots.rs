@@ -1,11 +1,11 @@
 //! Depots of named streams that cannot be used.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use config::{Config, Share, StreamsDepot};
 use rustix::io::Errno;
+
+use super::paths::{self, depends_on_client};
 
 /// Returns each served share whose depot cannot hold streams now, with the depot and the reason.
 /// Paths that depend on the client, such as `/srv/%U`, are left out.
@@ -17,7 +17,6 @@ pub(super) fn unusable(config: &Config) -> Vec<(&str, String, String)> {
 }
 
 fn fault_of(config: &Config, share: &Share, depot: &StreamsDepot) -> Option<(String, String)> {
-    let depends_on_client = |path: &str| path.replace("%%", "").contains('%');
     if depends_on_client(&share.path) || depends_on_client(&depot.directory) {
         return None;
     }
@@ -37,16 +36,12 @@ fn fault_of(config: &Config, share: &Share, depot: &StreamsDepot) -> Option<(Str
 
 /// Returns the fault of a depot's path; the server makes a missing one in a directory.
 fn fault_of_directory(directory: &Path) -> Option<String> {
-    match fs::metadata(directory) {
-        Ok(metadata) if metadata.is_dir() => None,
-        Ok(_) => Some("is not a directory".to_owned()),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let parent = directory.parent().and_then(|parent| fs::metadata(parent).ok());
-            let can_be_made = parent.is_some_and(|parent| parent.is_dir());
-            (!can_be_made).then(|| "does not exist, nor the directory above it".to_owned())
-        }
-        Err(error) => Some(format!("cannot be reached: {error}")),
+    let fault = paths::fault(directory)?;
+    if fault != paths::MISSING {
+        return Some(fault);
     }
+    let can_be_made = directory.parent().is_some_and(Path::is_dir);
+    (!can_be_made).then(|| "does not exist, nor the directory above it".to_owned())
 }
 
 /// False if the file system of a folder is known to keep no extended attributes of users.

@@ -4,14 +4,15 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use config::{Config, Share};
+use config::Config;
 
 /// Returns each served share whose folder cannot be served now, with the folder and the reason.
 /// Paths that depend on the client, such as `/srv/%U`, are left out, and missing ones that a
 /// command (`preexec`, `root preexec`) may make.
 pub(in crate::command) fn missing(config: &Config) -> Vec<(&str, String, String)> {
     let substitutions = config.substitutions();
-    let served = config.shares.iter().filter(|share| share.available && !depends_on_client(share));
+    let served =
+        config.shares.iter().filter(|share| share.available && !depends_on_client(&share.path));
     served
         .filter_map(|share| {
             let path = substitutions.expand_path(&share.path);
@@ -23,15 +24,15 @@ pub(in crate::command) fn missing(config: &Config) -> Vec<(&str, String, String)
 }
 
 /// Fault of a path that does not exist.
-const MISSING: &str = "does not exist";
+pub(super) const MISSING: &str = "does not exist";
 
-/// True if the path has a variable, other than `%%`.
-fn depends_on_client(share: &Share) -> bool {
-    share.path.replace("%%", "").contains('%')
+/// True if a path has a variable, other than `%%`.
+pub(super) fn depends_on_client(path: &str) -> bool {
+    path.replace("%%", "").contains('%')
 }
 
-/// Returns why a share of this path is refused, in words.
-fn fault(path: &Path) -> Option<String> {
+/// Returns why a path is no directory that can be used, in words.
+pub(super) fn fault(path: &Path) -> Option<String> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => None,
         Ok(_) => Some("is not a directory".to_owned()),
