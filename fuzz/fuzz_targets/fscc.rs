@@ -3,9 +3,9 @@
 #![no_main]
 
 use dtyp::fscc::{
-    FileNameInformation, FileRenameInformation, FullEaList, GetEaList, ReparseData,
-    SymbolicLinkReparse, decode_directory_entry, decode_stream_list, encode_directory_entry,
-    encode_full_ea_entry,
+    FileNameInformation, FileRenameInformation, FullEaList, GetEaList, GetQuotaList, QuotaList,
+    ReparseData, SymbolicLinkReparse, decode_directory_entry, decode_stream_list,
+    encode_directory_entry, encode_full_ea_entry,
 };
 use dtyp::name_expression::NameExpression;
 use dtyp::upcase::fold;
@@ -47,6 +47,8 @@ fuzz_target!(|input: &[u8]| {
         }
     }
     GetEaList(input).iter().take_while(Result::is_ok).for_each(drop);
+    QuotaList(input).iter().take_while(Result::is_ok).for_each(drop);
+    GetQuotaList(input).iter().take_while(Result::is_ok).for_each(drop);
     let _ = decode_stream_list(input);
     if let Some(point) = ReparseData::decode(input)
         && let Some(link) = SymbolicLinkReparse::decode(point.data)

@@ -18,6 +18,7 @@ use wire::negotiate::NegotiateRequest;
 use wire::oplock_break::BreakAcknowledgment;
 use wire::query_directory::QueryDirectoryRequest;
 use wire::query_info::QueryInfoRequest;
+use wire::query_quota::QueryQuotaInfo;
 use wire::read::ReadRequest;
 use wire::session_setup::SessionSetupRequest;
 use wire::set_info::SetInfoRequest;
@@ -64,7 +65,13 @@ fuzz_target!(|input: &[u8]| {
         0x0D => round_trip!(EchoRequest, message),
         0x0E => round_trip!(QueryDirectoryRequest<'_>, message),
         0x0F => round_trip!(ChangeNotifyRequest, message),
-        0x10 => round_trip!(QueryInfoRequest<'_>, message),
+        0x10 => {
+            if let Ok(request) = wire::Decode::decode(message) {
+                let request: QueryInfoRequest<'_> = request;
+                let _ = QueryQuotaInfo::decode(request.input_buffer);
+            }
+            round_trip!(QueryInfoRequest<'_>, message);
+        }
         0x11 => round_trip!(SetInfoRequest<'_>, message),
         0x12 => round_trip!(BreakAcknowledgment, message),
         _ => {}

@@ -219,7 +219,6 @@ mod tests {
     use std::str::FromStr;
 
     use super::{FAMILIES, REFUSALS};
-    use crate::arguments::{Argument, QUOTAS};
     use crate::process_kind::ProcessKind;
 
     fn allowed(kind: ProcessKind) -> BTreeSet<&'static str> {
@@ -289,16 +288,13 @@ mod tests {
 
     /// The older call names a device by its path, which a filter cannot see.
     #[test]
-    fn only_a_worker_sees_quotas_and_none_turns_them_on_or_off() {
-        const QUOTA_ON: u32 = 0x8000_0200;
+    fn only_a_worker_sees_quotas() {
         for kind in ProcessKind::ALL {
             let allowed = allowed(kind);
             assert!(!allowed.contains("quotactl"), "{}", kind.name());
             let is_worker = kind == ProcessKind::Worker;
             assert_eq!(allowed.contains("quotactl_fd"), is_worker, "{}", kind.name());
         }
-        let turns_on = |it: &Argument| matches!(it, Argument::Is(1, QUOTA_ON));
-        assert!(QUOTAS.iter().all(|of_one| of_one.len() == 1 && !of_one.iter().any(turns_on)));
     }
 
     #[test]

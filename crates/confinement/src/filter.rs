@@ -158,8 +158,11 @@ mod tests {
 
     #[test]
     fn a_worker_may_read_with_any_arguments_but_run_nothing() {
-        let [read, execve, clone3, mmap] =
-            ["read", "execve", "clone3", "mmap"].map(|it| numbers(it).next().expect("known"));
+        let [read, execve, clone3, mmap, quota] =
+            ["read", "execve", "clone3", "mmap", "quotactl_fd"]
+                .map(|it| numbers(it).next().expect("known"));
+        let (trap, log) = (libc::SECCOMP_RET_TRAP, libc::SECCOMP_RET_LOG);
+        let allow = libc::SECCOMP_RET_ALLOW;
         let code = u64::try_from(libc::PROT_WRITE | libc::PROT_EXEC).expect("flags");
         for (call, arguments, on, log) in [
             (read, [u64::MAX; 6], libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_ALLOW),
@@ -167,6 +170,13 @@ mod tests {
             (clone3, [0; 6], libc::SECCOMP_RET_ERRNO | 38, libc::SECCOMP_RET_ALLOW),
             (mmap, [0; 6], libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_ALLOW),
             (mmap, [0, 1, code, 0, 0, 0], libc::SECCOMP_RET_TRAP, libc::SECCOMP_RET_LOG),
+            // Q_GETQUOTA of users is allowed; Q_QUOTAON, Q_QUOTAOFF, Q_XQUOTAON and Q_XQUOTARM are
+            // not.
+            (quota, [0, 0x8000_0700, 0, 0, 0, 0], allow, allow),
+            (quota, [0, 0x8000_0200, 0, 0, 0, 0], trap, log),
+            (quota, [0, 0x8000_0300, 0, 0, 0, 0], trap, log),
+            (quota, [0, 0x0058_0100, 0, 0, 0, 0], trap, log),
+            (quota, [0, 0x0058_0600, 0, 0, 0, 0], trap, log),
             (u32::MAX, [0; 6], libc::SECCOMP_RET_ERRNO | 38, libc::SECCOMP_RET_LOG),
         ] {
             for (mode, expected) in [(Mode::On, on), (Mode::Log, log)] {

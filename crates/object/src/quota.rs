@@ -22,6 +22,27 @@ pub struct QuotaLimits {
     pub hard_bytes: Option<u64>,
 }
 
+impl Quota {
+    /// Returns true if so many files are the highest number; a limit of 0 is none.
+    #[must_use]
+    pub fn has_most_files(used: u64, [soft, hard]: [u64; 2]) -> bool {
+        [soft, hard].into_iter().any(|limit| limit > 0 && used >= limit)
+    }
+}
+
+impl QuotaLimits {
+    /// Bytes of the blocks of [`QuotaLimits::in_blocks`].
+    pub const BLOCK_BYTES: u64 = 1_024;
+
+    /// Returns the soft and the hard limit in blocks, of which the last may not be whole. No limit
+    /// is 0, so no storage at all is one block, as in Samba.
+    #[must_use]
+    pub fn in_blocks(self) -> [u64; 2] {
+        let blocks = |bytes: u64| bytes.div_ceil(Self::BLOCK_BYTES).max(1);
+        [self.soft_bytes, self.hard_bytes].map(|bytes| bytes.map_or(0, blocks))
+    }
+}
+
 /// Quota of a user, and its SID.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UserQuota {
@@ -94,21 +115,22 @@ pub enum QuotaStart {
     Uid(u32),
 }
 
-/// State of the quotas of a file system, and the limits of users without limits of their own.
+/// State of the quotas of a file system.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct QuotaState {
-    /// True if the storage of each user is counted.
-    pub is_tracked: bool,
-    /// True if limits are enforced.
-    pub is_enforced: bool,
-    /// Limits of users without limits of their own.
-    pub defaults: QuotaLimits,
+pub enum QuotaState {
+    /// The storage of users is not counted.
+    #[default]
+    Off,
+    /// The storage of each user is counted.
+    Tracked,
+    /// It is counted, and limits are enforced.
+    Enforced,
 }
 
 /// Quota as the command of a server prints it, and not the file system.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ToldQuota {
-    /// State of the quotas; the defaults are without a meaning.
+    /// State of the quotas of the file system.
     pub state: QuotaState,
     /// Storage that the user has.
     pub quota: Quota,
@@ -130,6 +152,8 @@ pub enum QuotaSubject {
 pub struct QuotaChange {
     /// User to change, or the defaults.
     pub subject: QuotaSubject,
-    /// New state; the defaults are the new limits of the subject.
+    /// State of the quotas from then on.
     pub state: QuotaState,
+    /// Limits in the place of those that the subject has.
+    pub limits: QuotaLimits,
 }

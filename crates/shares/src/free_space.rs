@@ -7,11 +7,7 @@ use config::{ShellCommand, Substitutions, is_plain_path};
 use object::{FreeSpace, ObjectPath};
 use process::Identity;
 
-/// Bytes of a block unless the command prints them.
-pub(super) const BLOCK_BYTES: u64 = 1_024;
-
-/// Variable with the folder of the share, in which the command runs.
-pub(super) const FOLDER: &str = "CHORO_FOLDER";
+use super::folder_command::{self, block_bytes};
 
 /// Variable with the argument of the command.
 const DIRECTORY: &str = "CHORO_DIRECTORY";
@@ -51,11 +47,8 @@ impl FreeSpaceCommand {
         if !has_command(share) {
             return None;
         }
-        let mut command = substitutions.shell_command(&share.dfree_command, &share.path);
-        // The shell changes its directory with the rights of the user, and in its own time.
-        command.script =
-            format!("cd -- \"${{{FOLDER}}}\" || exit\n{} \"${{{DIRECTORY}}}\"", command.script);
-        command.variables.insert(FOLDER.to_owned(), substitutions.expand_path(&share.path));
+        let mut command = folder_command::of(&share.dfree_command, share, substitutions);
+        folder_command::add_arguments(&mut command, &[DIRECTORY]);
         let cache_time = Duration::from_secs(share.dfree_cache_time.into());
         let (share, requester) = (share.name.clone(), requester.to_owned());
         Some(Self { share, identity, requester, cache_time, command })
@@ -64,9 +57,7 @@ impl FreeSpaceCommand {
     /// Has `%P`, and the folder in which the command runs, be this one of a user. `None` if a shell
     /// could interpret its path.
     pub(super) fn set_folder(&mut self, folder: &Path) -> Option<()> {
-        self.command.set_folder(folder)?;
-        self.command.variables.insert(FOLDER.to_owned(), folder.to_str()?.to_owned());
-        Some(())
+        folder_command::set_folder(&mut self.command, folder)
     }
 
     /// Returns the command for a path of the share.
@@ -96,10 +87,7 @@ pub fn parse(output: &[u8]) -> Option<FreeSpace> {
     let mut words = text.lines().next()?.split_ascii_whitespace();
     let mut number = || words.next().map(str::parse::<u64>);
     let (total, available) = (number()?.ok()?, number()?.ok()?);
-    let block_bytes = match number() {
-        Some(bytes) => bytes.ok().filter(|bytes| *bytes > 0)?,
-        None => BLOCK_BYTES,
-    };
+    let block_bytes = block_bytes(number())?;
     Some(FreeSpace {
         total_bytes: total.saturating_mul(block_bytes),
         available_bytes: available.saturating_mul(block_bytes),

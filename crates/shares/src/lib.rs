@@ -15,6 +15,7 @@ mod catalogue;
 pub mod classes;
 mod date;
 pub mod domain_sid;
+mod folder_command;
 mod found_share;
 pub mod free_space;
 mod homes;

@@ -7,7 +7,7 @@ use config::{ShellCommand, Substitutions};
 use object::{Quota, QuotaChange, QuotaLimits, QuotaState, QuotaSubject, ToldQuota};
 use process::Identity;
 
-use super::free_space::{BLOCK_BYTES, FOLDER};
+use super::folder_command::{self, BLOCK_BYTES, block_bytes};
 
 /// Variables with arguments of the commands.
 const TYPE: &str = "CHORO_QUOTA_TYPE";
@@ -48,15 +48,9 @@ impl QuotaCommands {
         (identity, requester): (Option<Identity>, &str),
     ) -> Option<Self> {
         let command = |text: &str, arguments: &[&str]| {
-            let mut command = substitutions.shell_command(text, &share.path);
-            let arguments: String =
-                arguments.iter().map(|name| format!(" \"${{{name}}}\"")).collect();
-            // The shell changes its directory with the rights of the user, and in its own time.
-            command.script = format!(
-                "cd -- \"${{{FOLDER}}}\" || exit\n{} .{arguments}",
-                command.script.trim_end()
-            );
-            command.variables.insert(FOLDER.to_owned(), substitutions.expand_path(&share.path));
+            let mut command = folder_command::of(text, share, substitutions);
+            command.script.push_str(" .");
+            folder_command::add_arguments(&mut command, arguments);
             command
         };
         let has = of(global);
@@ -83,8 +77,7 @@ impl QuotaCommands {
     pub(super) fn set_folder(&mut self, folder: &Path) -> Result<(), &'static str> {
         for (command, parameter) in [(&mut self.get, GET), (&mut self.set, SET)] {
             let Some(command) = command else { continue };
-            let text = command.set_folder(folder).and_then(|()| folder.to_str());
-            command.variables.insert(FOLDER.to_owned(), text.ok_or(parameter)?.to_owned());
+            folder_command::set_folder(command, folder).ok_or(parameter)?;
         }
         Ok(())
     }
@@ -99,21 +92,14 @@ impl QuotaCommands {
     #[must_use]
     pub fn set(&self, change: QuotaChange) -> Option<ShellCommand> {
         let mut command = self.about(self.set.clone()?, change.subject);
-        let QuotaState { is_tracked, is_enforced, defaults } = change.state;
-        let state = match (is_tracked, is_enforced) {
-            (_, true) => 2,
-            (true, false) => 1,
-            (false, false) => 0,
+        let state = match change.state {
+            QuotaState::Off => 0,
+            QuotaState::Tracked => 1,
+            QuotaState::Enforced => 2,
         };
-        // No blocks stand for no limit.
-        let blocks = |bytes: Option<u64>| {
-            bytes.map_or(0, |bytes| bytes.div_ceil(BLOCK_BYTES).max(1)).to_string()
-        };
-        command.variables.extend([
-            (STATE.to_owned(), state.to_string()),
-            (SOFT.to_owned(), blocks(defaults.soft_bytes)),
-            (HARD.to_owned(), blocks(defaults.hard_bytes)),
-        ]);
+        let [soft, hard] = change.limits.in_blocks();
+        let values = [(STATE, state), (SOFT, soft), (HARD, hard)];
+        command.variables.extend(values.map(|(name, value)| (name.to_owned(), value.to_string())));
         Some(command)
     }
 
@@ -146,16 +132,12 @@ pub fn parse(output: &[u8]) -> Option<ToldQuota> {
     let mut next = || number()?.ok();
     let (state, used, soft, hard) = (next()?, next()?, next()?, next()?);
     let (used_files, soft_files, hard_files) = (next()?, next()?, next()?);
-    let block_bytes = match number() {
-        Some(bytes) => bytes.ok().filter(|bytes| *bytes > 0)?,
-        None => BLOCK_BYTES,
-    };
+    let block_bytes = block_bytes(number())?;
     let limit = |blocks: u64| (blocks > 0).then(|| blocks.saturating_mul(block_bytes));
-    let is_reached = |limit: u64| limit > 0 && used_files >= limit;
     let state = match state {
-        0 => QuotaState::default(),
-        1 => QuotaState { is_tracked: true, ..QuotaState::default() },
-        2 => QuotaState { is_tracked: true, is_enforced: true, ..QuotaState::default() },
+        0 => QuotaState::Off,
+        1 => QuotaState::Tracked,
+        2 => QuotaState::Enforced,
         _ => return None,
     };
     Some(ToldQuota {
@@ -163,7 +145,7 @@ pub fn parse(output: &[u8]) -> Option<ToldQuota> {
         quota: Quota {
             used_bytes: used.saturating_mul(block_bytes),
             limits: QuotaLimits { soft_bytes: limit(soft), hard_bytes: limit(hard) },
-            is_out_of_files: is_reached(soft_files) || is_reached(hard_files),
+            is_out_of_files: Quota::has_most_files(used_files, [soft_files, hard_files]),
         },
     })
 }
@@ -184,7 +166,7 @@ mod tests {
     #[test]
     fn seven_numbers_are_a_quota_and_an_eighth_is_the_size_of_a_block() {
         let quota = |used_bytes, soft_bytes, hard_bytes, is_out_of_files| ToldQuota {
-            state: QuotaState { is_tracked: true, is_enforced: true, ..QuotaState::default() },
+            state: QuotaState::Enforced,
             quota: Quota {
                 used_bytes,
                 limits: QuotaLimits { soft_bytes, hard_bytes },
@@ -196,9 +178,8 @@ mod tests {
         let told = parse(b" 2\t10 0 30 5 0 5 512 more\nlines\n");
         assert_eq!(told, Some(quota(5_120, None, Some(15_360), true)));
         let state = |output: &[u8]| parse(output).map(|it| it.state);
-        assert_eq!(state(b"0 0 0 0 0 0 0"), Some(QuotaState::default()));
-        let tracked = QuotaState { is_tracked: true, ..QuotaState::default() };
-        assert_eq!(state(b"1 0 0 0 0 0 0"), Some(tracked));
+        assert_eq!(state(b"0 0 0 0 0 0 0"), Some(QuotaState::Off));
+        assert_eq!(state(b"1 0 0 0 0 0 0"), Some(QuotaState::Tracked));
     }
 
     #[test]

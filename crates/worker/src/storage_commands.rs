@@ -52,8 +52,7 @@ impl Worker {
         root: RootId,
         change: QuotaChange,
     ) {
-        self.storage_commands.changes += 1;
-        let number = self.storage_commands.changes;
+        let Some(number) = request else { return };
         self.ask_storage_command(request, root, Argument::NewQuota(number, change));
     }
 

@@ -62,8 +62,7 @@ impl Store {
 
     fn query_quota_state(&self, open: LocalOpen) -> Result<QuotaState, NtStatus> {
         let object = self.opens.get(open)?.fd();
-        let (is_tracked, is_enforced) = quota::state(object).during(Operation::Quota)?;
-        Ok(QuotaState { is_tracked, is_enforced, defaults: QuotaLimits::default() })
+        quota::state(object).during(Operation::Quota)
     }
 
     fn set_quotas(&self, open: LocalOpen, quotas: &[NewQuota]) -> Result<(), NtStatus> {
@@ -110,7 +109,14 @@ impl Store {
 
     /// Returns the quota of the user of the request, if the file system keeps one.
     pub(crate) fn quota_of_requester(&self, object: BorrowedFd<'_>) -> Option<Quota> {
-        quota::get(object, self.impersonation.effective().uid).ok()
+        // The kernel takes a query of a quota for a write, which waits while the file system is
+        // frozen. A query of the state does not wait.
+        match quota::state(object).ok()? {
+            QuotaState::Off => None,
+            QuotaState::Tracked | QuotaState::Enforced => {
+                quota::get(object, self.impersonation.effective().uid).ok()
+            }
+        }
     }
 
     fn own_quota(&self, object: BorrowedFd<'_>, first: u32) -> Result<Vec<(u32, Quota)>, Errno> {

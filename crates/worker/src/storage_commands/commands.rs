@@ -27,8 +27,6 @@ pub(crate) struct StorageCommands {
     pub(super) waiting: Vec<(Question, RequestId)>,
     pub(super) running: Option<Running>,
     pub(super) last: u32,
-    /// Number of changes so far.
-    pub(super) changes: u64,
 }
 
 /// The commands of a tree connect.
@@ -54,8 +52,8 @@ pub(super) enum Argument {
     FreeSpace(String),
     /// Quota of a user, or the defaults.
     Quota(QuotaSubject),
-    /// Change of a quota. Each is of one request: the first number tells them apart.
-    NewQuota(u64, QuotaChange),
+    /// Change of a quota. Each is of one request, which tells it from others.
+    NewQuota(RequestId, QuotaChange),
 }
 
 /// What a command has told; nothing after a failure.
@@ -151,7 +149,7 @@ impl Answer {
     }
 
     fn is_failure(self) -> bool {
-        matches!(self, Self::FreeSpace(None) | Self::Quota(None) | Self::QuotaChanged(false))
+        matches!(self, Self::FreeSpace(None) | Self::Quota(None))
     }
 }
 
@@ -183,10 +181,9 @@ impl OfRoot {
     /// each write.
     fn cache_time(&self, argument: &Argument, answer: Answer) -> Duration {
         match argument {
-            Argument::NewQuota(..) => Duration::ZERO,
             _ if answer.is_failure() => RETRY_TIME,
-            Argument::Quota(QuotaSubject::User(_)) => Duration::ZERO,
             Argument::Quota(QuotaSubject::Requester | QuotaSubject::Defaults) => QUOTA_CACHE_TIME,
+            Argument::Quota(QuotaSubject::User(_)) | Argument::NewQuota(..) => Duration::ZERO,
             Argument::FreeSpace(_) => {
                 self.free_space.as_ref().map_or(Duration::ZERO, |it| it.cache_time)
             }
@@ -264,14 +261,12 @@ mod tests {
     const ROOT: RootId = RootId(1);
     const OTHER_ROOT: RootId = RootId(2);
     const TOLD: Answer =
-        Answer::Quota(Some(ToldQuota { state: STATE, quota: Quota { used_bytes: 7, ..QUOTA } }));
+        Answer::Quota(Some(ToldQuota { state: QuotaState::Enforced, quota: QUOTA }));
     const QUOTA: Quota = Quota {
-        used_bytes: 0,
+        used_bytes: 7,
         limits: QuotaLimits { soft_bytes: None, hard_bytes: None },
         is_out_of_files: false,
     };
-    const STATE: QuotaState =
-        QuotaState { is_tracked: true, is_enforced: true, defaults: QUOTA.limits };
 
     /// Two tree connects with nothing cached.
     fn commands() -> StorageCommands {
@@ -288,8 +283,9 @@ mod tests {
     }
 
     fn change() -> Question {
-        let change = QuotaChange { subject: QuotaSubject::User(7), state: STATE };
-        Question { root: ROOT, argument: Argument::NewQuota(1, change) }
+        let (subject, state) = (QuotaSubject::User(7), QuotaState::Enforced);
+        let change = QuotaChange { subject, state, limits: QUOTA.limits };
+        Question { root: ROOT, argument: Argument::NewQuota(RequestId(1), change) }
     }
 
     #[test]

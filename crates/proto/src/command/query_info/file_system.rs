@@ -4,7 +4,7 @@ use dtyp::fscc::file_system::FileSystemAttributes;
 use dtyp::fscc::{
     FileFsAttributeInformation, FileFsControlInformation, FileFsDeviceInformation,
     FileFsFullSizeInformation, FileFsObjectIdInformation, FileFsSectorSizeInformation,
-    FileFsSizeInformation, FileFsVolumeInformation, FileQuotaInformation, FsInformationClass,
+    FileFsSizeInformation, FileFsVolumeInformation, FsInformationClass,
 };
 use dtyp::{AccessMask, NtStatus};
 use engine::effect::{Effect, Reply};
@@ -14,9 +14,12 @@ use model::open::Open;
 use model::posix;
 use model::reject::Reject;
 use model::tree_connect::TreeConnect;
-use object::{ObjectOp, ObjectReply, QuotaOp, QuotaState, QuotaSubject, ToldQuota, Volume};
+use object::{
+    ObjectOp, ObjectReply, QuotaLimits, QuotaOp, QuotaState, QuotaSubject, ToldQuota, Volume,
+};
 use wire::query_info::QueryInfoRequest;
 
+use super::quota::limit_bytes;
 use super::{Pending, answer, file_system_minimum, verify_limit};
 
 /// Parameters of a query of file system information.
@@ -79,7 +82,7 @@ pub(super) fn resume(
     if question.class == FsInformationClass::CONTROL {
         return respond_with_state(&question, reply);
     }
-    let mut volume = match (question.volume.take(), reply) {
+    let volume = match (question.volume.take(), reply) {
         (Some(mut volume), Reply::FreeSpace(free_space)) => {
             free_space.into_iter().for_each(|free_space| volume.set_free_space(free_space));
             volume
@@ -95,27 +98,21 @@ pub(super) fn resume(
             if tree.share.quota_commands.get {
                 volume.attributes |= FileSystemAttributes::VOLUME_QUOTAS.bits();
             }
-            if let Some(root) = tree.share.root
-                && tree.share.has_free_space_command
-                && has_free_space(question.class)
-            {
-                let effect = Effect::FindFreeSpace { root, path: open.file()?.path.clone() };
-                let question = Question { volume: Some(volume), ..question };
-                return Ok(Step::Wait(effect, Pending::FileSystem(question)));
-            }
-            if let Some(root) = tree.share.root
-                && tree.share.quota_commands.get
-                && has_free_space(question.class)
-            {
-                let effect = Effect::FindQuota { root, subject: QuotaSubject::Requester };
-                let question = Question { volume: Some(volume), ..question };
-                return Ok(Step::Wait(effect, Pending::FileSystem(question)));
-            }
-            volume
+            let root = tree.share.root.filter(|_| has_free_space(question.class));
+            let effect = match root {
+                Some(root) if tree.share.has_free_space_command => {
+                    Effect::FindFreeSpace { root, path: open.file()?.path.clone() }
+                }
+                Some(root) if tree.share.quota_commands.get => {
+                    Effect::FindQuota { root, subject: QuotaSubject::Requester }
+                }
+                _ => return respond_with(tree, globals, &question, *volume),
+            };
+            let question = Question { volume: Some(volume), ..question };
+            return Ok(Step::Wait(effect, Pending::FileSystem(question)));
         }
     };
-    tree.share.volume_bytes_max.into_iter().for_each(|max| volume.limit(max));
-    respond_with(tree, globals, &question, &volume)
+    respond_with(tree, globals, &question, *volume)
 }
 
 /// True for the classes with the size of the volume.
@@ -129,8 +126,10 @@ fn respond_with(
     tree: &TreeConnect,
     globals: &Globals,
     question: &Question,
-    volume: &Volume,
+    mut volume: Volume,
 ) -> Result<Step<Pending>, Reject> {
+    tree.share.volume_bytes_max.into_iter().for_each(|max| volume.limit(max));
+    let volume = &volume;
     let mut out = Vec::with_capacity(64);
     match question.class {
         FsInformationClass::ATTRIBUTE => FileFsAttributeInformation {
@@ -164,27 +163,26 @@ fn respond_with(
 /// Responds with the state of quotas: [MS-FSA] 2.1.5.13.6. A file system without quotas counts
 /// nothing and has no limits.
 fn respond_with_state(question: &Question, reply: Reply) -> Result<Step<Pending>, Reject> {
-    let state = match reply {
+    let (state, defaults) = match reply {
         Reply::Quota(told) => {
             let ToldQuota { state, quota } = told.ok_or(Reject::QuotaCommandFailed)?;
-            QuotaState { defaults: quota.limits, ..state }
+            (state, quota.limits)
         }
         reply => match reply.object() {
-            Ok(ObjectReply::QuotaState(state)) => state,
-            Err(Reject::Object(NtStatus::NOT_SUPPORTED)) => QuotaState::default(),
+            Ok(ObjectReply::QuotaState(state)) => (state, QuotaLimits::default()),
+            Err(Reject::Object(NtStatus::NOT_SUPPORTED)) => Default::default(),
             Err(reject) => return Err(reject),
             Ok(other) => panic!("{other:?} is no state of quotas"),
         },
     };
-    let bytes = |limit: Option<u64>| limit.unwrap_or(FileQuotaInformation::NO_LIMIT);
     let mut out = Vec::with_capacity(48);
     FileFsControlInformation {
-        default_quota_threshold: bytes(state.defaults.soft_bytes),
-        default_quota_limit: bytes(state.defaults.hard_bytes),
-        file_system_control_flags: match (state.is_tracked, state.is_enforced) {
-            (_, true) => FileFsControlInformation::QUOTA_ENFORCE,
-            (true, false) => FileFsControlInformation::QUOTA_TRACK,
-            (false, false) => 0,
+        default_quota_threshold: limit_bytes(defaults.soft_bytes),
+        default_quota_limit: limit_bytes(defaults.hard_bytes),
+        file_system_control_flags: match state {
+            QuotaState::Off => 0,
+            QuotaState::Tracked => FileFsControlInformation::QUOTA_TRACK,
+            QuotaState::Enforced => FileFsControlInformation::QUOTA_ENFORCE,
         },
         ..FileFsControlInformation::default()
     }

@@ -57,32 +57,31 @@ pub(super) fn start(
     if query.restart_scan {
         file.next_quota_user = 0;
     }
-    let next = u32::try_from(file.next_quota_user);
-    let start = match query.users {
-        QuotaUsers::Listed(_) => None,
-        QuotaUsers::From(_) => sids.pop().map(QuotaStart::Sid),
-        QuotaUsers::All => Some(QuotaStart::Uid(next.map_err(|_| Reject::NoMoreQuotas)?)),
-    };
+    let is_scan = !matches!(query.users, QuotaUsers::Listed(_));
     let question = Question {
-        is_scan: start.is_some(),
+        is_scan,
         single: query.return_single,
         output_buffer_length: request.output_buffer_length,
         told: Vec::new(),
         users: VecDeque::new(),
     };
-    let op = match start {
+    let op = if has_command {
         // A command tells the quota of a user, and not which users have one.
-        Some(QuotaStart::Uid(1..)) if has_command => return Err(Reject::NoMoreQuotas),
-        Some(QuotaStart::Sid(sid)) if has_command => {
-            QuotaOp::FindUsers { sids: vec![sid], to_change: false }
+        if query.users == QuotaUsers::All && file.next_quota_user > 0 {
+            return Err(Reject::NoMoreQuotas);
         }
-        _ if has_command => QuotaOp::FindUsers { sids, to_change: false },
-        Some(start) => {
-            let room = request.output_buffer_length / ENTRY_BYTES_MIN + 1;
-            let count_max = if query.return_single { 1 } else { room };
-            QuotaOp::Query(QuotaQuery::Scan { start, count_max })
-        }
-        None => QuotaOp::Query(QuotaQuery::Named(sids)),
+        QuotaOp::FindUsers { sids, to_change: false }
+    } else if is_scan {
+        let next = u32::try_from(file.next_quota_user).map_err(|_| Reject::NoMoreQuotas);
+        let start = match sids.pop() {
+            Some(sid) => QuotaStart::Sid(sid),
+            None => QuotaStart::Uid(next?),
+        };
+        let room = request.output_buffer_length / ENTRY_BYTES_MIN + 1;
+        let count_max = if query.return_single { 1 } else { room };
+        QuotaOp::Query(QuotaQuery::Scan { start, count_max })
+    } else {
+        QuotaOp::Query(QuotaQuery::Named(sids))
     };
     let op = ObjectOp::Quotas { open: local_open, op };
     let pending = Pending::Quota(question);
@@ -145,14 +144,18 @@ fn list(open: &mut Open, question: &Question) -> Result<Step<Pending>, Reject> {
     Ok(respond(status, &out))
 }
 
+/// Bytes of a limit as clients see it.
+pub(super) fn limit_bytes(limit: Option<u64>) -> u64 {
+    limit.unwrap_or(FileQuotaInformation::NO_LIMIT)
+}
+
 fn information(sid: Sid, quota: &Quota) -> FileQuotaInformation {
-    let bytes = |limit: Option<u64>| limit.unwrap_or(FileQuotaInformation::NO_LIMIT);
     FileQuotaInformation {
         // The kernel does not know it.
         change_time: FileTime::ZERO,
         quota_used: quota.used_bytes,
-        quota_threshold: bytes(quota.limits.soft_bytes),
-        quota_limit: bytes(quota.limits.hard_bytes),
+        quota_threshold: limit_bytes(quota.limits.soft_bytes),
+        quota_limit: limit_bytes(quota.limits.hard_bytes),
         sid,
     }
 }

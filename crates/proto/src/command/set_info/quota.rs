@@ -27,12 +27,10 @@ pub enum Change {
     Setting,
     /// The store finds the users for the command.
     Finding(Vec<NewQuota>),
-    /// The store checks that the user is an administrator, before the command for the defaults.
-    Verifying(QuotaState),
-    /// The store checks that the user is an administrator, and tells the state next, which stays.
-    VerifyingFixed(QuotaState),
-    /// The store tells the state, which has to be this one.
-    Comparing(QuotaState),
+    /// The store checks that the user is an administrator, before this change of the defaults.
+    Verifying(QuotaChange),
+    /// Without a command, the change must be none: the store tells the state.
+    Comparing(QuotaChange),
     /// The command makes the first of these changes.
     Commanding(VecDeque<QuotaChange>),
 }
@@ -65,14 +63,14 @@ pub(super) fn start_control(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step
     let flag = |flag: u32| control.file_system_control_flags & flag != 0;
     // QUOTA_TRACK takes precedence: [MS-FSCC] 2.5.2.
     let only_tracks = flag(FileFsControlInformation::QUOTA_TRACK);
-    let is_enforced = flag(FileFsControlInformation::QUOTA_ENFORCE) && !only_tracks;
-    let defaults = limits(control.default_quota_threshold, control.default_quota_limit)?;
-    let state = QuotaState { is_tracked: only_tracks || is_enforced, is_enforced, defaults };
-    let change = match scope.tree.share.quota_commands.set {
-        true => Change::Verifying(state),
-        false => Change::VerifyingFixed(state),
+    let state = match (only_tracks, flag(FileFsControlInformation::QUOTA_ENFORCE)) {
+        (true, _) => QuotaState::Tracked,
+        (false, true) => QuotaState::Enforced,
+        (false, false) => QuotaState::Off,
     };
-    ask(&mut scope, find(Vec::new()), change)
+    let limits = limits(control.default_quota_threshold, control.default_quota_limit)?;
+    let change = QuotaChange { subject: QuotaSubject::Defaults, state, limits };
+    ask(&mut scope, find(Vec::new()), Change::Verifying(change))
 }
 
 /// Goes on with a change once the store or the command has answered.
@@ -91,25 +89,29 @@ pub(super) fn resume(
                 panic!("the users were asked for")
             };
             let limits = quotas.iter().map(|new| new.limits);
-            let changes = users.iter().zip(limits).map(|(user, defaults)| QuotaChange {
+            let changes = users.iter().zip(limits).map(|(user, limits)| QuotaChange {
                 subject: QuotaSubject::User(user.uid),
-                state: QuotaState { is_tracked: true, is_enforced: true, defaults },
+                state: QuotaState::Enforced,
+                limits,
             });
             run(&scope, changes.collect())
         }
-        Change::Verifying(state) => {
+        Change::Verifying(change) => {
             reply.object()?;
-            run(&scope, [QuotaChange { subject: QuotaSubject::Defaults, state }].into())
-        }
-        Change::VerifyingFixed(state) => {
-            reply.object()?;
-            ask(&mut scope, QuotaOp::QueryState, Change::Comparing(state))
+            match scope.tree.share.quota_commands.set {
+                true => run(&scope, [change].into()),
+                false => ask(&mut scope, QuotaOp::QueryState, Change::Comparing(change)),
+            }
         }
         Change::Comparing(wanted) => {
             let ObjectReply::QuotaState(state) = reply.object()? else {
                 panic!("the state was asked for")
             };
-            if state == wanted { done() } else { Err(Reject::QuotaStateFixed) }
+            // File systems have no limits for users without limits of their own.
+            match state == wanted.state && wanted.limits == QuotaLimits::default() {
+                true => done(),
+                false => Err(Reject::QuotaStateFixed),
+            }
         }
         Change::Commanding(mut changes) => {
             let Reply::QuotaChanged(true) = reply else {

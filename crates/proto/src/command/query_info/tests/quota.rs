@@ -195,8 +195,7 @@ fn command_tells(scene: &mut Scene, want: QuotaSubject, told: Option<ToldQuota>)
 }
 
 fn told(uid: u32) -> Option<ToldQuota> {
-    let state = QuotaState { is_tracked: true, is_enforced: true, ..QuotaState::default() };
-    Some(ToldQuota { state, quota: quota_of(uid) })
+    Some(ToldQuota { state: QuotaState::Enforced, quota: quota_of(uid) })
 }
 
 fn scene_with_command() -> (Scene, FileId) {
@@ -269,13 +268,14 @@ fn the_state_of_quotas_is_that_of_the_store_or_of_the_command() {
     };
     let control = FsInformationClass::CONTROL.0;
     let no_limit = FileQuotaInformation::NO_LIMIT;
-    for (is_tracked, is_enforced, flags) in [(false, false, 0), (true, false, 1), (true, true, 2)] {
+    for (of_store, flags) in
+        [(QuotaState::Off, 0), (QuotaState::Tracked, 1), (QuotaState::Enforced, 2)]
+    {
         let mut scene = Scene::new();
         let file_id = scene.open("file");
         scene.send(Command::QUERY_INFO, &request(file_id, InfoType::FILESYSTEM, control));
         let (id, op) = scene.op();
         assert!(matches!(op, ObjectOp::Quotas { op: QuotaOp::QueryState, .. }), "{op:?}");
-        let of_store = QuotaState { is_tracked, is_enforced, ..QuotaState::default() };
         scene.reply(id, Ok(ObjectReply::QuotaState(of_store)));
         assert_eq!(state(&scene.receive().expect("told")), (flags, no_limit));
     }

@@ -60,10 +60,6 @@ fn is_verification(op: &ObjectOp) -> bool {
     matches!(op, ObjectOp::Quotas { op: QuotaOp::FindUsers { to_change: true, .. }, .. })
 }
 
-fn enforced(defaults: QuotaLimits) -> QuotaState {
-    QuotaState { is_tracked: true, is_enforced: true, defaults }
-}
-
 #[test]
 fn limits_are_set_by_the_store_and_a_quota_that_is_deleted_has_none() {
     let mut scene = Scene::new();
@@ -127,7 +123,6 @@ fn negative_limits_and_too_many_users_are_refused() {
 
 #[test]
 fn the_state_of_a_file_system_stays_as_it_is() {
-    let none = QuotaLimits::default();
     for (flags, limit, want) in [
         (2, NO_LIMIT, Outcome::from(NtStatus::SUCCESS)),
         (1, NO_LIMIT, Reason::QuotaStateFixed.into()),
@@ -141,7 +136,7 @@ fn the_state_of_a_file_system_stays_as_it_is() {
         send_state(&mut scene, file_id, flags, limit);
         let op = store_says(&mut scene, Ok(ObjectReply::QuotaUsers(Vec::new())));
         assert!(is_verification(&op), "{op:?}");
-        store_says(&mut scene, Ok(ObjectReply::QuotaState(enforced(none))));
+        store_says(&mut scene, Ok(ObjectReply::QuotaState(QuotaState::Enforced)));
         assert_eq!(outcome(&mut scene), want, "{flags} {limit}");
     }
     let mut scene = Scene::new();
@@ -169,7 +164,8 @@ fn a_command_makes_changes_one_after_the_other_once_the_store_knows_an_administr
     let user = |uid| QuotaUser { sid: Sid::unix_user(uid), uid };
     let change = |uid, soft, hard| QuotaChange {
         subject: QuotaSubject::User(uid),
-        state: enforced(limits(soft, hard)),
+        state: QuotaState::Enforced,
+        limits: limits(soft, hard),
     };
     for (last_is_done, want) in
         [(true, Outcome::from(NtStatus::SUCCESS)), (false, Reason::QuotaCommandFailed.into())]
@@ -187,7 +183,8 @@ fn a_command_makes_changes_one_after_the_other_once_the_store_knows_an_administr
 
     send_state(&mut scene, file_id, 2, 40);
     store_says(&mut scene, Ok(ObjectReply::QuotaUsers(vec![user(0)])));
-    let state = enforced(limits(None, Some(40)));
-    command_does(&mut scene, QuotaChange { subject: QuotaSubject::Defaults, state }, true);
+    let (subject, state) = (QuotaSubject::Defaults, QuotaState::Enforced);
+    let change = QuotaChange { subject, state, limits: limits(None, Some(40)) };
+    command_does(&mut scene, change, true);
     assert_eq!(outcome(&mut scene), NtStatus::SUCCESS);
 }
