@@ -1,7 +1,10 @@
 //! `vfs objects = streams_depot`: the parametric options of Samba's module, with their defaults.
 
+use std::path::PathBuf;
+
 use crate::kind::Kind;
 use crate::share::Share;
+use crate::substitutions::Substitutions;
 
 /// The module that a share names to keep named streams in a depot.
 pub(crate) const MODULE: &str = "streams_depot";
@@ -40,6 +43,14 @@ impl StreamsDepot {
             delete_lost: share.option_is_on(MODULE, "delete_lost", false),
             check_valid: share.option_is_on(MODULE, "check_valid", true),
         })
+    }
+
+    /// Absolute path of the depot. A relative one begins at the share, whichever of its folders is
+    /// served.
+    #[must_use]
+    pub fn path(&self, share: &Share, substitutions: &Substitutions) -> PathBuf {
+        let folder = PathBuf::from(substitutions.expand_path(&share.path));
+        folder.join(substitutions.expand_path(&self.directory))
     }
 }
 

@@ -1,20 +1,18 @@
 //! Depot for the named streams of a share: the options of Samba's `vfs_streams_depot`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use config::{Share, StreamsDepot, Substitutions};
 use store::DepotSettings;
 
-/// The settings of a share's depot; `None` if it has none. A relative path begins at the share,
-/// whichever of its folders is served.
+/// The settings of a share's depot; `None` if it has none.
 pub(super) fn depot_settings(
     share: &Share,
     substitutions: &Substitutions,
 ) -> Option<DepotSettings> {
     let depot = StreamsDepot::of(share)?;
-    let folder = PathBuf::from(substitutions.expand_path(&share.path));
     Some(DepotSettings {
-        directory: folder.join(substitutions.expand_path(&depot.directory)),
+        directory: depot.path(share, substitutions),
         delete_lost: depot.delete_lost,
         check_valid: depot.check_valid,
     })
@@ -28,8 +26,6 @@ pub(super) fn name_in_share<'d>(depot: &'d DepotSettings, folder: &str) -> Optio
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use config::{Config, Substitutions};
 
     use super::{depot_settings, name_in_share};
@@ -51,6 +47,7 @@ mod tests {
         assert_eq!(named, ("/srv/a/x/depot".to_owned(), Some("depot".to_owned())));
         let outside = directory("streams_depot:directory = /srv/streams");
         assert_eq!(outside, ("/srv/streams".to_owned(), None));
-        assert!(!Path::new("/srv/ab").starts_with("/srv/a"));
+        let beside = directory("streams_depot:directory = /srv/ab");
+        assert_eq!(beside, ("/srv/ab".to_owned(), None), "a name that begins as the share's");
     }
 }

@@ -7,17 +7,16 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use dtyp::NtStatus;
-use object::{Disposition, LocalOpen};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::thread::{
     CapabilitySet, Uid, capabilities, set_capabilities, set_thread_groups, set_thread_res_uid,
 };
-use store::DepotSettings;
-use support::{READ, Share, WRITE, account, is_root};
+use support::depot::{self, below, folders, get, listed, put};
+use support::{Share, account, is_root};
 
 const OWNER: u32 = 70_001;
 const MALLORY: u32 = 70_002;
@@ -28,8 +27,7 @@ const ATTEMPTS_MAX: u32 = 600;
 /// A share with a depot beside it.
 fn share() -> Share {
     Share::with(|root| {
-        let beside = root.path.parent().expect("it is in a folder").join("depot");
-        root.streams_depot = Some(DepotSettings::new(beside));
+        depot::beside(root);
     })
 }
 
@@ -49,53 +47,6 @@ fn act_as(share: &mut Share, uid: u32) {
     share.user = share.store.register_user(account(uid, &[]));
 }
 
-fn open_if(share: &mut Share, path: &str) -> Result<LocalOpen, NtStatus> {
-    let opened = share.try_open(path, |request| {
-        request.disposition = Disposition::OpenIf;
-        request.desired_access = READ | WRITE;
-    });
-    opened.map(|opened| opened.open)
-}
-
-fn put(share: &mut Share, path: &str, data: &[u8]) -> Result<(), NtStatus> {
-    let open = open_if(share, path)?;
-    share.write(open, 0, data);
-    share.close(open);
-    Ok(())
-}
-
-fn get(share: &mut Share, path: &str) -> Result<Vec<u8>, NtStatus> {
-    let open = share.try_open(path, |_| {})?.open;
-    let data = share.read(open, 0, 100);
-    share.close(open);
-    Ok(data)
-}
-
-/// Names of a file's streams, the unnamed one left out.
-fn listed(share: &mut Share, path: &str) -> Vec<String> {
-    let open = share.open(path);
-    let streams = share.streams(open).into_iter().map(|stream| stream.name);
-    let named = streams.filter(|name| !name.is_empty()).collect();
-    share.close(open);
-    named
-}
-
-fn depot(share: &Share) -> PathBuf {
-    share.folder.path().join("depot")
-}
-
-fn below(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten();
-    entries.map(|entry| entry.expect("it is there").path()).collect()
-}
-
-/// The folders of streams in the depot.
-fn folders(share: &mut Share) -> Vec<PathBuf> {
-    share.store.revert_to_server();
-    let hashes = below(&depot(share));
-    hashes.iter().flat_map(|hash| below(hash)).flat_map(|hash| below(&hash)).collect()
-}
-
 /// A file that only its owner may read, put in place of a stream.
 fn plant(share: &mut Share, folder: &Path, owner: u32) -> PathBuf {
     share.store.revert_to_server();
@@ -113,7 +64,7 @@ fn assert_closed(share: &mut Share, planted: &Path) {
     act_as(share, MALLORY);
     assert_eq!(get(share, "f:x"), Err(NtStatus::ACCESS_DENIED));
     assert_eq!(put(share, "f:x", b"pwned!"), Err(NtStatus::ACCESS_DENIED));
-    assert!(!listed(share, "f").contains(&"x".to_owned()), "nor is its length told");
+    assert!(listed(share, "f").iter().all(|(name, _)| name != "x"), "nor is its length told");
     share.store.revert_to_server();
     assert_eq!(fs::read(planted).expect("root"), b"secret");
 }
@@ -164,7 +115,7 @@ fn streams_of_a_gone_file_stay_closed_to_the_next_owner_of_its_number() {
     fs::remove_dir_all(&new).expect("root");
     fs::rename(&former, &new).expect("root");
     act_as(&mut share, MALLORY);
-    assert_eq!(listed(&mut share, "f"), Vec::<String>::new());
+    assert_eq!(listed(&mut share, "f"), []);
     assert_eq!(get(&mut share, "f:s"), Err(NtStatus::OBJECT_NAME_NOT_FOUND));
     assert_eq!(put(&mut share, "f:s", b"pwned!"), Err(NtStatus::ACCESS_DENIED));
     assert_eq!(put(&mut share, "f:new", b"pwned!"), Err(NtStatus::ACCESS_DENIED));
@@ -177,7 +128,7 @@ fn put_in(owner: u32, mode: u32, prepare: impl FnOnce(&Path)) -> Result<(), NtSt
     let mut share = share();
     share.local("f", "base");
     chown(share.host("f"), Some(OWNER), Some(OWNER)).expect("root");
-    let depot = depot(&share);
+    let depot = depot::depot(&share);
     fs::create_dir(&depot).expect("root");
     chown(&depot, Some(owner), None).expect("root");
     fs::set_permissions(&depot, fs::Permissions::from_mode(mode)).expect("root");
@@ -240,7 +191,7 @@ fn a_directory_that_somebody_put_in_the_place_of_a_new_depot_stays_its_owners() 
     }
     let mut share = share();
     share.local("f", "base");
-    let (ours, theirs) = (depot(&share), share.folder.path().join("theirs"));
+    let (ours, theirs) = (depot::depot(&share), share.folder.path().join("theirs"));
     fs::create_dir(&theirs).expect("root");
     fs::write(theirs.join("file"), "").expect("root");
     chown(&theirs, Some(OWNER), Some(OWNER)).expect("root");
@@ -320,23 +271,26 @@ fn two_clients_that_add_the_first_stream_of_a_file_at_once_both_succeed() {
         first.local(&name, "base");
         chown(first.host(&name), Some(OWNER), Some(OWNER)).expect("root");
     }
-    let (shared, depot) = (first.host(""), depot(&first));
-    let start = Barrier::new(2);
-    let add = || {
+    let (shared, depot) = (first.host(""), depot::depot(&first));
+    // Each waits for the other; one that is gone ends the wait, and the test, with a panic.
+    let add = |(here, there): (Sender<()>, Receiver<()>)| {
         let mut share = Share::with(|root| {
             root.path.clone_from(&shared);
-            root.streams_depot = Some(DepotSettings::new(depot.clone()));
+            root.streams_depot = Some(depot::settings(depot.clone()));
         });
         act_as(&mut share, OWNER);
         let mut added = Ok(());
         for number in 0..FILES {
-            start.wait();
+            here.send(()).expect("the other client is there");
+            there.recv().expect("the other client is there");
             added = added.and_then(|()| put(&mut share, &format!("f{number}:s"), b"stream"));
         }
         added
     };
+    let (first, second) = (channel(), channel());
+    let ends = [(first.0, second.1), (second.0, first.1)];
     let results = std::thread::scope(|scope| {
-        let threads = [scope.spawn(add), scope.spawn(add)];
+        let threads = ends.map(|ends| scope.spawn(|| add(ends)));
         threads.map(|thread| thread.join().expect("no panic"))
     });
     assert_eq!(results, [Ok(()), Ok(())]);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use dtyp::{FileAttributes, NameExpression, NtStatus};
 use object::{Disposition, EntryDetail, LocalOpen, ObjectOp, ObjectReply};
 use store::DepotSettings;
+use support::depot::{self, folders, get, listed};
 use support::{DELETE, READ, Share, WRITE, is_root};
 
 /// More than an extended attribute can hold.
@@ -23,69 +24,22 @@ fn share() -> Share {
 }
 
 fn share_with(change: impl FnOnce(&mut DepotSettings)) -> Share {
-    Share::with(|root| {
-        let beside = root.path.parent().expect("it is in a folder").join("depot");
-        let mut depot = DepotSettings::new(beside);
-        change(&mut depot);
-        root.streams_depot = Some(depot);
-    })
+    Share::with(|root| change(depot::beside(root)))
 }
 
+#[track_caller]
 fn open_if(share: &mut Share, path: &str) -> LocalOpen {
-    let opened = share.try_open(path, |request| {
-        request.disposition = Disposition::OpenIf;
-        request.desired_access = READ | WRITE | DELETE;
-    });
-    opened.expect("opened or created").open
+    depot::open_if(share, path).expect("opened or created")
 }
 
-/// Writes a stream, in pieces as a client does.
 #[track_caller]
 fn put(share: &mut Share, path: &str, data: &[u8]) {
-    let open = open_if(share, path);
-    for (offset, piece) in (0..).step_by(65_536).zip(data.chunks(65_536)) {
-        share.write(open, offset, piece);
-    }
-    share.close(open);
-}
-
-#[track_caller]
-fn get(share: &mut Share, path: &str) -> Result<Vec<u8>, NtStatus> {
-    let open = share.try_open(path, |_| {})?.open;
-    let data = share.read(open, 0, 8 << 20);
-    assert_eq!(share.metadata(open).end_of_file, u64::try_from(data.len()).expect("64 bits"));
-    share.close(open);
-    Ok(data)
-}
-
-/// Names and sizes of a file's streams, the unnamed one left out.
-fn listed(share: &mut Share, path: &str) -> Vec<(String, u64)> {
-    let open = share.open(path);
-    let streams = share.streams(open).into_iter().map(|stream| (stream.name, stream.size));
-    let named = streams.filter(|(name, _)| !name.is_empty()).collect();
-    share.close(open);
-    named
-}
-
-fn depot(share: &Share) -> PathBuf {
-    share.folder.path().join("depot")
-}
-
-/// The folders of streams in a depot.
-fn folders(depot: &Path) -> Vec<PathBuf> {
-    let below = |folder: PathBuf| {
-        let entries = fs::read_dir(folder).into_iter().flatten();
-        entries.map(|entry| entry.expect("it is there").path()).collect::<Vec<_>>()
-    };
-    let hashes = below(depot.to_owned()).into_iter().filter(|path| path.is_dir());
-    let is_hash = |path: &PathBuf| path.file_name().is_some_and(|name| name.len() == 2);
-    hashes.filter(is_hash).flat_map(below).flat_map(below).collect()
+    depot::put(share, path, data).expect("opened or created");
 }
 
 /// Folder of the streams of the only file that has some.
 fn folder(share: &mut Share) -> PathBuf {
-    share.store.revert_to_server();
-    let found = folders(&depot(share));
+    let found = folders(share);
     assert_eq!(found.len(), 1, "{found:?}");
     found.into_iter().next().expect("there is one")
 }
@@ -150,7 +104,7 @@ fn a_directory_has_streams_too() {
     assert_eq!(get(&mut share, "d:s"), Ok(b"of d".to_vec()));
     let directory = share.open_for("d", DELETE);
     share.unlink(directory).expect("it is empty");
-    assert!(folders(&depot(&share)).is_empty());
+    assert!(folders(&mut share).is_empty());
 }
 
 #[test]
@@ -174,7 +128,7 @@ fn streams_go_with_the_last_name_of_their_file() {
     let open = share.open_for("second", DELETE);
     share.unlink(open).expect("removed");
     share.store.revert_to_server();
-    assert!(folders(&depot(&share)).is_empty());
+    assert!(folders(&mut share).is_empty());
 }
 
 #[test]
@@ -189,34 +143,60 @@ fn streams_of_a_file_that_a_rename_replaces_go_with_it() {
     folder(&mut share);
 }
 
+/// A file `f` without streams of its own, and the folder of a file that has had its number.
+fn with_reused_number(share: &mut Share) -> PathBuf {
+    share.local("former", "base");
+    put(share, "former:s", b"of the former file");
+    let former = folder(share);
+    // It is younger than the folder, and has no mark.
+    share.local("f", "base");
+    put(share, "f:t", b"t");
+    share.store.revert_to_server();
+    rustix::fs::removexattr(share.host("f"), "user.SAMBA_STREAMS").expect("it has it");
+    let all = folders(share);
+    let new = all.into_iter().find(|found| *found != former).expect("of the new file");
+    fs::remove_dir_all(&new).expect("it is ours");
+    fs::rename(&former, &new).expect("it is ours");
+    new
+}
+
+#[test]
+fn a_file_that_had_no_streams_leaves_those_of_a_former_one_when_it_goes() {
+    for (delete_lost, is_replaced) in [(false, false), (false, true), (true, false)] {
+        let mut share = share_with(|depot| depot.delete_lost = delete_lost);
+        let former = with_reused_number(&mut share);
+        if is_replaced {
+            share.local("g", "other");
+            let open = share.open_for("g", DELETE);
+            share.rename(open, "f", true).expect("renamed");
+            share.close(open);
+        } else {
+            let open = share.open_for("f", DELETE);
+            share.unlink(open).expect("removed");
+        }
+        share.store.revert_to_server();
+        let stream = fs::read(former.join(":s:$DATA")).expect("it is kept");
+        assert_eq!(stream, b"of the former file");
+    }
+}
+
 #[test]
 fn streams_of_a_gone_file_do_not_appear_under_its_number() {
     for delete_lost in [false, true] {
         let mut share = share_with(|depot| depot.delete_lost = delete_lost);
-        share.local("former", "base");
-        put(&mut share, "former:s", b"of the former file");
-        let former = folder(&mut share);
-        // A new file that got its number: it is younger than the folder, and has no mark.
-        share.local("f", "base");
-        put(&mut share, "f:t", b"t");
-        share.store.revert_to_server();
-        rustix::fs::removexattr(share.host("f"), "user.SAMBA_STREAMS").expect("it has it");
-        let all = folders(&depot(&share));
-        let new = all.into_iter().find(|found| *found != former).expect("of the new file");
-        fs::remove_dir_all(&new).expect("it is ours");
-        fs::rename(&former, &new).expect("it is ours");
+        with_reused_number(&mut share);
         assert_eq!(listed(&mut share, "f"), []);
         assert_eq!(get(&mut share, "f:s"), Err(NtStatus::OBJECT_NAME_NOT_FOUND));
         put(&mut share, "f:new", b"n");
         assert_eq!(listed(&mut share, "f"), [("new".to_owned(), 1)]);
         share.store.revert_to_server();
-        let entries = fs::read_dir(depot(&share)).expect("it is there");
+        let entries = fs::read_dir(depot::depot(&share)).expect("it is there");
         let names = entries.map(|entry| entry.expect("it is there").file_name());
         let lost: Vec<_> =
             names.filter(|name| name.to_string_lossy().starts_with("lost-")).collect();
         assert_eq!(lost.len(), usize::from(!delete_lost), "{lost:?}");
         for name in lost {
-            let stream = depot(&share).join(name).join(":s:$DATA");
+            let stream = depot::depot(&share).join(name).join(":s:$DATA");
             assert_eq!(fs::read(stream).expect("it is kept"), b"of the former file");
         }
     }
@@ -260,7 +240,7 @@ fn rights_to_a_stream_are_those_to_its_file() {
     let Some(stranger) = share.stranger() else { return };
     share.store.revert_to_server();
     let closed = fs::Permissions::from_mode(0o700);
-    fs::set_permissions(depot(&share), closed).expect("it is ours");
+    fs::set_permissions(depot::depot(&share), closed).expect("it is ours");
     let access = |share: &mut Share, access| {
         share.status_of("f:s", |request| request.desired_access = access)
     };
@@ -299,7 +279,7 @@ fn a_new_stream_belongs_to_the_owner_of_its_file_with_its_permissions() {
     };
     assert_eq!(of(&folder.join(":s:$DATA")), (12_345, 12_346, 0o660));
     assert_eq!(of(&folder), (12_345, 12_346, 0o770));
-    for above in [folder.parent().expect("a hash"), &depot(&share)] {
+    for above in [folder.parent().expect("a hash"), &depot::depot(&share)] {
         assert_eq!((of(above).0, of(above).2), (54_321, 0o755), "{above:?}");
     }
 }
@@ -400,7 +380,7 @@ fn an_overwritten_file_has_no_streams_and_an_overwritten_stream_no_bytes() {
 #[test]
 fn a_directory_with_a_depot_is_not_empty_even_if_vetoed_files_are_deleted() {
     let mut share = Share::with(|root| {
-        root.streams_depot = Some(DepotSettings::new(root.path.join("d/.depot")));
+        root.streams_depot = Some(depot::settings(root.path.join("d/.depot")));
         root.vetoed = vec![NameExpression::new(".*")];
         root.remove_vetoed = true;
     });
@@ -415,8 +395,7 @@ fn a_directory_with_a_depot_is_not_empty_even_if_vetoed_files_are_deleted() {
 /// A share for Apple's clients with a depot.
 fn apple_share() -> Share {
     let mut share = Share::with(|root| {
-        let beside = root.path.parent().expect("it is in a folder").join("depot");
-        root.streams_depot = Some(DepotSettings::new(beside));
+        depot::beside(root);
         root.apple_streams = true;
         root.removes_apple_doubles = true;
     });
@@ -451,7 +430,7 @@ fn finder_information_is_a_structure_in_a_depot_too() {
     let mut share = apple_share();
     let open = open_if(&mut share, "f:AFP_AfpInfo");
     assert_eq!(share.metadata(open).end_of_file, 60);
-    assert!(folders(&depot(&share)).is_empty(), "nothing is to be stored");
+    assert!(folders(&mut share).is_empty(), "nothing is to be stored");
     share.write(open, 0, &finder_information());
     assert_eq!(get(&mut share, "f:AFP_AfpInfo"), Ok(finder_information()));
     put(&mut share, "f:AFP_Resource", &pattern(LONG));

@@ -14,6 +14,8 @@ use crate::metadata::stream;
 use crate::metadata::stream_form::STREAM_BYTES_MAX;
 use crate::model::opens::Open;
 use crate::security::credentials::Impersonation;
+use crate::sys::lengths::as_u64;
+use crate::sys::system;
 
 impl Store {
     /// Copies until the source ends; answers with the bytes copied.
@@ -121,18 +123,9 @@ fn copy_by_hand(
         if count == 0 {
             break;
         }
-        let mut written = 0;
-        while written < count {
-            let target = offsets.1 + copied;
-            let data = &buffer[written..count];
-            let moved = rustix::io::retry_on_intr(|| rustix::io::pwrite(to, data, target));
-            let moved = moved.during(Operation::Copy)?;
-            if moved == 0 {
-                return Err(NtStatus::UNEXPECTED_IO_ERROR);
-            }
-            written += moved;
-            copied += u64::try_from(moved).unwrap_or(u64::MAX);
-        }
+        let data = &buffer[..count];
+        system::write_all_at(to, data, offsets.1 + copied).during(Operation::Copy)?;
+        copied += as_u64(count);
     }
     Ok(copied)
 }
@@ -161,14 +154,7 @@ fn copy_streams(
     if let Some(name) = to.stored_stream() {
         stream::write(user, (to, name), offsets.1, &data)?;
     } else {
-        let mut written = 0;
-        while written < data.len() {
-            let target = offsets.1 + u64::try_from(written).unwrap_or(u64::MAX);
-            let moved = rustix::io::retry_on_intr(|| {
-                rustix::io::pwrite(to.data_fd(), &data[written..], target)
-            });
-            written += moved.during(Operation::Copy)?;
-        }
+        system::write_all_at(to.data_fd(), &data, offsets.1).during(Operation::Copy)?;
     }
-    Ok(u64::try_from(data.len()).unwrap_or(u64::MAX))
+    Ok(as_u64(data.len()))
 }

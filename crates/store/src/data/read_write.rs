@@ -301,7 +301,7 @@ fn has_byte(open: &Open, offset: u64) -> bool {
     let mut byte = BytesMut::with_capacity(1);
     match read_at(open.fd(), &mut byte, offset, 1, Uncached::Refuse) {
         Ok(_) => true,
-        Err(Errno::OPNOTSUPP) if system::is_in_memory(open.data_fd()) => {
+        Err(Errno::OPNOTSUPP) if system::is_in_memory(open.fd()) => {
             open.uncached.set(Uncached::Wait);
             true
         }
@@ -339,19 +339,8 @@ fn write_piped(open: &Open, mut offset: u64, piped: &mut Piped) -> Result<(), Nt
     Ok(())
 }
 
-fn write_all(open: &Open, mut offset: u64, mut data: &[u8]) -> Result<(), NtStatus> {
-    while !data.is_empty() {
-        match rustix::io::pwrite(open.data_fd(), data, offset) {
-            Ok(0) => return Err(NtStatus::UNEXPECTED_IO_ERROR),
-            Ok(count) => {
-                offset += as_u64(count);
-                data = &data[count..];
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno).during(Operation::Write),
-        }
-    }
-    Ok(())
+fn write_all(open: &Open, offset: u64, data: &[u8]) -> Result<(), NtStatus> {
+    system::write_all_at(open.data_fd(), data, offset).during(Operation::Write)
 }
 
 fn submit_sync(open: &Open, data_only: bool, reply: ObjectReply) -> Started {

@@ -18,6 +18,7 @@ use crate::metadata::stream::Streams;
 use crate::model::place::Parent;
 use crate::model::root::Root;
 use crate::model::secured_object::SecuredObject;
+use crate::model::stream_name::AppleNames;
 use crate::security::access;
 use crate::security::credentials::Impersonation;
 use crate::sys::system;
@@ -27,6 +28,7 @@ use crate::sys::xattr::Xattrs;
 #[derive(Debug)]
 pub(crate) struct AppleReader {
     parent: Parent,
+    streams: AppleNames,
 }
 
 impl Store {
@@ -38,7 +40,7 @@ impl Store {
         let path = opened.root.path_from_here(&opened.path).to_owned();
         let status = system::status_of(fd.as_fd()).during(Operation::List)?;
         let directory = self.directories.intern(fd, &status);
-        Ok(AppleReader { parent: Parent { directory, path, status } })
+        Ok(AppleReader { parent: Parent { directory, path, status }, streams: AppleNames::new() })
     }
 }
 
@@ -59,7 +61,8 @@ impl AppleReader {
         let maximal_access =
             access::maximal_rights(impersonation, root, secured, Some(&self.parent)).ok()?;
         let xattrs = Xattrs::new(fd.as_fd(), true);
-        let (resource_fork_size, info) = Streams::new(impersonation, root, xattrs).apple();
+        let mut streams = Streams::new(impersonation, root, xattrs);
+        let (resource_fork_size, info) = streams.apple(&self.streams);
         let finder_info = info.finder_info();
         Some(Box::new(AppleMetadata { maximal_access, resource_fork_size, finder_info }))
     }

@@ -6,8 +6,7 @@ use std::rc::Rc;
 
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{LocalOpen, ObjectPath};
-use rustix::fs::{AtFlags, CWD, RenameFlags, StatxFlags};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, StatxFlags};
 
 use crate::Store;
 use crate::cache::directories::{Directory, Inode};
@@ -81,7 +80,7 @@ impl Store {
             self.verify_may_delete(&root, &place, &new_parent)?;
             self.replace(&old, &new_parent.directory, &place, new_name)?;
             if let Some(replaced) = &place.entry {
-                self.remove_streams(&root, replaced.fd.as_fd());
+                self.remove_streams(&root, Xattrs::new(replaced.fd.as_fd(), true));
             }
         } else if !(same_directory && new_name == old.name) {
             move_name(&old.parent, &old.name, &new_parent.directory, new_name)?;
@@ -237,7 +236,7 @@ impl Store {
                 let _ = rustix::fs::unlinkat(directory, &temporary, AtFlags::empty());
             }
             moved.during(Operation::Link)?;
-            self.remove_streams(&root, entry.fd.as_fd());
+            self.remove_streams(&root, Xattrs::new(entry.fd.as_fd(), true));
         } else {
             let name = &*place.new_name;
             rustix::fs::linkat(CWD, &source, directory, name, flags).during(Operation::Link)?;
@@ -282,12 +281,7 @@ fn move_name(
     to: &Directory,
     new_name: &OsStr,
 ) -> Result<(), NtStatus> {
-    let (from, to) = (from.fd.as_fd(), to.fd.as_fd());
-    match rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE) {
-        // File systems without NOREPLACE: that the name is free was seen a moment ago. A directory
-        // moved into itself fails in both forms.
-        Err(Errno::INVAL | Errno::NOSYS) => rustix::fs::renameat(from, name, to, new_name),
-        result => result,
-    }
-    .during(Operation::Rename)
+    // That it is free was seen a moment ago.
+    let moved = system::rename_to_free((from.fd.as_fd(), name), (to.fd.as_fd(), new_name));
+    moved.during(Operation::Rename)
 }

@@ -1,7 +1,7 @@
 //! Closing of opens, and removal of names.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 use dtyp::{AccessMask, NtStatus};
 use object::LocalOpen;
@@ -14,8 +14,9 @@ use crate::directory::delete_vetoed as remains;
 use crate::errno::{During, Operation};
 use crate::model::opens::Open;
 use crate::model::root::Root;
+use crate::security::credentials::Depot;
 use crate::sys::file_kind::is_directory;
-use crate::sys::system;
+use crate::sys::xattr::Xattrs;
 
 impl Store {
     /// [MS-FSA] 2.1.5.5. The open is gone in any case; operations in flight keep the descriptor.
@@ -59,16 +60,17 @@ impl Store {
             }
             result => result?,
         }
-        self.remove_streams(&closed.root, closed.fd());
+        self.remove_streams(&closed.root, closed.xattrs());
         Ok(())
     }
 
     /// Removes the streams of an object from the depot of its share, if it has lost its last name.
-    pub(crate) fn remove_streams(&mut self, root: &Root, object: BorrowedFd<'_>) {
+    pub(crate) fn remove_streams(&mut self, root: &Root, object: Xattrs<'_>) {
         let Some(settings) = &root.settings.streams_depot else { return };
-        let removed = match system::status_of(object) {
+        let removed = match object.status() {
             Ok(status) if status.stx_nlink == 0 => {
-                self.impersonation.clear_depot(settings, Inode::of(&status))
+                let depot = Depot::new(&mut self.impersonation, settings, object);
+                depot.clear(Inode::of(&status))
             }
             status => status.map(drop),
         };

@@ -20,7 +20,7 @@ use crate::metadata::clusters::round_up;
 use crate::metadata::stream_form::{STREAM_BYTES_MAX, StreamForm};
 use crate::model::opens::Open;
 use crate::model::root::Root;
-use crate::model::stream_name::{AFP_INFO, AFP_RESOURCE, StreamName};
+use crate::model::stream_name::{AFP_INFO, AppleNames, StreamName};
 use crate::security::credentials::{DepotAccess, Impersonation};
 use crate::sys::lengths::as_u64;
 use crate::sys::system;
@@ -58,10 +58,14 @@ impl<'a> Streams<'a> {
 
     /// Returns the names of all streams of the object.
     pub(crate) fn list(&mut self) -> Result<Vec<StreamName>, NtStatus> {
-        let mut streams = self.form.names().during(Operation::Stream)?;
+        let (mut streams, attributes) = self.form.names().during(Operation::Stream)?;
         if self.is_apple {
+            let has_netatalk = || match &attributes {
+                Some(names) => names.iter().any(|name| name == NETATALK),
+                None => self.xattrs.length(NETATALK).is_ok(),
+            };
             let info = StreamName::new(AFP_INFO);
-            if !streams.contains(&info) && self.xattrs.length(NETATALK).is_ok() {
+            if !streams.contains(&info) && has_netatalk() {
                 streams.push(info);
             }
             streams.retain(|name| matches!(self.exists(name), Ok(true)));
@@ -94,7 +98,7 @@ impl<'a> Streams<'a> {
 
     /// Returns the structure that is stored, if it is one, or what Netatalk has stored.
     fn afp_info(&mut self, name: &StreamName) -> Result<Option<AfpInfo>, NtStatus> {
-        match self.form.load(name) {
+        match self.form.load_short(name, &mut [0; AFP_INFO_LEN + 1]) {
             Ok(Some(value)) => Ok(AfpInfo::stored(&value)),
             Ok(None) => Ok(netatalk_info(self.xattrs)),
             // It is longer than any.
@@ -105,10 +109,22 @@ impl<'a> Streams<'a> {
 
     /// Length of the resource fork in bytes, and the Finder's information, as a listing for Apple's
     /// clients has them. None of what cannot be read.
-    pub(crate) fn apple(&mut self) -> (u64, AfpInfo) {
-        let fork = self.form.length(&StreamName::new(AFP_RESOURCE)).ok().flatten();
-        let info = self.afp_info(&StreamName::new(AFP_INFO)).ok().flatten();
+    pub(crate) fn apple(&mut self, names: &AppleNames) -> (u64, AfpInfo) {
+        let fork = self.form.length(&names.resource).ok().flatten();
+        let info = self.afp_info(&names.info).ok().flatten();
         (fork.unwrap_or(0), info.unwrap_or_default())
+    }
+
+    /// Returns the length of a stream in bytes, from its open file without another search.
+    pub(crate) fn size_of(
+        &mut self,
+        name: &StreamName,
+        file: Option<&OwnedFd>,
+    ) -> Result<u64, NtStatus> {
+        match file {
+            Some(file) => Ok(system::status_of(file.as_fd()).during(Operation::Stream)?.stx_size),
+            None => self.size(name),
+        }
     }
 
     pub(crate) fn size(&mut self, name: &StreamName) -> Result<u64, NtStatus> {
@@ -145,9 +161,14 @@ impl<'a> Streams<'a> {
         Ok(())
     }
 
-    /// Makes a stream without bytes, as far as there is such a thing.
-    pub(crate) fn create(&mut self, name: &StreamName) -> Result<(), NtStatus> {
-        if self.is_apple { Ok(()) } else { self.save(name, Vec::new()) }
+    /// Makes a stream without bytes, as far as there is such a thing, and opens its file; `None`
+    /// for a stream that is none.
+    pub(crate) fn create(&mut self, name: &StreamName) -> Result<Option<OwnedFd>, NtStatus> {
+        let file = self.make_file(name)?;
+        if file.is_none() && !self.is_apple {
+            self.save(name, Vec::new())?;
+        }
+        Ok(file)
     }
 
     /// Opens the file of a stream for the granted rights; `None` for a stream that is none.
@@ -161,12 +182,7 @@ impl<'a> Streams<'a> {
         }
         let reads = granted.intersects(AccessMask::READ_DATA | AccessMask::EXECUTE);
         let writes = granted.intersects(AccessMask::WRITE_DATA | AccessMask::APPEND_DATA);
-        let access = match (reads, writes) {
-            (false, false) => DepotAccess::Query,
-            (true, false) => DepotAccess::Read,
-            (false, true) => DepotAccess::Write,
-            (true, true) => DepotAccess::ReadWrite,
-        };
+        let access = DepotAccess { reads, writes };
         match self.form.open(name, access) {
             // It has no bytes yet.
             Err(Errno::NOENT) if self.is_apple => self.form.create(name),
@@ -292,10 +308,7 @@ impl Open {
         user: &mut Impersonation,
         name: &StreamName,
     ) -> Result<u64, NtStatus> {
-        match &self.stream_file {
-            Some(file) => Ok(system::status_of(file.as_fd()).during(Operation::Stream)?.stx_size),
-            None => self.streams(user).size(name),
-        }
+        self.streams(user).size_of(name, self.stream_file.as_deref())
     }
 }
 

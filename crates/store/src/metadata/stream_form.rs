@@ -1,5 +1,6 @@
 //! Forms in which a share keeps named streams: extended attributes, or files in a depot.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -7,7 +8,7 @@ use rustix::io::Errno;
 
 use crate::model::root::Root;
 use crate::model::stream_name::StreamName;
-use crate::security::credentials::{DepotAccess, DepotBase, Impersonation};
+use crate::security::credentials::{Depot, DepotAccess, Impersonation};
 use crate::sys::lengths::as_u64;
 use crate::sys::system;
 use crate::sys::xattr::Xattrs;
@@ -23,32 +24,30 @@ pub(crate) enum StreamForm<'a> {
     /// of `user.DosStream.s:$DATA`, followed by one byte of zero.
     Attributes(Xattrs<'a>),
     /// Files in a depot, as Samba's `vfs_streams_depot` keeps them: the stream `s` is `:s:$DATA`.
-    Depot(DepotBase<'a>, &'a mut Impersonation),
+    Depot(Depot<'a>),
 }
 
 impl<'a> StreamForm<'a> {
     pub(crate) fn new(user: &'a mut Impersonation, root: &'a Root, object: Xattrs<'a>) -> Self {
         match &root.settings.streams_depot {
-            Some(settings) => {
-                let base = DepotBase { settings, object, user: user.effective().uid };
-                Self::Depot(base, user)
-            }
+            Some(settings) => Self::Depot(Depot::new(user, settings, object)),
             None => Self::Attributes(object),
         }
     }
 
-    /// Returns the names of all streams.
-    pub(crate) fn names(&mut self) -> Result<Vec<StreamName>, Errno> {
+    /// Returns the names of all streams, and those of attributes if they had to be read.
+    pub(crate) fn names(&mut self) -> Result<(Vec<StreamName>, Option<Vec<String>>), Errno> {
         match self {
             Self::Attributes(xattrs) => {
                 let names = xattrs.names()?;
-                Ok(names.iter().filter_map(|name| StreamName::from_attribute(name)).collect())
+                let streams = names.iter().filter_map(|name| StreamName::from_attribute(name));
+                Ok((streams.collect(), Some(names)))
             }
-            Self::Depot(base, user) => {
-                let mut files = user.list_depot(*base)?;
+            Self::Depot(depot) => {
+                let mut files = depot.names()?;
                 files.sort_unstable();
                 let files = files.iter().filter_map(|name| name.to_str());
-                Ok(files.filter_map(StreamName::from_file).collect())
+                Ok((files.filter_map(StreamName::from_file).collect(), None))
             }
         }
     }
@@ -60,7 +59,7 @@ impl<'a> StreamForm<'a> {
                 let length = if_there(xattrs.length(&name.attribute))?;
                 Ok(length.map(|length| as_u64(length.saturating_sub(1))))
             }
-            Self::Depot(base, user) => user.depot_length(*base, OsStr::new(&name.file())),
+            Self::Depot(depot) => depot.length(OsStr::new(&name.file())),
         }
     }
 
@@ -77,12 +76,33 @@ impl<'a> StreamForm<'a> {
                     value
                 }))
             }
-            Self::Depot(..) => match self.open(name, DepotAccess::Read) {
-                Ok(Some(file)) => read_whole(&file).map(Some),
-                Ok(None) | Err(Errno::NOENT) => Ok(None),
-                Err(errno) => Err(errno),
-            },
+            Self::Depot(depot) => {
+                let access = DepotAccess { reads: true, writes: false };
+                match depot.open(OsStr::new(&name.file()), access) {
+                    Ok(file) => read_whole(&file).map(Some),
+                    Err(Errno::NOENT) => Ok(None),
+                    Err(errno) => Err(errno),
+                }
+            }
         }
+    }
+
+    /// As [`load`](Self::load), of a stream whose attribute fits `buffer`; others take memory.
+    pub(crate) fn load_short<'b>(
+        &mut self,
+        name: &StreamName,
+        buffer: &'b mut [u8],
+    ) -> Result<Option<Cow<'b, [u8]>>, Errno> {
+        if let Self::Attributes(xattrs) = self {
+            match xattrs.get_into(&name.attribute, buffer) {
+                Err(Errno::RANGE) => {}
+                length => {
+                    let value = if_there(length)?.map(|length| length.saturating_sub(1));
+                    return Ok(value.and_then(|length| buffer.get(..length)).map(Cow::Borrowed));
+                }
+            }
+        }
+        Ok(self.load(name)?.map(Cow::Owned))
     }
 
     /// Replaces the bytes, and makes the stream if it is missing.
@@ -92,18 +112,10 @@ impl<'a> StreamForm<'a> {
                 value.push(0);
                 xattrs.set(&name.attribute, &value)
             }
-            Self::Depot(base, user) => {
-                let file = user.create_in_depot(*base, OsStr::new(&name.file()))?;
+            Self::Depot(depot) => {
+                let file = depot.create(OsStr::new(&name.file()))?;
                 rustix::fs::ftruncate(&file, 0)?;
-                let mut written = 0;
-                while written < value.len() {
-                    let (rest, offset) = (&value[written..], as_u64(written));
-                    match rustix::io::retry_on_intr(|| rustix::io::pwrite(&file, rest, offset))? {
-                        0 => return Err(Errno::IO),
-                        count => written += count,
-                    }
-                }
-                Ok(())
+                system::write_all_at(&file, &value, 0)
             }
         }
     }
@@ -119,9 +131,7 @@ impl<'a> StreamForm<'a> {
     ) -> Result<Option<OwnedFd>, Errno> {
         match self {
             Self::Attributes(_) => Ok(None),
-            Self::Depot(base, user) => {
-                user.open_in_depot(*base, OsStr::new(&name.file()), access).map(Some)
-            }
+            Self::Depot(depot) => depot.open(OsStr::new(&name.file()), access).map(Some),
         }
     }
 
@@ -130,9 +140,7 @@ impl<'a> StreamForm<'a> {
     pub(crate) fn create(&mut self, name: &StreamName) -> Result<Option<OwnedFd>, Errno> {
         match self {
             Self::Attributes(_) => Ok(None),
-            Self::Depot(base, user) => {
-                user.create_in_depot(*base, OsStr::new(&name.file())).map(Some)
-            }
+            Self::Depot(depot) => depot.create(OsStr::new(&name.file())).map(Some),
         }
     }
 
@@ -143,8 +151,8 @@ impl<'a> StreamForm<'a> {
     pub(crate) fn remove(&mut self, name: &StreamName) -> Result<(), Errno> {
         match self {
             Self::Attributes(xattrs) => xattrs.remove(&name.attribute),
-            Self::Depot(base, user) => {
-                let removed = user.remove_from_depot(*base, OsStr::new(&name.file()));
+            Self::Depot(depot) => {
+                let removed = depot.remove(OsStr::new(&name.file()));
                 removed.map_err(|errno| if errno == Errno::NOENT { Errno::NODATA } else { errno })
             }
         }
@@ -155,9 +163,9 @@ impl<'a> StreamForm<'a> {
     pub(crate) fn rename(&mut self, old: &StreamName, new: &StreamName) -> Result<bool, Errno> {
         match self {
             Self::Attributes(_) => Ok(false),
-            Self::Depot(base, user) => {
+            Self::Depot(depot) => {
                 let (old, new) = (old.file(), new.file());
-                user.rename_in_depot(*base, (OsStr::new(&old), OsStr::new(&new)))?;
+                depot.rename(OsStr::new(&old), OsStr::new(&new))?;
                 Ok(true)
             }
         }

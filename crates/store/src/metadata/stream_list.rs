@@ -25,10 +25,10 @@ impl Store {
         }
         if open.root.settings.streams {
             apple_double_conversion::convert_beside(&mut self.impersonation, open);
-            for stream in open.streams(&mut self.impersonation).list()? {
+            let mut streams = open.streams(&mut self.impersonation);
+            for stream in streams.list()? {
                 // One that vanished meanwhile is left out.
-                let size = open.streams(&mut self.impersonation).size(&stream);
-                let Ok(size) = size else { continue };
+                let Ok(size) = streams.size(&stream) else { continue };
                 let allocation_size = round_up(size);
                 entries.push(StreamEntry { name: stream.name, size, allocation_size });
             }

@@ -24,6 +24,19 @@ pub(crate) struct StreamName {
     pub(crate) attribute: String,
 }
 
+/// Names of the streams that a listing for Apple's clients reads.
+#[derive(Debug)]
+pub(crate) struct AppleNames {
+    pub(crate) info: StreamName,
+    pub(crate) resource: StreamName,
+}
+
+impl AppleNames {
+    pub(crate) fn new() -> Self {
+        Self { info: StreamName::new(AFP_INFO), resource: StreamName::new(AFP_RESOURCE) }
+    }
+}
+
 impl StreamName {
     pub(crate) fn new(name: &str) -> Self {
         Self { name: name.to_owned(), attribute: format!("{PREFIX}{name}{SUFFIX}") }

@@ -207,7 +207,7 @@ impl Store {
                 }
                 result => result?,
             };
-            let size = streams.size(&name)?;
+            let size = streams.size_of(&name, file.as_ref())?;
             stream::describe(&mut metadata, &name, size);
             is_new = is_stream_new;
             stream = Some(name);
@@ -474,8 +474,7 @@ fn open_stream(
                 return Err(NtStatus::ACCESS_DENIED);
             }
             let name = StreamName::new(stream_name);
-            streams.create(&name)?;
-            let file = streams.open(&name, granted)?;
+            let file = streams.create(&name)?;
             Ok((name, file, true))
         }
         None => Err(NtStatus::OBJECT_NAME_NOT_FOUND),

@@ -15,7 +15,7 @@ use dtyp::{NtStatus, Sid};
 use object::UserId;
 use tracing::warn;
 
-pub(crate) use self::privileged::{DepotAccess, DepotBase, NewOwners, Permissions};
+pub(crate) use self::privileged::{Depot, DepotAccess, NewOwners, Permissions};
 use crate::settings::{Credentials, DomainIds, Trustee};
 use crate::sys::system;
 

@@ -14,11 +14,3 @@ pub struct DepotSettings {
     /// A file has streams only if an extended attribute says so ("check_valid").
     pub check_valid: bool,
 }
-
-impl DepotSettings {
-    /// Samba's defaults for a depot in this directory.
-    #[must_use]
-    pub fn new(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into(), delete_lost: false, check_valid: true }
-    }
-}

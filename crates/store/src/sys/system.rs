@@ -6,10 +6,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::path::{Arg, DecInt};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+use crate::sys::lengths::as_u64;
 
 /// Retries of `openat2`, which gives up with EAGAIN when directories are moved while it walks `..`
 /// in a symbolic link.
@@ -81,6 +83,38 @@ fn descriptors() -> Result<BorrowedFd<'static>, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::open(c"/proc/self/fd", flags, Mode::empty())?;
     Ok(DIRECTORY.get_or_init(|| directory).as_fd())
+}
+
+/// Writes all of `data` to a file.
+///
+/// # Errors
+/// IO if the file takes no more bytes, among others; some may be written then.
+pub(crate) fn write_all_at(file: impl AsFd, mut data: &[u8], mut offset: u64) -> Result<(), Errno> {
+    while !data.is_empty() {
+        match rustix::io::retry_on_intr(|| rustix::io::pwrite(&file, data, offset))? {
+            0 => return Err(Errno::IO),
+            count => {
+                offset += as_u64(count);
+                data = &data[count..];
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Renames to a name that the caller expects to be free.
+///
+/// # Errors
+/// EXIST if it is not; a file system without NOREPLACE replaces what has the name by then.
+pub(crate) fn rename_to_free(
+    from: (BorrowedFd<'_>, &OsStr),
+    to: (BorrowedFd<'_>, &OsStr),
+) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
+        // A file system without NOREPLACE; moving a directory into itself fails in both forms.
+        Err(Errno::INVAL | Errno::NOSYS) => rustix::fs::renameat(from.0, from.1, to.0, to.1),
+        moved => moved,
+    }
 }
 
 /// Time since the start of the machine, exact to a few milliseconds: no system call.

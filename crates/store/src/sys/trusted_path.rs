@@ -88,8 +88,9 @@ pub(crate) fn is_owned(directory: impl AsFd) -> Result<bool, Errno> {
     Ok(is_trusted(rustix::fs::fstat(directory)?.st_uid))
 }
 
-/// The thread may have a user's rights, but its real user is always the server's.
-fn is_trusted(uid: u32) -> bool {
+/// Whether this is root or the server's user. The thread may have a user's rights, but its real
+/// user is always the server's.
+pub(crate) fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::getuid().as_raw()
 }
 

@@ -1,6 +1,6 @@
 //! Depots of named streams that cannot be used.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use config::{Config, Share, StreamsDepot};
 use rustix::io::Errno;
@@ -21,10 +21,10 @@ fn fault_of(config: &Config, share: &Share, depot: &StreamsDepot) -> Option<(Str
         return None;
     }
     let substitutions = config.substitutions();
-    let folder = PathBuf::from(substitutions.expand_path(&share.path));
-    let directory = folder.join(substitutions.expand_path(&depot.directory));
+    let directory = depot.path(share, &substitutions);
     let fault = fault_of_directory(&directory).or_else(|| {
-        let is_refused = depot.check_valid && !has_attributes(&folder);
+        let folder = substitutions.expand_path(&share.path);
+        let is_refused = depot.check_valid && !has_attributes(Path::new(&folder));
         is_refused.then(|| {
             "needs extended attributes, which the share's file system lacks; without them \
              `streams_depot:check_valid = no` is needed"

@@ -26,7 +26,7 @@ use rustix::fs::{RenameFlags, fcntl_getfl, fcntl_setfl, renameat_with};
 use rustix::io::Errno;
 use rustix::pipe::fcntl_setpipe_size;
 
-pub(crate) use self::depot::{DepotAccess, DepotBase};
+pub(crate) use self::depot::{Depot, DepotAccess};
 use super::{Impersonation, Rights};
 use crate::model::secured_object::SecuredObject;
 use crate::security::posix_acl::PosixAcl;

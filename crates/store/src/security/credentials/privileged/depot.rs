@@ -14,13 +14,13 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use rustix::fs::{AtFlags, OFlags, RenameFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
 use self::directories::{
     DIRECTORY, make_depot, make_for_owner, make_hash, open_parent, or_remove, pass_to_owner,
 };
-use super::is_fresh;
+use super::{FRESH_SECONDS_MAX, is_fresh};
 use crate::cache::directories::Inode;
 use crate::model::depot_path::DepotPath;
 use crate::security::credentials::Impersonation;
@@ -48,56 +48,64 @@ const LOST_ATTEMPTS_MAX: u32 = 16;
 
 /// An object whose streams are in a depot.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DepotBase<'a> {
+struct DepotBase<'a> {
     /// Settings of the share's depot.
-    pub(crate) settings: &'a DepotSettings,
+    settings: &'a DepotSettings,
     /// The object, by its extended attributes.
-    pub(crate) object: Xattrs<'a>,
+    object: Xattrs<'a>,
     /// Uid of the user, who may own the depot.
-    pub(crate) user: u32,
+    user: u32,
 }
 
-/// Rights to the data of the base file that an operation on a stream needs.
+/// Rights to the data of the base file that an operation on a stream needs; none for names and
+/// sizes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum DepotAccess {
-    /// None: for names and sizes.
-    Query,
+pub(crate) struct DepotAccess {
     /// To read the base file.
-    Read,
+    pub(crate) reads: bool,
     /// To write the base file.
-    Write,
-    /// To read and write the base file.
-    ReadWrite,
+    pub(crate) writes: bool,
 }
 
 impl DepotAccess {
     /// Mode of `faccessat` for these rights.
     fn mode(self) -> libc::c_int {
-        match self {
-            Self::Query => libc::F_OK,
-            Self::Read => libc::R_OK,
-            Self::Write => libc::W_OK,
-            Self::ReadWrite => libc::R_OK | libc::W_OK,
-        }
+        let reads = if self.reads { libc::R_OK } else { libc::F_OK };
+        if self.writes { reads | libc::W_OK } else { reads }
     }
 
     /// Flags to open a stream's file with; its size can always be known.
     fn flags(self) -> OFlags {
-        match self {
-            Self::Query | Self::Read => OFlags::RDONLY,
-            Self::Write | Self::ReadWrite => OFlags::RDWR,
-        }
+        if self.writes { OFlags::RDWR } else { OFlags::RDONLY }
     }
 }
 
-impl Impersonation {
-    /// Names of the files of an object's streams, no more than so many. None are told of a folder
-    /// of somebody else's that the user may not list.
-    pub(crate) fn list_depot(&mut self, base: DepotBase<'_>) -> Result<Vec<OsString>, Errno> {
-        let Some(folder) = if_there(self.as_server(|| base.folder()))? else {
-            return Ok(Vec::new());
-        };
-        let names = self.in_folder(&folder, || {
+/// The streams of an object in a depot, for one operation of a user.
+#[derive(Debug)]
+pub(crate) struct Depot<'a> {
+    base: DepotBase<'a>,
+    user: &'a mut Impersonation,
+    /// Folder of the streams, kept from the first call to the others of the operation.
+    folder: Option<Box<Folder>>,
+    /// The first call has found none.
+    lacks_folder: bool,
+}
+
+impl<'a> Depot<'a> {
+    pub(crate) fn new(
+        user: &'a mut Impersonation,
+        settings: &'a DepotSettings,
+        object: Xattrs<'a>,
+    ) -> Self {
+        let base = DepotBase { settings, object, user: user.effective().uid };
+        Self { base, user, folder: None, lacks_folder: false }
+    }
+
+    /// Names of the files of the streams, no more than so many. None are told of a folder of
+    /// somebody else's that the user may not list.
+    pub(crate) fn names(&mut self) -> Result<Vec<OsString>, Errno> {
+        let Some((user, folder)) = if_there(self.folder())? else { return Ok(Vec::new()) };
+        let names = user.in_folder(folder, || {
             let folder = system::reopen(folder.fd.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY)?;
             let (mut names, mut entries) = (Vec::new(), Entries::default());
             while names.len() < DEPOT_STREAMS_MAX
@@ -115,24 +123,20 @@ impl Impersonation {
 
     /// Length of a stream in bytes; `None` if it is not there, or is a file of somebody else's that
     /// the user may not read.
-    pub(crate) fn depot_length(
-        &mut self,
-        base: DepotBase<'_>,
-        name: &OsStr,
-    ) -> Result<Option<u64>, Errno> {
-        let found = self.as_server(|| {
-            let folder = base.folder()?;
+    pub(crate) fn length(&mut self, name: &OsStr) -> Result<Option<u64>, Errno> {
+        let found = self.in_folder_as_server(|folder| {
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
             let file = system::open_beneath(folder.fd.as_fd(), name, flags, 0, false)?;
-            let status = settled_status(file.as_fd(), &folder.base)?;
-            Ok((folder, file, status))
+            let status = system::status_of(file.as_fd())?;
+            let status = settled(file.as_fd(), status, &folder.base)?;
+            Ok((file, status))
         });
         let found = match found {
             // A link.
             Err(Errno::LOOP) => None,
             found => if_there(found)?,
         };
-        Ok(found.and_then(|(folder, file, status)| {
+        Ok(found.zip(self.folder.as_deref()).and_then(|((file, status), folder)| {
             let may_read = || {
                 system::may_access(folder.fd.as_fd(), libc::X_OK).is_ok()
                     && system::may_access(file.as_fd(), libc::R_OK).is_ok()
@@ -143,15 +147,10 @@ impl Impersonation {
     }
 
     /// Opens a stream's file for a user who may access the base file so.
-    pub(crate) fn open_in_depot(
-        &mut self,
-        base: DepotBase<'_>,
-        name: &OsStr,
-        access: DepotAccess,
-    ) -> Result<OwnedFd, Errno> {
-        base.object.may_access(access.mode())?;
-        let folder = self.as_server(|| base.folder())?;
-        self.open_stream(&folder, name, access.flags())
+    pub(crate) fn open(&mut self, name: &OsStr, access: DepotAccess) -> Result<OwnedFd, Errno> {
+        self.base.object.may_access(access.mode())?;
+        let (user, folder) = self.folder()?;
+        user.open_stream(folder, name, access.flags())
     }
 
     /// Makes a stream's file, unless it is there, for a user who may write the base file; and opens
@@ -160,18 +159,19 @@ impl Impersonation {
     /// # Errors
     /// What the kernel says if the file cannot be given to the owner of the base file (DQUOT…);
     /// then no new file is left.
-    pub(crate) fn create_in_depot(
-        &mut self,
-        base: DepotBase<'_>,
-        name: &OsStr,
-    ) -> Result<OwnedFd, Errno> {
-        base.object.may_access(libc::W_OK)?;
-        let may_keep = !self.enabled;
-        let folder = self.as_server(|| base.make_folder(may_keep))?;
-        let made = self.in_folder(&folder, || {
+    pub(crate) fn create(&mut self, name: &OsStr) -> Result<OwnedFd, Errno> {
+        self.base.object.may_access(libc::W_OK)?;
+        let may_keep = !self.user.enabled;
+        if self.folder.is_none() {
+            let base = self.base;
+            self.folder = Some(Box::new(self.user.as_server(|| base.make_folder(may_keep))?));
+            self.lacks_folder = false;
+        }
+        let (user, folder) = self.folder()?;
+        let made = user.in_folder(folder, || {
             let mode = u32::from(folder.base.stx_mode) & 0o666;
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-            let file = open_file(folder.fd.as_fd(), name, flags, mode)?;
+            let (file, _) = open_file(folder.fd.as_fd(), name, flags, mode)?;
             if folder.is_owners() {
                 let passed = pass_to_owner(file.as_fd(), &folder.base, may_keep);
                 or_remove(passed, folder.fd.as_fd(), name, AtFlags::empty())?;
@@ -179,47 +179,73 @@ impl Impersonation {
             Ok(file)
         });
         match made {
-            Err(Errno::EXIST) => self.open_stream(&folder, name, OFlags::RDWR),
+            Err(Errno::EXIST) => user.open_stream(folder, name, OFlags::RDWR),
             made => made,
         }
     }
 
     /// Removes a stream's file for a user who may write the base file.
-    pub(crate) fn remove_from_depot(
-        &mut self,
-        base: DepotBase<'_>,
-        name: &OsStr,
-    ) -> Result<(), Errno> {
-        base.object.may_access(libc::W_OK)?;
-        let folder = self.as_server(|| base.folder())?;
-        self.in_folder(&folder, || rustix::fs::unlinkat(&folder.fd, name, AtFlags::empty()))
+    pub(crate) fn remove(&mut self, name: &OsStr) -> Result<(), Errno> {
+        self.base.object.may_access(libc::W_OK)?;
+        let (user, folder) = self.folder()?;
+        user.in_folder(folder, || rustix::fs::unlinkat(&folder.fd, name, AtFlags::empty()))
     }
 
     /// Renames a stream's file, for a user who may write the base file. It replaces another one.
-    pub(crate) fn rename_in_depot(
-        &mut self,
-        base: DepotBase<'_>,
-        (old, new): (&OsStr, &OsStr),
-    ) -> Result<(), Errno> {
-        base.object.may_access(libc::W_OK)?;
-        let folder = self.as_server(|| base.folder())?;
-        self.in_folder(&folder, || rustix::fs::renameat(&folder.fd, old, &folder.fd, new))
+    pub(crate) fn rename(&mut self, old: &OsStr, new: &OsStr) -> Result<(), Errno> {
+        self.base.object.may_access(libc::W_OK)?;
+        let (user, folder) = self.folder()?;
+        user.in_folder(folder, || rustix::fs::renameat(&folder.fd, old, &folder.fd, new))
     }
 
-    /// Removes the streams of an object that has lost its last name.
-    pub(crate) fn clear_depot(
-        &mut self,
-        settings: &DepotSettings,
-        inode: Inode,
-    ) -> Result<(), Errno> {
-        let user = self.effective().uid;
-        self.as_server(|| {
+    /// Removes the streams of an object that has lost its last name. Those of a former object of
+    /// its number stay.
+    pub(crate) fn clear(self, inode: Inode) -> Result<(), Errno> {
+        let Self { base, user, .. } = self;
+        user.as_server(|| {
             let path = DepotPath::of(inode);
-            let Some(parent) = if_there(open_parent(settings, &path, user))? else { return Ok(()) };
+            let Some((parent, _)) = if_there(base.open(&path))? else { return Ok(()) };
             if_there(remove_folder(parent.as_fd(), &path.folder)).map(drop)
         })
     }
 
+    /// Opens the folder of the streams, unless it is open. It comes with the user, whose rights
+    /// calls in it may need.
+    ///
+    /// # Errors
+    /// As [`DepotBase::folder`].
+    fn folder(&mut self) -> Result<(&mut Impersonation, &Folder), Errno> {
+        if self.folder.is_none() {
+            self.in_folder_as_server(|_| Ok(()))?;
+        }
+        Ok((&mut *self.user, self.folder.as_deref().ok_or(Errno::NOENT)?))
+    }
+
+    /// Runs a call with the server's rights, which also open the folder of the streams first,
+    /// unless it is open.
+    fn in_folder_as_server<T>(
+        &mut self,
+        call: impl FnOnce(&Folder) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let Self { base, user, folder, lacks_folder } = self;
+        if *lacks_folder {
+            return Err(Errno::NOENT);
+        }
+        user.as_server(|| {
+            let folder = match folder {
+                Some(folder) => folder,
+                None => {
+                    let opened = base.folder();
+                    *lacks_folder = matches!(opened, Err(Errno::NOENT));
+                    folder.insert(Box::new(opened?))
+                }
+            };
+            call(folder)
+        })
+    }
+}
+
+impl Impersonation {
     /// Opens the file of a stream that is there: with the server's rights if it belongs to the
     /// owner of the base file, otherwise with the user's own.
     fn open_stream(
@@ -231,15 +257,15 @@ impl Impersonation {
         let at = folder.fd.as_fd();
         if folder.is_owners() {
             let opened = self.as_server(|| {
-                let file = open_file(at, name, flags, 0)?;
-                let status = settled_status(file.as_fd(), &folder.base)?;
+                let (file, status) = open_file(at, name, flags, 0)?;
+                let status = settled(file.as_fd(), status, &folder.base)?;
                 Ok(folder.is_owners_stream(&status).then_some(file))
             })?;
             if let Some(file) = opened {
                 return Ok(file);
             }
         }
-        open_file(at, name, flags, 0)
+        open_file(at, name, flags, 0).map(|(file, _)| file)
     }
 
     /// Runs a call in a folder of streams: with the server's rights if the folder belongs to the
@@ -265,7 +291,7 @@ struct Folder {
 
 impl Folder {
     fn new(fd: OwnedFd, base: Statx) -> Result<Self, Errno> {
-        let status = settled_status(fd.as_fd(), &base)?;
+        let status = settled(fd.as_fd(), system::status_of(fd.as_fd())?, &base)?;
         Ok(Self { fd, status, base })
     }
 
@@ -294,10 +320,16 @@ impl DepotBase<'_> {
     /// NOENT if it has none; ACCESS for a depot that others could have prepared.
     fn folder(&self) -> Result<Folder, Errno> {
         let status = self.object.status()?;
-        let path = DepotPath::of(Inode::of(&status));
-        let parent = open_parent(self.settings, &path, self.user)?;
+        let (_, folder) = self.open(&DepotPath::of(Inode::of(&status)))?;
+        Folder::new(folder, status)
+    }
+
+    /// Opens the directory of the object's folder, and the folder; with errors as those of
+    /// [`DepotBase::folder`].
+    fn open(&self, path: &DepotPath) -> Result<(OwnedFd, OwnedFd), Errno> {
+        let parent = open_parent(self.settings, path, self.user)?;
         let folder = system::open_beneath(parent.as_fd(), &path.folder, DIRECTORY, 0, false)?;
-        if self.is_marked()? { Folder::new(folder, status) } else { Err(Errno::NOENT) }
+        if self.is_marked()? { Ok((parent, folder)) } else { Err(Errno::NOENT) }
     }
 
     /// Whether streams in the depot can be the object's own.
@@ -319,17 +351,17 @@ impl DepotBase<'_> {
         let path = DepotPath::of(Inode::of(&status));
         let depot = make_depot(self.settings, self.user, may_keep)?;
         let [first, second] = &path.hashes;
-        let first = make_hash(depot.as_fd(), first, (self.user, may_keep))?;
-        let parent = make_hash(first.as_fd(), second, (self.user, may_keep))?;
+        let first = make_hash(&depot, first, (self.user, may_keep))?;
+        let parent = make_hash(&first, second, (self.user, may_keep))?;
         let is_marked = self.is_marked()?;
-        if !is_marked && is_lost(parent.as_fd(), &path.folder, &status)? {
-            self.set_aside(depot.as_fd(), parent.as_fd(), &path.folder)?;
+        if !is_marked && is_lost(parent.fd.as_fd(), &path.folder, &status)? {
+            self.set_aside(depot.fd.as_fd(), parent.fd.as_fd(), &path.folder)?;
         }
         let permissions = u32::from(status.stx_mode) & 0o777;
         // A directory is read with the right to enter it.
         let mode = permissions | (permissions & 0o444) >> 2 | 0o700;
         let name = OsStr::new(&path.folder);
-        let folder = make_for_owner(parent.as_fd(), name, mode, (&status, may_keep))?;
+        let folder = make_for_owner(&parent, name, mode, (&status, may_keep))?;
         if !is_marked {
             self.object.set(MARK, MARKED)?;
         }
@@ -349,14 +381,9 @@ impl DepotBase<'_> {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         for attempt in 0..LOST_ATTEMPTS_MAX {
             let name = format!("lost-{}{:09}{attempt:02}", time.tv_sec, time.tv_nsec);
-            let flags = RenameFlags::NOREPLACE;
-            let moved = match rustix::fs::renameat_with(parent, folder, depot, &name, flags) {
-                // A file system without NOREPLACE. Nothing else has such a name.
-                Err(Errno::INVAL | Errno::NOSYS) => {
-                    rustix::fs::renameat(parent, folder, depot, &name)
-                }
-                moved => moved,
-            };
+            // Nothing else has such a name.
+            let moved =
+                system::rename_to_free((parent, OsStr::new(folder)), (depot, OsStr::new(&name)));
             match moved {
                 Err(Errno::EXIST | Errno::NOTEMPTY) => {}
                 moved => return if_there(moved).map(drop),
@@ -388,18 +415,26 @@ fn is_lost(parent: BorrowedFd<'_>, folder: &str, object: &Statx) -> Result<bool,
     Ok(!is_younger || !owners.contains(&folder.stx_uid))
 }
 
-/// Status of a stream's file, or of a folder of streams. Another process of the server may just
-/// have made it, and gives it to the owner of the object within these attempts.
-fn settled_status(fd: BorrowedFd<'_>, object: &Statx) -> Result<Statx, Errno> {
+/// Status of a stream's file, or of a folder of streams, which had `status` a moment ago. Another
+/// process of the server may just have made it, and gives it to the owner of the object within
+/// these attempts.
+fn settled(fd: BorrowedFd<'_>, mut status: Statx, object: &Statx) -> Result<Statx, Errno> {
     let maker = rustix::process::geteuid().as_raw();
     for _ in 0..SETTLE_ATTEMPTS_MAX {
-        let status = system::status_of(fd)?;
-        if status.stx_uid != maker || maker == object.stx_uid || !is_fresh(&status) {
-            return Ok(status);
+        if status.stx_uid != maker || maker == object.stx_uid || !is_new(&status) {
+            break;
         }
         std::thread::yield_now();
+        status = system::status_of(fd)?;
     }
-    system::status_of(fd)
+    Ok(status)
+}
+
+/// Whether something was made within the last seconds. Anything older stays with its owner.
+fn is_new(status: &Statx) -> bool {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse).tv_sec;
+    let age = status.stx_ctime.tv_sec.abs_diff(now);
+    is_fresh(status) && age <= FRESH_SECONDS_MAX.unsigned_abs()
 }
 
 /// Whether this is an ordinary file that has no other name.
@@ -407,13 +442,13 @@ fn is_stream(status: &Statx) -> bool {
     is_file(status) && status.stx_nlink <= 1
 }
 
-/// Opens an ordinary file that has no other name.
+/// Opens an ordinary file that has no other name, and returns its status, too.
 fn open_file(
     folder: BorrowedFd<'_>,
     name: &OsStr,
     flags: OFlags,
     mode: u32,
-) -> Result<OwnedFd, Errno> {
+) -> Result<(OwnedFd, Statx), Errno> {
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = system::open_beneath(folder, name, flags, mode, false)?;
     let status = system::status_of(file.as_fd())?;
@@ -421,7 +456,7 @@ fn open_file(
         return Err(Errno::ACCESS);
     }
     rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
-    Ok(file)
+    Ok((file, status))
 }
 
 /// Removes a folder of streams with its files.
@@ -433,4 +468,22 @@ fn remove_folder(parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
         rustix::fs::unlinkat(&folder, OsStr::from_bytes(file.to_bytes()), AtFlags::empty())?;
     }
     rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::{FRESH_SECONDS_MAX, is_new};
+    use crate::sys::system;
+
+    #[test]
+    fn only_something_made_within_the_last_seconds_is_new() {
+        let file = tempfile::tempfile().expect("there is space");
+        let mut status = system::status_of(file.as_fd()).expect("open");
+        assert!(is_new(&status));
+        status.stx_btime.tv_sec -= FRESH_SECONDS_MAX + 1;
+        status.stx_ctime.tv_sec -= FRESH_SECONDS_MAX + 1;
+        assert!(!is_new(&status), "made and last changed before");
+    }
 }

@@ -25,6 +25,12 @@ pub(super) const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union
 /// Mode of a depot that has to be made.
 const DEPOT_MODE: u32 = 0o755;
 
+/// Trusted directory, and the status that says so.
+pub(super) struct Trusted {
+    pub(super) fd: OwnedFd,
+    status: Statx,
+}
+
 /// Opens the directory of an object's folder.
 ///
 /// # Errors
@@ -36,9 +42,9 @@ pub(super) fn open_parent(
 ) -> Result<OwnedFd, Errno> {
     let mut at = open_depot(settings, user)?;
     for hash in &path.hashes {
-        at = open_hash(at.as_fd(), hash, user)?;
+        at = open_hash(&at, hash, user)?;
     }
-    Ok(at)
+    Ok(at.fd)
 }
 
 /// Opens the depot, and makes it if it is missing. It belongs to the owner of the directory that it
@@ -47,30 +53,30 @@ pub(super) fn make_depot(
     settings: &DepotSettings,
     user: u32,
     may_keep: bool,
-) -> Result<OwnedFd, Errno> {
+) -> Result<Trusted, Errno> {
     match open_depot(settings, user) {
         Err(Errno::NOENT) => {}
         opened => return opened,
     }
     let directory = &settings.directory;
     let (parent, name) = directory.parent().zip(directory.file_name()).ok_or(Errno::INVAL)?;
-    let parent = trusted_path::open(parent, Links::OfServer)?;
-    let around = system::status_of(parent.as_fd())?;
-    make_for_owner(parent.as_fd(), name, DEPOT_MODE, (&around, may_keep))?;
+    let fd = trusted_path::open(parent, Links::OfServer)?;
+    let status = system::status_of(fd.as_fd())?;
+    let parent = Trusted { fd, status };
+    make_for_owner(&parent, name, DEPOT_MODE, (&parent.status, may_keep))?;
     open_depot(settings, user)
 }
 
 /// Opens a directory of a hash, and makes it with owner and permissions of the one that it is in.
 pub(super) fn make_hash(
-    parent: BorrowedFd<'_>,
+    parent: &Trusted,
     name: &str,
     (user, may_keep): (u32, bool),
-) -> Result<OwnedFd, Errno> {
+) -> Result<Trusted, Errno> {
     match open_hash(parent, name, user) {
         Err(Errno::NOENT) => {
-            let around = system::status_of(parent)?;
-            let mode = u32::from(around.stx_mode) & 0o1777;
-            make_for_owner(parent, OsStr::new(name), mode, (&around, may_keep))?;
+            let mode = u32::from(parent.status.stx_mode) & 0o1777;
+            make_for_owner(parent, OsStr::new(name), mode, (&parent.status, may_keep))?;
             open_hash(parent, name, user)
         }
         opened => opened,
@@ -83,18 +89,19 @@ pub(super) fn make_hash(
 /// It is opened by its name after it was made, and the owner of `parent` can have put another one
 /// there: only one that is as new is given away.
 pub(super) fn make_for_owner(
-    parent: BorrowedFd<'_>,
+    parent: &Trusted,
     name: &OsStr,
     mode: u32,
     (object, may_keep): (&Statx, bool),
 ) -> Result<OwnedFd, Errno> {
+    let (parent, around) = (parent.fd.as_fd(), &parent.status);
     let made = match rustix::fs::mkdirat(parent, name, Mode::from(mode)) {
         Err(Errno::EXIST) => false,
         made => made.map(|()| true)?,
     };
     let directory = system::open_beneath(parent, name, DIRECTORY, 0, false)?;
     if made {
-        let (status, around) = (system::status_of(directory.as_fd())?, system::status_of(parent)?);
+        let status = system::status_of(directory.as_fd())?;
         let owners = [rustix::process::geteuid().as_raw(), around.stx_uid];
         if looks_new(directory.as_fd(), &status, owners) {
             let passed = pass_to_owner(directory.as_fd(), object, may_keep);
@@ -133,35 +140,35 @@ pub(super) fn or_remove(
     })
 }
 
-fn open_depot(settings: &DepotSettings, user: u32) -> Result<OwnedFd, Errno> {
+fn open_depot(settings: &DepotSettings, user: u32) -> Result<Trusted, Errno> {
     let depot = trusted_path::open(&settings.directory, Links::OfServer)?;
     let around = system::status_at(depot.as_fd(), c"..")?;
     trusted(depot, &around, user)
 }
 
-fn open_hash(parent: BorrowedFd<'_>, name: &str, user: u32) -> Result<OwnedFd, Errno> {
-    let directory = system::open_beneath(parent, name, DIRECTORY, 0, false)?;
-    trusted(directory, &system::status_of(parent)?, user)
+fn open_hash(parent: &Trusted, name: &str, user: u32) -> Result<Trusted, Errno> {
+    let directory = system::open_beneath(parent.fd.as_fd(), name, DIRECTORY, 0, false)?;
+    trusted(directory, &parent.status, user)
 }
 
 /// Refuses a directory in which somebody could have prepared streams of others.
-fn trusted(directory: OwnedFd, around: &Statx, user: u32) -> Result<OwnedFd, Errno> {
+fn trusted(fd: OwnedFd, around: &Statx, user: u32) -> Result<Trusted, Errno> {
     static WARNING: Once = Once::new();
-    let status = system::status_of(directory.as_fd())?;
-    let is_owned =
-        [around.stx_uid, user].contains(&status.stx_uid) || trusted_path::is_owned(&directory)?;
+    let status = system::status_of(fd.as_fd())?;
+    let owner = status.stx_uid;
+    let is_owned = [around.stx_uid, user].contains(&owner) || trusted_path::is_trusted(owner);
     let mode = u32::from(status.stx_mode);
     if is_owned && (mode & libc::S_IWOTH == 0 || mode & libc::S_ISVTX != 0) {
-        return Ok(directory);
+        return Ok(Trusted { fd, status });
     }
     WARNING.call_once(|| {
-        let path = std::fs::read_link(system::magic_path(directory.as_fd())).unwrap_or_default();
+        let path = std::fs::read_link(system::magic_path(fd.as_fd())).unwrap_or_default();
         warn!(
             "streams in {path:?} are refused: it has mode {:o} and belongs to uid {}; it must \
              belong to root or to the owner of the directory around it, and others may write to \
              it only if it is sticky",
             mode & 0o7777,
-            status.stx_uid
+            owner
         );
     });
     Err(Errno::ACCESS)
