@@ -8,8 +8,8 @@
 //!
 //! A change may arrive after the worker's client has begun another watch of the same directory. So
 //! each change has the time at which it happened, and the worker leaves out watches that began
-//! later. A worker's watch counts from the receipt of its message, in the order of all messages;
-//! its kernel's part, and changes, are work for which workers take turns.
+//! later. A worker's watch counts from the receipt of its message to that of its end, in the order
+//! of all messages; the kernel's part of it, and changes, are work for which workers take turns.
 //!
 //! Unsafe code is in `host_changes::fanotify` only, for calls that no safe library offers.
 
@@ -25,6 +25,7 @@ mod work;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -161,7 +162,7 @@ impl Notifyd {
                 {
                     self.page.remove(1);
                     self.work.remove_watch(sender, number);
-                    self.update_kernel_watch_for(sender, &path);
+                    self.note_end(sender, path);
                     self.close_pidfd(sender);
                 }
             }
@@ -185,6 +186,7 @@ impl Notifyd {
             let Cost { own, others } = match task {
                 Task::Report(sender, at, change) => self.report_of_worker(sender, at, &change),
                 Task::Begin(worker, watch) => self.begin_watch(worker, &watch),
+                Task::End(worker, path) => self.end_watch(worker, &path),
             };
             self.work.charge_turn(own);
             left = left.saturating_sub(own.saturating_add(others));
@@ -211,14 +213,14 @@ impl Notifyd {
             }
         }
         let before = self.watchers.watch_of(worker, watch.open);
-        let before = before.map(|(path, number)| (path.clone(), number));
+        let before = before.map(|(path, number)| (Rc::clone(path), number));
         let kernel = std::mem::take(&mut watch.kernel);
         let watched = self.watchers.watch(worker, &watch);
         watch.kernel = kernel;
         if let Some((path, number)) = before {
             self.work.remove_watch(worker, number);
             if watched == Watched::Refused || &*path != watch.path.as_str() {
-                self.update_kernel_watch_for(worker, &path);
+                self.note_end(worker, path);
             }
         }
         let added = self.watchers.watch_of(worker, watch.open).map(|(_, number)| number);
@@ -264,22 +266,21 @@ impl Notifyd {
         Cost { own: visits_in(began.elapsed()), others: 0 }
     }
 
-    /// Calls [`Self::update_kernel_watch`] where a watch of a worker has ended, and charges the
-    /// time to the worker. The kernel has a watch only if it has begun, for which workers take
-    /// turns, so none can have many ended at once.
-    fn update_kernel_watch_for(&mut self, worker: ServerId, path: &str) {
-        let began = Instant::now();
-        if self.has_begun(path) {
-            self.update_kernel_watch(path);
+    /// Lets the kernel's watch of a directory end at a turn of the worker whose watch has ended.
+    /// The kernel has one only if a worker's has begun.
+    fn note_end(&mut self, worker: ServerId, path: Rc<str>) {
+        if self.kernel_watches.contains_key(&*path) {
+            self.work.add_end(worker, path);
         }
-        let time = began.elapsed();
-        self.budget.spend(worker, began, time);
-        self.work.charge(worker, visits_in(time));
     }
 
-    /// True if the kernel was asked to watch a directory.
-    fn has_begun(&self, path: &str) -> bool {
-        self.kernel_watches.contains_key(path)
+    /// Ends the kernel's watch of a directory, unless others need it. Returns the cost.
+    fn end_watch(&mut self, worker: ServerId, path: &str) -> Cost {
+        let began = Instant::now();
+        self.update_kernel_watch(path);
+        let time = began.elapsed();
+        self.budget.spend(worker, began, time);
+        Cost { own: visits_in(time), others: 0 }
     }
 
     /// Adapts the kernel's watch of a directory to those of the workers.
@@ -434,10 +435,8 @@ impl Notifyd {
         self.work.remove_watches(worker);
         let (count, directories) = self.watchers.remove_worker(worker);
         self.page.remove(u32::try_from(count).unwrap_or(u32::MAX));
-        for path in &directories {
-            if self.has_begun(path) {
-                self.update_kernel_watch(path);
-            }
+        for path in directories {
+            self.note_end(worker, path);
         }
         self.close_pidfd(worker);
     }

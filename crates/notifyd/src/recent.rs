@@ -5,9 +5,12 @@
 //! kept for a moment, and dropped if a worker reports the same change, or has just done so.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use object::{HostChange, HostChangeKind};
+
+use super::work::bytes_of;
 
 /// Time for which a report of the kernel is kept: longer than a worker's message takes.
 const HELD: Duration = Duration::from_millis(200);
@@ -19,17 +22,20 @@ const REMEMBERED: Duration = Duration::from_secs(3);
 /// changes may be passed on twice.
 const REMEMBERED_MAX: usize = 65_536;
 
-/// Highest number of the kernel's reports to keep. Beyond it the oldest are passed on early.
-const HELD_MAX: usize = 65_536;
+/// Bytes of the kernel's reports to keep. Beyond them the oldest are passed on early.
+const HELD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Recent reports of workers and of the kernel.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    /// Number of workers' reports of each aspect of a path.
-    reported: HashMap<(String, Aspect), u32>,
+    /// Number of workers' reports of each aspect of a path, by its hash.
+    reported: HashMap<u64, u32>,
     /// Times of those reports, the oldest first.
-    order: VecDeque<(Instant, String, Aspect)>,
+    order: VecDeque<(Instant, u64)>,
+    /// Keys of the hash, which nobody else knows: paths may be long, and clients choose them.
+    hasher: RandomState,
     held: VecDeque<(Instant, HostChange)>,
+    held_bytes: usize,
 }
 
 /// Changed aspect of a file. Writing to a new or removed file is part of its making or removal.
@@ -46,8 +52,9 @@ impl Recent {
         for (path, aspect) in aspects(change) {
             // The kernel reports a new file, writes to it, and its attributes.
             for aspect in [aspect, Aspect::Content] {
-                *self.reported.entry((path.clone(), aspect)).or_default() += 1;
-                self.order.push_back((now, path.clone(), aspect));
+                let hash = self.hasher.hash_one((path, aspect));
+                *self.reported.entry(hash).or_default() += 1;
+                self.order.push_back((now, hash));
             }
         }
         while self.order.len() > 2 * REMEMBERED_MAX {
@@ -57,19 +64,23 @@ impl Recent {
 
     /// Keeps a report of the kernel for a moment.
     pub(super) fn hold(&mut self, now: Instant, change: HostChange) {
+        self.held_bytes += bytes_of(&change);
         self.held.push_back((now + HELD, change));
     }
 
     /// Takes the kernel's due reports, without those that match a worker's.
     pub(super) fn take(&mut self, now: Instant) -> Vec<HostChange> {
         let mut due = Vec::new();
-        while self.held.front().is_some_and(|(at, _)| *at <= now) || self.held.len() > HELD_MAX {
+        while self.held.front().is_some_and(|(at, _)| *at <= now)
+            || self.held_bytes > HELD_BYTES_MAX
+        {
             let Some((_, change)) = self.held.pop_front() else { break };
+            self.held_bytes -= bytes_of(&change);
             if !self.is_reported(&change) {
                 due.push(change);
             }
         }
-        while self.order.front().is_some_and(|(at, _, _)| *at + REMEMBERED <= now) {
+        while self.order.front().is_some_and(|(at, _)| *at + REMEMBERED <= now) {
             self.forget_oldest();
         }
         due
@@ -82,23 +93,23 @@ impl Recent {
 
     fn is_reported(&self, change: &HostChange) -> bool {
         let mut aspects = aspects(change).peekable();
-        aspects.peek().is_some() && aspects.all(|aspect| self.reported.contains_key(&aspect))
+        aspects.peek().is_some()
+            && aspects.all(|aspect| self.reported.contains_key(&self.hasher.hash_one(aspect)))
     }
 
     fn forget_oldest(&mut self) {
-        let Some((_, path, aspect)) = self.order.pop_front() else { return };
-        let key = (path, aspect);
-        if let Some(count) = self.reported.get_mut(&key) {
+        let Some((_, hash)) = self.order.pop_front() else { return };
+        if let Some(count) = self.reported.get_mut(&hash) {
             *count -= 1;
             if *count == 0 {
-                self.reported.remove(&key);
+                self.reported.remove(&hash);
             }
         }
     }
 }
 
-fn aspects(change: &HostChange) -> impl Iterator<Item = (String, Aspect)> {
-    let path = change.path.as_str().to_owned();
+fn aspects(change: &HostChange) -> impl Iterator<Item = (&str, Aspect)> {
+    let path = change.path.as_str();
     let is_stream = change.path.stream().is_some();
     let [first, second] = match &change.kind {
         // The kernel sees an attribute of the file.
@@ -107,7 +118,7 @@ fn aspects(change: &HostChange) -> impl Iterator<Item = (String, Aspect)> {
         HostChangeKind::Modified(_) => [Some((path, Aspect::Content)), None],
         HostChangeKind::Removed => [Some((path, Aspect::Vanished)), None],
         HostChangeKind::Renamed { to } => {
-            let appeared = (to.as_str().to_owned(), Aspect::Appeared);
+            let appeared = (to.as_str(), Aspect::Appeared);
             [Some((path, Aspect::Vanished)), Some(appeared)]
         }
         HostChangeKind::DeletePending(_) | HostChangeKind::Missed => [None, None],
@@ -121,7 +132,7 @@ mod tests {
 
     use object::{HostChange, HostChangeKind, ObjectPath};
 
-    use super::{HELD, REMEMBERED, Recent};
+    use super::{HELD, HELD_BYTES_MAX, REMEMBERED, Recent};
 
     fn path(path: &str) -> ObjectPath {
         ObjectPath::from_stored(path.to_owned(), None)
@@ -183,5 +194,22 @@ mod tests {
         assert!(recent.reported.is_empty() && recent.order.is_empty());
         recent.hold(start + REMEMBERED, added.clone());
         assert_eq!(recent.take(start + REMEMBERED + HELD), [added]);
+    }
+
+    /// The attack: another program changes files with the longest paths, without a pause.
+    #[test]
+    fn reports_of_the_kernel_that_take_much_memory_are_passed_on_early() {
+        let start = Instant::now();
+        let mut recent = Recent::default();
+        let long = "n".repeat(4_000);
+        let mut passed = 0;
+        for number in 0..8_192 {
+            recent.hold(start, change(&format!("{number}{long}"), HostChangeKind::Added));
+            passed += recent.take(start).len();
+        }
+        assert!(recent.held_bytes <= HELD_BYTES_MAX);
+        assert_eq!(passed + recent.held.len(), 8_192, "none is lost");
+        assert_eq!(recent.take(start + HELD).len() + passed, 8_192);
+        assert_eq!(recent.held_bytes, 0);
     }
 }

@@ -6,7 +6,8 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
 use std::time::Duration;
 
 use arbitration::Standing;
@@ -61,8 +62,11 @@ struct Waiting {
     change_bytes: usize,
     /// Its watches that have not begun, by their numbers: no more than it may have watches.
     watches: BTreeMap<u64, Watch>,
-    /// The task before was the beginning of a watch: the next one is a change.
-    has_begun_watch: bool,
+    /// Directories whose watches have ended, and which the kernel may still watch: no more than it
+    /// does watch.
+    ended: BTreeSet<Rc<str>>,
+    /// The task before was the beginning or the end of a watch: the next one is a change.
+    has_had_watch: bool,
 }
 
 /// The next thing to do.
@@ -72,6 +76,8 @@ pub(super) enum Task {
     Report(ServerId, Duration, HostChange),
     /// Begin a watch: verify its directory, and ask the kernel for changes by other programs.
     Begin(ServerId, Watch),
+    /// End the kernel's watch of a directory, unless another worker needs it.
+    End(ServerId, Rc<str>),
 }
 
 impl Work {
@@ -104,6 +110,12 @@ impl Work {
             waiting.watches.remove(&number);
             self.leave_if_done(worker);
         }
+    }
+
+    /// Adds the end of the kernel's watch of a directory.
+    pub(super) fn add_end(&mut self, worker: ServerId, path: Rc<str>) {
+        self.of_workers.entry(worker).or_default().ended.insert(path);
+        self.turns.enter(worker);
     }
 
     /// Removes the beginnings of all watches of a worker. Its changes stay: others wait for them.
@@ -189,17 +201,21 @@ impl Work {
 
 impl Waiting {
     fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.watches.is_empty()
+        self.changes.is_empty() && self.watches.is_empty() && self.ended.is_empty()
     }
 
-    /// Takes a change and the beginning of a watch by turns: neither waits for all of the other.
+    /// Takes a change, and the beginning or end of a watch, by turns: neither waits for all of the
+    /// other. Ends come first: a worker has no more watches of the kernel than of its own.
     fn next_task(&mut self, worker: ServerId) -> Option<Task> {
-        let may_begin = !self.has_begun_watch || self.changes.is_empty();
-        if may_begin && let Some((_, watch)) = self.watches.pop_first() {
-            self.has_begun_watch = true;
-            return Some(Task::Begin(worker, watch));
+        if !self.has_had_watch || self.changes.is_empty() {
+            let ended = self.ended.pop_first().map(|path| Task::End(worker, path));
+            let begin = || Some(Task::Begin(worker, self.watches.pop_first()?.1));
+            if let Some(task) = ended.or_else(begin) {
+                self.has_had_watch = true;
+                return Some(task);
+            }
         }
-        self.has_begun_watch = false;
+        self.has_had_watch = false;
         let (at, change) = self.changes.pop_front()?;
         self.change_bytes -= bytes_of(&change);
         Some(Task::Report(worker, at, change))
@@ -219,7 +235,7 @@ pub(super) fn visits_in(time: Duration) -> u64 {
 }
 
 /// Bytes of memory of a waiting change.
-fn bytes_of(change: &HostChange) -> usize {
+pub(super) fn bytes_of(change: &HostChange) -> usize {
     let paths = [Some(&change.path), change.new_path()].into_iter().flatten();
     let text = paths.map(|path| path.as_str().len() + path.stream().map_or(0, str::len));
     size_of::<(Duration, HostChange)>() + text.sum::<usize>()

@@ -26,7 +26,7 @@ fn watch(open: u64, path: &str) -> Watch {
 /// Returns the worker that a task is of.
 fn requester(task: &Task) -> ServerId {
     match task {
-        Task::Report(worker, ..) | Task::Begin(worker, _) => *worker,
+        Task::Report(worker, ..) | Task::Begin(worker, _) | Task::End(worker, _) => *worker,
     }
 }
 
@@ -38,7 +38,7 @@ fn cost_before(work: &mut Work, watchers: &mut Watchers, worker: ServerId) -> (u
             Task::Report(sender, _, change) => {
                 watchers.receivers(change, Source::Worker(*sender)).visits
             }
-            Task::Begin(..) => TURN_VISITS,
+            Task::Begin(..) | Task::End(..) => TURN_VISITS,
         };
         work.charge_turn(visits);
         (sum, dearest) = (sum + visits, visits.max(dearest));
@@ -139,6 +139,34 @@ fn a_flood_of_watches_delays_another_workers_watch_by_one_turn() {
     work.add_watch(BOB, 5_000, watch(1, "srv/bob"));
     let (sum, dearest) = cost_before(&mut work, &mut watchers, BOB);
     assert!(sum <= TURN_VISITS + dearest, "{sum}, {dearest}");
+}
+
+/// The attack: a client ends thousands of watches of large trees at once, or vanishes.
+#[test]
+fn a_flood_of_ended_watches_delays_another_workers_change_by_one_turn() {
+    let (mut work, mut watchers) = (Work::default(), Watchers::default());
+    for open in 0..4_096 {
+        work.add_end(ALICE, format!("srv/{open}").into());
+    }
+    work.add_changes(BOB, AT, vec![added("srv/bob/f")]);
+    let (before, dearest) = cost_before(&mut work, &mut watchers, BOB);
+    assert!(before <= TURN_VISITS + dearest, "{before} visits");
+}
+
+#[test]
+fn a_watch_begins_after_all_ends_of_its_worker_and_an_end_is_noted_once() {
+    let mut work = Work::default();
+    work.add_watch(ALICE, 1, watch(1, "srv/new"));
+    for path in ["srv/a", "srv/b", "srv/a"] {
+        work.add_end(ALICE, path.into());
+    }
+    let ends = ["srv/a", "srv/b"].map(|path| Task::End(ALICE, path.into()));
+    let begin = Task::Begin(ALICE, watch(1, "srv/new"));
+    for expected in ends.into_iter().chain([begin]) {
+        assert_eq!(work.next_task(), Some(expected));
+    }
+    assert_eq!(work.next_task(), None);
+    assert!(work.is_idle());
 }
 
 #[test]
