@@ -4,6 +4,7 @@
 mod harness;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use bench::client::requests::{self, Purpose};
 use bench::client::{Protection, Slot};
@@ -75,6 +76,9 @@ fn an_administrator_adds_and_removes_shares() {
         let printed = rpcclient(&server, &format!("netshareadd {} {name}", text(&path)));
         assert!(printed.contains(fault), "{name}: {printed}");
     }
+    let added = server.site().path("state").join("shares.conf");
+    let mode = fs::metadata(&added).expect("a share is in it").permissions().mode();
+    assert_eq!(mode & 0o777, 0o644, "root reads it: others of this machine must not write to it");
     // `net` says nothing of the reason.
     let (printed, succeeded) = net_rpc(&server, OTHER_USER, &["share", "delete", "films"]);
     assert!(!succeeded, "{printed}");

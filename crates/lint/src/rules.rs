@@ -3,6 +3,7 @@
 pub mod commits;
 pub mod contents;
 pub mod documents;
+pub mod file_modes;
 pub mod function_words;
 pub mod layers;
 pub mod long_functions;
@@ -18,13 +19,14 @@ pub(crate) mod snippet;
 use crate::rule::Rule;
 
 /// All rules, in checking order.
-pub const RULES: [&Rule; 11] = [
+pub const RULES: [&Rule; 12] = [
     &relative_openers::RULE,
     &relative_names::RULE,
     &function_words::RULE,
     &short_docs::RULE,
     &width::RULE,
     &long_functions::RULE,
+    &file_modes::RULE,
     &layers::RULE,
     &module_cycles::RULE,
     &documents::RULE,

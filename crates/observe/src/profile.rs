@@ -52,7 +52,7 @@ pub struct Profile {
 /// mostly root: a symbolic link is refused.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create(true).truncate(true).mode(0o644);
     options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)
 }
 

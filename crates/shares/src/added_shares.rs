@@ -4,12 +4,12 @@
 //! configuration itself is the operator's: nothing here changes it.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use config::Config;
 use dtyp::security_descriptor::Control;
 use dtyp::{SecurityDescriptor, SecurityInformation};
@@ -27,6 +27,15 @@ const LOCK_NAME: &str = "shares.lock";
 
 /// Permissions of the lock file: its owner's alone.
 const LOCK_MODE: u32 = 0o600;
+
+/// Permissions of the file: it has no secrets, and root reads it as configuration.
+const FILE_MODE: u32 = 0o644;
+
+/// Permissions of the state directory, if the server has not made it yet.
+const STATE_MODE: u32 = 0o755;
+
+/// Permission of others to write.
+const OTHERS_WRITE: u32 = 0o002;
 
 /// First line of a new file.
 const HEADER: &str =
@@ -128,9 +137,30 @@ impl<'a> AddedShares<'a> {
         Self::lock(settings, FlockOperation::NonBlockingLockExclusive)
     }
 
+    /// Refuses a file that any user of this machine may have written.
+    ///
+    /// # Errors
+    /// It is such a file, or cannot be looked at.
+    pub fn verify_writers(state: &Path) -> anyhow::Result<()> {
+        let path = state.join(FILE_NAME);
+        let mode = match fs::metadata(&path) {
+            Ok(metadata) => metadata.mode(),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        let path = path.display();
+        ensure!(
+            mode & OTHERS_WRITE == 0,
+            "every user may write to {path}: see that it has your shares only, then run \
+             `chmod 644 {path}`"
+        );
+        Ok(())
+    }
+
     fn lock(settings: &'a Settings, operation: FlockOperation) -> anyhow::Result<Self> {
         let folder = &settings.directories.state;
-        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        let made = DirBuilder::new().recursive(true).mode(STATE_MODE).create(folder);
+        made.with_context(|| folder.display().to_string())?;
         let lock = lock_file(folder)?;
         flock(&lock, operation).context("cannot lock the file of added shares")?;
         let (path, text) = Self::read(settings)?;
@@ -305,7 +335,8 @@ impl<'a> AddedShares<'a> {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
-            let mut file = File::create_new(&draft)?;
+            let mut options = OpenOptions::new();
+            let mut file = options.write(true).create_new(true).mode(FILE_MODE).open(&draft)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&draft, &self.path)
@@ -691,5 +722,18 @@ mod tests {
             assert!(text_value(text).is_err(), "{text:?}");
         }
         assert_eq!(text_value("50 % of %U").expect("one line"), "50 %% of %%U");
+    }
+
+    #[test]
+    fn a_file_that_every_user_may_write_to_is_refused() {
+        let (folder, settings) = site("");
+        let state = &settings.directories.state;
+        AddedShares::verify_writers(state).expect("there is none yet");
+        let file = folder.path().join(super::FILE_NAME);
+        fs::write(&file, TEXT).expect("there is space");
+        for (mode, is_refused) in [(0o644, false), (0o666, true), (0o600, false)] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("it is ours");
+            assert_eq!(AddedShares::verify_writers(state).is_err(), is_refused, "{mode:o}");
+        }
     }
 }

@@ -53,6 +53,7 @@ use process::{Ending, EventSet, Priority};
 use rustix::process::{WaitOptions, WaitStatus};
 use settings::Settings;
 use settings::messaging_settings::messaging_settings;
+use shares::added_shares::AddedShares;
 use shares::unix::load_name_service;
 use tables::{
     FailedLogonPage, FileTable, LogonPage, Mended, QosPage, Registry, Restored, TableError,
@@ -163,6 +164,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let signals = Signals::register().context("cannot receive signals")?;
     raise_descriptor_limit();
     directories::create(&settings.directories)?;
+    AddedShares::verify_writers(&settings.directories.state)?;
     let pid_file = PidFile::take(&settings.directories.pid)?;
     let lock = settings.directories.lock.clone();
     let registry =

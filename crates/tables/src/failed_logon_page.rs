@@ -13,8 +13,8 @@ pub struct FailedLogonPage {
 }
 
 /// Slots for addresses, users, familiar users, lines about logons, logons without a line and other
-/// lines: 4,096 of each in 192 KiB. Unused ones take no memory.
-const SLOTS: usize = 6 * 4_096;
+/// lines, and records of the audit: 4,096 of each in 224 KiB. Unused ones take no memory.
+const SLOTS: usize = 7 * 4_096;
 
 /// Kinds of outcomes of a logon: the engine's, by their numbers, and room for more.
 const OUTCOMES: usize = 16;

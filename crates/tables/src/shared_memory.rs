@@ -9,6 +9,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::NonNull;
 
+/// Permissions of the file: the server's processes alone.
+const FILE_MODE: u32 = 0o600;
+
 /// A type that may lie in shared memory.
 ///
 /// # Safety
@@ -37,7 +40,7 @@ impl<T: Shared> SharedMemory<T> {
     /// # Errors
     /// Those of the file system.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = options().create(true).truncate(false).open(path)?;
+        let file = options().create(true).truncate(false).mode(FILE_MODE).open(path)?;
         file.set_len(size_of::<T>() as u64)?;
         allocate(&file, size_of::<T>())?;
         Self::map(&file)
@@ -49,7 +52,7 @@ impl<T: Shared> SharedMemory<T> {
     /// Those of the file system.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         remove(path)?;
-        let file = options().create_new(true).open(path)?;
+        let file = options().create_new(true).mode(FILE_MODE).open(path)?;
         allocate(&file, size_of::<T>())?;
         Self::map(&file)
     }
@@ -136,6 +139,6 @@ fn allocate(file: &File, length: usize) -> io::Result<()> {
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
     options
 }

@@ -1,6 +1,8 @@
 //! `choro man`, which prints the manual pages.
 
-use std::fs;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -28,8 +30,9 @@ impl Man {
         match &self.out {
             None => report::print(&String::from_utf8(render(command)?)?),
             Some(directory) => {
-                fs::create_dir_all(directory)
-                    .with_context(|| format!("cannot create {}", directory.display()))?;
+                let mut builder = DirBuilder::new();
+                let made = builder.recursive(true).mode(0o755).create(directory);
+                made.with_context(|| format!("cannot create {}", directory.display()))?;
                 write_all(command, "choro", directory)
             }
         }
@@ -44,7 +47,10 @@ fn write_all(command: clap::Command, name: &str, directory: &Path) -> anyhow::Re
     }
     let path = directory.join(format!("{name}.{SECTION}"));
     let page = render(command.display_name(name.to_owned()))?;
-    fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o644).open(&path);
+    file.and_then(|mut file| file.write_all(&page))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 fn render(command: clap::Command) -> anyhow::Result<Vec<u8>> {
