@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use dtyp::{Guid, ServerId};
 use proto::ServerSettings;
+use rustix::fs::{AtFlags, CWD, StatxFlags};
 use settings::Settings;
 use shares::server_settings::{has_continuously_available_shares, server_settings};
 use tables::{FailedLogonPage, QosPage, WatchPage};
@@ -84,6 +85,9 @@ impl Prepared {
     /// cryptography.
     pub fn of(settings: &Settings, supervisor_unique_id: u64) -> Self {
         crypto::prepare();
+        // rustix notes at the first call that the kernel has `statx`. Noted before the fork, the
+        // page of that note stays one of all workers.
+        let _ = rustix::fs::statx(CWD, c"", AtFlags::EMPTY_PATH, StatxFlags::empty());
         let server_guid = server_guid::of(supervisor_unique_id);
         let keeps_persistent = has_continuously_available_shares(&settings.config);
         Self {
