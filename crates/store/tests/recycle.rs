@@ -403,6 +403,51 @@ fn files_that_the_server_deletes_go_to_folders_of_their_owners() {
     }
 }
 
+/// The attack: Anna renames a private directory of Bob's, or one of root's, to be the bin, and leaves
+/// the deletion of her own file to the server.
+#[test]
+fn a_file_that_the_server_deletes_does_not_get_into_private_directories_of_others() {
+    if !is_root() {
+        return;
+    }
+    for (owner, mode) in [(BOB, 0o700), (BOB, 0o777), (0, 0o700), (0, 0o755)] {
+        for versions in [false, true] {
+            let mut share = bin(|bin| {
+                bin.repository = PathBuf::from(".recycle");
+                (bin.gives_directories, bin.versions) = (true, versions);
+            });
+            let server = share.user;
+            plant(&mut share, owner, ".recycle", mode);
+            share.local(".recycle/report", "of bob");
+            share.user = share.store.register_user(account(ANNA, &[]));
+            let open = share.create("report");
+            share.close(open);
+            share.user = server;
+            delete(&mut share, "report");
+            assert!(!share.host("report").exists(), "it is deleted for good");
+            assert_eq!(share.content(".recycle/report"), "of bob", "{owner} {mode:o}");
+            assert_eq!(count(&mut share, ".recycle"), 1, "{owner} {mode:o}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_the_server_deletes_replaces_none_in_a_bin_for_all() {
+    if !is_root() {
+        return;
+    }
+    let mut share = bin(|bin| {
+        bin.repository = PathBuf::from(".recycle");
+        bin.gives_directories = true;
+    });
+    plant(&mut share, 0, ".recycle", 0o1777);
+    share.local(".recycle/report", "earlier");
+    share.local("report", "later");
+    delete(&mut share, "report");
+    assert_eq!(share.content(".recycle/report"), "earlier");
+    assert_eq!(share.content(".recycle/Copy #1 of report"), "later");
+}
+
 /// The server's rights remove a file that the user was granted to delete, though the mode of its
 /// directory refuses that. They add nothing to a bin that the user may not write.
 #[test]

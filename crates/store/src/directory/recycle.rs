@@ -3,6 +3,10 @@
 //! The user's rights decide, the path follows no symbolic link, and nothing is copied: a file that
 //! cannot be renamed into the bin is deleted. Directories, links and special files are deleted, and
 //! so are files that a rename replaces.
+//!
+//! Where the server deletes for a user who is not known any more, its own rights would lead into
+//! directories of anybody that somebody has renamed to be the bin, and replace files there. So it
+//! replaces nothing, and uses only folders that are open to the owner of the file.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,7 +26,7 @@ use crate::model::secured_object::SecuredObject;
 use crate::settings::{BESIDE_MAX, beside};
 use crate::settings::{RecycleSettings, Touch};
 use crate::sys::file_kind::is_file;
-use crate::sys::system;
+use crate::sys::{system, trusted_path};
 
 /// Attempts to find a free name in the bin while other processes use the same names.
 const ATTEMPTS_MAX: u32 = 8;
@@ -63,11 +67,12 @@ impl Store {
         }
         let place = settings.place_of(&directory);
         let keeps_versions = settings.keeps_versions_of(&root.shown(&closed.name));
+        let replaces = !keeps_versions && !settings.gives_directories;
         let verified = self.names.verified(parent);
         let mut move_there = || {
             let target = self.open_bin(root, settings, &place, &status)?;
             let from = (&**parent, closed.name.as_os_str(), closed.name_inode);
-            self.move_file(from, &target, keeps_versions, may)
+            self.move_file(from, &target, replaces, may)
         };
         let moved = match move_there() {
             // Somebody empties the bin, and has just removed the directory.
@@ -106,6 +111,9 @@ impl Store {
                     self.open_folder(parent.as_fd(), settings.subdirectory_mode, folder)?
                 }
             };
+            if settings.gives_directories {
+                verify_is_open_to_owner(root, opened.as_fd(), deleted)?;
+            }
             directory = Some(opened);
         }
         directory.ok_or(Errno::INVAL)
@@ -180,19 +188,17 @@ impl Store {
         &mut self,
         (parent, name, file): (&Directory, &OsStr, Inode),
         target: &OwnedFd,
-        keeps_versions: bool,
+        replaces: bool,
         may: bool,
     ) -> Result<bool, Errno> {
         let (from, to) = (parent.fd.as_fd(), target.as_fd());
-        if !keeps_versions {
-            let old = system::status_at(to, name).ok().filter(is_file).map(|it| Inode::of(&it));
-            if old == Some(file) {
-                return Ok(false);
-            }
-            // Only with the user's own rights: the earlier file may be somebody else's.
-            if old.is_some() && rustix::fs::renameat(from, name, to, name).is_ok() {
-                return Ok(true);
-            }
+        let old = system::status_at(to, name).ok().filter(is_file).map(|it| Inode::of(&it));
+        if old == Some(file) {
+            return Ok(false);
+        }
+        // Only with the user's own rights: the earlier file may be somebody else's.
+        if replaces && old.is_some() && rustix::fs::renameat(from, name, to, name).is_ok() {
+            return Ok(true);
         }
         let mut wanted = name.to_owned();
         for _ in 0..ATTEMPTS_MAX {
@@ -223,6 +229,21 @@ impl Store {
             warn!("{path:?} in the recycle bin keeps its times: {errno}");
         }
     }
+}
+
+/// Refuses a folder of the bin that the owner of the deleted file could not use: it has to belong
+/// to that owner; or to root, the server or the owner of the share, and to be open to others.
+fn verify_is_open_to_owner(
+    root: &Root,
+    folder: BorrowedFd<'_>,
+    deleted: &Statx,
+) -> Result<(), Errno> {
+    let folder = system::status_of(folder)?;
+    let share = system::status_of(root.directory.fd.as_fd())?;
+    let is_operators = trusted_path::is_trusted(folder.stx_uid) || folder.stx_uid == share.stx_uid;
+    let is_open = u32::from(folder.stx_mode) & (libc::S_IWGRP | libc::S_IWOTH) != 0;
+    let may_use = folder.stx_uid == deleted.stx_uid || is_operators && is_open;
+    may_use.then_some(()).ok_or(Errno::ACCESS)
 }
 
 /// The path of a directory below its share, with the names on disk.
