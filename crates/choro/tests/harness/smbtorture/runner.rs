@@ -15,8 +15,11 @@ use super::program::Program;
 use super::verdict::{Outcome, outcome_of};
 use super::{progress, suite_of};
 
-/// Tests that run at the same time. They are of different suites then, and mostly wait.
+/// Tests that run at the same time. They are of different suites then.
 const JOBS: usize = 2;
+
+/// As that, of tests that are slow because they wait.
+const WAITING_JOBS: usize = 6;
 
 /// Tests with an unexpected result that are run again. More are no accident.
 const RUN_AGAIN_MAX: usize = 20;
@@ -68,7 +71,10 @@ impl Runner<'_> {
         let results = Mutex::new(Results::new(tests.len()));
         let (alone, together): (Vec<&String>, Vec<&String>) =
             tests.iter().partition(|test| catalog::runs_alone(test));
-        self.run_suites(&together, JOBS, &results);
+        let (waiting, others): (Vec<&String>, Vec<&String>) =
+            together.iter().partition(|test| catalog::slow_seconds(test).is_some());
+        self.run_suites(&waiting, WAITING_JOBS, &results);
+        self.run_suites(&others, JOBS, &results);
         self.run_suites(&alone, 1, &results);
         let results = results.into_inner().expect("nobody panicked with it");
         fs::write(self.logs.join("results.tsv"), results.table()).expect("there is space");
