@@ -1,24 +1,34 @@
 //! A shell that runs a command of the configuration, without anything of the server's.
 //!
 //! The child takes the ids of its user in all three forms before it executes the shell, so nothing
-//! leads back to the server's rights. It has a session of its own, no descriptor but `/dev/null`
-//! and perhaps a pipe for its output, the signals as a program expects them, and an environment
-//! with `PATH` and what the command refers to. The limit of core dumps stays the server's, which
-//! keeps its keys.
+//! leads back to the server's rights. From then on the user may stop it, so this process does not
+//! wait until it has executed the shell, as the standard library would.
+//!
+//! The child has a session of its own, no descriptor but `/dev/null` and perhaps a pipe for its
+//! output, the signals as a program expects them, and an environment with `PATH` and the variables
+//! of the command. The limit of core dumps stays the server's, which keeps its keys.
 
+use std::convert::Infallible;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
-use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid};
+use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions};
 use rustix::thread::{self, CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
 /// Directories of programs, as for a login of root.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The shell of all commands.
+const SHELL: &CStr = c"/bin/sh";
+
+/// Status of a child that could not execute the shell, as shells have it.
+const NOT_EXECUTED: libc::c_int = 127;
 
 /// First descriptor after the standard ones.
 const FIRST: libc::c_uint = 3;
@@ -43,8 +53,10 @@ pub struct Identity {
 /// A shell that runs, or has ended and waits to be asked.
 #[derive(Debug)]
 pub struct Shell {
-    child: Child,
+    pid: Pid,
     end: OwnedFd,
+    /// How it has ended; after that its number may be another process's.
+    status: Option<ExitStatus>,
     /// Reading end of its standard output, if that is kept.
     output: Option<OwnedFd>,
 }
@@ -54,13 +66,14 @@ impl Shell {
     /// with root's rights, or with the rights of this process.
     ///
     /// # Errors
-    /// The kernel has no process left, or refuses the ids.
+    /// The kernel has no process left, or ids, script or variables cannot be passed to it. If the
+    /// shell cannot be executed, it has the status 127.
     pub fn start<'a>(
         script: &str,
         variables: impl IntoIterator<Item = (&'a String, &'a String)>,
         identity: Option<&Identity>,
     ) -> io::Result<Self> {
-        Self::start_with(script, variables, identity, None)
+        Self::start_program(SHELL, script, variables, identity, None)
     }
 
     /// As [`Self::start`], with a pipe for the output, which [`Self::read_output`] reads. A script
@@ -75,33 +88,36 @@ impl Shell {
     ) -> io::Result<Self> {
         let (reading, writing) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&reading, OFlags::NONBLOCK)?;
-        Self::start_with(script, variables, identity, Some((reading, writing)))
+        Self::start_program(SHELL, script, variables, identity, Some((reading, writing)))
     }
 
-    fn start_with<'a>(
+    fn start_program<'a>(
+        program: &CStr,
         script: &str,
         variables: impl IntoIterator<Item = (&'a String, &'a String)>,
         identity: Option<&Identity>,
         pipe: Option<(OwnedFd, OwnedFd)>,
     ) -> io::Result<Self> {
         let ids = identity.map(Ids::of).transpose()?;
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", script]).env_clear().env("PATH", PATH).envs(variables);
-        command.current_dir("/");
-        let (output, stdout) = match pipe {
-            Some((reading, writing)) => (Some(reading), writing.into()),
-            None => (None, Stdio::null()),
+        let image = Image::new(program, script, variables)?;
+        let null = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        let (output, written) = pipe.unzip();
+        let stdout = written.as_ref().unwrap_or(&null);
+        // SAFETY: the child makes system calls only, and allocates nothing: another thread of ours
+        // may have held the allocator's lock for good.
+        let pid = match unsafe { libc::fork() } {
+            0 => {
+                let _ = image.execute(&null, stdout, ids.as_ref());
+                // SAFETY: ends the child without a look at what its parent has prepared.
+                unsafe { libc::_exit(NOT_EXECUTED) }
+            }
+            pid => Pid::from_raw(pid).filter(|_| pid > 0).ok_or_else(io::Error::last_os_error)?,
         };
-        command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null());
-        // SAFETY: `begin` makes system calls only, and allocates nothing: in the child, another
-        // thread of ours may have held the allocator's lock for good.
-        unsafe { command.pre_exec(move || begin(ids.as_ref())) };
-        let mut child = command.spawn()?;
-        let end = rustix::process::pidfd_open(pid(&child), PidfdFlags::empty());
-        match end {
-            Ok(end) => Ok(Self { child, end, output }),
+        match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(end) => Ok(Self { pid, end, status: None, output }),
             Err(errno) => {
-                let _ = child.kill().and_then(|()| child.wait());
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+                let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
                 Err(errno.into())
             }
         }
@@ -118,7 +134,11 @@ impl Shell {
     /// # Errors
     /// The kernel does not know it.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.child.try_wait()
+        if self.status.is_none() {
+            let ended = rustix::process::waitpid(Some(self.pid), WaitOptions::NOHANG)?;
+            self.status = ended.map(|(_, status)| ExitStatus::from_raw(status.as_raw()));
+        }
+        Ok(self.status)
     }
 
     /// Returns the first bytes of the output so far, without waiting for more: at most `bytes_max`.
@@ -135,15 +155,15 @@ impl Shell {
     /// ended: a process that waits in the kernel outlives its signal.
     #[must_use]
     pub fn remaining_group(&self) -> Option<Pid> {
-        let group = pid(&self.child);
-        has_processes(group).then_some(group)
+        has_processes(self.pid).then_some(self.pid)
     }
 
     /// Ends the shell and all processes of its session that did not leave its group.
     pub fn kill(&mut self) {
-        // Not after `try_wait` has told the end: the number may be another process's by then.
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = rustix::process::kill_process_group(pid(&self.child), Signal::KILL);
+        if matches!(self.try_wait(), Ok(None)) {
+            // It has no group of its own yet if it was stopped at once.
+            let _ = rustix::process::kill_process(self.pid, Signal::KILL);
+            let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
         }
     }
 }
@@ -154,8 +174,49 @@ pub fn has_processes(group: Pid) -> bool {
     rustix::process::test_kill_process_group(group) != Err(Errno::SRCH)
 }
 
-fn pid(child: &Child) -> Pid {
-    Pid::from_child(child)
+/// Program, arguments and environment in the kernel's form, made before the fork.
+#[derive(Debug)]
+struct Image {
+    texts: Vec<CString>,
+    /// Pointers to the texts: program, `-c` and script. Both lists end with null.
+    arguments: [*const libc::c_char; 4],
+    environment: Vec<*const libc::c_char>,
+}
+
+impl Image {
+    fn new<'a>(
+        program: &CStr,
+        script: &str,
+        variables: impl IntoIterator<Item = (&'a String, &'a String)>,
+    ) -> io::Result<Self> {
+        let variables = variables.into_iter().map(|(name, value)| format!("{name}={value}"));
+        let texts = [script.to_owned(), PATH.to_owned()].into_iter().chain(variables);
+        let texts = texts.map(CString::new).collect::<Result<Vec<_>, _>>()?;
+        let texts: Vec<CString> =
+            [program.to_owned(), c"-c".to_owned()].into_iter().chain(texts).collect();
+        let null = std::ptr::null();
+        let arguments = [texts[0].as_ptr(), texts[1].as_ptr(), texts[2].as_ptr(), null];
+        let environment = texts[3..].iter().map(|text| text.as_ptr()).chain([null]).collect();
+        Ok(Self { texts, arguments, environment })
+    }
+
+    /// Replaces the program of the child.
+    fn execute(
+        &self,
+        stdin: &OwnedFd,
+        stdout: &OwnedFd,
+        ids: Option<&Ids>,
+    ) -> io::Result<Infallible> {
+        rustix::stdio::dup2_stdin(stdin)?;
+        rustix::stdio::dup2_stdout(stdout)?;
+        rustix::stdio::dup2_stderr(stdin)?;
+        rustix::process::chdir(c"/")?;
+        begin(ids)?;
+        let (program, arguments) = (self.texts[0].as_ptr(), self.arguments.as_ptr());
+        // SAFETY: all pointers lead to texts of this image, and the lists end with null.
+        unsafe { libc::execve(program, arguments, self.environment.as_ptr()) };
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// The ids in the kernel's form, made before the fork.
@@ -246,13 +307,21 @@ fn reset_signals() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::ffi::CString;
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::ffi::OsStrExt;
     use std::os::unix::process::ExitStatusExt;
 
     use rustix::event::{PollFd, PollFlags, poll};
 
-    use super::{Identity, Shell};
+    use super::{ExitStatus, Identity, Shell};
 
-    fn end_of(shell: &mut Shell) -> std::process::ExitStatus {
+    /// Number of a command of `fcntl` (asm-generic/fcntl.h).
+    const F_SETSIG: libc::c_int = 10;
+
+    fn end_of(shell: &mut Shell) -> ExitStatus {
         let mut polled = [PollFd::new(&shell.end, PollFlags::IN)];
         poll(&mut polled, None).expect("it can be waited for");
         shell.try_wait().expect("a child").expect("it has ended")
@@ -304,7 +373,47 @@ mod tests {
         ] {
             let refused = Shell::start("true", &BTreeMap::new(), Some(&identity));
             let refused = refused.expect_err("it must not keep the server's ids");
-            assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
         }
+    }
+
+    /// The attack: a user stops the child before it has executed the shell. Here a lease on the
+    /// program makes it wait there.
+    #[test]
+    fn a_child_that_does_not_get_to_execute_the_shell_is_not_waited_for() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let path = folder.path().join("sh");
+        std::fs::copy("/bin/sh", &path).expect("there is space");
+        let program = CString::new(path.as_os_str().as_bytes()).expect("no NUL");
+        let file = File::open(&path).expect("it is ours");
+        let lease = |kind: libc::c_int| {
+            // SAFETY: numbers only.
+            let of_signal = unsafe { libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGCHLD) };
+            assert_eq!(of_signal, 0, "a signal that is ignored");
+            // SAFETY: numbers only.
+            unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) }
+        };
+        assert_eq!(lease(libc::F_WRLCK), 0, "{}", io::Error::last_os_error());
+        let start = || Shell::start_program(&program, "exit 7", &BTreeMap::new(), None, None);
+        let mut stopped = start().expect("it is started");
+        assert!(stopped.try_wait().expect("a child").is_none());
+        stopped.kill();
+        assert_eq!(end_of(&mut stopped).signal(), Some(libc::SIGKILL));
+        let mut late = start().expect("it is started");
+        assert_eq!(lease(libc::F_UNLCK), 0, "{}", io::Error::last_os_error());
+        drop(file);
+        assert_eq!(end_of(&mut late).code(), Some(7));
+    }
+
+    #[test]
+    fn a_script_with_nul_starts_nothing() {
+        let refused = Shell::start("true\0", &BTreeMap::new(), None);
+        assert_eq!(refused.expect_err("it has a NUL").kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_missing_shell_has_the_status_127() {
+        let missing = Shell::start_program(c"/no/such/shell", "true", &BTreeMap::new(), None, None);
+        assert_eq!(end_of(&mut missing.expect("a child")).code(), Some(127));
     }
 }

@@ -403,8 +403,8 @@ fn files_that_the_server_deletes_go_to_folders_of_their_owners() {
     }
 }
 
-/// The attack: Anna renames a private directory of Bob's, or one of root's, to be the bin, and leaves
-/// the deletion of her own file to the server.
+/// The attack: Anna renames a private directory of Bob's, or one of root's, to be the bin, and
+/// leaves the deletion of her own file to the server.
 #[test]
 fn a_file_that_the_server_deletes_does_not_get_into_private_directories_of_others() {
     if !is_root() {

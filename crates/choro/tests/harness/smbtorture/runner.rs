@@ -18,7 +18,7 @@ use super::{progress, suite_of};
 /// Tests that run at the same time. They are of different suites then.
 const JOBS: usize = 2;
 
-/// As that, of tests that are slow because they wait.
+/// Slow tests that run at the same time: they wait for events that must not happen.
 const WAITING_JOBS: usize = 6;
 
 /// Tests with an unexpected result that are run again. More are no accident.
