@@ -83,8 +83,8 @@ pub fn parameters() -> &'static [Parameter] {
 /// space in names do not matter.
 #[must_use]
 pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
-    // The two tables are small constants. The table of the accepted names is built only when one of
-    // them occurs, never in a process that reads a configuration already checked.
+    // The two tables are small constants. The table of all names is built only when a name is
+    // written in another way, never in a process that reads a configuration already checked.
     let ours = || global::PARAMETERS.iter().chain(share::PARAMETERS);
     let of_ours = || ours().flat_map(names_of);
     // Each process asks for the default of every parameter, by name and in the order of the tables.
@@ -99,10 +99,6 @@ pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
         let place = ours().position(|it| it.name == parameter.name);
         place.into_iter().for_each(|at| NEXT.store(at + 1, Ordering::Relaxed));
     }
-    let found = found.or_else(|| {
-        let name = folded(name);
-        of_ours().find(|(known, _, _)| folding(known).eq(name.chars()))
-    });
     let found = found.map(|(_, parameter, inverse)| (parameter, inverse));
     found.or_else(|| by_name().get(&folded(name)).copied())
 }
@@ -126,11 +122,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 
 /// Name without case and white space.
 fn folded(name: &str) -> String {
-    folding(name).collect()
-}
-
-fn folding(name: &str) -> impl Iterator<Item = char> {
-    name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase)
+    name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
 }
 
 fn by_name() -> &'static HashMap<String, (&'static Parameter, bool)> {
