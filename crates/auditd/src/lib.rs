@@ -102,7 +102,12 @@ impl Auditd {
         let Some(AuditEntries { first, entries }) = AuditEntries::decode(&message.data) else {
             return warn!("{:?} sent records that cannot be read", message.sender);
         };
-        let lost = self.senders.take(message.sender, first, entries.len());
+        let messaging = &mut self.process.messaging;
+        let living = || {
+            let listed = messaging.members();
+            listed.inspect_err(|error| warn!("cannot list the living workers: {error}")).ok()
+        };
+        let lost = self.senders.take(message.sender, (first, entries.len()), living);
         if lost > 0 {
             self.outputs.lost(lost, Some(message.sender.pid));
         }
