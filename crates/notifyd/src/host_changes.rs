@@ -13,6 +13,7 @@ mod tests;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use object::{HostChange, ObjectPath};
 use rustix::io::Errno;
@@ -37,7 +38,7 @@ pub(crate) struct HostWatcher {
     fanotify: Option<Fanotify>,
     inotify: Option<Inotify>,
     /// The mechanism that watches each folder, by path.
-    folders: HashMap<String, By>,
+    folders: HashMap<Arc<str>, By>,
     /// Number of folders that inotify watches.
     by_inotify: usize,
 }
@@ -90,7 +91,7 @@ impl HostWatcher {
     /// The path leads to another folder, or the folder cannot be watched.
     pub(crate) fn watch_path(
         &mut self,
-        path: &str,
+        path: &Arc<str>,
         parameters: WatchParameters,
     ) -> io::Result<Coverage> {
         let WatchParameters { identity, recursive, filter, .. } = parameters;
@@ -108,7 +109,7 @@ impl HostWatcher {
         recursive: bool,
         filter: u32,
     ) -> io::Result<Coverage> {
-        let path = folder.path().to_owned();
+        let path = Arc::clone(folder.path());
         if let Some(fanotify) = &mut self.fanotify {
             match fanotify.watch(&folder, recursive, filter) {
                 Ok(()) => {
@@ -129,8 +130,8 @@ impl HostWatcher {
         Ok(coverage)
     }
 
-    fn enter(&mut self, path: &str, by: By) {
-        let before = self.folders.insert(path.to_owned(), by);
+    fn enter(&mut self, path: &Arc<str>, by: By) {
+        let before = self.folders.insert(Arc::clone(path), by);
         self.by_inotify += usize::from(by == By::Inotify);
         self.by_inotify -= usize::from(before == Some(By::Inotify));
     }

@@ -25,7 +25,7 @@ mod work;
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -48,7 +48,7 @@ use recent::Recent;
 use siblings::Siblings;
 use watch_threads::{Report, WatchThreads};
 use watchers::{Receivers, Source, WatchParameters, Watched, Watchers};
-use work::{Cost, Task, Work, visits_in};
+use work::{Beginning, Cost, Task, Work, visits_in};
 
 /// Time until changes are sent again to a worker whose queue of messages is full.
 const RETRY: Duration = Duration::from_millis(100);
@@ -77,7 +77,7 @@ pub struct Notifyd {
     /// Watches of file systems that may wait long.
     threads: WatchThreads,
     /// Watches requested of the kernel, by path.
-    kernel_watches: HashMap<String, WatchParameters>,
+    kernel_watches: HashMap<Arc<str>, WatchParameters>,
     recent: Recent,
     siblings: Siblings,
     budget: Budget,
@@ -213,20 +213,22 @@ impl Notifyd {
             }
         }
         let before = self.watchers.watch_of(worker, watch.open);
-        let before = before.map(|(path, number)| (Rc::clone(path), number));
+        let before = before.map(|(path, number)| (Arc::clone(path), number));
         let kernel = std::mem::take(&mut watch.kernel);
         let watched = self.watchers.watch(worker, &watch);
-        watch.kernel = kernel;
         if let Some((path, number)) = before {
             self.work.remove_watch(worker, number);
             if watched == Watched::Refused || &*path != watch.path.as_str() {
                 self.note_end(worker, path);
             }
         }
-        let added = self.watchers.watch_of(worker, watch.open).map(|(_, number)| number);
+        let added = self.watchers.watch_of(worker, watch.open);
         match (watched, added) {
-            (Watched::Added | Watched::Replaced, Some(number)) => {
-                self.work.add_watch(worker, number, watch);
+            (Watched::Added | Watched::Replaced, Some((path, number))) => {
+                let Watch { open, identity, may_wait, .. } = watch;
+                let path = Arc::clone(path);
+                let beginning = Beginning { open, path, identity, kernel, may_wait };
+                self.work.add_beginning(worker, number, beginning);
             }
             _ => {
                 warn!(
@@ -242,24 +244,24 @@ impl Notifyd {
 
     /// Begins a watch that is registered: verifies its directory, and asks the kernel for changes
     /// by other programs. Returns the cost.
-    fn begin_watch(&mut self, worker: ServerId, watch: &Watch) -> Cost {
+    fn begin_watch(&mut self, worker: ServerId, watch: &Beginning) -> Cost {
         let began = Instant::now();
         if watch.kernel && self.budget.is_spent(worker, began) {
             // Its client gets changes by other clients only, and NOTIFY_ENUM_DIR for the others.
-            self.outbox.push(worker, machine_clock(), HostChange::missed(watch.path.clone()));
+            self.outbox.push(worker, machine_clock(), HostChange::missed(stored(&watch.path)));
         } else if watch.kernel {
             self.watchers.join_kernel(worker, watch.open);
-            self.update_kernel_watch(watch.path.as_str());
+            self.update_kernel_watch(&watch.path);
             self.budget.spend(worker, began, began.elapsed());
         }
         // The directory may have been removed before the watch arrived.
         if watch.may_wait {
-            if let Err(error) = self.threads.check(watch.path.as_str(), watch.identity) {
-                debug!("/{}: {error}", watch.path.as_str());
+            if let Err(error) = self.threads.check(&watch.path, watch.identity) {
+                debug!("/{}: {error}", watch.path);
             }
         } else if is_gone(watch) {
             let kind = HostChangeKind::Removed;
-            let path = watch.path.clone();
+            let path = stored(&watch.path);
             let gone = HostChange { path, is_directory: true, kind };
             self.outbox.push(worker, machine_clock(), gone);
         }
@@ -268,15 +270,17 @@ impl Notifyd {
 
     /// Lets the kernel's watch of a directory end at a turn of the worker whose watch has ended.
     /// The kernel has one only if a worker's has begun.
-    fn note_end(&mut self, worker: ServerId, path: Rc<str>) {
-        if self.kernel_watches.contains_key(&*path) {
-            self.work.add_end(worker, path);
+    fn note_end(&mut self, worker: ServerId, path: Arc<str>) {
+        if self.kernel_watches.contains_key(&*path) && self.work.add_end(worker, Arc::clone(&path))
+        {
+            self.watchers.account.add(worker, &path);
         }
     }
 
     /// Ends the kernel's watch of a directory, unless others need it. Returns the cost.
-    fn end_watch(&mut self, worker: ServerId, path: &str) -> Cost {
+    fn end_watch(&mut self, worker: ServerId, path: &Arc<str>) -> Cost {
         let began = Instant::now();
+        self.watchers.account.remove(worker, path);
         self.update_kernel_watch(path);
         let time = began.elapsed();
         self.budget.spend(worker, began, time);
@@ -284,13 +288,13 @@ impl Notifyd {
     }
 
     /// Adapts the kernel's watch of a directory to those of the workers.
-    fn update_kernel_watch(&mut self, path: &str) {
+    fn update_kernel_watch(&mut self, path: &Arc<str>) {
         let wanted = self.watchers.kernel_watch(path);
         if wanted == self.kernel_watches.get(path).copied() {
             return;
         }
         let before = match wanted {
-            Some(wanted) => self.kernel_watches.insert(path.to_owned(), wanted),
+            Some(wanted) => self.kernel_watches.insert(Arc::clone(path), wanted),
             None => self.kernel_watches.remove(path),
         };
         if let Some(before) = before {
@@ -325,8 +329,7 @@ impl Notifyd {
             Ok(Coverage::Whole) => {}
             Ok(Coverage::Partial) => {
                 warn!("/{path}: too many directories: not all of them are watched");
-                let path = ObjectPath::from_stored(path.to_owned(), None);
-                let unseen = HostChange::missed(path);
+                let unseen = HostChange::missed(stored(path));
                 self.report(machine_clock(), &unseen, Source::Kernel);
             }
             Err(error) if error.kind() == ErrorKind::NotFound => debug!("/{path} is gone"),
@@ -350,7 +353,7 @@ impl Notifyd {
             match report {
                 Report::Changed(events) => self.take_host_events(now, events),
                 Report::Ended(_) => self.page.set_needs_all(self.lacks_pids()),
-                Report::Gone { path, identity } => self.report_gone(path, identity),
+                Report::Gone { path, identity } => self.report_gone(&path, identity),
                 Report::Watched { path, outcome } => self.note_coverage(&path, outcome),
             }
         }
@@ -370,9 +373,9 @@ impl Notifyd {
     }
 
     /// Reports to the watchers of a directory that its path does not lead to it any more.
-    fn report_gone(&mut self, path: String, identity: FileIdentity) {
-        let workers = self.watchers.of_directory(&path, identity);
-        let path = ObjectPath::from_stored(path, None);
+    fn report_gone(&mut self, path: &str, identity: FileIdentity) {
+        let workers = self.watchers.of_directory(path, identity);
+        let path = stored(path);
         let gone = HostChange { path, is_directory: true, kind: HostChangeKind::Removed };
         for worker in workers {
             self.outbox.push(worker, machine_clock(), gone.clone());
@@ -452,8 +455,13 @@ impl Notifyd {
 /// True if the path leads to another directory than the client's, or to none. The client cannot
 /// tell one from the other: it may have put a symbolic link to another user's directory into the
 /// path.
-fn is_gone(watch: &Watch) -> bool {
-    Folder::open(watch.path.as_str(), watch.identity).err() == Some(Errno::NOENT)
+fn is_gone(watch: &Beginning) -> bool {
+    Folder::open(&watch.path, watch.identity).err() == Some(Errno::NOENT)
+}
+
+/// Makes the path of a watched directory for reports.
+fn stored(path: &str) -> ObjectPath {
+    ObjectPath::from_stored(path.to_owned(), None)
 }
 
 /// Opens a pidfd, which becomes readable at the process's end.

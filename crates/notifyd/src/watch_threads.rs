@@ -48,9 +48,9 @@ pub(super) enum Report {
     /// Changes by programs of this host.
     Changed(Vec<HostEvent>),
     /// A path leads to another directory now, or to none.
-    Gone { path: String, identity: FileIdentity },
+    Gone { path: Arc<str>, identity: FileIdentity },
     /// The outcome of a watch.
-    Watched { path: String, outcome: io::Result<Coverage> },
+    Watched { path: Arc<str>, outcome: io::Result<Coverage> },
     /// The thread of this device has ended: it had no watches.
     Ended(u64),
 }
@@ -84,14 +84,14 @@ impl WatchThreads {
     pub(super) fn watch(
         &mut self,
         device: u64,
-        path: &str,
+        path: &Arc<str>,
         parameters: WatchParameters,
     ) -> io::Result<()> {
         self.order(device, path, |order| order.change = Some(Change::Watch(parameters)))
     }
 
     /// Has a thread end the watch of a directory.
-    pub(super) fn unwatch(&self, device: u64, path: &str) {
+    pub(super) fn unwatch(&self, device: u64, path: &Arc<str>) {
         if let Some(queue) = self.queues.get(&device) {
             queue.unwatch(path);
         }
@@ -101,14 +101,14 @@ impl WatchThreads {
     ///
     /// # Errors
     /// There are too many threads, or too many orders for this one.
-    pub(super) fn check(&mut self, path: &str, identity: FileIdentity) -> io::Result<()> {
+    pub(super) fn check(&mut self, path: &Arc<str>, identity: FileIdentity) -> io::Result<()> {
         self.order(identity.device, path, |order| order.check = Some(identity))
     }
 
     fn order(
         &mut self,
         device: u64,
-        path: &str,
+        path: &Arc<str>,
         change: impl Fn(&mut order_queue::Order),
     ) -> io::Result<()> {
         if let Some(queue) = self.queues.get(&device)

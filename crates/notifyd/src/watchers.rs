@@ -1,12 +1,13 @@
 //! Watched directories, and the workers that watch them.
 
+mod account;
 mod group;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use arbitration::Standing;
 use dtyp::ServerId;
@@ -14,10 +15,10 @@ use messaging::Watch;
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
 use wire::change_notify::CompletionFilter;
 
+use account::PathAccount;
 use group::{Group, Watcher};
 
-/// Highest number of directories that all clients together may watch. Each takes a few hundred
-/// bytes.
+/// Highest number of directories that all clients together may watch.
 const WATCHES_MAX: usize = 1 << 20;
 
 /// Cost of a change for one more receiver, in visits: it is copied, encoded and sent.
@@ -34,12 +35,14 @@ const WORKER_PARTS: usize = 16;
 pub(super) struct Watchers {
     /// Highest number of watches of all workers.
     max: usize,
-    directories: HashMap<Rc<str>, HashMap<ServerId, Group>>,
+    directories: HashMap<Arc<str>, HashMap<ServerId, Group>>,
     /// Paths of the directories, in their order.
-    paths: BTreeSet<Rc<str>>,
+    paths: BTreeSet<Arc<str>>,
     /// The watch of each open of each worker.
     workers: HashMap<ServerId, HashMap<u64, Place>>,
     count: usize,
+    /// Memory of the watches, and of ended ones that the kernel still has.
+    pub(super) account: PathAccount,
     /// Number of the latest watch.
     latest: u64,
 }
@@ -47,7 +50,7 @@ pub(super) struct Watchers {
 /// A watch: its directory, and its place among those of the worker there.
 #[derive(Debug)]
 struct Place {
-    path: Rc<str>,
+    path: Arc<str>,
     index: usize,
     number: u64,
 }
@@ -109,29 +112,33 @@ impl Default for Watchers {
 impl Watchers {
     /// Begins without watches. `max` may lower the limit of [`WATCHES_MAX`].
     pub(super) fn new(max: usize) -> Self {
-        let (directories, paths, workers) = Default::default();
-        Self { max: max.min(WATCHES_MAX), directories, paths, workers, count: 0, latest: 0 }
+        let (directories, paths, workers, account) = Default::default();
+        let max = max.min(WATCHES_MAX);
+        Self { max, directories, paths, workers, count: 0, account, latest: 0 }
     }
 
-    /// True if a worker may watch one more directory.
-    fn permits(&self, worker: ServerId) -> bool {
+    /// True if a worker may have one more watch.
+    fn permits(&self, worker: ServerId, watch: &Watch) -> bool {
+        let standing = if watch.is_guest { Standing::Guest } else { Standing::User };
         let own = self.workers.get(&worker).map_or(0, HashMap::len);
-        Standing::User.permits((self.max, WORKER_PARTS), (self.count - own, own, 1))
+        standing.permits((self.max, WORKER_PARTS), (self.count - own, own, 1))
+            && self.account.permits(worker, standing, watch.path.as_str())
     }
 
     /// Adds a watch, or replaces the one of the same open.
     pub(super) fn watch(&mut self, worker: ServerId, watch: &Watch) -> Watched {
         let is_replaced = self.unwatch(worker, watch.open).is_some();
-        if !self.permits(worker) {
+        if !self.permits(worker, watch) {
             return Watched::Refused;
         }
         let Watch { open, identity, recursive, filter, kernel, may_wait, .. } = *watch;
         self.latest += 1;
         let number = self.latest;
-        let path: Rc<str> = watch.path.as_str().into();
+        let path: Arc<str> = watch.path.as_str().into();
         let path = self.paths.get(&path).cloned().unwrap_or(path);
-        self.paths.insert(Rc::clone(&path));
-        let groups = self.directories.entry(Rc::clone(&path)).or_default();
+        self.paths.insert(Arc::clone(&path));
+        self.account.add(worker, &path);
+        let groups = self.directories.entry(Arc::clone(&path)).or_default();
         let watcher = Watcher { number, open, identity, recursive, filter, kernel, may_wait };
         let index = groups.entry(worker).or_default().add(watcher);
         self.workers.entry(worker).or_default().insert(open, Place { path, index, number });
@@ -140,7 +147,7 @@ impl Watchers {
     }
 
     /// Removes a watch. Returns its directory and its number.
-    pub(super) fn unwatch(&mut self, worker: ServerId, open: u64) -> Option<(Rc<str>, u64)> {
+    pub(super) fn unwatch(&mut self, worker: ServerId, open: u64) -> Option<(Arc<str>, u64)> {
         let opens = self.workers.get_mut(&worker)?;
         let Place { path, index, number } = opens.remove(&open)?;
         let groups = self.directories.get_mut(&path)?;
@@ -149,6 +156,7 @@ impl Watchers {
             moved.index = index;
         }
         self.count -= 1;
+        self.account.remove(worker, &path);
         if group.is_empty() {
             groups.remove(&worker);
         }
@@ -163,7 +171,7 @@ impl Watchers {
     }
 
     /// Returns the directory that an open watches, and the number of the watch.
-    pub(super) fn watch_of(&self, worker: ServerId, open: u64) -> Option<(&Rc<str>, u64)> {
+    pub(super) fn watch_of(&self, worker: ServerId, open: u64) -> Option<(&Arc<str>, u64)> {
         let Place { path, number, .. } = self.workers.get(&worker)?.get(&open)?;
         Some((path, *number))
     }
@@ -179,11 +187,12 @@ impl Watchers {
     }
 
     /// Removes all watches of a worker. Returns their number, and their directories.
-    pub(super) fn remove_worker(&mut self, worker: ServerId) -> (usize, BTreeSet<Rc<str>>) {
+    pub(super) fn remove_worker(&mut self, worker: ServerId) -> (usize, BTreeSet<Arc<str>>) {
         let opens = self.workers.remove(&worker).unwrap_or_default();
         let count = opens.len();
         self.count -= count;
-        let directories: BTreeSet<Rc<str>> = opens.into_values().map(|it| it.path).collect();
+        opens.values().for_each(|it| self.account.remove(worker, &it.path));
+        let directories: BTreeSet<Arc<str>> = opens.into_values().map(|it| it.path).collect();
         for path in &directories {
             let Some(groups) = self.directories.get_mut(path) else { continue };
             groups.remove(&worker);

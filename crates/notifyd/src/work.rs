@@ -7,13 +7,12 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::Standing;
 use dtyp::ServerId;
-use messaging::Watch;
-use object::HostChange;
+use object::{FileIdentity, HostChange};
 use process::Turns;
 
 /// Bytes of waiting changes of all workers. Beyond it those of one worker are forgotten, and the
@@ -61,12 +60,26 @@ struct Waiting {
     changes: VecDeque<(Duration, HostChange)>,
     change_bytes: usize,
     /// Its watches that have not begun, by their numbers: no more than it may have watches.
-    watches: BTreeMap<u64, Watch>,
+    beginnings: BTreeMap<u64, Beginning>,
     /// Directories whose watches have ended, and which the kernel may still watch: no more than it
     /// does watch.
-    ended: BTreeSet<Rc<str>>,
+    ended: BTreeSet<Arc<str>>,
     /// The task before was the beginning or the end of a watch: the next one is a change.
     has_had_watch: bool,
+}
+
+/// A registered watch that has not begun.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Beginning {
+    /// Id of the open at the worker.
+    pub(super) open: u64,
+    /// The directory, by the text that all tables share.
+    pub(super) path: Arc<str>,
+    pub(super) identity: FileIdentity,
+    /// True if changes by other programs of this host count.
+    pub(super) kernel: bool,
+    /// True if the file system of the directory may wait long.
+    pub(super) may_wait: bool,
 }
 
 /// The next thing to do.
@@ -75,9 +88,9 @@ pub(super) enum Task {
     /// Report the change of a worker's client, which happened before this time.
     Report(ServerId, Duration, HostChange),
     /// Begin a watch: verify its directory, and ask the kernel for changes by other programs.
-    Begin(ServerId, Watch),
+    Begin(ServerId, Beginning),
     /// End the kernel's watch of a directory, unless another worker needs it.
-    End(ServerId, Rc<str>),
+    End(ServerId, Arc<str>),
 }
 
 impl Work {
@@ -99,29 +112,30 @@ impl Work {
     }
 
     /// Adds the beginning of a watch with this number.
-    pub(super) fn add_watch(&mut self, worker: ServerId, number: u64, watch: Watch) {
-        self.of_workers.entry(worker).or_default().watches.insert(number, watch);
+    pub(super) fn add_beginning(&mut self, worker: ServerId, number: u64, beginning: Beginning) {
+        self.of_workers.entry(worker).or_default().beginnings.insert(number, beginning);
         self.turns.enter(worker);
     }
 
     /// Removes the beginning of a watch that has ended.
     pub(super) fn remove_watch(&mut self, worker: ServerId, number: u64) {
         if let Some(waiting) = self.of_workers.get_mut(&worker) {
-            waiting.watches.remove(&number);
+            waiting.beginnings.remove(&number);
             self.leave_if_done(worker);
         }
     }
 
-    /// Adds the end of the kernel's watch of a directory.
-    pub(super) fn add_end(&mut self, worker: ServerId, path: Rc<str>) {
-        self.of_workers.entry(worker).or_default().ended.insert(path);
+    /// Adds the end of the kernel's watch of a directory. False if the worker has that already.
+    pub(super) fn add_end(&mut self, worker: ServerId, path: Arc<str>) -> bool {
+        let is_new = self.of_workers.entry(worker).or_default().ended.insert(path);
         self.turns.enter(worker);
+        is_new
     }
 
     /// Removes the beginnings of all watches of a worker. Its changes stay: others wait for them.
     pub(super) fn remove_watches(&mut self, worker: ServerId) {
         if let Some(waiting) = self.of_workers.get_mut(&worker) {
-            waiting.watches.clear();
+            waiting.beginnings.clear();
             self.leave_if_done(worker);
         }
     }
@@ -201,7 +215,7 @@ impl Work {
 
 impl Waiting {
     fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.watches.is_empty() && self.ended.is_empty()
+        self.changes.is_empty() && self.beginnings.is_empty() && self.ended.is_empty()
     }
 
     /// Takes a change, and the beginning or end of a watch, by turns: neither waits for all of the
@@ -209,7 +223,7 @@ impl Waiting {
     fn next_task(&mut self, worker: ServerId) -> Option<Task> {
         if !self.has_had_watch || self.changes.is_empty() {
             let ended = self.ended.pop_first().map(|path| Task::End(worker, path));
-            let begin = || Some(Task::Begin(worker, self.watches.pop_first()?.1));
+            let begin = || Some(Task::Begin(worker, self.beginnings.pop_first()?.1));
             if let Some(task) = ended.or_else(begin) {
                 self.has_had_watch = true;
                 return Some(task);

@@ -484,7 +484,8 @@ impl Worker {
             Notice::Watched(watch) => {
                 let volatile = watch.volatile;
                 self.store.revert_to_server();
-                self.watches.begin(&mut self.messaging, *watch);
+                let is_guest = !self.notices.had_user();
+                self.watches.begin(&mut self.messaging, *watch, is_guest);
                 let now = self.now();
                 // Not when the turn began: what happened since then, the watch is not about.
                 self.server.handle_watched(now, machine_clock(), volatile);

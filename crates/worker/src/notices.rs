@@ -22,6 +22,8 @@ pub(super) struct Notices {
     /// Clients over which a user has logged on: [`Registry::claim_client_of_user`].
     of_users: HashSet<Guid>,
     had_session: bool,
+    /// A user has logged on, no guest or anonymous user.
+    had_user: bool,
     /// Name of the user who has logged on last; empty for an anonymous one.
     user: Option<String>,
 }
@@ -34,6 +36,7 @@ impl Notices {
             claims: HashSet::new(),
             of_users: HashSet::new(),
             had_session: false,
+            had_user: false,
             user: None,
         }
     }
@@ -52,6 +55,11 @@ impl Notices {
     /// as warnings: any number of strangers can cause any number of them.
     pub(super) fn had_session(&self) -> bool {
         self.had_session
+    }
+
+    /// Returns true if a user has logged on. Anyone can be a guest or an anonymous user.
+    pub(super) fn had_user(&self) -> bool {
+        self.had_user
     }
 
     /// Returns the user who has logged on last, for the log.
@@ -129,6 +137,7 @@ impl Notices {
             }
             Notice::SessionOpened(session) => {
                 self.had_session = true;
+                self.had_user |= session.outcome == LogonOutcome::User;
                 self.user = Some(session.user.clone());
                 if session.outcome == LogonOutcome::User && session.dialect >= Dialect::SMB_3_0 {
                     self.user_came(registry, session.client_guid)?;

@@ -20,6 +20,8 @@ const CHANGES_MAX: usize = 16_384;
 pub(super) struct Watches {
     page: WatchPage,
     open: HashMap<u64, WatchedDirectory>,
+    /// No user had logged on when the latest watch began.
+    is_guest: bool,
     /// Watches that were not reported to `notifyd` yet.
     unannounced: HashSet<u64>,
     /// The `notifyd` that has the others.
@@ -31,7 +33,7 @@ impl Watches {
     pub(super) fn new(page: WatchPage) -> Self {
         let (open, unannounced, changes) = Default::default();
         let notifyd = page.notifyd();
-        Self { page, open, unannounced, notifyd, changes }
+        Self { page, open, is_guest: true, unannounced, notifyd, changes }
     }
 
     /// Whether somebody watches something through another worker.
@@ -40,9 +42,15 @@ impl Watches {
     }
 
     /// A directory is watched, or has another name. Told at once: before the client has its answer,
-    /// and so before anyone acts on that.
-    pub(super) fn begin(&mut self, messaging: &mut Messaging, watch: WatchedDirectory) {
+    /// and so before anyone acts on that. `is_guest`: no user has logged on here.
+    pub(super) fn begin(
+        &mut self,
+        messaging: &mut Messaging,
+        watch: WatchedDirectory,
+        is_guest: bool,
+    ) {
         let volatile = watch.volatile;
+        self.is_guest = is_guest;
         if self.open.is_empty() {
             // While there was nothing to tell, nobody said when there was another.
             self.notifyd = self.page.notifyd();
@@ -138,7 +146,7 @@ impl Watches {
             self.notifyd = self.page.notifyd();
         }
         let Some(notifyd) = self.notifyd else { return };
-        let open = &self.open;
+        let (open, is_guest) = (&self.open, self.is_guest);
         self.unannounced.retain(|volatile| {
             let Some(watch) = open.get(volatile) else { return false };
             let data = Watch {
@@ -149,6 +157,7 @@ impl Watches {
                 filter: watch.filter,
                 kernel: watch.kernel,
                 may_wait: watch.may_wait,
+                is_guest,
             }
             .encode();
             let content = Content::new(MessageKind::WATCH, &data);

@@ -26,6 +26,8 @@ pub struct Watch {
     pub kernel: bool,
     /// True if the file system of the directory may wait long.
     pub may_wait: bool,
+    /// True if no user has logged on to the sender: its client is a guest or anonymous.
+    pub is_guest: bool,
 }
 
 impl Watch {
@@ -34,7 +36,7 @@ impl Watch {
     pub fn encode(&self) -> Vec<u8> {
         let mut data = self.open.to_le_bytes().to_vec();
         data.extend_from_slice(&self.filter.to_le_bytes());
-        let flags = [self.recursive, self.kernel, self.may_wait];
+        let flags = [self.recursive, self.kernel, self.may_wait, self.is_guest];
         data.push(flags.iter().rev().fold(0, |flags, flag| flags << 1 | u8::from(*flag)));
         data.extend_from_slice(&self.identity.device.to_le_bytes());
         data.extend_from_slice(&self.identity.inode.to_le_bytes());
@@ -56,8 +58,9 @@ impl Watch {
         let recursive = flags & 1 != 0;
         let kernel = flags & 2 != 0;
         let may_wait = flags & 4 != 0;
-        let watch = Self { open, path, identity, recursive, filter, kernel, may_wait };
-        (data.is_empty() && flags < 8).then_some(watch)
+        let is_guest = flags & 8 != 0;
+        let watch = Self { open, path, identity, recursive, filter, kernel, may_wait, is_guest };
+        (data.is_empty() && flags < 16).then_some(watch)
     }
 }
 
@@ -239,12 +242,13 @@ mod tests {
 
     #[test]
     fn watches_round_trip_and_every_other_length_is_refused() {
-        for flags in 0..8 {
-            let [recursive, kernel, may_wait] = [1, 2, 4].map(|bit| flags & bit != 0);
+        for flags in 0..16 {
+            let [recursive, kernel, may_wait, is_guest] = [1, 2, 4, 8].map(|bit| flags & bit != 0);
             let identity = FileIdentity { device: 8, inode: 9, ..FileIdentity::default() };
             let path = path("srv/ä", None);
+            let (open, filter) = (7, 0x17);
             let watch =
-                Watch { open: 7, path, identity, recursive, filter: 0x17, kernel, may_wait };
+                Watch { open, path, identity, recursive, filter, kernel, may_wait, is_guest };
             let mut data = watch.encode();
             assert_eq!(Watch::decode(&data), Some(watch));
             for len in 0..data.len() {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 
 use object::{HostChange, HostChangeKind};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
@@ -27,7 +28,7 @@ const METADATA_BYTES: usize = 24;
 #[derive(Debug)]
 pub(super) struct Fanotify {
     fd: OwnedFd,
-    folders: HashMap<String, Mark>,
+    folders: HashMap<Arc<str>, Mark>,
     /// Highest number of folders; each takes a descriptor.
     folders_max: usize,
     mounts: Vec<Mount>,
@@ -120,8 +121,8 @@ impl Fanotify {
         recursive: bool,
         filter: u32,
     ) -> Result<(), Errno> {
-        let path = folder.path();
-        if self.folders.len() >= self.folders_max && !self.folders.contains_key(path) {
+        let path = Arc::clone(folder.path());
+        if self.folders.len() >= self.folders_max && !self.folders.contains_key(&path) {
             return Err(Errno::MFILE);
         }
         let folder = rustix::io::fcntl_dupfd_cloexec(folder.fd(), 0)?;
@@ -133,7 +134,7 @@ impl Fanotify {
             return Err(error);
         }
         // The new mark comes before the old one goes, so that nothing is missed in between.
-        if let Some(old) = self.folders.remove(path) {
+        if let Some(old) = self.folders.remove(&path) {
             let is_same = old.recursive == recursive && old.mount_id == mount_id;
             if is_same {
                 mask |= old.mask;
@@ -143,7 +144,7 @@ impl Fanotify {
         if recursive && let Some(mount) = self.mounts.iter_mut().find(|it| it.id == mount_id) {
             mount.trees.push(mask);
         }
-        self.folders.insert(path.to_owned(), Mark { folder, mount_id, mask, recursive });
+        self.folders.insert(path, Mark { folder, mount_id, mask, recursive });
         Ok(())
     }
 

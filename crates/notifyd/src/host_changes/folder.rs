@@ -1,6 +1,7 @@
 //! A folder to watch, found by its path and known by its inode.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use object::FileIdentity;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
@@ -15,7 +16,7 @@ const RESOLVE_ATTEMPTS_MAX: u32 = 16;
 /// that the client has put in the place of a directory above: the inode tells.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    path: String,
+    path: Arc<str>,
     fd: OwnedFd,
 }
 
@@ -24,7 +25,7 @@ impl Folder {
     ///
     /// # Errors
     /// NOENT if the path leads to nothing, or to another inode; else the kernel's error.
-    pub(crate) fn open(path: &str, identity: FileIdentity) -> Result<Self, Errno> {
+    pub(crate) fn open(path: &Arc<str>, identity: FileIdentity) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = match rustix::fs::open(absolute(path), flags, Mode::empty()) {
             Err(Errno::NOTDIR | Errno::LOOP) => return Err(Errno::NOENT),
@@ -35,12 +36,12 @@ impl Folder {
         if (device, found.stx_ino) != (identity.device, identity.inode) {
             return Err(Errno::NOENT);
         }
-        Ok(Self { path: path.to_owned(), fd })
+        Ok(Self { path: Arc::clone(path), fd })
     }
 
     /// Returns the path that it was opened by.
     #[must_use]
-    pub(crate) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &Arc<str> {
         &self.path
     }
 

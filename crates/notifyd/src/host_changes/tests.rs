@@ -31,7 +31,7 @@ fn identity(path: &Path) -> FileIdentity {
 }
 
 fn open(path: &Path) -> Folder {
-    Folder::open(&host(path), identity(path)).expect("it is there")
+    Folder::open(&host(path).into(), identity(path)).expect("it is there")
 }
 
 /// Returns the reported changes, with paths from `folder`. `Modified` in a row counts once.
@@ -185,11 +185,11 @@ fn a_path_that_leads_to_another_folder_is_not_followed() {
     let path = |name: &str| site.path().join(name);
     fs::create_dir_all(path("a/b")).expect("it is new");
     fs::create_dir_all(path("private/b")).expect("it is new");
-    let found = Folder::open(&host(&path("a/b")), identity(&path("a/b")));
+    let found = Folder::open(&host(&path("a/b")).into(), identity(&path("a/b")));
     assert!(found.is_ok(), "{found:?}");
     let opened = identity(&path("a/b"));
     fs::rename(path("a"), path("moved")).expect("it is ours");
-    let gone = || Folder::open(&host(&path("a/b")), opened).map(|it| it.path().to_owned());
+    let gone = || Folder::open(&host(&path("a/b")).into(), opened).map(|it| it.path().to_string());
     assert_eq!(gone(), Err(Errno::NOENT), "nothing is there");
     symlink(path("private"), path("a")).expect("it is new");
     assert_eq!(gone(), Err(Errno::NOENT), "another folder is there");

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use object::FileIdentity;
 use process::WakeUp;
@@ -23,9 +23,9 @@ pub(super) struct OrderQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    orders: HashMap<String, Order>,
+    orders: HashMap<Arc<str>, Order>,
     /// Paths that the thread was told to watch.
-    watched: HashSet<String>,
+    watched: HashSet<Arc<str>>,
     has_ended: bool,
 }
 
@@ -60,7 +60,11 @@ impl OrderQueue {
     }
 
     /// Changes the order for a path; none if the thread has ended.
-    pub(super) fn order(&self, path: &str, change: impl Fn(&mut Order)) -> Option<io::Result<()>> {
+    pub(super) fn order(
+        &self,
+        path: &Arc<str>,
+        change: impl Fn(&mut Order),
+    ) -> Option<io::Result<()>> {
         let mut state = self.lock();
         if state.has_ended {
             return None;
@@ -68,7 +72,7 @@ impl OrderQueue {
         if state.orders.len() >= ORDERS_MAX && !state.orders.contains_key(path) {
             return Some(Err(io::Error::other("its file system takes too long")));
         }
-        change(state.orders.entry(path.to_owned()).or_default());
+        change(state.orders.entry(Arc::clone(path)).or_default());
         drop(state);
         self.wake.wake();
         Some(Ok(()))
@@ -76,10 +80,10 @@ impl OrderQueue {
 
     /// Ends the watch of a path, or takes back the order for it. A check stays: it is for another
     /// watch of the path.
-    pub(super) fn unwatch(&self, path: &str) {
+    pub(super) fn unwatch(&self, path: &Arc<str>) {
         let mut state = self.lock();
         if state.watched.contains(path) {
-            state.orders.entry(path.to_owned()).or_default().change = Some(Change::Unwatch);
+            state.orders.entry(Arc::clone(path)).or_default().change = Some(Change::Unwatch);
         } else if let Some(order) = state.orders.get_mut(path) {
             order.change = None;
             if order.check.is_none() {
@@ -91,13 +95,13 @@ impl OrderQueue {
     }
 
     /// Takes the orders. None if there are none and nothing is watched: the thread has to end.
-    pub(super) fn take(&self) -> Option<HashMap<String, Order>> {
+    pub(super) fn take(&self) -> Option<HashMap<Arc<str>, Order>> {
         self.wake.clear();
         let mut state = self.lock();
         let orders = std::mem::take(&mut state.orders);
         for (path, order) in &orders {
             match order.change {
-                Some(Change::Watch(_)) => state.watched.insert(path.clone()),
+                Some(Change::Watch(_)) => state.watched.insert(Arc::clone(path)),
                 Some(Change::Unwatch) => state.watched.remove(path),
                 None => false,
             };
@@ -130,17 +134,17 @@ mod tests {
         let change = |order: &mut Order| {
             order.change = Some(Change::Watch(WatchParameters::default()));
         };
-        queue.order(path, change).is_some_and(|outcome| outcome.is_ok())
+        queue.order(&path.into(), change).is_some_and(|outcome| outcome.is_ok())
     }
 
     #[test]
     fn a_watch_that_ends_before_its_thread_takes_it_leaves_nothing() {
         let queue = OrderQueue::new().expect("there are descriptors");
         assert!(watch(&queue, "a") && watch(&queue, "b"));
-        queue.unwatch("b");
+        queue.unwatch(&"b".into());
         let orders = queue.take().expect("the thread has work");
-        assert_eq!(orders.keys().collect::<Vec<_>>(), ["a"]);
-        queue.unwatch("a");
+        assert_eq!(orders.keys().map(|path| &**path).collect::<Vec<_>>(), ["a"]);
+        queue.unwatch(&"a".into());
         let orders = queue.take().expect("the thread has work");
         assert_eq!(orders["a"].change, Some(Change::Unwatch));
         assert!(!queue.has_ended());
@@ -152,9 +156,12 @@ mod tests {
     fn a_check_stays_when_the_order_for_a_watch_is_taken_back() {
         let queue = OrderQueue::new().expect("there are descriptors");
         let identity = FileIdentity { device: 1, inode: 2, ..FileIdentity::default() };
-        queue.order("a", |order| order.check = Some(identity)).expect("it runs").expect("room");
+        queue
+            .order(&"a".into(), |order| order.check = Some(identity))
+            .expect("it runs")
+            .expect("room");
         assert!(watch(&queue, "a"));
-        queue.unwatch("a");
+        queue.unwatch(&"a".into());
         let orders = queue.take().expect("the thread has work");
         assert_eq!(orders["a"], Order { check: Some(identity), change: None });
         assert!(queue.take().is_none(), "it has nothing to watch");
@@ -166,7 +173,7 @@ mod tests {
         assert!((0..ORDERS_MAX).all(|number| watch(&queue, &number.to_string())));
         assert!(!watch(&queue, "one more"));
         assert!(watch(&queue, "0"), "one that has an order already");
-        queue.unwatch("0");
+        queue.unwatch(&"0".into());
         assert!(watch(&queue, "one more"));
     }
 }

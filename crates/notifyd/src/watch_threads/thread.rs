@@ -55,11 +55,11 @@ impl WatchLoop {
         }
     }
 
-    fn carry_out(&mut self, path: String, order: Order, reports: &mut Vec<Report>) {
+    fn carry_out(&mut self, path: Arc<str>, order: Order, reports: &mut Vec<Report>) {
         if let Some(identity) = order.check
             && Folder::open(&path, identity).err() == Some(Errno::NOENT)
         {
-            reports.push(Report::Gone { path: path.clone(), identity });
+            reports.push(Report::Gone { path: Arc::clone(&path), identity });
         }
         match order.change {
             Some(Change::Watch(parameters)) => {

@@ -17,8 +17,8 @@ fn path(path: &str) -> ObjectPath {
 fn watch(open: u64, directory: &str, recursive: bool) -> Watch {
     let identity = FileIdentity { inode: open, ..FileIdentity::default() };
     let path = path(directory);
-    let (kernel, may_wait) = (true, false);
-    Watch { open, path, identity, recursive, filter: NAMES, kernel, may_wait }
+    let (kernel, may_wait, is_guest) = (true, false, false);
+    Watch { open, path, identity, recursive, filter: NAMES, kernel, may_wait, is_guest }
 }
 
 fn change(name: &str, kind: HostChangeKind) -> HostChange {
@@ -119,7 +119,7 @@ fn a_watch_ends_with_its_open_or_its_worker() {
     assert_eq!((count, Vec::from_iter(directories)), (2, vec!["b".into(), "c".into()]));
     assert_eq!(watchers.count, 0);
     assert!(watchers.directories.is_empty() && watchers.workers.is_empty());
-    assert!(watchers.paths.is_empty());
+    assert!(watchers.paths.is_empty() && watchers.account.is_empty());
 }
 
 /// A change looks at no open alone: filters of all opens are joined, also after one was closed.
@@ -164,6 +164,31 @@ fn a_worker_at_its_limit_of_watches_leaves_room_for_later_workers() {
     assert_eq!(watched[0], 1_600 / 16);
     assert!(watched[2] > 80, "{watched:?}");
     assert_eq!(watchers.count as u64, watched.iter().sum::<u64>());
+}
+
+/// The attack: many clients of one user watch as many directories with long paths as they may.
+#[test]
+fn watches_of_long_paths_are_refused_beyond_a_part_of_bounded_memory() {
+    let mut watchers = Watchers::default();
+    let long = "n".repeat(4_000);
+    let mut bytes = 0;
+    let mut fill = |worker, is_guest| {
+        let watch = |open| Watch { is_guest, ..watch(open, &format!("{open}/{long}"), false) };
+        let added = (1..=4_096).take_while(|open| {
+            let watched = watchers.watch(worker, &watch(*open));
+            watched == Watched::Added
+        });
+        let added = added.count();
+        bytes += added * long.len();
+        added
+    };
+    let counts = [(ALICE, false), (BOB, false), (CAROL, true)].map(|(it, guest)| fill(it, guest));
+    assert!(bytes < 40 * 1024 * 1024, "{bytes} bytes");
+    assert!(counts[1] > 2_000 && counts[2] * 3 < counts[1], "{counts:?}: a guest has less");
+    let refused = watchers.watch(ALICE, &watch(9_999, "srv", false));
+    assert_eq!(refused, Watched::Refused, "not of the short path either, once it is full");
+    watchers.remove_worker(ALICE);
+    assert_eq!(watchers.watch(ALICE, &watch(9_999, "srv", false)), Watched::Added);
 }
 
 /// The watches of a client in one directory are told apart by their places, which change.

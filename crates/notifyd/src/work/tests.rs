@@ -4,7 +4,7 @@ use dtyp::ServerId;
 use messaging::{Changes, Watch};
 use object::{FileIdentity, HostChange, HostChangeKind, ObjectPath};
 
-use super::{CHANGE_BYTES_MAX, TURN_VISITS, Task, WORKER_PARTS, Work, bytes_of};
+use super::{Beginning, CHANGE_BYTES_MAX, TURN_VISITS, Task, WORKER_PARTS, Work, bytes_of};
 use crate::watchers::{Source, Watchers};
 
 const ALICE: ServerId = ServerId { pid: 1, unique_id: 11 };
@@ -20,7 +20,13 @@ fn added(path: &str) -> HostChange {
 fn watch(open: u64, path: &str) -> Watch {
     let path = ObjectPath::from_stored(path.to_owned(), None);
     let identity = FileIdentity::default();
-    Watch { open, path, identity, recursive: true, filter: 3, kernel: true, may_wait: false }
+    let (kernel, may_wait, is_guest) = (true, false, false);
+    Watch { open, path, identity, recursive: true, filter: 3, kernel, may_wait, is_guest }
+}
+
+fn beginning(open: u64, path: &str) -> Beginning {
+    let identity = FileIdentity::default();
+    Beginning { open, path: path.into(), identity, kernel: true, may_wait: false }
 }
 
 /// Returns the worker that a task is of.
@@ -132,11 +138,11 @@ fn a_look_that_joins_no_wishes_costs_nobody_a_join() {
 fn a_flood_of_watches_delays_another_workers_watch_by_one_turn() {
     let (mut work, mut watchers) = (Work::default(), Watchers::default());
     for number in 0..4_096 {
-        work.add_watch(ALICE, number, watch(number, "srv/flood"));
+        work.add_beginning(ALICE, number, beginning(number, "srv/flood"));
     }
-    assert_eq!(work.next_task(), Some(Task::Begin(ALICE, watch(0, "srv/flood"))));
+    assert_eq!(work.next_task(), Some(Task::Begin(ALICE, beginning(0, "srv/flood"))));
     work.charge_turn(1);
-    work.add_watch(BOB, 5_000, watch(1, "srv/bob"));
+    work.add_beginning(BOB, 5_000, beginning(1, "srv/bob"));
     let (sum, dearest) = cost_before(&mut work, &mut watchers, BOB);
     assert!(sum <= TURN_VISITS + dearest, "{sum}, {dearest}");
 }
@@ -156,12 +162,12 @@ fn a_flood_of_ended_watches_delays_another_workers_change_by_one_turn() {
 #[test]
 fn a_watch_begins_after_all_ends_of_its_worker_and_an_end_is_noted_once() {
     let mut work = Work::default();
-    work.add_watch(ALICE, 1, watch(1, "srv/new"));
+    work.add_beginning(ALICE, 1, beginning(1, "srv/new"));
     for path in ["srv/a", "srv/b", "srv/a"] {
         work.add_end(ALICE, path.into());
     }
     let ends = ["srv/a", "srv/b"].map(|path| Task::End(ALICE, path.into()));
-    let begin = Task::Begin(ALICE, watch(1, "srv/new"));
+    let begin = Task::Begin(ALICE, beginning(1, "srv/new"));
     for expected in ends.into_iter().chain([begin]) {
         assert_eq!(work.next_task(), Some(expected));
     }
@@ -213,16 +219,16 @@ fn changes_beyond_the_part_of_a_worker_become_one_and_others_keep_theirs() {
 fn a_watch_that_ends_before_its_turn_does_not_begin_and_changes_of_an_ended_worker_are_told() {
     let mut work = Work::default();
     for number in 1..=3 {
-        work.add_watch(ALICE, number, watch(number, "srv"));
+        work.add_beginning(ALICE, number, beginning(number, "srv"));
     }
     work.remove_watch(ALICE, 2);
-    assert_eq!(work.next_task(), Some(Task::Begin(ALICE, watch(1, "srv"))));
+    assert_eq!(work.next_task(), Some(Task::Begin(ALICE, beginning(1, "srv"))));
     work.add_changes(ALICE, AT, vec![added("f")]);
     work.remove_watches(ALICE);
     assert_eq!(work.next_task(), Some(Task::Report(ALICE, AT, added("f"))));
     assert_eq!(work.next_task(), None);
     assert!(work.is_idle());
-    work.add_watch(ALICE, 4, watch(4, "srv"));
+    work.add_beginning(ALICE, 4, beginning(4, "srv"));
     work.remove_watch(ALICE, 4);
     assert!(work.is_idle() && work.of_workers.is_empty());
 }
@@ -231,7 +237,7 @@ fn a_watch_that_ends_before_its_turn_does_not_begin_and_changes_of_an_ended_work
 fn changes_and_watches_of_a_worker_wait_for_one_of_the_other_kind_at_most() {
     let mut work = Work::default();
     work.add_changes(ALICE, AT, vec![added("f"); 3]);
-    (1..=3).for_each(|number| work.add_watch(ALICE, number, watch(number, "srv")));
+    (1..=3).for_each(|number| work.add_beginning(ALICE, number, beginning(number, "srv")));
     let is_watch = std::iter::from_fn(|| work.next_task()).map(|it| matches!(it, Task::Begin(..)));
     assert_eq!(Vec::from_iter(is_watch), [true, false, true, false, true, false]);
 }
