@@ -9,8 +9,8 @@ use dtyp::{NtStatus, ServerId, Sid};
 use logon::gss::{Accepted, Context, Gss, Keys, Pac};
 use logon::winbind::{Connection, NtlmResponse, SystemUser, Verified, Winbind, WinbindError};
 use messaging::{
-    AcceptedLogon, DomainAccount, FoundName, GROUPS_MAX, LogonKey, LogonOwner, LogonProof,
-    LogonVerdict, NameToFind,
+    AcceptedLogon, DomainAccount, GROUPS_MAX, LogonKey, LogonOwner, LogonProof, LogonVerdict,
+    NameToFind,
 };
 use tracing::{debug, error, info};
 use zeroize::Zeroizing;
@@ -20,6 +20,7 @@ use crate::contexts::Contexts;
 use crate::ids_of_sids::IdsOfSids;
 use crate::keys::{KeySource, LoadedKeys};
 use crate::known_groups::KnownGroups;
+use crate::lookup::Lookup;
 use crate::machine_keys::MachineKeys;
 use crate::names::KnownNames;
 use crate::principal::Principal;
@@ -177,15 +178,11 @@ impl Checker {
         }
     }
 
-    /// Looks up names in the domain, as far as the time allows.
-    pub(crate) fn find_names(
-        &mut self,
-        names: &[NameToFind],
-        until: Instant,
-    ) -> Vec<Option<FoundName>> {
+    /// Looks up names in the domain, as many as one turn and the time allow.
+    pub(crate) fn find_names(&mut self, lookup: &mut Lookup) {
         let shared = Arc::clone(&self.shared);
         let workgroup = &shared.parameters.workgroup;
-        shared.known_names.find_all(names, until, Instant::now, |name| {
+        lookup.go_on(&shared.known_names, Instant::now, |name| {
             self.with_domain(|domain| {
                 let found = match name {
                     NameToFind::Sid(sid) => domain.name_of(sid),
@@ -199,7 +196,7 @@ impl Checker {
                 }
                 Ok(found)
             })
-        })
+        });
     }
 
     /// Asks the domain for a sign of life.

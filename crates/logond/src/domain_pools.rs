@@ -1,6 +1,8 @@
 //! Threads for jobs of the own domain, and threads that all other domains share.
 
-use crate::domains::{Domains, QueueFull};
+use dtyp::ServerId;
+
+use crate::domains::{Domains, QueueFull, Started};
 use crate::pool::Pool;
 
 /// Two pools, and the state of the domains that use them. `J` is a job.
@@ -16,15 +18,27 @@ impl<J: Send + 'static> DomainPools<J> {
         Self { own, others, domains: Domains::default() }
     }
 
-    /// Gives a job to the threads of its domain; `None` is the own one.
+    /// Gives a job of a worker to the threads of its domain; `None` is the own one. Workers take
+    /// turns. Returns the job of the same domain that had to make room.
     ///
     /// # Errors
     /// There are too many jobs.
-    pub(crate) fn add(&mut self, domain: Option<&str>, job: J) -> Result<(), QueueFull> {
-        let Some(domain) = domain else { return self.own.add(job).map_err(|_| QueueFull) };
-        let next = self.domains.start(domain, job)?;
-        self.add_other(next);
-        Ok(())
+    pub(crate) fn add(
+        &mut self,
+        asker: ServerId,
+        domain: Option<&str>,
+        job: J,
+    ) -> Result<Option<J>, QueueFull> {
+        let Some(domain) = domain else {
+            return self.own.add_of(asker, job).map_err(|_| QueueFull);
+        };
+        match self.domains.start(asker, domain, job)? {
+            Started::Runs(job) => {
+                self.add_other(Some((asker, job)));
+                Ok(None)
+            }
+            Started::Waits { displaced } => Ok(displaced),
+        }
     }
 
     /// Ends a job. The next one that waits for the threads of its domain begins.
@@ -33,8 +47,9 @@ impl<J: Send + 'static> DomainPools<J> {
         self.add_other(next);
     }
 
-    fn add_other(&self, job: Option<J>) {
-        let Some(job) = job else { return };
-        assert!(self.others.add(job).is_ok(), "the queue has room for all jobs of other domains");
+    fn add_other(&self, job: Option<(ServerId, J)>) {
+        let Some((asker, job)) = job else { return };
+        let added = self.others.add_of(asker, job);
+        assert!(matches!(added, Ok(None)), "the queue has room for all jobs of other domains");
     }
 }

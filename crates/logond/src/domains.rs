@@ -3,8 +3,11 @@
 //! Clients choose the names of other domains. A name has an entry only while jobs of it run or
 //! wait, or while its domain does not answer.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::Instant;
+
+use dtyp::ServerId;
+use process::FairQueue;
 
 use crate::WAITING_MAX;
 use crate::outage::Outage;
@@ -27,6 +30,15 @@ const NAME_CHARS_MAX: usize = 256;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct QueueFull;
 
+/// Fate of a new job of another domain.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Started<J> {
+    /// It is for the threads.
+    Runs(J),
+    /// It waits for them. A job of the worker with most may have had to make room.
+    Waits { displaced: Option<J> },
+}
+
 /// State of all domains. `J` is a job.
 #[derive(Debug)]
 pub(crate) struct Domains<J> {
@@ -39,12 +51,16 @@ pub(crate) struct Domains<J> {
 struct Other<J> {
     outage: Outage,
     running: usize,
-    waiting: VecDeque<J>,
+    /// Jobs that wait, for which workers take turns, each with its worker.
+    waiting: FairQueue<(ServerId, J)>,
+    /// Number of jobs that wait.
+    waiting_len: usize,
 }
 
 impl<J> Default for Other<J> {
     fn default() -> Self {
-        Self { outage: Outage::default(), running: 0, waiting: VecDeque::new() }
+        let waiting = FairQueue::new(WAITING_PER_DOMAIN_MAX);
+        Self { outage: Outage::default(), running: 0, waiting, waiting_len: 0 }
     }
 }
 
@@ -72,34 +88,40 @@ impl<J> Domains<J> {
             && other.is_none_or(|it| it.outage.may_ask() || it.outage.take_probe(now))
     }
 
-    /// Returns a job of another domain for the threads. It waits if they have enough of that
+    /// Starts a job of a worker for another domain. It waits if the threads have enough of that
     /// domain.
     ///
     /// # Errors
     /// There are too many jobs.
-    pub(crate) fn start(&mut self, domain: &str, job: J) -> Result<Option<J>, QueueFull> {
-        let pending: usize = self.others.values().map(|it| it.running + it.waiting.len()).sum();
+    pub(crate) fn start(
+        &mut self,
+        asker: ServerId,
+        domain: &str,
+        job: J,
+    ) -> Result<Started<J>, QueueFull> {
+        let pending: usize = self.others.values().map(|it| it.running + it.waiting_len).sum();
         if pending >= WAITING_MAX {
             return Err(QueueFull);
         }
         let other = self.others.entry(domain.to_owned()).or_default();
         if other.running < RUNNING_PER_DOMAIN_MAX {
             other.running += 1;
-            return Ok(Some(job));
+            return Ok(Started::Runs(job));
         }
-        if other.waiting.len() >= WAITING_PER_DOMAIN_MAX {
-            return Err(QueueFull);
+        let displaced = other.waiting.push(asker, (asker, job)).map_err(|_| QueueFull)?;
+        if displaced.is_none() {
+            other.waiting_len += 1;
         }
-        other.waiting.push_back(job);
-        Ok(None)
+        Ok(Started::Waits { displaced: displaced.map(|(_, job)| job) })
     }
 
-    /// Ends a job of another domain. Returns the next one for the threads.
-    pub(crate) fn finish(&mut self, domain: &str) -> Option<J> {
+    /// Ends a job of another domain. Returns the next one for the threads, with its worker.
+    pub(crate) fn finish(&mut self, domain: &str) -> Option<(ServerId, J)> {
         let other = self.others.get_mut(domain)?;
-        let next = other.waiting.pop_front();
-        if next.is_none() {
-            other.running = other.running.saturating_sub(1);
+        let next = other.waiting.pop();
+        match next {
+            Some(_) => other.waiting_len -= 1,
+            None => other.running = other.running.saturating_sub(1),
         }
         self.forget(domain);
         next
@@ -110,7 +132,7 @@ impl<J> Domains<J> {
     pub(crate) fn begin_outage(&mut self, now: Instant, domain: Option<&str>) -> bool {
         let Some(domain) = domain else { return self.own.begin(now) };
         let other = self.others.entry(domain.to_owned()).or_default();
-        other.waiting.clear();
+        (other.waiting, other.waiting_len) = (FairQueue::new(WAITING_PER_DOMAIN_MAX), 0);
         let is_news = other.outage.begin(now);
         let out = self.others.iter().filter(|(_, it)| !it.outage.may_ask());
         if out.clone().count() > OUT_MAX {
@@ -139,8 +161,7 @@ impl<J> Domains<J> {
     }
 
     fn forget(&mut self, domain: &str) {
-        let is_idle =
-            |it: &Other<J>| it.running == 0 && it.waiting.is_empty() && it.outage.may_ask();
+        let is_idle = |it: &Other<J>| it.running == 0 && it.waiting_len == 0 && it.outage.may_ask();
         if self.others.get(domain).is_some_and(is_idle) {
             self.others.remove(domain);
         }
@@ -151,7 +172,14 @@ impl<J> Domains<J> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{Domains, OUT_MAX, other_domain};
+    use super::{
+        Domains, OUT_MAX, RUNNING_PER_DOMAIN_MAX, Started, WAITING_PER_DOMAIN_MAX, other_domain,
+    };
+    use dtyp::ServerId;
+
+    fn worker(pid: u32) -> ServerId {
+        ServerId { pid, unique_id: 0 }
+    }
 
     #[test]
     fn names_of_the_own_domain_are_no_other_and_case_does_not_count() {
@@ -185,11 +213,32 @@ mod tests {
         let (mut domains, now) = (Domains::<u32>::default(), Instant::now());
         for number in 0..3 * OUT_MAX {
             let name = number.to_string();
-            assert_eq!(domains.start(&name, 0), Ok(Some(0)));
+            assert_eq!(domains.start(worker(1), &name, 0), Ok(Started::Runs(0)));
             domains.begin_outage(now, Some(&name));
             assert_eq!(domains.finish(&name), None);
             assert!(!domains.may_ask(now, Some(&name)), "the newest is kept");
         }
         assert_eq!(domains.others.len(), OUT_MAX);
+    }
+
+    /// The attack: a stranger's clients send passwords for one domain, without a pause.
+    #[test]
+    fn a_flood_for_one_domain_delays_a_job_of_another_worker_by_one_and_makes_room_for_it() {
+        let mut domains = Domains::default();
+        for job in 0..RUNNING_PER_DOMAIN_MAX {
+            assert_eq!(domains.start(worker(1), "OTHER", job), Ok(Started::Runs(job)));
+        }
+        for job in 0..WAITING_PER_DOMAIN_MAX {
+            let waits = Started::Waits { displaced: None };
+            assert_eq!(domains.start(worker(1), "OTHER", job), Ok(waits));
+        }
+        let displaced = Some(WAITING_PER_DOMAIN_MAX - 1);
+        let waits = Started::Waits { displaced };
+        assert_eq!(domains.start(worker(2), "OTHER", 9_999), Ok(waits));
+        let next = [(); 2].map(|()| domains.finish("OTHER"));
+        assert!(next.contains(&Some((worker(2), 9_999))), "{next:?}");
+        while domains.finish("OTHER").is_some() {}
+        assert_eq!(domains.finish("OTHER"), None);
+        assert!(domains.others.is_empty());
     }
 }

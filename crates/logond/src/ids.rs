@@ -42,7 +42,8 @@ impl<J: Send + 'static> Ids<J> {
     }
 
     /// Gives a ticket to the threads of its realm; `None` is the own one. `job` makes the job of a
-    /// number and a start.
+    /// number and a start, and `number_of` reads the number. Returns the refusal of a ticket that
+    /// had to make room.
     ///
     /// # Errors
     /// There are too many tickets.
@@ -52,13 +53,21 @@ impl<J: Send + 'static> Ids<J> {
         (asker, question): (ServerId, u64),
         realm: Option<&str>,
         job: impl FnOnce(u64, Begin) -> J,
-    ) -> Result<(), NtStatus> {
+        number_of: impl FnOnce(&J) -> Option<u64>,
+    ) -> Result<Option<Answer>, NtStatus> {
         self.next_job += 1;
         let (number, begin) = (self.next_job, Begin::default());
-        let added = self.pools.add(realm, job(number, begin.clone()));
-        added.map_err(|QueueFull| NtStatus::INSUFF_SERVER_RESOURCES)?;
+        let added = self.pools.add(asker, realm, job(number, begin.clone()));
+        let displaced = added.map_err(|QueueFull| NtStatus::INSUFF_SERVER_RESOURCES)?;
         self.waiting.insert(number, Waiting { until: now + IDS_TIMEOUT, begin, asker, question });
-        Ok(())
+        // A late ticket has no entry: its refusal was sent earlier.
+        let displaced = displaced.as_ref().and_then(number_of);
+        let displaced = displaced.and_then(|number| self.waiting.remove(&number));
+        Ok(displaced.map(|Waiting { asker, question, .. }| Answer {
+            asker,
+            question,
+            verdict: LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES),
+        }))
     }
 
     /// Handles a result. One that comes late has been answered for.
@@ -93,17 +102,52 @@ impl<J: Send + 'static> Ids<J> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::{channel, sync_channel};
 
     use super::*;
     use crate::WAITING_MAX;
     use crate::pool::Pool;
 
+    type Given = (u64, Begin);
+
+    fn begin(
+        ids: &mut Ids<Given>,
+        now: Instant,
+        question: (ServerId, u64),
+        realm: Option<&str>,
+    ) -> Result<Option<Answer>, NtStatus> {
+        ids.begin(now, question, realm, |number, begin| (number, begin), |it| Some(it.0))
+    }
+
+    /// The attack: a client presents tickets without a pause, while winbindd hangs.
+    #[test]
+    fn a_ticket_that_makes_room_for_another_workers_is_refused() {
+        let (begun, has_begun) = channel();
+        let (hold, held) = sync_channel(0);
+        let hang = move |(): &mut (), _: Given| {
+            let _ = begun.send(());
+            // The test never takes it.
+            let _ = hold.send(());
+        };
+        let pool = || Pool::start("test", 1, 4, || (), hang.clone()).expect("there are threads");
+        let (mut ids, now) = (Ids::new(DomainPools::new(pool(), pool())), Instant::now());
+        let [mallory, alice] = [1, 2].map(|pid| ServerId { pid, unique_id: 1 });
+        begin(&mut ids, now, (mallory, 0), None).expect("there is room");
+        assert_eq!(has_begun.recv(), Ok(()));
+        let taken = (1..).take_while(|it| begin(&mut ids, now, (mallory, *it), None).is_ok());
+        let last = taken.last().expect("there is room");
+        let refused = begin(&mut ids, now, (alice, 9), None).expect("a flood makes room");
+        let refused = refused.map(|it| (it.asker, it.question, it.verdict));
+        let verdict = LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES);
+        assert_eq!(refused, Some((mallory, last, verdict)));
+        drop(held);
+    }
+
     #[test]
     fn a_realm_without_answers_holds_up_no_other() {
         let pool = || {
             let (given, jobs) = channel();
-            let give = move |(): &mut (), job: (u64, Begin)| {
+            let give = move |(): &mut (), job: Given| {
                 // The test may have ended.
                 let _ = given.send(job);
             };
@@ -114,10 +158,9 @@ mod tests {
         let (mut ids, now) = (Ids::new(DomainPools::new(own, others)), Instant::now());
         let asker = ServerId { pid: 1, unique_id: 1 };
         for (question, realm) in [(1, "HANGS"), (2, "HANGS"), (3, "HANGS"), (4, "OTHER")] {
-            ids.begin(now, (asker, question), Some(realm), |number, begin| (number, begin))
-                .expect("there is room");
+            begin(&mut ids, now, (asker, question), Some(realm)).expect("there is room");
         }
-        ids.begin(now, (asker, 5), None, |number, begin| (number, begin)).expect("there is room");
+        begin(&mut ids, now, (asker, 5), None).expect("there is room");
         let (own, begin) = own_jobs.recv().expect("the own realm has its threads");
         assert!(begin.begin(now));
         let begun = [1, 2, 4].map(|want| {

@@ -4,9 +4,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use dtyp::ServerId;
-use messaging::{FoundName, LogonProof, LogonVerdict, NameToFind};
+use messaging::{LogonProof, LogonVerdict};
 
 use crate::checks::{Checked, Checker, ProvenTicket, TicketStep};
+use crate::lookup::Lookup;
 
 /// Work that one thread does at once.
 #[derive(Debug)]
@@ -19,13 +20,8 @@ pub(crate) enum Job {
     },
     Password(PasswordJob),
     Ids(IdsJob),
-    /// Look up names of the domain, until a time.
-    Names {
-        asker: ServerId,
-        question: u64,
-        names: Vec<NameToFind>,
-        until: Instant,
-    },
+    /// Look up some more names of the domain.
+    Names(Lookup),
     /// Ask the own domain for a sign of life.
     Ping,
 }
@@ -99,12 +95,8 @@ pub(crate) enum Done {
         domain: Option<String>,
         checked: Option<Checked>,
     },
-    /// Names of the domain, in the order of the question.
-    Names {
-        asker: ServerId,
-        question: u64,
-        found: Vec<Option<FoundName>>,
-    },
+    /// Names of the domain, all of them or those of one turn.
+    Names(Lookup),
     Pinged(bool),
 }
 
@@ -117,6 +109,15 @@ pub(crate) struct Answer {
 }
 
 impl Job {
+    /// Returns the number of a job that has one: of a password, or of ids.
+    pub(crate) fn number(&self) -> Option<u64> {
+        match self {
+            Self::Password(job) => Some(job.number),
+            Self::Ids(job) => Some(job.number),
+            Self::Ticket { .. } | Self::Names(_) | Self::Ping => None,
+        }
+    }
+
     pub(crate) fn run(self, checker: &mut Checker) -> Done {
         match self {
             Self::Ticket { asker, question, proof } => match checker.check_ticket(asker, proof) {
@@ -132,9 +133,9 @@ impl Job {
                 let checked = begin.begin(Instant::now()).then(|| checker.check_password(&proof));
                 Done::Password { number, domain, checked }
             }
-            Self::Names { asker, question, names, until } => {
-                let found = checker.find_names(&names, until);
-                Done::Names { asker, question, found }
+            Self::Names(mut lookup) => {
+                checker.find_names(&mut lookup);
+                Done::Names(lookup)
             }
             Self::Ping => Done::Pinged(checker.ping()),
         }

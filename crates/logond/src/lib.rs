@@ -6,8 +6,8 @@
 //! in C parse what strangers send, and because a domain may take a minute to answer.
 //!
 //! Six pools of threads: tickets are verified without winbindd, and never wait behind passwords or
-//! ids, which need it, and workers take turns with them; passwords and ids of the own domain never
-//! wait behind those of others; names delay no logon.
+//! ids, which need it; passwords and ids of the own domain never wait behind those of others; names
+//! delay no logon. Workers take turns in each.
 //! If this process dies, the logons under way fail, and the next ones are its successor's.
 
 #![forbid(unsafe_code)]
@@ -23,6 +23,8 @@ mod jobs;
 mod keys;
 mod known_groups;
 mod line_limit;
+mod lookup;
+mod lookups;
 mod machine_keys;
 mod names;
 mod outage;
@@ -32,7 +34,7 @@ mod principal;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 use config::Global;
@@ -41,8 +43,8 @@ use dtyp::{NtStatus, ServerId};
 use logon::gss::Gss;
 use logon::winbind::Winbind;
 use messaging::{
-    Content, FoundName, LogonAnswer, LogonProof, LogonQuestion, LogonVerdict, Message, MessageKind,
-    NamesAnswer, NamesQuestion,
+    Content, LogonAnswer, LogonProof, LogonQuestion, LogonVerdict, Message, MessageKind,
+    NamesQuestion,
 };
 use process::arguments::Start;
 use process::{HelperProcess, Mailbox, Order, administration};
@@ -58,6 +60,8 @@ use domain_pools::DomainPools;
 use ids::Ids;
 use ids_of_sids::IdsOfSids;
 use jobs::{Answer, Done, IdsJob, Job};
+use lookup::Lookup;
+use lookups::Lookups;
 use passwords::Passwords;
 use pool::Pool;
 
@@ -75,9 +79,6 @@ const IDS_THREADS: usize = 4;
 
 /// Threads for names, which nobody's logon waits for.
 const NAMES_THREADS: usize = 2;
-
-/// Time for all names of a question; the worker waits no longer.
-const NAMES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checks of each kind that wait for a thread.
 const WAITING_MAX: usize = 1_024;
@@ -100,8 +101,8 @@ pub struct Logond {
     /// Ids of owners of tickets, in a domain.
     ids: Option<Ids<Job>>,
     /// Look-ups of names, in a domain.
-    names: Option<Pool<Job>>,
-    /// Questions of each worker that are under way.
+    names: Option<Lookups>,
+    /// Checks of each worker that are under way.
     asked: HashMap<ServerId, u32>,
 }
 
@@ -189,7 +190,15 @@ impl Logond {
                 }
             }
             MessageKind::FIND_NAMES => match NamesQuestion::decode(&message.data) {
-                Some(question) => self.find_names(sender, question),
+                Some(question) => {
+                    let lookup = Lookup::new(Instant::now(), sender, question);
+                    // Without a domain nothing is known.
+                    let answered = match &mut self.names {
+                        Some(names) => names.begin(lookup),
+                        None => Some(lookup),
+                    };
+                    self.answer_names(answered);
+                }
                 None => warn!("{sender:?} sent names that cannot be read"),
             },
             _ => drop(administration::read(&mut self.process.messaging, &message)),
@@ -208,7 +217,7 @@ impl Logond {
             None => {
                 let added = self.tickets.add_of(asker, Job::Ticket { asker, question, proof });
                 let displaced = added.map_err(|_| NtStatus::INSUFF_SERVER_RESOURCES);
-                displaced.map(|job| self.refuse_displaced(job))
+                displaced.map(|job| job.and_then(refused))
             }
             Some(domain) => match &mut self.passwords {
                 Some(it) => it.begin(Instant::now(), (asker, question), proof, domain),
@@ -216,39 +225,19 @@ impl Logond {
             },
         };
         match added {
-            Ok(()) => *self.asked.entry(asker).or_default() += 1,
+            Ok(displaced) => {
+                *self.asked.entry(asker).or_default() += 1;
+                self.answer_all(displaced);
+            }
             Err(status) => refuse(self, status),
         }
     }
 
-    /// Refuses a ticket whose place another worker's has.
-    fn refuse_displaced(&mut self, job: Option<Job>) {
-        if let Some(Job::Ticket { asker, question, .. }) = job {
-            let verdict = LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES);
-            self.answer_all(vec![Answer { asker, question, verdict }]);
+    fn answer_names(&mut self, answered: Option<Lookup>) {
+        if let Some(lookup) = answered {
+            let to = lookup.asker;
+            self.send(to, MessageKind::NAMES_FOUND, &lookup.into_answer().encode());
         }
-    }
-
-    /// Gives names to a thread, or answers at once that nothing is known.
-    fn find_names(&mut self, asker: ServerId, question: NamesQuestion) {
-        let NamesQuestion { number, names } = question;
-        let is_busy = self.asked.get(&asker).is_some_and(|count| *count >= PER_WORKER_MAX);
-        let until = Instant::now() + NAMES_TIMEOUT;
-        let job = Job::Names { asker, question: number, names, until };
-        let is_added = match &self.names {
-            Some(pool) if !is_busy => pool.add(job).is_ok(),
-            _ => false,
-        };
-        if is_added {
-            *self.asked.entry(asker).or_default() += 1;
-        } else {
-            self.answer_names(asker, number, Vec::new());
-        }
-    }
-
-    fn answer_names(&mut self, to: ServerId, number: u64, found: Vec<Option<FoundName>>) {
-        let data = NamesAnswer { number, found }.encode();
-        self.send(to, MessageKind::NAMES_FOUND, &data);
     }
 
     /// Returns the domain of a password, by its name if it is another than the own one; `None` for
@@ -270,11 +259,15 @@ impl Logond {
                 let Global { workgroup, realm, .. } = &self.process.settings.config.global;
                 let realm = domains::other_domain(&ticket.principal, "", [workgroup, realm]);
                 let of = realm.clone();
-                let begun = ids.begin(now, (asker, question), of.as_deref(), |number, begin| {
-                    Job::Ids(IdsJob { number, asker, realm, ticket, begin })
-                });
-                let refused = begun.err().map(LogonVerdict::Refused);
-                let answer = refused.map(|verdict| Answer { asker, question, verdict });
+                let job = |number, begin| Job::Ids(IdsJob { number, asker, realm, ticket, begin });
+                let of = of.as_deref();
+                let answer = match ids.begin(now, (asker, question), of, job, Job::number) {
+                    Ok(displaced) => displaced,
+                    Err(status) => {
+                        let verdict = LogonVerdict::Refused(status);
+                        Some(Answer { asker, question, verdict })
+                    }
+                };
                 answer.into_iter().collect()
             }
             (Done::Ids { number, realm, verdict }, _, Some(ids)) => {
@@ -283,9 +276,10 @@ impl Logond {
             (Done::Password { number, domain, checked }, Some(passwords), _) => {
                 passwords.finish(now, number, domain.as_deref(), checked)
             }
-            (Done::Names { asker, question, found }, ..) => {
-                self.forget(asker);
-                return self.answer_names(asker, question, found);
+            (Done::Names(lookup), ..) => {
+                let names = self.names.as_mut();
+                let answered = names.and_then(|names| names.finish(now, lookup));
+                return self.answer_names(answered);
             }
             (Done::Pinged(is_alive), Some(passwords), _) => {
                 passwords.finish_ping(now, is_alive);
@@ -300,7 +294,7 @@ impl Logond {
         self.answer_all(answers);
     }
 
-    fn answer_all(&mut self, answers: Vec<Answer>) {
+    fn answer_all(&mut self, answers: impl IntoIterator<Item = Answer>) {
         for Answer { asker, question, verdict } in answers {
             self.forget(asker);
             self.answer(asker, question, verdict);
@@ -329,8 +323,15 @@ impl Logond {
     }
 }
 
+/// Refuses a ticket whose place another worker's has.
+fn refused(job: Job) -> Option<Answer> {
+    let Job::Ticket { asker, question, .. } = job else { return None };
+    let verdict = LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES);
+    Some(Answer { asker, question, verdict })
+}
+
 /// Checks that need winbindd, each kind with its threads.
-type OfDomain = (Passwords, Ids<Job>, Pool<Job>);
+type OfDomain = (Passwords, Ids<Job>, Lookups);
 
 /// Opens the libraries that the configuration needs, and starts the threads.
 fn start_threads(
@@ -359,7 +360,7 @@ fn start_threads(
     let own = start("passwords", PASSWORD_THREADS)?;
     let passwords = DomainPools::new(own, start("other domains", OTHER_THREADS)?);
     let ids = DomainPools::new(start("ids", IDS_THREADS)?, start("ids of others", IDS_THREADS)?);
-    let names = start("names", NAMES_THREADS)?;
+    let names = Lookups::new(start("names", NAMES_THREADS)?);
     Ok((tickets, Some((Passwords::new(passwords), Ids::new(ids), names))))
 }
 

@@ -51,7 +51,8 @@ impl Passwords {
         Self { pools, waiting: HashMap::new(), next_job: 0, complaints: LineLimit::default() }
     }
 
-    /// Gives a check to the threads of its domain.
+    /// Gives a check to the threads of its domain. Returns the refusal of one that had to make
+    /// room.
     ///
     /// # Errors
     /// The domain does not answer, or there are too many checks.
@@ -61,7 +62,7 @@ impl Passwords {
         (asker, question): (ServerId, u64),
         proof: LogonProof,
         domain: Option<String>,
-    ) -> Result<(), NtStatus> {
+    ) -> Result<Option<Answer>, NtStatus> {
         if !self.pools.domains.may_ask(now, domain.as_deref()) {
             return Err(NtStatus::NO_LOGON_SERVERS);
         }
@@ -70,12 +71,23 @@ impl Passwords {
         let waiting = Waiting { since: now, begin, asker, question, domain };
         let (begin, domain) = (waiting.begin.clone(), waiting.domain.clone());
         let job = Job::Password(PasswordJob { number, proof, domain, begin });
-        if let Err(QueueFull) = self.pools.add(waiting.domain.as_deref(), job) {
-            self.pools.domains.not_asked(waiting.domain.as_deref());
-            return Err(NtStatus::INSUFF_SERVER_RESOURCES);
+        match self.pools.add(asker, waiting.domain.as_deref(), job) {
+            Ok(displaced) => {
+                self.waiting.insert(number, waiting);
+                Ok(displaced.and_then(|job| self.refuse_displaced(&job)))
+            }
+            Err(QueueFull) => {
+                self.pools.domains.not_asked(waiting.domain.as_deref());
+                Err(NtStatus::INSUFF_SERVER_RESOURCES)
+            }
         }
-        self.waiting.insert(number, waiting);
-        Ok(())
+    }
+
+    /// Refuses a check whose place another worker's has, unless it was late and refused already.
+    fn refuse_displaced(&mut self, job: &Job) -> Option<Answer> {
+        let waiting = self.waiting.remove(&job.number()?)?;
+        self.pools.domains.not_asked(waiting.domain.as_deref());
+        Some(waiting.refused(NtStatus::INSUFF_SERVER_RESOURCES))
     }
 
     /// Handles the result of a check. Only one in time says something about its domain.
@@ -126,14 +138,20 @@ impl Passwords {
                 continue;
             }
             let domain = waiting.domain.clone();
-            answers.push(waiting.refused());
+            answers.push(waiting.refused(NtStatus::NO_LOGON_SERVERS));
             match begun {
                 Some(_) => answers.extend(self.begin_outage(now, domain.as_deref())),
                 None => self.pools.domains.not_asked(domain.as_deref()),
             }
         }
-        if self.pools.domains.own.take_probe(now) && self.pools.add(None, Job::Ping).is_err() {
-            self.pools.domains.own.probe_failed(now);
+        if self.pools.domains.own.take_probe(now) {
+            // The question of this process itself.
+            match self.pools.add(ServerId::default(), None, Job::Ping) {
+                Ok(displaced) => {
+                    answers.extend(displaced.and_then(|job| self.refuse_displaced(&job)));
+                }
+                Err(QueueFull) => self.pools.domains.own.probe_failed(now),
+            }
         }
         answers
     }
@@ -157,7 +175,7 @@ impl Passwords {
         }
         let is_of_domain = |it: &Waiting| it.domain.as_deref() == domain;
         let waiting = self.waiting.extract_if(|_, it| is_of_domain(it));
-        waiting.map(|(_, it)| it.refused()).collect()
+        waiting.map(|(_, it)| it.refused(NtStatus::NO_LOGON_SERVERS)).collect()
     }
 
     fn end_outage(&mut self, domain: Option<&str>) {
@@ -177,16 +195,16 @@ impl Passwords {
 
 impl Waiting {
     /// Returns the refusal, and prevents a check that has not begun.
-    fn refused(self) -> Answer {
+    fn refused(self, status: NtStatus) -> Answer {
         self.begin.prevent();
-        let verdict = LogonVerdict::Refused(NtStatus::NO_LOGON_SERVERS);
+        let verdict = LogonVerdict::Refused(status);
         Answer { asker: self.asker, question: self.question, verdict }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, channel};
+    use std::sync::mpsc::{Receiver, channel, sync_channel};
 
     use super::*;
     use crate::WAITING_MAX;
@@ -218,7 +236,17 @@ mod tests {
         }
 
         fn ask(&mut self, question: u64, domain: Option<&str>) -> Result<(), NtStatus> {
-            let asker = ServerId { pid: 1, unique_id: 1 };
+            self.ask_of(1, question, domain).map(|refused| assert_eq!(refused, None))
+        }
+
+        /// Asks for the client of a worker.
+        fn ask_of(
+            &mut self,
+            pid: u32,
+            question: u64,
+            domain: Option<&str>,
+        ) -> Result<Option<Answer>, NtStatus> {
+            let asker = ServerId { pid, unique_id: 1 };
             let proof = LogonProof::Response {
                 user: "alice".to_owned(),
                 domain: domain.unwrap_or_default().to_owned(),
@@ -315,5 +343,31 @@ mod tests {
         let taken = (0..WAITING_MAX as u64).filter(|it| scene.ask(*it, Some("HANGS")).is_ok());
         assert_eq!(taken.count(), WAITING_PER_DOMAIN_MAX + 2);
         scene.ask(9_999, Some("OTHER")).expect("there is room");
+    }
+
+    /// The attack: a stranger's clients send passwords without a pause.
+    #[test]
+    fn a_password_that_makes_room_for_another_workers_is_refused() {
+        for domain in [None, Some("OTHER")] {
+            let (begun, has_begun) = channel();
+            let (hold, held) = sync_channel(0);
+            let hang = move |(): &mut (), _: Job| {
+                let _ = begun.send(());
+                // The test never takes it.
+                let _ = hold.send(());
+            };
+            let pool = || Pool::start("test", 1, 8, || (), hang.clone()).expect("threads");
+            let mut scene = Scene::new();
+            scene.passwords = Passwords::new(DomainPools::new(pool(), pool()));
+            scene.ask_of(1, 0, domain).expect("there is room");
+            assert_eq!(has_begun.recv(), Ok(()));
+            let taken = (1..).take_while(|it| scene.ask_of(1, *it, domain).is_ok());
+            let last = taken.last().expect("there is room");
+            let refused = scene.ask_of(2, 9_999, domain).expect("a flood makes room");
+            let verdict = LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES);
+            let asker = ServerId { pid: 1, unique_id: 1 };
+            assert_eq!(refused, Some(Answer { asker, question: last, verdict }));
+            drop(held);
+        }
     }
 }

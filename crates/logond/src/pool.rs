@@ -46,12 +46,6 @@ impl<J: Send + 'static> Pool<J> {
         Ok(Self { shared })
     }
 
-    /// Adds a job, or gives it back if the queue is full.
-    pub(crate) fn add(&self, job: J) -> Result<(), J> {
-        // All jobs are in one queue, none of which displaces another.
-        self.add_of(ServerId::default(), job).map(drop)
-    }
-
     /// Adds a job of a worker, which waits for its turn. Returns the job that had to make room.
     ///
     /// # Errors
@@ -88,6 +82,10 @@ mod tests {
 
     use super::Pool;
 
+    fn worker(pid: u32) -> ServerId {
+        ServerId { pid, unique_id: 0 }
+    }
+
     #[test]
     fn a_full_queue_gives_the_job_back_and_other_pools_go_on() {
         let (begun, has_begun) = mpsc::channel();
@@ -104,11 +102,11 @@ mod tests {
             },
         )
         .expect("there are threads");
-        slow.add(1).expect("there is room");
+        slow.add_of(worker(1), 1).expect("there is room");
         assert_eq!(has_begun.recv(), Ok(1));
-        slow.add(2).expect("there is room");
-        slow.add(3).expect("there is room");
-        assert_eq!(slow.add(4), Err(4));
+        slow.add_of(worker(1), 2).expect("there is room");
+        slow.add_of(worker(1), 3).expect("there is room");
+        assert_eq!(slow.add_of(worker(1), 4), Err(4));
         let (done, is_done) = mpsc::channel();
         let quick = Pool::start(
             "quick",
@@ -120,14 +118,13 @@ mod tests {
             },
         )
         .expect("there are threads");
-        quick.add(7).expect("there is room");
+        quick.add_of(worker(1), 7).expect("there is room");
         assert_eq!(is_done.recv(), Ok(7), "the slow pool holds nothing up");
         resume.send(()).expect("the thread waits");
     }
 
     #[test]
     fn jobs_of_workers_take_turns() {
-        let worker = |pid| ServerId { pid, unique_id: 0 };
         let (begun, has_begun) = mpsc::channel();
         let (resume, may_resume) = mpsc::channel::<()>();
         let may_resume = std::sync::Arc::new(std::sync::Mutex::new(may_resume));

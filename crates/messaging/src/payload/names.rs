@@ -12,6 +12,8 @@ pub const NAMES_MAX: usize = 256;
 pub struct NamesQuestion {
     /// Number of the question, unique in the worker.
     pub number: u64,
+    /// True if no user has logged on to the worker: its client is a guest or anonymous.
+    pub is_guest: bool,
     /// Names and SIDs, [`NAMES_MAX`] at most.
     pub names: Vec<NameToFind>,
 }
@@ -57,6 +59,7 @@ impl NamesQuestion {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut data = self.number.to_le_bytes().to_vec();
+        data.push(u8::from(self.is_guest));
         push_count(&mut data, self.names.len());
         for name in &self.names {
             match name {
@@ -77,12 +80,17 @@ impl NamesQuestion {
     #[must_use]
     pub fn decode(mut data: &[u8]) -> Option<Self> {
         let number = take_u64(&mut data)?;
+        let is_guest = match take_array(&mut data)? {
+            [0] => false,
+            [1] => true,
+            _ => return None,
+        };
         let names = take_names(&mut data, |data| match take_array(data)? {
             [SID] => take_sid(data).map(NameToFind::Sid),
             [NAME] => Some(NameToFind::Name { domain: take_text(data)?, name: take_text(data)? }),
             _ => None,
         })?;
-        data.is_empty().then_some(Self { number, names })
+        data.is_empty().then_some(Self { number, is_guest, names })
     }
 }
 
@@ -137,10 +145,13 @@ mod tests {
         let sid = Sid::new(5, &[21, 1, 2, 3, 1_103]);
         let (domain, name) = ("ADLAB".to_owned(), "engineers".to_owned());
         let by_name = NameToFind::Name { domain: domain.clone(), name: name.clone() };
-        let question =
-            NamesQuestion { number: 7, names: vec![NameToFind::Sid(sid.clone()), by_name] };
-        let data = question.encode();
-        assert_eq!(NamesQuestion::decode(&data), Some(question));
+        let names = vec![NameToFind::Sid(sid.clone()), by_name];
+        let mut data = Vec::new();
+        for is_guest in [false, true] {
+            let question = NamesQuestion { number: 7, is_guest, names: names.clone() };
+            data = question.encode();
+            assert_eq!(NamesQuestion::decode(&data), Some(question));
+        }
         let found = FoundName { kind: 2, domain, name, sid };
         let answer = NamesAnswer { number: 7, found: vec![None, Some(found)] };
         let answered = answer.encode();
@@ -159,7 +170,8 @@ mod tests {
     fn too_many_names_are_refused() {
         let names = |count| vec![NameToFind::Sid(Sid::users()); count];
         let decoded = |count| {
-            NamesQuestion::decode(&NamesQuestion { number: 1, names: names(count) }.encode())
+            let question = NamesQuestion { number: 1, is_guest: false, names: names(count) };
+            NamesQuestion::decode(&question.encode())
         };
         assert!(decoded(NAMES_MAX).is_some() && decoded(NAMES_MAX + 1).is_none());
     }

@@ -21,7 +21,8 @@ impl Worker {
             NameQuestion::Sid(sid) => NameToFind::Sid(sid),
             NameQuestion::Name { domain, name } => NameToFind::Name { domain, name },
         });
-        let data = NamesQuestion { number, names: names.collect() }.encode();
+        let is_guest = !self.notices.had_user();
+        let data = NamesQuestion { number, is_guest, names: names.collect() }.encode();
         let content = Content::new(MessageKind::FIND_NAMES, &data);
         self.ask_logond((request, Kind::Names, NAMES_TIMEOUT), number, &content);
     }
