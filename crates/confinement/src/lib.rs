@@ -9,7 +9,10 @@
 //! ([`Report`]). A call that is newer than this program fails as on an older kernel, so that a new
 //! C library finds its way around it.
 //!
-//! Unsafe code is in `install` and `violation` only: no safe library offers that.
+//! [`priority`] is beside them because it is the third thing that a process gives up, and because
+//! all that takes locks stands above this crate.
+//!
+//! Unsafe code is in `install`, `priority` and `violation` only: no safe library offers that.
 
 mod arguments;
 mod calls;
@@ -20,6 +23,7 @@ mod install;
 mod instruction;
 mod mode;
 mod observed;
+pub mod priority;
 mod process_kind;
 mod search;
 mod violation;

@@ -9,7 +9,7 @@ use dtyp::ServerId;
 use settings::{Settings, Source};
 
 use crate::control::WorkerEnd;
-use crate::{log, properties};
+use crate::{log, properties, take_idle_priority};
 
 /// Subcommand of an exec'ed worker.
 pub const WORKER_COMMAND: &str = "worker";
@@ -53,6 +53,9 @@ pub struct ProcessArguments {
     /// Our slot in the shared page of logons.
     #[arg(long)]
     logon_slot: Option<usize>,
+    /// Whether to begin with idle priority.
+    #[arg(long)]
+    idle_priority: bool,
 }
 
 fn parse_unique_id(text: &str) -> Result<u64, std::num::ParseIntError> {
@@ -84,6 +87,9 @@ impl ProcessArguments {
         let control = WorkerEnd::inherited()
             .context("only `choro serve` starts this command; standard input is not a socket")?;
         properties::begin(name, self.supervisor_pid)?;
+        if self.idle_priority {
+            take_idle_priority().context("idle priority")?;
+        }
         let settings = Settings::load(Source::File(self.config.clone()))?;
         log::start(&settings)?;
         if let Some(log_level) = self.log_level {

@@ -25,6 +25,7 @@ use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use confinement::priority::Priority;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -43,6 +44,7 @@ const KIND_SHUTDOWN: u16 = 3;
 const KIND_WATCH_AGAIN: u16 = 4;
 const KIND_LOGONS_FAILED: u16 = 5;
 const KIND_LOG_RENAMED: u16 = 6;
+const KIND_PRIORITY: u16 = 7;
 const KIND_READY: u16 = 0x101;
 const KIND_FURTHER_USER: u16 = 0x102;
 const KIND_VIOLATION: u16 = 0x103;
@@ -61,6 +63,9 @@ pub enum ToWorker {
     Shutdown,
     /// There is a new `notifyd`: tell it what is watched.
     WatchAgain,
+    /// Have this priority from now on. Only the worker itself lowers it: see
+    /// [`take_idle_priority`](crate::take_idle_priority).
+    Priority(Priority),
     /// `logond` has ended: the logons that it was checking have failed.
     LogonsFailed,
     /// The log file was renamed: open another one.
@@ -166,6 +171,8 @@ impl SupervisorEnd {
             }
             ToWorker::Shutdown => send(&self.0, KIND_SHUTDOWN, 0, None),
             ToWorker::WatchAgain => send(&self.0, KIND_WATCH_AGAIN, 0, None),
+            ToWorker::Priority(Priority::Normal) => send(&self.0, KIND_PRIORITY, 0, None),
+            ToWorker::Priority(Priority::Idle) => send(&self.0, KIND_PRIORITY, 1, None),
             ToWorker::LogonsFailed => send(&self.0, KIND_LOGONS_FAILED, 0, None),
             ToWorker::LogRenamed => send(&self.0, KIND_LOG_RENAMED, 0, None),
         }
@@ -261,10 +268,15 @@ impl WorkerEnd {
             (KIND_RELOAD, None) => Ok(ToWorker::Reload { generation: to_u64(value)? }),
             (KIND_SHUTDOWN, None) => Ok(ToWorker::Shutdown),
             (KIND_WATCH_AGAIN, None) => Ok(ToWorker::WatchAgain),
+            (KIND_PRIORITY, None) => match value {
+                0 => Ok(ToWorker::Priority(Priority::Normal)),
+                1 => Ok(ToWorker::Priority(Priority::Idle)),
+                _ => Err("an unknown priority"),
+            },
             (KIND_LOGONS_FAILED, None) => Ok(ToWorker::LogonsFailed),
             (KIND_LOG_RENAMED, None) => Ok(ToWorker::LogRenamed),
             (
-                KIND_RELOAD | KIND_SHUTDOWN | KIND_WATCH_AGAIN | KIND_LOGONS_FAILED
+                KIND_RELOAD | KIND_SHUTDOWN | KIND_WATCH_AGAIN | KIND_PRIORITY | KIND_LOGONS_FAILED
                 | KIND_LOG_RENAMED,
                 Some(_),
             ) => Err("a descriptor that nobody asked for"),

@@ -6,8 +6,8 @@
 //! ([`administration`]). It waits for an [`EventSet`]; its threads talk through a [`Mailbox`].
 //! A [`HelperProcess`] does so for those that serve workers; they take [`Turns`].
 //!
-//! Unsafe code is in `deadline`, `exit`, `fork`, `heap`, `netgroup`, `packet_filter`, `priority`
-//! and `shell` only: no safe library offers that.
+//! Unsafe code is in `deadline`, `exit`, `fork`, `heap`, `netgroup`, `packet_filter` and `shell`
+//! only: no safe library offers that.
 
 pub mod administration;
 pub mod arguments;
@@ -26,12 +26,15 @@ mod mailbox;
 mod netgroup;
 mod packet_filter;
 mod passed_command;
-mod priority;
 pub mod properties;
 mod shell;
 mod turns;
 mod wake_up;
 
+pub use confinement::priority::{
+    Priority, is_normal_priority, nice_limit, set_process_priority, set_thread_priority,
+    take_idle_priority,
+};
 pub use confining::{confine, confinement_mode, give_up_capabilities};
 pub use deadline::{Deadline, deadline_signal};
 pub use event_set::EventSet;
@@ -47,10 +50,7 @@ pub use passed_command::{
     CommandAnswer, CommandRequest, OUTPUT_BYTES_MAX, PassedCommand, REQUEST_BYTES_MAX,
     listen_for_commands,
 };
-pub use priority::{
-    Priority, is_idle_priority, is_normal_priority, leave_idle_priority, nice_limit,
-    set_process_priority, set_thread_priority, with_normal_priority,
-};
+pub use properties::leave_idle_priority;
 pub use shell::{Identity, Shell, has_processes};
 pub use turns::Turns;
 pub use wake_up::WakeUp;

@@ -42,6 +42,14 @@ pub fn begin(name: &CStr, supervisor_pid: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Gives this process normal priority for good, if it has lowered itself. Without the right to do
+/// so it goes on as it is.
+pub fn leave_idle_priority() {
+    if let Err(error) = confinement::priority::leave_idle_priority() {
+        tracing::debug!("cannot return to normal priority: {error}");
+    }
+}
+
 /// The kernel ends us when the supervisor dies, from now on; before now it may have died
 /// already. It forgets when we first act as another user; from then on the end of the control
 /// socket tells us.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use confinement::ProcessKind;
 use dtyp::ServerId;
+use process::Priority;
 use process::control::ToWorker;
 use rustix::process::{Signal, WaitStatus};
 
@@ -64,7 +65,7 @@ impl Helper {
 
     /// Starts the process, unless it runs.
     pub(super) fn start(&mut self, command: &WorkerCommand) -> Option<&Worker> {
-        match workers::start(self.name, command, None) {
+        match workers::start(self.name, command, None, Priority::Normal) {
             Ok(process) => Some(self.process.insert(process)),
             Err(error) => {
                 let pause = self.backoff.record_failure(Instant::now());

@@ -13,7 +13,7 @@ use process::arguments::WORKER_COMMAND;
 use process::control::{
     self, ControlError, Received, SupervisorEnd, ToSupervisor, ToWorker, WorkerEnd,
 };
-use process::{Forked, Priority, set_process_priority};
+use process::{Forked, Priority, set_process_priority, take_idle_priority};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process};
@@ -87,7 +87,8 @@ pub(super) struct Worker {
     pub(super) is_ready: bool,
     /// Its slot in the page of logons, if it serves clients.
     pub(super) slot: Option<usize>,
-    /// Its priority. A worker whose client has become a user takes that of others itself.
+    /// Priority that it was given. A worker whose client has become a user takes that of others
+    /// itself.
     priority: Priority,
     /// Number of the system call for which it ends, once it has reported one.
     pub(super) violation: Option<u32>,
@@ -97,10 +98,22 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    fn new(server_id: ServerId, slot: Option<usize>, control: SupervisorEnd) -> Self {
-        let (state, priority) = (WorkerState::Idle, Priority::Normal);
-        let (violation, inherited) = (None, None);
-        Self { server_id, state, is_ready: false, slot, priority, violation, inherited, control }
+    fn new(
+        server_id: ServerId,
+        slot: Option<usize>,
+        control: SupervisorEnd,
+        priority: Priority,
+    ) -> Self {
+        Self {
+            server_id,
+            state: WorkerState::Idle,
+            is_ready: false,
+            slot,
+            priority,
+            violation: None,
+            inherited: None,
+            control,
+        }
     }
 
     /// Notes that it has reported its start.
@@ -114,12 +127,23 @@ impl Worker {
         self.control.as_fd()
     }
 
-    /// Gives it this priority, if it had another one. Without it, it serves all the same.
+    /// Gives it this priority, if it had another one. It lowers itself, because it may be holding a
+    /// lock just now. And it leaves idle priority for good by itself: a step with a lock, which has
+    /// normal priority anyway, would end in idle priority else.
     fn set_priority(&mut self, priority: Priority) {
+        if std::mem::replace(&mut self.priority, priority) != priority {
+            if priority == Priority::Normal {
+                self.raise();
+            }
+            send_to(self.server_id.pid, self, &ToWorker::Priority(priority));
+        }
+    }
+
+    /// Gives it normal priority until it lowers itself: without, it may not come to read its
+    /// messages as long as others keep the processors busy. If that fails, it serves all the same.
+    fn raise(&self) {
         let pid = self.server_id.pid;
-        if std::mem::replace(&mut self.priority, priority) != priority
-            && let Err(error) = set_process_priority(pid, priority)
-        {
+        if let Err(error) = set_process_priority(pid, Priority::Normal) {
             tracing::debug!("cannot change the priority of worker {pid}: {error}");
         }
     }
@@ -190,9 +214,14 @@ impl Workers {
         let (supervisor_end, worker_end) = control::pair()?;
         let unique_id = tables::random_unique_id()?;
         let inherited = Inherited::new()?;
+        let priority = self.priority_of(priority);
         let forked = if self.may_fork { process::fork(&signals::HANDLED)? } else { None };
-        let mut worker = match forked {
+        let worker = match forked {
             Some(Forked::Child) => {
+                if priority == Priority::Idle {
+                    // Less is always allowed.
+                    let _ = take_idle_priority();
+                }
                 // The worker closes it with all the others.
                 forget(inherited);
                 let server_id = ServerId { pid: std::process::id(), unique_id };
@@ -201,7 +230,7 @@ impl Workers {
             Some(Forked::Parent(pid)) => {
                 drop(worker_end);
                 let mut worker =
-                    Worker::new(ServerId { pid, unique_id }, Some(slot), supervisor_end);
+                    Worker::new(ServerId { pid, unique_id }, Some(slot), supervisor_end, priority);
                 worker.inherited = Some(inherited.into_reader());
                 worker
             }
@@ -209,10 +238,9 @@ impl Workers {
                 if std::mem::replace(&mut self.may_fork, false) {
                     tracing::info!("workers are exec'ed: this process has threads");
                 }
-                start(WORKER_COMMAND, command, Some(slot))?
+                start(WORKER_COMMAND, command, Some(slot), priority)?
             }
         };
-        worker.set_priority(self.priority_of(priority));
         let pid = worker.server_id.pid;
         self.idle.push_back(pid);
         Ok(Spawned::Parent(self.by_pid.entry(pid).or_insert(worker)))
@@ -412,6 +440,7 @@ pub(super) fn start(
     name: &str,
     command: &WorkerCommand,
     slot: Option<usize>,
+    priority: Priority,
 ) -> io::Result<Worker> {
     let (supervisor_end, worker_end) = control::pair()?;
     let unique_id = tables::random_unique_id()?;
@@ -428,6 +457,7 @@ pub(super) fn start(
         .args(["--unique-id", &format!("{unique_id:016x}")])
         .args(["--clock", &command.clock.to_string()])
         .args(slot.map(|slot| format!("--logon-slot={slot}")))
+        .args((priority == Priority::Idle).then_some("--idle-priority"))
         .args(command.log_level.map(|log_level| format!("--log-level={log_level}")))
         .stdin(worker_end.into_stdio())
         .stdout(Stdio::null())
@@ -437,7 +467,7 @@ pub(super) fn start(
         .spawn()?;
     // The kernel lets us go on before it has closed what ends with exec.
     inherited.into_reader().wait();
-    Ok(Worker::new(ServerId { pid: child.id(), unique_id }, slot, supervisor_end))
+    Ok(Worker::new(ServerId { pid: child.id(), unique_id }, slot, supervisor_end, priority))
 }
 
 /// Sends a message to a worker, and ends the worker if that fails: no later message would reach it.
@@ -458,27 +488,67 @@ pub(super) fn kill(pid: u32, signal: Signal) {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::{Child, Command};
 
     use dtyp::ServerId;
-    use process::{Priority, control};
+    use process::Priority;
+    use process::control::{self, Received, ToWorker, WorkerEnd};
 
     use super::{Worker, Workers};
 
-    #[test]
-    fn a_worker_that_makes_room_ends_with_normal_priority() {
-        let mut program = Command::new("sleep").arg("60").spawn().expect("it is installed");
-        let (supervisor_end, _worker_end) = control::pair().expect("descriptors are left");
+    /// Number of the policy of normal priority.
+    const SCHED_OTHER: i32 = 0;
+
+    /// A program as a worker of normal priority, with the worker's end of the control socket.
+    fn started() -> (Child, Workers, WorkerEnd) {
+        let program = Command::new("sleep").arg("60").spawn().expect("it is installed");
+        let (supervisor_end, worker_end) = control::pair().expect("descriptors are left");
         let server_id = ServerId { pid: program.id(), unique_id: 1 };
-        let mut worker = Worker::new(server_id, Some(0), supervisor_end);
-        worker.set_priority(Priority::Idle);
+        let worker = Worker::new(server_id, Some(0), supervisor_end, Priority::Normal);
         let mut workers = Workers::new(true, true);
         workers.by_pid.insert(program.id(), worker);
-        workers.end(program.id());
-        let priority = workers.get_mut(program.id()).map(|it| it.priority);
-        let ending = workers.ending_len();
+        (program, workers, worker_end)
+    }
+
+    /// Scheduling policy of a process: the 41st value, counted from the state that follows the name
+    /// in brackets as the third.
+    fn policy_of(pid: u32) -> Option<i32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is not reaped");
+        let (_, values) = stat.rsplit_once(") ")?;
+        values.split_whitespace().nth(41 - 3)?.parse().ok()
+    }
+
+    fn end(mut program: Child) {
         program.kill().expect("it runs");
         program.wait().expect("it was started here");
+    }
+
+    #[test]
+    fn a_worker_that_makes_room_ends_with_normal_priority() {
+        let (program, mut workers, _worker_end) = started();
+        let pid = program.id();
+        workers.get_mut(pid).expect("it is there").set_priority(Priority::Idle);
+        workers.end(pid);
+        let priority = workers.get_mut(pid).map(|it| it.priority);
+        let ending = workers.ending_len();
+        end(program);
         assert_eq!((priority, ending), (Some(Priority::Normal), 1));
+    }
+
+    #[test]
+    fn a_worker_lowers_itself_and_is_told_to_leave_idle_priority_for_good() {
+        let (program, mut workers, worker_end) = started();
+        let worker = workers.get_mut(program.id()).expect("it is there");
+        worker.set_priority(Priority::Idle);
+        let policy = policy_of(program.id());
+        worker.set_priority(Priority::Normal);
+        end(program);
+        assert_eq!(policy, Some(SCHED_OTHER), "it may hold a lock just now");
+        for priority in [Priority::Idle, Priority::Normal] {
+            assert!(matches!(
+                worker_end.receive(),
+                Ok(Received::Message(ToWorker::Priority(it))) if it == priority
+            ));
+        }
     }
 }

@@ -12,6 +12,9 @@
 //! process must open a file only once. [`Tdb`] refuses a second time; no other code may open it.
 //! For the same reason a forked process calls [`Tdb::inherit`]: it has the mapping, but none of the
 //! locks.
+//!
+//! A thread of idle priority has normal priority while it waits for a lock or holds one. Users wait
+//! for most of these locks.
 
 mod chain_lock;
 mod collect;
@@ -32,6 +35,7 @@ use std::sync::Mutex;
 
 use chain_lock::ChainLock;
 use collect::Collected;
+use confinement::priority::with_normal_priority;
 use ffi::TdbData;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -363,8 +367,10 @@ impl Tdb {
         if self.access == Access::Observe {
             return Err(TdbError::ReadOnly);
         }
-        let lock = ChainLock::take(self, key)?;
-        self.decide(&lock, key, decide)
+        with_normal_priority(|| {
+            let lock = ChainLock::take(self, key)?;
+            self.decide(&lock, key, decide)
+        })
     }
 
     /// As [`Tdb::with_record`], but never waits for the lock.
@@ -379,8 +385,10 @@ impl Tdb {
         if self.access == Access::Observe {
             return Err(TdbError::ReadOnly);
         }
-        let lock = ChainLock::try_take(self, key)?;
-        self.decide(&lock, key, decide)
+        with_normal_priority(|| {
+            let lock = ChainLock::try_take(self, key)?;
+            self.decide(&lock, key, decide)
+        })
     }
 
     fn decide<R>(
@@ -441,7 +449,9 @@ impl Tdb {
     ) -> Result<Option<R>, TdbError> {
         match self.access {
             Access::Observe => Ok(self.fetch(key)?.map(|value| parse(&value))),
-            Access::Stable | Access::Unmapped | Access::Update => self.parse(key, parse),
+            Access::Stable | Access::Unmapped | Access::Update => {
+                with_normal_priority(|| self.parse(key, parse))
+            }
         }
     }
 
@@ -450,7 +460,7 @@ impl Tdb {
     /// # Errors
     /// [`TdbError::Exists`] if the key is taken; else any other [`TdbError`].
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<(), TdbError> {
-        self.store(key, value, ffi::TDB_INSERT)
+        with_normal_priority(|| self.store(key, value, ffi::TDB_INSERT))
     }
 
     /// Removes the record of `key`. Returns whether there was one.
@@ -459,7 +469,8 @@ impl Tdb {
     /// Any [`TdbError`] of a lock or of the file.
     pub fn delete(&self, key: &[u8]) -> Result<bool, TdbError> {
         // SAFETY: the context is open and the key outlives the call.
-        match unsafe { ffi::tdb_delete(self.context.as_ptr(), data(key)) } {
+        let delete = || unsafe { ffi::tdb_delete(self.context.as_ptr(), data(key)) };
+        match with_normal_priority(delete) {
             0 => Ok(true),
             _ if self.is_absent() => Ok(false),
             _ => Err(self.error()),
@@ -492,7 +503,12 @@ impl Tdb {
     ///
     /// # Errors
     /// [`TdbError::Lock`] if a chain could not be locked.
-    pub fn for_each(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TdbError> {
+    pub fn for_each(&self, visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TdbError> {
+        // Raised once, and not for each of thousands of chains.
+        with_normal_priority(|| self.visit_chains(visit))
+    }
+
+    fn visit_chains(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TdbError> {
         // Taken out, so that `visit` may start a traverse of its own.
         let mut collected = self.collected.take();
         // SAFETY: the context is open.

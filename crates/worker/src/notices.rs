@@ -69,7 +69,7 @@ impl Notices {
 
     /// Takes all clients out of the tables.
     pub(super) fn release_all(&mut self, registry: &Registry) {
-        // It holds locks of the tables, and ends for another client, who waits for its place.
+        // Another client waits for the place of this one.
         process::leave_idle_priority();
         let clients = self.connections.drain().map(|(client_guid, _)| client_guid);
         let clients: HashSet<Guid> = clients.chain(self.claims.drain()).collect();
@@ -121,7 +121,7 @@ impl Notices {
                     signing_required: false,
                     cipher: nonzero(cipher),
                 };
-                process::with_normal_priority(|| self.record_client(registry, record))
+                self.record_client(registry, record)
             }
             Notice::ConnectionClosed { client_guid, .. } => {
                 let connections = self.connections.entry(client_guid).or_insert(1);
@@ -132,8 +132,7 @@ impl Notices {
                 self.connections.remove(&client_guid);
                 self.claims.remove(&client_guid);
                 self.of_users.remove(&client_guid);
-                let remove = || registry.remove_client(client_guid);
-                process::with_normal_priority(remove).map(drop)
+                registry.remove_client(client_guid).map(drop)
             }
             Notice::SessionOpened(session) => {
                 self.had_session = true;

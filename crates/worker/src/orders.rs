@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use dtyp::ServerId;
 use messaging::MessageKind;
-use process::administration;
 use process::control::{Received, ToWorker};
 use process::log;
+use process::{Priority, administration};
 use settings::Settings;
 use shares::accounts::Accounts;
 use shares::classes::membership;
@@ -35,7 +35,11 @@ impl Worker {
             match self.control.receive() {
                 Ok(Received::Nothing) => break,
                 Ok(Received::Closed) => return self.stop("the supervisor is gone"),
-                Ok(Received::Message(ToWorker::Shutdown)) => return self.stop("requested"),
+                Ok(Received::Message(ToWorker::Shutdown)) => {
+                    process::leave_idle_priority();
+                    return self.stop("requested");
+                }
+                Ok(Received::Message(ToWorker::Priority(priority))) => take_priority(priority),
                 Ok(Received::Message(ToWorker::Reload { .. })) => self.reload(),
                 Ok(Received::Message(ToWorker::WatchAgain)) => self.watch_again(),
                 Ok(Received::Message(ToWorker::LogonsFailed)) => self.fail_logons(),
@@ -162,6 +166,19 @@ impl Worker {
                 info!("configuration reloaded");
             }
             Err(error) => warn!("reload failed, the old configuration stays in effect: {error:#}"),
+        }
+    }
+}
+
+/// Gives this thread a priority, and so those that it starts later. A client without a user has
+/// started none before.
+fn take_priority(priority: Priority) {
+    match priority {
+        Priority::Normal => process::leave_idle_priority(),
+        Priority::Idle => {
+            if let Err(error) = process::take_idle_priority() {
+                debug!("cannot take idle priority: {error}");
+            }
         }
     }
 }

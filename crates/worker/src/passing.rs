@@ -50,8 +50,7 @@ impl Worker {
             let addresses =
                 self.transports.get(&newcomer.connection).and_then(|it| it.addresses().ok());
             let record = self.claim_record(newcomer.client_guid, addresses);
-            let claim = || self.registry.claim_client(&record, gone);
-            let other = match process::with_normal_priority(claim) {
+            let other = match self.registry.claim_client(&record, gone) {
                 Ok(Claim::Of(other)) if left > 0 => other,
                 Ok(Claim::Of(_)) => break,
                 Ok(Claim::Ours) => {
@@ -246,8 +245,7 @@ impl Worker {
         if !self.notices.claims(offer.client_guid) {
             // The client's last other connection has ended since the offer was accepted.
             let record = self.claim_record(offer.client_guid, Some((client, server)));
-            let claim = || self.registry.claim_client(&record, None);
-            if process::with_normal_priority(claim) == Ok(Claim::Ours) {
+            if self.registry.claim_client(&record, None) == Ok(Claim::Ours) {
                 self.notices.claimed(offer.client_guid);
             }
         }

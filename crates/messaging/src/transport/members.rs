@@ -4,10 +4,12 @@
 //! long as its socket accepts connections: the kernel ends that with the process, and no later
 //! process with its pid has the name. The file `transport` names the transport of all members.
 
+use std::convert::identity;
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use confinement::priority::with_normal_priority;
 use dtyp::ServerId;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -70,19 +72,13 @@ impl Members {
         transport: &'static str,
     ) -> Result<Member, InitError> {
         let name = name_of(server_id);
-        {
-            let _lock = self.lock(FlockOperation::LockExclusive).map_err(system(&self.path))?;
+        let bind = || {
             self.agree(transport)?;
-            let path = self.path.join(&name);
-            self.bind(&name, kind).map_err(system(&path))
-        }
-        .map(|(socket, file)| Member {
-            members: self,
-            name,
-            owner: Owner::here(),
-            file,
-            socket,
-        })
+            self.bind(&name, kind).map_err(system(&self.path.join(&name)))
+        };
+        let (socket, file) =
+            self.with_lock(FlockOperation::LockExclusive, bind, system(&self.path))?;
+        Ok(Member { members: self, name, owner: Owner::here(), file, socket })
     }
 
     /// Writes the server's transport down, or verifies that it is the same. The directory is
@@ -197,19 +193,21 @@ impl Members {
     /// Removes the sockets of dead members, and returns their ids. Returns none while others join:
     /// one of those may be stopped.
     pub(super) fn remove_dead(&self) -> Result<Vec<ServerId>, Errno> {
-        let _lock = match self.lock(FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => return Ok(Vec::new()),
-            lock => lock?,
+        let remove = || {
+            let mut removed = Vec::new();
+            self.for_each(|name, id| {
+                if !self.has_life(name) {
+                    rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?;
+                    removed.push(id);
+                }
+                Ok(())
+            })?;
+            Ok(removed)
         };
-        let mut removed = Vec::new();
-        self.for_each(|name, id| {
-            if !self.has_life(name) {
-                rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?;
-                removed.push(id);
-            }
-            Ok(())
-        })?;
-        Ok(removed)
+        match self.with_lock(FlockOperation::NonBlockingLockExclusive, remove, identity) {
+            Err(Errno::WOULDBLOCK) => Ok(Vec::new()),
+            removed => removed,
+        }
     }
 
     /// Removes the socket of a dead member. Returns true if there was one.
@@ -249,8 +247,20 @@ impl Members {
         }
     }
 
-    /// Locks the directory against joining and against removal of dead members. Held for a few
-    /// system calls.
+    /// Runs a step of a few system calls, with the directory locked against joining and against
+    /// removal of dead members. Each birth waits for the lock, so it is held at normal priority.
+    fn with_lock<T, E>(
+        &self,
+        operation: FlockOperation,
+        step: impl FnOnce() -> Result<T, E>,
+        error: impl FnOnce(Errno) -> E,
+    ) -> Result<T, E> {
+        with_normal_priority(|| match self.lock(operation) {
+            Ok(_lock) => step(),
+            Err(errno) => Err(error(errno)),
+        })
+    }
+
     fn lock(&self, operation: FlockOperation) -> Result<DirectoryLock, Errno> {
         // A lock of this kind belongs to the open file, so it needs its own.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -271,12 +281,14 @@ impl Member {
 
     fn remove(&self) -> Result<(), Errno> {
         let directory = &self.members.descriptor;
-        let _lock = self.members.lock(FlockOperation::LockExclusive)?;
-        let stat = rustix::fs::statat(directory, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
-        if (stat.st_dev, stat.st_ino) == self.file {
-            rustix::fs::unlinkat(directory, &self.name, AtFlags::empty())?;
-        }
-        Ok(())
+        let remove = || {
+            let stat = rustix::fs::statat(directory, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if (stat.st_dev, stat.st_ino) == self.file {
+                rustix::fs::unlinkat(directory, &self.name, AtFlags::empty())?;
+            }
+            Ok(())
+        };
+        self.members.with_lock(FlockOperation::LockExclusive, remove, identity)
     }
 }
 

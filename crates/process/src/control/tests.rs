@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
-use super::{ControlError, Received, SupervisorEnd, ToSupervisor, ToWorker, pair};
+use super::{ControlError, Priority, Received, SupervisorEnd, ToSupervisor, ToWorker, pair};
 
 /// Sends raw bytes and descriptors as a supervisor of another making would.
 fn send_raw(end: &SupervisorEnd, bytes: &[u8], descriptors: usize) {
@@ -59,12 +59,21 @@ fn messages_keep_their_order_and_values() {
     let (supervisor, worker) = pair().expect("descriptors are left");
     supervisor.send(&ToWorker::Reload { generation: u64::MAX - 1 }).expect("there is room");
     supervisor.send(&ToWorker::WatchAgain).expect("there is room");
+    for priority in [Priority::Idle, Priority::Normal] {
+        supervisor.send(&ToWorker::Priority(priority)).expect("there is room");
+    }
     supervisor.send(&ToWorker::Shutdown).expect("there is room");
     assert!(matches!(
         worker.receive(),
         Ok(Received::Message(ToWorker::Reload { generation })) if generation == u64::MAX - 1
     ));
     assert!(matches!(worker.receive(), Ok(Received::Message(ToWorker::WatchAgain))));
+    for priority in [Priority::Idle, Priority::Normal] {
+        assert!(matches!(
+            worker.receive(),
+            Ok(Received::Message(ToWorker::Priority(it))) if it == priority
+        ));
+    }
     assert!(matches!(worker.receive(), Ok(Received::Message(ToWorker::Shutdown))));
     assert!(matches!(worker.receive(), Ok(Received::Nothing)));
     worker.send(ToSupervisor::Ready { unique_id: 5 }).expect("there is room");

@@ -1,7 +1,13 @@
+use std::convert::identity;
 use std::fs;
 use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::thread;
 
+use confinement::priority::{
+    Priority, is_idle_priority, is_normal_priority, set_thread_priority, take_idle_priority,
+};
 use dtyp::ServerId;
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::net::SocketType;
 use tempfile::TempDir;
@@ -72,4 +78,26 @@ fn all_talk_in_one_way_until_nobody_is_left() {
     let _third = join(&dir, OTHER, SocketType::STREAM).expect("nobody is left");
     let members = Members::open_existing(dir.path()).expect("there");
     assert_eq!(members.transport().expect("readable"), Some("stream".to_owned()));
+}
+
+#[test]
+fn a_newborn_of_idle_priority_holds_the_lock_of_the_directory_at_normal_priority() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let members = Members::open(dir.path()).expect("a new folder");
+    let join = move || {
+        take_idle_priority().expect("less is always allowed");
+        if set_thread_priority(0, Priority::Normal).is_err() {
+            // It may not return here.
+            return None;
+        }
+        take_idle_priority().expect("less is always allowed");
+        let look = || Ok(is_normal_priority());
+        let within = members.with_lock(FlockOperation::LockExclusive, look, identity);
+        let member = members.join(ME, SocketType::DGRAM, "dgram").expect("the first");
+        let after_joining = is_idle_priority();
+        drop(member);
+        Some((within, after_joining, is_idle_priority()))
+    };
+    let seen = thread::spawn(join).join().expect("it ends");
+    assert!(seen.is_none_or(|seen| seen == (Ok(true), true, true)), "{seen:?}");
 }
