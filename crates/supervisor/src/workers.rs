@@ -337,9 +337,9 @@ impl Workers {
     /// Tells a worker that serves a client to end.
     pub(super) fn end(&mut self, pid: u32) {
         if let Some(worker) = self.by_pid.get_mut(&pid) {
-            // With idle priority it may not end while others keep the processors busy, and only so
-            // many may be ending.
-            worker.set_priority(Priority::Normal);
+            // Only so many may be ending. Whatever priority it was given, it may have lowered
+            // itself since.
+            worker.raise();
             worker.state = WorkerState::Ending;
             self.ending += 1;
             send_to(pid, worker, &ToWorker::Shutdown);
@@ -491,8 +491,8 @@ mod tests {
     use std::process::{Child, Command};
 
     use dtyp::ServerId;
-    use process::Priority;
     use process::control::{self, Received, ToWorker, WorkerEnd};
+    use process::{Priority, set_process_priority};
 
     use super::{Worker, Workers};
 
@@ -524,15 +524,17 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_makes_room_ends_with_normal_priority() {
-        let (program, mut workers, _worker_end) = started();
+    fn a_worker_that_makes_room_ends_with_normal_priority_though_it_has_lowered_itself_since() {
+        let (program, mut workers, worker_end) = started();
         let pid = program.id();
-        workers.get_mut(pid).expect("it is there").set_priority(Priority::Idle);
+        set_process_priority(pid, Priority::Idle).expect("less is always allowed");
+        let may_return = set_process_priority(pid, Priority::Normal).is_ok();
+        set_process_priority(pid, Priority::Idle).expect("less is always allowed");
         workers.end(pid);
-        let priority = workers.get_mut(pid).map(|it| it.priority);
-        let ending = workers.ending_len();
+        let (policy, ending) = (policy_of(pid), workers.ending_len());
         end(program);
-        assert_eq!((priority, ending), (Some(Priority::Normal), 1));
+        assert_eq!((policy == Some(SCHED_OTHER), ending), (may_return, 1));
+        assert!(matches!(worker_end.receive(), Ok(Received::Message(ToWorker::Shutdown))));
     }
 
     #[test]
