@@ -35,7 +35,8 @@ impl Started {
         let Supervisor { logond, auditd, commandd, commands, events, .. } = supervisor;
         let Supervisor { announcement, crashes, familiar, refusals, finished, .. } = supervisor;
         let Supervisor { qos, violations, failed_logons, watches, .. } = supervisor;
-        let Supervisor { prepared, mounts, birth_budget, pressure, child_ended, .. } = supervisor;
+        let Supervisor { prepared, mounts, birth_budget, pressure, child_ended, dead, .. } =
+            supervisor;
         let supervisor_pid = registry.server_id().pid;
         // To close them one by one takes long where there are many, and some would take back what
         // the supervisor has given out.
@@ -43,7 +44,7 @@ impl Started {
         forget((notifyd, discoveryd, logond, auditd, commandd, commands));
         // To free memory writes to it, and so takes it from what all workers share.
         forget((announcement, crashes, familiar, refusals, finished, violations));
-        forget((birth_budget, pressure, child_ended));
+        forget((birth_budget, pressure, child_ended, dead));
         match messaging.kind() {
             // A file of libtdb is opened once in a process.
             Some(TransportKind::Tdb) => drop(messaging),

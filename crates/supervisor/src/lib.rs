@@ -56,8 +56,8 @@ use settings::messaging_settings::messaging_settings;
 use shares::added_shares::AddedShares;
 use shares::unix::load_name_service;
 use tables::{
-    FailedLogonPage, FileTable, LogonPage, Mended, QosPage, Registry, Restored, TableError,
-    ViolationPage, WatchPage,
+    DeadWorkers, FailedLogonPage, FileTable, LogonPage, Mended, QosPage, Registry, Restored,
+    TableError, ViolationPage, WatchPage,
 };
 use worker::{self, KeptMounts, Prepared, notify_file_changed};
 
@@ -89,6 +89,10 @@ const LOG_FAULT_INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// Finished workers after which the tables are searched once for records that these have left.
 const FINISHED_MAX: usize = 64;
+
+/// Time of one turn for the removal of dead workers from records of files: that of a search on most
+/// servers. Of a longer one the rest follows in the next turns; clients are accepted in between.
+const REMOVAL_PER_TURN: Duration = Duration::from_millis(10);
 
 /// Time that killed workers have to be reaped; the kernel needs next to none.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -132,6 +136,10 @@ struct Supervisor {
     has_more_messages: bool,
     /// Workers that ended normally, and whose remaining records have not been searched for.
     finished: Vec<ServerId>,
+    /// Other dead workers, whose records of files have not been removed yet.
+    dead: DeadWorkers,
+    /// Time that this turn has left for that.
+    removal_left: Duration,
     /// Time of the next check for expired disconnected opens.
     scavenge_at: Instant,
     /// Time of the next look at the size of the log file.
@@ -226,6 +234,8 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         messaging,
         has_more_messages: false,
         finished: Vec::new(),
+        dead: DeadWorkers::default(),
+        removal_left: REMOVAL_PER_TURN,
         scavenge_at: Instant::now() + SCAVENGE_INTERVAL,
         log_at: Instant::now() + LOG_INTERVAL,
         backoff: Backoff::default(),
@@ -304,6 +314,7 @@ impl Supervisor {
             self.limits_log().then_some(self.log_at),
             self.messaging.next_timeout(),
             self.has_more_messages.then_some(now),
+            (!self.dead.is_empty()).then_some(now),
             self.qos.is_shared().then(|| self.pressure.next_measurement(now)),
             self.refusals.next_timeout(),
             self.has_yielding.then(|| self.birth_budget.low_until()),
@@ -341,6 +352,8 @@ impl Supervisor {
             self.qos.set_stalled(stalled);
         }
         self.take_messages(now);
+        self.removal_left = REMOVAL_PER_TURN;
+        self.remove_dead();
         if self.scavenge_at <= now {
             self.remove_records_of_finished();
         }
@@ -620,7 +633,7 @@ impl Supervisor {
 
     /// Reaps all ended workers, and removes their records.
     fn reap(&mut self) {
-        let mut dead = Vec::new();
+        let (mut dead, mut must_mend) = (Vec::new(), false);
         // Any child; `waitpid` without a pid would mean our process group, where workers are not.
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             let Ok(pid) = u32::try_from(pid.as_raw_nonzero().get()) else { continue };
@@ -661,29 +674,37 @@ impl Supervisor {
             self.messaging.remove_dead(worker.server_id);
             self.qos.remove_worker(worker.server_id.unique_id);
             self.remove_page(worker.server_id);
-            dead.push((worker.server_id, status));
+            must_mend |= status.signaled() && !has_missed_deadline(status);
+            if leaves_no_opens(status, &worker) {
+                self.finished.push(worker.server_id);
+            } else {
+                self.dead.add(worker.server_id);
+                dead.push(worker.server_id);
+            }
         }
-        // Every record of every table is looked at: once, however many have died. A deadline passes
-        // while no table is being changed.
-        if dead.iter().any(|(_, status)| status.signaled() && !has_missed_deadline(*status)) {
+        // Every record of every table is looked at: once, however many have died.
+        if must_mend {
             self.mend();
         }
-        for (server, status) in dead {
-            // A worker that finished has closed its opens. A search of all files would be the most
-            // expensive part of its end.
-            if ending(status) == Some(Ending::Finished) {
-                self.finished.push(server);
-            } else {
-                let deletion_owner = self.deletion_owner();
-                let to_notify = self.files.remove_worker(server, deletion_owner, machine_clock());
-                self.notify_workers(to_notify);
-                self.remove_records_of(&[server]);
-            }
+        self.remove_dead();
+        if !dead.is_empty() {
+            self.remove_records_of(&dead);
         }
         // Workers that end normally remove their records themselves; a single check covers many of
         // them.
         if self.finished.len() >= FINISHED_MAX {
             self.remove_records_of_finished();
+        }
+    }
+
+    /// Removes dead workers from records of files, for as long as this turn permits.
+    fn remove_dead(&mut self) {
+        while !self.dead.is_empty() && !self.removal_left.is_zero() {
+            let begin = Instant::now();
+            let deletion_owner = self.deletion_owner();
+            let to_notify = self.files.remove_dead(&mut self.dead, deletion_owner, machine_clock());
+            self.notify_workers(to_notify);
+            self.removal_left = self.removal_left.saturating_sub(begin.elapsed());
         }
     }
 
@@ -742,6 +763,9 @@ impl Supervisor {
         for (file, servers) in to_notify {
             // The supervisor owns deletions only until there is a worker.
             for server in servers.into_iter().filter(|it| *it != self.registry.server_id()) {
+                if let Some(worker) = self.workers.get_mut(server.pid) {
+                    worker.may_own_deletions = true;
+                }
                 notify_file_changed(&mut self.messaging, server, file);
             }
         }
@@ -885,7 +909,21 @@ fn ending(status: WaitStatus) -> Option<Ending> {
     status.exit_status().and_then(Ending::of_status)
 }
 
-/// True if a worker has ended because the name service was late at its client's first logon.
+/// True if no record of a file can have anything of a dead worker. So a search of all files, the
+/// most expensive part of its end, is left out.
+///
+/// A worker that has finished has closed its opens. One that the name service has kept waiting had
+/// no session ([`has_missed_deadline`]): strangers can cause any number of such ends.
+fn leaves_no_opens(status: WaitStatus, worker: &Worker) -> bool {
+    match ending(status) {
+        Some(Ending::Finished) => true,
+        Some(Ending::Unfinished) => false,
+        None => has_missed_deadline(status) && !worker.may_own_deletions,
+    }
+}
+
+/// True if a worker has ended because the name service was late at its client's first logon. No
+/// table is being changed then.
 fn has_missed_deadline(status: WaitStatus) -> bool {
     status.terminating_signal() == Some(process::deadline_signal())
 }
@@ -929,4 +967,44 @@ fn let_workers_return_to_normal_priority() -> bool {
 /// The number of processors that this process may use.
 fn processors() -> u32 {
     std::thread::available_parallelism().map_or(1, |it| u32::try_from(it.get()).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use dtyp::ServerId;
+    use process::control;
+    use process::{Ending, Priority};
+    use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+
+    use super::{Worker, leaves_no_opens};
+
+    fn worker() -> Worker {
+        let (supervisor_end, _) = control::pair().expect("descriptors are left");
+        Worker::new(ServerId::default(), Some(0), supervisor_end, Priority::Normal)
+    }
+
+    /// Status of a process that ends by this command of a shell.
+    #[expect(clippy::zombie_processes, reason = "`waitpid` has the status of both kinds")]
+    fn status_after(command: &str) -> WaitStatus {
+        let shell = Command::new("sh").args(["-c", command]).spawn().expect("there is a shell");
+        let pid = i32::try_from(shell.id()).ok().and_then(Pid::from_raw);
+        let (_, status) = waitpid(pid, WaitOptions::empty()).expect("a child").expect("it waits");
+        status
+    }
+
+    #[test]
+    fn all_files_are_searched_for_no_worker_that_had_no_session_or_has_closed_its_opens() {
+        let late = status_after(&format!("kill -{} $$", process::deadline_signal()));
+        assert!(leaves_no_opens(late, &worker()), "the name service was late at its first logon");
+        let mut owner = worker();
+        owner.may_own_deletions = true;
+        assert!(!leaves_no_opens(late, &owner), "its deletions need another owner");
+        let exit = |ending: Ending| status_after(&format!("exit {}", ending.status()));
+        assert!(leaves_no_opens(exit(Ending::Finished), &owner));
+        assert!(!leaves_no_opens(exit(Ending::Unfinished), &worker()));
+        assert!(!leaves_no_opens(status_after("kill -9 $$"), &worker()));
+        assert!(!leaves_no_opens(status_after("exit 101"), &worker()));
+    }
 }

@@ -90,6 +90,8 @@ pub(super) struct Worker {
     /// Priority that it was given. A worker whose client has become a user takes that of others
     /// itself.
     priority: Priority,
+    /// True if it was told to check a file: deletions of dead workers may have become its own.
+    pub(super) may_own_deletions: bool,
     /// Number of the system call for which it ends, once it has reported one.
     pub(super) violation: Option<u32>,
     /// End of a pipe that shows the closing of inherited descriptors, until the worker is ready.
@@ -98,7 +100,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    fn new(
+    pub(super) fn new(
         server_id: ServerId,
         slot: Option<usize>,
         control: SupervisorEnd,
@@ -110,6 +112,7 @@ impl Worker {
             is_ready: false,
             slot,
             priority,
+            may_own_deletions: false,
             violation: None,
             inherited: None,
             control,

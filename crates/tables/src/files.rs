@@ -10,26 +10,24 @@
 //! [`FileTable`] implements `arbitration::FileRecords`, which `engine::files` calls;
 //! `decide_under_lock` is the way of each change. Invariant, under the lock of the record: record,
 //! shared word (`words`) and persistent table (`persistent`) agree. The size of all records
-//! (`room`) follows without the lock. The supervisor calls `remove_worker`, `scavenge` and `mend`.
+//! (`room`) follows without the lock. The supervisor calls `remove_dead`, `scavenge` and `mend`.
 
 mod codec;
+mod deaths;
 mod disconnected;
 mod persistent;
 mod room;
 mod words;
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::Duration;
 
 use arbitration::records::Disconnected;
-use arbitration::{
-    FileKey, FileRecord, FileRecords, FileWord, OpenEntry, RecordsError, Standing, WorkersToNotify,
-};
-use dtyp::{Guid, ServerId};
+use arbitration::{FileKey, FileRecord, FileRecords, FileWord, RecordsError, Standing};
+use dtyp::Guid;
 use tdb::{Change, Tdb};
 
 use crate::memory::MemoryTable;
@@ -41,6 +39,7 @@ use persistent::{PERSISTENT, PERSISTENT_HASH_SIZE};
 use room::Room;
 use words::Words;
 
+pub use deaths::DeadWorkers;
 pub use disconnected::Scavenged;
 pub use persistent::Restored;
 
@@ -284,85 +283,6 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
         tables.into_iter().filter_map(|(name, table)| Some((name, table?.mend()))).collect()
     }
 
-    /// Removes all entries of a dead worker; durable opens stay, disconnected. `deletion_owner`
-    /// carries out its pending deletions. Returns the processes that have to check each file.
-    ///
-    /// # Errors
-    /// Those of the tables; a second call continues.
-    pub fn remove_worker(
-        &self,
-        worker: ServerId,
-        deletion_owner: ServerId,
-        now: Duration,
-    ) -> Result<Vec<(FileKey, Vec<ServerId>)>, TableError> {
-        let mut concerned = Vec::new();
-        self.files.for_each(|key, value| {
-            let of_worker = match codec::decode(value) {
-                Ok(record) => record.concerns(worker),
-                Err(_) => true,
-            };
-            if let Some(key) = codec::key_from(key).filter(|_| of_worker) {
-                concerned.push(key);
-            }
-        })?;
-        let mut to_notify = Vec::new();
-        for key in concerned {
-            let mut notify = WorkersToNotify::default();
-            let mut left_behind = Vec::new();
-            let mut has_delegated = false;
-            let removed = self.change(key, &mut |record| {
-                notify = WorkersToNotify::default();
-                record.remove_worker(worker, deletion_owner, now, &mut notify);
-                left_behind = disconnected_of(record, worker);
-                has_delegated = record.has_delegated();
-                true
-            });
-            match removed {
-                Ok(()) => {}
-                // An unreadable record is useless to all processes.
-                Err(RecordsError::Damaged) => drop(self.files.delete(&codec::key_of(key))?),
-                Err(RecordsError::Full) => return Err(TableError::Full),
-            }
-            self.note_opens_of_dead_worker(key, &left_behind, deletion_owner, &mut notify)?;
-            if has_delegated {
-                self.note_delegated_deletions(key)?;
-            }
-            to_notify.push((key, std::mem::take(&mut notify).into_workers()));
-        }
-        Ok(to_notify)
-    }
-
-    /// Records the opens of a dead worker as disconnected. Opens beyond the limits end.
-    fn note_opens_of_dead_worker(
-        &self,
-        file: FileKey,
-        left_behind: &[OpenEntry],
-        deletion_owner: ServerId,
-        notify: &mut WorkersToNotify,
-    ) -> Result<(), TableError> {
-        let is_noted = |entry: &&OpenEntry| {
-            let Some(until) = entry.expires_at() else { return true };
-            let at = Disconnected::of(entry, file);
-            self.note_disconnected(&at, until, Limits::Apply).is_ok()
-        };
-        let refused = left_behind.iter().filter(|it| !is_noted(it)).map(|it| it.facts.persistent);
-        let refused: BTreeSet<u64> = refused.collect();
-        if refused.is_empty() {
-            return Ok(());
-        }
-        let end = &mut |record: &mut FileRecord| {
-            let is_refused =
-                |it: &OpenEntry| it.is_disconnected() && refused.contains(&it.facts.persistent);
-            record.evict(&is_refused, deletion_owner, notify);
-            true
-        };
-        match self.change(file, end) {
-            Err(RecordsError::Full) => Err(TableError::Full),
-            // An unreadable record has no opens.
-            Ok(()) | Err(RecordsError::Damaged) => Ok(()),
-        }
-    }
-
     /// Locks and decodes a record, has it changed, and stores the result, with all that depends on
     /// it. The outer error is the table's; the inner one leaves the record as it was.
     fn decide_under_lock(
@@ -526,12 +446,6 @@ fn failure(error: TableError) -> RecordsError {
         TableError::Full | TableError::RecordTooLarge(_) => RecordsError::Full,
         _ => RecordsError::Damaged,
     }
-}
-
-/// The disconnected opens of a worker.
-fn disconnected_of(record: &FileRecord, worker: ServerId) -> Vec<OpenEntry> {
-    let of_worker = record.opens.iter().filter(|it| it.id.worker == worker);
-    of_worker.filter(|it| it.is_disconnected()).cloned().collect()
 }
 
 #[cfg(test)]

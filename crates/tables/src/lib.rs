@@ -29,7 +29,7 @@ mod watch_page;
 pub use codec::{RecordError, TEXT_BYTES_MAX};
 pub use domain_ids::{DomainId, DomainIds};
 pub use failed_logon_page::FailedLogonPage;
-pub use files::{FileTable, MemoryFiles, Restored, Scavenged};
+pub use files::{DeadWorkers, FileTable, MemoryFiles, Restored, Scavenged};
 pub use logon_page::{LOGON_SLOTS, Logon, LogonPage};
 pub use memory::MemoryTable;
 pub use qos_page::QosPage;

@@ -94,4 +94,16 @@ impl Table for MemoryTable {
         records.iter().for_each(|(key, value)| visit(key, value));
         Ok(0)
     }
+
+    /// All of it is one part.
+    fn for_each_of_part(
+        &self,
+        part: u32,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<bool, TableError> {
+        if part == 0 {
+            self.for_each(visit)?;
+        }
+        Ok(false)
+    }
 }

@@ -67,6 +67,17 @@ pub trait Table {
     /// # Errors
     /// [`TableError::Lock`] if a part of the table could not be locked.
     fn for_each(&self, visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TableError>;
+
+    /// As [`Table::for_each`], for one part of the table, of parts that count from zero: so that
+    /// the caller can do other things in between. Returns true if there is a further part.
+    ///
+    /// # Errors
+    /// As [`Table::for_each`].
+    fn for_each_of_part(
+        &self,
+        part: u32,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<bool, TableError>;
 }
 
 impl Table for Tdb {
@@ -101,7 +112,21 @@ impl Table for Tdb {
     fn for_each(&self, visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TableError> {
         Ok(Self::for_each(self, visit)?)
     }
+
+    fn for_each_of_part(
+        &self,
+        part: u32,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<bool, TableError> {
+        let start = part.saturating_mul(CHAINS_PER_PART);
+        let end = start.saturating_add(CHAINS_PER_PART);
+        self.for_each_of(start..end, visit)?;
+        Ok(end < self.chains())
+    }
 }
+
+/// Hash chains of a part of a table: about a hundredth of the records of all files.
+const CHAINS_PER_PART: u32 = 256;
 
 /// A table's file, and the result of its repair.
 pub type TableMended = (&'static str, Result<Mended, TableError>);

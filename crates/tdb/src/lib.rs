@@ -25,6 +25,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CString, c_int, c_uint, c_void};
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -504,17 +505,39 @@ impl Tdb {
     /// # Errors
     /// [`TdbError::Lock`] if a chain could not be locked.
     pub fn for_each(&self, visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TdbError> {
-        // Raised once, and not for each of thousands of chains.
-        with_normal_priority(|| self.visit_chains(visit))
+        self.for_each_of(0..self.chains(), visit)
     }
 
-    fn visit_chains(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<u64, TdbError> {
-        // Taken out, so that `visit` may start a traverse of its own.
-        let mut collected = self.collected.take();
+    /// As [`Tdb::for_each`], for the records of some hash chains.
+    ///
+    /// # Errors
+    /// As [`Tdb::for_each`].
+    pub fn for_each_of(
+        &self,
+        chains: Range<u32>,
+        visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64, TdbError> {
+        // Raised once, and not for each of thousands of chains.
+        with_normal_priority(|| self.visit_chains(chains, visit))
+    }
+
+    /// Number of hash chains. A record stays in its chain.
+    #[must_use]
+    pub fn chains(&self) -> u32 {
         // SAFETY: the context is open.
         let chains = unsafe { ffi::tdb_hash_size(self.context.as_ptr()) };
+        u32::try_from(chains).unwrap_or(0)
+    }
+
+    fn visit_chains(
+        &self,
+        chains: Range<u32>,
+        mut visit: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64, TdbError> {
+        // Taken out, so that `visit` may start a traverse of its own.
+        let mut collected = self.collected.take();
         let mut damaged = 0;
-        for chain in 0..c_uint::try_from(chains).unwrap_or(0) {
+        for chain in chains.start..chains.end.min(self.chains()) {
             match self.collect_chain(chain, &mut collected) {
                 Ok(()) => {}
                 Err(TdbError::Lock) => return Err(TdbError::Lock),

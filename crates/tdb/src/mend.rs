@@ -6,7 +6,6 @@
 //! records again.
 
 use std::collections::HashSet;
-use std::ffi::c_uint;
 
 use super::collect::Collected;
 use super::{Tdb, TdbError, ffi};
@@ -49,9 +48,7 @@ impl Tdb {
         let mut collected = Collected::default();
         let mut records: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut keys = HashSet::new();
-        // SAFETY: the context is open.
-        let chains = unsafe { ffi::tdb_hash_size(self.context.as_ptr()) };
-        for chain in 0..c_uint::try_from(chains).unwrap_or(0) {
+        for chain in 0..self.chains() {
             mended.chains_lost += u64::from(self.collect_chain(chain, &mut collected).is_err());
             for (key, value) in collected.records() {
                 // Records are met twice if two chains have become one.

@@ -541,11 +541,7 @@ impl World {
         inner.replace_worker();
         let now = inner.clock.now().monotonic;
         let deletion_owner = inner.server_id;
-        let to_notify = inner
-            .files
-            .handle()
-            .remove_worker(dead, deletion_owner, now)
-            .expect("memory is readable");
+        let to_notify = worker::remove_dead(&inner.files.handle(), dead, deletion_owner, now);
         inner.notify_workers(to_notify);
     }
 

@@ -11,9 +11,9 @@ use arbitration::{
 use dtyp::{AccessMask, Guid, ServerId};
 use tdb::Tdb;
 
-use super::{FileTable, MemoryFiles, Restored, Scavenged, codec};
+use super::{DeadWorkers, FileTable, MemoryFiles, Restored, Scavenged, codec};
 use crate::memory::MemoryTable;
-use crate::table::Table;
+use crate::table::{Table, TableError};
 
 pub(super) const KEY: FileKey = FileKey { device: 1, inode: 2 };
 pub(super) const WORKER: ServerId = ServerId { pid: 10, unique_id: 11 };
@@ -158,6 +158,82 @@ fn the_shared_word_follows_the_record() {
     assert_eq!(files.word(KEY), FileWord::default());
 }
 
+/// Removes one dead worker from all files.
+pub(super) fn remove_worker<T: Table + std::fmt::Debug>(
+    files: &FileTable<T>,
+    worker: ServerId,
+    deletion_owner: ServerId,
+    now: Duration,
+) -> Result<Vec<(FileKey, Vec<ServerId>)>, TableError> {
+    let mut dead = DeadWorkers::default();
+    dead.add(worker);
+    let mut to_notify = Vec::new();
+    while !dead.is_empty() {
+        to_notify.extend(files.remove_dead(&mut dead, deletion_owner, now)?);
+    }
+    Ok(to_notify)
+}
+
+/// Adds opens of a worker, of files with these inodes.
+fn open_each<T: Table + std::fmt::Debug>(
+    files: &FileTable<T>,
+    worker: ServerId,
+    inodes: impl Iterator<Item = u64>,
+) {
+    for inode in inodes {
+        let enter = &mut |record: &mut FileRecord| {
+            let mut ask = ask(worker, inode, RequestedCaching::Nothing);
+            record.admit(&mut ask, None, &mut WorkersToNotify::default());
+            true
+        };
+        files.change(FileKey { device: 1, inode }, enter).expect("room");
+    }
+}
+
+#[test]
+fn workers_that_die_together_cost_one_search_of_all_files() {
+    let tables = MemoryFiles::default();
+    let files = tables.handle();
+    let mut dead = DeadWorkers::default();
+    for pid in 100..150 {
+        let worker = ServerId { pid, unique_id: 1 };
+        open_each(&files, worker, 1..3);
+        dead.add(worker);
+    }
+    open_each(&files, OTHER, 1..2);
+    let before = tables.walks();
+    while !dead.is_empty() {
+        files.remove_dead(&mut dead, OTHER, Duration::ZERO).expect("readable");
+    }
+    assert_eq!(tables.walks() - before, 1);
+    let mut left = Vec::new();
+    files.for_each(&mut |_, record| left.extend(record.opens)).expect("readable");
+    assert_eq!(left.iter().map(|it| it.id.worker).collect::<Vec<_>>(), [OTHER]);
+}
+
+#[test]
+fn a_search_of_all_files_has_parts_and_a_worker_that_dies_meanwhile_has_its_own() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let files = FileTable::create(dir.path(), dir.path()).expect("new tables");
+    open_each(&files, WORKER, 1..200);
+    open_each(&files, OTHER, 100..300);
+    let mut dead = DeadWorkers::default();
+    dead.add(WORKER);
+    let (mut parts, mut changed) = (0, 0);
+    while !dead.is_empty() {
+        let to_notify = files.remove_dead(&mut dead, THIRD, Duration::ZERO).expect("readable");
+        assert!(to_notify.len() <= 16, "other clients wait meanwhile");
+        changed += to_notify.len();
+        parts += 1;
+        if parts == 40 {
+            dead.add(OTHER);
+        }
+    }
+    assert!(parts > 2 * 20_011 / 256, "{parts}");
+    assert_eq!(changed, 199 + 200);
+    files.for_each(&mut |_, record| panic!("{record:?} is left")).expect("readable");
+}
+
 #[test]
 fn a_dead_worker_leaves_its_durable_opens_and_wakes_waiting_workers() {
     let files = MemoryFiles::default().handle();
@@ -168,10 +244,10 @@ fn a_dead_worker_leaves_its_durable_opens_and_wakes_waiting_workers() {
         })
         .expect("room");
     let now = Duration::from_secs(1);
-    let to_notify = files.remove_worker(WORKER, OTHER, now).expect("readable");
+    let to_notify = remove_worker(&files, WORKER, OTHER, now).expect("readable");
     assert_eq!(to_notify, [(KEY, vec![OTHER])]);
     assert_eq!(files.find_disconnected(1 << 32), Some(KEY));
-    let to_notify = files.remove_worker(OTHER, THIRD, now).expect("readable");
+    let to_notify = remove_worker(&files, OTHER, THIRD, now).expect("readable");
     assert_eq!(to_notify.len(), 1);
     let mut opens = Vec::new();
     files.for_each(&mut |_, record| opens.extend(record.opens)).expect("readable");
@@ -204,7 +280,7 @@ fn a_dead_workers_pending_deletion_is_kept_until_it_is_done() {
         true
     };
     files.change(KEY, enter).expect("room");
-    let to_notify = files.remove_worker(WORKER, OTHER, Duration::ZERO).expect("readable");
+    let to_notify = remove_worker(&files, WORKER, OTHER, Duration::ZERO).expect("readable");
     assert_eq!(to_notify, [(KEY, vec![OTHER])]);
     // The message may be lost, more than once.
     for deletion_owner in [WORKER, OTHER] {
@@ -228,7 +304,7 @@ fn a_damaged_record_is_reported_and_goes_with_the_next_dead_worker() {
     let files = tables.handle();
     tables.files.insert(&codec::key_of(KEY), &[77; 40]).expect("room");
     assert_eq!(files.change(KEY, &mut |_| panic!("nothing to decide")), Err(RecordsError::Damaged));
-    files.remove_worker(WORKER, OTHER, Duration::ZERO).expect("readable");
+    remove_worker(&files, WORKER, OTHER, Duration::ZERO).expect("readable");
     files.change(KEY, &mut |_| false).expect("it is gone");
     let create_guid = (Guid([2; 16]), Guid([1; 16]));
     let owner = "S-1-5-21-1".to_owned();

@@ -9,7 +9,7 @@ use arbitration::{FileKey, FileRecord};
 use dtyp::{FileTime, ServerId};
 use object::{LocalOpen, ObjectOp, ObjectReply, ObjectResult};
 use proto::{Effect, Reply, RequestId};
-use tables::{FileTable, MemoryTable};
+use tables::{DeadWorkers, FileTable, MemoryTable};
 
 use super::{Inner, Wire, World};
 use crate::accounts;
@@ -88,7 +88,7 @@ impl World {
     ) -> Vec<(FileKey, Vec<ServerId>)> {
         let inner = self.inner();
         let now = inner.clock.now().monotonic;
-        inner.files.handle().remove_worker(worker, deletion_owner, now).expect("memory is there")
+        remove_dead(&inner.files.handle(), worker, deletion_owner, now)
     }
 
     /// Works as [`World::scavenge`]. Returns the workers to notify, by file.
@@ -223,6 +223,23 @@ pub(super) fn perform(
         worker.descriptors.insert(opened.open);
     }
     result
+}
+
+/// Removes a dead worker from all files. Returns the workers to notify, by file.
+pub(super) fn remove_dead(
+    files: &FileTable<MemoryTable>,
+    worker: ServerId,
+    deletion_owner: ServerId,
+    now: Duration,
+) -> Vec<(FileKey, Vec<ServerId>)> {
+    let mut dead = DeadWorkers::default();
+    dead.add(worker);
+    let mut to_notify = Vec::new();
+    while !dead.is_empty() {
+        let removed = files.remove_dead(&mut dead, deletion_owner, now);
+        to_notify.extend(removed.expect("memory is readable"));
+    }
+    to_notify
 }
 
 /// Does the supervisor's periodic work, batch by batch. Returns the workers to notify, by file.

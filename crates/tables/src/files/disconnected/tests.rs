@@ -6,7 +6,7 @@ use arbitration::{
     RequestedCaching, WorkersToNotify,
 };
 
-use super::super::tests::{KEY, OTHER, WORKER, ask, durability};
+use super::super::tests::{KEY, OTHER, WORKER, ask, durability, remove_worker};
 use super::{DISCONNECTED_OF_USER_MAX, FILES_PER_TURN_MAX, count_key, count_key_of_all};
 use crate::MemoryFiles;
 use crate::files::FileTable;
@@ -67,7 +67,7 @@ fn thousands_of_disconnected_opens_cost_no_look_before_they_are_due_and_one_a_fi
     let files = tables.handle();
     let owners: Vec<String> = (0..4_096).map(|number| user(number % 8)).collect();
     enter(&files, KEY, &owners);
-    files.remove_worker(WORKER, OTHER, Duration::ZERO).expect("readable");
+    remove_worker(&files, WORKER, OTHER, Duration::ZERO).expect("readable");
     assert_eq!(opens(&files).len(), 4_096);
     let before = tables.files.visits();
     for seconds in (0..60).step_by(10) {
@@ -87,7 +87,7 @@ fn files_that_are_due_are_looked_at_a_few_in_a_turn() {
     for inode in 1..=40 {
         enter(&files, FileKey { device: 1, inode }, &[user(inode)]);
     }
-    files.remove_worker(WORKER, OTHER, Duration::ZERO).expect("readable");
+    remove_worker(&files, WORKER, OTHER, Duration::ZERO).expect("readable");
     let mut turns = Vec::new();
     loop {
         let before = tables.files.visits();
@@ -110,7 +110,7 @@ fn a_user_leaves_no_more_opens_than_their_part_and_another_user_still_can() {
     let mut owners = vec![user(1); part + 10];
     owners.push(user(2));
     enter(&files, KEY, &owners);
-    files.remove_worker(WORKER, OTHER, Duration::ZERO).expect("readable");
+    remove_worker(&files, WORKER, OTHER, Duration::ZERO).expect("readable");
     let left = opens(&files);
     assert!(left.iter().all(OpenEntry::is_disconnected));
     let of = |owner: String| {
@@ -140,7 +140,7 @@ fn a_number_that_a_killed_worker_has_left_wrong_is_set_right() {
     let tables = MemoryFiles::default();
     let files = tables.handle();
     enter(&files, KEY, &[user(1), user(1)]);
-    files.remove_worker(WORKER, OTHER, Duration::ZERO).expect("readable");
+    remove_worker(&files, WORKER, OTHER, Duration::ZERO).expect("readable");
     for owner in [user(1), user(2)] {
         files.count_up(&count_key(&owner), u32::MAX).expect("room");
     }
@@ -154,7 +154,7 @@ fn an_open_that_is_kept_longer_than_its_note_says_is_noted_anew() {
     let tables = MemoryFiles::default();
     let files = tables.handle();
     enter(&files, KEY, &[user(1)]);
-    files.remove_worker(WORKER, OTHER, Duration::ZERO).expect("readable");
+    remove_worker(&files, WORKER, OTHER, Duration::ZERO).expect("readable");
     let entry = opens(&files).remove(0);
     let at = Disconnected::of(&entry, KEY);
     files.put_disconnected(&at, Duration::ZERO).expect("it is there");

@@ -5,7 +5,7 @@ use arbitration::{
     RequestedCaching, Standing, WorkersToNotify,
 };
 
-use super::super::tests::{KEY, OTHER, WORKER, ask, durability};
+use super::super::tests::{KEY, OTHER, WORKER, ask, durability, remove_worker};
 use super::super::{FileTable, GROWN_BYTES_MAX, codec};
 use crate::MemoryFiles;
 use crate::memory::MemoryTable;
@@ -81,7 +81,7 @@ fn a_closed_open_returns_its_bytes_and_a_disconnected_one_does_not() {
         files.change(FileKey { device: 1, inode }, leave).expect("room");
     }
     let taken = tables.room.bytes();
-    files.remove_worker(WORKER, OTHER, Duration::ZERO).expect("readable");
+    remove_worker(&files, WORKER, OTHER, Duration::ZERO).expect("readable");
     assert!(tables.room.bytes() >= taken, "it outlives its worker");
     let after = open_many(&tables.handle(), 2, Standing::User);
     assert!(after < opened, "another client finds less: {after}");
