@@ -760,25 +760,12 @@ impl Files {
         Ok(is_there.then_some(persistent))
     }
 
-    /// Finds the file of a durable open. An open whose worker has just died may be missing in the
-    /// table of disconnected opens: each call that finds nothing there searches all files.
-    ///
-    /// # Errors
-    /// If the records cannot be read.
-    pub fn find_durable(&self, persistent: u64) -> Result<Option<FileKey>, Reject> {
-        if let Some(file) = self.records.find_disconnected(persistent) {
-            return Ok(Some(file));
-        }
-        let mut found = None;
-        let is_it = |it: &OpenEntry| it.facts.persistent == persistent && it.durability.is_some();
-        self.records
-            .for_each(&mut |file, record| {
-                if record.opens.iter().any(is_it) {
-                    found = Some(file);
-                }
-            })
-            .map_err(Reject::Records)?;
-        Ok(found)
+    /// Finds the file of a disconnected open. An open that is not noted as one is connected still,
+    /// or its worker has just died: no client can reconnect it yet. So no other record is read,
+    /// whatever FileId a client names.
+    #[must_use]
+    pub fn find_disconnected(&self, persistent: u64) -> Option<FileKey> {
+        self.records.find_disconnected(persistent)
     }
 
     /// Has the workers close the opens of a file for which `unwanted` is true: those of an earlier

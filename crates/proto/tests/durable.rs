@@ -493,6 +493,31 @@ fn an_application_instance_id_has_no_other_record_looked_at() {
     assert_eq!(world.record_walks() - before, 0);
 }
 
+/// A client can name any FileId, and as often as it likes: that of nothing, or of an open that is
+/// connected.
+#[test]
+fn a_reconnect_that_finds_no_disconnected_open_has_no_other_record_looked_at() {
+    let world = World::new();
+    let mut owner = client(&world, 1);
+    let connected = owner.create(&durable_v2()).file_id;
+    let mut peer = client(&world, 2);
+    let before = world.record_walks();
+    for file_id in [connected, FileId { persistent: 0x1234, volatile: 0x5678 }] {
+        let persistent = DurableHandleReconnectV2 {
+            file_id,
+            create_guid: GUID,
+            flags: DurableFlags::PERSISTENT,
+        };
+        for request in
+            [reconnect_v1(file_id), reconnect_v2(file_id, GUID), batch().context(&persistent)]
+        {
+            assert_eq!(peer.try_create(&request).outcome(), Reason::NoSuchDurableOpen);
+        }
+    }
+    assert_eq!(world.record_walks() - before, 0);
+    assert_eq!(lock(&mut owner, connected), NtStatus::SUCCESS, "it is its owner's");
+}
+
 #[test]
 fn the_contexts_of_two_versions_do_not_go_together() {
     let world = World::new();

@@ -273,7 +273,7 @@ pub(super) fn reconnect(
         Some(create_guid) if reconnect.is_persistent => {
             let client = scope.connection.negotiated().client_guid;
             let files = &scope.globals.files;
-            match files.find_durable(reconnect.persistent)? {
+            match files.find_disconnected(reconnect.persistent) {
                 Some(_) => reconnect.persistent,
                 None => files
                     .find_by_create_guid(CreateId { client, create_guid })?
@@ -311,7 +311,7 @@ fn reopen(
     let root = scope.tree.share.root.ok_or(Reject::NotOnPipes)?;
     let not_found = Reject::NoSuchDurableOpen;
     let persistent = reconnect.persistent;
-    let file = scope.globals.files.find_durable(persistent)?.ok_or(not_found)?;
+    let file = scope.globals.files.find_disconnected(persistent).ok_or(not_found)?;
     let is_it = |it: &&OpenEntry| it.facts.persistent == persistent;
     let entry = scope.globals.files.read(file, |record| {
         let entry = record.opens.iter().find(is_it)?;
