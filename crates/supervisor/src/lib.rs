@@ -91,7 +91,7 @@ const LOG_FAULT_INTERVAL: Duration = Duration::from_secs(3_600);
 const FINISHED_MAX: usize = 64;
 
 /// Time of one turn for the removal of dead workers from records of files: that of a search on most
-/// servers. Of a longer one the rest follows in the next turns; clients are accepted in between.
+/// servers. Of a longer one the rest follows in the next turns, and clients are accepted after it.
 const REMOVAL_PER_TURN: Duration = Duration::from_millis(10);
 
 /// Time that killed workers have to be reaped; the kernel needs next to none.
@@ -697,7 +697,8 @@ impl Supervisor {
         }
     }
 
-    /// Removes dead workers from records of files, for as long as this turn permits.
+    /// Removes dead workers from records of files, for as long as this turn permits, and by one
+    /// search at most: clients are accepted before the next one.
     fn remove_dead(&mut self) {
         while !self.dead.is_empty() && !self.removal_left.is_zero() {
             let begin = Instant::now();
@@ -705,6 +706,9 @@ impl Supervisor {
             let to_notify = self.files.remove_dead(&mut self.dead, deletion_owner, machine_clock());
             self.notify_workers(to_notify);
             self.removal_left = self.removal_left.saturating_sub(begin.elapsed());
+            if !self.dead.is_searching() {
+                break;
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Dead workers, and the removal of what they have left in the records of files.
 //!
 //! A search of all files is for all workers that have died before it, and has parts: between them
-//! the supervisor accepts clients.
+//! the supervisor does its other work.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -49,6 +49,12 @@ impl DeadWorkers {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.search.is_none()
+    }
+
+    /// True while a search has begun and is not done.
+    #[must_use]
+    pub fn is_searching(&self) -> bool {
+        self.search.is_some()
     }
 
     /// Takes the search that has begun, or begins one.
