@@ -231,7 +231,14 @@ pub(super) mod tests {
     }
 
     pub(in super::super) fn link(index: u32, name: &str, kind: LinkKind) -> Link {
-        Link { index, name: name.to_owned(), is_up: true, kind, port_of: None }
+        Link {
+            index,
+            name: name.to_owned(),
+            is_up: true,
+            kind,
+            port_of: None,
+            hardware_address: None,
+        }
     }
 
     fn port(index: u32, name: &str, port_of: u32) -> Link {

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adapters;
 pub mod addresses;
 mod changes;
 mod detected;
@@ -18,6 +19,7 @@ mod offer;
 mod reachable;
 mod sysfs;
 
+pub use adapters::{Adapter, adapters};
 pub use addresses::InterfaceAddress;
 pub use changes::Changes;
 pub use multichannel::Multichannel;

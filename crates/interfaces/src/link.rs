@@ -7,6 +7,7 @@ use super::netlink::{Extent, Subject, ask, attribute, name, number};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
+const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_LINK: u16 = 5;
 const IFLA_MASTER: u16 = 10;
@@ -36,6 +37,8 @@ pub(super) struct Link {
     pub(super) kind: LinkKind,
     /// The bond, bridge or team that it is a port of.
     pub(super) port_of: Option<u32>,
+    /// Hardware address of an Ethernet device or the like.
+    pub(super) hardware_address: Option<[u8; 6]>,
 }
 
 /// Kind of an interface, as far as its speed depends on that.
@@ -102,6 +105,7 @@ fn parse_link(body: &[u8]) -> Option<Link> {
             _ => LinkKind::Loopback,
         },
         port_of: attribute(attributes, IFLA_MASTER).and_then(number),
+        hardware_address: attribute(attributes, IFLA_ADDRESS).and_then(|it| it.try_into().ok()),
     })
 }
 
@@ -173,6 +177,7 @@ mod tests {
                 is_up,
                 kind: LinkKind::Single,
                 port_of: Some(9),
+                hardware_address: None,
             };
             assert_eq!(parse_link(&body(flags, &[index(IFLA_MASTER, 9)])), Some(want));
         }
@@ -182,6 +187,18 @@ mod tests {
     fn the_loopback_is_known_by_its_flag() {
         let link = parse_link(&body(0x49, &[])).expect("it is whole");
         assert_eq!(link.kind, LinkKind::Loopback);
+    }
+
+    #[test]
+    fn a_hardware_address_has_six_bytes() {
+        for (bytes, want) in [
+            (&[2, 0, 0, 0, 0, 7][..], Some([2, 0, 0, 0, 0, 7])),
+            (&[192, 0, 2, 1], None),
+            (&[0; 20], None),
+        ] {
+            let link = parse_link(&body(0x41, &[encode(IFLA_ADDRESS, bytes)]));
+            assert_eq!(link.expect("it is whole").hardware_address, want);
+        }
     }
 
     #[test]

@@ -80,6 +80,7 @@ mod tests {
             is_up: true,
             kind,
             port_of,
+            hardware_address: None,
         });
         let addresses = links.iter().map(|link| InterfaceAddress {
             index: link.index,

@@ -54,7 +54,7 @@ mod tests {
 
     fn link(index: u32) -> Link {
         let (name, kind) = ("eth0".to_owned(), LinkKind::Single);
-        Link { index, name, is_up: true, kind, port_of: None }
+        Link { index, name, is_up: true, kind, port_of: None, hardware_address: None }
     }
 
     /// A folder as `/sys/class/net`, with `eth0` of number 2 in it.
