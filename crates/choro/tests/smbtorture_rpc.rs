@@ -18,6 +18,7 @@ const SUITES: &[(&str, &[&str])] = &[
             "srvsvc (admin access).NetShareEnumAll",
             "srvsvc (admin access).NetSrvGetInfo",
             "srvsvc (admin access).NetDiskEnum",
+            "srvsvc (admin access).NetTransportEnum",
             "srvsvc (admin access).NetRemoteTOD",
             "srvsvc (admin access).NetShareEnum",
             "srvsvc (admin access).NetShareGetInfo",
@@ -34,13 +35,11 @@ const SUITES: &[(&str, &[&str])] = &[
     ("rpc.lsa-getuser", &["lsa-getuser"]),
 ];
 
-/// Tests that fail. [MS-SRVS] reserves the operations for devices, and of transports the server has
-/// none to configure. NetShareAddSetDel wants level 501 refused, as [MS-SRVS] 3.1.4.11 does, but
-/// also its comment set.
+/// Tests that fail. [MS-SRVS] reserves the operations for devices. NetShareAddSetDel wants level
+/// 501 refused, as [MS-SRVS] 3.1.4.11 does, but also its comment set.
 const FAILING: &[&str] = &[
     "srvsvc (admin access).NetCharDevEnum",
     "srvsvc (admin access).NetCharDevQEnum",
-    "srvsvc (admin access).NetTransportEnum",
     "srvsvc (admin access).NetShareAddSetDel",
 ];
 

@@ -28,12 +28,12 @@ use wire::ioctl::NetworkInterface;
 /// A request to the worker. Each one with a request id gets exactly one [`Reply`].
 #[derive(Debug)]
 pub enum Effect {
-    /// Carries out a task of an administrator, whose rights the engine has verified. Reply:
+    /// Carries out a task over srvsvc, once the engine has verified the requester's rights. Reply:
     /// `Outcome`.
     CarryOut {
         /// The task to carry out.
         task: Box<Task>,
-        /// Session of the administrator, which stays open.
+        /// Session of the requester, which stays open.
         session_id: u64,
     },
     /// Has the command of a share change a quota. Reply: `QuotaChanged`.

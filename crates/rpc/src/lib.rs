@@ -30,5 +30,6 @@ pub use interface::PipeName;
 pub use pipe::{Pipe, PipeError};
 pub use principal::{Caller, NameQuestion, Origin, Principal, PrincipalKind};
 pub use task::{
-    FileEntry, Outcome, SessionEntry, ShareChange, Task, TaskFailure, TreeConnectEntry,
+    FileEntry, Outcome, SessionEntry, ShareChange, Task, TaskFailure, TransportEntry,
+    TreeConnectEntry,
 };

@@ -1,7 +1,7 @@
-//! Tasks of administrators, which another part of the server carries out before the request is
-//! answered: [MS-SRVS] 3.1.4.
+//! Tasks that another part of the server carries out before the request is answered: [MS-SRVS]
+//! 3.1.4. All but the list of transports are for administrators.
 
-/// A task of an administrator.
+/// A task of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Task {
     /// List the sessions of the server. Outcome: `Sessions`.
@@ -10,6 +10,8 @@ pub enum Task {
     ListFiles,
     /// List the tree connects of the server. Outcome: `TreeConnects`.
     ListTreeConnects,
+    /// List the transports of the server, for any user. Outcome: `Transports`.
+    ListTransports,
     /// End sessions. Outcome: `Done`.
     CloseSessions {
         /// Address of the client; any without it.
@@ -65,6 +67,8 @@ pub enum Outcome {
     Sessions(Vec<SessionEntry>),
     /// Tree connects, ordered by age.
     TreeConnects(Vec<TreeConnectEntry>),
+    /// Transports that the server listens on.
+    Transports(Vec<TransportEntry>),
 }
 
 /// Reason why a [`Task`] had no effect.
@@ -144,4 +148,24 @@ pub struct TreeConnectEntry {
     pub opens: u32,
     /// Age in seconds.
     pub seconds: u32,
+}
+
+/// A transport that the server listens on: [MS-SRVS] 3.1.1.2.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct TransportEntry {
+    /// Name of its device, as in `\Device\NetbiosSmb`.
+    pub name: String,
+    /// Hardware address of the network adapter, in hexadecimal digits.
+    pub network_address: String,
+    /// Number of clients that are connected over the transport.
+    pub clients: u32,
+}
+
+impl TransportEntry {
+    /// Name of SMB over TCP, without NetBIOS.
+    pub const DIRECT: &str = "\\Device\\NetbiosSmb";
+    /// Beginning of the name of NetBIOS over an adapter; its GUID in braces follows.
+    pub const NETBIOS: &str = "\\Device\\NetBT_Tcpip_";
+    /// Address of a transport without an adapter of its own.
+    pub const NO_ADDRESS: &str = "000000000000";
 }

@@ -1,4 +1,4 @@
-//! Tasks of administrators, which came over srvsvc: [MS-SRVS] 3.1.4.
+//! Tasks that came over srvsvc, nearly all of administrators: [MS-SRVS] 3.1.4.
 //!
 //! Lists are made of the tables that all workers share. A session is closed by a message to its
 //! worker, and an open by a mark in its file's record. A change of shares is written to the file of
@@ -7,6 +7,7 @@
 mod changed_shares;
 mod in_use;
 mod share_tasks;
+mod transports;
 pub(super) mod waiting_requests;
 
 use proto::{Reply, RequestId};
@@ -16,13 +17,14 @@ use self::waiting_requests::WrittenChange;
 use super::event_loop::Worker;
 
 impl Worker {
-    /// Carries out a task, whose requester is an administrator.
+    /// Carries out a task, whose requester has the right to it.
     pub(super) fn carry_out(&mut self, request: RequestId, task: Task, session_id: u64) {
         self.store.revert_to_server();
         let done = match task {
             Task::ListSessions => self.list_sessions(),
             Task::ListFiles => self.list_files(),
             Task::ListTreeConnects => self.list_tree_connects(),
+            Task::ListTransports => self.list_transports(),
             Task::CloseSessions { client, user } => {
                 self.close_sessions(session_id, client.as_deref(), user.as_deref())
             }

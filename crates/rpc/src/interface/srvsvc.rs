@@ -10,6 +10,7 @@ mod share;
 mod share_change;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 pub(super) use server::PLATFORM_NT;
 
@@ -46,8 +47,9 @@ pub(super) static INTERFACE: Interface = Interface {
         (21, server::server_get_info),
         (22, share_change::server_set_info),
         (23, server::server_disk_enum),
+        (26, transport::server_transport_enum),
         (28, server::remote_time_of_day),
         (36, share::share_enum_sticky),
     ],
-    asking: &[8, 9, 10, 11, 12, 13, 14, 17, 18, 19],
+    asking: &[8, 9, 10, 11, 12, 13, 14, 17, 18, 19, 26],
 };

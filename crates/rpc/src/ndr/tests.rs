@@ -64,6 +64,34 @@ fn counts_that_contradict_each_other_or_the_length_are_refused() {
 }
 
 #[test]
+fn bytes_behind_a_pointer_leave_the_next_string_aligned() {
+    let mut writer = Writer::default();
+    let bytes = Field::Bytes(b"abc".to_vec());
+    writer.structures(&[vec![bytes, Field::Value(3), Field::text("d")]]);
+    #[rustfmt::skip]
+    let wanted = [
+        0, 0, 2, 0, 3, 0, 0, 0, 4, 0, 2, 0,
+        3, 0, 0, 0, b'a', b'b', b'c', 0,
+        2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, b'd', 0, 0, 0,
+        0, 0, 0, 0,
+    ];
+    assert_eq!(writer.finish(Win32Error::SUCCESS), wanted);
+}
+
+#[test]
+fn bytes_behind_a_pointer_have_the_length_of_their_array() {
+    let stub = |count: u32| {
+        let mut stub = count.to_le_bytes().to_vec();
+        stub.extend_from_slice(b"abc");
+        stub
+    };
+    assert_eq!(Reader::new(&stub(3)).bytes(3).as_deref(), Ok(&b"abc"[..]));
+    for (count, len) in [(3, 2), (2, 3), (4, 4), (u32::MAX, u32::MAX), (0, u32::MAX)] {
+        assert_eq!(Reader::new(&stub(count)).bytes(len), Err(BadStub), "{count} {len}");
+    }
+}
+
+#[test]
 fn a_container_on_its_way_in_is_empty() {
     let container = |values: &[u32]| {
         let stub: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -84,5 +112,6 @@ proptest! {
         let _ = reader.empty_container();
         let _ = reader.unique_u32();
         let _ = Reader::new(&stub).string();
+        let _ = Reader::new(&stub).u32().and_then(|len| Reader::new(&stub).bytes(len));
     }
 }

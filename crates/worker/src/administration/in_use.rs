@@ -142,8 +142,8 @@ impl Worker {
     }
 }
 
-fn unreadable(error: impl std::fmt::Debug) -> TaskFailure {
-    warn!("an administrator's request failed: {error:?}");
+pub(super) fn unreadable(error: impl std::fmt::Debug) -> TaskFailure {
+    warn!("a request over srvsvc failed: {error:?}");
     TaskFailure::Failed
 }
 

@@ -36,11 +36,11 @@ impl Enumeration {
     }
 
     /// Returns the response for a level that the union has no arm for, so only the tag follows.
-    fn refuse_level(self) -> Vec<u8> {
+    pub(super) fn refuse_level(self, error: Win32Error) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.u32(self.level);
         writer.u32(self.level);
-        self.finish(writer, 0, Win32Error::INVALID_LEVEL)
+        self.finish(writer, 0, error)
     }
 
     fn finish(self, mut writer: Writer, total: u32, result: Win32Error) -> Vec<u8> {
@@ -52,7 +52,9 @@ impl Enumeration {
     /// Returns the response with as many `entries` as the client wants; `None` for an unknown
     /// level.
     pub(super) fn respond(self, entries: Option<Vec<Vec<Field<'_>>>>) -> Vec<u8> {
-        let Some(mut entries) = entries else { return self.refuse_level() };
+        let Some(mut entries) = entries else {
+            return self.refuse_level(Win32Error::INVALID_LEVEL);
+        };
         let listed = usize::try_from(self.resume_handle.unwrap_or(0)).unwrap_or(usize::MAX);
         entries.drain(..listed.min(entries.len()));
         let total = u32::try_from(entries.len()).unwrap_or(u32::MAX);
@@ -87,6 +89,17 @@ pub(super) fn carry_out(environment: &Environment<'_>, task: Task) -> Result<Out
     if !environment.catalogue.is_administrator(environment.caller) {
         return Err(Win32Error::ACCESS_DENIED);
     }
+    carry_out_for_anyone(environment, task)
+}
+
+/// Has a task carried out, whoever the caller is.
+///
+/// # Errors
+/// The task failed.
+pub(super) fn carry_out_for_anyone(
+    environment: &Environment<'_>,
+    task: Task,
+) -> Result<Outcome, Win32Error> {
     match environment.catalogue.carry_out(task) {
         Some(Outcome::Failed(failure)) => Err(failure.into()),
         Some(outcome) => Ok(outcome),

@@ -7,16 +7,13 @@ use crate::interface::Environment;
 use crate::ndr::{Field, Reader, Writer};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;
-use crate::{FileEntry, Outcome, SessionEntry, ShareEntry, Task, TreeConnectEntry};
+use crate::{FileEntry, Outcome, SessionEntry, ShareEntry, Task, TransportEntry, TreeConnectEntry};
 
 /// SESS_GUEST: [MS-SRVS] 2.2.2.8.
 const SESSION_GUEST: u32 = 1;
 
 /// Name of the client's kind; Windows has sent no other since version 6.
 const CLIENT_TYPE: &str = "";
-
-/// Name of the transport of every session: SMB over TCP.
-const TRANSPORT: &str = "\\Device\\NetbiosSmb";
 
 /// NetrConnectionEnum: [MS-SRVS] 3.1.4.1. The qualifier is a share, or a client behind `\\`.
 pub(super) fn connection_enum(
@@ -180,7 +177,7 @@ fn session_information(level: u32, session: &SessionEntry) -> Option<Vec<Field<'
         2 => Some(vec![client(), user(), opens, time, idle, flags, kind()]),
         10 => Some(vec![client(), user(), time, idle]),
         502 => {
-            let transport = Field::text(TRANSPORT);
+            let transport = Field::text(TransportEntry::DIRECT);
             Some(vec![client(), user(), opens, time, idle, flags, kind(), transport])
         }
         _ => None,

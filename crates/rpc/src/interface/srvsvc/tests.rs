@@ -1,3 +1,5 @@
+mod transports;
+
 use std::cell::RefCell;
 use std::sync::Mutex;
 
@@ -43,17 +45,34 @@ impl House {
         Self { outcome: Some(outcome), tasks: Mutex::default() }
     }
 
-    /// Calls an operation, as an administrator unless the user is `jo`.
+    /// Calls an operation, as an administrator unless the user is `jo` or `guest`.
     fn call(&self, user: &str, opnum: u16, stub: &[u8]) -> Result<Vec<u8>, Fault> {
-        let caller = Caller { user: user.to_owned(), ..Caller::default() };
-        let mut handles = Handles::default();
-        let environment =
-            &mut Environment { catalogue: self, caller: &caller, handles: &mut handles };
-        INTERFACE.call(opnum, stub, environment)
+        self.calls(user).call(opnum, stub)
+    }
+
+    /// A pipe of a user.
+    fn calls(&self, user: &str) -> Calls<'_> {
+        let caller =
+            Caller { user: user.to_owned(), is_guest: user == "guest", ..Caller::default() };
+        Calls { house: self, caller, handles: Handles::default() }
     }
 
     fn tasks(&self) -> Vec<Task> {
         self.tasks.lock().expect("nothing panics while it is held").clone()
+    }
+}
+
+/// Calls by one pipe, with its handles.
+struct Calls<'a> {
+    house: &'a House,
+    caller: Caller,
+    handles: Handles,
+}
+
+impl Calls<'_> {
+    fn call(&mut self, opnum: u16, stub: &[u8]) -> Result<Vec<u8>, Fault> {
+        let Self { house, caller, handles } = self;
+        INTERFACE.call(opnum, stub, &mut Environment { catalogue: *house, caller, handles })
     }
 }
 
@@ -64,7 +83,7 @@ impl Catalogue for House {
     }
 
     fn is_administrator(&self, caller: &Caller) -> bool {
-        caller.user != "jo"
+        !matches!(caller.user.as_str(), "jo" | "guest")
     }
 
     fn share_security(&self, _: &str) -> Option<Vec<u8>> {
@@ -77,7 +96,11 @@ impl Catalogue for House {
     }
 
     fn server(&self) -> ServerEntry {
-        ServerEntry::default()
+        ServerEntry {
+            name: "Choro".to_owned(),
+            domain: "HOUSE".to_owned(),
+            ..ServerEntry::default()
+        }
     }
 
     fn domain_sid(&self) -> Sid {
