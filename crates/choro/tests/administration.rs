@@ -28,8 +28,8 @@ fn network() -> Option<Namespace> {
 /// A server that [`USER`] may manage, with the share `data`; added shares can be served.
 fn server(setup: Setup) -> TestServer {
     let include = format!("include = {}\n", text(&setup.path("state").join("shares.conf")));
-    let global =
-        format!("netbios name = CHOROTEST\nforce user = nobody\nchoro:administrators = {USER}");
+    let names = "netbios name = CHOROTEST\nnetbios aliases = FILMS\n";
+    let global = format!("{names}force user = nobody\nchoro:administrators = {USER}");
     setup.global(&global).share("data", "").sections(&include).start()
 }
 
@@ -226,5 +226,39 @@ fn users_and_groups_are_listed_and_nothing_about_them_changes() {
     let sid = format!("{}-{rid}", sid.expect("it is kept").trim());
     let told = rpcclient(&server, &format!("lookupsids {sid}"));
     assert!(told.contains(&format!("CHOROTEST\\{name} (1)")), "{told}");
+    server.stop();
+}
+
+#[test]
+fn each_command_of_rpcclient_for_server_and_workstation_is_answered() {
+    let Some(_network) = network() else { return };
+    let server = server(Setup::new().port_too(445));
+    for (command, wanted) in [
+        ("srvinfo", "CHOROTEST"),
+        ("netshareenum", "netname: data"),
+        ("netshareenumall", "netname: data"),
+        ("netdiskenum", ""),
+        ("netconnenum", ""),
+        ("netremotetod", ""),
+        ("netnamevalidate films 9", ""),
+        ("netnamevalidate a/b 9", "WERR_INVALID_NAME"),
+        ("netfilegetsec x", "WERR_NOT_SUPPORTED"),
+        ("wkssvc_wkstagetinfo", ""),
+        ("wkssvc_wkstagetinfo 502", "WERR_NOT_SUPPORTED"),
+        ("wkssvc_getjoininformation", "WORKGROUP (2)"),
+        ("wkssvc_messagebuffersend hello", "WERR_NOT_SUPPORTED"),
+        // It counts the names, and prints the first one each time.
+        ("wkssvc_enumeratecomputernames", "name: 1"),
+        ("wkssvc_enumerateusers", ""),
+    ] {
+        let told = rpcclient(&server, command);
+        assert!(told.contains(wanted), "{command}: no `{wanted}` in:\n{told}");
+        // A fault of the call, or an answer that the client cannot decode.
+        for fault in ["RNG", "NT_STATUS_", "RPC_", "failed"] {
+            assert!(!told.contains(fault), "{command}: `{fault}` in:\n{told}");
+        }
+    }
+    let told = rpcclient_as(&server, OTHER_USER, "wkssvc_enumeratecomputernames");
+    assert!(told.contains("ACCESS_DENIED") && !told.contains("name:"), "{told}");
     server.stop();
 }

@@ -12,6 +12,8 @@ const SUITES: &[(&str, &[&str])] = &[
     (
         "rpc.srvsvc",
         &[
+            "srvsvc (admin access).NetCharDevEnum",
+            "srvsvc (admin access).NetCharDevQEnum",
             "srvsvc (admin access).NetConnEnum",
             "srvsvc (admin access).NetFileEnum",
             "srvsvc (admin access).NetSessEnum",
@@ -33,14 +35,46 @@ const SUITES: &[(&str, &[&str])] = &[
         &["samr.OpenDomain", "samr.LookupDomain", "samr.EnumDomains", "samr.Connect5"],
     ),
     ("rpc.lsa-getuser", &["lsa-getuser"]),
+    (
+        "rpc.wkssvc",
+        &[
+            "wkssvc.NetWkstaTransportEnum",
+            "wkssvc.NetWkstaEnumUsers",
+            "wkssvc.NetrValidateName",
+            "wkssvc.NetrValidateName2",
+            "wkssvc.NetrLogonDomainNameDel",
+            "wkssvc.NetrLogonDomainNameAdd",
+            "wkssvc.NetrRenameMachineInDomain",
+            "wkssvc.NetrEnumerateComputerNames",
+            "wkssvc.NetrJoinDomain",
+            "wkssvc.NetrUnjoinDomain",
+            "wkssvc.NetrGetJoinInformation",
+            "wkssvc.NetrGetJoinableOus",
+            "wkssvc.NetrGetJoinableOus2",
+            "wkssvc.NetrWorkstationStatisticsGet",
+        ],
+    ),
 ];
 
-/// Tests that fail. [MS-SRVS] reserves the operations for devices. NetShareAddSetDel wants level
-/// 501 refused, as [MS-SRVS] 3.1.4.11 does, but also its comment set.
+/// Tests that fail. NetShareAddSetDel wants level 501 refused, as [MS-SRVS] 3.1.4.11 does, but also
+/// its comment set. Those of wkssvc want a redirector whose settings are read and changed, also
+/// remotely, where [MS-WKST] 3.2.4.7 to 3.2.4.10 want ERROR_CALL_NOT_IMPLEMENTED; a server that
+/// takes other names; a user at its console; and the messenger service of Windows XP.
 const FAILING: &[&str] = &[
-    "srvsvc (admin access).NetCharDevEnum",
-    "srvsvc (admin access).NetCharDevQEnum",
     "srvsvc (admin access).NetShareAddSetDel",
+    "wkssvc.NetWkstaGetInfo",
+    "wkssvc.NetrWkstaTransportAdd",
+    "wkssvc.NetrWkstaTransportDel",
+    "wkssvc.NetrUseDel",
+    "wkssvc.NetrUseGetInfo",
+    "wkssvc.NetrUseEnum",
+    "wkssvc.NetrUseAdd",
+    "wkssvc.NetrRemoveAlternateComputerName",
+    "wkssvc.NetrAddAlternateComputerName",
+    "wkssvc.NetrSetPrimaryComputername",
+    "wkssvc.NetrRenameMachineInDomain2",
+    "wkssvc.NetrWkstaUserGetInfo",
+    "wkssvc.NetrMessageBufferSend",
 ];
 
 #[test]

@@ -131,6 +131,10 @@ pub struct AccountEntry {
 pub struct ServerEntry {
     /// NetBIOS name of the server.
     pub name: String,
+    /// Further NetBIOS names of the server.
+    pub aliases: Vec<String>,
+    /// DNS name of the server; may be empty.
+    pub dns_name: String,
     /// Workgroup or domain of the server.
     pub domain: String,
     /// Remark for users.

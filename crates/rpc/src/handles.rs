@@ -16,7 +16,7 @@ pub(crate) struct Handles {
 }
 
 /// An open handle of a client.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Handle {
     number: u64,
     object: HandleObject,
@@ -24,7 +24,7 @@ struct Handle {
 }
 
 /// Object that a handle stands for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum HandleObject {
     /// A local group of samr, in a domain.
     Alias(SamDomain, u32),
@@ -36,6 +36,8 @@ pub(crate) enum HandleObject {
     Policy,
     /// The server of samr.
     Server,
+    /// Name of a share that NetrShareDelCommit removes: [MS-SRVS] 3.1.4.15.
+    Share(String),
     /// A user of samr's account domain.
     User(u32),
 }
@@ -76,7 +78,7 @@ impl Handles {
 
     /// Returns the object of a handle, and its rights.
     pub(crate) fn object(&self, handle: [u8; 20]) -> Result<(HandleObject, u32), Fault> {
-        self.position(handle).map(|at| (self.open[at].object, self.open[at].granted_access))
+        self.position(handle).map(|at| (self.open[at].object.clone(), self.open[at].granted_access))
     }
 
     /// Closes a handle of this pipe.

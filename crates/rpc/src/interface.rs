@@ -5,6 +5,7 @@
 mod lsarpc;
 mod samr;
 mod srvsvc;
+mod unsupported;
 mod wkssvc;
 
 use crate::handles::Handles;

@@ -41,9 +41,18 @@ impl<'a> Reader<'a> {
 
     /// Reads a context handle: C706 appendix N.
     pub(crate) fn handle(&mut self) -> Result<[u8; 20], BadStub> {
+        self.aligned_bytes()
+    }
+
+    /// Reads a UUID: C706 appendix A.
+    pub(crate) fn uuid(&mut self) -> Result<[u8; 16], BadStub> {
+        self.aligned_bytes()
+    }
+
+    fn aligned_bytes<const LEN: usize>(&mut self) -> Result<[u8; LEN], BadStub> {
         self.at = self.at.next_multiple_of(4);
         let bytes = self.stub.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(BadStub)?;
-        self.at += 20;
+        self.at += LEN;
         Ok(*bytes)
     }
 
@@ -289,6 +298,16 @@ impl Writer {
         self.count(count);
         utf16::encode(text, &mut self.stub);
         self.stub.extend_from_slice(&[0, 0]);
+    }
+
+    /// Appends a conformant array of `len` elements, each of `unit` bytes: `text`, which fits, and
+    /// zeros.
+    pub(crate) fn text_buffer(&mut self, len: u32, unit: usize, text: &str) {
+        self.u32(len);
+        let bytes = usize::try_from(len).unwrap_or_default().saturating_mul(unit);
+        let mut content = utf16::to_bytes(text);
+        content.resize(bytes, 0);
+        self.stub.extend_from_slice(&content);
     }
 
     pub(crate) fn unique_u32(&mut self, value: Option<u32>) {

@@ -8,17 +8,23 @@ pub(crate) struct Win32Error(pub(crate) u32);
 
 impl Win32Error {
     pub(crate) const SUCCESS: Self = Self(0);
+    pub(crate) const INVALID_FUNCTION: Self = Self(1);
     pub(crate) const ACCESS_DENIED: Self = Self(5);
+    pub(crate) const NOT_ENOUGH_MEMORY: Self = Self(8);
     pub(crate) const GEN_FAILURE: Self = Self(31);
     pub(crate) const NOT_SUPPORTED: Self = Self(50);
     pub(crate) const INVALID_PARAMETER: Self = Self(87);
+    pub(crate) const CALL_NOT_IMPLEMENTED: Self = Self(120);
     pub(crate) const INVALID_NAME: Self = Self(123);
     pub(crate) const INVALID_LEVEL: Self = Self(124);
     pub(crate) const MORE_DATA: Self = Self(234);
+    pub(crate) const NO_SUCH_LOGON_SESSION: Self = Self(1312);
     /// NERR_UnknownDevDir: the folder does not exist.
     pub(crate) const UNKNOWN_DEVICE_OR_DIRECTORY: Self = Self(2116);
     /// NERR_DuplicateShare: the share exists already.
     pub(crate) const DUPLICATE_SHARE: Self = Self(2118);
+    /// NERR_BufTooSmall: the result is longer than the caller's buffer.
+    pub(crate) const BUFFER_TOO_SMALL: Self = Self(2123);
     /// NERR_NetNameNotFound: the share does not exist.
     pub(crate) const NET_NAME_NOT_FOUND: Self = Self(2310);
     /// NERR_DeviceNotShared: no share has the folder.
@@ -27,6 +33,8 @@ impl Win32Error {
     pub(crate) const CLIENT_NAME_NOT_FOUND: Self = Self(2312);
     /// NERR_FileIdNotFound: no open file has the number.
     pub(crate) const FILE_ID_NOT_FOUND: Self = Self(2314);
+    /// RPC_E_REMOTE_DISABLED: only programs on the same machine may call.
+    pub(crate) const REMOTE_DISABLED: Self = Self(0x8001_011C);
 }
 
 impl From<TaskFailure> for Win32Error {

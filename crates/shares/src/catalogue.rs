@@ -13,7 +13,7 @@ use tracing::{debug, warn};
 use users::UserEntry;
 
 use super::administrators;
-use super::host_names::netbios_name;
+use super::host_names::{netbios_name, server_dns_names};
 use super::kept_users::KeptUsers;
 use super::mapped_names::MappedNames;
 use super::name_service::Question;
@@ -70,6 +70,8 @@ impl ConfiguredShares {
     pub(super) fn new(config: &Arc<Config>, state: &Path) -> Self {
         let server = ServerEntry {
             name: netbios_name(config),
+            aliases: config.global.netbios_aliases.clone(),
+            dns_name: server_dns_names(config).0,
             domain: config.global.workgroup.clone(),
             comment: config.substitutions().expand(&config.global.server_string),
             version_major: 6,

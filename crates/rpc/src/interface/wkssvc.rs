@@ -1,11 +1,14 @@
-//! The workstation service: [MS-WKST].
+//! The workstation service: [MS-WKST]. The server has no redirector, no connections to others, and
+//! no users at a console; the operator makes it a member of a domain, or renames it.
 
-use super::srvsvc::PLATFORM_NT;
-use super::{Environment, Interface};
-use crate::ServerEntry;
-use crate::ndr::{Field, Reader, Writer};
-use crate::pdu::{Fault, SyntaxId};
-use crate::win32::Win32Error;
+mod membership;
+mod redirector;
+#[cfg(test)]
+mod tests;
+mod workstation;
+
+use super::{Interface, unsupported};
+use crate::pdu::SyntaxId;
 use dtyp::Guid;
 
 pub(super) static INTERFACE: Interface = Interface {
@@ -20,52 +23,47 @@ pub(super) static INTERFACE: Interface = Interface {
         major: 1,
         minor: 0,
     },
-    operations: &[(0, get_info), (2, user_enum)],
+    operations: &[
+        (0, workstation::get_info),
+        (1, unsupported::change_with_parameter),
+        (2, workstation::user_enum),
+        // 3, 4, 12, 14 to 19 and 21 are reserved for local use: [MS-WKST] 3.2.4.
+        (3, workstation::user_get_info),
+        (4, unsupported::pointer),
+        (5, redirector::transport_enum),
+        (6, redirector::transport_add),
+        (7, unsupported::change),
+        (8, redirector::use_add),
+        (9, redirector::use_get_info),
+        (10, redirector::use_del),
+        (11, redirector::use_enum),
+        (12, unsupported::for_all),
+        (13, redirector::statistics_get),
+        (14, unsupported::for_all),
+        (15, unsupported::for_all),
+        (16, unsupported::for_all),
+        (17, unsupported::for_all),
+        (18, unsupported::for_all),
+        (19, unsupported::for_all),
+        (20, membership::get_join_information),
+        (21, membership::get_joinable_ous),
+        (22, unsupported::change),
+        (23, unsupported::change),
+        (24, unsupported::change),
+        (25, membership::validate_name),
+        (26, membership::get_joinable_ous2),
+        (27, unsupported::change),
+        (28, unsupported::change),
+        (29, unsupported::change),
+        (30, membership::enumerate_computer_names),
+        // The same as 22 to 25 and 27 to 29, with passwords that AES encrypts.
+        (31, unsupported::change),
+        (32, unsupported::change),
+        (33, unsupported::change),
+        (34, membership::validate_name),
+        (35, unsupported::change),
+        (36, unsupported::change),
+        (37, unsupported::change),
+    ],
     asking: &[],
 };
-
-/// NetrWkstaGetInfo: [MS-WKST] 3.2.4.1.
-fn get_info(reader: &mut Reader<'_>, environment: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
-    let _server_name = reader.unique_string()?;
-    let level = reader.u32()?;
-    let server = environment.catalogue.server();
-    Ok(Writer::default().answer(level, information(level, &server)))
-}
-
-/// The members of WKSTA_INFO_100, 101 and 102: [MS-WKST] 2.2.5.1 to 2.2.5.3.
-fn information(level: u32, server: &ServerEntry) -> Option<Vec<Field<'_>>> {
-    let mut info = vec![
-        Field::Value(PLATFORM_NT),
-        Field::text(&server.name),
-        Field::text(&server.domain),
-        Field::Value(server.version_major),
-        Field::Value(server.version_minor),
-    ];
-    if level >= 101 {
-        // The LAN root, of the former LAN Manager.
-        info.push(Field::text(""));
-    }
-    if level >= 102 {
-        // Number of logged on users: none at the server's console.
-        info.push(Field::Value(0));
-    }
-    (100..=102).contains(&level).then_some(info)
-}
-
-/// NetrWkstaUserEnum: [MS-WKST] 3.2.4.3. The list is empty: no user is logged on at the console.
-fn user_enum(reader: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
-    let _server_name = reader.unique_string()?;
-    let level = reader.empty_container()?;
-    let (_preferred_maximum_length, resume_handle) = (reader.u32()?, reader.unique_u32()?);
-    let mut writer = Writer::default();
-    let known = matches!(level, 0 | 1);
-    if known {
-        writer.container(level, &[]);
-    } else {
-        writer.u32(level);
-        writer.u32(level);
-    }
-    writer.u32(0);
-    writer.unique_u32(resume_handle.map(|_| 0));
-    Ok(writer.finish(if known { Win32Error::SUCCESS } else { Win32Error::INVALID_LEVEL }))
-}

@@ -89,6 +89,20 @@ fn bytes_behind_a_pointer_have_the_length_of_their_array() {
     for (count, len) in [(3, 2), (2, 3), (4, 4), (u32::MAX, u32::MAX), (0, u32::MAX)] {
         assert_eq!(Reader::new(&stub(count)).bytes(len), Err(BadStub), "{count} {len}");
     }
+    assert_eq!(Reader::new(&[0; 15]).uuid(), Err(BadStub));
+    assert_eq!(Reader::new(&[7; 16]).uuid(), Ok([7; 16]));
+}
+
+#[test]
+fn a_buffer_for_text_has_the_length_that_the_caller_wants() {
+    let buffer = |len, unit, text: &str| {
+        let mut writer = Writer::default();
+        writer.text_buffer(len, unit, text);
+        writer.finish(Win32Error::SUCCESS)
+    };
+    assert_eq!(buffer(3, 2, "a"), [3, 0, 0, 0, b'a', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(buffer(3, 1, "a"), [3, 0, 0, 0, b'a', 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(buffer(0, 2, ""), [0; 8]);
 }
 
 #[test]
@@ -112,6 +126,7 @@ proptest! {
         let _ = reader.empty_container();
         let _ = reader.unique_u32();
         let _ = Reader::new(&stub).string();
+        let _ = Reader::new(&stub).uuid();
         let _ = Reader::new(&stub).u32().and_then(|len| Reader::new(&stub).bytes(len));
     }
 }

@@ -23,6 +23,7 @@ impl Catalogue for Shares {
             version_major: 6,
             version_minor: 1,
             server_type: 0x0000_9003,
+            ..ServerEntry::default()
         }
     }
 

@@ -77,7 +77,9 @@ pub(super) fn rid_to_sid(
     let of = match object {
         HandleObject::Domain(domain) | HandleObject::Alias(domain, _) => domain,
         HandleObject::Group(_) | HandleObject::User(_) => SamDomain::Account,
-        HandleObject::Policy | HandleObject::Server => return Err(Fault::ContextMismatch),
+        HandleObject::Policy | HandleObject::Server | HandleObject::Share(_) => {
+            return Err(Fault::ContextMismatch);
+        }
     };
     let rid = reader.u32()?;
     let mut writer = Writer::default();

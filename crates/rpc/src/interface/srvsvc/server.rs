@@ -1,7 +1,7 @@
 //! The server itself: [MS-SRVS] 3.1.4.17 and 3.1.4.21.
 
 use crate::ServerEntry;
-use crate::interface::Environment;
+use crate::interface::{Environment, unsupported};
 use crate::ndr::{Field, Reader, Writer};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;
@@ -21,7 +21,7 @@ pub(super) fn server_get_info(
     let _server_name = reader.unique_string()?;
     let level = reader.u32()?;
     let server = environment.catalogue.server();
-    if let 103 | 502 | 503 | 599 | 1005 | 1010 | 1016..=1018 | 1107 | 1501..=1556 = level {
+    if let 502 | 503 | 599 | 1005 | 1010 | 1016..=1018 | 1107 | 1501..=1556 = level {
         // SERVER_INFO has an arm for it ([MS-SRVS] 2.2.3.7), which is a null pointer.
         let mut writer = Writer::default();
         writer.information(level, None);
@@ -30,7 +30,7 @@ pub(super) fn server_get_info(
     Ok(Writer::default().answer(level, information(level, &server)))
 }
 
-/// The members of SERVER_INFO_100, 101 and 102: [MS-SRVS] 2.2.4.40 to 2.2.4.42.
+/// The members of SERVER_INFO_100 to 103: [MS-SRVS] 2.2.4.40 to 2.2.4.43.
 fn information(level: u32, server: &ServerEntry) -> Option<Vec<Field<'_>>> {
     let mut info = vec![Field::Value(PLATFORM_NT), Field::text(&server.name)];
     if level >= 101 {
@@ -54,7 +54,29 @@ fn information(level: u32, server: &ServerEntry) -> Option<Vec<Field<'_>>> {
             Field::text("C:\\"),
         ]);
     }
-    (100..=102).contains(&level).then_some(info)
+    if level >= 103 {
+        // Capabilities: hashes for branch caches, of which the server makes none.
+        info.push(Field::Value(0));
+    }
+    (100..=103).contains(&level).then_some(info)
+}
+
+/// NetrServerStatisticsGet: [MS-SRVS] 3.1.4.20, for administrators only. The server counts for each
+/// worker, and not since its start.
+pub(super) fn server_statistics_get(
+    reader: &mut Reader<'_>,
+    environment: &mut Environment<'_>,
+) -> Result<Vec<u8>, Fault> {
+    let (_server_name, _service) = (reader.unique_string()?, reader.unique_string()?);
+    let (level, options) = (reader.u32()?, reader.u32()?);
+    let result = match (level, options) {
+        (0, 0) => unsupported::for_administrators(environment),
+        (0, _) => Win32Error::INVALID_PARAMETER,
+        _ => Win32Error::INVALID_LEVEL,
+    };
+    let mut writer = Writer::default();
+    writer.null();
+    Ok(writer.finish(result))
 }
 
 /// NetrServerDiskEnum: [MS-SRVS] 3.1.4.19, for administrators only. Paths of the host are shown on

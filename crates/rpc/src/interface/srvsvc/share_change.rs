@@ -1,6 +1,7 @@
-//! Changes of shares: [MS-SRVS] 3.1.4.7, 3.1.4.11 to 3.1.4.14. For administrators only.
+//! Changes of shares: [MS-SRVS] 3.1.4.7, 3.1.4.11 to 3.1.4.16. For administrators only.
 
 use super::enumeration::{carry_out, result};
+use crate::handles::HandleObject;
 use crate::interface::Environment;
 use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
@@ -14,6 +15,9 @@ const KIND: u32 = 0x0000_000F;
 const CSC_MASK: u32 = 0x0000_0030;
 /// Number of bits below [`CSC_MASK`].
 const CSC_SHIFT: u32 = 4;
+
+/// Bytes of a handle: [MS-RPCE] 2.2.1.1.
+const HANDLE_LEN: usize = 20;
 
 /// Members of an information structure of a request; those without a value are not in its level.
 #[derive(Debug, Default)]
@@ -81,7 +85,66 @@ pub(super) fn share_del(
     Ok(result(carry_out(environment, Task::RemoveShare(name))))
 }
 
-/// NetrShareCheck: [MS-SRVS] 3.1.4.14. The device is the folder of a share.
+/// NetrShareDelEx: [MS-SRVS] 3.1.4.47. Of the structure, the name counts.
+pub(super) fn share_del_ex(
+    reader: &mut Reader<'_>,
+    environment: &mut Environment<'_>,
+) -> Result<Vec<u8>, Fault> {
+    let _server_name = reader.unique_string()?;
+    let level = reader.u32()?;
+    let information = read_information(reader, level)?.filter(|_| level == 503);
+    let Some(information) = information else {
+        return Ok(result(administrators_only(environment, Win32Error::INVALID_LEVEL)));
+    };
+    Ok(result(match information.name {
+        Some(name) => carry_out(environment, Task::RemoveShare(name)),
+        None => administrators_only(environment, Win32Error::NET_NAME_NOT_FOUND),
+    }))
+}
+
+/// NetrShareDelStart: [MS-SRVS] 3.1.4.14. The share is removed by NetrShareDelCommit.
+pub(super) fn share_del_start(
+    reader: &mut Reader<'_>,
+    environment: &mut Environment<'_>,
+) -> Result<Vec<u8>, Fault> {
+    let _server_name = reader.unique_string()?;
+    let name = reader.string()?;
+    let _reserved = reader.u32()?;
+    let found = if environment.catalogue.is_administrator(environment.caller) {
+        let share = environment.catalogue.share(environment.caller, &name);
+        share.ok_or(Win32Error::NET_NAME_NOT_FOUND)
+    } else {
+        Err(Win32Error::ACCESS_DENIED)
+    };
+    let opened = found.and_then(|share| {
+        let opened = environment.handles.open(HandleObject::Share(share.name), 0);
+        opened.map_err(|_| Win32Error::NOT_ENOUGH_MEMORY)
+    });
+    let mut writer = Writer::default();
+    writer.bytes(&opened.unwrap_or_default());
+    Ok(writer.finish(opened.err().unwrap_or(Win32Error::SUCCESS)))
+}
+
+/// NetrShareDelCommit: [MS-SRVS] 3.1.4.15. If it fails, the handle stays open.
+pub(super) fn share_del_commit(
+    reader: &mut Reader<'_>,
+    environment: &mut Environment<'_>,
+) -> Result<Vec<u8>, Fault> {
+    let handle = reader.handle()?;
+    let (object, _) = environment.handles.object(handle)?;
+    let HandleObject::Share(name) = object else { return Err(Fault::ContextMismatch) };
+    let done = carry_out(environment, Task::RemoveShare(name));
+    let mut writer = Writer::default();
+    if done.is_ok() {
+        environment.handles.close(handle)?;
+        writer.bytes(&[0; HANDLE_LEN]);
+    } else {
+        writer.bytes(&handle);
+    }
+    Ok(writer.finish(done.err().unwrap_or(Win32Error::SUCCESS)))
+}
+
+/// NetrShareCheck: [MS-SRVS] 3.1.4.16. The device is the folder of a share.
 pub(super) fn share_check(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,

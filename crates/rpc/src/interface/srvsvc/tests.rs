@@ -1,3 +1,4 @@
+mod operations;
 mod transports;
 
 use std::cell::RefCell;
@@ -98,6 +99,7 @@ impl Catalogue for House {
     fn server(&self) -> ServerEntry {
         ServerEntry {
             name: "Choro".to_owned(),
+            aliases: vec!["FILMS-PC".to_owned()],
             domain: "HOUSE".to_owned(),
             ..ServerEntry::default()
         }

@@ -1,4 +1,4 @@
-//! Lists of transports: [MS-SRVS] 3.1.4.24.
+//! Lists of transports and aliases: [MS-SRVS] 3.1.4.24, 3.1.4.45.
 
 use super::{ACCESS_DENIED, House, INVALID_LEVEL, MORE_DATA, Stub, contains, result};
 use crate::{Outcome, Task, TaskFailure, TransportEntry};
@@ -92,4 +92,15 @@ fn a_list_of_transports_goes_on_at_its_resume_handle() {
 fn a_list_that_cannot_be_made_has_the_error_of_its_task() {
     let house = House::new(Outcome::Failed(TaskFailure::Failed));
     assert_eq!(result(Ok(list(&house, "jo", 0))), 31);
+}
+
+#[test]
+fn aliases_are_listed_with_the_name_they_stand_for() {
+    let house = House::new(Outcome::Done);
+    let stub = Stub::new().enumeration(0, u32::MAX, 0);
+    let listed = house.call("jo", 55, &stub).expect("no fault");
+    assert!(contains(&listed, "FILMS-PC\0") && contains(&listed, "Choro\0"));
+    assert_eq!(result(Ok(listed)), 0);
+    let stub = Stub::new().enumeration(1, u32::MAX, 0);
+    assert_eq!(result(house.call("jo", 55, &stub)), INVALID_LEVEL);
 }
