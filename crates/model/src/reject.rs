@@ -535,6 +535,9 @@ pub enum Reject {
     /// 2.4.40.
     #[error("the entry at {0} of the list of quotas is invalid")]
     QuotaListInvalid(usize),
+    /// Administrators have no limit: [MS-FSA] 2.1.5.22.
+    #[error("administrators have no limit")]
+    QuotaOfAdministrators,
     /// The file system's quotas are turned on and off by its administrator on the server, and have
     /// no default limits: [MS-FSA] 2.1.5.16.6.
     #[error("quotas of the file system cannot be turned on or off, and have no defaults")]
@@ -735,8 +738,8 @@ statuses! {
     }
     ACCESS_DENIED: AccessNotGranted BadSignature BoundByAnotherUser DesiredAccessInvalid
         DurableOpenOfAnotherUser GuestBecameUser MeantForAnotherServer NotEncrypted NotSigned
-        OpenBeneath OverwriteOfReadOnly ReplayOfAnotherLease RootCannotBeDeleted
-        ShareAccessDenied StreamsOpen TargetOpen UserChanged;
+        OpenBeneath OverwriteOfReadOnly QuotaOfAdministrators ReplayOfAnotherLease
+        RootCannotBeDeleted ShareAccessDenied StreamsOpen TargetOpen UserChanged;
     ACCOUNT_DISABLED: AccountDisabled;
     // It says nothing of the user's account, which is not even looked up.
     ACCOUNT_LOCKED_OUT: TooManyFailedLogons;

@@ -255,4 +255,5 @@ reasons! {
     QuotaListInvalid
     QuotaStateFixed
     TooManyQuotaUsers
+    QuotaOfAdministrators
 }

@@ -167,6 +167,7 @@ const EVERY: &[Reject] = &[
     Reject::QuotaCommandFailed,
     Reject::QuotaLimitInvalid(7),
     Reject::QuotaListInvalid(7),
+    Reject::QuotaOfAdministrators,
     Reject::QuotaStateFixed,
     Reject::RangeNotLocked,
     Reject::RangeReversed { from: 7, to: 5 },

@@ -6,8 +6,8 @@
 
 use dtyp::{NtStatus, Sid};
 use object::{
-    LocalOpen, NewQuota, ObjectReply, ObjectResult, Quota, QuotaLimits, QuotaOp, QuotaQuery,
-    QuotaStart, QuotaState, QuotaUser, UserQuota,
+    LocalOpen, NewQuota, ObjectReply, ObjectResult, Quota, QuotaOp, QuotaQuery, QuotaStart,
+    QuotaState, QuotaUser, UserQuota,
 };
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
@@ -69,14 +69,8 @@ impl Store {
         let opened = self.opens.get(open)?;
         opened.root.verify_changeable()?;
         let object = opened.fd();
-        let uid = |new: &NewQuota| {
-            // [MS-FSA] 2.1.5.22: administrators have no limit.
-            if new.sid == Sid::administrators() && new.limits != QuotaLimits::default() {
-                return Err(NtStatus::ACCESS_DENIED);
-            }
-            self.quota_uid(&new.sid)
-        };
-        let uids = quotas.iter().map(uid).collect::<Result<Vec<u32>, NtStatus>>()?;
+        let uids = quotas.iter().map(|new| self.quota_uid(&new.sid));
+        let uids = uids.collect::<Result<Vec<u32>, NtStatus>>()?;
         let set = |(new, uid): (&NewQuota, u32)| quota::set(object, uid, new.limits);
         quotas.iter().zip(uids).try_for_each(set).during(Operation::Quota)
     }

@@ -161,6 +161,9 @@ fn new_quota(information: FileQuotaInformation) -> Result<NewQuota, Reject> {
         FileQuotaInformation::DELETED => QuotaLimits::default(),
         limit => limits(quota_threshold, limit)?,
     };
+    if sid == Sid::administrators() && limits != QuotaLimits::default() {
+        return Err(Reject::QuotaOfAdministrators);
+    }
     Ok(NewQuota { sid, limits })
 }
 

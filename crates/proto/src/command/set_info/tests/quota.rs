@@ -13,15 +13,20 @@ use super::*;
 const NO_LIMIT: u64 = FileQuotaInformation::NO_LIMIT;
 
 fn send(scene: &mut Scene, file_id: FileId, limits: &[(u32, u64, u64)]) {
+    let of = |(uid, threshold, limit): &(u32, u64, u64)| (Sid::unix_user(*uid), *threshold, *limit);
+    send_of_sids(scene, file_id, limits.iter().map(of).collect());
+}
+
+fn send_of_sids(scene: &mut Scene, file_id: FileId, limits: Vec<(Sid, u64, u64)>) {
     let mut list = Vec::new();
     let mut writer = EntryListWriter::new(&mut list, usize::MAX, 8);
-    for (uid, quota_threshold, quota_limit) in limits {
+    for (sid, quota_threshold, quota_limit) in limits {
         let information = FileQuotaInformation {
             change_time: FileTime::ZERO,
             quota_used: 0,
-            quota_threshold: *quota_threshold,
-            quota_limit: *quota_limit,
-            sid: Sid::unix_user(*uid),
+            quota_threshold,
+            quota_limit,
+            sid,
         };
         assert!(writer.push(|out| information.encode(out)));
     }
@@ -101,6 +106,25 @@ fn a_tree_connect_without_the_right_to_write_changes_no_quotas() {
         assert_eq!(outcome(&mut scene), Reason::AccessNotGranted);
         scene.limit_tree_connects(AccessMask::WRITE_DATA);
         send(&mut scene, file_id, &[(7, 10, 20)]);
+        store_says(&mut scene, Err(NtStatus::ACCESS_DENIED));
+        assert_eq!(outcome(&mut scene), NtStatus::ACCESS_DENIED);
+    }
+}
+
+#[test]
+fn administrators_get_no_limit_by_the_store_or_by_a_command() {
+    for set in [false, true] {
+        let mut scene = Scene::new();
+        let file_id = scene.open("file");
+        scene.change_share(|share| share.quota_commands = QuotaCommands { get: true, set });
+        for (threshold, limit) in [(10, NO_LIMIT), (NO_LIMIT, 20)] {
+            let administrators = (Sid::administrators(), threshold, limit);
+            let user = (Sid::unix_user(7), 10, 20);
+            send_of_sids(&mut scene, file_id, vec![user, administrators]);
+            assert_eq!(outcome(&mut scene), Reason::QuotaOfAdministrators);
+        }
+        // Without a limit it is a question of rights.
+        send_of_sids(&mut scene, file_id, vec![(Sid::administrators(), NO_LIMIT, NO_LIMIT)]);
         store_says(&mut scene, Err(NtStatus::ACCESS_DENIED));
         assert_eq!(outcome(&mut scene), NtStatus::ACCESS_DENIED);
     }
