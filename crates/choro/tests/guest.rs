@@ -13,11 +13,9 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
 use harness::choro::signal_process;
-use harness::guest::{has_guest, script, tap_device};
+use harness::guest::{Guest, has_guest, script, tap_device};
 use harness::namespace::Namespace;
 use harness::smbtorture::progress;
 use harness::{PASSWORD, Setup, TestServer, USER};
@@ -47,10 +45,10 @@ const MULTICHANNEL: &str = "vers=3.1.1,multichannel,max_channels=4";
 const FURTHER_CHANNELS: usize = 2 * 3;
 
 /// Seconds for all of them; a fast machine needs a quarter.
-const LIMIT_SECONDS: u32 = 900;
+const LIMIT_SECONDS: u64 = 900;
 
 /// Seconds for the copies over two links, which take thirty.
-const LINKS_LIMIT_SECONDS: u32 = 300;
+const LINKS_LIMIT_SECONDS: u64 = 300;
 
 /// KiB that are written and read at 100 KiB/s. Clients that do not wait give up within a minute at
 /// most, so more of it tells no more; `CHORO_SLOW_KIB=30000` is ten minutes' worth.
@@ -60,10 +58,7 @@ const SLOW_KIB: &str = match option_env!("CHORO_SLOW_KIB") {
 };
 
 /// Seconds for both copies, which take a quarter of a minute.
-const SLOW_LIMIT_SECONDS: u32 = 900;
-
-/// Interval between reads of the guest's output.
-const POLL: Duration = Duration::from_millis(20);
+const SLOW_LIMIT_SECONDS: u64 = 900;
 
 /// Checks of one variant, for the display of progress and to notice a script that ends early.
 const CHECKS: usize = 40;
@@ -91,67 +86,30 @@ impl Network {
     }
 }
 
-/// A guest that runs a script, as root and with the share's name and user in its environment.
-struct Guest {
-    process: Child,
-    /// The folder that it has as /job.
-    job: PathBuf,
-}
-
-impl Guest {
-    fn boot(
-        server: &TestServer,
-        network: &Network,
-        (program, seconds): (&str, u32),
-        more: &str,
-    ) -> Self {
-        let job = server.client_folder("guest");
-        let environment = format!(
-            "PORT={}\nSHARE=data\nACCOUNT={USER}\nPASSWORD='{PASSWORD}'\n{more}\n",
-            server.port()
-        );
-        fs::write(job.join("env"), environment).expect("there is space");
-        let process = network
-            .namespace
-            .command(script("run.sh"))
-            .arg(script(program))
-            .arg(seconds.to_string())
-            .arg(&job)
-            .env("GUEST_LINKS", network.links.to_string())
-            .spawn()
-            .expect("it can be run");
-        Self { process, job }
-    }
-
-    /// Waits until it has ended well, and does this meanwhile, over and over; returns its folder.
-    fn wait(mut self, mut meanwhile: impl FnMut(&Path)) -> PathBuf {
-        let status = loop {
-            if let Some(status) = self.process.try_wait().expect("it is our child") {
-                break status;
-            }
-            meanwhile(&self.job);
-            thread::sleep(POLL);
-        };
-        let left = |name| fs::read_to_string(self.job.join(name)).unwrap_or_default();
-        let last_words = ["stdout", "stderr", "console"].map(left).join("\n");
-        assert!(status.success(), "the guest ended with {status}; its last words:\n{last_words}");
-        self.job
-    }
+/// Boots a guest that runs a script with the share's name and user in its environment.
+fn boot(server: &TestServer, network: &Network, program: (&str, u64), more: &str) -> Guest {
+    let environment = format!(
+        "PORT={}\nSHARE=data\nACCOUNT={USER}\nPASSWORD='{PASSWORD}'\n{more}\n",
+        server.port()
+    );
+    let job = server.client_folder("guest");
+    Guest::boot((&network.namespace, network.links), program, &job, &environment)
 }
 
 /// Boots the guest and runs the checks, showing progress; returns the folder with what it left.
 fn run_checks(server: &TestServer, network: &Network) -> PathBuf {
     let variants = format!("VARIANTS='{}'", VARIANTS.join(" "));
-    let guest = Guest::boot(server, network, ("check.sh", LIMIT_SECONDS), &variants);
+    let mut guest = boot(server, network, ("check.sh", LIMIT_SECONDS), &variants);
     let mut shown = 0;
-    guest.wait(|job| {
+    let job = guest.wait(|job| {
         let printed = fs::read_to_string(job.join("stdout")).unwrap_or_default();
         let variants = printed.lines().filter(|line| line.contains("\tdelete_rest\t")).count();
         if variants > shown {
             shown = variants;
             progress(&format!("kernel client: {shown} of {} mounts", VARIANTS.len()));
         }
-    })
+    });
+    job.to_owned()
 }
 
 /// Does with the links what the guest asks for.
@@ -287,7 +245,7 @@ fn the_linux_kernel_waits_for_a_share_of_a_hundred_kibibytes_a_second() {
         .share("data", "")
         .start();
     let length = format!("KIB={SLOW_KIB}");
-    let guest = Guest::boot(&server, &network, ("slow.sh", SLOW_LIMIT_SECONDS), &length);
+    let mut guest = boot(&server, &network, ("slow.sh", SLOW_LIMIT_SECONDS), &length);
     let job = guest.wait(|_| ());
     let printed = fs::read_to_string(job.join("stdout")).expect("the guest wrote it");
     assert_eq!(printed, "reconnects\t0\n");
@@ -307,7 +265,7 @@ fn a_copy_over_two_links_outlives_the_loss_of_one() {
         .port_too(445)
         .share("data", "")
         .start();
-    let guest = Guest::boot(&server, &network, ("lose_link.sh", LINKS_LIMIT_SECONDS), "");
+    let mut guest = boot(&server, &network, ("lose_link.sh", LINKS_LIMIT_SECONDS), "");
     let job = guest.wait(|job| serve_links(&network, job));
     let printed = fs::read_to_string(job.join("stdout")).expect("the guest wrote it");
     let count = |what: &str| printed.lines().filter(|line| line.starts_with(what)).count();
@@ -320,7 +278,7 @@ fn a_copy_over_two_links_outlives_the_loss_of_one() {
 const COUNTED: (u32, u32) = (100, 3);
 
 /// Seconds for counting, which takes twenty.
-const CALLS_LIMIT_SECONDS: u32 = 300;
+const CALLS_LIMIT_SECONDS: u64 = 300;
 
 /// `choro trace` while the guest does one thing.
 struct Counting {
@@ -406,7 +364,7 @@ fn the_linux_kernel_takes_as_many_system_calls_as_the_page_says() {
     // A build for tests checks each descriptor that it closes.
     let more = f64::from(u8::from(std::env::var_os("CHORO_BIN").is_none()));
     let (mut counting, mut reports) = (None, BTreeMap::new());
-    let guest = Guest::boot(&server, &network, ("calls.sh", CALLS_LIMIT_SECONDS), &sizes);
+    let mut guest = boot(&server, &network, ("calls.sh", CALLS_LIMIT_SECONDS), &sizes);
     guest.wait(|job| count_calls(&server, job, &mut counting, &mut reports));
     assert_eq!(reports.len(), 4, "{reports:?}");
     let mut differences = Vec::new();

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use harness::choro::{built_executable, wait_until};
-use harness::guest::{has_guest, script, tap_device};
+use harness::guest::{Guest, has_guest, tap_device};
 use harness::namespace::Namespace;
 use harness::{OTHER_USER, PASSWORD, USER, runs_as_root};
 use rustix::process::{Pid, Signal, kill_process};
@@ -354,7 +354,7 @@ const MOUNTED: [(&str, &str, &str, &str); 12] = [
 ];
 
 /// Seconds for all mounts together; a fast machine needs a tenth.
-const LIMIT_SECONDS: &str = "600";
+const LIMIT_SECONDS: u64 = 600;
 
 /// Bridge between the guest and all machines.
 const BRIDGE: &str = "
@@ -389,13 +389,10 @@ fn the_linux_kernel_uses_the_shares_of_all_configurations() {
     let job = tempfile::tempdir().expect("there is space");
     fs::write(job.path().join("shares"), &shares).expect("there is space");
     let environment = format!("PASSWORD='{PASSWORD}'\n");
-    fs::write(job.path().join("env"), environment).expect("there is space");
-    let mut guest = network.command(script("run.sh"));
-    let output = guest.arg(script("published.sh")).args([LIMIT_SECONDS]).arg(job.path()).output();
-    let output = output.expect("it can be run");
-    let left = |name| fs::read_to_string(job.path().join(name)).unwrap_or_default();
-    assert!(output.status.success(), "{}{}", text_of(&output), left("console"));
-    let results = left("stdout");
+    let program = ("published.sh", LIMIT_SECONDS);
+    let mut guest = Guest::boot((&network, 1), program, job.path(), &environment);
+    let job = guest.wait(|_| ());
+    let results = fs::read_to_string(job.join("stdout")).expect("the guest wrote it");
     let failed: Vec<&str> = results.lines().filter(|line| !line.ends_with("\tok")).collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
     assert_eq!(results.lines().count(), MOUNTED.len(), "{results}");

@@ -9,12 +9,11 @@ mod harness;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use harness::choro::{Outcome, built_executable, text};
-use harness::guest::{has_guest, script, tap_device};
+use harness::guest::{Guest, has_guest, script, tap_device};
 use harness::namespace::Namespace;
 use harness::smbtorture::progress;
 use harness::{OTHER_USER, PASSWORD, Setup, TestServer, USER};
@@ -183,14 +182,14 @@ fn a_quota_that_a_command_tells_bounds_the_free_space() {
 /// Longest time of a guest's start, of its server and of its end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A guest whose kernel counts quotas, with a server.
-struct Guest {
-    process: Child,
+/// A server in a guest whose kernel counts quotas.
+struct CountingServer {
+    guest: Guest,
     folder: tempfile::TempDir,
     network: Namespace,
 }
 
-impl Guest {
+impl CountingServer {
     fn boot() -> Self {
         let network = Namespace::of_network(&tap_device(0)).expect("root may make a network");
         let folder = tempfile::tempdir().expect("there is space");
@@ -202,7 +201,6 @@ impl Guest {
         fs::copy(libtdb(), job.join("libtdb.so.1")).expect("there is space");
         build_shim(&job.join("no_vdso.so"));
         let environment = format!("ACCOUNT={USER}\nOTHER={OTHER_USER}\nPASSWORD='{PASSWORD}'\n");
-        fs::write(job.join("env"), environment).expect("there is space");
         let share = |name: &str, folder: &str, lines: &str| {
             format!("[{name}]\npath = /tmp/{folder}\nread only = no\n{lines}\n")
         };
@@ -212,47 +210,32 @@ impl Guest {
             share("counted", "counted", ""),
         ];
         fs::write(job.join("shares"), shares.concat()).expect("there is space");
-        let process = network
-            .command(script("run.sh"))
-            .arg(script("quota.sh"))
-            .arg((3 * PATIENCE.as_secs()).to_string())
-            .arg(job)
-            .spawn()
-            .expect("it can be run");
-        let mut guest = Self { process, folder, network };
-        let end = Instant::now() + PATIENCE;
-        while !guest.folder.path().join("ready").exists() {
-            let ended = guest.process.try_wait().expect("it is our child");
-            assert!(ended.is_none() && Instant::now() < end, "no server: {}", guest.said());
-            thread::sleep(Duration::from_millis(50));
-        }
-        guest
+        let program = ("quota.sh", 3 * PATIENCE.as_secs());
+        let guest = Guest::boot((&network, 1), program, job, &environment);
+        let mut server = Self { guest, folder, network };
+        server.guest.wait_for("ready", PATIENCE);
+        server
     }
 
     fn run(&self, share: &str, arguments: &[&str]) -> Outcome {
         smbcquotas(&self.network.launcher(), ("10.99.0.2", share), arguments)
     }
 
-    fn said(&self) -> String {
-        let left = |name| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
-        ["stdout", "stderr", "console"].map(left).join("\n")
-    }
-
     fn stop(mut self) {
-        let status = self.end();
-        assert!(status.success(), "the guest ended with {status}: {}", self.said());
+        self.tell_to_end();
+        self.guest.wait(|_| ());
     }
 
-    fn end(&mut self) -> ExitStatus {
+    fn tell_to_end(&self) {
         fs::write(self.folder.path().join("stop"), "").expect("there is space");
-        self.process.wait().expect("it is our child")
     }
 }
 
-/// A guest ends also with a test that fails.
-impl Drop for Guest {
+/// The guest ends also with a test that fails.
+impl Drop for CountingServer {
     fn drop(&mut self) {
-        self.end();
+        self.tell_to_end();
+        self.guest.join();
     }
 }
 
@@ -284,7 +267,7 @@ fn quotas_of_a_kernel_are_told_and_set_with_the_rights_of_each_user() {
     if !has_guest() {
         return;
     }
-    let guest = Guest::boot();
+    let guest = CountingServer::boot();
     let (user, other) = (logon(USER), logon(OTHER_USER));
     // Users see their own quota.
     let own = guest.run("data", &["-U", &user, "-u", USER]).succeeds();
