@@ -277,7 +277,19 @@ fn with_depot(is_in_share: bool) -> Option<Both> {
         std::os::unix::fs::chown(&depot, Some(1), Some(1)).expect("we are root");
         lines += &format!("\nstreams_depot:directory = {}", depot.display());
     }
-    Some(Both::of(setup, &lines))
+    let both = Both::of(setup, &lines);
+    if is_in_share {
+        make_depot_for_users(&both);
+    }
+    Some(both)
+}
+
+/// Makes the depot of the share `data` so that Samba's users can add to it.
+fn make_depot_for_users(both: &Both) {
+    let depot = both.server.share_path("data").join(".streams");
+    std::fs::create_dir(&depot).expect("there is space");
+    let mode = PermissionsExt::from_mode(0o1777);
+    std::fs::set_permissions(depot, mode).expect("we are root");
 }
 
 fn long() -> Vec<u8> {
@@ -396,6 +408,7 @@ fn a_long_resource_fork_in_a_depot_is_the_same_in_samba() {
     let lines = "vfs objects = fruit streams_depot\nfruit:metadata = stream\n\
                  fruit:resource = stream\nforce user = daemon";
     let mut both = Both::of(Setup::new(), lines);
+    make_depot_for_users(&both);
     let Both { ours, theirs, .. } = &mut both;
     let mut information = b"AFP\0\0\x01\0\0\0\0\0\0\x80\0\0\0TEXTttxt".to_vec();
     information.resize(60, 0);

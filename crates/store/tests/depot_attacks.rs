@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use dtyp::NtStatus;
+use object::{Disposition, ObjectPath};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::thread::{
     CapabilitySet, Uid, capabilities, set_capabilities, set_thread_groups, set_thread_res_uid,
 };
 use support::depot::{self, below, folders, get, listed, put};
-use support::{Share, account, is_root};
+use support::{DELETE, READ, Share, WRITE, account, is_root};
 
 const OWNER: u32 = 70_001;
 const MALLORY: u32 = 70_002;
@@ -148,6 +149,198 @@ fn a_depot_that_others_can_have_prepared_is_refused() {
     assert_eq!(put_in(MALLORY, 0o777, |_| ()), Err(NtStatus::ACCESS_DENIED));
     assert_eq!(put_in(MALLORY, 0o755, |_| ()), Err(NtStatus::ACCESS_DENIED));
     assert_eq!(put_in(0, 0o777, |_| ()), Err(NtStatus::ACCESS_DENIED));
+    assert_eq!(put_in(0, 0o775, |_| ()), Err(NtStatus::ACCESS_DENIED), "a right of the group's");
+}
+
+/// As with a depot of Samba's and `force user`.
+#[test]
+fn a_depot_of_the_user_of_the_request_has_streams_with_the_rights_of_that_user() {
+    if !is_root() {
+        return;
+    }
+    let mut share = share();
+    with_stream(&mut share, "f", OWNER, 0o600);
+    depot::give(&mut share, OWNER, 0o755);
+    for name in ["g", "closed"] {
+        share.local(name, "base");
+        chown(share.host(name), Some(OWNER), Some(OWNER)).expect("root");
+    }
+    act_as(&mut share, OWNER);
+    put(&mut share, "f:t", b"t").expect("a further stream");
+    put(&mut share, "g:s", b"of g").expect("of a further file");
+    assert_eq!(get(&mut share, "g:s"), Ok(b"of g".to_vec()));
+    assert_eq!(listed(&mut share, "f"), [("s".to_owned(), 6), ("t".to_owned(), 1)]);
+    for path in ["f:t", "f", "g"] {
+        let open = share.open_for(path, DELETE);
+        share.unlink(open).expect("removed");
+    }
+    assert_eq!(folders(&mut share), Vec::<PathBuf>::new());
+    // The server's rights would do this.
+    depot::give(&mut share, OWNER, 0o555);
+    act_as(&mut share, OWNER);
+    assert_eq!(put(&mut share, "closed:s", b"s"), Err(NtStatus::ACCESS_DENIED));
+}
+
+/// A closed directory of somebody's with files, in the place of the streams of `f`.
+fn put_in_place(share: &mut Share, folder: &Path, owner: u32, names: &[&str]) -> Vec<PathBuf> {
+    share.store.revert_to_server();
+    let theirs = share.folder.path().join("theirs");
+    fs::create_dir(&theirs).expect("root");
+    names.iter().for_each(|name| fs::write(theirs.join(name), "kept").expect("root"));
+    chown(&theirs, Some(owner), Some(owner)).expect("root");
+    fs::set_permissions(&theirs, fs::Permissions::from_mode(0o700)).expect("root");
+    if folder.exists() {
+        fs::remove_dir_all(folder).expect("root");
+    }
+    fs::rename(&theirs, folder).expect("root");
+    names.iter().map(|name| folder.join(name)).collect()
+}
+
+/// Mallory makes the depot, and renames a directory of somebody's to the place of own streams.
+#[test]
+fn a_directory_of_somebody_else_is_not_emptied_as_the_streams_of_a_deleted_file() {
+    if !is_root() {
+        return;
+    }
+    let depots = [(OWNER, MALLORY, 0o755), (0, MALLORY, 0o755), (OWNER, 0, 0o1777), (0, 0, 0o755)];
+    // Root carries out a deletion for a worker that has ended.
+    let of_users = [MALLORY, 0].into_iter().flat_map(|user| depots.map(|depot| (user, depot)));
+    for (user, (owner, keeper, mode)) in of_users {
+        let mut share = share();
+        let folder = with_stream(&mut share, "f", MALLORY, 0o600);
+        depot::give(&mut share, keeper, mode);
+        chown(share.folder.path(), Some(keeper), None).expect("root");
+        let kept = put_in_place(&mut share, &folder, owner, &[":a:$DATA", ":b:$DATA"]);
+        act_as(&mut share, user);
+        let open = share.open_for("f", DELETE);
+        share.unlink(open).expect("it is Mallory's");
+        share.store.revert_to_server();
+        for file in kept {
+            assert!(file.exists(), "{user} {owner} {keeper} {mode:o} {file:?}");
+        }
+    }
+}
+
+/// The owner of the depot can move files and directories of root's there.
+#[test]
+fn root_uses_no_depot_of_a_users() {
+    if !is_root() {
+        return;
+    }
+    let mut share = share();
+    let folder = with_stream(&mut share, "f", MALLORY, 0o600);
+    depot::give(&mut share, MALLORY, 0o755);
+    chown(share.folder.path(), Some(MALLORY), None).expect("root");
+    let planted = plant(&mut share, &folder, 0);
+    act_as(&mut share, 0);
+    assert_eq!(put(&mut share, "f:x", b"pwned!"), Err(NtStatus::ACCESS_DENIED));
+    let open = share.open_for("f", DELETE);
+    share.unlink(open).expect("root may");
+    share.store.revert_to_server();
+    assert_eq!(fs::read(planted).expect("root"), b"secret");
+}
+
+#[test]
+fn a_directory_of_somebody_else_is_not_emptied_as_lost_streams() {
+    if !is_root() {
+        return;
+    }
+    for (keeper, is_moved) in [(MALLORY, false), (0, true)] {
+        let mut share = Share::with(|root| depot::beside(root).delete_lost = true);
+        let folder = with_stream(&mut share, "f", MALLORY, 0o600);
+        depot::give(&mut share, keeper, 0o755);
+        let kept = put_in_place(&mut share, &folder, OWNER, &[":a:$DATA"]);
+        rustix::fs::removexattr(share.host("f"), "user.SAMBA_STREAMS").expect("it has it");
+        act_as(&mut share, MALLORY);
+        assert_eq!(put(&mut share, "f:s", b"stream").is_ok(), is_moved);
+        let lost = depot::lost(&mut share);
+        assert_eq!(lost.len(), usize::from(is_moved), "{lost:?}");
+        let kept = if is_moved { vec![lost[0].join(":a:$DATA")] } else { kept };
+        assert_eq!(fs::read(&kept[0]).expect("it is kept"), b"kept");
+    }
+}
+
+#[test]
+fn nothing_is_removed_of_a_folder_with_anything_but_streams() {
+    if !is_root() {
+        return;
+    }
+    for is_directory in [false, true] {
+        let mut share = share();
+        let folder = with_stream(&mut share, "f", OWNER, 0o600);
+        share.store.revert_to_server();
+        let other = folder.join(if is_directory { ":z" } else { "letter" });
+        if is_directory {
+            fs::create_dir(&other).expect("root");
+        } else {
+            fs::write(&other, "").expect("root");
+        }
+        act_as(&mut share, OWNER);
+        let open = share.open_for("f", DELETE);
+        share.unlink(open).expect("removed");
+        share.store.revert_to_server();
+        assert!(other.exists() && folder.join(":s:$DATA").exists());
+    }
+}
+
+/// Who owns a folder of streams can fill it, and would keep a worker that removes all of it.
+#[test]
+fn streams_of_a_deleted_file_beyond_a_limit_are_set_aside() {
+    const STREAMS: usize = 5_000;
+    let mut share = share();
+    share.local("f", "base");
+    put(&mut share, "f:s", b"stream").expect("it is ours");
+    let folder = folders(&mut share).pop().expect("it has a folder");
+    for number in 1..STREAMS {
+        fs::write(folder.join(format!(":{number}:$DATA")), "").expect("it is ours");
+    }
+    let open = share.open_for("f", DELETE);
+    share.unlink(open).expect("removed");
+    assert!(folders(&mut share).is_empty());
+    let left: Vec<_> = depot::lost(&mut share).iter().map(|lost| below(lost).len()).collect();
+    assert_eq!(left, [STREAMS - 4_096]);
+}
+
+/// The owner of the share's folder has made the depot, and puts the streams of one file in the
+/// place of those of another.
+#[test]
+fn streams_of_a_closed_file_stay_closed_to_the_owner_of_the_depot() {
+    if !is_root() {
+        return;
+    }
+    let mut share = share();
+    let open = with_stream(&mut share, "open", OWNER, 0o666);
+    let closed = with_stream(&mut share, "closed", OWNER, 0o600);
+    depot::give(&mut share, MALLORY, 0o1777);
+    renameat_with(CWD, &open, CWD, &closed, RenameFlags::EXCHANGE).expect("root");
+    act_as(&mut share, MALLORY);
+    assert_eq!(listed(&mut share, "open"), []);
+    let read = share.status_of("open:s", |_| {});
+    assert_ne!(read, NtStatus::SUCCESS, "its content");
+    assert!(put(&mut share, "open:s", b"pwned!").is_err());
+    share.store.revert_to_server();
+    assert_eq!(fs::read(open.join(":s:$DATA")).expect("root"), b"stream");
+}
+
+/// Names of streams come from clients without a slash, but others can ask for them, too.
+#[test]
+fn a_stream_with_a_slash_in_its_name_is_no_path_in_the_depot() {
+    if !is_root() {
+        return;
+    }
+    let mut share = share();
+    let folder = with_stream(&mut share, "f", OWNER, 0o600);
+    share.store.revert_to_server();
+    fs::create_dir(folder.join(":a")).expect("root");
+    act_as(&mut share, OWNER);
+    let made = share.try_open("f", |request| {
+        request.path = ObjectPath::from_stored("f".to_owned(), Some("a/b".to_owned()));
+        request.disposition = Disposition::OpenIf;
+        request.desired_access = READ | WRITE;
+    });
+    assert_eq!(made.err(), Some(NtStatus::INVALID_PARAMETER));
+    share.store.revert_to_server();
+    assert!(below(&folder.join(":a")).is_empty());
 }
 
 #[test]

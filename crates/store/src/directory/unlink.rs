@@ -69,8 +69,7 @@ impl Store {
         let Some(settings) = &root.settings.streams_depot else { return };
         let removed = match object.status() {
             Ok(status) if status.stx_nlink == 0 => {
-                let depot = Depot::new(&mut self.impersonation, settings, object);
-                depot.clear(Inode::of(&status))
+                Depot::new(&mut self.impersonation, settings, object).clear()
             }
             status => status.map(drop),
         };

@@ -1,6 +1,7 @@
 //! A share with a depot of streams, and requests for streams.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use dtyp::NtStatus;
@@ -37,6 +38,27 @@ pub fn folders(share: &mut Share) -> Vec<PathBuf> {
     let is_hash = |path: &PathBuf| path.file_name().is_some_and(|name| name.len() == 2);
     let hashes = below(&depot(share)).into_iter().filter(is_hash);
     hashes.flat_map(|hash| below(&hash)).flat_map(|hash| below(&hash)).collect()
+}
+
+/// The folders of streams in the depot beside a share that no object leads to any more.
+pub fn lost(share: &mut Share) -> Vec<PathBuf> {
+    share.store.revert_to_server();
+    let is_lost = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("lost-"))
+    };
+    below(&depot(share)).into_iter().filter(is_lost).collect()
+}
+
+/// Gives the depot beside a share, and the directories by hashes in it, an owner and permissions.
+pub fn give(share: &mut Share, owner: u32, mode: u32) {
+    share.store.revert_to_server();
+    let depot = depot(share);
+    let firsts = below(&depot);
+    let seconds = firsts.iter().flat_map(|first| below(first));
+    for directory in seconds.chain(firsts.iter().cloned()).chain([depot]) {
+        chown(&directory, Some(owner), None).expect("root");
+        fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).expect("root");
+    }
 }
 
 /// Opens a stream for reading and writing, and makes it if it is missing.

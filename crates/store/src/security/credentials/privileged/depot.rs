@@ -3,10 +3,12 @@
 //! Users have no rights to the depot: those to the base file count. The kernel is asked for them
 //! with the user's own rights; then the server's rights open the stream's file. A new file belongs
 //! to the owner of the base file and has its permissions, so that Samba serves it to the same user.
-//! Owners of base files own the folders of their streams, and can move files of others there. So
-//! the server's rights open only what belongs to the owner of the base file; anything else takes
-//! the user's own rights, as with Samba. Nothing below the depot is followed as a link, and no file
-//! with a second name is opened.
+//!
+//! That holds for a depot of the server's ([`Way`]); in any other one, such as that of a user of
+//! Samba, all calls have the user's own rights. Owners of base files own the folders of their
+//! streams, and can move files of others there. So the server's rights open only what belongs to
+//! the owner of the base file; anything else takes the user's own rights, as with Samba. Nothing
+//! below the depot is followed as a link, and no file with a second name is opened.
 
 mod directories;
 
@@ -17,9 +19,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use rustix::fs::{AtFlags, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
-use self::directories::{
-    DIRECTORY, make_depot, make_for_owner, make_hash, open_parent, or_remove, pass_to_owner,
-};
+use self::directories::{CallRights, Way, or_remove, pass_to_owner};
 use super::{FRESH_SECONDS_MAX, is_fresh};
 use crate::cache::directories::Inode;
 use crate::model::depot_path::DepotPath;
@@ -37,7 +37,7 @@ const MARK: &str = "user.SAMBA_STREAMS";
 /// Value of that attribute: Samba writes no other.
 const MARKED: &[u8] = b"1";
 
-/// Streams of one file that are listed.
+/// Streams of one file in a list, and in a removal of the file.
 const DEPOT_STREAMS_MAX: usize = 4_096;
 
 /// Looks at something that another process of the server is about to give away.
@@ -53,8 +53,6 @@ struct DepotBase<'a> {
     settings: &'a DepotSettings,
     /// The object, by its extended attributes.
     object: Xattrs<'a>,
-    /// Uid of the user, who may own the depot.
-    user: u32,
 }
 
 /// Rights to the data of the base file that an operation on a stream needs; none for names and
@@ -97,26 +95,20 @@ impl<'a> Depot<'a> {
         settings: &'a DepotSettings,
         object: Xattrs<'a>,
     ) -> Self {
-        let base = DepotBase { settings, object, user: user.effective().uid };
+        let base = DepotBase { settings, object };
         Self { base, user, folder: None, lacks_folder: false }
     }
 
-    /// Names of the files of the streams, no more than so many. None are told of a folder of
-    /// somebody else's that the user may not list.
+    /// Names of the files of the streams, no more than so many. None are told of a folder that the
+    /// user may not list, unless it is one of the owner's in a depot of the server's.
     pub(crate) fn names(&mut self) -> Result<Vec<OsString>, Errno> {
         let Some((user, folder)) = if_there(self.folder())? else { return Ok(Vec::new()) };
         let names = user.in_folder(folder, || {
             let folder = system::reopen(folder.fd.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY)?;
-            let (mut names, mut entries) = (Vec::new(), Entries::default());
-            while names.len() < DEPOT_STREAMS_MAX
-                && let Some(name) = entries.next(folder.as_fd())?
-            {
-                names.push(OsString::from_vec(name.to_bytes().to_vec()));
-            }
-            Ok(names)
+            entries_of(folder.as_fd(), DEPOT_STREAMS_MAX)
         });
         match names {
-            Err(Errno::ACCESS | Errno::PERM) if !folder.is_owners() => Ok(Vec::new()),
+            Err(Errno::ACCESS | Errno::PERM) if !folder.takes_server() => Ok(Vec::new()),
             names => names,
         }
     }
@@ -124,30 +116,35 @@ impl<'a> Depot<'a> {
     /// Length of a stream in bytes; `None` if it is not there, or is a file of somebody else's that
     /// the user may not read.
     pub(crate) fn length(&mut self, name: &OsStr) -> Result<Option<u64>, Errno> {
-        let found = self.in_folder_as_server(|folder| {
+        verify_name(name)?;
+        let Some((user, folder)) = if_there(self.folder())? else { return Ok(None) };
+        let look = || {
             let flags = OFlags::PATH | OFlags::NOFOLLOW;
             let file = system::open_beneath(folder.fd.as_fd(), name, flags, 0, false)?;
-            let status = system::status_of(file.as_fd())?;
-            let status = settled(file.as_fd(), status, &folder.base)?;
+            let status = folder.settled(file.as_fd(), system::status_of(file.as_fd())?)?;
             Ok((file, status))
-        });
-        let found = match found {
-            // A link.
-            Err(Errno::LOOP) => None,
-            found => if_there(found)?,
         };
-        Ok(found.zip(self.folder.as_deref()).and_then(|((file, status), folder)| {
-            let may_read = || {
-                system::may_access(folder.fd.as_fd(), libc::X_OK).is_ok()
-                    && system::may_access(file.as_fd(), libc::R_OK).is_ok()
-            };
-            let is_told = is_stream(&status) && (folder.is_owners_stream(&status) || may_read());
-            is_told.then_some(status.stx_size)
-        }))
+        let found = if folder.is_servers { user.as_server(look) } else { look() };
+        let (file, status) = match found {
+            // A link.
+            Err(Errno::LOOP) => return Ok(None),
+            Err(Errno::ACCESS) if !folder.is_servers => return Ok(None),
+            found => match if_there(found)? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        let may_read = || {
+            system::may_access(folder.fd.as_fd(), libc::X_OK).is_ok()
+                && system::may_access(file.as_fd(), libc::R_OK).is_ok()
+        };
+        let is_told = is_stream(&status) && (folder.is_owners_stream(&status) || may_read());
+        Ok(is_told.then_some(status.stx_size))
     }
 
     /// Opens a stream's file for a user who may access the base file so.
     pub(crate) fn open(&mut self, name: &OsStr, access: DepotAccess) -> Result<OwnedFd, Errno> {
+        verify_name(name)?;
         self.base.object.may_access(access.mode())?;
         let (user, folder) = self.folder()?;
         user.open_stream(folder, name, access.flags())
@@ -160,11 +157,13 @@ impl<'a> Depot<'a> {
     /// What the kernel says if the file cannot be given to the owner of the base file (DQUOT…);
     /// then no new file is left.
     pub(crate) fn create(&mut self, name: &OsStr) -> Result<OwnedFd, Errno> {
+        verify_name(name)?;
         self.base.object.may_access(libc::W_OK)?;
         let may_keep = !self.user.enabled;
         if self.folder.is_none() {
             let base = self.base;
-            self.folder = Some(Box::new(self.user.as_server(|| base.make_folder(may_keep))?));
+            let folder = self.user.in_depot(|rights| base.make_folder(rights, may_keep))?;
+            self.folder = Some(Box::new(folder));
             self.lacks_folder = false;
         }
         let (user, folder) = self.folder()?;
@@ -172,7 +171,7 @@ impl<'a> Depot<'a> {
             let mode = u32::from(folder.base.stx_mode) & 0o666;
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
             let (file, _) = open_file(folder.fd.as_fd(), name, flags, mode)?;
-            if folder.is_owners() {
+            if folder.takes_server() {
                 let passed = pass_to_owner(file.as_fd(), &folder.base, may_keep);
                 or_remove(passed, folder.fd.as_fd(), name, AtFlags::empty())?;
             }
@@ -186,6 +185,7 @@ impl<'a> Depot<'a> {
 
     /// Removes a stream's file for a user who may write the base file.
     pub(crate) fn remove(&mut self, name: &OsStr) -> Result<(), Errno> {
+        verify_name(name)?;
         self.base.object.may_access(libc::W_OK)?;
         let (user, folder) = self.folder()?;
         user.in_folder(folder, || rustix::fs::unlinkat(&folder.fd, name, AtFlags::empty()))
@@ -193,6 +193,8 @@ impl<'a> Depot<'a> {
 
     /// Renames a stream's file, for a user who may write the base file. It replaces another one.
     pub(crate) fn rename(&mut self, old: &OsStr, new: &OsStr) -> Result<(), Errno> {
+        verify_name(old)?;
+        verify_name(new)?;
         self.base.object.may_access(libc::W_OK)?;
         let (user, folder) = self.folder()?;
         user.in_folder(folder, || rustix::fs::renameat(&folder.fd, old, &folder.fd, new))
@@ -200,54 +202,52 @@ impl<'a> Depot<'a> {
 
     /// Removes the streams of an object that has lost its last name. Those of a former object of
     /// its number stay.
-    pub(crate) fn clear(self, inode: Inode) -> Result<(), Errno> {
+    ///
+    /// # Errors
+    /// As those of [`remove_folder`].
+    pub(crate) fn clear(self) -> Result<(), Errno> {
         let Self { base, user, .. } = self;
-        user.as_server(|| {
-            let path = DepotPath::of(inode);
-            let Some((parent, _)) = if_there(base.open(&path))? else { return Ok(()) };
-            if_there(remove_folder(parent.as_fd(), &path.folder)).map(drop)
-        })
+        let cleared = user.in_depot(|rights| {
+            let (way, path, folder) = base.open(rights)?;
+            remove_folder(&way, &path, &folder)
+        });
+        if_there(cleared).map(drop)
     }
 
     /// Opens the folder of the streams, unless it is open. It comes with the user, whose rights
     /// calls in it may need.
     ///
     /// # Errors
-    /// As [`DepotBase::folder`].
+    /// As those of [`DepotBase::open`].
     fn folder(&mut self) -> Result<(&mut Impersonation, &Folder), Errno> {
-        if self.folder.is_none() {
-            self.in_folder_as_server(|_| Ok(()))?;
-        }
-        Ok((&mut *self.user, self.folder.as_deref().ok_or(Errno::NOENT)?))
-    }
-
-    /// Runs a call with the server's rights, which also open the folder of the streams first,
-    /// unless it is open.
-    fn in_folder_as_server<T>(
-        &mut self,
-        call: impl FnOnce(&Folder) -> Result<T, Errno>,
-    ) -> Result<T, Errno> {
         let Self { base, user, folder, lacks_folder } = self;
-        if *lacks_folder {
-            return Err(Errno::NOENT);
+        if folder.is_none() {
+            if *lacks_folder {
+                return Err(Errno::NOENT);
+            }
+            let opened = user.in_depot(|rights| base.open(rights));
+            *lacks_folder = matches!(opened, Err(Errno::NOENT));
+            *folder = Some(Box::new(opened?.2));
         }
-        user.as_server(|| {
-            let folder = match folder {
-                Some(folder) => folder,
-                None => {
-                    let opened = base.folder();
-                    *lacks_folder = matches!(opened, Err(Errno::NOENT));
-                    folder.insert(Box::new(opened?))
-                }
-            };
-            call(folder)
-        })
+        Ok((user, folder.as_deref().ok_or(Errno::NOENT)?))
     }
 }
 
 impl Impersonation {
+    /// Runs calls from the depot to a folder of streams: with the server's rights, and once more
+    /// with the user's own where a directory is not the server's. A user who is root has none
+    /// beside the server's, and may not even be the requester (a delegated deletion).
+    fn in_depot<T>(&mut self, call: impl Fn(CallRights) -> Result<T, Errno>) -> Result<T, Errno> {
+        let done = self.as_server(|| call(CallRights::Server));
+        let user = self.effective().uid;
+        match done {
+            Err(Errno::ACCESS) if user != 0 || !self.enabled => call(CallRights::User(user)),
+            done => done,
+        }
+    }
+
     /// Opens the file of a stream that is there: with the server's rights if it belongs to the
-    /// owner of the base file, otherwise with the user's own.
+    /// owner of the base file in a depot of the server's, otherwise with the user's own.
     fn open_stream(
         &mut self,
         folder: &Folder,
@@ -255,10 +255,10 @@ impl Impersonation {
         flags: OFlags,
     ) -> Result<OwnedFd, Errno> {
         let at = folder.fd.as_fd();
-        if folder.is_owners() {
+        if folder.takes_server() {
             let opened = self.as_server(|| {
                 let (file, status) = open_file(at, name, flags, 0)?;
-                let status = settled(file.as_fd(), status, &folder.base)?;
+                let status = folder.settled(file.as_fd(), status)?;
                 Ok(folder.is_owners_stream(&status).then_some(file))
             })?;
             if let Some(file) = opened {
@@ -269,13 +269,13 @@ impl Impersonation {
     }
 
     /// Runs a call in a folder of streams: with the server's rights if the folder belongs to the
-    /// owner of the base file, otherwise with the user's own.
+    /// owner of the base file in a depot of the server's, otherwise with the user's own.
     fn in_folder<T>(
         &mut self,
         folder: &Folder,
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        if folder.is_owners() { self.as_server(call) } else { call() }
+        if folder.takes_server() { self.as_server(call) } else { call() }
     }
 }
 
@@ -287,12 +287,21 @@ struct Folder {
     status: Statx,
     /// Owner and permissions of the object.
     base: Statx,
+    /// It is in a depot of the server's.
+    is_servers: bool,
 }
 
 impl Folder {
-    fn new(fd: OwnedFd, base: Statx) -> Result<Self, Errno> {
-        let status = settled(fd.as_fd(), system::status_of(fd.as_fd())?, &base)?;
-        Ok(Self { fd, status, base })
+    fn new(fd: OwnedFd, base: Statx, rights: CallRights) -> Result<Self, Errno> {
+        let status = system::status_of(fd.as_fd())?;
+        let folder = Self { fd, status, base, is_servers: rights == CallRights::Server };
+        let status = folder.settled(folder.fd.as_fd(), status)?;
+        Ok(Self { status, ..folder })
+    }
+
+    /// Whether calls in the folder have the server's rights.
+    fn takes_server(&self) -> bool {
+        self.is_servers && self.is_owners()
     }
 
     /// Whether the folder belongs to the owner of the object. That of somebody else has lost its
@@ -311,25 +320,38 @@ impl Folder {
             && file.stx_uid == self.base.stx_uid
             && (folder & 0o022 == 0 || is_as_open())
     }
+
+    /// Status of a stream's file, or of the folder itself, which had `status` a moment ago. In a
+    /// depot of the server's another process may just have made it, and gives it to the owner of
+    /// the object within these attempts.
+    fn settled(&self, fd: BorrowedFd<'_>, mut status: Statx) -> Result<Statx, Errno> {
+        let maker = rustix::process::geteuid().as_raw();
+        let may_be_given = self.is_servers && maker != self.base.stx_uid;
+        for _ in 0..SETTLE_ATTEMPTS_MAX {
+            if !may_be_given || status.stx_uid != maker || !is_new(&status) {
+                break;
+            }
+            std::thread::yield_now();
+            status = system::status_of(fd)?;
+        }
+        Ok(status)
+    }
 }
 
 impl DepotBase<'_> {
-    /// Opens the folder of the object's streams.
+    /// Opens the folder of the object's streams, and the directories on the way to it.
     ///
     /// # Errors
-    /// NOENT if it has none; ACCESS for a depot that others could have prepared.
-    fn folder(&self) -> Result<Folder, Errno> {
+    /// NOENT if it has none; ACCESS for a depot that may not be used with these rights.
+    fn open(&self, rights: CallRights) -> Result<(Way, DepotPath, Folder), Errno> {
         let status = self.object.status()?;
-        let (_, folder) = self.open(&DepotPath::of(Inode::of(&status)))?;
-        Folder::new(folder, status)
-    }
-
-    /// Opens the directory of the object's folder, and the folder; with errors as those of
-    /// [`DepotBase::folder`].
-    fn open(&self, path: &DepotPath) -> Result<(OwnedFd, OwnedFd), Errno> {
-        let parent = open_parent(self.settings, path, self.user)?;
-        let folder = system::open_beneath(parent.as_fd(), &path.folder, DIRECTORY, 0, false)?;
-        if self.is_marked()? { Ok((parent, folder)) } else { Err(Errno::NOENT) }
+        let path = DepotPath::of(Inode::of(&status));
+        let way = Way::open(self.settings, &path, rights)?;
+        let folder = way.folder(&path)?;
+        if !self.is_marked()? {
+            return Err(Errno::NOENT);
+        }
+        Ok((way, path, Folder::new(folder, status, rights)?))
     }
 
     /// Whether streams in the depot can be the object's own.
@@ -346,50 +368,43 @@ impl DepotBase<'_> {
 
     /// Opens the folder of the object's streams, and makes it if it is missing. The server may keep
     /// it if it may give nothing away.
-    fn make_folder(&self, may_keep: bool) -> Result<Folder, Errno> {
+    fn make_folder(&self, rights: CallRights, may_keep: bool) -> Result<Folder, Errno> {
         let status = self.object.status()?;
         let path = DepotPath::of(Inode::of(&status));
-        let depot = make_depot(self.settings, self.user, may_keep)?;
-        let [first, second] = &path.hashes;
-        let first = make_hash(&depot, first, (self.user, may_keep))?;
-        let parent = make_hash(&first, second, (self.user, may_keep))?;
+        let way = Way::make(self.settings, &path, rights)?;
         let is_marked = self.is_marked()?;
-        if !is_marked && is_lost(parent.fd.as_fd(), &path.folder, &status)? {
-            self.set_aside(depot.fd.as_fd(), parent.fd.as_fd(), &path.folder)?;
+        if !is_marked && is_lost(&way, &path, &status)? {
+            self.take_away(&way, &path, (status, rights))?;
         }
         let permissions = u32::from(status.stx_mode) & 0o777;
         // A directory is read with the right to enter it.
         let mode = permissions | (permissions & 0o444) >> 2 | 0o700;
-        let name = OsStr::new(&path.folder);
-        let folder = make_for_owner(&parent, name, mode, (&status, may_keep))?;
+        let folder = match rights {
+            CallRights::Server => way.make_folder_for_owner(&path, mode, (&status, may_keep))?,
+            CallRights::User(_) => way.make_folder(&path, mode)?,
+        };
         if !is_marked {
             self.object.set(MARK, MARKED)?;
         }
-        Folder::new(folder, status)
+        Folder::new(folder, status, rights)
     }
 
     /// Takes away a folder of another object, which had the same number and is gone.
-    fn set_aside(
+    fn take_away(
         &self,
-        depot: BorrowedFd<'_>,
-        parent: BorrowedFd<'_>,
-        folder: &str,
+        way: &Way,
+        path: &DepotPath,
+        (object, rights): (Statx, CallRights),
     ) -> Result<(), Errno> {
         if self.settings.delete_lost {
-            return if_there(remove_folder(parent, folder)).map(drop);
-        }
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-        for attempt in 0..LOST_ATTEMPTS_MAX {
-            let name = format!("lost-{}{:09}{attempt:02}", time.tv_sec, time.tv_nsec);
-            // Nothing else has such a name.
-            let moved =
-                system::rename_to_free((parent, OsStr::new(folder)), (depot, OsStr::new(&name)));
-            match moved {
-                Err(Errno::EXIST | Errno::NOTEMPTY) => {}
-                moved => return if_there(moved).map(drop),
+            let folder = Folder::new(way.folder(path)?, object, rights)?;
+            match remove_folder(way, path, &folder) {
+                // Another owner's folder, or one with other files.
+                Err(Errno::PERM | Errno::NOTEMPTY) => {}
+                removed => return if_there(removed).map(drop),
             }
         }
-        Err(Errno::EXIST)
+        set_aside(way, path)
     }
 }
 
@@ -402,32 +417,18 @@ fn if_there<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
 }
 
 /// Whether there is a folder, of an earlier object of this number. One that is younger than the
-/// object, and its owner's or the server's, is none: another client makes a stream of the same
+/// object, and its owner's or the maker's, is none: another client makes a stream of the same
 /// object right now. True without birth times.
-fn is_lost(parent: BorrowedFd<'_>, folder: &str, object: &Statx) -> Result<bool, Errno> {
+fn is_lost(way: &Way, path: &DepotPath, object: &Statx) -> Result<bool, Errno> {
     let birth = |status: &Statx| {
         let is_known = status.stx_mask & StatxFlags::BTIME.bits() != 0;
         is_known.then_some((status.stx_btime.tv_sec, status.stx_btime.tv_nsec))
     };
-    let Some(folder) = if_there(system::status_at(parent, folder))? else { return Ok(false) };
+    let found = if_there(system::status_at(way.parent.fd.as_fd(), path.folder.as_str()))?;
+    let Some(folder) = found else { return Ok(false) };
     let owners = [object.stx_uid, rustix::process::geteuid().as_raw()];
     let is_younger = birth(&folder).zip(birth(object)).is_some_and(|(folder, it)| folder > it);
     Ok(!is_younger || !owners.contains(&folder.stx_uid))
-}
-
-/// Status of a stream's file, or of a folder of streams, which had `status` a moment ago. Another
-/// process of the server may just have made it, and gives it to the owner of the object within
-/// these attempts.
-fn settled(fd: BorrowedFd<'_>, mut status: Statx, object: &Statx) -> Result<Statx, Errno> {
-    let maker = rustix::process::geteuid().as_raw();
-    for _ in 0..SETTLE_ATTEMPTS_MAX {
-        if status.stx_uid != maker || maker == object.stx_uid || !is_new(&status) {
-            break;
-        }
-        std::thread::yield_now();
-        status = system::status_of(fd)?;
-    }
-    Ok(status)
 }
 
 /// Whether something was made within the last seconds. Anything older stays with its owner.
@@ -459,15 +460,65 @@ fn open_file(
     Ok((file, status))
 }
 
-/// Removes a folder of streams with its files.
-fn remove_folder(parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-    let folder = system::open_beneath(parent, name, flags, 0, false)?;
-    let mut entries = Entries::default();
-    while let Some(file) = entries.next(folder.as_fd())? {
-        rustix::fs::unlinkat(&folder, OsStr::from_bytes(file.to_bytes()), AtFlags::empty())?;
+/// Refuses a name that is none of a stream's file, such as a path.
+fn verify_name(name: &OsStr) -> Result<(), Errno> {
+    let is_name = |bytes: &[u8]| bytes.starts_with(b":") && !bytes.contains(&b'/');
+    if is_name(name.as_bytes()) { Ok(()) } else { Err(Errno::INVAL) }
+}
+
+/// Names in a directory, no more than so many.
+fn entries_of(directory: BorrowedFd<'_>, max: usize) -> Result<Vec<OsString>, Errno> {
+    let (mut names, mut entries) = (Vec::new(), Entries::default());
+    while names.len() < max
+        && let Some(name) = entries.next(directory)?
+    {
+        names.push(OsString::from_vec(name.to_bytes().to_vec()));
     }
-    rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR)
+    Ok(names)
+}
+
+/// Removes a folder of streams with its files. Others than the first [`DEPOT_STREAMS_MAX`] are set
+/// aside with the folder, so that this takes no longer than it may.
+///
+/// # Errors
+/// Nothing is removed then: PERM for a folder that does not belong to the object's owner, who could
+/// have removed it; NOTEMPTY if anything in it is no stream.
+fn remove_folder(way: &Way, path: &DepotPath, folder: &Folder) -> Result<(), Errno> {
+    if !folder.is_owners() {
+        return Err(Errno::PERM);
+    }
+    let opened = system::reopen(folder.fd.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let files = entries_of(opened.as_fd(), DEPOT_STREAMS_MAX)?;
+    for file in &files {
+        let status = if_there(system::status_at(opened.as_fd(), file.as_os_str()))?;
+        let is_stream = verify_name(file).is_ok() && status.is_none_or(|status| is_file(&status));
+        if !is_stream {
+            return Err(Errno::NOTEMPTY);
+        }
+    }
+    for file in &files {
+        if_there(rustix::fs::unlinkat(&opened, file, AtFlags::empty()))?;
+    }
+    let parent = way.parent.fd.as_fd();
+    match rustix::fs::unlinkat(parent, path.folder.as_str(), AtFlags::REMOVEDIR) {
+        Err(Errno::NOTEMPTY | Errno::EXIST) => set_aside(way, path),
+        removed => removed,
+    }
+}
+
+/// Gives a folder of streams, with what is in it, a name in the depot that no object leads to.
+fn set_aside(way: &Way, path: &DepotPath) -> Result<(), Errno> {
+    let folder = (way.parent.fd.as_fd(), OsStr::new(&path.folder));
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    for attempt in 0..LOST_ATTEMPTS_MAX {
+        let name = format!("lost-{}{:09}{attempt:02}", time.tv_sec, time.tv_nsec);
+        // Nothing else has such a name.
+        match system::rename_to_free(folder, (way.depot.fd.as_fd(), OsStr::new(&name))) {
+            Err(Errno::EXIST | Errno::NOTEMPTY) => {}
+            moved => return if_there(moved).map(drop),
+        }
+    }
+    Err(Errno::EXIST)
 }
 
 #[cfg(test)]

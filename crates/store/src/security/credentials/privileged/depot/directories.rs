@@ -1,9 +1,12 @@
 //! The depot, and the directories in it by hashes: who may own them, and how they are made.
 //!
-//! The owner of such a directory can put anything in the place of its entries. So it belongs to
-//! root, to the server's user or to the owner of the directory around it, who could also replace
-//! it; and others may write to it only if it is sticky. The user of the request may own it, too,
-//! as with `force user`: then nobody else's streams are at stake.
+//! The owner of such a directory can put anything in the place of its entries. So the server's
+//! rights are used only where all three belong to root or the server's user, as those that the
+//! server has made, and others may write to them only if they are sticky.
+//!
+//! Elsewhere all calls have the user's own rights, as with Samba. There the owner of the directory
+//! around may own one, who could also replace it, and so may the user of the request, as with
+//! `force user`: then nobody else's streams are at stake.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,95 +23,142 @@ use crate::sys::system;
 use crate::sys::trusted_path::{self, Links};
 
 /// How directories are opened: not through links, and without the right to list them.
-pub(super) const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
 
 /// Mode of a depot that has to be made.
 const DEPOT_MODE: u32 = 0o755;
 
-/// Trusted directory, and the status that says so.
+/// Bits of a mode that let others than the owner change the entries of a directory.
+const WRITABLE: u32 = libc::S_IWGRP | libc::S_IWOTH;
+
+/// Rights that calls in a depot have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum CallRights {
+    /// Those of the server. A directory that is not the server's is refused with ACCESS.
+    Server,
+    /// Those of the user of the request, by uid.
+    User(u32),
+}
+
+/// Directory that may be used, and the status that says so.
+#[derive(Debug)]
 pub(super) struct Trusted {
     pub(super) fd: OwnedFd,
     status: Statx,
 }
 
-/// Opens the directory of an object's folder.
-///
-/// # Errors
-/// NOENT if it is missing; ACCESS if it, or a directory above it in the depot, is not trusted.
-pub(super) fn open_parent(
-    settings: &DepotSettings,
-    path: &DepotPath,
-    user: u32,
-) -> Result<OwnedFd, Errno> {
-    let mut at = open_depot(settings, user)?;
-    for hash in &path.hashes {
-        at = open_hash(&at, hash, user)?;
-    }
-    Ok(at.fd)
+/// Directories on the way to the folder of an object's streams.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) depot: Trusted,
+    /// Directory that has the folder.
+    pub(super) parent: Trusted,
 }
 
-/// Opens the depot, and makes it if it is missing. It belongs to the owner of the directory that it
-/// is in.
-pub(super) fn make_depot(
-    settings: &DepotSettings,
-    user: u32,
-    may_keep: bool,
-) -> Result<Trusted, Errno> {
-    match open_depot(settings, user) {
-        Err(Errno::NOENT) => {}
-        opened => return opened,
+impl Way {
+    /// Opens the directories.
+    ///
+    /// # Errors
+    /// NOENT if one is missing; ACCESS if one may not be used with these rights.
+    pub(super) fn open(
+        settings: &DepotSettings,
+        path: &DepotPath,
+        rights: CallRights,
+    ) -> Result<Self, Errno> {
+        let depot = open_depot(settings, rights)?;
+        let [first, second] = &path.hashes;
+        let first = open_hash(&depot, first, rights)?;
+        Ok(Self { parent: open_hash(&first, second, rights)?, depot })
     }
-    let directory = &settings.directory;
-    let (parent, name) = directory.parent().zip(directory.file_name()).ok_or(Errno::INVAL)?;
-    let fd = trusted_path::open(parent, Links::OfServer)?;
-    let status = system::status_of(fd.as_fd())?;
-    let parent = Trusted { fd, status };
-    make_for_owner(&parent, name, DEPOT_MODE, (&parent.status, may_keep))?;
-    open_depot(settings, user)
+
+    /// Opens the directories, and makes the missing ones. They stay with their maker.
+    ///
+    /// # Errors
+    /// As those of [`Way::open`], and what the kernel says if one cannot be made.
+    pub(super) fn make(
+        settings: &DepotSettings,
+        path: &DepotPath,
+        rights: CallRights,
+    ) -> Result<Self, Errno> {
+        let depot = make_depot(settings, rights)?;
+        let [first, second] = &path.hashes;
+        let first = make_hash(&depot, first, rights)?;
+        Ok(Self { parent: make_hash(&first, second, rights)?, depot })
+    }
+
+    /// Opens the folder of the streams.
+    pub(super) fn folder(&self, path: &DepotPath) -> Result<OwnedFd, Errno> {
+        open_directory(self.parent.fd.as_fd(), OsStr::new(&path.folder))
+    }
+
+    /// Opens the folder of the streams, and makes it if it is missing.
+    pub(super) fn make_folder(&self, path: &DepotPath, mode: u32) -> Result<OwnedFd, Errno> {
+        make(self.parent.fd.as_fd(), OsStr::new(&path.folder), mode).map(|(folder, _)| folder)
+    }
+
+    /// The same, and the owner of an object gets a new folder. The server may keep it if it may
+    /// give nothing away.
+    ///
+    /// It is opened by its name after it was made, and in a sticky directory somebody can have put
+    /// an own one there: only one that is as new is given away.
+    pub(super) fn make_folder_for_owner(
+        &self,
+        path: &DepotPath,
+        mode: u32,
+        (object, may_keep): (&Statx, bool),
+    ) -> Result<OwnedFd, Errno> {
+        let (parent, name) = (self.parent.fd.as_fd(), OsStr::new(&path.folder));
+        let (folder, is_new) = make(parent, name, mode)?;
+        if is_new {
+            let status = system::status_of(folder.as_fd())?;
+            let owners = [rustix::process::geteuid().as_raw(), self.parent.status.stx_uid];
+            if looks_new(folder.as_fd(), &status, owners) {
+                let passed = pass_to_owner(folder.as_fd(), object, may_keep);
+                or_remove(passed, parent, name, AtFlags::REMOVEDIR)?;
+            }
+        }
+        Ok(folder)
+    }
 }
 
-/// Opens a directory of a hash, and makes it with owner and permissions of the one that it is in.
-pub(super) fn make_hash(
-    parent: &Trusted,
-    name: &str,
-    (user, may_keep): (u32, bool),
-) -> Result<Trusted, Errno> {
-    match open_hash(parent, name, user) {
+/// Opens the depot, and makes it if it is missing.
+fn make_depot(settings: &DepotSettings, rights: CallRights) -> Result<Trusted, Errno> {
+    match open_depot(settings, rights) {
         Err(Errno::NOENT) => {
-            let mode = u32::from(parent.status.stx_mode) & 0o1777;
-            make_for_owner(parent, OsStr::new(name), mode, (&parent.status, may_keep))?;
-            open_hash(parent, name, user)
+            let directory = &settings.directory;
+            let (parent, name) =
+                directory.parent().zip(directory.file_name()).ok_or(Errno::INVAL)?;
+            let parent = trusted_path::open(parent, Links::OfServer)?;
+            make(parent.as_fd(), name, DEPOT_MODE)?;
+            open_depot(settings, rights)
         }
         opened => opened,
     }
 }
 
-/// Opens a directory, and makes it for the owner of an object if it is missing. The server may keep
-/// it if it may give nothing away.
-///
-/// It is opened by its name after it was made, and the owner of `parent` can have put another one
-/// there: only one that is as new is given away.
-pub(super) fn make_for_owner(
-    parent: &Trusted,
-    name: &OsStr,
-    mode: u32,
-    (object, may_keep): (&Statx, bool),
-) -> Result<OwnedFd, Errno> {
-    let (parent, around) = (parent.fd.as_fd(), &parent.status);
-    let made = match rustix::fs::mkdirat(parent, name, Mode::from(mode)) {
+/// Opens a directory of a hash, and makes it with the permissions of the one that it is in.
+fn make_hash(parent: &Trusted, name: &str, rights: CallRights) -> Result<Trusted, Errno> {
+    match open_hash(parent, name, rights) {
+        Err(Errno::NOENT) => {
+            let mode = u32::from(parent.status.stx_mode) & 0o1777;
+            make(parent.fd.as_fd(), OsStr::new(name), mode)?;
+            open_hash(parent, name, rights)
+        }
+        opened => opened,
+    }
+}
+
+/// Opens a directory, and makes it if it is missing: then the flag is set.
+fn make(parent: BorrowedFd<'_>, name: &OsStr, mode: u32) -> Result<(OwnedFd, bool), Errno> {
+    let is_new = match rustix::fs::mkdirat(parent, name, Mode::from(mode)) {
         Err(Errno::EXIST) => false,
         made => made.map(|()| true)?,
     };
-    let directory = system::open_beneath(parent, name, DIRECTORY, 0, false)?;
-    if made {
-        let status = system::status_of(directory.as_fd())?;
-        let owners = [rustix::process::geteuid().as_raw(), around.stx_uid];
-        if looks_new(directory.as_fd(), &status, owners) {
-            let passed = pass_to_owner(directory.as_fd(), object, may_keep);
-            or_remove(passed, parent, name, AtFlags::REMOVEDIR)?;
-        }
-    }
-    Ok(directory)
+    open_directory(parent, name).map(|directory| (directory, is_new))
+}
+
+fn open_directory(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    system::open_beneath(parent, name, DIRECTORY, 0, false)
 }
 
 /// Gives something new to the owner of an object.
@@ -140,25 +190,31 @@ pub(super) fn or_remove(
     })
 }
 
-fn open_depot(settings: &DepotSettings, user: u32) -> Result<Trusted, Errno> {
+fn open_depot(settings: &DepotSettings, rights: CallRights) -> Result<Trusted, Errno> {
     let depot = trusted_path::open(&settings.directory, Links::OfServer)?;
     let around = system::status_at(depot.as_fd(), c"..")?;
-    trusted(depot, &around, user)
+    trusted(depot, &around, rights)
 }
 
-fn open_hash(parent: &Trusted, name: &str, user: u32) -> Result<Trusted, Errno> {
-    let directory = system::open_beneath(parent.fd.as_fd(), name, DIRECTORY, 0, false)?;
-    trusted(directory, &parent.status, user)
+fn open_hash(parent: &Trusted, name: &str, rights: CallRights) -> Result<Trusted, Errno> {
+    let directory = open_directory(parent.fd.as_fd(), OsStr::new(name))?;
+    trusted(directory, &parent.status, rights)
 }
 
-/// Refuses a directory in which somebody could have prepared streams of others.
-fn trusted(fd: OwnedFd, around: &Statx, user: u32) -> Result<Trusted, Errno> {
+/// Refuses a directory that is not the server's for calls with the server's rights. For those with
+/// a user's, refuses one in which somebody could have prepared streams of others.
+fn trusted(fd: OwnedFd, around: &Statx, rights: CallRights) -> Result<Trusted, Errno> {
     static WARNING: Once = Once::new();
     let status = system::status_of(fd.as_fd())?;
-    let owner = status.stx_uid;
-    let is_owned = [around.stx_uid, user].contains(&owner) || trusted_path::is_trusted(owner);
-    let mode = u32::from(status.stx_mode);
-    if is_owned && (mode & libc::S_IWOTH == 0 || mode & libc::S_ISVTX != 0) {
+    let (owner, mode) = (status.stx_uid, u32::from(status.stx_mode));
+    let is_closed_to = |writers| mode & writers == 0 || mode & libc::S_ISVTX != 0;
+    let is_servers = trusted_path::is_trusted(owner);
+    let CallRights::User(user) = rights else {
+        let may_be_used = is_servers && is_closed_to(WRITABLE);
+        return may_be_used.then_some(Trusted { fd, status }).ok_or(Errno::ACCESS);
+    };
+    let is_owned = is_servers || [around.stx_uid, user].contains(&owner);
+    if is_owned && is_closed_to(libc::S_IWOTH) {
         return Ok(Trusted { fd, status });
     }
     WARNING.call_once(|| {
