@@ -2,11 +2,13 @@
 
 mod support;
 
+use std::os::unix::fs::MetadataExt;
+
 use dtyp::security_descriptor::Control;
 use dtyp::{
     AccessMask, Ace, AceFlags, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid,
 };
-use object::{EntryDetail, ObjectOp, ObjectReply};
+use object::{EntryDetail, ObjectOp, ObjectPath, ObjectReply, OpenRequest};
 use store::NtAclSettings;
 use support::{READ, Share, WRITE, is_root};
 
@@ -117,6 +119,37 @@ fn a_file_beside_becomes_streams_once() {
     assert_eq!(content(&mut share, "f:AFP_Resource"), gone, "it does not come back");
 }
 
+/// Whoever may write a folder can rename a closed file of somebody's to be beside an own one.
+#[test]
+fn a_file_beside_that_belongs_to_somebody_else_stays() {
+    if !is_root() {
+        return;
+    }
+    let mut share = share();
+    let secret = double(&[(2, b"secret")]);
+    beside(&mut share, &secret);
+    std::os::unix::fs::chown(share.host("f"), Some(70_002), None).expect("root");
+    assert_eq!(names(&mut share), [""]);
+    share.store.revert_to_server();
+    assert_eq!(std::fs::read(share.host("._f")).expect("there"), secret);
+    std::os::unix::fs::chown(share.host("._f"), Some(70_002), None).expect("root");
+    assert_eq!(names(&mut share), ["", "AFP_Resource"]);
+}
+
+/// The server's rights can carry out such a request, for a worker that has ended.
+#[test]
+fn an_open_to_remove_a_stream_moves_no_file_beside() {
+    let mut share = share();
+    let whole = double(&[(2, b"the fork")]);
+    beside(&mut share, &whole);
+    let path = ObjectPath::parse("f:AFP_Resource").expect("a path");
+    let request = OpenRequest::to_remove(share.root, path);
+    let opened = share.run(ObjectOp::Open(Box::new(request)));
+    assert_eq!(opened.err(), Some(NtStatus::OBJECT_NAME_NOT_FOUND));
+    share.store.revert_to_server();
+    assert_eq!(std::fs::read(share.host("._f")).expect("there"), whole);
+}
+
 #[test]
 fn a_file_beside_is_removed_if_that_is_the_setting() {
     let mut share = Share::with(|root| {
@@ -211,6 +244,8 @@ fn a_file_that_descriptors_let_the_user_only_read_gets_no_streams() {
     share.close(open);
     beside(&mut share, &double(&[(2, b"the fork")]));
     share.mode("._f", 0o666);
+    let owner = std::fs::metadata(share.host("f")).expect("there").uid();
+    std::os::unix::fs::chown(share.host("._f"), Some(owner), None).expect("root, or ours");
     for (rights, want) in [(READ, &[""][..]), (READ | WRITE, &["", "AFP_Resource"])] {
         let everyone = Ace::allow(Sid::everyone(), rights, AceFlags::empty());
         let control = Control::DACL_PRESENT;

@@ -1,5 +1,6 @@
 //! Moves the contents of a file `._NAME` into the streams of the file `NAME`, as Samba does
-//! ("fruit:convert_adouble"). What a stream has already is newer, and stays.
+//! ("fruit:convert_adouble"). What a stream has already is newer, and stays. Both files must have
+//! one owner: who may rename a closed file of somebody else's could read it as streams otherwise.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -78,8 +79,13 @@ pub(crate) fn convert(
     beside.push(name);
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let Ok(double) = system::open_beneath(directory, &beside, flags, 0, false) else { return };
-    if !may_write(impersonation, root, file, path_only)
-        || !may_write(impersonation, root, double.as_fd(), false)
+    let statuses = (system::status_of(file), system::status_of(double.as_fd()));
+    let (Ok(status), Ok(double_status)) = statuses else { return };
+    let secured = SecuredObject { fd: file, path_only, status: &status };
+    let beside_it = SecuredObject { fd: double.as_fd(), path_only: false, status: &double_status };
+    if status.stx_uid != double_status.stx_uid
+        || !may_write(impersonation, root, secured)
+        || !may_write(impersonation, root, beside_it)
     {
         return;
     }
@@ -101,17 +107,10 @@ fn bytes_max(root: &Root) -> u64 {
 }
 
 /// Whether the descriptor lets the user write to a file; the kernel has its own say.
-fn may_write(
-    impersonation: &mut Impersonation,
-    root: &Root,
-    fd: BorrowedFd<'_>,
-    path_only: bool,
-) -> bool {
+fn may_write(impersonation: &mut Impersonation, root: &Root, secured: SecuredObject<'_>) -> bool {
     if root.settings.nt_acls.is_none() {
         return true;
     }
-    let Ok(status) = system::status_of(fd) else { return false };
-    let secured = SecuredObject { fd, path_only, status: &status };
     let granted = access::object_rights(impersonation, root, secured);
     granted.is_ok_and(|granted| granted.contains(AccessMask::WRITE_DATA))
 }
