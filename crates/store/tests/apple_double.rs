@@ -38,21 +38,33 @@ fn length_of(length: usize) -> u32 {
 
 /// The Finder's information as the first of two parts, with an extended attribute of macOS.
 fn finder_info(name: &[u8], value: &[u8]) -> Vec<u8> {
+    finder_info_with(&[(name, value)])
+}
+
+/// The same with several extended attributes.
+fn finder_info_with(attributes: &[(&[u8], &[u8])]) -> Vec<u8> {
     let at = 26 + 2 * 12;
-    let entry_len = (11 + name.len() + 1).next_multiple_of(4);
-    let start = length_of(at + 34 + 36 + entry_len);
+    let entry_len = |name: &[u8]| (11 + name.len() + 1).next_multiple_of(4);
+    let entries_len: usize = attributes.iter().map(|(name, _)| entry_len(name)).sum();
+    let values_len = attributes.iter().map(|(_, value)| value.len()).sum();
+    let mut start = at + 34 + 36 + entries_len;
     let mut bytes = b"TEXTttxt".to_vec();
     bytes.resize(34, 0);
-    for number in [0x4154_5452, 0, 0, start, length_of(value.len()), 0, 0, 0] {
+    for number in [0x4154_5452, 0, 0, length_of(start), length_of(values_len), 0, 0, 0] {
         bytes.extend(number.to_be_bytes());
     }
-    bytes.extend([0, 0, 0, 1]);
-    bytes.extend(start.to_be_bytes());
-    bytes.extend(length_of(value.len()).to_be_bytes());
-    bytes.extend([0, 0, u8::try_from(name.len() + 1).expect("short")]);
-    bytes.extend(name);
-    bytes.resize(34 + 36 + entry_len, 0);
-    bytes.extend(value);
+    bytes.extend([0, 0]);
+    bytes.extend(u16::try_from(attributes.len()).expect("a few").to_be_bytes());
+    for (name, value) in attributes {
+        let end = bytes.len() + entry_len(name);
+        bytes.extend(length_of(start).to_be_bytes());
+        bytes.extend(length_of(value.len()).to_be_bytes());
+        bytes.extend([0, 0, u8::try_from(name.len() + 1).expect("short")]);
+        bytes.extend(*name);
+        bytes.resize(end, 0);
+        start += value.len();
+    }
+    attributes.iter().for_each(|(_, value)| bytes.extend(*value));
     bytes
 }
 
@@ -117,6 +129,17 @@ fn a_file_beside_becomes_streams_once() {
     share.close(fork);
     let gone = Err(NtStatus::OBJECT_NAME_NOT_FOUND);
     assert_eq!(content(&mut share, "f:AFP_Resource"), gone, "it does not come back");
+}
+
+#[test]
+fn an_attribute_with_the_name_of_a_path_becomes_no_stream() {
+    let mut share = share();
+    let attributes: [(&[u8], &[u8]); 4] =
+        [(b"../up", b"1"), (b"a/b", b"2"), (b"..", b"3"), (b"good", b"4")];
+    let info = finder_info_with(&attributes);
+    beside(&mut share, &double(&[(9, &info), (2, b"")]));
+    assert_eq!(names(&mut share), ["", "AFP_AfpInfo", "good"]);
+    assert_eq!(content(&mut share, "f:good").expect("moved"), b"4");
 }
 
 /// Whoever may write a folder can rename a closed file of somebody's to be beside an own one.

@@ -111,21 +111,26 @@ fn attributes(bytes: &[u8], at: usize, length: usize) -> Vec<(&str, &[u8])> {
     for _ in 0..count {
         entry = entry.next_multiple_of(4);
         let Some((name, value, end)) = attribute(bytes, entry) else { break };
-        found.push((name, value));
+        found.extend(stream_name(name).map(|name| (name, value)));
         entry = end;
     }
     found
 }
 
 /// Reads one extended attribute, and tells the end of its entry.
-fn attribute(bytes: &[u8], at: usize) -> Option<(&str, &[u8], usize)> {
+fn attribute(bytes: &[u8], at: usize) -> Option<(&[u8], &[u8], usize)> {
     let (offset, length) = (index(number(bytes, at)?), index(number(bytes, at + 4)?));
     let name_len = usize::from(*bytes.get(at + 10)?);
     let end = at + 11 + name_len;
     let name = bytes.get(at + 11..end)?;
-    let name = std::str::from_utf8(name.strip_suffix(&[0]).unwrap_or(name)).ok()?;
     let value = bytes.get(offset..offset.checked_add(length)?)?;
-    (!name.is_empty() && !name.contains(['\0', '/'])).then_some((name, value, end))
+    Some((name.strip_suffix(&[0]).unwrap_or(name), value, end))
+}
+
+/// The name of an extended attribute, if a stream can have it: no path, and none of its parts.
+fn stream_name(name: &[u8]) -> Option<&str> {
+    let name = std::str::from_utf8(name).ok()?;
+    (!matches!(name, "" | "." | "..") && !name.contains(['\0', '/'])).then_some(name)
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
@@ -150,6 +155,14 @@ mod tests {
         let read = AppleDouble::read(&bytes).expect("well-formed");
         assert!(read.is_empty());
         assert_eq!(read.afp_info(), None);
+    }
+
+    #[test]
+    fn no_path_and_no_part_of_one_is_the_name_of_a_stream() {
+        for name in [&b""[..], b".", b"..", b"a/b", b"../x", b"/", b"a\0b", b"\xFF"] {
+            assert_eq!(super::stream_name(name), None, "{name:?}");
+        }
+        assert_eq!(super::stream_name("a.ä:b".as_bytes()), Some("a.ä:b"));
     }
 
     #[test]
