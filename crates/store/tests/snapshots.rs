@@ -9,6 +9,7 @@ use object::{
     RequestedKind,
 };
 use std::ffi::CString;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use store::{
     NameFormat, NamePrefix, RootSettings, SnapshotDirectory, SnapshotNames, SnapshotOrder,
@@ -141,6 +142,32 @@ fn a_file_is_opened_as_it_was() {
         share.entries(opened.open, true, 100).into_iter().map(|entry| entry.name).collect();
     names.sort();
     assert_eq!(names, [".", "..", "d", "f", "old"]);
+}
+
+/// Takes a lease of the kernel, as another program has it, whose break is reported to nobody.
+fn lease(file: &std::fs::File) {
+    let commands = [(libc::F_SETLEASE, libc::F_WRLCK), (libc::F_SETOWN, 0)];
+    for (command, argument) in commands {
+        // SAFETY: these calls have a number for an argument, and no effect on memory.
+        let result = unsafe { libc::fcntl(file.as_raw_fd(), command, argument) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    }
+}
+
+/// A snapshot of hard links has present files.
+#[test]
+fn a_lease_of_another_program_on_a_file_of_a_snapshot_delays_nobody() {
+    let mut share = share_with(|_| {});
+    let in_snapshot = share.folder.path().join("snapshots").join(TOKENS[0]).join("base/data/f");
+    let file = std::fs::File::open(&in_snapshot).expect("ours");
+    lease(&file);
+    let mut request = share.request("x");
+    at("f", TOKENS[0])(&mut request);
+    let opened = share.run(ObjectOp::Open(Box::new(request)));
+    assert!(matches!(opened, Ok(ObjectReply::Leased(_))), "{opened:?}");
+    drop(file);
+    let opened = share.try_open("x", at("f", TOKENS[0])).expect("the lease has ended");
+    assert_eq!(content(&mut share, opened.open), TOKENS[0]);
 }
 
 #[test]

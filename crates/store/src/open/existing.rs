@@ -411,8 +411,9 @@ fn open_data(
         return opened.during(Operation::Open).map(|fd| (fd, false, granted));
     }
     if root.snapshot.is_some() {
-        // Rights to write are granted, too, but the descriptor is for reading: writes fail.
-        return Ok(match system::reopen(fd.as_fd(), OFlags::RDONLY) {
+        // Rights to write are granted, too, but the descriptor is for reading: writes fail. A
+        // snapshot of hard links has present files, with leases of other programs.
+        return Ok(match system::reopen(fd.as_fd(), OFlags::RDONLY | OFlags::NONBLOCK) {
             Ok(fd) => (fd, false, granted),
             Err(_) if !granted.contains(AccessMask::READ_DATA) => (fd, true, granted),
             Err(errno) => return Err(errno).during(Operation::Open),
