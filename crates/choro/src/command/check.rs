@@ -81,6 +81,9 @@ impl Check {
         for (share, path, fault) in depots::unusable(&settings.config) {
             writeln!(errors, "Streams: {path} {fault}, so files in [{share}] get no streams")?;
         }
+        for (share, path, fault) in depots::exposed(&settings.config) {
+            writeln!(errors, "Streams: {path} {fault}, so they can hide the streams of [{share}]")?;
+        }
         if let Some(fault) = usershares::fault(&settings.config) {
             writeln!(errors, "Usershares: {fault}, so users cannot have shares")?;
         }
@@ -137,8 +140,9 @@ impl Check {
             ("max_dgram_qlen", queue_len(kind).into()),
         ]);
         let missing = paths::missing(&settings.config).into_iter().map(|it| ("path", it));
-        let unusable = depots::unusable(&settings.config).into_iter().map(|it| ("streams", it));
-        for (kind, (share, path, fault)) in missing.chain(unusable) {
+        let unusable = depots::unusable(&settings.config).into_iter();
+        let depots = unusable.chain(depots::exposed(&settings.config)).map(|it| ("streams", it));
+        for (kind, (share, path, fault)) in missing.chain(depots) {
             rows.push(vec![
                 ("kind", kind.into()),
                 ("share", share.into()),
