@@ -151,10 +151,14 @@ impl Commandd {
     }
 
     fn remove(&mut self, number: u64) {
-        let removed = self.connections.remove(&number);
-        if let Some(connection) = removed
-            && let Some(user) = connection.user()
-        {
+        let Some(connection) = self.connections.remove(&number) else { return };
+        // A child that has just been forked may have copies, and epoll forgets a descriptor only
+        // with its last copy.
+        self.process.events.remove(connection.socket());
+        if let Some(end) = connection.end_source() {
+            self.process.events.remove(end);
+        }
+        if let Some(user) = connection.user() {
             match connection.remaining_group() {
                 Some(group) => self.places.free_after(user, group),
                 None => self.places.free(user),

@@ -243,7 +243,7 @@ impl Ids {
 fn begin(ids: Option<&Ids>) -> io::Result<()> {
     rustix::process::setsid()?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    close_descriptors_at_exec();
+    close_descriptors();
     reset_signals()?;
     if let Some(ids) = ids {
         take_ids(ids)?;
@@ -269,16 +269,17 @@ fn take_ids(ids: &Ids) -> io::Result<()> {
     Ok(())
 }
 
-/// Standard library and shell still need theirs until then.
-fn close_descriptors_at_exec() {
-    let (first, last, at_exec) = (FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
-    // SAFETY: numbers only; nothing is closed before the program is replaced.
-    if unsafe { libc::syscall(libc::SYS_close_range, first, last, at_exec) } == 0 {
+/// Closes all but the standard ones. A child that is stopped later must not keep a connection open
+/// that this process has closed.
+fn close_descriptors() {
+    let (first, last, flags) = (FIRST, libc::c_uint::MAX, 0);
+    // SAFETY: numbers only; the child uses no other descriptor from here on.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } == 0 {
         return;
     }
     for number in FIRST.cast_signed()..DESCRIPTORS_MAX {
-        // SAFETY: numbers only; fails for a number that is not open.
-        unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+        // SAFETY: as above; fails for a number that is not open.
+        unsafe { libc::close(number) };
     }
 }
 
@@ -314,7 +315,8 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::process::ExitStatusExt;
 
-    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::pipe::{PipeFlags, pipe_with};
 
     use super::{ExitStatus, Identity, Shell};
 
@@ -395,7 +397,13 @@ mod tests {
         };
         assert_eq!(lease(libc::F_WRLCK), 0, "{}", io::Error::last_os_error());
         let start = || Shell::start_program(&program, "exit 7", &BTreeMap::new(), None, None);
+        let (reading, writing) = pipe_with(PipeFlags::CLOEXEC).expect("descriptors are left");
         let mut stopped = start().expect("it is started");
+        drop(writing);
+        let (mut polled, patience) =
+            ([PollFd::new(&reading, PollFlags::IN)], Timespec { tv_sec: 60, tv_nsec: 0 });
+        let closed = poll(&mut polled, Some(&patience)).expect("it can be waited for");
+        assert_eq!(closed, 1, "it keeps no descriptor that this process has closed");
         assert!(stopped.try_wait().expect("a child").is_none());
         stopped.kill();
         assert_eq!(end_of(&mut stopped).signal(), Some(libc::SIGKILL));

@@ -322,6 +322,36 @@ fn streams_of_a_closed_file_stay_closed_to_the_owner_of_the_depot() {
     assert_eq!(fs::read(open.join(":s:$DATA")).expect("root"), b"stream");
 }
 
+/// The attack: the owner of the depot puts a folder and a stream there for another's closed file.
+#[test]
+fn streams_that_the_owner_of_the_depot_puts_there_are_not_those_of_others() {
+    if !is_root() {
+        return;
+    }
+    for is_owners_folder in [false, true] {
+        let mut share = share();
+        let folder = with_stream(&mut share, "closed", OWNER, 0o600);
+        depot::give(&mut share, MALLORY, 0o755);
+        // The depot is in the folder of the share.
+        let around = share.host("closed").parent().expect("it has one").to_owned();
+        chown(around, Some(MALLORY), None).expect("root");
+        let forged = folder.join(":s:$DATA");
+        fs::write(&forged, "forged").expect("root");
+        fs::set_permissions(&forged, fs::Permissions::from_mode(0o666)).expect("root");
+        chown(&forged, Some(MALLORY), None).expect("root");
+        if !is_owners_folder {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("root");
+            chown(&folder, Some(MALLORY), None).expect("root");
+        }
+        act_as(&mut share, OWNER);
+        let read = share.status_of("closed:s", |_| {});
+        assert_ne!(read, NtStatus::SUCCESS, "its content");
+        assert!(put(&mut share, "closed:s", b"secret").is_err());
+        share.store.revert_to_server();
+        assert_eq!(fs::read(&forged).expect("root"), b"forged");
+    }
+}
+
 /// Names of streams come from clients without a slash, but others can ask for them, too.
 #[test]
 fn a_stream_with_a_slash_in_its_name_is_no_path_in_the_depot() {

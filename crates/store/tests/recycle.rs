@@ -410,7 +410,7 @@ fn a_file_that_the_server_deletes_does_not_get_into_private_directories_of_other
     if !is_root() {
         return;
     }
-    for (owner, mode) in [(BOB, 0o700), (BOB, 0o777), (0, 0o700), (0, 0o755)] {
+    for (owner, mode) in [(BOB, 0o700), (BOB, 0o777), (0, 0o700), (0, 0o755), (0, 0o2770)] {
         for versions in [false, true] {
             let mut share = bin(|bin| {
                 bin.repository = PathBuf::from(".recycle");
@@ -446,6 +446,22 @@ fn a_file_that_the_server_deletes_replaces_none_in_a_bin_for_all() {
     delete(&mut share, "report");
     assert_eq!(share.content(".recycle/report"), "earlier");
     assert_eq!(share.content(".recycle/Copy #1 of report"), "later");
+}
+
+/// The bin of docs/recycle.md: the first user who deletes makes the folder for all.
+#[test]
+fn a_file_that_the_server_deletes_goes_through_a_sticky_bin_of_another_user() {
+    let Some(mut share) = bin_of_bob(|bin| bin.gives_directories = true, &[]) else { return };
+    let server = share.store.register_user(account(0, &[]));
+    plant(&mut share, ANNA, ".recycle", 0o1777);
+    share.user = share.store.register_user(account(BOB, &[]));
+    let open = share.create("file");
+    share.close(open);
+    share.user = server;
+    delete(&mut share, "file");
+    share.store.revert_to_server();
+    let found = fs::metadata(share.host(".recycle/bob/file")).expect("it is in the bin");
+    assert_eq!(found.uid(), BOB);
 }
 
 /// The server's rights remove a file that the user was granted to delete, though the mode of its

@@ -34,8 +34,7 @@ impl Supervisor {
         for _ in 0..ACCEPTS_PER_TURN {
             // Ended workers are removed first, so that no client is given to one or refused for it.
             self.reap_ended();
-            // A client of a dead worker would ask in vain for durable opens that are not noted yet.
-            if self.dead.is_searching() {
+            if !self.may_accept_beside_dead(Instant::now()) {
                 return;
             }
             if self.stop_deadline.is_some() || !self.can_take_client() {

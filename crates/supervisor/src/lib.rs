@@ -91,8 +91,11 @@ const LOG_FAULT_INTERVAL: Duration = Duration::from_secs(3_600);
 const FINISHED_MAX: usize = 64;
 
 /// Time of one turn for the removal of dead workers from records of files: that of a search on most
-/// servers. Of a longer one the rest follows in the next turns, and clients are accepted after it.
+/// servers. Of a longer one the rest follows in the next turns.
 const REMOVAL_PER_TURN: Duration = Duration::from_millis(10);
+
+/// Longest time for which no client is accepted because files are searched for dead workers.
+const ACCEPTS_PAUSED_MAX: Duration = Duration::from_secs(1);
 
 /// Time that killed workers have to be reaped; the kernel needs next to none.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -140,6 +143,8 @@ struct Supervisor {
     dead: DeadWorkers,
     /// Time that this turn has left for that.
     removal_left: Duration,
+    /// Begin of a pause of accepting, for the removal of dead workers.
+    accepts_paused: Option<Instant>,
     /// Time of the next check for expired disconnected opens.
     scavenge_at: Instant,
     /// Time of the next look at the size of the log file.
@@ -236,6 +241,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         finished: Vec::new(),
         dead: DeadWorkers::default(),
         removal_left: REMOVAL_PER_TURN,
+        accepts_paused: None,
         scavenge_at: Instant::now() + SCAVENGE_INTERVAL,
         log_at: Instant::now() + LOG_INTERVAL,
         backoff: Backoff::default(),
@@ -697,18 +703,30 @@ impl Supervisor {
         }
     }
 
-    /// Removes dead workers from records of files, for as long as this turn permits, and by one
-    /// search at most: clients are accepted before the next one.
+    /// True if clients may be accepted beside dead workers. A client of one reconnects within
+    /// milliseconds, and would ask in vain for durable opens that are not noted yet. Workers that
+    /// die one after the other delay all clients by a bounded time.
+    fn may_accept_beside_dead(&mut self, now: Instant) -> bool {
+        if self.dead.is_empty() {
+            self.accepts_paused = None;
+            return true;
+        }
+        let since = *self.accepts_paused.get_or_insert(now);
+        now.saturating_duration_since(since) >= ACCEPTS_PAUSED_MAX
+    }
+
+    /// Removes dead workers from records of files, for as long as this turn permits.
     fn remove_dead(&mut self) {
         while !self.dead.is_empty() && !self.removal_left.is_zero() {
             let begin = Instant::now();
             let deletion_owner = self.deletion_owner();
-            let to_notify = self.files.remove_dead(&mut self.dead, deletion_owner, machine_clock());
-            self.notify_workers(to_notify);
-            self.removal_left = self.removal_left.saturating_sub(begin.elapsed());
-            if !self.dead.is_searching() {
-                break;
+            let (to_notify, error) =
+                self.files.remove_dead(&mut self.dead, deletion_owner, machine_clock());
+            if let Some(error) = error {
+                tracing::error!("a dead worker stays in the table of files: {error}");
             }
+            self.notify_workers(Ok(to_notify));
+            self.removal_left = self.removal_left.saturating_sub(begin.elapsed());
         }
     }
 

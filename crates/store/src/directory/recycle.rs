@@ -6,7 +6,7 @@
 //!
 //! Where the server deletes for a user who is not known any more, its own rights would lead into
 //! directories of anybody that somebody has renamed to be the bin, and replace files there. So it
-//! replaces nothing, and uses only folders that are open to the owner of the file.
+//! replaces nothing, and uses only folders that the owner of the file could use.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -102,33 +102,39 @@ impl Store {
             let folder = (component, settings, deleted);
             let opened = match &directory {
                 None => {
-                    self.open_folder(root.directory.fd.as_fd(), settings.directory_mode, folder)?
+                    let parent = (root.directory.fd.as_fd(), settings.directory_mode);
+                    self.open_folder(root, parent, folder)?
                 }
                 Some(parent) if settings.has_private_folders() => {
                     self.open_own_folder(root, parent.as_fd(), folder)?
                 }
                 Some(parent) => {
-                    self.open_folder(parent.as_fd(), settings.subdirectory_mode, folder)?
+                    let parent = (parent.as_fd(), settings.subdirectory_mode);
+                    self.open_folder(root, parent, folder)?
                 }
             };
-            if settings.gives_directories {
-                verify_is_open_to_owner(root, opened.as_fd(), deleted)?;
-            }
             directory = Some(opened);
         }
-        directory.ok_or(Errno::INVAL)
+        let directory = directory.ok_or(Errno::INVAL)?;
+        if settings.gives_directories {
+            verify_owner_may_write(root, directory.as_fd(), deleted)?;
+        }
+        Ok(directory)
     }
 
     /// Opens a folder of the bin, and makes it if it is missing.
     fn open_folder(
         &mut self,
-        parent: BorrowedFd<'_>,
-        mode: u32,
+        root: &Root,
+        (parent, mode): (BorrowedFd<'_>, u32),
         (name, settings, deleted): (&OsStr, &RecycleSettings, &Statx),
     ) -> Result<OwnedFd, Errno> {
         match system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false) {
             Err(Errno::NOENT) => {}
             result => return result,
+        }
+        if settings.gives_directories {
+            verify_owner_may_write(root, parent, deleted)?;
         }
         let made = match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode)) {
             Err(Errno::EXIST) => false,
@@ -159,7 +165,7 @@ impl Store {
         for number in 1..=BESIDE_MAX {
             let beside = if number == 1 { name.to_owned() } else { beside(name, number) };
             let folder = (beside.as_os_str(), settings, deleted);
-            match self.open_folder(parent, settings.subdirectory_mode, folder) {
+            match self.open_folder(root, (parent, settings.subdirectory_mode), folder) {
                 Ok(opened) => {
                     let status = system::status_of(opened.as_fd())?;
                     if owners.contains(&status.stx_uid) {
@@ -231,19 +237,25 @@ impl Store {
     }
 }
 
-/// Refuses a folder of the bin that the owner of the deleted file could not use: it has to belong
-/// to that owner; or to root, the server or the owner of the share, and to be open to others.
-fn verify_is_open_to_owner(
+/// Refuses a directory in which the owner of the deleted file could not make an entry: it has to
+/// belong to that owner; or to be one of root, of the server or of the owner of the share that all
+/// may write, or the group of the file; or to be sticky for all.
+fn verify_owner_may_write(
     root: &Root,
-    folder: BorrowedFd<'_>,
+    directory: BorrowedFd<'_>,
     deleted: &Statx,
 ) -> Result<(), Errno> {
-    let folder = system::status_of(folder)?;
+    let directory = system::status_of(directory)?;
     let share = system::status_of(root.directory.fd.as_fd())?;
-    let is_operators = trusted_path::is_trusted(folder.stx_uid) || folder.stx_uid == share.stx_uid;
-    let is_open = u32::from(folder.stx_mode) & (libc::S_IWGRP | libc::S_IWOTH) != 0;
-    let may_use = folder.stx_uid == deleted.stx_uid || is_operators && is_open;
-    may_use.then_some(()).ok_or(Errno::ACCESS)
+    let (owner, mode) = (directory.stx_uid, u32::from(directory.stx_mode));
+    let is_operators = trusted_path::is_trusted(owner) || owner == share.stx_uid;
+    let is_of_group = mode & libc::S_IWGRP != 0 && directory.stx_gid == deleted.stx_gid;
+    let is_of_all = mode & libc::S_IWOTH != 0;
+    let is_sticky = mode & libc::S_ISVTX != 0;
+    let may_write = owner == deleted.stx_uid
+        || is_operators && (is_of_group || is_of_all)
+        || is_of_all && is_sticky;
+    may_write.then_some(()).ok_or(Errno::ACCESS)
 }
 
 /// The path of a directory below its share, with the names on disk.

@@ -31,7 +31,7 @@ pub struct RecycleSettings {
     /// Names of files that replace earlier ones in the bin ("noversions").
     pub unversioned: Vec<NameExpression>,
     /// The server deletes for a user who is not known any more: directories that it makes go to the
-    /// file's owner, it uses those only that are open to that owner, and it replaces nothing.
+    /// file's owner, it uses those only that this owner could use, and replaces nothing.
     pub gives_directories: bool,
 }
 

@@ -51,12 +51,6 @@ impl DeadWorkers {
         self.waiting.is_empty() && self.search.is_none()
     }
 
-    /// True while a search has begun and is not done.
-    #[must_use]
-    pub fn is_searching(&self) -> bool {
-        self.search.is_some()
-    }
-
     /// Takes the search that has begun, or begins one.
     fn take_search(&mut self) -> Option<Search> {
         self.search.take().or_else(|| {
@@ -70,32 +64,35 @@ impl DeadWorkers {
 impl<T: Table + std::fmt::Debug> FileTable<T> {
     /// Removes entries of dead workers from a part of the files; durable opens stay, disconnected.
     /// `deletion_owner` carries out their pending deletions. Returns the processes that have to
-    /// check each file. Must be called until `dead` is empty.
-    ///
-    /// # Errors
-    /// Those of the tables. The search ends with them.
+    /// check each file, and the last error: a file with an error is left as it is, and an error of
+    /// the table ends the search. Must be called until `dead` is empty.
     pub fn remove_dead(
         &self,
         dead: &mut DeadWorkers,
         deletion_owner: ServerId,
         now: Duration,
-    ) -> Result<Vec<(FileKey, Vec<ServerId>)>, TableError> {
-        let Some(mut search) = dead.take_search() else { return Ok(Vec::new()) };
+    ) -> (Vec<(FileKey, Vec<ServerId>)>, Option<TableError>) {
+        let (mut to_notify, mut error) = (Vec::new(), None);
+        let Some(mut search) = dead.take_search() else { return (to_notify, error) };
         if search.found.is_empty()
             && let Some(part) = search.part
         {
-            let has_more = self.find_files_of(&search.dead, part, &mut search.found)?;
-            search.part = has_more.then_some(part + 1);
+            match self.find_files_of(&search.dead, part, &mut search.found) {
+                Ok(has_more) => search.part = has_more.then_some(part + 1),
+                Err(fault) => (search.part, error) = (None, Some(fault)),
+            }
         }
         let first = search.found.len().saturating_sub(FILES_PER_PART_MAX);
-        let mut to_notify = Vec::new();
         for file in search.found.drain(first..) {
-            to_notify.push((file, self.remove_from(file, &search.dead, deletion_owner, now)?));
+            match self.remove_from(file, &search.dead, deletion_owner, now) {
+                Ok(workers) => to_notify.push((file, workers)),
+                Err(fault) => error = Some(fault),
+            }
         }
         if search.part.is_some() || !search.found.is_empty() {
             dead.search = Some(search);
         }
-        Ok(to_notify)
+        (to_notify, error)
     }
 
     /// Adds the files in a part of the table that are of these workers, and those that cannot be

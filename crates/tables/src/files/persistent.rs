@@ -120,8 +120,9 @@ impl<T: Table + std::fmt::Debug> FileTable<T> {
                 restored.opens += 1;
                 let until = now + entry.durability.as_ref().map_or(Duration::ZERO, |it| it.timeout);
                 let at = Disconnected::of(entry, file);
-                // An open without a note is still found, by a longer search.
-                let _ = self.note_disconnected(&at, until, Limits::Ignore);
+                // An open without a note cannot be reconnected.
+                let noted = self.note_disconnected(&at, until, Limits::Ignore);
+                restored.damaged += u64::from(noted.is_err());
             }
         }
         Ok(restored)

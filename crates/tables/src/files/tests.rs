@@ -169,7 +169,11 @@ pub(super) fn remove_worker<T: Table + std::fmt::Debug>(
     dead.add(worker);
     let mut to_notify = Vec::new();
     while !dead.is_empty() {
-        to_notify.extend(files.remove_dead(&mut dead, deletion_owner, now)?);
+        let (part, error) = files.remove_dead(&mut dead, deletion_owner, now);
+        to_notify.extend(part);
+        if let Some(error) = error {
+            return Err(error);
+        }
     }
     Ok(to_notify)
 }
@@ -203,7 +207,8 @@ fn workers_that_die_together_cost_one_search_of_all_files() {
     open_each(&files, OTHER, 1..2);
     let before = tables.walks();
     while !dead.is_empty() {
-        files.remove_dead(&mut dead, OTHER, Duration::ZERO).expect("readable");
+        let (_, error) = files.remove_dead(&mut dead, OTHER, Duration::ZERO);
+        assert!(error.is_none(), "{error:?}");
     }
     assert_eq!(tables.walks() - before, 1);
     let mut left = Vec::new();
@@ -221,7 +226,8 @@ fn a_search_of_all_files_has_parts_and_a_worker_that_dies_meanwhile_has_its_own(
     dead.add(WORKER);
     let (mut parts, mut changed) = (0, 0);
     while !dead.is_empty() {
-        let to_notify = files.remove_dead(&mut dead, THIRD, Duration::ZERO).expect("readable");
+        let (to_notify, error) = files.remove_dead(&mut dead, THIRD, Duration::ZERO);
+        assert!(error.is_none(), "{error:?}");
         assert!(to_notify.len() <= 16, "other clients wait meanwhile");
         changed += to_notify.len();
         parts += 1;

@@ -236,8 +236,9 @@ pub(super) fn remove_dead(
     dead.add(worker);
     let mut to_notify = Vec::new();
     while !dead.is_empty() {
-        let removed = files.remove_dead(&mut dead, deletion_owner, now);
-        to_notify.extend(removed.expect("memory is readable"));
+        let (removed, error) = files.remove_dead(&mut dead, deletion_owner, now);
+        assert!(error.is_none(), "memory is readable");
+        to_notify.extend(removed);
     }
     to_notify
 }

@@ -138,7 +138,9 @@ impl<'a> Depot<'a> {
             system::may_access(folder.fd.as_fd(), libc::X_OK).is_ok()
                 && system::may_access(file.as_fd(), libc::R_OK).is_ok()
         };
-        let is_told = is_stream(&status) && (folder.is_owners_stream(&status) || may_read());
+        let is_told = is_stream(&status)
+            && folder.verify_owner(&status).is_ok()
+            && (folder.is_owners_stream(&status) || may_read());
         Ok(is_told.then_some(status.stx_size))
     }
 
@@ -265,7 +267,9 @@ impl Impersonation {
                 return Ok(file);
             }
         }
-        open_file(at, name, flags, 0).map(|(file, _)| file)
+        let (file, status) = open_file(at, name, flags, 0)?;
+        folder.verify_owner(&status)?;
+        Ok(file)
     }
 
     /// Runs a call in a folder of streams: with the server's rights if the folder belongs to the
@@ -289,14 +293,33 @@ struct Folder {
     base: Statx,
     /// It is in a depot of the server's.
     is_servers: bool,
+    /// It is below a directory of a third party: only what belongs to this user or to the owner of
+    /// the object is used.
+    suspects_others_than: Option<u32>,
 }
 
 impl Folder {
-    fn new(fd: OwnedFd, base: Statx, rights: CallRights) -> Result<Self, Errno> {
+    /// # Errors
+    /// ACCESS for a folder that a third party could have put there.
+    fn new(fd: OwnedFd, base: Statx, (way, rights): (&Way, CallRights)) -> Result<Self, Errno> {
         let status = system::status_of(fd.as_fd())?;
-        let folder = Self { fd, status, base, is_servers: rights == CallRights::Server };
+        let is_servers = rights == CallRights::Server;
+        let user = match rights {
+            CallRights::User(user) if way.is_third_partys => Some(user),
+            _ => None,
+        };
+        let folder = Self { fd, status, base, is_servers, suspects_others_than: user };
         let status = folder.settled(folder.fd.as_fd(), status)?;
+        folder.verify_owner(&status)?;
         Ok(Self { status, ..folder })
+    }
+
+    /// Refuses what a third party could have put there.
+    fn verify_owner(&self, status: &Statx) -> Result<(), Errno> {
+        let is_suspect = self
+            .suspects_others_than
+            .is_some_and(|user| ![user, self.base.stx_uid].contains(&status.stx_uid));
+        if is_suspect { Err(Errno::ACCESS) } else { Ok(()) }
     }
 
     /// Whether calls in the folder have the server's rights.
@@ -351,7 +374,8 @@ impl DepotBase<'_> {
         if !self.is_marked()? {
             return Err(Errno::NOENT);
         }
-        Ok((way, path, Folder::new(folder, status, rights)?))
+        let folder = Folder::new(folder, status, (&way, rights))?;
+        Ok((way, path, folder))
     }
 
     /// Whether streams in the depot can be the object's own.
@@ -386,7 +410,7 @@ impl DepotBase<'_> {
         if !is_marked {
             self.object.set(MARK, MARKED)?;
         }
-        Folder::new(folder, status, rights)
+        Folder::new(folder, status, (&way, rights))
     }
 
     /// Takes away a folder of another object, which had the same number and is gone.
@@ -397,7 +421,7 @@ impl DepotBase<'_> {
         (object, rights): (Statx, CallRights),
     ) -> Result<(), Errno> {
         if self.settings.delete_lost {
-            let folder = Folder::new(way.folder(path)?, object, rights)?;
+            let folder = Folder::new(way.folder(path)?, object, (way, rights))?;
             match remove_folder(way, path, &folder) {
                 // Another owner's folder, or one with other files.
                 Err(Errno::PERM | Errno::NOTEMPTY) => {}

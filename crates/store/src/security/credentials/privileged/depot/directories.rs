@@ -6,7 +6,9 @@
 //!
 //! Elsewhere all calls have the user's own rights, as with Samba. There the owner of the directory
 //! around may own one, who could also replace it, and so may the user of the request, as with
-//! `force user`: then nobody else's streams are at stake.
+//! `force user`: then nobody else's streams are at stake. Below a directory of such a third party
+//! only folders and files of the base file's owner, or of the user, are streams: the third party
+//! could have put others there.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -45,6 +47,8 @@ pub(super) enum CallRights {
 pub(super) struct Trusted {
     pub(super) fd: OwnedFd,
     status: Statx,
+    /// It belongs to a third party, neither the server's nor the user's of the request.
+    is_third_partys: bool,
 }
 
 /// Directories on the way to the folder of an object's streams.
@@ -53,6 +57,8 @@ pub(super) struct Way {
     pub(super) depot: Trusted,
     /// Directory that has the folder.
     pub(super) parent: Trusted,
+    /// One of the directories belongs to a third party, who can put anything below it.
+    pub(super) is_third_partys: bool,
 }
 
 impl Way {
@@ -68,7 +74,8 @@ impl Way {
         let depot = open_depot(settings, rights)?;
         let [first, second] = &path.hashes;
         let first = open_hash(&depot, first, rights)?;
-        Ok(Self { parent: open_hash(&first, second, rights)?, depot })
+        let parent = open_hash(&first, second, rights)?;
+        Ok(Self::of(depot, &first, parent))
     }
 
     /// Opens the directories, and makes the missing ones. They stay with their maker.
@@ -83,7 +90,14 @@ impl Way {
         let depot = make_depot(settings, rights)?;
         let [first, second] = &path.hashes;
         let first = make_hash(&depot, first, rights)?;
-        Ok(Self { parent: make_hash(&first, second, rights)?, depot })
+        let parent = make_hash(&first, second, rights)?;
+        Ok(Self::of(depot, &first, parent))
+    }
+
+    fn of(depot: Trusted, first: &Trusted, parent: Trusted) -> Self {
+        let all = [&depot, first, &parent];
+        let is_third_partys = all.into_iter().any(|directory| directory.is_third_partys);
+        Self { depot, parent, is_third_partys }
     }
 
     /// Opens the folder of the streams.
@@ -211,11 +225,12 @@ fn trusted(fd: OwnedFd, around: &Statx, rights: CallRights) -> Result<Trusted, E
     let is_servers = trusted_path::is_trusted(owner);
     let CallRights::User(user) = rights else {
         let may_be_used = is_servers && is_closed_to(WRITABLE);
-        return may_be_used.then_some(Trusted { fd, status }).ok_or(Errno::ACCESS);
+        let directory = Trusted { fd, status, is_third_partys: false };
+        return may_be_used.then_some(directory).ok_or(Errno::ACCESS);
     };
     let is_owned = is_servers || [around.stx_uid, user].contains(&owner);
     if is_owned && is_closed_to(libc::S_IWOTH) {
-        return Ok(Trusted { fd, status });
+        return Ok(Trusted { fd, status, is_third_partys: !is_servers && owner != user });
     }
     WARNING.call_once(|| {
         let path = std::fs::read_link(system::magic_path(fd.as_fd())).unwrap_or_default();
