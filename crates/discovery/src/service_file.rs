@@ -4,10 +4,11 @@
 //! Avahi may think that its host's name is taken. So where another program holds the port, it gets
 //! a service file instead.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+use settings::replace_file;
 
 use super::Announcement;
 
@@ -53,24 +54,10 @@ pub(crate) fn write(announcement: &Announcement) -> io::Result<Vec<PathBuf>> {
             false => resolved(announcement),
         };
         let path = Path::new(folder).join(name);
-        replace(&path, &text)?;
+        replace_file(&path, text.as_bytes(), FILE_MODE)?;
         written.push(path);
     }
     Ok(written)
-}
-
-/// Replaces a file at once, also one with other permissions: its reader sees no part of it. The
-/// ending of the draft is none that the reader looks for.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let draft = path.with_extension("draft");
-    match fs::remove_file(&draft) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(FILE_MODE).open(&draft)?;
-    file.write_all(text.as_bytes())?;
-    fs::rename(&draft, path)
 }
 
 /// Reads the beginning of a file.
@@ -158,12 +145,7 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
-
-    use rustix::fs::Mode;
-
-    use super::{has_port, replace};
+    use super::has_port;
 
     const SOCKETS: &str = "  sl  local_address rem_address   st tx_queue rx_queue\n\
          1: 00000000:14E9 00000000:0000 07 00000000:00000000 00:00000000\n\
@@ -173,20 +155,5 @@ mod tests {
     fn a_port_is_taken_by_a_local_address() {
         assert!(has_port(SOCKETS, 5_353) && has_port(SOCKETS, 53));
         assert!(!has_port(SOCKETS, 5_354) && !has_port("", 53));
-    }
-
-    /// The attack: a process of the server has no umask, and another user waits for the file.
-    #[test]
-    fn no_other_user_may_write_to_a_file_also_where_one_could_before() {
-        let folder = tempfile::tempdir().expect("there is space");
-        let path = folder.path().join("choro.service");
-        fs::write(&path, "of somebody else").expect("there is space");
-        fs::set_permissions(&path, Permissions::from_mode(0o666)).expect("it is ours");
-        let umask = rustix::process::umask(Mode::empty());
-        replace(&path, "ours").expect("there is space");
-        rustix::process::umask(umask);
-        assert_eq!(fs::read_to_string(&path).expect("it is there"), "ours");
-        assert_eq!(fs::metadata(&path).expect("it is there").mode() & 0o777, 0o644);
-        assert_eq!(fs::read_dir(folder.path()).expect("it is ours").count(), 1, "no draft stays");
     }
 }

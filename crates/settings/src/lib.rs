@@ -6,6 +6,7 @@ pub mod container;
 pub mod default_share;
 pub mod messaging_settings;
 pub mod mistake;
+mod replaced_file;
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -18,6 +19,8 @@ use config::{Config, Warning};
 pub use config::Directories;
 use container::Container;
 use default_share::DefaultShare;
+
+pub use replaced_file::replace_file;
 
 /// The configuration file that is used when none is named.
 pub const CONFIG_FILE: &str = "/etc/choro/smb.conf";

@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use config::Config;
 use dtyp::security_descriptor::Control;
 use dtyp::{SecurityDescriptor, SecurityInformation};
 use rustix::fs::{FlockOperation, OFlags, flock};
-use settings::{Settings, Source};
+use settings::{Settings, Source, replace_file};
 use tracing::warn;
 
 use super::share_security;
@@ -327,21 +327,8 @@ impl<'a> AddedShares<'a> {
         if text.len() > FILE_BYTES_MAX {
             return Err(ChangeFault::Unfit("the file of added shares is full"));
         }
-        let draft = self.path.with_extension("draft");
-        let write = || {
-            // What lies there was left by a change that was broken off, or is a link of somebody
-            // who owns the folder: root must not write to its target.
-            match fs::remove_file(&draft) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let mut options = OpenOptions::new();
-            let mut file = options.write(true).create_new(true).mode(FILE_MODE).open(&draft)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&draft, &self.path)
-        };
-        let written = write().with_context(|| format!("cannot write {}", self.path.display()));
+        let written = replace_file(&self.path, text.as_bytes(), FILE_MODE);
+        let written = written.with_context(|| format!("cannot write {}", self.path.display()));
         written.map_err(ChangeFault::Io)
     }
 }
@@ -688,7 +675,7 @@ mod tests {
         let (folder, settings) = site("");
         let other = folder.path().join("other");
         let [lock, draft] =
-            [super::LOCK_NAME, "shares.draft"].map(|name| settings.directories.state.join(name));
+            [super::LOCK_NAME, "shares.conf.new"].map(|name| settings.directories.state.join(name));
         fs::write(&other, "of somebody else").expect("there is space");
         symlink(&other, &draft).expect("there is space");
         let shares = AddedShares::open(&settings).expect("ours");

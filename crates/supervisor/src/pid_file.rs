@@ -1,7 +1,7 @@
 //! The pid file, and the lock beside it that keeps a second server out.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
+use settings::replace_file;
 
 /// The file's name inside `pid directory`. Everybody may read it.
 const FILE_NAME: &str = "choro.pid";
@@ -132,13 +133,7 @@ fn open(path: &Path, mode: u32) -> io::Result<File> {
 
 /// Replaces the file, whatever its type, with a new one that has our pid.
 fn write_pid(path: &Path) -> io::Result<()> {
-    let draft = path.with_extension("pid.new");
-    match fs::remove_file(&draft) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    writeln!(open(&draft, 0o644)?, "{}", std::process::id())?;
-    fs::rename(&draft, path)
+    replace_file(path, format!("{}\n", std::process::id()).as_bytes(), 0o644)
 }
 
 #[cfg(test)]

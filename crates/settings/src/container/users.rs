@@ -10,9 +10,8 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -21,6 +20,7 @@ use users::{Identity, UserDatabase, UserEntry, check_name};
 use zeroize::Zeroizing;
 
 use crate::default_share::{USER_NAME, random_password};
+use crate::replaced_file::replace_file;
 
 /// Variable with the file of users.
 const FILE_VARIABLE: &str = "CHORO_USERS";
@@ -147,21 +147,13 @@ pub fn apply(list: &[ListedUser], database: &Path) -> anyhow::Result<Vec<NewUser
         Ok(())
     })?;
     let names: String = list.iter().map(|user| format!("{}\n", user.name)).collect();
-    write(&names_file, &names).with_context(|| format!("cannot write {names_file:?}"))?;
+    replace_file(&names_file, names.as_bytes(), 0o600)
+        .with_context(|| format!("cannot write {names_file:?}"))?;
     Ok(new)
 }
 
 fn is_listed(list: &[ListedUser], name: &str) -> bool {
     list.iter().any(|user| user.name.to_lowercase() == name.to_lowercase())
-}
-
-fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    let temporary = path.with_extension("new");
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)
 }
 
 impl ListedUser {
