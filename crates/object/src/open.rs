@@ -121,6 +121,13 @@ impl OpenRequest {
             extended_attributes: Vec::new(),
         }
     }
+
+    /// True for a request as [`OpenRequest::to_remove`] makes it; one of a client may be the same.
+    /// The server's rights may carry it out, so it must change nothing but its target.
+    #[must_use]
+    pub fn is_to_remove(&self) -> bool {
+        self.open_reparse_point && self.desired_access == AccessMask::READ_ATTRIBUTES
+    }
 }
 
 /// Result of a successful open.

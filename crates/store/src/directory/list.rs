@@ -146,7 +146,7 @@ fn list(
     let mut is_paused = false;
     let clock_interval = if listing.is_slow { 1 } else { CLOCK_INTERVAL };
     let Listing { fd, next, entries: names, ahead, is_slow, .. } = listing;
-    let reads_ahead = *is_slow && detail > EntryDetail::Name;
+    let mut reads_ahead = *is_slow && detail > EntryDetail::Name;
     let reader = Reader { open, directory: fd.as_fd(), detail };
     while entries.len() < entries_max {
         entries_read = entries_read.wrapping_add(1);
@@ -174,6 +174,7 @@ fn list(
             Next::Entry => {
                 if reads_ahead {
                     ahead.fill(fd.as_fd(), names, entries_max - entries.len());
+                    reads_ahead = ahead.has_waited();
                 }
                 let Some(name) = names.next(fd.as_fd()).during(Operation::List)? else { break };
                 let stored = OsStr::from_bytes(name.to_bytes());
@@ -186,7 +187,7 @@ fn list(
                     Some(text) => {
                         let seen = !hidden.applies()
                             || hidden.shows(open, reader.directory, stored, &text);
-                        let status = if reads_ahead { ahead.take(name) } else { None };
+                        let status = ahead.take(name);
                         let entry = if seen { reader.entry(name, &text, status) } else { None };
                         entry.map(|entry| DirectoryEntry {
                             apple: apple.as_ref().and_then(|apple| {

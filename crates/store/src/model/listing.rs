@@ -21,7 +21,7 @@ pub(crate) struct Listing {
     pub(crate) ahead: Ahead,
     /// Entries of parts that paused, for the next one to append to.
     pub(crate) found: Vec<DirectoryEntry>,
-    /// Its last part paused after few entries: they are not in the caches.
+    /// Its last part paused after few entries: they seem not to be in the caches.
     pub(crate) is_slow: bool,
 }
 

@@ -190,7 +190,7 @@ impl Store {
         let (mut stream, mut stream_file) = (None, None);
         let mut is_new = is_object_new;
         if let Some(stream_name) = request.path.stream() {
-            if let Some(parent) = place.parent.as_ref().filter(|_| !is_to_remove(request)) {
+            if let Some(parent) = place.parent.as_ref().filter(|_| !request.is_to_remove()) {
                 let (directory, file) = (parent.directory.fd.as_fd(), (fd.as_fd(), path_only));
                 let user = &mut self.impersonation;
                 apple_double_conversion::convert(user, root, directory, &place.name, file);
@@ -244,12 +244,6 @@ impl Store {
         self.keep_for_frame(Seen { open, metadata: metadata.clone(), lacks_xattrs });
         Ok(Opened { open, created: is_new, granted_access, maximal_access, path, parent, metadata })
     }
-}
-
-/// Whether the request is as [`OpenRequest::to_remove`] makes it. The server's rights may carry it
-/// out, so it changes nothing but its target.
-fn is_to_remove(request: &OpenRequest) -> bool {
-    request.open_reparse_point && request.desired_access == AccessMask::READ_ATTRIBUTES
 }
 
 /// Path of a new open, relative to its root: the share or a snapshot.

@@ -11,16 +11,19 @@
 //! below the depot is followed as a link, and no file with a second name is opened.
 
 mod directories;
+mod folder;
+mod removal;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use rustix::fs::{AtFlags, OFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, OFlags, Statx};
 use rustix::io::Errno;
 
 use self::directories::{CallRights, Way, or_remove, pass_to_owner};
-use super::{FRESH_SECONDS_MAX, is_fresh};
+use self::folder::Folder;
+use self::removal::{is_lost, remove_folder, set_aside};
 use crate::cache::directories::Inode;
 use crate::model::depot_path::DepotPath;
 use crate::security::credentials::Impersonation;
@@ -39,12 +42,6 @@ const MARKED: &[u8] = b"1";
 
 /// Streams of one file in a list, and in a removal of the file.
 const DEPOT_STREAMS_MAX: usize = 4_096;
-
-/// Looks at something that another process of the server is about to give away.
-const SETTLE_ATTEMPTS_MAX: u32 = 1_000;
-
-/// Attempts to find a free name for streams that are lost.
-const LOST_ATTEMPTS_MAX: u32 = 16;
 
 /// An object whose streams are in a depot.
 #[derive(Clone, Copy, Debug)]
@@ -283,84 +280,6 @@ impl Impersonation {
     }
 }
 
-/// Folder of an object's streams.
-#[derive(Debug)]
-struct Folder {
-    fd: OwnedFd,
-    /// Owner and permissions of the folder.
-    status: Statx,
-    /// Owner and permissions of the object.
-    base: Statx,
-    /// It is in a depot of the server's.
-    is_servers: bool,
-    /// It is below a directory of a third party: only what belongs to this user or to the owner of
-    /// the object is used.
-    suspects_others_than: Option<u32>,
-}
-
-impl Folder {
-    /// # Errors
-    /// ACCESS for a folder that a third party could have put there.
-    fn new(fd: OwnedFd, base: Statx, (way, rights): (&Way, CallRights)) -> Result<Self, Errno> {
-        let status = system::status_of(fd.as_fd())?;
-        let is_servers = rights == CallRights::Server;
-        let user = match rights {
-            CallRights::User(user) if way.is_third_partys => Some(user),
-            _ => None,
-        };
-        let folder = Self { fd, status, base, is_servers, suspects_others_than: user };
-        let status = folder.settled(folder.fd.as_fd(), status)?;
-        folder.verify_owner(&status)?;
-        Ok(Self { status, ..folder })
-    }
-
-    /// Refuses what a third party could have put there.
-    fn verify_owner(&self, status: &Statx) -> Result<(), Errno> {
-        let is_suspect = self
-            .suspects_others_than
-            .is_some_and(|user| ![user, self.base.stx_uid].contains(&status.stx_uid));
-        if is_suspect { Err(Errno::ACCESS) } else { Ok(()) }
-    }
-
-    /// Whether calls in the folder have the server's rights.
-    fn takes_server(&self) -> bool {
-        self.is_servers && self.is_owners()
-    }
-
-    /// Whether the folder belongs to the owner of the object. That of somebody else has lost its
-    /// own object, or a user of Samba has made it.
-    fn is_owners(&self) -> bool {
-        self.status.stx_uid == self.base.stx_uid
-    }
-
-    /// Whether a file in the folder is a stream of the object's owner. Whoever may write the folder
-    /// can have moved a file there that others must not read: where more than the owner may, the
-    /// file must be open to the same users as the folder.
-    fn is_owners_stream(&self, file: &Statx) -> bool {
-        let (folder, mode) = (u32::from(self.status.stx_mode), u32::from(file.stx_mode));
-        let is_as_open = || file.stx_gid == self.status.stx_gid && folder & 0o066 & !mode == 0;
-        self.is_owners()
-            && file.stx_uid == self.base.stx_uid
-            && (folder & 0o022 == 0 || is_as_open())
-    }
-
-    /// Status of a stream's file, or of the folder itself, which had `status` a moment ago. In a
-    /// depot of the server's another process may just have made it, and gives it to the owner of
-    /// the object within these attempts.
-    fn settled(&self, fd: BorrowedFd<'_>, mut status: Statx) -> Result<Statx, Errno> {
-        let maker = rustix::process::geteuid().as_raw();
-        let may_be_given = self.is_servers && maker != self.base.stx_uid;
-        for _ in 0..SETTLE_ATTEMPTS_MAX {
-            if !may_be_given || status.stx_uid != maker || !is_new(&status) {
-                break;
-            }
-            std::thread::yield_now();
-            status = system::status_of(fd)?;
-        }
-        Ok(status)
-    }
-}
-
 impl DepotBase<'_> {
     /// Opens the folder of the object's streams, and the directories on the way to it.
     ///
@@ -440,28 +359,6 @@ fn if_there<T>(result: Result<T, Errno>) -> Result<Option<T>, Errno> {
     }
 }
 
-/// Whether there is a folder, of an earlier object of this number. One that is younger than the
-/// object, and its owner's or the maker's, is none: another client makes a stream of the same
-/// object right now. True without birth times.
-fn is_lost(way: &Way, path: &DepotPath, object: &Statx) -> Result<bool, Errno> {
-    let birth = |status: &Statx| {
-        let is_known = status.stx_mask & StatxFlags::BTIME.bits() != 0;
-        is_known.then_some((status.stx_btime.tv_sec, status.stx_btime.tv_nsec))
-    };
-    let found = if_there(system::status_at(way.parent.fd.as_fd(), path.folder.as_str()))?;
-    let Some(folder) = found else { return Ok(false) };
-    let owners = [object.stx_uid, rustix::process::geteuid().as_raw()];
-    let is_younger = birth(&folder).zip(birth(object)).is_some_and(|(folder, it)| folder > it);
-    Ok(!is_younger || !owners.contains(&folder.stx_uid))
-}
-
-/// Whether something was made within the last seconds. Anything older stays with its owner.
-fn is_new(status: &Statx) -> bool {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse).tv_sec;
-    let age = status.stx_ctime.tv_sec.abs_diff(now);
-    is_fresh(status) && age <= FRESH_SECONDS_MAX.unsigned_abs()
-}
-
 /// Whether this is an ordinary file that has no other name.
 fn is_stream(status: &Statx) -> bool {
     is_file(status) && status.stx_nlink <= 1
@@ -499,66 +396,4 @@ fn entries_of(directory: BorrowedFd<'_>, max: usize) -> Result<Vec<OsString>, Er
         names.push(OsString::from_vec(name.to_bytes().to_vec()));
     }
     Ok(names)
-}
-
-/// Removes a folder of streams with its files. Others than the first [`DEPOT_STREAMS_MAX`] are set
-/// aside with the folder, so that this takes no longer than it may.
-///
-/// # Errors
-/// Nothing is removed then: PERM for a folder that does not belong to the object's owner, who could
-/// have removed it; NOTEMPTY if anything in it is no stream.
-fn remove_folder(way: &Way, path: &DepotPath, folder: &Folder) -> Result<(), Errno> {
-    if !folder.is_owners() {
-        return Err(Errno::PERM);
-    }
-    let opened = system::reopen(folder.fd.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY)?;
-    let files = entries_of(opened.as_fd(), DEPOT_STREAMS_MAX)?;
-    for file in &files {
-        let status = if_there(system::status_at(opened.as_fd(), file.as_os_str()))?;
-        let is_stream = verify_name(file).is_ok() && status.is_none_or(|status| is_file(&status));
-        if !is_stream {
-            return Err(Errno::NOTEMPTY);
-        }
-    }
-    for file in &files {
-        if_there(rustix::fs::unlinkat(&opened, file, AtFlags::empty()))?;
-    }
-    let parent = way.parent.fd.as_fd();
-    match rustix::fs::unlinkat(parent, path.folder.as_str(), AtFlags::REMOVEDIR) {
-        Err(Errno::NOTEMPTY | Errno::EXIST) => set_aside(way, path),
-        removed => removed,
-    }
-}
-
-/// Gives a folder of streams, with what is in it, a name in the depot that no object leads to.
-fn set_aside(way: &Way, path: &DepotPath) -> Result<(), Errno> {
-    let folder = (way.parent.fd.as_fd(), OsStr::new(&path.folder));
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    for attempt in 0..LOST_ATTEMPTS_MAX {
-        let name = format!("lost-{}{:09}{attempt:02}", time.tv_sec, time.tv_nsec);
-        // Nothing else has such a name.
-        match system::rename_to_free(folder, (way.depot.fd.as_fd(), OsStr::new(&name))) {
-            Err(Errno::EXIST | Errno::NOTEMPTY) => {}
-            moved => return if_there(moved).map(drop),
-        }
-    }
-    Err(Errno::EXIST)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::fd::AsFd;
-
-    use super::{FRESH_SECONDS_MAX, is_new};
-    use crate::sys::system;
-
-    #[test]
-    fn only_something_made_within_the_last_seconds_is_new() {
-        let file = tempfile::tempfile().expect("there is space");
-        let mut status = system::status_of(file.as_fd()).expect("open");
-        assert!(is_new(&status));
-        status.stx_btime.tv_sec -= FRESH_SECONDS_MAX + 1;
-        status.stx_ctime.tv_sec -= FRESH_SECONDS_MAX + 1;
-        assert!(!is_new(&status), "made and last changed before");
-    }
 }

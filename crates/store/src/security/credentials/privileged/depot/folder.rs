@@ -1,0 +1,120 @@
+//! Folder of an object's streams, and the proofs that it and its files are the object's.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::Statx;
+use rustix::io::Errno;
+
+use super::super::{FRESH_SECONDS_MAX, is_fresh};
+use super::directories::{CallRights, Way};
+use crate::sys::system;
+
+/// Looks at something that another process of the server is about to give away.
+const SETTLE_ATTEMPTS_MAX: u32 = 1_000;
+
+/// Folder of an object's streams.
+#[derive(Debug)]
+pub(super) struct Folder {
+    pub(super) fd: OwnedFd,
+    /// Owner and permissions of the folder.
+    status: Statx,
+    /// Owner and permissions of the object.
+    pub(super) base: Statx,
+    /// It is in a depot of the server's.
+    pub(super) is_servers: bool,
+    /// It is below a directory of a third party: only what belongs to this user or to the owner of
+    /// the object is used.
+    suspects_others_than: Option<u32>,
+}
+
+impl Folder {
+    /// # Errors
+    /// ACCESS for a folder that a third party could have put there.
+    pub(super) fn new(
+        fd: OwnedFd,
+        base: Statx,
+        (way, rights): (&Way, CallRights),
+    ) -> Result<Self, Errno> {
+        let status = system::status_of(fd.as_fd())?;
+        let is_servers = rights == CallRights::Server;
+        let user = match rights {
+            CallRights::User(user) if way.is_third_partys => Some(user),
+            _ => None,
+        };
+        let folder = Self { fd, status, base, is_servers, suspects_others_than: user };
+        let status = folder.settled(folder.fd.as_fd(), status)?;
+        folder.verify_owner(&status)?;
+        Ok(Self { status, ..folder })
+    }
+
+    /// Refuses what a third party could have put there.
+    pub(super) fn verify_owner(&self, status: &Statx) -> Result<(), Errno> {
+        let is_suspect = self
+            .suspects_others_than
+            .is_some_and(|user| ![user, self.base.stx_uid].contains(&status.stx_uid));
+        if is_suspect { Err(Errno::ACCESS) } else { Ok(()) }
+    }
+
+    /// Whether calls in the folder have the server's rights.
+    pub(super) fn takes_server(&self) -> bool {
+        self.is_servers && self.is_owners()
+    }
+
+    /// Whether the folder belongs to the owner of the object. That of somebody else has lost its
+    /// own object, or a user of Samba has made it.
+    pub(super) fn is_owners(&self) -> bool {
+        self.status.stx_uid == self.base.stx_uid
+    }
+
+    /// Whether a file in the folder is a stream of the object's owner. Whoever may write the folder
+    /// can have moved a file there that others must not read: where more than the owner may, the
+    /// file must be open to the same users as the folder.
+    pub(super) fn is_owners_stream(&self, file: &Statx) -> bool {
+        let (folder, mode) = (u32::from(self.status.stx_mode), u32::from(file.stx_mode));
+        let is_as_open = || file.stx_gid == self.status.stx_gid && folder & 0o066 & !mode == 0;
+        self.is_owners()
+            && file.stx_uid == self.base.stx_uid
+            && (folder & 0o022 == 0 || is_as_open())
+    }
+
+    /// Status of a stream's file, or of the folder itself, which had `status` a moment ago. In a
+    /// depot of the server's another process may just have made it, and gives it to the owner of
+    /// the object within these attempts.
+    pub(super) fn settled(&self, fd: BorrowedFd<'_>, mut status: Statx) -> Result<Statx, Errno> {
+        let maker = rustix::process::geteuid().as_raw();
+        let may_be_given = self.is_servers && maker != self.base.stx_uid;
+        for _ in 0..SETTLE_ATTEMPTS_MAX {
+            if !may_be_given || status.stx_uid != maker || !is_new(&status) {
+                break;
+            }
+            std::thread::yield_now();
+            status = system::status_of(fd)?;
+        }
+        Ok(status)
+    }
+}
+
+/// Whether something was made within the last seconds. Anything older stays with its owner.
+fn is_new(status: &Statx) -> bool {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse).tv_sec;
+    let age = status.stx_ctime.tv_sec.abs_diff(now);
+    is_fresh(status) && age <= FRESH_SECONDS_MAX.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::{FRESH_SECONDS_MAX, is_new};
+    use crate::sys::system;
+
+    #[test]
+    fn only_something_made_within_the_last_seconds_is_new() {
+        let file = tempfile::tempfile().expect("there is space");
+        let mut status = system::status_of(file.as_fd()).expect("open");
+        assert!(is_new(&status));
+        status.stx_btime.tv_sec -= FRESH_SECONDS_MAX + 1;
+        status.stx_ctime.tv_sec -= FRESH_SECONDS_MAX + 1;
+        assert!(!is_new(&status), "made and last changed before");
+    }
+}
