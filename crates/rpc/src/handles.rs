@@ -4,6 +4,9 @@ use dtyp::NtStatus;
 
 use crate::pdu::Fault;
 
+/// Bytes of a handle: [MS-RPCE] 2.2.1.1.
+pub(crate) const HANDLE_LEN: usize = 20;
+
 /// Highest number of open handles of one pipe; clients use one or two.
 const HANDLES_MAX: usize = 64;
 

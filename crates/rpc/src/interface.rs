@@ -2,6 +2,7 @@
 //!
 //! An interface is one file with a static [`Interface`], and one line in the list below.
 
+mod enumeration;
 mod lsarpc;
 mod samr;
 mod srvsvc;
@@ -11,6 +12,7 @@ mod wkssvc;
 use crate::handles::Handles;
 use crate::ndr::Reader;
 use crate::pdu::{Fault, SyntaxId};
+use crate::win32::Win32Error;
 use crate::{Caller, Catalogue};
 
 /// An interface behind a pipe, with its operations.
@@ -31,6 +33,13 @@ pub(crate) struct Environment<'a> {
     pub(crate) catalogue: &'a dyn Catalogue,
     pub(crate) caller: &'a Caller,
     pub(crate) handles: &'a mut Handles,
+}
+
+impl Environment<'_> {
+    /// Returns an error of the request to administrators, and a refusal to all others.
+    pub(crate) fn for_administrators(&self, error: Win32Error) -> Win32Error {
+        if self.catalogue.is_administrator(self.caller) { error } else { Win32Error::ACCESS_DENIED }
+    }
 }
 
 /// An operation: decodes its parameters, and returns the results as a stub.

@@ -357,13 +357,26 @@ impl Writer {
     /// Returns the whole response to a query for one level of information; `info` is `None` for an
     /// unknown level.
     pub(crate) fn answer(mut self, level: u32, info: Option<Vec<Field<'_>>>) -> Vec<u8> {
-        if info.is_some() {
-            self.information(level, info);
-            self.finish(Win32Error::SUCCESS)
-        } else {
-            self.u32(level);
-            self.finish(Win32Error::INVALID_LEVEL)
+        if info.is_none() {
+            return self.without_information(level, false, Win32Error::INVALID_LEVEL);
         }
+        self.information(level, info);
+        self.finish(Win32Error::SUCCESS)
+    }
+
+    /// Returns the whole response that refuses such a query. An arm of the union for its level is a
+    /// null pointer.
+    pub(crate) fn without_information(
+        mut self,
+        level: u32,
+        has_arm: bool,
+        error: Win32Error,
+    ) -> Vec<u8> {
+        self.u32(level);
+        if has_arm {
+            self.null();
+        }
+        self.finish(error)
     }
 
     /// Appends an enumeration structure of a response: level, union, container, array.

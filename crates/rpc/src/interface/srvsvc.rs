@@ -6,13 +6,13 @@
 mod alias;
 mod device;
 mod dfs;
-mod enumeration;
 mod in_use;
 mod name;
 mod path;
 mod server;
 mod share;
 mod share_change;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -41,7 +41,7 @@ pub(super) static INTERFACE: Interface = Interface {
         (2, unsupported::for_all),
         (3, device::queue_enum),
         (4, device::queue_get_info),
-        (5, unsupported::pointer),
+        (5, unsupported::value),
         (6, unsupported::for_all),
         (7, unsupported::for_all),
         (8, in_use::connection_enum),
@@ -76,11 +76,11 @@ pub(super) static INTERFACE: Interface = Interface {
         (37, share_change::share_del_start),
         (38, share_change::share_del_commit),
         // Clients read and set descriptors of files by SMB.
-        (39, unsupported::pointer),
+        (39, unsupported::value),
         (40, unsupported::for_all),
         (41, unsupported::change),
         (42, unsupported::local),
-        (43, unsupported::number),
+        (43, unsupported::value),
         (44, unsupported::for_all),
         (45, unsupported::for_all),
         (46, unsupported::for_all),
@@ -89,7 +89,7 @@ pub(super) static INTERFACE: Interface = Interface {
         (49, unsupported::for_all),
         (50, unsupported::for_all),
         (51, unsupported::for_all),
-        (52, unsupported::pointer),
+        (52, unsupported::value),
         (53, unsupported::change),
         (54, unsupported::change),
         (55, alias::server_alias_enum),

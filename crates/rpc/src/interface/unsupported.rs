@@ -6,22 +6,18 @@ use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;
 
-/// Refuses an operation that Windows does not support either, and that returns a result only.
+/// Refuses an operation that returns a result only.
 pub(super) fn for_all(_: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
     Ok(Writer::default().finish(Win32Error::NOT_SUPPORTED))
 }
 
-/// Refuses an operation that returns a null pointer and a result.
-pub(super) fn pointer(_: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
-    Ok(with_number(Win32Error::NOT_SUPPORTED))
+/// Refuses an operation that returns one value, a pointer or a number, and a result.
+pub(super) fn value(_: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
+    Ok(without_value(Win32Error::NOT_SUPPORTED))
 }
 
-/// Refuses an operation that returns a number and a result.
-pub(super) fn number(_: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
-    Ok(with_number(Win32Error::NOT_SUPPORTED))
-}
-
-/// Refuses an operation that only programs on the same machine may call.
+/// Refuses an operation that only programs on the same machine may call. Its result is a choice of
+/// this server: [MS-SRVS] 3.1.4 has none.
 pub(super) fn local(_: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
     Ok(Writer::default().finish(Win32Error::ACCESS_DENIED))
 }
@@ -31,7 +27,7 @@ pub(super) fn change(
     _: &mut Reader<'_>,
     environment: &mut Environment<'_>,
 ) -> Result<Vec<u8>, Fault> {
-    Ok(Writer::default().finish(for_administrators(environment)))
+    Ok(Writer::default().finish(environment.for_administrators(Win32Error::NOT_SUPPORTED)))
 }
 
 /// Refuses a change that returns ParmErr, which is null, and a result.
@@ -39,19 +35,11 @@ pub(super) fn change_with_parameter(
     _: &mut Reader<'_>,
     environment: &mut Environment<'_>,
 ) -> Result<Vec<u8>, Fault> {
-    Ok(with_number(for_administrators(environment)))
+    Ok(without_value(environment.for_administrators(Win32Error::NOT_SUPPORTED)))
 }
 
-/// Result of an operation that the server does not support, and others may not call.
-pub(super) fn for_administrators(environment: &Environment<'_>) -> Win32Error {
-    match environment.catalogue.is_administrator(environment.caller) {
-        true => Win32Error::NOT_SUPPORTED,
-        false => Win32Error::ACCESS_DENIED,
-    }
-}
-
-/// A null pointer or the number zero, and a result.
-fn with_number(result: Win32Error) -> Vec<u8> {
+/// Returns a null pointer or the number zero, and a result.
+pub(super) fn without_value(result: Win32Error) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.u32(0);
     writer.finish(result)

@@ -27,9 +27,10 @@ pub(super) static INTERFACE: Interface = Interface {
         (0, workstation::get_info),
         (1, unsupported::change_with_parameter),
         (2, workstation::user_enum),
-        // 3, 4, 12, 14 to 19 and 21 are reserved for local use: [MS-WKST] 3.2.4.
+        // 3, 4, 12, 14 to 19 and 21 are reserved for local use: [MS-WKST] 3.2.4. Windows' result is
+        // documented for 16 to 19 and 21 only.
         (3, workstation::user_get_info),
-        (4, unsupported::pointer),
+        (4, unsupported::value),
         (5, redirector::transport_enum),
         (6, redirector::transport_add),
         (7, unsupported::change),

@@ -161,6 +161,7 @@ fn new_quota(information: FileQuotaInformation) -> Result<NewQuota, Reject> {
         FileQuotaInformation::DELETED => QuotaLimits::default(),
         limit => limits(quota_threshold, limit)?,
     };
+    // [MS-FSA] 2.1.5.22: administrators have no limit.
     if sid == Sid::administrators() && limits != QuotaLimits::default() {
         return Err(Reject::QuotaOfAdministrators);
     }

@@ -2,7 +2,7 @@
 
 use dtyp::NtStatus;
 
-use crate::handles::HandleObject;
+use crate::handles::{HANDLE_LEN, HandleObject};
 use crate::interface::Environment;
 use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
@@ -29,7 +29,7 @@ pub(super) fn close(
 ) -> Result<Vec<u8>, Fault> {
     environment.handles.close(reader.handle()?)?;
     let mut writer = Writer::default();
-    writer.bytes(&[0; 20]);
+    writer.bytes(&[0; HANDLE_LEN]);
     Ok(writer.finish_status(NtStatus::SUCCESS))
 }
 

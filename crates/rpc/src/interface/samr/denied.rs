@@ -3,6 +3,7 @@
 
 use dtyp::NtStatus;
 
+use crate::handles::HANDLE_LEN;
 use crate::interface::Environment;
 use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
@@ -28,9 +29,6 @@ pub(super) fn create_user2(
 ) -> Result<Vec<u8>, Fault> {
     refuse(reader, environment, &[0; HANDLE_LEN + 8])
 }
-
-/// Bytes of a handle: [MS-RPCE] 2.2.1.1.
-const HANDLE_LEN: usize = 20;
 
 /// Refuses an operation with an open handle. It returns these results, all of which are empty.
 fn refuse(

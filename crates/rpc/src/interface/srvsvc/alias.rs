@@ -1,7 +1,7 @@
 //! Further names of the server: [MS-SRVS] 3.1.4.45. The configuration alone has them.
 
-use super::enumeration::Enumeration;
 use crate::interface::Environment;
+use crate::interface::enumeration::Enumeration;
 use crate::ndr::{Field, Reader};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;

@@ -1,9 +1,9 @@
-//! Character devices and their queues, of which no server since Windows 2000 has any. Their
-//! operations return ERROR_NOT_SUPPORTED: [MS-SRVS] 3.1.4, opnums 0 to 7. The forms of parameters
-//! and results are those of LAN Manager.
+//! Character devices and their queues, of LAN Manager. The protocol has kept the numbers of their
+//! operations, which return ERROR_NOT_SUPPORTED: [MS-SRVS] 3.1.4, opnums 0 to 7. It no longer has
+//! the forms of parameters and results; these are those of Samba's clients.
 
-use super::enumeration::Enumeration;
 use crate::interface::Environment;
+use crate::interface::enumeration::Enumeration;
 use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;
@@ -47,18 +47,16 @@ pub(super) fn queue_get_info(
 
 fn refuse_list(reader: &mut Reader<'_>) -> Result<Vec<u8>, Fault> {
     let enumeration = Enumeration::read(reader)?;
-    Ok(match enumeration.level() {
-        0 | 1 => enumeration.refuse(Win32Error::NOT_SUPPORTED),
-        _ => enumeration.refuse_level(Win32Error::NOT_SUPPORTED),
-    })
+    let refuse =
+        if has_arm(enumeration.level()) { Enumeration::refuse } else { Enumeration::refuse_level };
+    Ok(refuse(enumeration, Win32Error::NOT_SUPPORTED))
 }
 
-/// Returns the union of information structures without one. It has arms for levels 0 and 1.
 fn without_information(level: u32) -> Vec<u8> {
-    let mut writer = Writer::default();
-    match level {
-        0 | 1 => writer.information(level, None),
-        _ => writer.u32(level),
-    }
-    writer.finish(Win32Error::NOT_SUPPORTED)
+    Writer::default().without_information(level, has_arm(level), Win32Error::NOT_SUPPORTED)
+}
+
+/// Whether the unions of structures of devices and queues have an arm for a level.
+fn has_arm(level: u32) -> bool {
+    level <= 1
 }

@@ -1,5 +1,5 @@
-//! Operations of DFS servers before Windows Server 2003. Windows returns ERROR_NOT_SUPPORTED:
-//! [MS-SRVS] 3.1.4.35 to 3.1.4.43.
+//! Operations of DFS servers before Windows Server 2003: [MS-SRVS] 3.1.4.35 to 3.1.4.43. Later ones
+//! return errors of their own choice; documented is ERROR_NOT_SUPPORTED, for 3.1.4.39.
 
 use crate::interface::Environment;
 use crate::ndr::{Reader, Writer};

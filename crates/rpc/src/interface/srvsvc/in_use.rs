@@ -2,8 +2,9 @@
 
 use dtyp::upcase::equal_ignoring_case;
 
-use super::enumeration::{Enumeration, carry_out, result};
+use super::tasks::{carry_out, result};
 use crate::interface::Environment;
+use crate::interface::enumeration::Enumeration;
 use crate::ndr::{Field, Reader, Writer};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;
@@ -108,13 +109,9 @@ pub(super) fn file_get_info(
 }
 
 fn without_information(level: u32, error: Win32Error) -> Vec<u8> {
-    let mut writer = Writer::default();
-    if file_information(level, &FileEntry::default()).is_some() {
-        writer.information(level, None);
-        return writer.finish(error);
-    }
-    writer.u32(level);
-    writer.finish(Win32Error::INVALID_LEVEL)
+    let has_arm = file_information(level, &FileEntry::default()).is_some();
+    let error = if has_arm { error } else { Win32Error::INVALID_LEVEL };
+    Writer::default().without_information(level, has_arm, error)
 }
 
 /// The members of FILE_INFO_2 and 3: [MS-SRVS] 2.2.4.6, 2.2.4.7.

@@ -1,5 +1,9 @@
-//! Names of users, computers, shares and others: [MS-SRVS] 3.1.4.32 to 3.1.4.34. Their rules are
-//! those of Windows' network functions, and tell nothing of this server.
+//! Names of users, computers, shares and others: [MS-SRVS] 3.1.4.32 to 3.1.4.34. Their rules tell
+//! nothing of this server.
+//!
+//! Lengths and characters are those of the specification. The rest of it is simplified: canonical
+//! names are in upper case, where Windows keeps the case of most types; there are no rules of LAN
+//! Manager; and comparisons tell no order.
 
 use dtyp::upcase::{equal_ignoring_case, fold};
 use dtyp::utf16;
@@ -9,7 +13,7 @@ use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;
 
-/// Flag for the rules of LAN Manager 2.x, which are the same here.
+/// Flag for the rules of LAN Manager 2.x. It is accepted, and has no effect.
 const LAN_MANAGER: u32 = 0x8000_0000;
 /// NetprNameCanonicalize: the buffer must have room for the longest name of its type.
 /// NetprNameCompare: both names are canonical already.
@@ -38,7 +42,7 @@ enum NameKind {
     Domain,
     /// Destination of messages: `*` as the last character only.
     Destination,
-    /// All but [`INVALID`] ones.
+    /// All but [`INVALID`] ones, and not dots and blanks alone.
     Other,
     /// All; and a password is no name: it has a case.
     Password,
@@ -155,7 +159,7 @@ pub(super) fn name_compare(
     Ok(Writer::default().finish(comparison(compare())))
 }
 
-/// Result of a comparison: zero for equal ones, an error, or another number.
+/// Result of a comparison: zero for equal ones, one for others, or an error.
 pub(super) fn comparison(are_equal: Result<bool, Win32Error>) -> Win32Error {
     match are_equal {
         Ok(true) => Win32Error::SUCCESS,

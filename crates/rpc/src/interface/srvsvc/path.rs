@@ -1,5 +1,9 @@
 //! Paths of Windows, as its network functions name them: [MS-SRVS] 3.1.4.29 to 3.1.4.31. Their
 //! rules concern the text alone; no file is looked at.
+//!
+//! Types are told by the table of [MS-SRVS] 2.2.2.9. The algorithm of 3.1.1.9 differs: it knows
+//! `\\.\` and `\DEV`, and neither system objects nor relative paths on drives. Canonical paths have
+//! the drive in upper case, where Windows keeps it; and comparisons tell no order.
 
 use std::borrow::Cow;
 

@@ -21,13 +21,12 @@ pub(super) fn server_get_info(
     let _server_name = reader.unique_string()?;
     let level = reader.u32()?;
     let server = environment.catalogue.server();
+    let writer = Writer::default();
     if let 502 | 503 | 599 | 1005 | 1010 | 1016..=1018 | 1107 | 1501..=1556 = level {
-        // SERVER_INFO has an arm for it ([MS-SRVS] 2.2.3.7), which is a null pointer.
-        let mut writer = Writer::default();
-        writer.information(level, None);
-        return Ok(writer.finish(Win32Error::INVALID_LEVEL));
+        // SERVER_INFO has an arm for it: [MS-SRVS] 2.2.3.7.
+        return Ok(writer.without_information(level, true, Win32Error::INVALID_LEVEL));
     }
-    Ok(Writer::default().answer(level, information(level, &server)))
+    Ok(writer.answer(level, information(level, &server)))
 }
 
 /// The members of SERVER_INFO_100 to 103: [MS-SRVS] 2.2.4.40 to 2.2.4.43.
@@ -70,13 +69,11 @@ pub(super) fn server_statistics_get(
     let (_server_name, _service) = (reader.unique_string()?, reader.unique_string()?);
     let (level, options) = (reader.u32()?, reader.u32()?);
     let result = match (level, options) {
-        (0, 0) => unsupported::for_administrators(environment),
+        (0, 0) => environment.for_administrators(Win32Error::NOT_SUPPORTED),
         (0, _) => Win32Error::INVALID_PARAMETER,
         _ => Win32Error::INVALID_LEVEL,
     };
-    let mut writer = Writer::default();
-    writer.null();
-    Ok(writer.finish(result))
+    Ok(unsupported::without_value(result))
 }
 
 /// NetrServerDiskEnum: [MS-SRVS] 3.1.4.19, for administrators only. Paths of the host are shown on

@@ -1,8 +1,8 @@
 //! Shares: [MS-SRVS] 3.1.4.8 to 3.1.4.10.
 
-use super::enumeration::Enumeration;
 use crate::ShareEntry;
 use crate::interface::Environment;
+use crate::interface::enumeration::Enumeration;
 use crate::ndr::{Field, Reader, Writer};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;

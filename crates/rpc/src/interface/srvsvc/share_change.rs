@@ -1,7 +1,7 @@
 //! Changes of shares: [MS-SRVS] 3.1.4.7, 3.1.4.11 to 3.1.4.16. For administrators only.
 
-use super::enumeration::{carry_out, result};
-use crate::handles::HandleObject;
+use super::tasks::{carry_out, result};
+use crate::handles::{HANDLE_LEN, HandleObject};
 use crate::interface::Environment;
 use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
@@ -15,9 +15,6 @@ const KIND: u32 = 0x0000_000F;
 const CSC_MASK: u32 = 0x0000_0030;
 /// Number of bits below [`CSC_MASK`].
 const CSC_SHIFT: u32 = 4;
-
-/// Bytes of a handle: [MS-RPCE] 2.2.1.1.
-const HANDLE_LEN: usize = 20;
 
 /// Members of an information structure of a request; those without a value are not in its level.
 #[derive(Debug, Default)]
@@ -49,7 +46,7 @@ pub(super) fn share_add(
     let done = if change.path.is_some() && is_folder {
         carry_out(environment, Task::AddShare { name, change })
     } else {
-        administrators_only(environment, Win32Error::INVALID_PARAMETER)
+        Err(environment.for_administrators(Win32Error::INVALID_PARAMETER))
     };
     Ok(changed(parameter_error, done))
 }
@@ -94,11 +91,11 @@ pub(super) fn share_del_ex(
     let level = reader.u32()?;
     let information = read_information(reader, level)?.filter(|_| level == 503);
     let Some(information) = information else {
-        return Ok(result(administrators_only(environment, Win32Error::INVALID_LEVEL)));
+        return Ok(result(Err(environment.for_administrators(Win32Error::INVALID_LEVEL))));
     };
     Ok(result(match information.name {
         Some(name) => carry_out(environment, Task::RemoveShare(name)),
-        None => administrators_only(environment, Win32Error::NET_NAME_NOT_FOUND),
+        None => Err(environment.for_administrators(Win32Error::NET_NAME_NOT_FOUND)),
     }))
 }
 
@@ -174,16 +171,7 @@ pub(super) fn server_set_info(
     let _server_name = reader.unique_string()?;
     let _level = reader.u32()?;
     // Nothing of the structure has an effect; ParmErr, behind it, is answered by null.
-    Ok(changed(None, administrators_only(environment, Win32Error::NOT_SUPPORTED)))
-}
-
-/// Returns an error of the request to administrators, and a refusal to all others.
-fn administrators_only(
-    environment: &Environment<'_>,
-    error: Win32Error,
-) -> Result<Outcome, Win32Error> {
-    let is_one = environment.catalogue.is_administrator(environment.caller);
-    Err(if is_one { error } else { Win32Error::ACCESS_DENIED })
+    Ok(changed(None, Err(environment.for_administrators(Win32Error::NOT_SUPPORTED))))
 }
 
 /// Returns the response: ParmErr, if it was passed, and the result.

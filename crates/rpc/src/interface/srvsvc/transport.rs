@@ -1,17 +1,19 @@
 //! Transports of the server: [MS-SRVS] 3.1.4.24.
 
-use super::enumeration::{Enumeration, carry_out_for_anyone};
+use super::tasks::carry_out_for_anyone;
 use crate::interface::Environment;
+use crate::interface::enumeration::Enumeration;
 use crate::ndr::{Field, Reader};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;
 use crate::{Outcome, ServerEntry, Task, TransportEntry};
 
-/// Bytes of a NetBIOS name, of which a blank is the last: [MS-SRVS] 2.2.4.93.
-const NETBIOS_NAME_LEN: usize = 16;
+/// Characters of a NetBIOS name, without the blank behind them: [MS-SRVS] 2.2.4.96.
+const NAME_CHARACTERS: usize = 15;
 
-/// NetrServerTransportEnum: [MS-SRVS] 3.1.4.24, for all users but guests. The structures of level 3
-/// contain a password, and are for NetrServerTransportAddEx only.
+/// NetrServerTransportEnum: [MS-SRVS] 3.1.4.24. Not for guests: Windows' NetServerTransportEnum is
+/// for authenticated users. The structures of level 3 contain a password, and are for
+/// NetrServerTransportAddEx only.
 pub(super) fn server_transport_enum(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
@@ -43,11 +45,13 @@ fn information<'a>(
     transport: &'a TransportEntry,
     server: &'a ServerEntry,
 ) -> Vec<Field<'a>> {
+    let address = netbios_name(&server.name);
+    let address_len = u32::try_from(address.len()).unwrap_or(u32::MAX);
     let mut info = vec![
         Field::Value(transport.clients),
         Field::text(&transport.name),
-        Field::Bytes(netbios_name(&server.name)),
-        Field::Value(u32::try_from(NETBIOS_NAME_LEN).expect("16")),
+        Field::Bytes(address),
+        Field::Value(address_len),
         Field::text(&transport.network_address),
     ];
     if level >= 1 {
@@ -60,10 +64,10 @@ fn information<'a>(
     info
 }
 
-/// Returns a name with blanks behind it.
+/// Returns a name with blanks behind it, one at least.
 fn netbios_name(name: &str) -> Vec<u8> {
     let mut bytes = name.to_uppercase().into_bytes();
-    bytes.resize(NETBIOS_NAME_LEN - 1, b' ');
+    bytes.resize(NAME_CHARACTERS, b' ');
     bytes.push(b' ');
     bytes
 }

@@ -1,7 +1,7 @@
 //! Domain or workgroup, and the names of the machine: [MS-WKST] 3.2.4.12, 3.2.4.16, 3.2.4.17,
 //! 3.2.4.21.
 
-use crate::interface::Environment;
+use crate::interface::{Environment, unsupported};
 use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;
@@ -46,7 +46,7 @@ pub(super) fn validate_name(
     _: &mut Reader<'_>,
     environment: &mut Environment<'_>,
 ) -> Result<Vec<u8>, Fault> {
-    Ok(Writer::default().finish(for_local_administrators(environment)))
+    Ok(Writer::default().finish(environment.for_administrators(Win32Error::REMOTE_DISABLED)))
 }
 
 /// NetrGetJoinableOUs2: [MS-WKST] 3.2.4.17. Windows wants it called on the machine itself.
@@ -54,14 +54,7 @@ pub(super) fn get_joinable_ous2(
     _: &mut Reader<'_>,
     environment: &mut Environment<'_>,
 ) -> Result<Vec<u8>, Fault> {
-    Ok(without_units(for_local_administrators(environment)))
-}
-
-fn for_local_administrators(environment: &Environment<'_>) -> Win32Error {
-    match environment.catalogue.is_administrator(environment.caller) {
-        true => Win32Error::REMOTE_DISABLED,
-        false => Win32Error::ACCESS_DENIED,
-    }
+    Ok(without_units(environment.for_administrators(Win32Error::REMOTE_DISABLED)))
 }
 
 /// Returns no organizational units, by their number and a null pointer.
@@ -79,27 +72,19 @@ pub(super) fn enumerate_computer_names(
 ) -> Result<Vec<u8>, Fault> {
     let _server_name = reader.unique_string()?;
     let (name_type, reserved) = (reader.u16()?, reader.u32()?);
+    if !environment.catalogue.is_administrator(environment.caller) {
+        return Ok(unsupported::without_value(Win32Error::ACCESS_DENIED));
+    }
     let server = environment.catalogue.server();
     let primary = if server.dns_name.is_empty() { &server.name } else { &server.dns_name };
     let aliases = server.aliases.iter();
-    let names: Result<Vec<&String>, Win32Error> = match name_type {
-        _ if !environment.catalogue.is_administrator(environment.caller) => {
-            Err(Win32Error::ACCESS_DENIED)
-        }
-        _ if reserved != 0 => Err(Win32Error::INVALID_PARAMETER),
-        PRIMARY => Ok(vec![primary]),
-        ALTERNATE => Ok(aliases.collect()),
-        ALL => Ok([primary].into_iter().chain(aliases).collect()),
-        _ => Err(Win32Error::INVALID_PARAMETER),
+    let names: Vec<&String> = match (name_type, reserved) {
+        (PRIMARY, 0) => vec![primary],
+        (ALTERNATE, 0) => aliases.collect(),
+        (ALL, 0) => [primary].into_iter().chain(aliases).collect(),
+        _ => return Ok(unsupported::without_value(Win32Error::INVALID_PARAMETER)),
     };
     let mut writer = Writer::default();
-    let names = match names {
-        Ok(names) => names,
-        Err(error) => {
-            writer.null();
-            return Ok(writer.finish(error));
-        }
-    };
     writer.referent();
     writer.count(names.len());
     if names.is_empty() {

@@ -1,7 +1,8 @@
 //! The redirector, which is the client of a Windows machine: [MS-WKST] 3.2.4.4 to 3.2.4.11. This
 //! server has none.
 
-use crate::interface::Environment;
+use crate::interface::enumeration::Enumeration;
+use crate::interface::{Environment, unsupported};
 use crate::ndr::{Reader, Writer};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;
@@ -25,19 +26,17 @@ pub(super) fn transport_add(
     let (_server_name, level) = (reader.unique_string()?, reader.u32()?);
     let (_quality_of_service, _clients) = (reader.u32()?, reader.u32()?);
     let has_name = reader.pointer()?;
-    Ok(with_null(match level {
-        _ if !environment.catalogue.is_administrator(environment.caller) => {
-            Win32Error::ACCESS_DENIED
-        }
+    let error = match level {
         0 if has_name => Win32Error::INVALID_FUNCTION,
         0 => Win32Error::INVALID_PARAMETER,
         _ => Win32Error::INVALID_LEVEL,
-    }))
+    };
+    Ok(unsupported::without_value(environment.for_administrators(error)))
 }
 
 /// NetrUseAdd: [MS-WKST] 3.2.4.7. None of these four operations is for remote callers.
 pub(super) fn use_add(_: &mut Reader<'_>, _: &mut Environment<'_>) -> Result<Vec<u8>, Fault> {
-    Ok(with_null(Win32Error::CALL_NOT_IMPLEMENTED))
+    Ok(unsupported::without_value(Win32Error::CALL_NOT_IMPLEMENTED))
 }
 
 /// NetrUseGetInfo: [MS-WKST] 3.2.4.8.
@@ -47,12 +46,7 @@ pub(super) fn use_get_info(
 ) -> Result<Vec<u8>, Fault> {
     let (_server_name, _use_name) = (reader.unique_string()?, reader.string()?);
     let level = reader.u32()?;
-    let mut writer = Writer::default();
-    match level {
-        0..=3 => writer.information(level, None),
-        _ => writer.u32(level),
-    }
-    Ok(writer.finish(Win32Error::CALL_NOT_IMPLEMENTED))
+    Ok(Writer::default().without_information(level, level <= 3, Win32Error::CALL_NOT_IMPLEMENTED))
 }
 
 /// NetrUseDel: [MS-WKST] 3.2.4.9.
@@ -65,7 +59,8 @@ pub(super) fn use_enum(reader: &mut Reader<'_>, _: &mut Environment<'_>) -> Resu
     empty_list(reader, 2, Win32Error::CALL_NOT_IMPLEMENTED)
 }
 
-/// NetrWorkstationStatisticsGet: [MS-WKST] 3.2.4.11. Nothing was counted until now.
+/// NetrWorkstationStatisticsGet: [MS-WKST] 3.2.4.11. Counters that a server does not have are zero.
+/// No counting ever began, so its time is the present one, in Windows' form.
 pub(super) fn statistics_get(
     reader: &mut Reader<'_>,
     environment: &mut Environment<'_>,
@@ -79,7 +74,7 @@ pub(super) fn statistics_get(
         _ => Some(Win32Error::INVALID_LEVEL),
     };
     if let Some(refused) = refused {
-        return Ok(with_null(refused));
+        return Ok(unsupported::without_value(refused));
     }
     let mut writer = Writer::default();
     writer.referent();
@@ -97,24 +92,10 @@ pub(super) fn empty_list(
     result: Win32Error,
 ) -> Result<Vec<u8>, Fault> {
     let _server_name = reader.unique_string()?;
-    let level = reader.empty_container()?;
-    let (_preferred_maximum_length, resume_handle) = (reader.u32()?, reader.unique_u32()?);
-    let is_known = level <= level_max;
-    let mut writer = Writer::default();
-    if is_known {
-        writer.container(level, &[]);
+    let list = Enumeration::read(reader)?.rewound();
+    Ok(if list.level() <= level_max {
+        list.refuse(result)
     } else {
-        writer.u32(level);
-        writer.u32(level);
-    }
-    writer.u32(0);
-    writer.unique_u32(resume_handle.map(|_| 0));
-    Ok(writer.finish(if is_known { result } else { Win32Error::INVALID_LEVEL }))
-}
-
-/// A null pointer and a result.
-fn with_null(result: Win32Error) -> Vec<u8> {
-    let mut writer = Writer::default();
-    writer.null();
-    writer.finish(result)
+        list.refuse_level(Win32Error::INVALID_LEVEL)
+    })
 }

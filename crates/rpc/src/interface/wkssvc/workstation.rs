@@ -1,8 +1,8 @@
 //! The machine and its users: [MS-WKST] 3.2.4.1, 3.2.4.3.
 
 use crate::ServerEntry;
+use crate::interface::Environment;
 use crate::interface::srvsvc::PLATFORM_NT;
-use crate::interface::{Environment, unsupported};
 use crate::ndr::{Field, Reader, Writer};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;
@@ -17,19 +17,18 @@ pub(super) fn get_info(
     let server = environment.catalogue.server();
     let refused = match level {
         // The settings of a redirector, for administrators.
-        502 => Some(unsupported::for_administrators(environment)),
+        502 => Some(environment.for_administrators(Win32Error::NOT_SUPPORTED)),
         // WKSTA_INFO has an arm for each of them ([MS-WKST] 2.2.4.1), and these are to be set only.
         1010..=1013 | 1018 | 1023 | 1027 | 1028 | 1032 | 1033 | 1041..=1062 => {
             Some(Win32Error::INVALID_LEVEL)
         }
         _ => None,
     };
-    let mut writer = Writer::default();
-    let Some(refused) = refused else {
-        return Ok(writer.answer(level, information(level, &server)));
-    };
-    writer.information(level, None);
-    Ok(writer.finish(refused))
+    let writer = Writer::default();
+    Ok(match refused {
+        Some(refused) => writer.without_information(level, true, refused),
+        None => writer.answer(level, information(level, &server)),
+    })
 }
 
 /// The members of WKSTA_INFO_100, 101 and 102: [MS-WKST] 2.2.5.1 to 2.2.5.3.
@@ -68,10 +67,6 @@ pub(super) fn user_get_info(
 ) -> Result<Vec<u8>, Fault> {
     let _reserved = reader.unique_string()?;
     let level = reader.u32()?;
-    let mut writer = Writer::default();
-    match level {
-        0 | 1 | 1101 => writer.information(level, None),
-        _ => writer.u32(level),
-    }
-    Ok(writer.finish(Win32Error::NO_SUCH_LOGON_SESSION))
+    let has_arm = matches!(level, 0 | 1 | 1101);
+    Ok(Writer::default().without_information(level, has_arm, Win32Error::NO_SUCH_LOGON_SESSION))
 }

@@ -57,6 +57,14 @@ fn send_state(scene: &mut Scene, file_id: FileId, flags: u32, default_quota_limi
     send_buffer(scene, file_id, of, &buffer);
 }
 
+/// A file, on a share whose command sets quotas if `set`; another command tells them.
+fn file_of_share_with_commands(set: bool) -> (Scene, FileId) {
+    let mut scene = Scene::new();
+    let file_id = scene.open("file");
+    scene.change_share(|share| share.quota_commands = QuotaCommands { get: true, set });
+    (scene, file_id)
+}
+
 fn limits(soft_bytes: Option<u64>, hard_bytes: Option<u64>) -> QuotaLimits {
     QuotaLimits { soft_bytes, hard_bytes }
 }
@@ -96,9 +104,7 @@ fn a_user_without_the_right_is_refused_by_the_store() {
 #[test]
 fn a_tree_connect_without_the_right_to_write_changes_no_quotas() {
     for set in [false, true] {
-        let mut scene = Scene::new();
-        let file_id = scene.open("file");
-        scene.change_share(|share| share.quota_commands = QuotaCommands { get: true, set });
+        let (mut scene, file_id) = file_of_share_with_commands(set);
         scene.limit_tree_connects(FILE_ALL - AccessMask::WRITE_DATA);
         send(&mut scene, file_id, &[(7, 10, 20)]);
         assert_eq!(outcome(&mut scene), Reason::AccessNotGranted);
@@ -114,9 +120,7 @@ fn a_tree_connect_without_the_right_to_write_changes_no_quotas() {
 #[test]
 fn administrators_get_no_limit_by_the_store_or_by_a_command() {
     for set in [false, true] {
-        let mut scene = Scene::new();
-        let file_id = scene.open("file");
-        scene.change_share(|share| share.quota_commands = QuotaCommands { get: true, set });
+        let (mut scene, file_id) = file_of_share_with_commands(set);
         for (threshold, limit) in [(10, NO_LIMIT), (NO_LIMIT, 20)] {
             let administrators = (Sid::administrators(), threshold, limit);
             let user = (Sid::unix_user(7), 10, 20);
@@ -182,9 +186,7 @@ fn command_does(scene: &mut Scene, want: QuotaChange, is_done: bool) {
 
 #[test]
 fn a_command_makes_changes_one_after_the_other_once_the_store_knows_an_administrator() {
-    let mut scene = Scene::new();
-    let file_id = scene.open("file");
-    scene.change_share(|share| share.quota_commands = QuotaCommands { get: true, set: true });
+    let (mut scene, file_id) = file_of_share_with_commands(true);
     let user = |uid| QuotaUser { sid: Sid::unix_user(uid), uid };
     let change = |uid, soft, hard| QuotaChange {
         subject: QuotaSubject::User(uid),

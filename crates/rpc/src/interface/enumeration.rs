@@ -1,10 +1,9 @@
-//! Enumerations with levels, preferred lengths and resume handles: [MS-SRVS] 3.1.4.
+//! Enumerations with levels, preferred lengths and resume handles: [MS-SRVS] 3.1.4, [MS-WKST]
+//! 3.2.4.
 
-use crate::interface::Environment;
 use crate::ndr::{Field, Reader, Writer};
 use crate::pdu::Fault;
 use crate::win32::Win32Error;
-use crate::{Outcome, Task};
 
 /// Last parameters of an enumeration.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +25,11 @@ impl Enumeration {
     /// Level of the information structures.
     pub(super) fn level(self) -> u32 {
         self.level
+    }
+
+    /// The same from the first entry on, for a list without any.
+    pub(super) fn rewound(self) -> Self {
+        Self { resume_handle: self.resume_handle.map(|_| 0), ..self }
     }
 
     /// Returns the response that has no entries.
@@ -79,36 +83,4 @@ fn fitting(entries: &[Vec<Field<'_>>], preferred_maximum_length: u32) -> usize {
         len <= limit
     });
     within.count().max(1).min(entries.len())
-}
-
-/// Has a task of an administrator carried out.
-///
-/// # Errors
-/// The caller is no administrator, or the task failed.
-pub(super) fn carry_out(environment: &Environment<'_>, task: Task) -> Result<Outcome, Win32Error> {
-    if !environment.catalogue.is_administrator(environment.caller) {
-        return Err(Win32Error::ACCESS_DENIED);
-    }
-    carry_out_for_anyone(environment, task)
-}
-
-/// Has a task carried out, whoever the caller is.
-///
-/// # Errors
-/// The task failed.
-pub(super) fn carry_out_for_anyone(
-    environment: &Environment<'_>,
-    task: Task,
-) -> Result<Outcome, Win32Error> {
-    match environment.catalogue.carry_out(task) {
-        Some(Outcome::Failed(failure)) => Err(failure.into()),
-        Some(outcome) => Ok(outcome),
-        // Nobody is there to do it.
-        None => Err(Win32Error::NOT_SUPPORTED),
-    }
-}
-
-/// Returns the response to an operation that has a result only.
-pub(super) fn result(done: Result<Outcome, Win32Error>) -> Vec<u8> {
-    Writer::default().finish(done.err().unwrap_or(Win32Error::SUCCESS))
 }
