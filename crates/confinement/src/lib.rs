@@ -9,8 +9,8 @@
 //! ([`Report`]). A call that is newer than this program fails as on an older kernel, so that a new
 //! C library finds its way around it.
 //!
-//! [`priority`] is beside them because it is the third thing that a process gives up, and because
-//! all that takes locks stands above this crate.
+//! A process may give up its [`priority`], too. That is here because `tdb` and `messaging`, whose
+//! locks depend on it, stand above this crate and below `process`.
 //!
 //! Unsafe code is in `install`, `priority` and `violation` only: no safe library offers that.
 

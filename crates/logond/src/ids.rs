@@ -63,10 +63,8 @@ impl<J: Send + 'static> Ids<J> {
         // A late ticket has no entry: its refusal was sent earlier.
         let displaced = displaced.as_ref().and_then(number_of);
         let displaced = displaced.and_then(|number| self.waiting.remove(&number));
-        Ok(displaced.map(|Waiting { asker, question, .. }| Answer {
-            asker,
-            question,
-            verdict: LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES),
+        Ok(displaced.map(|Waiting { asker, question, .. }| {
+            Answer::refused(asker, question, NtStatus::INSUFF_SERVER_RESOURCES)
         }))
     }
 
@@ -88,8 +86,7 @@ impl<J: Send + 'static> Ids<J> {
         let late = self.waiting.extract_if(|_, it| it.until <= now);
         late.map(|(_, Waiting { asker, question, begin, .. })| {
             begin.prevent();
-            let verdict = LogonVerdict::Refused(NtStatus::NO_LOGON_SERVERS);
-            Answer { asker, question, verdict }
+            Answer::refused(asker, question, NtStatus::NO_LOGON_SERVERS)
         })
         .collect()
     }
@@ -102,11 +99,8 @@ impl<J: Send + 'static> Ids<J> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{channel, sync_channel};
-
     use super::*;
-    use crate::WAITING_MAX;
-    use crate::pool::Pool;
+    use crate::pool::tests::{handing, hanging};
 
     type Given = (u64, Begin);
 
@@ -122,15 +116,8 @@ mod tests {
     /// The attack: a client presents tickets without a pause, while winbindd hangs.
     #[test]
     fn a_ticket_that_makes_room_for_another_workers_is_refused() {
-        let (begun, has_begun) = channel();
-        let (hold, held) = sync_channel(0);
-        let hang = move |(): &mut (), _: Given| {
-            let _ = begun.send(());
-            // The test never takes it.
-            let _ = hold.send(());
-        };
-        let pool = || Pool::start("test", 1, 4, || (), hang.clone()).expect("there are threads");
-        let (mut ids, now) = (Ids::new(DomainPools::new(pool(), pool())), Instant::now());
+        let ((own, has_begun), (others, _)) = (hanging(4), hanging(4));
+        let (mut ids, now) = (Ids::new(DomainPools::new(own, others)), Instant::now());
         let [mallory, alice] = [1, 2].map(|pid| ServerId { pid, unique_id: 1 });
         begin(&mut ids, now, (mallory, 0), None).expect("there is room");
         assert_eq!(has_begun.recv(), Ok(()));
@@ -140,21 +127,11 @@ mod tests {
         let refused = refused.map(|it| (it.asker, it.question, it.verdict));
         let verdict = LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES);
         assert_eq!(refused, Some((mallory, last, verdict)));
-        drop(held);
     }
 
     #[test]
     fn a_realm_without_answers_holds_up_no_other() {
-        let pool = || {
-            let (given, jobs) = channel();
-            let give = move |(): &mut (), job: Given| {
-                // The test may have ended.
-                let _ = given.send(job);
-            };
-            let pool = Pool::start("test", 1, WAITING_MAX, || (), give);
-            (pool.expect("there are threads"), jobs)
-        };
-        let ((own, own_jobs), (others, jobs)) = (pool(), pool());
+        let ((own, own_jobs), (others, jobs)) = (handing(), handing());
         let (mut ids, now) = (Ids::new(DomainPools::new(own, others)), Instant::now());
         let asker = ServerId { pid: 1, unique_id: 1 };
         for (question, realm) in [(1, "HANGS"), (2, "HANGS"), (3, "HANGS"), (4, "OTHER")] {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use dtyp::ServerId;
+use dtyp::{NtStatus, ServerId};
 use messaging::{LogonProof, LogonVerdict};
 
 use crate::checks::{Checked, Checker, ProvenTicket, TicketStep};
@@ -106,6 +106,12 @@ pub(crate) struct Answer {
     pub(crate) asker: ServerId,
     pub(crate) question: u64,
     pub(crate) verdict: LogonVerdict,
+}
+
+impl Answer {
+    pub(crate) fn refused(asker: ServerId, question: u64, status: NtStatus) -> Self {
+        Self { asker, question, verdict: LogonVerdict::Refused(status) }
+    }
 }
 
 impl Job {

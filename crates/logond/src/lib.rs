@@ -31,8 +31,8 @@ mod outage;
 mod passwords;
 mod pool;
 mod principal;
+mod under_way;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -64,6 +64,7 @@ use lookup::Lookup;
 use lookups::Lookups;
 use passwords::Passwords;
 use pool::Pool;
+use under_way::UnderWay;
 
 /// Threads for tickets, which take 0.3 ms each.
 const TICKET_THREADS: usize = 2;
@@ -103,7 +104,7 @@ pub struct Logond {
     /// Look-ups of names, in a domain.
     names: Option<Lookups>,
     /// Checks of each worker that are under way.
-    asked: HashMap<ServerId, u32>,
+    asked: UnderWay,
 }
 
 impl Logond {
@@ -120,7 +121,7 @@ impl Logond {
             Some((passwords, ids, names)) => (Some(passwords), Some(ids), Some(names)),
             None => (None, None, None),
         };
-        Ok(Self { process, results, tickets, passwords, ids, names, asked: HashMap::new() })
+        Ok(Self { process, results, tickets, passwords, ids, names, asked: UnderWay::default() })
     }
 
     /// Serves until the supervisor ends it.
@@ -210,7 +211,7 @@ impl Logond {
         let refuse = |logond: &mut Self, status| {
             logond.answer(asker, question, LogonVerdict::Refused(status));
         };
-        if self.asked.get(&asker).is_some_and(|count| *count >= PER_WORKER_MAX) {
+        if !self.asked.permits(asker, PER_WORKER_MAX) {
             return refuse(self, NtStatus::INSUFF_SERVER_RESOURCES);
         }
         let added = match self.domain_of(&proof) {
@@ -226,7 +227,7 @@ impl Logond {
         };
         match added {
             Ok(displaced) => {
-                *self.asked.entry(asker).or_default() += 1;
+                self.asked.add(asker);
                 self.answer_all(displaced);
             }
             Err(status) => refuse(self, status),
@@ -260,15 +261,9 @@ impl Logond {
                 let realm = domains::other_domain(&ticket.principal, "", [workgroup, realm]);
                 let of = realm.clone();
                 let job = |number, begin| Job::Ids(IdsJob { number, asker, realm, ticket, begin });
-                let of = of.as_deref();
-                let answer = match ids.begin(now, (asker, question), of, job, Job::number) {
-                    Ok(displaced) => displaced,
-                    Err(status) => {
-                        let verdict = LogonVerdict::Refused(status);
-                        Some(Answer { asker, question, verdict })
-                    }
-                };
-                answer.into_iter().collect()
+                let begun = ids.begin(now, (asker, question), of.as_deref(), job, Job::number);
+                let refused = |status| Some(Answer::refused(asker, question, status));
+                begun.unwrap_or_else(refused).into_iter().collect()
             }
             (Done::Ids { number, realm, verdict }, _, Some(ids)) => {
                 ids.finish(number, realm.as_deref(), verdict).into_iter().collect()
@@ -296,17 +291,8 @@ impl Logond {
 
     fn answer_all(&mut self, answers: impl IntoIterator<Item = Answer>) {
         for Answer { asker, question, verdict } in answers {
-            self.forget(asker);
+            self.asked.remove(asker);
             self.answer(asker, question, verdict);
-        }
-    }
-
-    fn forget(&mut self, asker: ServerId) {
-        if let Some(count) = self.asked.get_mut(&asker) {
-            *count -= 1;
-            if *count == 0 {
-                self.asked.remove(&asker);
-            }
         }
     }
 
@@ -326,8 +312,7 @@ impl Logond {
 /// Refuses a ticket whose place another worker's has.
 fn refused(job: Job) -> Option<Answer> {
     let Job::Ticket { asker, question, .. } = job else { return None };
-    let verdict = LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES);
-    Some(Answer { asker, question, verdict })
+    Some(Answer::refused(asker, question, NtStatus::INSUFF_SERVER_RESOURCES))
 }
 
 /// Checks that need winbindd, each kind with its threads.

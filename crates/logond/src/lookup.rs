@@ -34,7 +34,7 @@ impl Lookup {
     }
 
     /// Looks up the next names, by `ask` where no earlier result counts: as many as one turn has.
-    /// When the time is over nobody is asked any more, and after winbindd has failed.
+    /// After the question's time or a failure of winbindd, the rest is unknown.
     pub(crate) fn go_on(
         &mut self,
         known: &KnownNames,

@@ -3,14 +3,12 @@
 //! A question may have hundreds of names, and anonymous users may ask. So a thread looks up some of
 //! them at a time, and workers take turns; all guests and anonymous users together have one.
 
-use std::collections::HashMap;
 use std::time::Instant;
-
-use dtyp::ServerId;
 
 use crate::jobs::Job;
 use crate::lookup::Lookup;
 use crate::pool::Pool;
+use crate::under_way::UnderWay;
 
 /// Questions of one worker that are under way.
 const LOOKUPS_MAX: u32 = 32;
@@ -22,24 +20,22 @@ const GUEST_LOOKUPS_MAX: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct Lookups {
     pool: Pool<Job>,
-    /// Number of the questions of each worker.
-    under_way: HashMap<ServerId, u32>,
+    under_way: UnderWay,
 }
 
 impl Lookups {
     pub(crate) fn new(pool: Pool<Job>) -> Self {
-        Self { pool, under_way: HashMap::new() }
+        Self { pool, under_way: UnderWay::default() }
     }
 
     /// Gives a question to the threads. Returns one that has to be answered as it is: this one, or
     /// another one that had to make room.
     pub(crate) fn begin(&mut self, lookup: Lookup) -> Option<Lookup> {
-        let count = self.under_way.entry(lookup.asker).or_default();
         let max = if lookup.is_guest { GUEST_LOOKUPS_MAX } else { LOOKUPS_MAX };
-        if *count >= max {
+        if !self.under_way.permits(lookup.asker, max) {
             return Some(lookup);
         }
-        *count += 1;
+        self.under_way.add(lookup.asker);
         self.add(lookup)
     }
 
@@ -60,12 +56,7 @@ impl Lookups {
     }
 
     fn end(&mut self, lookup: Lookup) -> Lookup {
-        if let Some(count) = self.under_way.get_mut(&lookup.asker) {
-            *count -= 1;
-            if *count == 0 {
-                self.under_way.remove(&lookup.asker);
-            }
-        }
+        self.under_way.remove(lookup.asker);
         lookup
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use dtyp::{NtStatus, ServerId};
-use messaging::{LogonProof, LogonVerdict};
+use messaging::LogonProof;
 use tracing::{info, warn};
 
 use crate::checks::Checked;
@@ -145,7 +145,7 @@ impl Passwords {
             }
         }
         if self.pools.domains.own.take_probe(now) {
-            // The question of this process itself.
+            // Among workers, this process has turns of its own.
             match self.pools.add(ServerId::default(), None, Job::Ping) {
                 Ok(displaced) => {
                     answers.extend(displaced.and_then(|job| self.refuse_displaced(&job)));
@@ -197,19 +197,20 @@ impl Waiting {
     /// Returns the refusal, and prevents a check that has not begun.
     fn refused(self, status: NtStatus) -> Answer {
         self.begin.prevent();
-        let verdict = LogonVerdict::Refused(status);
-        Answer { asker: self.asker, question: self.question, verdict }
+        Answer::refused(self.asker, self.question, status)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, channel, sync_channel};
+    use std::sync::mpsc::Receiver;
+
+    use messaging::LogonVerdict;
 
     use super::*;
     use crate::WAITING_MAX;
     use crate::domains::WAITING_PER_DOMAIN_MAX;
-    use crate::pool::Pool;
+    use crate::pool::tests::{handing, hanging};
 
     /// Checks whose threads hand each job to the test, which plays the domain.
     struct Scene {
@@ -219,18 +220,9 @@ mod tests {
         now: Instant,
     }
 
-    fn pool() -> (Pool<Job>, Receiver<Job>) {
-        let (given, jobs) = channel();
-        let give = move |(): &mut (), job| {
-            // The test may have ended.
-            let _ = given.send(job);
-        };
-        (Pool::start("test", 1, WAITING_MAX, || (), give).expect("there are threads"), jobs)
-    }
-
     impl Scene {
         fn new() -> Self {
-            let ((own_pool, own), (other_pool, others)) = (pool(), pool());
+            let ((own_pool, own), (other_pool, others)) = (handing(), handing());
             let passwords = Passwords::new(DomainPools::new(own_pool, other_pool));
             Self { passwords, own, others, now: Instant::now() }
         }
@@ -349,17 +341,11 @@ mod tests {
     #[test]
     fn a_password_that_makes_room_for_another_workers_is_refused() {
         for domain in [None, Some("OTHER")] {
-            let (begun, has_begun) = channel();
-            let (hold, held) = sync_channel(0);
-            let hang = move |(): &mut (), _: Job| {
-                let _ = begun.send(());
-                // The test never takes it.
-                let _ = hold.send(());
-            };
-            let pool = || Pool::start("test", 1, 8, || (), hang.clone()).expect("threads");
+            let ((own, own_begun), (others, other_begun)) = (hanging(8), hanging(8));
             let mut scene = Scene::new();
-            scene.passwords = Passwords::new(DomainPools::new(pool(), pool()));
+            scene.passwords = Passwords::new(DomainPools::new(own, others));
             scene.ask_of(1, 0, domain).expect("there is room");
+            let has_begun = if domain.is_some() { &other_begun } else { &own_begun };
             assert_eq!(has_begun.recv(), Ok(()));
             let taken = (1..).take_while(|it| scene.ask_of(1, *it, domain).is_ok());
             let last = taken.last().expect("there is room");
@@ -367,7 +353,6 @@ mod tests {
             let verdict = LogonVerdict::Refused(NtStatus::INSUFF_SERVER_RESOURCES);
             let asker = ServerId { pid: 1, unique_id: 1 };
             assert_eq!(refused, Some(Answer { asker, question: last, verdict }));
-            drop(held);
         }
     }
 }

@@ -75,12 +75,33 @@ impl<J> Shared<J> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
+pub(crate) mod tests {
+    use std::sync::mpsc::{self, Receiver};
 
     use dtyp::ServerId;
 
     use super::Pool;
+    use crate::WAITING_MAX;
+
+    /// Starts a thread that hands each job to the test.
+    pub(crate) fn handing<J: Send + 'static>() -> (Pool<J>, Receiver<J>) {
+        let (given, jobs) = mpsc::channel();
+        let give = move |(): &mut (), job| {
+            // The test may have ended.
+            let _ = given.send(job);
+        };
+        (Pool::start("test", 1, WAITING_MAX, || (), give).expect("there are threads"), jobs)
+    }
+
+    /// Starts a thread that tells the test of its first job, and hangs until the end of the test.
+    pub(crate) fn hanging<J: Send + 'static>(jobs_max: usize) -> (Pool<J>, Receiver<()>) {
+        let (begun, has_begun) = mpsc::sync_channel(0);
+        let hang = move |(): &mut (), _| {
+            // The test takes the first one only.
+            let _ = begun.send(()).and_then(|()| begun.send(()));
+        };
+        (Pool::start("test", 1, jobs_max, || (), hang).expect("there are threads"), has_begun)
+    }
 
     fn worker(pid: u32) -> ServerId {
         ServerId { pid, unique_id: 0 }

@@ -161,7 +161,7 @@ impl Notifyd {
                     && let Some((path, number)) = self.watchers.unwatch(sender, open)
                 {
                     self.page.remove(1);
-                    self.work.remove_watch(sender, number);
+                    self.work.remove_beginning(sender, number);
                     self.note_end(sender, path);
                     self.close_pidfd(sender);
                 }
@@ -217,7 +217,7 @@ impl Notifyd {
         let kernel = std::mem::take(&mut watch.kernel);
         let watched = self.watchers.watch(worker, &watch);
         if let Some((path, number)) = before {
-            self.work.remove_watch(worker, number);
+            self.work.remove_beginning(worker, number);
             if watched == Watched::Refused || &*path != watch.path.as_str() {
                 self.note_end(worker, path);
             }
@@ -435,7 +435,7 @@ impl Notifyd {
     }
 
     fn remove_watches(&mut self, worker: ServerId) {
-        self.work.remove_watches(worker);
+        self.work.remove_beginnings(worker);
         let (count, directories) = self.watchers.remove_worker(worker);
         self.page.remove(u32::try_from(count).unwrap_or(u32::MAX));
         for path in directories {

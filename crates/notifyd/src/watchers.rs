@@ -18,7 +18,8 @@ use wire::change_notify::CompletionFilter;
 use account::PathAccount;
 use group::{Group, Watcher};
 
-/// Highest number of directories that all clients together may watch.
+/// Highest number of directories that all clients together may watch. The bytes of their account
+/// suffice for fewer.
 const WATCHES_MAX: usize = 1 << 20;
 
 /// Cost of a change for one more receiver, in visits: it is copied, encoded and sent.

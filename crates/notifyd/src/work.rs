@@ -118,7 +118,7 @@ impl Work {
     }
 
     /// Removes the beginning of a watch that has ended.
-    pub(super) fn remove_watch(&mut self, worker: ServerId, number: u64) {
+    pub(super) fn remove_beginning(&mut self, worker: ServerId, number: u64) {
         if let Some(waiting) = self.of_workers.get_mut(&worker) {
             waiting.beginnings.remove(&number);
             self.leave_if_done(worker);
@@ -133,7 +133,7 @@ impl Work {
     }
 
     /// Removes the beginnings of all watches of a worker. Its changes stay: others wait for them.
-    pub(super) fn remove_watches(&mut self, worker: ServerId) {
+    pub(super) fn remove_beginnings(&mut self, worker: ServerId) {
         if let Some(waiting) = self.of_workers.get_mut(&worker) {
             waiting.beginnings.clear();
             self.leave_if_done(worker);

@@ -4,6 +4,9 @@ use tdb::{Change, Mended, Tdb, TdbError};
 
 use crate::codec::RecordError;
 
+/// Hash chains of a part of a table: about a hundredth of the records of all files.
+const CHAINS_PER_PART: u32 = 256;
+
 /// Keys and values of bytes, shared by all processes of the server.
 ///
 /// A change is read, decide, write under the lock of that one record: [`Table::with_record`].
@@ -124,9 +127,6 @@ impl Table for Tdb {
         Ok(end < self.chains())
     }
 }
-
-/// Hash chains of a part of a table: about a hundredth of the records of all files.
-const CHAINS_PER_PART: u32 = 256;
 
 /// A table's file, and the result of its repair.
 pub type TableMended = (&'static str, Result<Mended, TableError>);

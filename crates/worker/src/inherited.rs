@@ -85,8 +85,8 @@ impl Prepared {
     /// cryptography.
     pub fn of(settings: &Settings, supervisor_unique_id: u64) -> Self {
         crypto::prepare();
-        // rustix notes at the first call that the kernel has `statx`. Noted before the fork, the
-        // page of that note stays one of all workers.
+        // rustix notes at the first call that the kernel has `statx`. After a note before the fork,
+        // no worker needs a copy of that page.
         let _ = rustix::fs::statx(CWD, c"", AtFlags::EMPTY_PATH, StatxFlags::empty());
         let server_guid = server_guid::of(supervisor_unique_id);
         let keeps_persistent = has_continuously_available_shares(&settings.config);

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -108,8 +108,8 @@ impl Guest {
     }
 
     /// Waits until it has ended, well or not.
-    pub fn join(&mut self) -> ExitStatus {
-        self.process.wait().expect("it is our child")
+    pub fn join(&mut self) {
+        self.process.wait().expect("it is our child");
     }
 
     fn last_words(&self) -> String {

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 use std::sync::mpsc::{Receiver, sync_channel};
 
-use dtyp::Sid;
+use dtyp::{ServerId, Sid};
 use logon::winbind::{DomainName, WinbindError};
 use messaging::{NAMES_MAX, NameToFind, NamesQuestion};
 

@@ -4,7 +4,6 @@
 //! long as its socket accepts connections: the kernel ends that with the process, and no later
 //! process with its pid has the name. The file `transport` names the transport of all members.
 
-use std::convert::identity;
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -76,8 +75,8 @@ impl Members {
             self.agree(transport)?;
             self.bind(&name, kind).map_err(system(&self.path.join(&name)))
         };
-        let (socket, file) =
-            self.with_lock(FlockOperation::LockExclusive, bind, system(&self.path))?;
+        let bound = self.with_lock(FlockOperation::LockExclusive, bind);
+        let (socket, file) = bound.map_err(system(&self.path))??;
         Ok(Member { members: self, name, owner: Owner::here(), file, socket })
     }
 
@@ -204,9 +203,9 @@ impl Members {
             })?;
             Ok(removed)
         };
-        match self.with_lock(FlockOperation::NonBlockingLockExclusive, remove, identity) {
+        match self.with_lock(FlockOperation::NonBlockingLockExclusive, remove) {
             Err(Errno::WOULDBLOCK) => Ok(Vec::new()),
-            removed => removed,
+            removed => removed?,
         }
     }
 
@@ -249,15 +248,14 @@ impl Members {
 
     /// Runs a step of a few system calls, with the directory locked against joining and against
     /// removal of dead members. Each birth waits for the lock, so it is held at normal priority.
-    fn with_lock<T, E>(
+    fn with_lock<T>(
         &self,
         operation: FlockOperation,
-        step: impl FnOnce() -> Result<T, E>,
-        error: impl FnOnce(Errno) -> E,
-    ) -> Result<T, E> {
-        with_normal_priority(|| match self.lock(operation) {
-            Ok(_lock) => step(),
-            Err(errno) => Err(error(errno)),
+        step: impl FnOnce() -> T,
+    ) -> Result<T, Errno> {
+        with_normal_priority(|| {
+            let _lock = self.lock(operation)?;
+            Ok(step())
         })
     }
 
@@ -288,7 +286,7 @@ impl Member {
             }
             Ok(())
         };
-        self.members.with_lock(FlockOperation::LockExclusive, remove, identity)
+        self.members.with_lock(FlockOperation::LockExclusive, remove)?
     }
 }
 

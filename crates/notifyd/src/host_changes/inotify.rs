@@ -18,7 +18,8 @@ use super::{Coverage, FILTER_DATA, FILTER_METADATA, HostEvent, below, join, over
 /// be lower; each takes about a KiB of its memory, and a tree of so many takes a second to walk.
 pub(super) const DIRECTORIES_MAX: usize = 65_536;
 
-/// Bytes of their paths. A tree may have long ones, and its client has paid for that of its root.
+/// Bytes of the paths of these directories. A tree may have long ones, of which the account of
+/// watches (`watchers::account`) counts that of its root only.
 const PATH_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Highest number of events taken at once.

@@ -221,15 +221,15 @@ fn a_watch_that_ends_before_its_turn_does_not_begin_and_changes_of_an_ended_work
     for number in 1..=3 {
         work.add_beginning(ALICE, number, beginning(number, "srv"));
     }
-    work.remove_watch(ALICE, 2);
+    work.remove_beginning(ALICE, 2);
     assert_eq!(work.next_task(), Some(Task::Begin(ALICE, beginning(1, "srv"))));
     work.add_changes(ALICE, AT, vec![added("f")]);
-    work.remove_watches(ALICE);
+    work.remove_beginnings(ALICE);
     assert_eq!(work.next_task(), Some(Task::Report(ALICE, AT, added("f"))));
     assert_eq!(work.next_task(), None);
     assert!(work.is_idle());
     work.add_beginning(ALICE, 4, beginning(4, "srv"));
-    work.remove_watch(ALICE, 4);
+    work.remove_beginning(ALICE, 4);
     assert!(work.is_idle() && work.of_workers.is_empty());
 }
 

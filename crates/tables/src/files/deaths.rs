@@ -1,6 +1,6 @@
 //! Dead workers, and the removal of what they have left in the records of files.
 //!
-//! A search of all files is for all workers that have died before it, and has parts: between them
+//! A search of all files is for many workers that have died before it, and has parts: between them
 //! the supervisor does its other work.
 
 use std::collections::BTreeSet;

@@ -27,7 +27,8 @@ pub(super) const PERSISTENT_HASH_SIZE: u16 = 251;
 pub struct Restored {
     /// Opens that wait for their clients.
     pub opens: u64,
-    /// Unreadable records, and parts of the table that could not be read. They are lost.
+    /// Records and parts of the table that could not be read, and opens that could not be noted for
+    /// their clients. They are lost.
     pub damaged: u64,
     /// True if the table was damaged, and was rewritten.
     pub was_mended: bool,

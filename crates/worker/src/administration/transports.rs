@@ -63,6 +63,7 @@ fn transports(ports: &[u16], adapters: &[Adapter], clients: &[SocketAddr]) -> Ve
 }
 
 /// Returns a GUID in text form that differs for each adapter of the machine, and stays the same.
+/// Linux gives adapters none, so their numbers and hardware addresses are in it.
 fn guid(adapter: &Adapter) -> String {
     let [a, b, c, d, e, f] = adapter.hardware_address;
     Guid::from_fields(adapter.index, 0, 0, [0, 0, a, b, c, d, e, f]).to_string()

@@ -1,4 +1,3 @@
-use std::convert::identity;
 use std::fs;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::thread;
@@ -91,8 +90,7 @@ fn a_newborn_of_idle_priority_holds_the_lock_of_the_directory_at_normal_priority
             return None;
         }
         take_idle_priority().expect("less is always allowed");
-        let look = || Ok(is_normal_priority());
-        let within = members.with_lock(FlockOperation::LockExclusive, look, identity);
+        let within = members.with_lock(FlockOperation::LockExclusive, is_normal_priority);
         let member = members.join(ME, SocketType::DGRAM, "dgram").expect("the first");
         let after_joining = is_idle_priority();
         drop(member);
