@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 . scripts/needs.sh
 
 need_to_build
-need_packages samba=smbd samba-common-bin=testparm strace iproute2=ip util-linux=unshare
+need_packages samba=smbd samba-common-bin=testparm linux-perf=perf iproute2=ip util-linux=unshare
 case " $* " in
     *' --kernel-client '*) need_packages debootstrap e2fsprogs=mkfs.ext4 ;;
     *' --truth '*) need_packages smbclient samba-testsuite=smbtorture ;;

@@ -158,7 +158,7 @@ fn system_calls(row: &Row, server: &Server, load: &mut dyn Load, scale: Scale) -
     let limit = match row.work {
         // One listing is many requests already.
         Work::Listing { .. } => Limit::Operations(1),
-        _ => Limit::Operations(scale.traced_operations),
+        _ => Limit::Operations(scale.counted_operations),
     };
     let counter = Counter::attach(pid)?;
     let done = load.run(limit)?;

@@ -23,7 +23,7 @@ pub struct Scale {
     /// Clients that are idle at once.
     pub idle_clients: u32,
     /// Number of operations whose system calls are counted.
-    pub traced_operations: u64,
+    pub counted_operations: u64,
 }
 
 /// Files of each directory of the small-file copy: with the root, 10,000 files make 101.
@@ -41,7 +41,7 @@ impl Scale {
         crowding_files: 100_000,
         copied_files: 10_000,
         idle_clients: 20,
-        traced_operations: 1_000,
+        counted_operations: 1_000,
     };
 
     /// Enough to see that everything works.
@@ -52,7 +52,7 @@ impl Scale {
         crowding_files: 2_000,
         copied_files: 200,
         idle_clients: 3,
-        traced_operations: 50,
+        counted_operations: 50,
     };
 }
 
