@@ -24,7 +24,7 @@ use wire::frame::{self, FrameHeader, FrameType};
 
 pub(crate) use self::sending::make_whole;
 use super::arrival::Arrival;
-use super::framing::{FRAME_TIMEOUT, missing, wanted};
+use super::framing::{FRAME_TIMEOUT, make_room, missing, wanted};
 use super::lanes::{LaneFrame, LaneId, Outgoing};
 use super::piping::probes::Probes;
 use confirmations::Confirmations;
@@ -233,7 +233,7 @@ impl Transport {
                 _ => wanted,
             };
         }
-        buffer.reserve(wanted);
+        make_room(&mut buffer, wanted);
         let socket = self.socket.as_raw_fd();
         Some(Op::Receive { socket, buffer, limit: wanted, poll_first: !whole, whole })
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use wire::frame::{self, FrameHeader, FrameType};
 
 /// Bytes that a lane receives at once. They are handed on as a whole.
@@ -14,12 +14,31 @@ pub(super) const LANE_RECEIVE_LEN: usize = 256 * 1024;
 /// it.
 pub(super) const FRAME_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Bytes at the start of a page in which no frame begins. In the kernel's memory a frame often
+/// begins at the start of one. To a place that is 1 to 63 bytes further in its page, AMD's
+/// processors copy four times as slowly (EPYC 7003: 46 µs instead of 10 for 64 KiB), and the
+/// allocator's large buffers begin at byte 16.
+const PAGE_START_LEN: usize = 64;
+
+const PAGE_LEN: usize = 4_096;
+
 /// Returns the length of the next receive: the rest of a long frame exactly, so that the next frame
 /// begins in a buffer of its own, and no received bytes need to be moved; otherwise `at_once` at
 /// most.
 pub(super) fn wanted(buffer: &BytesMut, at_once: usize) -> usize {
     let missing = missing(buffer);
     if missing > 0 && buffer.len() + missing > at_once { missing } else { at_once }
+}
+
+/// Reserves memory for the next receive. Moves an empty buffer behind the first bytes of a page, if
+/// it begins there.
+pub(super) fn make_room(buffer: &mut BytesMut, wanted: usize) {
+    buffer.reserve(wanted + PAGE_START_LEN);
+    let behind = buffer.as_ptr().addr() % PAGE_LEN;
+    if buffer.is_empty() && (1..PAGE_START_LEN).contains(&behind) {
+        buffer.resize(PAGE_START_LEN - behind, 0);
+        buffer.advance(PAGE_START_LEN - behind);
+    }
 }
 
 /// Bytes that the frame at the front has not yet, as far as is known.

@@ -30,7 +30,7 @@ use rustix::io::Errno;
 use trace::{Spent, Watch};
 use uring::{Backend, Completion, Driver, Limits, Op, SendBuffer, Token};
 
-use super::framing::{FRAME_TIMEOUT, wanted_by_lane, whole_frames};
+use super::framing::{FRAME_TIMEOUT, make_room, wanted_by_lane, whole_frames};
 use super::passing::queue::CONNECTIONS_MAX;
 
 /// Shortest frame, or sum of frames that leave together, that is worth the way to a lane, in bytes.
@@ -363,7 +363,7 @@ impl<'a> LaneLoop<'a> {
     fn receive(&mut self, id: ConnectionId, socket: RawFd, mut buffer: BytesMut, limit: usize) {
         // The rest of a frame is under way: it is probably there.
         let poll_first = buffer.is_empty();
-        buffer.reserve(limit);
+        make_room(&mut buffer, limit);
         let op = Op::Receive { socket, buffer, limit, poll_first, whole: false };
         self.submit(Token(RECEIVE | u64::from(id.0)), op);
     }

@@ -315,6 +315,30 @@ fn a_frame_is_expected_to_be_as_long_as_the_one_before() {
     assert_eq!(next_receive(&mut transport), (RECEIVE_LEN, false));
 }
 
+/// Returns a buffer that begins `offset` bytes behind the start of a page, and a frame before it.
+fn buffer_at(offset: usize) -> (BytesMut, BytesMut) {
+    let mut buffer = BytesMut::zeroed(4 * 4_096);
+    let start = buffer.as_ptr().addr();
+    let before = buffer.split_to(start.next_multiple_of(4_096) + offset - start);
+    (buffer, before)
+}
+
+#[test]
+fn a_frame_does_not_begin_in_the_first_bytes_of_a_page() {
+    let offset = |buffer: &BytesMut| buffer.as_ptr().addr() % 4_096;
+    for (received_at, frame_at) in [(0, 0), (1, 64), (16, 64), (63, 64), (64, 64), (4_095, 4_095)] {
+        let (mut buffer, _before) = buffer_at(received_at);
+        buffer.clear();
+        make_room(&mut buffer, 1_000);
+        assert_eq!((offset(&buffer), buffer.len()), (frame_at, 0));
+        assert!(buffer.capacity() >= 1_000);
+        let (mut rest, _before) = buffer_at(received_at);
+        rest.truncate(5);
+        make_room(&mut rest, 1_000);
+        assert_eq!((offset(&rest), rest.len()), (received_at, 5), "nothing is moved");
+    }
+}
+
 #[test]
 fn the_rest_of_a_long_frame_is_wanted_exactly() {
     let mut long = BytesMut::from(&[0, 0x10, 0, 0][..]);
