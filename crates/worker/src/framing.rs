@@ -22,20 +22,26 @@ const PAGE_START_LEN: usize = 64;
 
 const PAGE_LEN: usize = 4_096;
 
-/// Returns the length of the next receive: the rest of a long frame exactly, so that the next frame
-/// begins in a buffer of its own, and no received bytes need to be moved; otherwise `at_once` at
-/// most.
+/// Returns the length of the next receive, at most `at_once` or the rest of a longer frame exactly:
+/// so the next frame begins in a buffer of its own. No received bytes are moved as long as there is
+/// room for the frame behind them.
 pub(super) fn wanted(buffer: &BytesMut, at_once: usize) -> usize {
     let missing = missing(buffer);
-    if missing > 0 && buffer.len() + missing > at_once { missing } else { at_once }
+    if missing > 0 && buffer.len() + missing > at_once {
+        return missing;
+    }
+    let room = buffer.capacity() - buffer.len();
+    if missing > 0 && missing <= room { room.min(at_once) } else { at_once }
 }
 
-/// Reserves memory for the next receive. Moves an empty buffer behind the first bytes of a page, if
-/// it begins there.
+/// Reserves memory for the next receive. An empty buffer begins behind the first bytes of a page.
 pub(super) fn make_room(buffer: &mut BytesMut, wanted: usize) {
+    if !buffer.is_empty() {
+        return buffer.reserve(wanted);
+    }
     buffer.reserve(wanted + PAGE_START_LEN);
     let behind = buffer.as_ptr().addr() % PAGE_LEN;
-    if buffer.is_empty() && (1..PAGE_START_LEN).contains(&behind) {
+    if (1..PAGE_START_LEN).contains(&behind) {
         buffer.resize(PAGE_START_LEN - behind, 0);
         buffer.advance(PAGE_START_LEN - behind);
     }

@@ -352,6 +352,23 @@ fn the_rest_of_a_long_frame_is_wanted_exactly() {
 }
 
 #[test]
+fn the_rest_of_a_frame_is_received_behind_its_beginning_without_moving_that() {
+    let mut buffer = BytesMut::new();
+    make_room(&mut buffer, wanted(&BytesMut::new(), RECEIVE_LEN));
+    let at = buffer.as_ptr();
+    // A WRITE of 64 KiB, of which the last byte is missing.
+    buffer.extend_from_slice(&[0, 1, 0, 0x74]);
+    buffer.resize(frame::SIZE + 0x1_0074 - 1, 7);
+    let rest = wanted(&buffer, RECEIVE_LEN);
+    assert!(rest >= 1, "further frames may come with it");
+    make_room(&mut buffer, rest);
+    assert_eq!(buffer.as_ptr(), at);
+    // Without room for its rest it has to be moved.
+    let full = BytesMut::from(&buffer[..]);
+    assert_eq!(wanted(&full, RECEIVE_LEN), RECEIVE_LEN);
+}
+
+#[test]
 fn a_lane_finds_the_frames_that_are_taken_afterwards() {
     let bytes = [0, 0, 0, 2, 7, 8, 0x85, 0, 0, 0, 0, 0, 0, 1, 9, 0, 0, 0, 3, 1];
     let found: Vec<&[u8]> = whole_frames(&bytes, 100).map(|at| &bytes[at]).collect();
