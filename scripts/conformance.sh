@@ -24,8 +24,8 @@ case ${NEWEST:-} in
 esac
 export CHORO_BIN SMBTORTURE_ALL=1 SMBTORTURE_ONLY=${1:-}
 say 'smbtorture against the release (about ten minutes)'
-$launcher cargo test --locked -p choro --test smbtorture
+$launcher cargo test --workspace --locked --test smbtorture
 # Those that need another server, if they are meant.
 case multichannel in
-*"$SMBTORTURE_ONLY"*) $launcher cargo test --locked -p choro --test smbtorture_apart ;;
+*"$SMBTORTURE_ONLY"*) $launcher cargo test --workspace --locked --test smbtorture_apart ;;
 esac

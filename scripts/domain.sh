@@ -21,7 +21,7 @@ trap 'scripts/domain_lab.sh "$lab" down; rm -rf "$lab"' EXIT
 if [ "${1:-}" = test ]; then
     # shellcheck disable=SC2086
     CHORO_BIN=$choro CHORO_DOMAIN_LAB=$lab CHORO_DOMAIN_ONLY=${2:-} \
-        cargo test --locked -p choro $features --test domain -- --nocapture
+        cargo test --workspace --locked $features --test domain -- --nocapture
     exit
 fi
 
