@@ -37,6 +37,12 @@ pub trait Slots: std::fmt::Debug + Send {
     /// Returns all slots; they begin as zeros. A server without slots throttles no logon.
     fn slots(&self) -> &[AtomicU64];
 
+    /// Returns a secret of all workers. With it nobody can choose names whose numbers displace that
+    /// of another user.
+    fn key(&self) -> u64 {
+        0
+    }
+
     /// Counts a logon for the server's metrics.
     fn count(&self, _: LogonOutcome) {}
 }
@@ -166,7 +172,7 @@ impl LogonThrottle {
         client: SocketAddr,
         user: &str,
     ) -> Admission {
-        let parties = Parties::of(client, user);
+        let parties = self.parties(client, user);
         let is_familiar = self.is_familiar(&parties, now);
         let limit = settings.address_limit();
         let account = parties.account(is_familiar);
@@ -192,7 +198,7 @@ impl LogonThrottle {
         now: Duration,
         client: SocketAddr,
     ) -> Admission {
-        let parties = Parties::of(client, TICKET);
+        let parties = self.parties(client, TICKET);
         let account = parties.account(self.is_familiar(&parties, now));
         let mut ahead = Duration::ZERO;
         self.update(Kind::Address, account, now, |it| {
@@ -214,7 +220,7 @@ impl LogonThrottle {
         if is_counted {
             self.excuse_ticket(now, client);
         }
-        self.update(Kind::Familiar, Parties::of(client, TICKET).pair, now, |_| Some(FAMILIAR_FOR));
+        self.update(Kind::Familiar, self.parties(client, TICKET).pair, now, |_| Some(FAMILIAR_FOR));
     }
 
     /// Takes the count of a ticket back because nobody could check it.
@@ -231,7 +237,7 @@ impl LogonThrottle {
         is_counted: bool,
     ) {
         if !is_counted {
-            let parties = Parties::of(client, TICKET);
+            let parties = self.parties(client, TICKET);
             let account = parties.account(self.is_familiar(&parties, now));
             let limit = settings.address_limit();
             self.add(Kind::Address, account, now, FORGOTTEN_AFTER, limit);
@@ -243,12 +249,12 @@ impl LogonThrottle {
     /// this address.
     pub fn succeed(&self, now: Duration, client: SocketAddr, user: &str) {
         self.excuse(now, client, user);
-        self.update(Kind::Familiar, Parties::of(client, user).pair, now, |_| Some(FAMILIAR_FOR));
+        self.update(Kind::Familiar, self.parties(client, user).pair, now, |_| Some(FAMILIAR_FOR));
     }
 
     /// Takes the count of a logon back because it ended without a proof.
     pub fn excuse(&self, now: Duration, client: SocketAddr, user: &str) {
-        let parties = Parties::of(client, user);
+        let parties = self.parties(client, user);
         let is_familiar = self.is_familiar(&parties, now);
         self.take_back(Kind::Address, parties.account(is_familiar), now);
         if !is_familiar && user != TICKET {
@@ -259,7 +265,7 @@ impl LogonThrottle {
     /// Keeps the count of a logon because its proof was wrong. Refuses the address from now on, if
     /// the count has reached `failures_max`.
     pub fn fail(&self, settings: &ThrottleSettings, now: Duration, client: SocketAddr, user: &str) {
-        let parties = Parties::of(client, user);
+        let parties = self.parties(client, user);
         let account = parties.account(self.is_familiar(&parties, now));
         let limit = settings.failures_limit();
         self.update(Kind::Address, account, now, |ahead| {
@@ -274,14 +280,14 @@ impl LogonThrottle {
 
     /// Returns whether one more line about this address may be written, and counts it.
     pub fn may_log(&self, now: Duration, client: SocketAddr) -> bool {
-        let address = Parties::of(client, "").address;
+        let address = self.parties(client, "").address;
         self.add(Kind::Line, address, now, LINE_EVERY, LINE_EVERY * LINES_AT_ONCE).is_some()
     }
 
     /// Returns whether lines of another kind that an address has caused may be written, and counts
     /// them.
     pub fn may_write(&self, now: Duration, client: SocketAddr, lines: u32) -> bool {
-        let address = Parties::of(client, "").address;
+        let address = self.parties(client, "").address;
         let (more, limit) = (WRITTEN_EVERY * lines, WRITTEN_EVERY * WRITTEN_AT_ONCE);
         self.add(Kind::Written, address, now, more, limit).is_some()
     }
@@ -289,21 +295,21 @@ impl LogonThrottle {
     /// Returns whether one more record about those without a user of an address may be written, and
     /// counts it.
     pub fn may_record(&self, now: Duration, client: SocketAddr) -> bool {
-        let address = Parties::of(client, "").address;
+        let address = self.parties(client, "").address;
         let limit = RECORDED_EVERY * RECORDED_AT_ONCE;
         self.add(Kind::Recorded, address, now, RECORDED_EVERY, limit).is_some()
     }
 
     /// Counts a refused logon without a line in the log.
     pub fn count_unlogged(&self, client: SocketAddr) {
-        let address = Parties::of(client, "").address;
+        let address = self.parties(client, "").address;
         self.exchange(Kind::Unlogged, address, |count| Some(count.saturating_add(1)));
     }
 
     /// Returns the number of refused logons from an address without a line, of all workers, and
     /// resets it.
     pub fn take_unlogged(&self, client: SocketAddr) -> u64 {
-        let address = Parties::of(client, "").address;
+        let address = self.parties(client, "").address;
         let mut unlogged = 0;
         self.exchange(Kind::Unlogged, address, |count| {
             unlogged = count;
@@ -314,13 +320,17 @@ impl LogonThrottle {
 
     /// Returns the number of [`Self::take_unlogged`], if a line about the address may be written.
     pub fn unlogged_to_log(&self, now: Duration, client: SocketAddr) -> u64 {
-        let address = Parties::of(client, "").address;
+        let address = self.parties(client, "").address;
         let mut is_any = false;
         self.exchange(Kind::Unlogged, address, |count| {
             is_any = count != 0;
             None
         });
         if is_any && self.may_log(now, client) { self.take_unlogged(client) } else { 0 }
+    }
+
+    fn parties(&self, client: SocketAddr, user: &str) -> Parties {
+        Parties::of(self.slots.key(), client, user)
     }
 
     fn is_familiar(&self, parties: &Parties, now: Duration) -> bool {
@@ -442,7 +452,7 @@ struct Parties {
 impl Parties {
     /// Hashes both names. An IPv6 address counts as its network of 64 bits, since one machine may
     /// have all of them.
-    fn of(client: SocketAddr, user: &str) -> Self {
+    fn of(key: u64, client: SocketAddr, user: &str) -> Self {
         let network = match client.ip().to_canonical() {
             IpAddr::V4(address) => u64::from(u32::from(address)),
             IpAddr::V6(address) => (u128::from(address) >> 64) as u64,
@@ -450,9 +460,9 @@ impl Parties {
         let is_v4 = client.ip().to_canonical().is_ipv4();
         let user = without_domain(user).to_lowercase();
         Self {
-            address: hash(&(Kind::Address, is_v4, network)),
-            user: hash(&(Kind::User, &user)),
-            pair: hash(&(Kind::Familiar, is_v4, network, &user)),
+            address: hash(&(key, Kind::Address, is_v4, network)),
+            user: hash(&(key, Kind::User, &user)),
+            pair: hash(&(key, Kind::Familiar, is_v4, network, &user)),
         }
     }
 
@@ -472,7 +482,7 @@ fn without_domain(user: &str) -> &str {
     }
 }
 
-/// Hashes without a secret: all processes get the same value.
+/// Returns the same hash in all processes.
 fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

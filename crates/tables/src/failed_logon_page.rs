@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::shared_memory::{Shared, SharedMemory};
+use crate::unique_ids::random_unique_id;
 
 /// The shared numbers, mapped into one process.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ const OUTCOMES: usize = 16;
 struct Page {
     /// Number of logons of each kind.
     outcomes: [AtomicU64; OUTCOMES],
+    /// A random number, which no client knows.
+    key: AtomicU64,
     slots: [AtomicU64; SLOTS],
 }
 
@@ -37,7 +40,7 @@ impl FailedLogonPage {
     /// # Errors
     /// Those of the file system.
     pub fn create(lock_dir: &Path) -> io::Result<Self> {
-        Ok(Self { page: SharedMemory::create(&lock_dir.join("failed_logons"))? })
+        Self { page: SharedMemory::create(&lock_dir.join("failed_logons"))? }.with_key()
     }
 
     /// Opens the page of the server on `lock_dir`, and creates it if it does not exist.
@@ -45,7 +48,7 @@ impl FailedLogonPage {
     /// # Errors
     /// Those of the file system.
     pub fn open(lock_dir: &Path) -> io::Result<Self> {
-        Ok(Self { page: SharedMemory::open(&lock_dir.join("failed_logons"))? })
+        Self { page: SharedMemory::open(&lock_dir.join("failed_logons"))? }.with_key()
     }
 
     /// Opens an existing page, without a change to it.
@@ -72,6 +75,20 @@ impl FailedLogonPage {
         self.page.outcomes.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
+    /// Chooses the key of a new page.
+    fn with_key(self) -> io::Result<Self> {
+        let random = random_unique_id()?;
+        // Failing means that the page has one.
+        let _ = self.page.key.compare_exchange(0, random, Ordering::Relaxed, Ordering::Relaxed);
+        Ok(self)
+    }
+
+    /// Returns a random number, the same in all processes, for as long as the page exists.
+    #[must_use]
+    pub fn key(&self) -> u64 {
+        self.page.key.load(Ordering::Relaxed)
+    }
+
     /// All numbers of the page; initially zero.
     #[must_use]
     pub fn slots(&self) -> &[AtomicU64] {
@@ -95,7 +112,9 @@ mod tests {
         assert_eq!(other.slots()[16_383].load(Ordering::Relaxed), 7);
         let anew = FailedLogonPage::create(folder.path()).expect("there is space");
         assert_eq!(anew.slots()[16_383].load(Ordering::Relaxed), 0, "what was known is forgotten");
+        assert_ne!(anew.key(), one.key(), "nobody can guess it");
         let one = FailedLogonPage::open(folder.path()).expect("there is space");
+        assert_eq!(one.key(), anew.key());
         one.count(3);
         one.count(1_000);
         let joined = FailedLogonPage::join(folder.path()).expect("it is there");

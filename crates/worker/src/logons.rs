@@ -26,6 +26,10 @@ impl Slots for SharedLogons {
         self.0.slots()
     }
 
+    fn key(&self) -> u64 {
+        self.0.key()
+    }
+
     fn count(&self, outcome: LogonOutcome) {
         self.0.count(outcome.number());
     }

@@ -3,10 +3,24 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use super::{Admission, LogonThrottle, Slots, ThrottleSettings};
+use super::{Admission, Kind, LogonThrottle, Parties, Slots, ThrottleSettings, WAYS};
 
 #[derive(Clone, Debug)]
 struct Shared(Arc<[AtomicU64]>);
+
+/// Memory with this key.
+#[derive(Debug)]
+struct Keyed(u64, Shared);
+
+impl Slots for Keyed {
+    fn slots(&self) -> &[AtomicU64] {
+        self.1.slots()
+    }
+
+    fn key(&self) -> u64 {
+        self.0
+    }
+}
 
 impl Slots for Shared {
     fn slots(&self) -> &[AtomicU64] {
@@ -55,6 +69,30 @@ fn a_user_is_one_by_all_names_of_the_domain() {
     throttle.succeed(NOW, address("192.0.2.9"), "anna@ad.lab.test");
     let admission = throttle.begin(&SETTINGS, NOW, address("192.0.2.9"), "anna");
     assert_eq!(admission, Admission::Now, "she is familiar there");
+}
+
+/// The attack: a guesser makes the server forget a user's failed logons by others under names that
+/// displace them.
+#[test]
+fn names_that_displace_a_user_cannot_be_chosen_without_the_key() {
+    let is_delayed_after_attack = |key| {
+        let throttle = LogonThrottle::new(Box::new(Keyed(key, memory())));
+        for number in 0..12 {
+            fail(&throttle, NOW, address(&format!("198.51.100.{number}")), "anna");
+        }
+        let client = address("203.0.113.1");
+        let buckets = (throttle.region(Kind::User).len() / WAYS) as u64;
+        let bucket = |name: &str| Parties::of(0, client, name).user % buckets;
+        let names = (0..).map(|it| format!("name{it}")).filter(|it| bucket(it) == bucket("anna"));
+        for (number, name) in names.take(WAYS).enumerate() {
+            for _ in 0..20 {
+                fail(&throttle, NOW, address(&format!("203.0.113.{number}")), &name);
+            }
+        }
+        throttle.begin(&SETTINGS, NOW, address("192.0.2.7"), "anna") != Admission::Now
+    };
+    assert!(!is_delayed_after_attack(0), "to these names, this key is known");
+    assert!([1, 2, 3].into_iter().any(is_delayed_after_attack));
 }
 
 /// Checks a wrong ticket of an address.
