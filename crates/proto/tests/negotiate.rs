@@ -175,6 +175,24 @@ fn the_servers_order_chooses_the_signing_algorithm() {
     check_signing(&all[..1], Some(SigningAlgorithm::HmacSha256));
 }
 
+/// The attack: who reads three bindings of a session that signs with AES-GMAC can forge messages.
+#[test]
+fn a_server_that_insists_on_signatures_takes_no_gmac_for_clients_with_channels() {
+    let both = vec![SigningAlgorithmId::AES_GMAC, SigningAlgorithmId::AES_CMAC];
+    let channels = Capabilities::MULTI_CHANNEL;
+    for (policy, capabilities, offered, want) in [
+        (Policy::Required, channels, both.clone(), SigningAlgorithm::AesCmac),
+        (Policy::Required, channels, both[..1].to_vec(), SigningAlgorithm::AesGmac),
+        (Policy::Required, Capabilities::empty(), both.clone(), SigningAlgorithm::AesGmac),
+        (Policy::Enabled, channels, both, SigningAlgorithm::AesGmac),
+    ] {
+        let world = World::with(|settings| settings.signing = policy);
+        let mut peer = world.connect();
+        peer.negotiate_with(&Offer { capabilities, signing: offered, ..offer_311() }).ok();
+        assert_eq!(peer.negotiated.signing_algorithm, Some(want), "{policy:?} {capabilities:?}");
+    }
+}
+
 #[test]
 fn signing_algorithms_without_a_common_one_are_not_answered() {
     check_signing(&[SigningAlgorithmId(0x7777)], None);

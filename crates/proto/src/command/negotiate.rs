@@ -126,7 +126,8 @@ fn agree(
 ) -> Result<Step<Pending>, Reject> {
     let InConnection { connection, globals, .. } = scope;
     let chosen = if dialect == Dialect::SMB_3_1_1 {
-        let chosen = choose(globals, request.negotiate_contexts)?;
+        let has_channels = may_have_channels(&globals.settings, dialect, request);
+        let chosen = choose(globals, request.negotiate_contexts, has_channels)?;
         // Hashed this late, because a refused request is not part of the negotiation.
         connection.preauth.update(&incoming.message);
         chosen
@@ -148,7 +149,11 @@ pub(crate) fn choose_dialect(
 }
 
 /// Evaluates the contexts in the order of [MS-SMB2] 3.3.5.4. Unknown ones are ignored.
-fn choose(globals: &mut Globals, contexts: NegotiateContexts<'_>) -> Result<Chosen, Reject> {
+fn choose(
+    globals: &mut Globals,
+    contexts: NegotiateContexts<'_>,
+    has_channels: bool,
+) -> Result<Chosen, Reject> {
     let mut chosen = Chosen { salt: globals.entropy.bytes(), ..Chosen::default() };
     verify_unique(contexts)?;
     let preauth: PreauthIntegrityCapabilities<'_> =
@@ -178,8 +183,13 @@ fn choose(globals: &mut Globals, contexts: NegotiateContexts<'_>) -> Result<Chos
             return Err(Reject::NoSigningAlgorithmOffered);
         }
         chosen.offered_signing = true;
-        let mut ours = settings.signing_algorithms.iter().copied();
-        chosen.signing = ours.find(|it| offered.signing_algorithms.contains(it.id().into()));
+        let ours = settings.signing_algorithms.iter().copied();
+        let mut common = ours.filter(|it| offered.signing_algorithms.contains(it.id().into()));
+        // [MS-SMB2] 3.1.4.1: the nonce of GMAC is the MessageId. Bindings of connections are signed
+        // with the session's key under the same ones each, and that reveals how to sign anything.
+        let avoided = has_channels && settings.signing == Policy::Required;
+        let is_safe = |it: &SigningAlgorithm| !avoided || *it != SigningAlgorithm::AesGmac;
+        chosen.signing = common.clone().find(is_safe).or_else(|| common.next());
     }
     let offered: Option<PosixExtensions> = contexts.find().map_err(Reject::Malformed)?;
     let offered = offered == Some(PosixExtensions::VERSION_1);
