@@ -185,7 +185,7 @@ fn samba_users_are_imported_with_their_state() {
     assert_eq!(
         report,
         "added bob\nadded eve\nskipped pc$ (line 3: a machine or trust account)\n\
-         2 added, 0 updated, 1 skipped\n"
+         2 added, 0 updated, 0 identified, 1 skipped\n"
     );
     fs::write(site.path("dump"), &lines).expect("there is space");
     let dump = text(&site.path("dump"));

@@ -200,12 +200,16 @@ fn a_path_names_the_user_as_the_client_does_and_lists_of_users_as_they_are() {
 
 /// Creates a file that grants everything to authenticated users, and nothing to others.
 fn make_file_for_authenticated_users(server: &TestServer, share: &str, user: &str) {
+    make_file_for(&Sid::authenticated_users(), "members only", server, share, user);
+}
+
+/// Creates a file that grants everything to these, and nothing to others.
+fn make_file_for(these: &Sid, name: &str, server: &TestServer, share: &str, user: &str) {
     let mut owner = Session::new(server.site().address(), share, user, PASSWORD);
     let (disposition, options) = (CreateDisposition::CREATE, CreateOptions::empty());
-    let file = owner.open("members only", EVERYTHING, disposition, options).expect("it is new");
+    let file = owner.open(name, EVERYTHING, disposition, options).expect("it is new");
     owner.write(file, b"text");
-    let everything =
-        Ace::allow(Sid::authenticated_users(), AccessMask::FILE_ALL, AceFlags::empty());
+    let everything = Ace::allow(these.clone(), AccessMask::FILE_ALL, AceFlags::empty());
     let descriptor = SecurityDescriptor {
         control: Control::DACL_PRESENT,
         dacl: Some(Acl::new(vec![everything])),
@@ -213,6 +217,29 @@ fn make_file_for_authenticated_users(server: &TestServer, share: &str, user: &st
     };
     owner.set_descriptor(file, SecurityInformation::DACL, &descriptor);
     owner.close(file);
+}
+
+/// Needs root: the kernel checks a user's rights, too. As clients of Samba have written it, an
+/// access list names the user of its database by a SID of the machine.
+#[test]
+fn an_imported_user_has_the_rights_that_samba_gave_to_its_sid() {
+    if !runs_as_root() {
+        return;
+    }
+    let server = Setup::new().share("data", "vfs objects = acl_xattr\nforce user =").start();
+    fs::set_permissions(server.share_path("data"), Permissions::from_mode(0o777)).expect("root");
+    server.add_user("daemon");
+    server.add_user("bin");
+    let sid = Sid::new(5, &[21, 7, 8, 9, 1_001]);
+    let daemon = server.client().user("daemon", PASSWORD);
+    make_file_for(&sid, "before", &server, "data", "bin");
+    daemon.run("data", &["get before mine"]).fails("NT_STATUS_ACCESS_DENIED");
+    let block = format!("---------------\nUnix username:        daemon\nUser SID: {sid}\n");
+    server.site().run_with_input(&["user", "import"], &block).succeeds();
+    make_file_for(&sid, "after", &server, "data", "bin");
+    daemon.run("data", &["get after mine", "put mine after"]).succeeds();
+    server.client().run("data", &["get after mine"]).fails("NT_STATUS_ACCESS_DENIED");
+    server.stop();
 }
 
 /// Needs root: nobody else can be forced to be somebody, or in a group.

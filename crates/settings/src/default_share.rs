@@ -156,13 +156,7 @@ pub fn ensure_user(users: &Path, can_show: bool) -> Result<Password, UsersError>
                 error,
             })?;
         }
-        database.add(UserEntry {
-            name: USER_NAME.to_owned(),
-            nt_hash: NtHash::of_password(&password),
-            enabled: true,
-            full_name: String::new(),
-            identity: None,
-        })
+        database.add(UserEntry::new(USER_NAME, NtHash::of_password(&password)))
     })?;
     Ok(if can_show { Password::New(password) } else { Password::Kept(file) })
 }

@@ -13,6 +13,7 @@ use users::{Fingerprint, UserDatabase};
 
 use super::mapped_names::MappedNames;
 use super::own_users::OwnUsers;
+use super::samba_users::SambaUsers;
 use super::share_security;
 use super::unix::{self, UnixUser};
 
@@ -22,8 +23,9 @@ pub struct Accounts {
     users_path: PathBuf,
     /// `None` until the file could be read once.
     users: Option<UserDatabase>,
-    /// File state at the last update of `unix::set_own_users`.
+    /// File state at the last update of `unix::set_own_users` and `samba_users`.
     own_users_from: Option<Fingerprint>,
+    samba_users: SambaUsers,
     names: MappedNames,
     guest_account: String,
     domain: String,
@@ -40,11 +42,21 @@ impl Accounts {
     /// Opens the user database. If it cannot be read, a message says so, and nobody can log on with
     /// a name until it can.
     pub fn open(settings: &Settings) -> Self {
+        Self::with(settings, SambaUsers::default())
+    }
+
+    /// Opens the user database again, after a change of the configuration.
+    pub fn reopen(&mut self, settings: &Settings) {
+        *self = Self::with(settings, self.samba_users.clone());
+    }
+
+    fn with(settings: &Settings, samba_users: SambaUsers) -> Self {
         unix::set_own_users(OwnUsers::default());
         let mut accounts = Self {
             users_path: settings.users_path(),
             users: None,
             own_users_from: None,
+            samba_users,
             names: MappedNames::of(&settings.config),
             guest_account: settings.config.global.guest_account.clone(),
             domain: settings.config.global.workgroup.clone(),
@@ -75,7 +87,13 @@ impl Accounts {
         if users.fingerprint() != self.own_users_from {
             self.own_users_from = users.fingerprint();
             unix::set_own_users(OwnUsers::of(users.users()));
+            self.samba_users.replace(users.users());
         }
+    }
+
+    /// Returns the users to whom Samba gave SIDs. They change with the database.
+    pub fn samba_users(&self) -> &SambaUsers {
+        &self.samba_users
     }
 
     /// True if the server may act as other users: it was root when this was made.
@@ -304,6 +322,7 @@ mod tests {
     use store::{Store, StoreSettings};
 
     use super::super::name_service::{Answer, Question};
+    use super::super::samba_users::SambaUsers;
     use super::super::share_users::own_user;
     use std::path::{Path, PathBuf};
 
@@ -317,6 +336,7 @@ mod tests {
             users_path: PathBuf::from("/dev/null/none"),
             users: Some(UserDatabase::open(Path::new("/nonexistent")).expect("it is empty")),
             own_users_from: None,
+            samba_users: SambaUsers::default(),
             names: MappedNames::of(&config),
             guest_account: config.global.guest_account.clone(),
             domain: "WORKGROUP".to_owned(),

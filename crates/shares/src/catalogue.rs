@@ -330,6 +330,12 @@ impl Catalogue for ConfiguredShares {
                 let (name, gid) = unix::find_for_client(Question::GroupName(gid))?;
                 Some(unix_group(name, gid))
             }
+            // As access lists of Samba name users.
+            [21, ..] => {
+                let name = self.users.find_by_samba_sid(sid)?.name;
+                let (kind, domain) = (PrincipalKind::User, self.server.name.clone());
+                Some(Principal { kind, domain, name, sid: sid.clone() })
+            }
             _ => None,
         }
     }
@@ -362,6 +368,7 @@ mod tests {
 
     use auth::NtHash;
     use config::Config;
+    use dtyp::Sid;
     use rpc::{Caller, Catalogue as _};
     use users::{Identity, UserDatabase, UserEntry};
 
@@ -401,13 +408,12 @@ mod tests {
         )
         .expect("it is well-formed");
         let user = |name: &str, uid| UserEntry {
-            name: name.to_owned(),
-            nt_hash: NtHash::of_password("secret"),
-            enabled: true,
-            full_name: String::new(),
             identity: Identity::new(uid, vec![100]).ok(),
+            ..UserEntry::new(name, NtHash::of_password("secret"))
         };
-        let known = [user("Anna", 1_001), user("bob", 1_002)];
+        let samba_sid = Sid::new(5, &[21, 7, 8, 9, 1_001]);
+        let anna = UserEntry { samba_sid: Some(samba_sid.clone()), ..user("Anna", 1_001) };
+        let known = [anna, user("bob", 1_002)];
         unix::set_own_users(OwnUsers::of(&known));
         let file = folder.path().join(users::FILE_NAME);
         let add = |user: &UserEntry| {
@@ -420,6 +426,7 @@ mod tests {
             assert_eq!(found.name, "Anna");
             assert!(shares.account_by_name("aNNA").is_some());
             assert!(shares.account_by_name("bob").is_none());
+            assert_eq!(shares.find_sid(&samba_sid).map(|it| it.name), Some("Anna".to_owned()));
         }
         assert_eq!(shares.accounts().map(|it| it.len()), Some(1));
         assert_eq!(shares.users.reads(), 1);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use dtyp::Sid;
 use tracing::{debug, warn};
 use users::{UserDatabase, UserEntry, UsersError};
 
@@ -31,6 +32,11 @@ impl KeptUsers {
     /// Returns the user with this name, in any case of letters.
     pub(super) fn find(&self, name: &str) -> Option<UserEntry> {
         self.with(|database| database.find(name))?
+    }
+
+    /// Returns the user to whom Samba gave this SID.
+    pub(super) fn find_by_samba_sid(&self, sid: &Sid) -> Option<UserEntry> {
+        self.with(|database| database.find_by_samba_sid(sid))?
     }
 
     /// Returns the first `max` users; `None` if the database cannot be read.

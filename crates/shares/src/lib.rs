@@ -31,6 +31,7 @@ mod recycle_bin;
 pub mod refusal;
 pub mod requester;
 mod root_settings;
+pub mod samba_users;
 pub mod server_settings;
 pub mod share_commands;
 mod share_properties;

@@ -1,13 +1,15 @@
-//! Users whom the user database gives ids of their own.
+//! Users whom the user database gives ids of their own, or SIDs that Samba gave them.
 //!
-//! The system need not know them: in a container it knows nobody. They take precedence over the
-//! system's users of the same name, and cost no question to the name service.
+//! The system need not know those with ids: in a container it knows nobody. They take precedence
+//! over the system's users of the same name, and cost no question to the name service.
 
 use std::collections::HashMap;
 
+use dtyp::Sid;
 use store::Credentials;
 use users::UserEntry;
 
+use super::samba_users;
 use super::unix_user::UnixUser;
 
 /// Users with ids of their own.
@@ -16,6 +18,8 @@ pub(super) struct OwnUsers {
     by_name: HashMap<String, UnixUser>,
     /// Name of the first user with each id.
     names: HashMap<u32, String>,
+    /// SIDs that Samba gave to users, also to those of the system.
+    samba_sids: HashMap<String, Sid>,
 }
 
 impl OwnUsers {
@@ -23,6 +27,9 @@ impl OwnUsers {
     pub(super) fn of(users: &[UserEntry]) -> Self {
         let mut own = Self::default();
         for user in users {
+            if let Some(sid) = &user.samba_sid {
+                own.samba_sids.insert(user.name.to_lowercase(), sid.clone());
+            }
             let Some(identity) = &user.identity else { continue };
             let credentials = Credentials {
                 uid: identity.uid(),
@@ -36,6 +43,16 @@ impl OwnUsers {
             own.by_name.insert(user.name.to_lowercase(), unix);
         }
         own
+    }
+
+    /// Gives a user the SIDs that it has had with Samba.
+    pub(super) fn add_samba_sids(&self, user: &mut UnixUser) {
+        if self.samba_sids.is_empty() {
+            return;
+        }
+        if let Some(sid) = self.samba_sids.get(&user.name.to_lowercase()) {
+            user.credentials.sids.extend(samba_users::further_sids(sid));
+        }
     }
 
     /// Returns the user of this name, in any case.
@@ -60,14 +77,7 @@ mod tests {
     use super::OwnUsers;
 
     fn user(name: &str, identity: Option<Identity>) -> UserEntry {
-        let nt_hash = NtHash::of_password("secret");
-        UserEntry {
-            name: name.to_owned(),
-            nt_hash,
-            enabled: true,
-            full_name: String::new(),
-            identity,
-        }
+        UserEntry { identity, ..UserEntry::new(name, NtHash::of_password("secret")) }
     }
 
     #[test]

@@ -123,10 +123,11 @@ pub(super) fn access_of(
 ) -> AccessMask {
     let mut groups = account.groups.to_vec();
     let index = usize::try_from(account.unix.0).unwrap_or(usize::MAX);
-    if let Some(Credentials { uid, gid, groups: gids, .. }) = store.users().nth(index) {
-        // Users of a domain have SIDs of both kinds.
+    if let Some(Credentials { uid, gid, groups: gids, sids, .. }) = store.users().nth(index) {
+        // Users of a domain, and of Samba's database, have SIDs of both kinds.
         groups.push(Sid::unix_user(*uid));
         groups.extend([gid].into_iter().chain(gids).map(|gid| Sid::unix_group(*gid)));
+        groups.extend(sids.iter().cloned());
     }
     if is_administrator {
         groups.push(Sid::administrators());

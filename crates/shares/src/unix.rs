@@ -60,6 +60,14 @@ pub(super) fn find_user_for_client(name: &str) -> anyhow::Result<Option<UnixUser
 }
 
 fn user_by(name: &str, ask: LookUp) -> anyhow::Result<Option<UnixUser>> {
+    let mut user = user_of_system(name, ask)?;
+    if let Some(user) = &mut user {
+        OWN_USERS.with_borrow(|users| users.add_samba_sids(user));
+    }
+    Ok(user)
+}
+
+fn user_of_system(name: &str, ask: LookUp) -> anyhow::Result<Option<UnixUser>> {
     if !may_exist(name) {
         return Ok(None);
     }

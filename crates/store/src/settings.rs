@@ -33,13 +33,14 @@ pub struct StoreSettings {
     pub number: StoreNumber,
     /// Time after which a listing pauses, with the entries that it has.
     pub listing_time: Duration,
-    /// Ids of a domain's users and groups, on a member.
+    /// Ids of users and groups with SIDs of a domain, or of Samba's database.
     pub domain_ids: Option<Arc<dyn DomainIds>>,
 }
 
-/// Ids that users and groups of a domain have on this system.
+/// Ids that users and groups with SIDs of a domain have on this system. Samba's database is a domain
+/// of its own.
 pub trait DomainIds: std::fmt::Debug + Send + Sync {
-    /// The id of a SID, if winbindd has told it.
+    /// The id of a SID, if it is known.
     fn id_of(&self, sid: &Sid) -> Option<Trustee>;
 }
 

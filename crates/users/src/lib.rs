@@ -6,10 +6,12 @@
 //! # choro users 1
 //! name:nt hash in hex:enabled or disabled:full name
 //! name:nt hash in hex:enabled 1001 100,44:full name
+//! name:nt hash in hex:enabled S-1-5-21-1-2-3-1000:full name
 //! ```
 //!
 //! The second form gives the user a user id and group ids of its own, where the system has no user
-//! of that name.
+//! of that name. The third has the SID that Samba's database gave to the user, which access lists
+//! name; a line may have both.
 //!
 //! Empty lines and those that begin with `#` are ignored, and lost when the file is changed. Names
 //! are compared without regard to case and stored as they were given. The file holds password
@@ -33,6 +35,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use auth::NtHash;
+use dtyp::Sid;
 
 pub use fingerprint::Fingerprint;
 pub use identity::Identity;
@@ -60,6 +63,23 @@ pub struct UserEntry {
     pub full_name: String,
     /// Ids on the server's files; `None` for those of the system's user of this name.
     pub identity: Option<Identity>,
+    /// SID in Samba's database, from which the user was imported.
+    pub samba_sid: Option<Sid>,
+}
+
+impl UserEntry {
+    /// Returns a user who may log on, without a full name, ids and a SID of its own.
+    #[must_use]
+    pub fn new(name: impl Into<String>, nt_hash: NtHash) -> Self {
+        Self {
+            name: name.into(),
+            nt_hash,
+            enabled: true,
+            full_name: String::new(),
+            identity: None,
+            samba_sid: None,
+        }
+    }
 }
 
 impl fmt::Debug for UserEntry {
@@ -163,6 +183,8 @@ pub struct UserDatabase {
     /// Index of each user, by name in lower case. A look-up takes as long for an unknown name as
     /// for a known one, so strangers cannot tell the two apart by time.
     places: HashMap<String, usize>,
+    /// Index of each user with a SID of Samba, as it was read.
+    samba_sids: HashMap<Sid, usize>,
 }
 
 impl UserDatabase {
@@ -173,7 +195,9 @@ impl UserDatabase {
     pub fn open(path: &Path) -> Result<Self, UsersError> {
         let (users, read_from) = storage::read(path)?;
         let places = places(&users);
-        Ok(Self { path: path.to_owned(), read_from, users, places })
+        let with_sid = |(index, user): (usize, &UserEntry)| Some((user.samba_sid.clone()?, index));
+        let samba_sids = users.iter().enumerate().filter_map(with_sid).collect();
+        Ok(Self { path: path.to_owned(), read_from, users, places, samba_sids })
     }
 
     /// The user of this name, in the file as it is now.
@@ -198,6 +222,15 @@ impl UserDatabase {
             *self = Self::open(&self.path)?;
         }
         Ok(())
+    }
+
+    /// Returns the user to whom Samba gave this SID, in the file as it is now.
+    ///
+    /// # Errors
+    /// As [`UserDatabase::open`].
+    pub fn find_by_samba_sid(&mut self, sid: &Sid) -> Result<Option<UserEntry>, UsersError> {
+        self.refresh()?;
+        Ok(self.samba_sids.get(sid).map(|index| self.users[*index].clone()))
     }
 
     /// Returns the state of the file that was read last; `None` if there was none.

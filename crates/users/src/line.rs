@@ -1,12 +1,16 @@
 //! One line of the user database.
 
 use auth::NtHash;
+use dtyp::Sid;
 use zeroize::Zeroizing;
 
 use super::{Identity, UserEntry, UsersError};
 
 /// Characters of a name. The longest that Windows' account manager keeps is 256.
 const NAME_CHARS_MAX: usize = 256;
+
+/// Lowest RID of a user that an administrator has added: below are built-in users and groups.
+const RID_MIN: u32 = 1_000;
 
 /// The characters that [MS-SAMR] 3.1.1.8.4 and Windows' tools refuse in account names, and the
 /// separator of this file's fields (which is among them).
@@ -56,6 +60,10 @@ pub(crate) fn parse(line: &str) -> Result<Option<UserEntry>, &'static str> {
         return Err("the name cannot be a user's");
     }
     let nt_hash = NtHash::from_hex(hash).ok_or("the hash is not 32 hexadecimal digits")?;
+    let (state, samba_sid) = match state.rsplit_once(' ') {
+        Some((before, sid)) if sid.starts_with("S-") => (before, Some(parse_samba_sid(sid)?)),
+        _ => (state, None),
+    };
     let (state, ids) = state.split_once(' ').map_or((state, None), |(it, ids)| (it, Some(ids)));
     let enabled = match state {
         "enabled" => true,
@@ -72,7 +80,18 @@ pub(crate) fn parse(line: &str) -> Result<Option<UserEntry>, &'static str> {
         enabled,
         full_name: full_name.to_owned(),
         identity: ids.map(identity).transpose()?,
+        samba_sid,
     }))
+}
+
+/// Reads the SID of a user of a domain or a machine: S-1-5-21-x-y-z-RID, [MS-DTYP] 2.4.2.4. Others
+/// stand for more than one user, or for the system.
+pub(crate) fn parse_samba_sid(text: &str) -> Result<Sid, &'static str> {
+    let sid = Sid::parse(text).ok_or("the SID cannot be read")?;
+    match *sid.subauthorities() {
+        [21, _, _, _, rid] if sid.authority() == 5 && rid >= RID_MIN => Ok(sid),
+        _ => Err("the SID is no user's"),
+    }
 }
 
 /// Appends the line of a user, with its line feed.
@@ -88,6 +107,10 @@ pub(crate) fn render(user: &UserEntry, text: &mut Zeroizing<String>) {
     if let Some(identity) = &user.identity {
         text.push(' ');
         text.push_str(&identity.to_string());
+    }
+    if let Some(sid) = &user.samba_sid {
+        text.push(' ');
+        text.push_str(&sid.to_string());
     }
     text.push(':');
     text.push_str(&user.full_name);

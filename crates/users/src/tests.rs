@@ -5,18 +5,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use auth::NtHash;
+use dtyp::Sid;
 use tempfile::TempDir;
 
 use super::{Identity, ImportOutcome, UserDatabase, UserEntry, UsersError, import};
 
 fn user(name: &str) -> UserEntry {
-    UserEntry {
-        name: name.to_owned(),
-        nt_hash: NtHash::of_password("secret"),
-        enabled: true,
-        full_name: "Full: Name".to_owned(),
-        identity: None,
-    }
+    let full_name = "Full: Name".to_owned();
+    UserEntry { full_name, ..UserEntry::new(name, NtHash::of_password("secret")) }
 }
 
 fn database_with(names: &[&str]) -> (TempDir, PathBuf) {
@@ -242,7 +238,7 @@ fn pdbedits_output_is_imported_line_by_line() {
             (3, "pc$".to_owned(), skipped("a machine or trust account")),
             (4, "dave".to_owned(), skipped("it has no NT hash")),
             (5, "erin".to_owned(), skipped("an account that needs no password")),
-            (8, "nonsense".to_owned(), skipped("not a line of `pdbedit -Lw`")),
+            (8, "nonsense".to_owned(), skipped("not a line of `pdbedit -Lw` or `pdbedit -Lv`")),
         ]
     );
     let mut database = UserDatabase::open(&path).expect("it can be read");
@@ -250,6 +246,74 @@ fn pdbedits_output_is_imported_line_by_line() {
     assert_eq!((bob.name.as_str(), bob.full_name.as_str()), ("BOB", "Full: Name"));
     let carol = database.find("carol").expect("it can be read").expect("she is new");
     assert!(!carol.enabled);
+}
+
+/// As `pdbedit -Lv` prints two users and a machine.
+const VERBOSE: &str = "\
+---------------
+Unix username:        Bob
+NT username:          
+Account Flags:        [U          ]
+User SID:             S-1-5-21-3070023528-4161081916-1662123358-1001
+Primary Group SID:    S-1-5-21-3070023528-4161081916-1662123358-513
+Full Name:            Bob: a name
+Logon time:           0
+Password last set:    Sat, 28 Nov 2026 10:00:00 UTC
+---------------
+Unix username:        ghost
+User SID:             S-1-5-21-3070023528-4161081916-1662123358-1002
+---------------
+Unix username:        pc$
+User SID:             S-1-5-21-3070023528-4161081916-1662123358-1003
+---------------
+Unix username:        bob
+User SID:             S-1-5-32-544
+";
+
+#[test]
+fn sids_of_sambas_users_are_imported_with_their_passwords_or_after_them() {
+    let (_directory, path) = database_with(&[]);
+    let bobs_line = PDBEDIT.lines().next().expect("his");
+    let outcomes = import_text(&path, format!("{bobs_line}\n{VERBOSE}{bobs_line}\n").as_bytes());
+    let skipped = ImportOutcome::Skipped;
+    assert_eq!(
+        outcomes,
+        [
+            (1, "bob".to_owned(), ImportOutcome::Added),
+            (6, "Bob".to_owned(), ImportOutcome::Identified),
+            (13, "ghost".to_owned(), skipped("it has a SID and no password: import both")),
+            (19, "bob".to_owned(), skipped("the SID is no user's")),
+            (20, "bob".to_owned(), ImportOutcome::Updated),
+        ]
+    );
+    let mut database = UserDatabase::open(&path).expect("it can be read");
+    let bob = database.find("bob").expect("it can be read").expect("he was added");
+    let sid = Sid::new(5, &[21, 3_070_023_528, 4_161_081_916, 1_662_123_358, 1_001]);
+    assert_eq!(bob.samba_sid, Some(sid), "his password was imported again");
+}
+
+#[test]
+fn a_line_has_ids_or_a_sid_or_both() {
+    let (_directory, path) = database_with(&[]);
+    let identity = Identity::parse("1001", "100,44").ok();
+    let samba_sid = Sid::parse("S-1-5-21-1-2-3-1000");
+    let with_sid = UserEntry { samba_sid: samba_sid.clone(), ..user("anna") };
+    let with_both = UserEntry { identity, samba_sid, ..user("bob") };
+    let users = [with_sid, with_both];
+    for user in users.clone() {
+        UserDatabase::update(&path, |database| database.add(user)).expect("it can be written");
+    }
+    let text = fs::read_to_string(&path).expect("it exists");
+    assert!(text.contains(":enabled S-1-5-21-1-2-3-1000:Full: Name\n"), "{text}");
+    assert!(text.contains(":enabled 1001 100,44 S-1-5-21-1-2-3-1000:Full: Name\n"), "{text}");
+    let database = UserDatabase::open(&path).expect("it can be read");
+    for (read, written) in database.users().iter().zip(&users) {
+        assert_eq!((&read.identity, &read.samba_sid), (&written.identity, &written.samba_sid));
+    }
+    for sid in ["S-1-5-32-544", "S-1-1-0", "S-1-5-21-1-2-3-512", "S-1-22-1-0", "S-1-x"] {
+        write_private(&path, &text.replace("S-1-5-21-1-2-3-1000", sid));
+        UserDatabase::open(&path).expect_err("it stands for others, too");
+    }
 }
 
 #[test]

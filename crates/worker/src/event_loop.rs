@@ -171,13 +171,15 @@ impl Worker {
         server.handle_slots(Box::new(pages.qos.clone()));
         let logons = SharedLogons(Arc::new(pages.failed_logons));
         server.handle_logon_slots(Box::new(logons.clone()));
+        let accounts = Accounts::open(&settings);
+        let domain_ids = crate::domain_ids::open(&settings, accounts.samba_users().clone());
         let store_settings = StoreSettings {
             opens_max: settings.config.global.max_open_files,
-            domain_ids: crate::domain_ids::open(&settings),
+            domain_ids: Some(domain_ids),
             ..StoreSettings::default()
         };
         let mut worker = Box::new(Self {
-            accounts: Accounts::open(&settings),
+            accounts,
             own_names,
             store: Store::new(store_settings),
             store_requests: Slab::new(),

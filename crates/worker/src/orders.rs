@@ -9,7 +9,6 @@ use process::control::{Received, ToWorker};
 use process::log;
 use process::{Priority, administration};
 use settings::Settings;
-use shares::accounts::Accounts;
 use shares::classes::membership;
 use shares::server_settings::server_settings;
 use trace::Phase;
@@ -149,7 +148,7 @@ impl Worker {
             Ok(settings) => {
                 let engine = server_settings(&settings, self.server_guid, self.keeps_persistent);
                 self.server.handle_settings(engine);
-                self.accounts = Accounts::open(&settings);
+                self.accounts.reopen(&settings);
                 self.own_names = OwnNames::of(&settings.config);
                 self.trace.set_slow_threshold(slow_ns(&settings.config.global));
                 if let Err(error) = log::follow(&settings) {

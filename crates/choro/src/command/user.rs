@@ -65,9 +65,10 @@ pub(super) enum User {
         #[arg(long)]
         json: bool,
     },
-    /// Import users from Samba: the output of `pdbedit -Lw`.
+    /// Import users from Samba: the output of `pdbedit -Lw`, and then that of `pdbedit -Lv`.
     ///
-    /// Users who exist already get the imported password and state.
+    /// The first has the passwords, the second the SIDs that access lists name users by. Users who
+    /// exist already get the imported password and state.
     Import {
         /// File to read; standard input if absent or `-`.
         file: Option<PathBuf>,
@@ -100,7 +101,8 @@ impl User {
                 let full_name = users::fit_full_name(&full_name);
                 let has_ids = identity.is_some();
                 let enabled = !disabled;
-                let user = UserEntry { name: name.clone(), nt_hash, enabled, full_name, identity };
+                let entry = UserEntry::new(&name, nt_hash);
+                let user = UserEntry { enabled, full_name, identity, ..entry };
                 UserDatabase::update(&path, |database| database.add(user))?;
                 report::print(&added(&name, disabled, has_ids, &path))
             }
@@ -244,6 +246,7 @@ fn import(path: &Path, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
     let word = |outcome| match outcome {
         ImportOutcome::Added => ("added", None),
         ImportOutcome::Skipped(reason) => ("skipped", Some(reason)),
+        ImportOutcome::Identified => ("identified", None),
         ImportOutcome::Updated => ("updated", None),
     };
     if json {
@@ -271,9 +274,10 @@ fn import(path: &Path, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
     }
     let count = |wanted| lines.iter().filter(|line| word(line.outcome).0 == wanted).count();
     text.push_str(&format!(
-        "{} added, {} updated, {} skipped\n",
+        "{} added, {} updated, {} identified, {} skipped\n",
         count("added"),
         count("updated"),
+        count("identified"),
         count("skipped")
     ));
     report::print(&text)

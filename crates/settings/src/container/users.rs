@@ -136,13 +136,8 @@ pub fn apply(list: &[ListedUser], database: &Path) -> anyhow::Result<Vec<NewUser
                 new.push(NewUser { name: user.name.clone(), password });
                 hash
             });
-            database.add(UserEntry {
-                name: user.name.clone(),
-                nt_hash,
-                enabled: true,
-                full_name: String::new(),
-                identity: Some(user.identity.clone()),
-            })?;
+            let identity = Some(user.identity.clone());
+            database.add(UserEntry { identity, ..UserEntry::new(&user.name, nt_hash) })?;
         }
         Ok(())
     })?;
