@@ -281,3 +281,30 @@ fn without_a_system_user_nothing_is_served_as_root() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains("has the id of root"), "{error}");
 }
+
+/// As an administrator has it who installs the package, and writes the file then.
+#[test]
+fn a_reload_reads_the_file_that_was_written_after_a_start_without_one() {
+    let Some(machine) = Machine::new() else { return };
+    let server = machine.start(&[]);
+    let base = machine.site.path("state-home/choro");
+    let port = machine.site.address().port();
+    machine.shell(&format!(
+        "mkdir /etc/choro /srv/later; chmod 777 /srv/later
+         printf '%s\n' '[global]' 'base directory = {}' 'smb ports = {port}' '[later]' \
+             'path = /srv/later' 'read only = no' 'force user = nobody' >/etc/choro/smb.conf",
+        base.display()
+    ));
+    let mut reload = machine.view.command(built_executable());
+    let output = reload.args(["message", "reload"]).output().expect("it starts");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{error}");
+    let address = ([127, 0, 0, 1], port).into();
+    let mut session = Session::new(address, "later", "choro", &server.password);
+    let options = CreateOptions::default();
+    let file =
+        session.open("file", AccessMask::WRITE_DATA, CreateDisposition::OPEN_IF, options);
+    session.close(file.expect("the share of the file is served"));
+    let log = server.stop();
+    assert!(log.contains("configuration: /etc/choro/smb.conf"), "{log}");
+}

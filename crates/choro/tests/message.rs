@@ -255,6 +255,21 @@ fn a_reload_is_over_when_the_command_is() {
 }
 
 #[test]
+fn a_reload_says_that_there_are_warnings() {
+    let site = Site::new();
+    let _server = serve(&site);
+    let folder = site.path("data").display().to_string();
+    for (lines, want) in [
+        ("raed only = no\n", "There is a warning: see the log, or `choro check`.\n"),
+        ("raed only = no\nguset ok = no\n", "There are 2 warnings: see the log, or `choro check`.\n"),
+    ] {
+        site.write_config(&format!("[later]\npath = {folder}\n{lines}"));
+        let printed = site.run(&["message", "reload"]).succeeds();
+        assert_eq!(printed, format!("The configuration was reloaded and is in effect. {want}"));
+    }
+}
+
+#[test]
 fn a_reload_of_a_broken_configuration_says_why_and_changes_nothing() {
     let site = Site::new();
     let server = serve(&site);
@@ -263,7 +278,9 @@ fn a_reload_of_a_broken_configuration_says_why_and_changes_nothing() {
     fs::write(site.path("smb.conf"), other).expect("it is ours");
     let error = site.run(&["message", "reload"]).fails(1);
     let want = "the server's directories can only be changed by a restart";
-    assert_eq!(error, format!("choro: supervisor {}: {want}\n", server.pid()));
+    let file = site.path("smb.conf");
+    let want = format!("supervisor {}: {want}, and {} has others", server.pid(), file.display());
+    assert_eq!(error, format!("choro: {want}\n"));
     fs::write(site.path("smb.conf"), before).expect("it is ours");
     site.run(&["message", "reload"]).succeeds();
 }

@@ -49,6 +49,8 @@ pub struct DefaultShare {
     pub path: PathBuf,
     /// The port to listen on.
     pub port: u16,
+    /// The folder is that of the command line.
+    pub(crate) is_named: bool,
     /// Below it are state, private, cache and run; `None` for the system's folders.
     base: Option<PathBuf>,
     /// System user that root's server accesses the folder as; `None` for a server of any other
@@ -70,6 +72,7 @@ impl DefaultShare {
                 .filter(|home| home.is_absolute())
                 .context("HOME is not set, so the default share has no directory; use --config")
         };
+        let is_named = path.is_some();
         let path = match path {
             Some(path) => std::path::absolute(path)?,
             None if is_root => PATH_OF_ROOT.into(),
@@ -82,7 +85,7 @@ impl DefaultShare {
             None => Some(home()?.join(".local/state/choro")),
         };
         let acts_as = is_root.then(|| system_user::NAME.to_owned());
-        Ok(Self { path, port: PORT, base, acts_as })
+        Ok(Self { path, port: PORT, is_named, base, acts_as })
     }
 
     /// Makes the folder if need be, and finds out as whom it is served.
@@ -208,6 +211,7 @@ mod tests {
         let default = DefaultShare {
             path: "/srv/100% ours".into(),
             port: 4451,
+            is_named: true,
             base: Some("/home/x/.local/state/choro".into()),
             acts_as: Some("x".to_owned()),
         };

@@ -36,6 +36,23 @@ pub enum Source {
     File(PathBuf),
 }
 
+impl Source {
+    /// The source that a reload reads: `file` if that has been written since the server started
+    /// with the built-in default, or else this one. A folder of the command line stays, as it
+    /// outweighs the file at the start, too.
+    ///
+    /// # Errors
+    /// It cannot be found out whether the file exists.
+    pub fn of_reload(&self, file: &Path) -> anyhow::Result<Self> {
+        match self {
+            Self::Default(default) if !default.is_named && exists(file)? => {
+                Ok(Self::File(file.to_owned()))
+            }
+            _ => Ok(self.clone()),
+        }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -71,15 +88,8 @@ impl Settings {
         Self::load(match file {
             Some(file) => Source::File(std::path::absolute(file)?),
             None if Container::is_here() => Source::Container(Container::from_environment()?),
-            None => match Path::new(CONFIG_FILE).try_exists() {
-                Ok(true) => Source::File(CONFIG_FILE.into()),
-                Ok(false) => Source::Default(DefaultShare::for_this_user(None)?),
-                // A file that may not be looked at is not a file that is absent.
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(error).with_context(|| format!("cannot examine {CONFIG_FILE}"));
-                }
-                Err(_) => Source::Default(DefaultShare::for_this_user(None)?),
-            },
+            None if exists(Path::new(CONFIG_FILE))? => Source::File(CONFIG_FILE.into()),
+            None => Source::Default(DefaultShare::for_this_user(None)?),
         })
     }
 
@@ -111,5 +121,37 @@ impl Settings {
     pub fn log_file(&self) -> Option<PathBuf> {
         let path = self.config.substitutions().expand_path(&self.config.global.log_file);
         (!path.is_empty()).then(|| path.into())
+    }
+}
+
+/// Returns true if there is a configuration file. One that may not be looked at is not absent.
+fn exists(file: &Path) -> anyhow::Result<bool> {
+    match file.try_exists() {
+        Ok(exists) => Ok(exists),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("cannot examine {}", file.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::{DefaultShare, Source};
+
+    #[test]
+    fn a_reload_reads_a_file_that_was_written_after_a_start_without_one() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let file = folder.path().join("smb.conf");
+        let source = |share| {
+            let default = DefaultShare::for_this_user(share).expect("a home is not needed");
+            Source::Default(default).of_reload(&file).expect("it can be looked at")
+        };
+        let named = Some(Path::new("/srv/named"));
+        assert!(matches!(source(None), Source::Default(_)), "there is no file");
+        fs::write(&file, "").expect("it is ours");
+        assert!(matches!(source(None), Source::File(path) if path == file));
+        assert!(matches!(source(named), Source::Default(_)), "the command line names a folder");
     }
 }

@@ -25,7 +25,7 @@ impl Supervisor {
         match kind {
             MessageKind::LIST_PROCESSES => self.send_processes(sender),
             MessageKind::RELOAD_CONFIG => {
-                let outcome = self.reload().map(|()| 0).map_err(|error| format!("{error:#}"));
+                let outcome = self.reload().map_err(|error| format!("{error:#}"));
                 administration::report_done(&mut self.messaging, sender, kind, outcome);
             }
             _ => match administration::read(&mut self.messaging, message) {

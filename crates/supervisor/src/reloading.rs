@@ -6,7 +6,7 @@ use ::interfaces::Multichannel;
 use process::control::ToWorker;
 use settings::default_share;
 use settings::messaging_settings::PARAMETERS;
-use settings::{Settings, Source};
+use settings::{CONFIG_FILE, Settings, Source};
 use worker::Prepared;
 
 use super::events::Event;
@@ -14,18 +14,19 @@ use super::listeners::{self, Listener};
 use super::{Supervisor, effective, interfaces, prepare_confinement, service_manager};
 
 impl Supervisor {
-    /// Reads the configuration again. A configuration that cannot be served changes nothing.
+    /// Reads the configuration again, and returns the number of warnings that this put into the
+    /// log. A configuration that cannot be served changes nothing.
     ///
     /// # Errors
     /// Why the old one stays in effect; it is in the log already.
-    pub(super) fn reload(&mut self) -> anyhow::Result<()> {
+    pub(super) fn reload(&mut self) -> anyhow::Result<u64> {
         if self.stop_deadline.is_some() {
             anyhow::bail!("the server is stopping");
         }
         service_manager::notify("RELOADING=1\n");
         let loaded = self.load_again();
         match &loaded {
-            Ok(()) => tracing::info!("configuration {} is in effect", self.command.generation),
+            Ok(_) => tracing::info!("configuration {} is in effect", self.command.generation),
             Err(error) => {
                 tracing::error!("reload failed, the old configuration stays in effect: {error:#}")
             }
@@ -34,22 +35,19 @@ impl Supervisor {
         loaded
     }
 
-    fn load_again(&mut self) -> anyhow::Result<()> {
-        let mut settings = Settings::load(self.settings.source.clone())?;
-        let config = Arc::make_mut(&mut settings.config);
-        let kept = config.keep_global(&self.settings.config, PARAMETERS);
-        for name in kept {
-            tracing::warn!("`{name}` changes with the next restart only");
-        }
-        for warning in settings.warnings.iter().filter(|warning| !warning.kind.is_note()) {
-            tracing::warn!("{warning}");
-        }
-        if let Some(warning) = Multichannel::of(&settings.config.global).warning() {
-            tracing::warn!("{warning}");
-        }
+    fn load_again(&mut self) -> anyhow::Result<u64> {
+        let source = self.settings.source.of_reload(CONFIG_FILE.as_ref())?;
+        let mut settings = Settings::load(source)?;
         if settings.directories != self.settings.directories {
-            anyhow::bail!("the server's directories can only be changed by a restart");
+            let source = &settings.source;
+            anyhow::bail!(
+                "the server's directories can only be changed by a restart, and {source} has others"
+            );
         }
+        if let (Source::Default(_), Source::File(_)) = (&self.settings.source, &settings.source) {
+            tracing::info!("configuration: {}", settings.source);
+        }
+        let mut warnings = self.warn_of(&mut settings);
         process::log::follow(&settings)?;
         effective::write(&self.command.config, &settings.config)?;
         self.qos.configure(settings.config.classes.iter().map(|section| &section.class));
@@ -57,7 +55,7 @@ impl Supervisor {
         self.settings = settings;
         self.command.generation += 1;
         self.command.log_level = None;
-        self.listen_again();
+        warnings += self.listen_again();
         self.workers.dismiss_idle();
         prepare_confinement(&self.settings);
         let reload = ToWorker::Reload { generation: self.command.generation };
@@ -68,18 +66,32 @@ impl Supervisor {
         self.listen_for_commands();
         self.commandd.send(&reload);
         self.announce_again();
-        Ok(())
+        Ok(warnings)
+    }
+
+    /// Has a new configuration keep the parameters that a running server cannot change. Logs the
+    /// warnings about it, and returns their number.
+    fn warn_of(&self, settings: &mut Settings) -> u64 {
+        let config = Arc::make_mut(&mut settings.config);
+        let kept = config.keep_global(&self.settings.config, PARAMETERS);
+        let kept = kept.into_iter().map(|it| format!("`{it}` changes with the next restart only"));
+        let of_lines = settings.warnings.iter().filter(|warning| !warning.kind.is_note());
+        let of_lines = of_lines.map(ToString::to_string);
+        let all = kept.chain(of_lines).chain(Multichannel::of(&settings.config.global).warning());
+        all.inspect(|warning| tracing::warn!("{warning}")).map(|_| 1).sum()
     }
 
     /// Closes the sockets that are not wanted any more and opens those that are missing. One that
-    /// cannot be opened is reported and the others serve.
-    fn listen_again(&mut self) {
+    /// cannot be opened is reported and the others serve. Returns the number of such reports.
+    fn listen_again(&mut self) -> u64 {
         let wanted = match interfaces::wanted(&self.settings.config.global) {
             Ok(wanted) => wanted,
             Err(error) => {
-                return tracing::error!("cannot change the listening addresses: {error:#}");
+                tracing::error!("cannot change the listening addresses: {error:#}");
+                return 1;
             }
         };
+        let mut faults = 0;
         self.watch_listeners(false);
         self.listeners.retain(|listener| wanted.contains(&listener.address()));
         self.workers.wait_until_closed();
@@ -96,13 +108,15 @@ impl Supervisor {
                     self.listeners.push(listener);
                 }
                 Err(error) if listeners::is_missing_ipv6(address, &error) => {}
-                Err(error) => tracing::error!(
-                    "cannot listen on {address}: {error}{}",
-                    listeners::advice(address, &error)
-                ),
+                Err(error) => {
+                    faults += 1;
+                    let advice = listeners::advice(address, &error);
+                    tracing::error!("cannot listen on {address}: {error}{advice}");
+                }
             }
         }
         self.watch_listeners(self.accept_from.is_none());
+        faults
     }
 }
 

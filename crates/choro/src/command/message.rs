@@ -63,7 +63,8 @@ enum Request {
     },
     /// Have the server read its configuration again, as SIGHUP does, and print the result.
     ///
-    /// An invalid configuration changes nothing, and the reason is printed.
+    /// An invalid configuration changes nothing, and the reason is printed. Of warnings, the number
+    /// is printed; they are in the log.
     Reload,
     /// Change the log level until the next reload of the configuration.
     ///
@@ -200,8 +201,14 @@ fn broadcast(requester: &mut Requester, text: String) -> anyhow::Result<()> {
 }
 
 pub(super) fn reload(requester: &mut Requester) -> anyhow::Result<()> {
-    have_done(requester, Target::Supervisor, &Content::new(MessageKind::RELOAD_CONFIG, &[]))?;
-    report::print("The configuration was reloaded and is in effect.\n")
+    let content = Content::new(MessageKind::RELOAD_CONFIG, &[]);
+    let (_, warnings) = have_done(requester, Target::Supervisor, &content)?;
+    let remark = match warnings {
+        0 => String::new(),
+        1 => " There is a warning: see the log, or `choro check`.".to_owned(),
+        _ => format!(" There are {warnings} warnings: see the log, or `choro check`."),
+    };
+    report::print(&format!("The configuration was reloaded and is in effect.{remark}\n"))
 }
 
 fn log_level(requester: &mut Requester, level: u32, target: Target) -> anyhow::Result<()> {
