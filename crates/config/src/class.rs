@@ -17,8 +17,9 @@ use qos::slot::NAME_BYTES_MAX;
 use qos::{Class, Limits, Meter};
 
 use crate::load::Place;
+use crate::parameter::nearest_of;
 use crate::section::Section;
-use crate::warning::{LoadError, Warning, WarningKind, quoted};
+use crate::warning::{LoadError, Warning, WarningKind, hint, quoted};
 
 /// Prefix of the name of a section that is a class.
 pub(crate) const PREFIX: &str = "qos:";
@@ -217,10 +218,17 @@ fn set(
                 _ => return Err("`interim responses`: expected yes, no or auto".into()),
             };
         }
-        _ => return Err(format!("unknown parameter `{}`", quoted(parameter))),
+        _ => {
+            let meters = Meter::NAMES.iter().map(|(_, name)| *name);
+            let near = nearest_of(parameter, meters.chain(OTHER_PARAMETERS));
+            return Err(format!("unknown parameter `{}`{}", quoted(parameter), hint(near)));
+        }
     }
     Ok(None)
 }
+
+/// Parameters of a class that are no number.
+const OTHER_PARAMETERS: [&str; 3] = ["burst", "interim responses", "match"];
 
 /// Reads the value of a numeric parameter of a class. A priority of zero is `None`, the same as an
 /// absent one.
@@ -412,6 +420,7 @@ mod tests {
         refused("[qos:x]\nmatch = all\nmax bandwidth = 0\n", 3, "stop all requests");
         refused("[qos:x]\nmatch = all\nmax credits = 0\n", 3, "without credits");
         refused("[qos:x]\nmatch = all\nmax bandwith = 1M\n", 3, "unknown parameter");
+        refused("[qos:x]\nmatch = all\nmax bandwith = 1M\n", 3, "did you mean `max bandwidth`?");
         refused("[qos:x]\nmatch = all\nmax bandwidth = fast\n", 3, "such as 20M");
         refused(
             "[qos:x]\nmatch = all\nmax bandwidth = 1M\nmax read bandwidth = 2M\n",

@@ -9,6 +9,10 @@ use crate::share::Share;
 /// The module that a share names to be audited.
 pub(crate) const MODULE: &str = "full_audit";
 
+/// Names of the options, of those without effect, too.
+pub(crate) const OPTIONS: &[&str] =
+    &["facility", "failure", "log_secdesc", "prefix", "priority", "success", "syslog"];
+
 /// Prefix of each line for syslog, as in Samba.
 const PREFIX: &str = "%u|%I";
 
@@ -279,13 +283,12 @@ pub(crate) fn fault(option: &str, value: &str) -> Option<Fault> {
         "priority" if priority(value).is_none() => {
             Some(Fault::Refused("a priority of syslog is expected, such as NOTICE".to_owned()))
         }
-        "facility" | "priority" | "prefix" => None,
         "syslog" => {
             let bad = Kind::Bool.canonical(value.trim(), "").err()?;
             Some(Fault::Ignored(format!("{bad}; the default is used")))
         }
         "log_secdesc" => Some(Fault::Ignored("descriptors are not recorded".to_owned())),
-        _ => Some(Fault::Ignored("unknown option".to_owned())),
+        _ => None,
     }
 }
 
@@ -390,7 +393,7 @@ mod tests {
         let (_, reported) = parsed(lines).expect("it is served");
         assert_eq!(reported.len(), 3, "{reported:?}");
         assert!(
-            reported[0].contains("test:5") && reported[0].contains("unknown option"),
+            reported[0].contains("test:5") && reported[0].contains("unknown parameter"),
             "{reported:?}"
         );
     }

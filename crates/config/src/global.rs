@@ -9,6 +9,7 @@ use crate::choice::{
 use crate::interface::InterfaceSpec;
 use crate::kind::Kind;
 use crate::parameter::parameter_table;
+use crate::place::Place;
 use crate::startups::Startups;
 
 parameter_table! {
@@ -365,6 +366,13 @@ impl Global {
             levels.filter_map(|(_, level)| level.split('@').next()?.parse::<u32>().ok());
         let level = levels.next_back();
         level.map_or_else(|| self.log_detail(), |level| level.min(10))
+    }
+
+    /// Line of the file with a parameter whose value names something of the machine: users,
+    /// programs, interfaces. `None` for others and for defaults.
+    #[must_use]
+    pub fn place(&self, parameter: &str) -> Option<&Place> {
+        self.section.place(parameter)
     }
 
     /// Value of a parametric option `module:option`.

@@ -2,6 +2,9 @@
 
 use std::net::IpAddr;
 
+use crate::parameter::nearest_of;
+use crate::warning::quoted;
+
 /// An interface with properties set by the operator, in the form
 /// `selector;if_index=2,speed=1000000000,capability=RSS`.
 ///
@@ -55,13 +58,14 @@ impl InterfaceSpec {
     /// Returns a remark for the operator if the word has a fault.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
-        if ["if_index=", "speed=", "capability="].iter().any(|key| self.selector.starts_with(key)) {
+        if self.selector.contains('=') {
             return Some(format!(
                 "`{}` is about no interface; such words need quotes",
                 self.selector
             ));
         }
-        let ignored = self.ignored.join(",");
+        let ignored: Vec<String> = self.ignored.iter().map(|it| with_hint(it)).collect();
+        let ignored = ignored.join(",");
         (!ignored.is_empty()).then(|| format!("not understood of `{}`: {ignored}", self.selector))
     }
 
@@ -120,6 +124,26 @@ impl InterfaceSpec {
     }
 }
 
+/// Returns a property that was not understood, with the nearest right one if there is one.
+fn with_hint(property: &str) -> String {
+    let (key, value) = property.split_once('=').unwrap_or((property, ""));
+    let (key, value) = (key.trim(), value.trim());
+    let capability = |value| {
+        nearest_of(value, CAPABILITIES).map(|capability| format!("{CAPABILITY}={capability}"))
+    };
+    let near = match nearest_of(key, PROPERTIES) {
+        Some(near) if !near.eq_ignore_ascii_case(key) => Some(near.to_owned()),
+        Some(CAPABILITY) => capability(value),
+        Some(_) => None,
+        None => capability(key),
+    };
+    let hint = near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+    format!("{}{hint}", quoted(property))
+}
+
+const PROPERTIES: [&str; 3] = ["if_index", "speed", CAPABILITY];
+const CAPABILITIES: [&str; 3] = ["RSS", "RDMA", "NONE"];
+
 /// Property that may have several values.
 const CAPABILITY: &str = "capability";
 
@@ -173,14 +197,29 @@ mod tests {
         let eth0 = InterfaceSpec { selector: "eth0".to_owned(), ..InterfaceSpec::default() };
         assert_eq!(InterfaceSpec { ignored: Vec::new(), ..spec.clone() }, eth0);
         let remark = spec.remark().expect("there is much to say");
-        assert!(remark.starts_with("not understood of `eth0`: RSS,speed=fast,"), "{remark}");
+        let want = "not understood of `eth0`: RSS (did you mean `capability=RSS`?),speed=fast,";
+        assert!(remark.starts_with(want), "{remark}");
+    }
+
+    #[test]
+    fn misspelled_properties_are_met_with_those_they_resemble() {
+        for (text, want) in [
+            ("eth0;sped=1000", "sped=1000 (did you mean `speed`?)"),
+            ("eth0;capability=RSX", "capability=RSX (did you mean `capability=RSS`?)"),
+            ("eth0;color=red", "color=red"),
+        ] {
+            let remark = InterfaceSpec::parse(text).remark();
+            let want = format!("not understood of `eth0`: {want}");
+            assert_eq!(remark.as_deref(), Some(want.as_str()));
+        }
     }
 
     #[test]
     fn properties_that_lost_their_interface_for_want_of_quotes_are_remarked_upon() {
-        let remark =
-            InterfaceSpec::parse("speed=1000").remark().expect("no interface is so called");
-        assert!(remark.contains("need quotes"), "{remark}");
+        for word in ["speed=1000", "sped=1000"] {
+            let remark = InterfaceSpec::parse(word).remark().expect("no interface is so called");
+            assert!(remark.contains("need quotes"), "{remark}");
+        }
     }
 
     #[test]

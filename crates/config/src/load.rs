@@ -13,11 +13,14 @@ use crate::choice::{Security, ServerRole};
 use crate::class;
 use crate::full_audit::{self, Fault};
 use crate::hosts_access::Name;
+use crate::kind::Kind;
 use crate::limits::{
     FILE_BYTES_MAX, LINE_BYTES_MAX, OPTIONS_MAX, SECTIONS_MAX, TOTAL_BYTES_MAX, WARNINGS_MAX,
 };
 use crate::lines::{Line, Statement, statements};
-use crate::parameter::{Effect, Parameter, Scope, find, nearest};
+use crate::options;
+use crate::parameter::{Effect, Parameter, Scope, find, nearest, nearest_of};
+pub(crate) use crate::place::Place;
 use crate::recycle;
 use crate::section::{Section, option_key};
 use crate::shadow_copy;
@@ -25,7 +28,7 @@ use crate::source::Source;
 use crate::streams_depot;
 use crate::substitutions::Substitutions;
 use crate::unsupported::{self, Unsupported};
-use crate::warning::{LoadError, Warning, WarningKind, quoted};
+use crate::warning::{LoadError, Warning, WarningKind, hint, quoted};
 
 pub(crate) mod client_files;
 mod include;
@@ -59,13 +62,6 @@ pub(crate) struct Named {
     pub(crate) incomplete: bool,
     /// True after `-valid = no`: the section is left out.
     pub(crate) dropped: bool,
-}
-
-/// A line of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) file: String,
-    pub(crate) line: u32,
 }
 
 /// Reads `path` and its includes from `source`.
@@ -277,8 +273,7 @@ impl<'a> Loader<'a> {
             // warnings beyond the limit.
             let shown = self.loaded.warnings.len() < WARNINGS_MAX;
             let near = if shown { nearest(name) } else { None };
-            let hint = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-            let text = format!("unknown parameter `{}`{hint}", quoted(name));
+            let text = format!("unknown parameter `{}`{}", quoted(name), hint(near));
             self.warn(place, WarningKind::UnknownParameter, text);
             return Ok(());
         };
@@ -363,17 +358,14 @@ impl<'a> Loader<'a> {
             }
         };
         self.remark(parameter, &text, place)?;
-        self.target(parameter.scope).set(parameter, &text);
+        self.target(parameter.scope).set_at(parameter, &text, place);
         Ok(())
     }
 
     fn assign_option(&mut self, key: &str, value: &str, place: &Place) -> Result<(), LoadError> {
         self.verify_option(key, value, place)?;
-        for (prefix, fault) in OPTIONS {
-            if let Some(fault) = key.strip_prefix(prefix).and_then(|option| fault(option, value)) {
-                let text = format!("`{} = {}`: {fault}", quoted(key), quoted(value));
-                self.warn(place, WarningKind::BadValue, text);
-            }
+        if let Some((kind, text)) = options::remark(key, value) {
+            self.warn(place, kind, text);
         }
         if let Some(option) = key.strip_prefix(AUDIT_OPTIONS) {
             match full_audit::fault(option, value) {
@@ -419,7 +411,12 @@ impl<'a> Loader<'a> {
                         return Err(unsupported(parameter.name, &module, reason, place));
                     }
                     if !BUILT_IN.iter().any(|name| name.eq_ignore_ascii_case(&module)) {
-                        let text = format!("vfs module `{}` is not built in", quoted(&module));
+                        let near = nearest_of(&module, BUILT_IN.iter().copied());
+                        let text = format!(
+                            "vfs module `{}` is not built in{}",
+                            quoted(&module),
+                            hint(near)
+                        );
                         self.warn(place, WarningKind::NotBuiltIn, text);
                     }
                 }
@@ -451,9 +448,27 @@ impl<'a> Loader<'a> {
                 let text = format!("`{}`: dialects before SMB 2 are not spoken", parameter.name);
                 self.warn(place, WarningKind::BadValue, text);
             }
+            "netbios name" | "netbios aliases" => self.remark_netbios(parameter, text, place),
             _ => {}
         }
         Ok(())
+    }
+
+    /// Remarks on names that the protocols of NetBIOS cannot carry.
+    fn remark_netbios(&mut self, parameter: &Parameter, text: &str, place: &Place) {
+        let words = match parameter.kind {
+            Kind::List => crate::list::words(text),
+            _ => vec![text.trim_matches('"').to_owned()],
+        };
+        for name in words.iter().filter(|it| it.chars().count() > NETBIOS_NAME_LEN) {
+            let text = format!(
+                "`{}`: `{}` has more than {NETBIOS_NAME_LEN} characters, so clients may not find \
+                 or accept the name",
+                parameter.name,
+                quoted(name)
+            );
+            self.warn(place, WarningKind::BadValue, text);
+        }
     }
 
     /// Remarks on words of lists of hosts. A word that matches no client only narrows `hosts
@@ -543,19 +558,11 @@ fn limit(limit: u64, unit: &'static str, place: &Place) -> LoadError {
     LoadError::Limit { file: place.file.clone(), line: place.line, limit, unit }
 }
 
+/// Characters of a NetBIOS name.
+const NETBIOS_NAME_LEN: usize = 15;
+
 /// Prefix of the options of an audit.
 const AUDIT_OPTIONS: &str = "full_audit:";
-
-/// Prefixes of the options of modules that work without a bad one, and what is wrong with an option
-/// and its value.
-const OPTIONS: [(&str, FindFault); 3] = [
-    ("recycle:", recycle::fault),
-    ("shadow:", shadow_copy::fault),
-    ("streams_depot:", streams_depot::fault),
-];
-
-/// Returns the fault of an option and its value, in words.
-type FindFault = fn(&str, &str) -> Option<String>;
 
 /// Modules of Samba whose function this server has, always or if named in `vfs objects`.
 const BUILT_IN: &[&str] = &[

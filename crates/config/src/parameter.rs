@@ -106,13 +106,20 @@ pub fn find(name: &str) -> Option<(&'static Parameter, bool)> {
 /// Returns the known name closest to a misspelled one, if it is close enough to suggest.
 #[must_use]
 pub fn nearest(name: &str) -> Option<&'static str> {
+    nearest_of(name, names().map(|(known, _, _)| known))
+}
+
+/// Returns the one of some names that is closest to a misspelled one, if it is close enough to
+/// suggest. Case and white space do not matter.
+#[must_use]
+pub fn nearest_of<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = folded(name);
     if name.len() > NAME_BYTES_MAX {
         return None;
     }
     let far = (name.chars().count() / 4).max(1) + 1;
-    names()
-        .map(|(known, _, _)| (folded(known), known))
+    let names = names.into_iter().map(|known| (folded(known), known));
+    names
         .filter(|(other, _)| other.len().abs_diff(name.len()) <= far)
         .map(|(other, known)| (distance(&name, &other), known))
         .filter(|(distance, _)| *distance <= far)

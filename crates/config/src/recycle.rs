@@ -79,7 +79,12 @@ impl Recycle {
     }
 }
 
-/// Returns the fault of an option `recycle:option`, in words; `None` for a good one.
+/// Returns the names of all options.
+pub(crate) fn options() -> Vec<&'static str> {
+    BOOLEANS.into_iter().chain(MODES).chain(SIZES).chain(TEXTS).collect()
+}
+
+/// Returns the fault of a known option `recycle:option`, in words; `None` for a good one.
 pub(crate) fn fault(option: &str, value: &str) -> Option<String> {
     let kind = match option {
         _ if BOOLEANS.contains(&option) => Kind::Bool,
@@ -88,8 +93,7 @@ pub(crate) fn fault(option: &str, value: &str) -> Option<String> {
         "repository" if value.split('/').any(|it| it == "." || it == "..") => {
             return Some("a path below the share has neither `.` nor `..`".to_owned());
         }
-        _ if TEXTS.contains(&option) => return None,
-        _ => return Some("unknown option".to_owned()),
+        _ => return None,
     };
     let bad = kind.canonical(value.trim(), "").err()?;
     Some(format!("{bad}; the default is used"))

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::kind::{Typed, boolean};
 use crate::parameter::{Parameter, find};
+use crate::place::Place;
 
 /// Settings by canonical name, and parametric options by `module:option` in small letters.
 #[derive(Debug, Clone, Default)]
@@ -24,20 +25,36 @@ struct Setting {
     text: Arc<str>,
     /// True if written in this section, not inherited: `copy` keeps it.
     own: bool,
+    /// Line of the file, of parameters whose values are compared with the machine.
+    place: Option<Arc<Place>>,
 }
 
 impl Section {
     /// Creates a section below a `[global]` whose share parameters so far are `defaults`. Later
     /// changes of `[global]` no longer reach it.
     pub(crate) fn below(defaults: &Self) -> Self {
-        let settings = defaults.settings.iter().map(|(name, setting)| {
-            (*name, Setting { text: Arc::clone(&setting.text), own: false })
-        });
+        let settings = defaults
+            .settings
+            .iter()
+            .map(|(name, setting)| (*name, Setting { own: false, ..setting.clone() }));
         Self { settings: settings.collect(), ..Self::default() }
     }
 
     pub(crate) fn set(&mut self, parameter: &'static Parameter, text: &str) {
-        self.settings.insert(parameter.name, Setting { text: text.into(), own: true });
+        let setting = Setting { text: text.into(), own: true, place: None };
+        self.settings.insert(parameter.name, setting);
+    }
+
+    /// As [`Self::set`], for a line of a file.
+    pub(crate) fn set_at(&mut self, parameter: &'static Parameter, text: &str, place: &Place) {
+        let place = PLACED.contains(&parameter.name).then(|| Arc::new(place.clone()));
+        let setting = Setting { text: text.into(), own: true, place };
+        self.settings.insert(parameter.name, setting);
+    }
+
+    /// Line that a parameter of [`PLACED`] was written on, here or above.
+    pub(crate) fn place(&self, name: &str) -> Option<&Place> {
+        self.settings.get(name)?.place.as_deref()
     }
 
     pub(crate) fn set_option(&mut self, key: String, text: &str) {
@@ -110,6 +127,26 @@ impl Section {
         settings + self.options.iter().map(|(key, text)| key.len() + text.len()).sum::<usize>()
     }
 }
+
+/// Parameters whose values name users, programs or interfaces of the machine. Of others no process
+/// keeps the lines.
+const PLACED: &[&str] = &[
+    "admin users",
+    "dfree command",
+    "force group",
+    "force user",
+    "get quota command",
+    "interfaces",
+    "invalid users",
+    "postexec",
+    "preexec",
+    "read list",
+    "root postexec",
+    "root preexec",
+    "set quota command",
+    "valid users",
+    "write list",
+];
 
 /// Returns `module:option` without outer white space, in small letters.
 pub(crate) fn option_key(module: &str, option: &str) -> String {

@@ -8,7 +8,7 @@ use crate::share::Share;
 pub(crate) const MODULE: &str = "shadow_copy2";
 
 /// Prefix of the options' names, without the colon.
-const OPTIONS: &str = "shadow";
+pub(crate) const OPTIONS: &str = "shadow";
 
 const BOOLEANS: [&str; 6] =
     ["auto", "crossmountpoints", "fixinodes", "localtime", "snapdirseverywhere", "sscanf"];
@@ -96,6 +96,11 @@ impl ShadowCopy {
     }
 }
 
+/// Returns the names of all options.
+pub(crate) fn options() -> Vec<&'static str> {
+    BOOLEANS.into_iter().chain(TEXTS).collect()
+}
+
 /// Returns the fault of an option `shadow:option`, in words; `None` for a good one.
 pub(crate) fn fault(option: &str, value: &str) -> Option<String> {
     match option {
@@ -111,12 +116,11 @@ pub(crate) fn fault(option: &str, value: &str) -> Option<String> {
         "snapprefix" => {
             fault_of_expression(value).map(|fault| format!("{fault}, so there are no snapshots"))
         }
-        _ if TEXTS.contains(&option) => None,
         _ if BOOLEANS.contains(&option) => {
             let bad = Kind::Bool.canonical(value.trim(), "").err()?;
             Some(format!("{bad}; the default is used"))
         }
-        _ => Some("unknown option".to_owned()),
+        _ => None,
     }
 }
 

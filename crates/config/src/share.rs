@@ -5,6 +5,7 @@ use crate::choice::{
 };
 use crate::kind::Kind;
 use crate::parameter::parameter_table;
+use crate::place::Place;
 use crate::user_list::{GroupKind, UserList};
 
 parameter_table! {
@@ -262,6 +263,13 @@ impl Share {
             return false;
         }
         self.read_only || self.read_list.contains(user, &is_member)
+    }
+
+    /// Line of the file with a parameter whose value names something of the machine: users,
+    /// programs, interfaces. `None` for others and for defaults.
+    #[must_use]
+    pub fn place(&self, parameter: &str) -> Option<&Place> {
+        self.section.place(parameter)
     }
 
     /// Value of a parametric option `module:option` of this section.

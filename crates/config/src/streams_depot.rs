@@ -54,14 +54,16 @@ impl StreamsDepot {
     }
 }
 
-/// Returns the fault of an option `streams_depot:option`, in words; `None` for a good one.
+/// Returns the names of all options.
+pub(crate) fn options() -> Vec<&'static str> {
+    BOOLEANS.into_iter().chain(["directory"]).collect()
+}
+
+/// Returns the fault of a known option `streams_depot:option`, in words; `None` for a good one.
 pub(crate) fn fault(option: &str, value: &str) -> Option<String> {
     if option == "directory" {
         let is_bad = value.split('/').any(|it| it == "." || it == "..");
         return is_bad.then(|| "a path of a depot has neither `.` nor `..`".to_owned());
-    }
-    if !BOOLEANS.contains(&option) {
-        return Some("unknown option".to_owned());
     }
     let bad = Kind::Bool.canonical(value.trim(), "").err()?;
     Some(format!("{bad}; the default is used"))

@@ -47,6 +47,17 @@ impl UserList {
         self.entries.iter().map(|entry| format!("{}{}", entry.prefix, entry.name)).collect()
     }
 
+    /// Returns the names of users, without the groups.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter(|entry| entry.kinds.is_empty()).map(|entry| &*entry.name)
+    }
+
+    /// Returns the names of groups, each with the databases of its look-up.
+    pub fn groups(&self) -> impl Iterator<Item = (&'static [GroupKind], &str)> {
+        let groups = self.entries.iter().filter(|entry| !entry.kinds.is_empty());
+        groups.map(|entry| (entry.kinds, &*entry.name))
+    }
+
     /// Returns true if the user is named, or is a member of a named group. `is_member` looks the
     /// group up; names come first, since look-ups take time.
     pub fn contains(&self, user: &str, is_member: impl Fn(GroupKind, &str) -> bool) -> bool {
@@ -79,7 +90,8 @@ impl UserList {
 }
 
 /// Returns the name of a user without the domain, if the domain is this server's or the system's.
-fn local<'a>(name: &'a str, server: &str) -> &'a str {
+#[must_use]
+pub fn local<'a>(name: &'a str, server: &str) -> &'a str {
     match name.split_once('\\') {
         Some((domain, user))
             if [server, "Unix User"].iter().any(|it| domain.eq_ignore_ascii_case(it)) =>

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::limits::QUOTED_CHARACTERS_MAX;
+use crate::place::Place;
 
 /// A remark about one line of the configuration, which is usable all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,14 @@ pub struct Warning {
     pub kind: WarningKind,
     /// The remark, one line, without file and line.
     pub message: String,
+}
+
+impl Warning {
+    /// A remark about the line of a setting.
+    #[must_use]
+    pub fn at(place: &Place, kind: WarningKind, message: String) -> Self {
+        Self { file: place.file.clone(), line: place.line, kind, message }
+    }
 }
 
 impl fmt::Display for Warning {
@@ -39,6 +48,8 @@ pub enum WarningKind {
     Contradiction,
     /// An `include` of a missing file.
     MissingInclude,
+    /// A command whose program is missing or cannot be executed.
+    MissingProgram,
     /// Samba knows the parameter; here it has no effect, or not yet.
     NoEffect,
     /// A module in `vfs objects` that this server does not have.
@@ -53,6 +64,10 @@ pub enum WarningKind {
     NotShown,
     /// Files that are read for each client.
     PerClient,
+    /// An interface or address that this machine does not have.
+    UnknownInterface,
+    /// A user or group that neither the system nor the user database has.
+    UnknownName,
     /// A parameter that neither this server nor Samba knows.
     UnknownParameter,
     /// A protection that Samba has and this server does not.
@@ -76,6 +91,7 @@ impl WarningKind {
             Self::BadValue => "bad-value",
             Self::Contradiction => "contradiction",
             Self::MissingInclude => "missing-include",
+            Self::MissingProgram => "missing-program",
             Self::NoEffect => "no-effect",
             Self::NotBuiltIn => "not-built-in",
             Self::NotServed => "not-served",
@@ -83,6 +99,8 @@ impl WarningKind {
             Self::Syntax => "syntax",
             Self::NotShown => "too-many",
             Self::PerClient => "per-client",
+            Self::UnknownInterface => "unknown-interface",
+            Self::UnknownName => "unknown-name",
             Self::UnknownParameter => "unknown-parameter",
             Self::WeakerThanSamba => "weaker-than-samba",
             Self::WrongScope => "wrong-scope",
@@ -190,8 +208,15 @@ pub enum LoadError {
     },
 }
 
+/// Question at the end of a message about an unknown word, if there is one near it.
+#[must_use]
+pub fn hint(near: Option<&str>) -> String {
+    near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"))
+}
+
 /// The operator's text for a message: shortened, and unable to move a terminal's cursor.
-pub(crate) fn quoted(text: &str) -> String {
+#[must_use]
+pub fn quoted(text: &str) -> String {
     let mut characters = text.chars();
     let head: String = characters.by_ref().take(QUOTED_CHARACTERS_MAX).collect();
     let more = if characters.next().is_some() { "…" } else { "" };

@@ -199,6 +199,33 @@ fn a_misspelled_parameter_is_met_with_the_name_it_resembles() {
     );
 }
 
+#[test]
+fn misspelled_modules_and_options_are_met_with_those_they_resemble() {
+    let text = "[global]\nchoro:wdd = no\n[a]\npath = /a\nvfs objects = friut acl_xattr\n\
+                fruit:copy file = yes\nvfs objects = quantum\n";
+    let (_, warnings) = Config::parse(text, "smb.conf").expect("served");
+    let shown: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        shown,
+        [
+            "smb.conf:2: unknown parameter `choro:wdd`, did you mean `choro:wsd`?",
+            "smb.conf:5: vfs module `friut` is not built in, did you mean `fruit`?",
+            "smb.conf:6: unknown parameter `fruit:copy file`, did you mean `fruit:copyfile`?",
+            "smb.conf:7: vfs module `quantum` is not built in",
+        ]
+    );
+}
+
+#[test]
+fn a_netbios_name_beyond_15_characters_is_remarked_on() {
+    let text = "netbios name = exactly15-chars\nnetbios aliases = short sixteen-letters-\n\
+                netbios name = file-server-of-the-office\n";
+    let (_, warnings) = Config::parse(text, "smb.conf").expect("served");
+    let lines: Vec<_> = warnings.iter().map(|it| (it.line, it.kind)).collect();
+    assert_eq!(lines, [(2, WarningKind::BadValue), (3, WarningKind::BadValue)], "{warnings:?}");
+    assert!(warnings[0].message.contains("`sixteen-letters-` has more than 15 characters"));
+}
+
 /// The default takes effect, not what `[global]` said: `read only = ys` must not open a share.
 #[test]
 fn a_bad_value_means_the_default_and_not_the_inherited_value() {
