@@ -39,7 +39,7 @@ use dtyp::Sid;
 
 pub use fingerprint::Fingerprint;
 pub use identity::Identity;
-pub use import::{ImportOutcome, import};
+pub use import::{ImportOutcome, ImportedLine, import};
 pub use line::{check_name, fit_full_name};
 
 /// Users that a database may hold.

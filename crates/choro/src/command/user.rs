@@ -9,7 +9,7 @@ use auth::NtHash;
 use clap::{Args, Subcommand};
 use observe::report;
 use settings::Settings;
-use users::{self, Identity, ImportOutcome, UserDatabase, UserEntry};
+use users::{self, Identity, ImportOutcome, ImportedLine, UserDatabase, UserEntry};
 use zeroize::Zeroizing;
 
 /// Longest password in bytes. Windows allows 256 characters.
@@ -243,30 +243,41 @@ fn import(path: &Path, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
         _ => Box::new(io::stdin().lock()),
     };
     let lines = UserDatabase::update(path, |database| users::import(database, source))?;
-    let word = |outcome| match outcome {
+    let is_vain = !lines.is_empty() && lines.iter().all(|it| word(it.outcome).0 == "skipped");
+    if json {
+        let row = |imported: &ImportedLine| {
+            let (outcome, reason) = word(imported.outcome);
+            vec![
+                ("line", imported.line.into()),
+                ("name", imported.name.clone().into()),
+                ("outcome", outcome.into()),
+                ("reason", reason.into()),
+            ]
+        };
+        report::print_json(lines.iter().map(row).collect())?;
+    } else {
+        report::print(&summary(&lines))?;
+    }
+    if is_vain {
+        bail!("no user was imported: all lines were skipped");
+    }
+    Ok(())
+}
+
+/// Word for the outcome of a line, and the reason if it was skipped.
+fn word(outcome: ImportOutcome) -> (&'static str, Option<&'static str>) {
+    match outcome {
         ImportOutcome::Added => ("added", None),
         ImportOutcome::Skipped(reason) => ("skipped", Some(reason)),
         ImportOutcome::Identified => ("identified", None),
         ImportOutcome::Updated => ("updated", None),
-    };
-    if json {
-        return report::print_json(
-            lines
-                .into_iter()
-                .map(|imported| {
-                    let (outcome, reason) = word(imported.outcome);
-                    vec![
-                        ("line", imported.line.into()),
-                        ("name", imported.name.into()),
-                        ("outcome", outcome.into()),
-                        ("reason", reason.into()),
-                    ]
-                })
-                .collect(),
-        );
     }
+}
+
+/// Returns the outcome of each line, and the sums.
+fn summary(lines: &[ImportedLine]) -> String {
     let mut text = String::new();
-    for imported in &lines {
+    for imported in lines {
         let (outcome, reason) = word(imported.outcome);
         let name: String = imported.name.chars().filter(|c| !c.is_control()).take(64).collect();
         let reason = reason.map(|reason| format!(" (line {}: {reason})", imported.line));
@@ -280,5 +291,5 @@ fn import(path: &Path, file: Option<&Path>, json: bool) -> anyhow::Result<()> {
         count("identified"),
         count("skipped")
     ));
-    report::print(&text)
+    text
 }
