@@ -200,6 +200,18 @@ fn samba_users_are_imported_with_their_state() {
 }
 
 #[test]
+fn an_import_that_skips_all_lines_fails() {
+    let site = Site::new();
+    for arguments in [&["user", "import"][..], &["user", "import", "--json"]] {
+        let outcome = site.run_with_input(arguments, "not a line of pdbedit\nnor this\n");
+        let output = outcome.output();
+        assert!(output.contains("skipped"), "{output}");
+        assert_eq!(outcome.fails(1), "choro: no user was imported: all lines were skipped\n");
+    }
+    site.run_with_input(&["user", "import"], "").succeeds();
+}
+
+#[test]
 fn check_shows_the_effective_configuration_and_the_nearest_name() {
     let site = Site::new();
     site.write_config("[data]\npath = /srv\nwriteable = yes\nbrowsable = no\nraed only = no\n");
@@ -219,10 +231,64 @@ fn check_has_nothing_to_say_about_the_example() {
     let outcome = site.run(&["check", "--verbose"]);
     let error = outcome.error();
     outcome.succeeds();
+    // Its users, group and interface are none of the machine's.
     let is_fact = |line: &str| {
         ["Configuration: ", "Messages: ", "Path: "].iter().any(|it| line.starts_with(it))
+            || [" names `", " names no interface"].iter().any(|it| line.contains(it))
     };
     assert!(error.lines().all(is_fact), "{error}");
+}
+
+#[test]
+fn check_names_lines_about_users_groups_and_programs_that_are_not_there() {
+    let site = Site::new();
+    site.run_with_input(&["user", "add", "anna", "--password-stdin"], "x\n").succeeds();
+    let data = text(&site.path("data"));
+    site.write_config(&format!(
+        "[data]\npath = {data}\nvalid users = anna ana root @roott %U DOM\\ann\n\
+         force user = nobdy\nforce group = +nosuch-group\nroot preexec = /no/such/program %U\n"
+    ));
+    let line = site.config_lines();
+    let outcome = site.run(&["check"]);
+    let error = outcome.error();
+    outcome.succeeds();
+    let file = text(&site.path("smb.conf"));
+    let user = "a user neither of this system nor of `choro user list`";
+    let group = "a group that this system does not have";
+    let want = [
+        (3, format!("`valid users` names `ana`, {user}, did you mean `anna`?")),
+        (3, format!("`valid users` names `roott`, {group}, did you mean `root`?")),
+        (2, format!("`force user` names `nobdy`, {user}, did you mean `nobody`?")),
+        (1, format!("`force group` names `nosuch-group`, {group}")),
+        (0, "`root preexec`: /no/such/program does not exist".to_owned()),
+    ];
+    let want: Vec<String> =
+        want.map(|(above, it)| format!("choro: {file}:{}: {it}", line - above)).into();
+    let found: Vec<&str> = error.lines().filter(|it| it.starts_with("choro: ")).collect();
+    assert_eq!(found, want);
+    let rows = site.run(&["check", "--json"]).succeeds();
+    for subject in ["unknown-name", "missing-program"] {
+        assert!(rows.contains(subject), "{rows}");
+    }
+}
+
+#[test]
+fn check_fails_where_the_server_would_not_start_for_want_of_an_interface() {
+    let site = Site::new();
+    site.write_config_with("interfaces = llo\n", "");
+    let line = site.config_lines();
+    let file = text(&site.path("smb.conf"));
+    let reason = "`interfaces` matches no interface or address of this machine: `llo`, did you \
+                  mean `lo`?";
+    let error = site.run(&["check"]).fails(1);
+    let want = format!("choro: {file}:{line}: {reason}; the server would not start\n");
+    assert!(error.ends_with(&want), "{error}");
+    assert!(site.run(&["serve"]).fails(1).contains(reason));
+    site.write_config_with("interfaces = lo llo\n", "");
+    let outcome = site.run(&["check"]);
+    let error = outcome.error();
+    outcome.succeeds();
+    assert!(error.contains(&format!("{file}:{line}: `interfaces` names no")), "{error}");
 }
 
 #[test]

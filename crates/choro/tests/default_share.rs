@@ -302,8 +302,7 @@ fn a_reload_reads_the_file_that_was_written_after_a_start_without_one() {
     let address = ([127, 0, 0, 1], port).into();
     let mut session = Session::new(address, "later", "choro", &server.password);
     let options = CreateOptions::default();
-    let file =
-        session.open("file", AccessMask::WRITE_DATA, CreateDisposition::OPEN_IF, options);
+    let file = session.open("file", AccessMask::WRITE_DATA, CreateDisposition::OPEN_IF, options);
     session.close(file.expect("the share of the file is served"));
     let log = server.stop();
     assert!(log.contains("configuration: /etc/choro/smb.conf"), "{log}");

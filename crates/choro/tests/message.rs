@@ -261,7 +261,10 @@ fn a_reload_says_that_there_are_warnings() {
     let folder = site.path("data").display().to_string();
     for (lines, want) in [
         ("raed only = no\n", "There is a warning: see the log, or `choro check`.\n"),
-        ("raed only = no\nguset ok = no\n", "There are 2 warnings: see the log, or `choro check`.\n"),
+        (
+            "raed only = no\nguset ok = no\n",
+            "There are 2 warnings: see the log, or `choro check`.\n",
+        ),
     ] {
         site.write_config(&format!("[later]\npath = {folder}\n{lines}"));
         let printed = site.run(&["message", "reload"]).succeeds();

@@ -117,7 +117,9 @@ pub fn nearest_of<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> O
     if name.len() > NAME_BYTES_MAX {
         return None;
     }
-    let far = (name.chars().count() / 4).max(1) + 1;
+    // Any word of three letters is two changes away from some other.
+    let length = name.chars().count();
+    let far = ((length / 4).max(1) + 1).min((length / 2).max(1));
     let names = names.into_iter().map(|known| (folded(known), known));
     names
         .filter(|(other, _)| other.len().abs_diff(name.len()) <= far)
@@ -296,6 +298,8 @@ mod tests {
         assert_eq!(nearest("vaild users"), Some("valid users"));
         assert_eq!(nearest("read-only"), Some("read only"));
         assert_eq!(nearest("brwseable"), Some("browseable"));
+        assert_eq!(nearest_of("ana", ["man", "ann"]), Some("ann"));
+        assert_eq!(nearest_of("ana", ["man", "bin"]), None);
         assert_eq!(nearest("quantum entanglement mode"), None);
         assert_eq!(nearest(&"x".repeat(10_000)), None);
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use config::interface::InterfaceSpec;
+use config::{hint, nearest_of, quoted};
 
 use super::link::{self, Link};
 use super::netlink::{Extent, Subject, ask, attributes};
@@ -31,6 +32,21 @@ pub struct InterfaceAddress {
     pub address: IpAddr,
     /// Bits of the network's part.
     pub prefix_len: u8,
+}
+
+/// Returns the words of `interfaces` that name none of these addresses.
+pub fn unmatched<'a>(
+    specs: &'a [InterfaceSpec],
+    addresses: &[InterfaceAddress],
+) -> impl Iterator<Item = &'a InterfaceSpec> {
+    specs.iter().filter(|spec| !addresses.iter().any(|it| it.is_named_by(spec)))
+}
+
+/// Returns a word of `interfaces` for a message that it names nothing, with the nearest interface.
+pub fn with_hint(spec: &InterfaceSpec, addresses: &[InterfaceAddress]) -> String {
+    let names = addresses.iter().map(|it| it.interface.as_str());
+    let near = spec.address().is_none().then(|| nearest_of(&spec.selector, names)).flatten();
+    format!("`{}`{}", quoted(&spec.selector), hint(near))
 }
 
 impl InterfaceAddress {

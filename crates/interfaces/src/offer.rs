@@ -112,8 +112,7 @@ impl Offer {
     ) -> Self {
         let specs = &global.interfaces;
         let hidden = &global.server_multi_channel_hidden_interfaces;
-        let is_named = |spec: &&InterfaceSpec| machine.iter().any(|it| it.is_named_by(spec));
-        let unmatched = specs.iter().filter(|spec| !is_named(spec));
+        let unmatched = addresses::unmatched(specs, &machine);
         let mut offer = Self {
             unmatched: unmatched.map(|spec| spec.selector.clone()).collect(),
             ..Self::default()

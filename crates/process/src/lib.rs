@@ -44,13 +44,13 @@ pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
 pub use heap::fill_holes;
 pub use helper::{HelperProcess, Order};
 pub use mailbox::Mailbox;
-pub use netgroup::netgroup_includes;
+pub use netgroup::{netgroup_exists, netgroup_includes};
 pub use packet_filter::{Instruction, filter_sockets};
 pub use passed_command::{
     CommandAnswer, CommandRequest, OUTPUT_BYTES_MAX, PassedCommand, REQUEST_BYTES_MAX,
     listen_for_commands,
 };
 pub use properties::leave_idle_priority;
-pub use shell::{Identity, Shell, has_processes};
+pub use shell::{Identity, PROGRAM_PATH, Shell, has_processes};
 pub use turns::Turns;
 pub use wake_up::WakeUp;

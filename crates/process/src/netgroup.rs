@@ -25,6 +25,20 @@ pub fn netgroup_includes(netgroup: &str, user: &str) -> anyhow::Result<bool> {
     Ok(unsafe { innetgr(netgroup.as_ptr(), ptr::null(), user.as_ptr(), domain) } == 1)
 }
 
+/// Returns true if some module of the name service knows this netgroup.
+///
+/// # Errors
+/// The name has a zero in it.
+pub fn netgroup_exists(netgroup: &str) -> anyhow::Result<bool> {
+    let netgroup = CString::new(netgroup).context("the name of a netgroup has a zero")?;
+    let _alone = ALONE.lock();
+    // SAFETY: the pointer is to a text that ends with a zero and lives until the function returns.
+    let exists = unsafe { setnetgrent(netgroup.as_ptr()) } == 1;
+    // SAFETY: the function takes no arguments, and ends the walk that the other one has begun.
+    unsafe { endnetgrent() };
+    Ok(exists)
+}
+
 static ALONE: Mutex<()> = Mutex::new(());
 
 unsafe extern "C" {
@@ -35,15 +49,22 @@ unsafe extern "C" {
         user: *const c_char,
         domain: *const c_char,
     ) -> c_int;
+
+    /// Begins a walk through the entries of a netgroup; also of `<netdb.h>`.
+    fn setnetgrent(netgroup: *const c_char) -> c_int;
+
+    /// Ends the walk through a netgroup.
+    fn endnetgrent();
 }
 
 #[cfg(test)]
 mod tests {
-    use super::netgroup_includes;
+    use super::{netgroup_exists, netgroup_includes};
 
     #[test]
     fn an_unknown_netgroup_includes_nobody() {
         assert!(!netgroup_includes("choro-none", "root").expect("it is a name"));
+        assert!(!netgroup_exists("choro-none").expect("it is a name"));
         netgroup_includes("a\0b", "root").expect_err("no name has a zero");
     }
 }

@@ -21,8 +21,8 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions};
 use rustix::thread::{self, CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
-/// Directories of programs, as for a login of root.
-const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// `PATH` of commands: directories of programs, as for a login of root.
+pub const PROGRAM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The shell of all commands.
 const SHELL: &CStr = c"/bin/sh";
@@ -190,7 +190,8 @@ impl Image {
         variables: impl IntoIterator<Item = (&'a String, &'a String)>,
     ) -> io::Result<Self> {
         let variables = variables.into_iter().map(|(name, value)| format!("{name}={value}"));
-        let texts = [script.to_owned(), PATH.to_owned()].into_iter().chain(variables);
+        let texts =
+            [script.to_owned(), format!("PATH={PROGRAM_PATH}")].into_iter().chain(variables);
         let texts = texts.map(CString::new).collect::<Result<Vec<_>, _>>()?;
         let texts: Vec<CString> =
             [program.to_owned(), c"-c".to_owned()].into_iter().chain(texts).collect();

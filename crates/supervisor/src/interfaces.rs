@@ -14,15 +14,29 @@ use super::listeners;
 /// # Errors
 /// `bind interfaces only` is set and `interfaces` names nothing that is there.
 pub(super) fn wanted(global: &Global) -> anyhow::Result<Vec<SocketAddr>> {
-    if !global.bind_interfaces_only || global.interfaces.is_empty() {
+    if !is_bound(global) {
         return Ok(listeners::wanted(&[], &global.smb_ports));
     }
     let machine = addresses::list().context("cannot list the addresses of this machine")?;
-    let chosen = choose(&global.interfaces, &machine);
-    if chosen.is_empty() {
-        bail!("`interfaces` matches no interface or address of this machine");
+    if let Some(fault) = fault(global, &machine) {
+        bail!("{fault}");
     }
-    Ok(listeners::wanted(&chosen, &global.smb_ports))
+    Ok(listeners::wanted(&choose(&global.interfaces, &machine), &global.smb_ports))
+}
+
+/// Returns the reason for which a server would not start on a machine with these addresses: that
+/// it may listen on none of them.
+pub fn fault(global: &Global, machine: &[InterfaceAddress]) -> Option<String> {
+    if !is_bound(global) || !choose(&global.interfaces, machine).is_empty() {
+        return None;
+    }
+    let words = global.interfaces.iter().map(|spec| addresses::with_hint(spec, machine));
+    let words = words.collect::<Vec<_>>().join("; ");
+    Some(format!("`interfaces` matches no interface or address of this machine: {words}"))
+}
+
+fn is_bound(global: &Global) -> bool {
+    global.bind_interfaces_only && !global.interfaces.is_empty()
 }
 
 /// The addresses of `machine` that a spec names, each once.
@@ -48,7 +62,7 @@ mod tests {
     use config::interface::InterfaceSpec;
     use interfaces::InterfaceAddress;
 
-    use super::choose;
+    use super::{choose, fault};
 
     #[track_caller]
     fn check(specs: &[&str], want: &[&str]) {
@@ -84,6 +98,21 @@ mod tests {
         check(&["192.168.1.0/255.255.255.0"], &["192.168.1.5"]);
         check(&["2001:db8::/32;speed=10"], &["2001:db8::5"]);
         check(&["0.0.0.0/0"], &["127.0.0.1", "192.168.1.5", "10.1.2.3"]);
+    }
+
+    #[test]
+    fn the_reason_not_to_start_has_the_name_and_the_nearest_one() {
+        let lines = "[global]\nbind interfaces only = yes\ninterfaces = eht0 192.0.2.1\n";
+        let (config, _) = config::Config::parse(lines, "test").expect("it is well-formed");
+        let machine = [InterfaceAddress {
+            index: 1,
+            is_up: true,
+            interface: "eth0".to_owned(),
+            address: [192, 168, 1, 5].into(),
+            prefix_len: 24,
+        }];
+        let fault = fault(&config.global, &machine).expect("there is no such interface");
+        assert!(fault.ends_with(": `eht0`, did you mean `eth0`?; `192.0.2.1`"), "{fault}");
     }
 
     #[test]

@@ -69,6 +69,7 @@ pub use effective::path as effective_config;
 use events::Event;
 use familiar::FamiliarAddresses;
 use helper::Helper;
+pub use interfaces::fault as fault_of_interfaces;
 use listeners::Listener;
 use pid_file::PidFile;
 use pressure::Pressure;

@@ -4,7 +4,10 @@ mod controller_time;
 mod depots;
 mod domain;
 mod interfaces;
+mod listening;
+mod names;
 pub(super) mod paths;
+mod programs;
 pub(super) mod relay;
 
 use std::io::{self, Write};
@@ -23,7 +26,8 @@ use shares::{mapped_names, usershares};
 /// Check a configuration and show its effect.
 ///
 /// Prints the configuration in effect, as `testparm -s` does. Reports unknown parameters with the
-/// nearest known name, and shares whose folder is missing.
+/// nearest known name, shares whose folder is missing, and users, groups, programs and interfaces
+/// that this machine does not have.
 ///
 /// Exits with 1 if the configuration cannot be served.
 #[derive(Args, Debug)]
@@ -55,7 +59,7 @@ impl Check {
         if self.file.is_some() && config.is_some() {
             return Err(super::conflict("give either FILE or --config, not both"));
         }
-        let settings = Settings::find(self.file.as_deref().or(config))?;
+        let mut settings = Settings::find(self.file.as_deref().or(config))?;
         if self.interfaces {
             return interfaces::show(&settings.config.global, self.json);
         }
@@ -63,9 +67,15 @@ impl Check {
             return domain::show(&settings, self.domain_user.as_deref(), self.json);
         }
         let how = messaging_settings(&settings.config.global)?;
+        add_warnings_of_machine(&mut settings);
+        let outcome = match listening::fault(&settings.config.global) {
+            Some(fault) => Err(anyhow::anyhow!(fault)),
+            None => Ok(()),
+        };
         let text = config::render_effective(&settings.config, self.verbose);
         if self.json {
-            return report::print_json(self.rows(&settings, how.kind, &text));
+            report::print_json(self.rows(&settings, how.kind, &text))?;
+            return outcome;
         }
         let mut errors = io::stderr().lock();
         writeln!(errors, "Configuration: {}", settings.source)?;
@@ -112,7 +122,8 @@ impl Check {
             )?;
         }
         drop(errors);
-        report::print(&text)
+        report::print(&text)?;
+        outcome
     }
 
     fn is_shown(&self, warning: &config::Warning) -> bool {
@@ -182,14 +193,21 @@ impl Check {
     }
 }
 
+/// Adds warnings of lines that name something that this machine does not have.
+fn add_warnings_of_machine(settings: &mut Settings) {
+    let mut found = listening::warnings(&settings.config.global);
+    found.extend(names::warnings(settings));
+    found.extend(programs::warnings(&settings.config));
+    found.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    settings.warnings.extend(found);
+}
+
 /// Returns why processes of the server will have more rights than they need; `None` if they will
 /// not.
 fn unconfined(settings: &Settings) -> Option<String> {
     let word = settings.config.global.option("choro", "confinement").unwrap_or("yes");
+    // A word that means nothing has a warning already, and counts as yes.
     let mode = Mode::parse(word);
-    if mode.is_none() {
-        return Some(format!("`choro:confinement = {word:?}` means nothing, and counts as yes"));
-    }
     if mode == Some(Mode::Log) {
         return Some("processes keep all rights, and the kernel logs their calls".to_owned());
     }
