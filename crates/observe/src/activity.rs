@@ -16,6 +16,8 @@ pub struct Activity {
     pub pid: u32,
     /// Number of requests; requests that wait for an event do not count.
     pub requests: u64,
+    /// Sum of the times of these requests, in nanoseconds.
+    pub ns: u64,
     pub p50_ns: u64,
     pub p99_ns: u64,
     /// Phase with most of the time.
@@ -59,6 +61,7 @@ impl Activity {
         Self {
             pid,
             requests: row.requests,
+            ns: row.ns,
             p50_ns: row.p50_ns,
             p99_ns: row.p99_ns,
             slowest: row.slowest().map(|(phase, _)| phase),
