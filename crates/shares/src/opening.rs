@@ -59,6 +59,22 @@ impl Opening {
         [&*self.settings.path].into_iter().chain(snapshots).chain(prefixes)
     }
 
+    /// True for a share that a user has made.
+    #[must_use]
+    pub fn is_of_user(&self) -> bool {
+        self.rules.is_some()
+    }
+
+    /// Returns the rule for shares of users that the directory breaks, in words; `None` if it keeps
+    /// all of them, or cannot be opened.
+    pub fn broken_rule(&self, store: &mut Store) -> Option<String> {
+        let rules = self.rules.as_ref()?;
+        let folder = store.open_share_folder(&self.settings.path, self.user).ok()?;
+        let place = Place::of(&folder);
+        store.revert_to_server().then_some(())?;
+        rules.verify_opened(place.as_ref(), folder.owner()).err()
+    }
+
     /// Opens the directory, and serves it.
     ///
     /// # Errors

@@ -124,10 +124,22 @@ pub fn config_of(config: &Config, request: &ConnectShare) -> Result<Option<Box<C
     if !config.has_client_files() {
         return Ok(None);
     }
-    let Account { user: name, domain, groups, is_guest, .. } = &*request.account;
-    let user = User { name, domain, groups, is_guest: *is_guest };
+    let user = user_of(&request.account);
     let read = read(config, user, &Requester::from(request).values(config, user)?)?;
     Ok(read.map(Box::new))
+}
+
+/// Returns the values that names of files for single clients have for a tree connect.
+///
+/// # Errors
+/// The name service fails.
+pub fn values_of(config: &Config, request: &ConnectShare) -> Result<Substitutions, Refusal> {
+    Requester::from(request).values(config, user_of(&request.account))
+}
+
+fn user_of(account: &Account) -> User<'_> {
+    let Account { user: name, domain, groups, is_guest, .. } = account;
+    User { name, domain, groups, is_guest: *is_guest }
 }
 
 /// As [`config_of`], for a client that lists shares, on a thread that may have a user's rights.

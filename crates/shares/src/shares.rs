@@ -65,6 +65,10 @@ pub struct Prepared {
     commands: ShareCommands,
     /// `max connections`; 0 for any number.
     max_connections: u32,
+    /// Rights by the descriptor of the share.
+    granted: AccessMask,
+    /// The configuration lets the user read only.
+    is_read_only: bool,
 }
 
 impl Prepared {
@@ -72,6 +76,18 @@ impl Prepared {
     #[must_use]
     pub fn access_max(&self) -> AccessMask {
         self.share.access_max
+    }
+
+    /// Rights that the share's descriptor or the access list of a user's share gives.
+    #[must_use]
+    pub fn granted(&self) -> AccessMask {
+        self.granted
+    }
+
+    /// True if the configuration lets the user read only, whatever the descriptor says.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// Returns the directory of a user's share that has commands: it is verified before they run,
@@ -88,13 +104,22 @@ impl Prepared {
     /// # Errors
     /// A shell could interpret the path.
     pub fn set_verified(&mut self, folder: &Path) -> Result<(), ShareRefusal> {
-        self.commands.set_folder(folder).map_err(|parameter| {
-            let share = &self.share.name;
-            warn!(
-                "usershare {share:?} is not served: its path has characters that a shell could \
-                 interpret, and `{parameter}` gets it by %P"
-            );
+        self.set_folder(folder).map_err(|fault| {
+            warn!("usershare {:?} is not served: {fault}", self.share.name);
             ShareRefusal::BadNetworkName
+        })
+    }
+
+    /// As [`Prepared::set_verified`], with the reason of a refusal.
+    ///
+    /// # Errors
+    /// A shell could interpret the path.
+    pub fn set_folder(&mut self, folder: &Path) -> Result<(), String> {
+        self.commands.set_folder(folder).map_err(|parameter| {
+            format!(
+                "its path has characters that a shell could interpret, and `{parameter}` gets it \
+                 by %P"
+            )
         })
     }
 
@@ -143,9 +168,15 @@ impl<'a> Shares<'a> {
     fn decide_by_config(&mut self, request: &ConnectShare) -> Result<Prepared, Refusal> {
         if request.name.eq_ignore_ascii_case("IPC$") {
             let share = self.connect_pipes(request)?;
-            let commands = ShareCommands::default();
-            let (opening, account, max_connections) = (None, None, 0);
-            return Ok(Prepared { share, opening, account, commands, max_connections });
+            return Ok(Prepared {
+                share,
+                opening: None,
+                account: None,
+                commands: ShareCommands::default(),
+                max_connections: 0,
+                granted: AccessMask::FILE_ALL,
+                is_read_only: false,
+            });
         }
         let (share, usershare) = self.find(request)?;
         let account = &*request.account;
@@ -161,10 +192,10 @@ impl<'a> Shares<'a> {
         let memberships = Memberships::of(&account);
         let is_listed = |kind, group: &str| memberships.is_listed(kind, group);
         // If the name service fails, the members of `read list` are unknown.
-        let mut read_only =
+        let is_read_only =
             share.is_read_only_for(&account.user, is_listed) || memberships.is_unknown();
         let granted = self.granted(&share.name, usershare.as_deref(), &account)?;
-        read_only |= !granted.contains(AccessMask::WRITE_DATA);
+        let read_only = is_read_only || !granted.contains(AccessMask::WRITE_DATA);
         let unix = self.unix_identity(&share, &account)?;
         if let Some(unix) = &unix {
             substitutions.user.clone_from(&unix.name);
@@ -187,7 +218,8 @@ impl<'a> Shares<'a> {
         let access_max = share.access_max & granted;
         let share = Share { requested_name, access_max, audit, ..share };
         let account = Some(Box::new((account, request.client)));
-        Ok(Prepared { share, opening: Some(opening), account, commands, max_connections })
+        let opening = Some(opening);
+        Ok(Prepared { share, opening, account, commands, max_connections, granted, is_read_only })
     }
 
     /// Counts the connections once more: others may have come while commands ran.

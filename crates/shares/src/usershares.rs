@@ -74,6 +74,16 @@ pub fn is_one(config: &Config, name: &str) -> bool {
     find(config, name).is_some()
 }
 
+/// Returns the reason why a user's file of this name is no share; `None` if it is one, if there is
+/// no such file, or if no user can have a share.
+#[must_use]
+pub fn fault_of(config: &Config, name: &str) -> Option<String> {
+    if config.global.usershare_max_shares == 0 || !is_valid_name(name) {
+        return None;
+    }
+    load(config, &open_folder(config).ok()?, &name.to_lowercase()).err()
+}
+
 /// Returns the shares of users, as many as `usershare max shares`.
 pub(super) fn list(config: &Config) -> Vec<Usershare> {
     let max = usize::try_from(config.global.usershare_max_shares).unwrap_or(usize::MAX);
