@@ -18,11 +18,14 @@ mod recycle;
 mod serve;
 mod share;
 mod status;
+mod system_user;
 mod user;
 pub(crate) mod worker;
 
+use std::io;
 use std::path::PathBuf;
 
+use anyhow::Error;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use observe::{Metrics, Profile, Top, Trace};
@@ -76,6 +79,15 @@ impl CommandLine {
     /// # Errors
     /// The command failed; the text is for the user.
     pub(crate) fn run(self) -> anyhow::Result<()> {
+        // The user of a server is the operator's choice.
+        let is_server = matches!(self.command, Command::Serve(_));
+        self.carry_out().map_err(|error| match !is_server && is_for_root(&error) {
+            true => error.context("run this command as root"),
+            false => error,
+        })
+    }
+
+    fn carry_out(self) -> anyhow::Result<()> {
         let file = self.config.as_deref();
         match self.command {
             Command::Audit(audit) => audit.run(file),
@@ -100,7 +112,14 @@ impl CommandLine {
     }
 }
 
+/// True for an error that root would not get.
+fn is_for_root(error: &Error) -> bool {
+    let is_denied = |it: &io::Error| it.kind() == io::ErrorKind::PermissionDenied;
+    let mut errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    !rustix::process::geteuid().is_root() && errors.any(is_denied)
+}
+
 /// A usage error that clap cannot detect: a global argument that a subcommand refuses.
-fn conflict(message: &str) -> anyhow::Error {
+fn conflict(message: &str) -> Error {
     CommandLine::command().error(ErrorKind::ArgumentConflict, message).into()
 }

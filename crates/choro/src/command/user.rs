@@ -12,6 +12,8 @@ use settings::Settings;
 use users::{self, Identity, ImportOutcome, ImportedLine, UserDatabase, UserEntry};
 use zeroize::Zeroizing;
 
+use super::system_user;
+
 /// Longest password in bytes. Windows allows 256 characters.
 const PASSWORD_BYTES_MAX: usize = 1_024;
 
@@ -156,7 +158,8 @@ fn added(name: &str, disabled: bool, has_ids: bool, database: &Path) -> String {
         Ok(Some(_)) => {}
         Ok(None) => text.push_str(&format!(
             "This system has no user {name}, so {name} reaches only shares with `force user`. \
-             To make one: useradd --no-create-home --shell /usr/sbin/nologin {name}\n"
+             To make one: {}\n",
+            system_user::adding(name)
         )),
         Err(error) => text.push_str(&format!("The system's users cannot be looked up: {error}\n")),
     }
