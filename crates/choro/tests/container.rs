@@ -255,6 +255,29 @@ fn the_health_check_tells_a_server_that_serves_from_one_that_does_not() {
 }
 
 #[test]
+fn the_doctor_names_the_folder_of_another_user_and_the_variable_of_the_port() {
+    if !runs_as_root() {
+        return progress("only root has a folder that the server may not read");
+    }
+    let volumes = Volumes::new(&["data"], true).with_user("anna", "secret");
+    let server = volumes.start();
+    let folder = volumes.path("shares/data");
+    chown(&folder, Some(0), Some(0)).expect("we are root");
+    fs::set_permissions(&folder, Permissions::from_mode(0o700)).expect("we are root");
+    let ask = |question: &[&str]| {
+        let output = volumes.run(&[&["doctor"], question].concat());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let told = ask(&["access", "anna", "data"]);
+    assert!(told.contains("belongs to root:root and has the mode 0700"), "{told}");
+    assert!(told.contains("Change: chmod o+rx") || told.contains("Change: setfacl"), "{told}");
+    let told = ask(&["network"]);
+    assert!(told.contains("start the container with CHORO_PORT=445"), "{told}");
+    assert!(!told.contains("smb ports"), "{told}");
+    server.stop();
+}
+
+#[test]
 fn a_server_of_roots_gives_users_the_ids_of_their_variables() {
     if !runs_as_root() {
         return progress("only root can give files to users");

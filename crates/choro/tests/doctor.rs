@@ -141,6 +141,77 @@ fn rules_of_a_share_are_named_with_the_line_that_changes_them() {
 }
 
 #[test]
+fn a_line_of_a_file_for_a_user_is_changed_in_this_file() {
+    let setup = Setup::new();
+    let file = setup.path(&format!("data.{USER}"));
+    fs::write(&file, "read only = yes\n").expect("there is space");
+    let lines = format!("include = {}", text(&setup.path("data.%U")));
+    let server = setup.share("data", &lines).start();
+    let rows = ask(&server, &["access", USER, "data"]);
+    assert_eq!(find(&rows, "read_only_share")["file"], text(&server.site().path("smb.conf")));
+    let told = server.site().run(&["doctor", "access", USER, "data"]).output();
+    let change = format!("in [data] of {}: read only = no", text(&file));
+    assert!(told.contains(&change), "{told}");
+    fs::write(&file, "read only = no\n").expect("there is space");
+    assert!(causes(&ask(&server, &["access", USER, "data"])).is_empty());
+    server.stop();
+}
+
+#[test]
+fn a_group_of_valid_users_is_joined_and_a_misspelled_share_is_recognized() {
+    let server = Setup::new()
+        .share("family", "valid users = +daemon")
+        .share("none", "valid users = +nosuchgroup")
+        .start();
+    server.add_user("games");
+    let rows = ask(&server, &["access", "games", "family"]);
+    assert_eq!(find(&rows, "user_lists")["command"], "usermod -aG daemon games");
+    assert_eq!(causes(&rows), ["user_lists"]);
+    // No group of this system, and no user of it.
+    for (user, share) in [("games", "none"), (USER, "family")] {
+        let rows = ask(&server, &["access", user, share]);
+        assert!(find(&rows, "user_lists")["line"].is_string(), "{rows:#?}");
+    }
+    let finding = find(&ask(&server, &["access", "games", "famly"]), "no_share");
+    let reason = finding["reason"].as_str().expect("there is one");
+    assert!(reason.contains("Did you mean family?"), "{reason}");
+    let command = finding["command"].as_str().expect("there is one");
+    assert!(command.ends_with("doctor access games family"), "{command}");
+    let finding = find(&ask(&server, &["access", "games", "photographs"]), "no_share");
+    assert!(finding["command"].as_str().is_some_and(|it| it.contains("share add")), "{finding}");
+    put_line(&server.site().path("smb.conf"), "family", "valid user = games");
+    let finding = find(&ask(&server, &[]), "configuration");
+    let reason = finding["reason"].as_str().expect("there is one");
+    assert!(reason.ends_with('?') && finding["command"].is_null(), "{finding}");
+    assert!(finding["advice"].as_str().is_some_and(|it| it.contains("correct line")), "{finding}");
+    server.stop();
+}
+
+#[test]
+fn a_user_without_rights_is_told_once_that_it_takes_root() {
+    if !runs_as_root() {
+        return progress("left out: a command of an ordinary user");
+    }
+    let server = Setup::new().share("data", "").start();
+    let lock = server.site().path("lock");
+    fs::set_permissions(lock, Permissions::from_mode(0o700)).expect("we are root");
+    let program = server.site().path("choro");
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_choro")).arg(&program).status();
+    assert!(copied.expect("there is a cp").success());
+    for arguments in [&["doctor"][..], &["doctor", "network"], &["status"]] {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+        command.arg("--config").arg(server.site().path("smb.conf")).args(arguments);
+        let outcome = Outcome::of(command.output().expect("it starts"));
+        let (output, error) = (outcome.output(), outcome.error());
+        assert!(output.is_empty() && !outcome.is_success(), "{output}");
+        assert!(error.starts_with("choro: run this command as root: "), "{error}");
+        assert_eq!(error.matches("Permission denied").count(), 1, "{error}");
+    }
+    server.stop();
+}
+
+#[test]
 fn a_refused_logon_is_explained_with_the_command_that_admits_the_user() {
     let server = Setup::new().share("data", "").start();
     server.site().run(&["user", "disable", USER]).succeeds();
@@ -305,6 +376,138 @@ fn attributes_and_the_file_system_are_named() {
     files.server.stop();
 }
 
+#[test]
+fn a_folder_that_a_command_makes_at_the_connect_is_no_fault() {
+    let setup = Setup::with_machine();
+    if setup.owner().is_none() {
+        return progress("left out: homes");
+    }
+    let homes = text(&setup.path("shares/homes"));
+    let lines = format!(
+        "[homes]\npath = {homes}/%S\nread only = no\n\
+         root preexec = install -d -o %U -m 700 %P\n"
+    );
+    let server = setup.share("data", "").sections(&lines).start();
+    fs::create_dir(server.share_path("homes")).expect("we are root");
+    let rows = ask(&server, &["access", USER, USER]);
+    let note = find(&rows, "made_at_connect");
+    assert!(rows[0]["may_connect"] == true && causes(&rows).is_empty(), "{rows:#?}");
+    assert!(note["reason"].as_str().is_some_and(|it| it.contains("root preexec")), "{note}");
+    ready_client(&server).run(USER, &["put file"]).succeeds();
+    let rows = ask(&server, &["access", USER, USER]);
+    assert!(rows[0]["may_write"] == true && rows.len() == 1, "{rows:#?}");
+    server.stop();
+}
+
+#[test]
+fn the_missing_folder_of_a_user_is_made_for_this_user() {
+    let setup = Setup::with_machine();
+    if setup.owner().is_none() {
+        return progress("left out: the folder of a user");
+    }
+    let server = setup.share("data", "path = %FOLDER/%U").start();
+    let missing = text(&server.path_of_share("data").join(USER));
+    let rows = ask(&server, &["access", USER, "data"]);
+    let command = format!("install -d -o {USER} -m 700 {missing}");
+    assert_eq!(find(&rows, "share_folder")["command"], command);
+    check(&server, "data", &["put file"], "NT_STATUS_BAD_NETWORK_NAME", &["share_folder"]);
+    assert!(causes(&ask(&server, &["access", USER, "data"])).is_empty());
+    server.stop();
+}
+
+#[test]
+fn rights_that_the_configuration_takes_from_a_user_are_no_findings_of_the_server() {
+    let setup = Setup::with_machine();
+    if setup.owner().is_none() {
+        return progress("left out: folders of other users");
+    }
+    let lines = format!("valid users = {OTHER_USER}");
+    let lines_of_reading = format!("{lines} {USER}\nread only = yes");
+    let server = setup.share("closed", &lines).share("reading", &lines_of_reading).start();
+    // A user whom this system does not have, and no share admits.
+    server.add_user("stranger");
+    let folder = |share| server.share_path(share);
+    chown(folder("closed"), Some(0), Some(0)).expect("we are root");
+    run_in_server(
+        &server,
+        &format!("chown {OTHER_USER} {}", text(&server.path_of_share("closed"))),
+    )
+    .succeeds();
+    fs::set_permissions(folder("closed"), Permissions::from_mode(0o700)).expect("we are root");
+    chown(folder("reading"), Some(0), Some(0)).expect("we are root");
+    fs::set_permissions(folder("reading"), Permissions::from_mode(0o755)).expect("we are root");
+    let rows = ask(&server, &[]);
+    for cause in ["permissions", "no_system_user", "share_folder", "user_lists", "read_only_share"]
+    {
+        assert!(!causes(&rows).contains(&cause), "{rows:#?}");
+    }
+    // The question about one user names all causes still.
+    let rows = ask(&server, &["access", USER, "closed"]);
+    assert!(causes(&rows).contains(&"user_lists") && causes(&rows).contains(&"permissions"));
+    put_line(&server.site().path("smb.conf"), "reading", "valid users = stranger");
+    server.site().run(&["message", "reload"]).succeeds();
+    let finding = find(&ask(&server, &[]), "no_system_user");
+    let added = server
+        .site()
+        .run_with_input(&["user", "add", "other", "--password-stdin"], &format!("{PASSWORD}\n"));
+    let command = finding["command"].as_str().expect("there is one").replace("stranger", "other");
+    assert!(added.succeeds().contains(&command), "{finding}");
+    server.stop();
+}
+
+#[test]
+fn losses_of_records_snapshots_and_deleted_files_are_named() {
+    let lost = "vfs objects = full_audit recycle shadow_copy2\nfull_audit:success = unlinkat\n\
+                recycle:repository = .bin/%U\nshadow:snapdir = .missing";
+    let setup = Setup::with_machine();
+    if setup.owner().is_none() {
+        return progress("left out: a recycle bin");
+    }
+    let records = text(&setup.path("missing/audit.json"));
+    let audit = format!("choro:audit file = {records}");
+    let server = setup.global(&audit).share("data", lost).start();
+    let folder = server.share_path("data");
+    fs::create_dir(folder.join(".bin")).expect("we are root");
+    let put_and_delete = || {
+        ready_client(&server).run("data", &["put file", "del file"]).succeeds();
+        folder.join(".bin").join(USER).join("file").exists()
+    };
+    assert!(!put_and_delete());
+    let rows = ask(&server, &[]);
+    let found = ["audit_file", "snapshots", "recycle_bin"].map(|cause| find(&rows, cause));
+    let [audit, snapshots, bin] = &found;
+    assert!(snapshots["reason"].as_str().is_some_and(|it| it.contains(".missing")), "{snapshots}");
+    let asked = ask(&server, &["access", USER, "data"]);
+    assert_eq!(&find(&asked, "recycle_bin"), bin);
+    apply(&server, audit);
+    run_in_server(&server, bin["command"].as_str().expect("there is one")).succeeds();
+    fs::create_dir(folder.join(".snapshots")).expect("we are root");
+    put_line(&server.site().path("smb.conf"), "data", "shadow:snapdir = data/.snapshots");
+    server.site().run(&["message", "reload"]).succeeds();
+    assert!(put_and_delete(), "it is in the bin");
+    let again = ask(&server, &[]);
+    assert!(!again.iter().any(|row| found.contains(row)), "{again:#?}");
+    server.stop();
+}
+
+#[test]
+fn a_user_that_has_to_join_a_group_is_examined_as_its_member() {
+    let setup = Setup::with_machine();
+    if setup.owner().is_none() {
+        return progress("left out: the folder of a group");
+    }
+    let server = setup.share("family", "valid users = @daemon").start();
+    let group = nix::unistd::Group::from_name("daemon").expect("a name service");
+    let gid = group.expect("every Linux has it").gid.as_raw();
+    chown(server.share_path("family"), Some(0), Some(gid)).expect("we are root");
+    let mode = Permissions::from_mode(0o2770);
+    fs::set_permissions(server.share_path("family"), mode).expect("we are root");
+    let rows = ask(&server, &["access", USER, "family"]);
+    assert_eq!(causes(&rows), ["user_lists"], "{rows:#?}");
+    assert_eq!(find(&rows, "user_lists")["command"], format!("usermod -aG daemon {USER}"));
+    server.stop();
+}
+
 /// smbcacls connects to port 445 only, so the server has a network of its own.
 #[test]
 fn entries_of_an_nt_access_list_are_named() {
@@ -414,14 +617,14 @@ fn an_unsigned_client_with_one_channel_is_named_until_the_server_changes() {
     assert!(now.is_some(), "{rows:#?}");
 }
 
-/// Reads 24 times, one after the other.
-fn read_repeatedly(server: &TestServer) -> Client {
+/// Reads so many times, one after the other.
+fn read_repeatedly(server: &TestServer, count: u32) -> Client {
     let path = server.share_path("data").join("file");
     fs::write(&path, "text").expect("there is space");
     give_to_server(&path);
     let mut client = server.connect("data", Protection::Signed);
     let file = requests::open(&mut client, Purpose::Open, "file").expect("it is there");
-    for _ in 0..24 {
+    for _ in 0..count {
         requests::push_read(&mut client, file, 0, 4);
         client.flush(Slot(0)).expect("it is sent");
         client.receive().and_then(Reply::succeeded).expect("it is read");
@@ -433,7 +636,7 @@ fn read_repeatedly(server: &TestServer) -> Client {
 fn a_slow_client_is_told_the_limit_that_throttles_it() {
     let class = "[qos:slow]\nmatch = share data\nmax iops = 8\n[global]\n";
     let server = Setup::new().global(class).share("data", "").start();
-    let _client = read_repeatedly(&server);
+    let _client = read_repeatedly(&server, 24);
     let rows = ask(&server, &["client", USER]);
     let finding = find(&rows, "slow");
     assert!(
@@ -444,7 +647,7 @@ fn a_slow_client_is_told_the_limit_that_throttles_it() {
     let classes = server.site().run(&["qos", "show", "--json"]).succeeds();
     let classes: Vec<Value> = serde_json::from_str(&classes).expect("it is JSON");
     let held = classes[0]["throttled"].as_u64();
-    drop(read_repeatedly(&server));
+    drop(read_repeatedly(&server, 24));
     let classes = server.site().run(&["qos", "show", "--json"]).succeeds();
     let classes: Vec<Value> = serde_json::from_str(&classes).expect("it is JSON");
     assert_eq!(classes[0]["throttled"].as_u64(), held, "nothing is throttled any more");
@@ -452,9 +655,19 @@ fn a_slow_client_is_told_the_limit_that_throttles_it() {
 }
 
 #[test]
+fn few_requests_that_took_long_are_enough_for_a_slow_client() {
+    let server = Setup::new().global("choro:storage delay = 1500000").share("data", "").start();
+    let _client = read_repeatedly(&server, 3);
+    let rows = ask(&server, &["client", "all"]);
+    assert!(rows[0]["requests"].as_u64().is_some_and(|count| count < 20), "{rows:#?}");
+    find(&rows, "slow");
+    server.stop();
+}
+
+#[test]
 fn a_slow_storage_is_named_as_the_reason_of_a_slow_client() {
     let server = Setup::new().global("choro:storage delay = 120000").share("data", "").start();
-    let _client = read_repeatedly(&server);
+    let _client = read_repeatedly(&server, 24);
     let rows = ask(&server, &["client", "all"]);
     let reason = find(&rows, "slow")["reason"].to_string();
     assert!(reason.contains("storage"), "{rows:#?}");
@@ -544,6 +757,8 @@ fn a_server_without_an_interface_is_announced_after_the_printed_line() {
         ("choro:wsd = no", "choro:wsd = yes"),
         ("multicast dns register = no", "multicast dns register = yes"),
         ("smb ports = 4450", "smb ports = 445"),
+        // One letter is in another place.
+        ("interfaces = naer", "interfaces = near"),
     ] {
         put_line(&network.site.path("smb.conf"), "global", line);
         let rows = network.ask();

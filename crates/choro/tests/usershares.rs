@@ -9,7 +9,7 @@ use std::process::Command;
 
 use harness::choro::{Outcome, text};
 use harness::smbtorture::progress;
-use harness::{OTHER_USER, PASSWORD, Setup, TestServer};
+use harness::{OTHER_USER, PASSWORD, Setup, TestServer, USER};
 
 const NOT_THERE: &str = "NT_STATUS_BAD_NETWORK_NAME";
 
@@ -94,6 +94,14 @@ impl Users {
     fn is_refused(&self, share: &str, fault: &str) {
         self.server.client().run(share, &["ls"]).fails(NOT_THERE);
         self.server.server().wait_for_log(&format!("usershare {share:?} is not served: {fault}"));
+        let told = self.ask(USER, share);
+        assert!(told.contains("not serve") && told.contains(fault), "{told}");
+        assert!(told.contains("Change: its owner"), "{told}");
+    }
+
+    /// Returns the doctor's answer about a share.
+    fn ask(&self, user: &str, share: &str) -> String {
+        self.server.site().run(&["doctor", "access", user, share]).output()
     }
 }
 
@@ -123,6 +131,22 @@ fn a_share_of_net_usershare_is_there_at_once_for_those_on_its_list() {
     users.net(&["delete", "films"]).succeeds();
     client.run("films", &["ls"]).fails(NOT_THERE);
     assert!(!client.list_shares().succeeds().contains("films"));
+    users.server.stop();
+}
+
+#[test]
+fn the_doctor_says_that_an_access_list_is_for_reading_only() {
+    let Some(users) = Users::start("", "") else { return };
+    let folder = text(&users.folder("films", users.owner.0));
+    users.run(&["setfacl", "-m", &format!("u:{OTHER_USER}:rwx"), &folder]);
+    users.net(&["add", "films", &folder, "", "S-1-1-0:R"]).succeeds();
+    let other = users.server.client().user(OTHER_USER, PASSWORD);
+    other.run("films", &["mkdir other"]).fails("NT_STATUS_ACCESS_DENIED");
+    let told = users.ask(OTHER_USER, "films");
+    assert!(told.contains("connect yes, read yes, write no"), "{told}");
+    assert!(told.contains("The access list of this usershare lets the user read only."), "{told}");
+    users.net(&["add", "films", &folder, "", "S-1-1-0:F"]).succeeds();
+    assert!(users.ask(OTHER_USER, "films").ends_with("Nothing found.\n"));
     users.server.stop();
 }
 

@@ -5,17 +5,20 @@ mod client;
 mod configuration;
 mod finding;
 mod general;
+mod misspelled;
 mod network;
 mod ports;
 mod user_name;
 
 use std::fmt;
+use std::io;
 use std::path::Path;
 
 use anyhow::{Error, bail};
 use clap::{Args, Subcommand};
 use observe::report;
-use tables::Registry;
+use settings::Settings;
+use tables::{Registry, RegistryError};
 
 use finding::{Change, Finding, Shown};
 
@@ -65,6 +68,7 @@ impl Doctor {
 
     fn answer(&self, config: Option<&Path>) -> anyhow::Result<Vec<Finding>> {
         let settings = configuration::find(config)?;
+        verify_rights(&settings)?;
         let shown = Shown::of(&settings);
         let findings = match &self.question {
             Some(Question::Access(access)) => access.run(&settings, &shown, self.json)?,
@@ -97,6 +101,18 @@ impl Doctor {
     }
 }
 
+/// Fails for a user who may not examine the server: nothing else could be said then.
+fn verify_rights(settings: &Settings) -> anyhow::Result<()> {
+    match Registry::observe(&settings.directories.lock) {
+        Err(RegistryError::File { path, source })
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            Err(RegistryError::File { path, source }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns the findings as text, faults first.
 fn text(shown: &Shown, mut findings: Vec<Finding>) -> String {
     if findings.is_empty() {
@@ -108,7 +124,8 @@ fn text(shown: &Shown, mut findings: Vec<Finding>) -> String {
         text.push_str(&format!("\n{}", finding.text(shown)));
     }
     let changes = findings.iter().filter_map(|finding| finding.changes.first());
-    if changes.into_iter().any(|change| matches!(change, Change::Line { .. })) {
+    // Files for single clients are read at each connect.
+    if changes.into_iter().any(|change| matches!(change, Change::Line { file: None, .. })) {
         let reload = shown.command("choro message reload");
         text.push_str(&format!("\nAfter a change of {}: {reload}\n", shown.file));
     }

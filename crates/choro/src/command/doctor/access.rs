@@ -5,10 +5,12 @@
 //! found here.
 
 mod causes;
+mod client_files;
 mod connect;
 mod descriptor;
 mod permission;
 mod place;
+mod recycle_bin;
 mod rights;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -25,13 +27,14 @@ use proto::Account;
 use proto::effect::ConnectShare;
 use settings::Settings;
 use shares::accounts::Accounts;
-use shares::requester::config_of;
+use shares::requester::{config_of, values_of};
 use store::{Store, StoreSettings};
 use tables::{QosPage, Registry};
 use wire::Dialect;
 
 use super::configuration::is_outdated;
 use super::finding::{self, Finding, Shown, lines, word};
+use crate::command::system_user;
 
 /// Show whether a user may use a share or a file in it, and the reason if not.
 ///
@@ -58,6 +61,16 @@ pub(super) struct Tables {
     pub(super) qos: QosPage,
 }
 
+/// Part of the causes that an examination looks for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Extent {
+    /// All causes: each one is taken as ended, and the next one is looked for.
+    All,
+    /// Those that the configuration does not mean: the folder of a share that is closed to the user
+    /// is left out, and in one for reading only the rights to write.
+    Unmeant,
+}
+
 /// One question, and what was found about it so far.
 struct Inquiry<'a> {
     store: &'a mut Store,
@@ -68,6 +81,9 @@ struct Inquiry<'a> {
     config: Config,
     request: ConnectShare,
     path: ObjectPath,
+    extent: Extent,
+    /// The share is one that a user has made.
+    is_of_user: bool,
     answer: Answer,
     /// Number of causes, repeated ones included.
     added: usize,
@@ -118,7 +134,8 @@ impl Access {
     ) -> anyhow::Result<Vec<Finding>> {
         let (share, path) = split(&self.target)?;
         let tables = Tables::of(settings)?;
-        let mut answer = examine(settings, &tables, &self.user, &share, path, self.from)?;
+        let target = (&*share, path);
+        let mut answer = examine(settings, &tables, &self.user, target, self.from, Extent::All)?;
         answer.findings.extend(is_outdated(settings));
         if json {
             let rows = [self.row(&share, &answer)];
@@ -183,9 +200,9 @@ pub(super) fn examine(
     settings: &Settings,
     tables: &Tables,
     user: &str,
-    share: &str,
-    path: ObjectPath,
+    (share, path): (&str, ObjectPath),
     from: IpAddr,
+    extent: Extent,
 ) -> anyhow::Result<Answer> {
     let mut accounts = Accounts::open(settings);
     let mut store = Store::new(StoreSettings::default());
@@ -224,16 +241,25 @@ pub(super) fn examine(
         },
         request,
         path,
+        extent,
+        is_of_user: false,
         answer,
         added: 0,
     };
     inquiry.examine();
-    Ok(inquiry.answer)
+    let Inquiry { mut answer, request, .. } = inquiry;
+    if let Ok(values) = values_of(&settings.config, &request) {
+        client_files::name_files(settings, &values, &mut answer.findings);
+    }
+    Ok(answer)
 }
 
 impl Inquiry<'_> {
     fn examine(&mut self) {
         let Some(mut prepared) = self.connect() else { return };
+        if self.is_refused_by_commands(&mut prepared) {
+            return;
+        }
         let Some(mut opening) = prepared.take_opening() else { return };
         if self.share().is_none_or(|share| share.force_user.is_empty()) {
             self.verify_known_to_system();
@@ -251,6 +277,11 @@ impl Inquiry<'_> {
     fn refuse_connection(&mut self, finding: Finding) {
         self.answer.may_connect = false;
         self.add(finding);
+    }
+
+    /// True if the rights to write in the share are left out.
+    fn leaves_out_writing(&self) -> bool {
+        self.extent == Extent::Unmeant && self.answer.may_write == Some(false)
     }
 
     fn refuse_writing(&mut self, finding: Finding) {
@@ -272,7 +303,7 @@ impl Inquiry<'_> {
             format!("{user} has only the rights of the user {}.", self.config.global.guest_account);
         let reason =
             format!("This system has no user {user}, whose rights the kernel could check.");
-        let command = format!("useradd --no-create-home --shell /usr/sbin/nologin {}", word(user));
+        let command = system_user::adding(&word(user));
         self.add(Finding::warning("no_system_user", fact, reason).command(command));
     }
 

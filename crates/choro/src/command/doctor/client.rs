@@ -21,8 +21,13 @@ use crate::command::status::{cipher, dialect, signing};
 /// hundred takes longer.
 const SLOW_NS: u64 = 100_000_000;
 
-/// Requests that a client must have made before its latency says anything.
+/// Requests that a client must have made before its latency says anything, unless they have taken
+/// [`TIME_MIN_NS`].
 const REQUESTS_MIN: u64 = 20;
+
+/// Time of a client's requests, in nanoseconds, after which a few say enough: a large copy makes
+/// few of them.
+const TIME_MIN_NS: u64 = 3_000_000_000;
 
 /// The first dialect with several channels, and with encryption: [MS-SMB2] 1.7.
 const DIALECT_3_0: u16 = 0x0300;
@@ -212,7 +217,8 @@ impl Examined<'_> {
 
     fn slow(&self, throttling: &[String]) -> Option<Finding> {
         let activity = self.activity?;
-        if activity.requests < REQUESTS_MIN || activity.p99_ns < SLOW_NS {
+        let says_little = activity.requests < REQUESTS_MIN && activity.ns < TIME_MIN_NS;
+        if says_little || activity.p99_ns < SLOW_NS {
             return None;
         }
         let p99 = report::duration(activity.p99_ns);

@@ -21,7 +21,9 @@ pub(super) enum Severity {
 pub(super) enum Change {
     /// A line for a section of smb.conf; it replaces one with the same parameter.
     Line {
-        /// Section of smb.conf, without its brackets.
+        /// File with the section; `None` for smb.conf.
+        file: Option<String>,
+        /// Section of the file, without its brackets.
         section: String,
         /// Parameter and value, as they are to stand there.
         line: String,
@@ -48,7 +50,7 @@ pub(super) struct Finding {
 
 impl Change {
     pub(super) fn line(section: &str, line: impl Into<String>) -> Self {
-        Self::Line { section: section.to_owned(), line: line.into() }
+        Self::Line { file: None, section: section.to_owned(), line: line.into() }
     }
 
     pub(super) fn global(line: impl Into<String>) -> Self {
@@ -57,7 +59,10 @@ impl Change {
 
     fn text(&self, shown: &Shown) -> String {
         match self {
-            Self::Line { section, line } => format!("in [{section}] of {}: {line}", shown.file),
+            Self::Line { file, section, line } => {
+                let file = file.as_ref().unwrap_or(&shown.file);
+                format!("in [{section}] of {file}: {line}")
+            }
             Self::Command(command) => shown.command(command),
             Self::Advice(text) => text.clone(),
         }
@@ -141,9 +146,11 @@ impl Finding {
 
     /// The same for programs; of the changes the first one.
     pub(super) fn row(&self, shown: &Shown) -> Row {
-        let (mut section, mut line, mut command, mut advice) = (None, None, None, None);
+        let (mut file, mut section, mut line) = (None, None, None);
+        let (mut command, mut advice) = (None, None);
         match self.changes.first().cloned() {
-            Some(Change::Line { section: of, line: text }) => {
+            Some(Change::Line { file: named, section: of, line: text }) => {
+                file = Some(named.unwrap_or_else(|| shown.file.clone()));
                 (section, line) = (Some(of), Some(text));
             }
             Some(Change::Command(text)) => command = Some(shown.command(&text)),
@@ -156,6 +163,7 @@ impl Finding {
             ("cause", self.cause.into()),
             ("fact", self.fact.clone().into()),
             ("reason", self.reason.clone().into()),
+            ("file", file.into()),
             ("section", section.into()),
             ("line", line.into()),
             ("command", command.into()),
@@ -206,11 +214,13 @@ impl Shown {
     }
 }
 
-/// Begins with a capital letter and ends with a full stop.
+/// Begins with a capital letter and ends with a full stop or a question mark.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|it| it.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str().trim_end_matches('.'))
+    let rest = letters.as_str().trim_end_matches('.');
+    let end = if rest.ends_with('?') { "" } else { "." };
+    format!("{first}{rest}{end}")
 }
 
 /// A path as a word for a shell.
@@ -245,6 +255,13 @@ mod tests {
             "",
         ];
         assert_eq!(finding.text(&shown), lines.join("\n"));
+    }
+
+    #[test]
+    fn a_reason_ends_with_one_mark() {
+        for (text, wanted) in [("did you mean a?", "Did you mean a?"), ("it is.", "It is.")] {
+            assert_eq!(Finding::note("a", "b", text).reason, wanted);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use observe::Activities;
 use settings::Settings;
 use users::UserDatabase;
 
-use super::access::{self, Tables};
+use super::access::{self, Extent, Tables};
 use super::client::Connected;
 use super::configuration;
 use super::finding::{Finding, Severity};
@@ -50,7 +50,9 @@ fn shares(settings: &Settings, tables: &Tables) -> anyhow::Result<Vec<Finding>> 
     for (user, share) in pairs.take(PAIRS_MAX) {
         let root = ObjectPath::root();
         let loopback = Ipv4Addr::LOCALHOST.into();
-        let answer = access::examine(settings, tables, &user.name, &share.name, root, loopback)?;
+        let target = (&*share.name, root);
+        let answer =
+            access::examine(settings, tables, &user.name, target, loopback, Extent::Unmeant)?;
         let works = answer.is_usable();
         let new = answer.findings.into_iter().filter(|it| is_unintended(it.cause));
         for mut finding in new {
@@ -68,5 +70,14 @@ fn shares(settings: &Settings, tables: &Tables) -> anyhow::Result<Vec<Finding>> 
 /// Lists of users, and shares for reading only, are mostly meant; permissions that contradict the
 /// share are not.
 fn is_unintended(cause: &str) -> bool {
-    !matches!(cause, "user_lists" | "hosts" | "server_hosts" | "guest" | "read_only_share")
+    !matches!(
+        cause,
+        "user_lists"
+            | "hosts"
+            | "server_hosts"
+            | "guest"
+            | "share_security"
+            | "read_only_share"
+            | "made_at_connect"
+    )
 }

@@ -1,14 +1,18 @@
 //! `choro doctor network`: why do other machines not list this server, or not reach it?
 
+use std::path::Path;
+
 use anyhow::Error;
 use config::Global;
+use config::interface::InterfaceSpec;
 use discovery::wsd::HTTP_PORT as WSD_PORT;
 use discovery::{MDNS_PORT, Protocols, has_service_file};
-use interfaces::addresses;
-use settings::Settings;
+use interfaces::{InterfaceAddress, addresses};
+use settings::{Settings, Source};
 use shares::host_names::{NETBIOS_NAME_LEN, dns_names, netbios_name};
 
 use super::finding::{Change, Finding, word};
+use super::misspelled;
 use super::ports::{Holder, Protocol, has_process, holders, is_of_server};
 use super::user_name::name_of;
 
@@ -29,7 +33,7 @@ pub(super) fn examine(
     let mut findings = Vec::from_iter(supervisor.err().map(not_running));
     let supervisor = supervisor.ok();
     findings.extend(ports(global, supervisor));
-    findings.extend(switched_off(global));
+    findings.extend(switched_off(settings));
     findings.extend(long_name(settings));
     if let Some(protocols) = protocols {
         findings.extend(interfaces(global)?);
@@ -103,17 +107,26 @@ fn described(Holder { pid, program, user, .. }: &Holder) -> String {
 }
 
 /// Protocols that the configuration switches off.
-fn switched_off(global: &Global) -> Vec<Finding> {
+fn switched_off(settings: &Settings) -> Vec<Finding> {
+    let global = &settings.config.global;
     let mut findings = Vec::new();
     if !global.smb_ports.contains(&SMB_PORT) {
         let ports: Vec<String> = global.smb_ports.iter().map(u16::to_string).collect();
+        let is_container = matches!(settings.source, Source::Container(_));
+        let name = if is_container { "CHORO_PORT" } else { "smb ports" };
         let reason = format!(
-            "Windows connects to port {SMB_PORT} only, and `smb ports` is {}.",
+            "Windows connects to port {SMB_PORT} only, and `{name}` is {}.",
             ports.join(" ")
         );
         let fact = "Windows neither lists nor reaches this server.";
-        let line = Change::global(format!("smb ports = {SMB_PORT}"));
-        findings.push(Finding::warning("smb_ports", fact, reason).change(line));
+        let finding = Finding::warning("smb_ports", fact, reason);
+        findings.push(match is_container {
+            true => finding.advice(format!(
+                "start the container with CHORO_PORT={SMB_PORT}, or have port {SMB_PORT} of the \
+                 host lead to its port"
+            )),
+            false => finding.change(Change::global(format!("smb ports = {SMB_PORT}"))),
+        });
     } else {
         for (option, fact) in [
             ("wsd", "Windows does not list this server."),
@@ -152,7 +165,7 @@ fn long_name(settings: &Settings) -> Option<Finding> {
 fn interfaces(global: &Global) -> anyhow::Result<Vec<Finding>> {
     let announced = interfaces::reachable(&global.interfaces)?;
     let all = addresses::list()?;
-    let is_candidate = |it: &&interfaces::InterfaceAddress| {
+    let is_candidate = |it: &&InterfaceAddress| {
         it.is_up && !it.address.is_loopback() && !it.is_link_local() && !announced.contains(it)
     };
     let left_out: Vec<_> = all.iter().filter(is_candidate).collect();
@@ -165,27 +178,45 @@ fn interfaces(global: &Global) -> anyhow::Result<Vec<Finding>> {
     let mut names: Vec<&str> = left_out.iter().map(|it| it.interface.as_str()).collect();
     names.dedup();
     let names = names.join(", ");
-    let named = global.interfaces.iter().map(|it| it.selector.as_str());
-    let line = named.chain([first.interface.as_str()]).collect::<Vec<_>>().join(" ");
+    let (known, unknown): (Vec<_>, Vec<_>) =
+        global.interfaces.iter().partition(|spec| is_known(spec, &all));
+    let unknown: Vec<&str> = unknown.iter().map(|it| it.selector.as_str()).collect();
+    let mut similar = unknown
+        .iter()
+        .filter_map(|it| misspelled::nearest(it, left_out.iter().map(|it| it.interface.as_str())));
+    let wanted = similar.next().unwrap_or(&first.interface);
+    let named = known.iter().map(|it| it.selector.as_str());
+    let line = named.chain([wanted]).collect::<Vec<_>>().join(" ");
     let line = Change::global(format!("interfaces = {line}"));
     if !announced.is_empty() {
         let fact = format!("This server is not announced on {names}.");
-        let reason = not_announced(global);
+        let reason = not_announced(global, &unknown);
         return Ok(vec![Finding::note("interface", fact, reason).change(line)]);
     }
     let fact = "This server is announced on no interface.";
-    let finding = Finding::fault("interface", fact, not_announced(global));
+    let finding = Finding::fault("interface", fact, not_announced(global, &unknown));
     let finding = finding.change(line);
     Ok(vec![finding.advice("start a container with the network of the host: --network host")])
 }
 
-fn not_announced(global: &Global) -> &'static str {
-    match global.interfaces.is_empty() {
-        true => {
-            "Cables to containers (veth), and bridges that have no other port, lead to no other \
-             machine unless `interfaces` names them."
-        }
-        false => "`interfaces` names others.",
+/// Whether this machine has the interface or address that a word of `interfaces` names.
+fn is_known(spec: &InterfaceSpec, addresses: &[InterfaceAddress]) -> bool {
+    let has_address = addresses.iter().any(|it| it.is_named_by(spec));
+    let is_name = !spec.selector.contains('/');
+    has_address || is_name && Path::new("/sys/class/net").join(&spec.selector).exists()
+}
+
+/// `unknown` are the words of `interfaces` that name none of this machine.
+fn not_announced(global: &Global, unknown: &[&str]) -> String {
+    match (global.interfaces.is_empty(), unknown) {
+        (true, _) => "Cables to containers (veth), and bridges that have no other port, lead to \
+                      no other machine unless `interfaces` names them."
+            .to_owned(),
+        (false, []) => "`interfaces` names others.".to_owned(),
+        (false, unknown) => format!(
+            "`interfaces` names others; this machine has no interface {}.",
+            unknown.join(", ")
+        ),
     }
 }
 

@@ -5,17 +5,21 @@
 //! is shown for, and the next reason comes to light.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use config::hosts_access;
 use config::list::joined;
 use config::{Config, Share, UserList};
-use dtyp::AccessMask;
+use dtyp::{AccessMask, Sid};
 use shares::opening::Opening;
 use shares::refusal::Refusal;
 use shares::shares::{Prepared, Shares};
+use shares::usershares;
 
-use super::Inquiry;
+use super::{Extent, Inquiry};
 use crate::command::doctor::finding::{Change, Finding, word};
+use crate::command::doctor::misspelled;
+use crate::command::system_user;
 
 /// Reasons that are looked for one after the other; there are fewer kinds.
 const REASONS_MAX: usize = 16;
@@ -23,6 +27,7 @@ const REASONS_MAX: usize = 16;
 impl Inquiry<'_> {
     /// Connects the share, in a configuration that is changed until that succeeds.
     pub(super) fn connect(&mut self) -> Option<Prepared> {
+        self.is_of_user = self.has_usershare();
         self.verify_server_hosts();
         for _ in 0..REASONS_MAX {
             let refusal = match self.decide(&self.config.clone()) {
@@ -31,6 +36,9 @@ impl Inquiry<'_> {
             };
             let (finding, mended) = self.explain(&refusal);
             self.refuse_connection(finding);
+            if self.extent == Extent::Unmeant && is_meant(&refusal) {
+                return None;
+            }
             self.config = mended?;
         }
         None
@@ -65,13 +73,29 @@ impl Inquiry<'_> {
 
     /// Name of the section of smb.conf that the share comes from.
     pub(super) fn section(&self) -> String {
-        let homes = || self.config.homes.as_ref().map(|homes| homes.name.clone());
-        let found = self.config.share(&self.request.name).map(|share| share.name.clone());
-        found.or_else(homes).unwrap_or_else(|| self.request.name.clone())
+        let template = &self.config.global.usershare_template_share;
+        match self.share() {
+            None => self.request.name.clone(),
+            Some(_) if self.is_of_user && template.is_empty() => "global".to_owned(),
+            Some(share) => share.name.clone(),
+        }
     }
 
+    /// The section that the share comes from: its own, `[homes]`, or the template of usershares.
     pub(super) fn share(&self) -> Option<&Share> {
-        self.config.share(&self.request.name).or(self.config.homes.as_ref())
+        match self.is_of_user {
+            true => self.config.usershare_template(),
+            false => self.config.share(&self.request.name).or(self.config.homes.as_ref()),
+        }
+    }
+
+    /// Whether the share is one that a user has made. A home comes first.
+    fn has_usershare(&self) -> bool {
+        let name = &self.request.name;
+        let is_user = || name.eq_ignore_ascii_case(&self.request.account.user) || is_user(name);
+        self.config.share(name).is_none()
+            && !(self.config.homes.is_some() && is_user())
+            && usershares::is_one(&self.config, name)
     }
 
     /// `hosts allow` of `[global]`, which decides on a connection before there is a share.
@@ -123,15 +147,12 @@ impl Inquiry<'_> {
             Refusal::Usershare => {
                 let reason =
                     "The access list of this usershare gives the user no right.".to_owned();
-                let advice = "its owner adds it again: net usershare add NAME PATH COMMENT USER:F";
-                (finding(reason).advice(advice), None)
+                (finding(reason).advice(ADD_AGAIN), None)
             }
             Refusal::Security => {
                 let reason =
                     "The share's descriptor (share_info.tdb) gives the user no right.".to_owned();
-                let advice = "an administrator changes the permissions of the share: Windows' \
-                              Computer Management, or sharesec";
-                (finding(reason).advice(advice), None)
+                (finding(reason).advice(CHANGE_DESCRIPTOR), None)
             }
             Refusal::NoSecurity => {
                 let reason = "The descriptors of shares (share_info.tdb in the `state \
@@ -139,11 +160,18 @@ impl Inquiry<'_> {
                     .to_owned();
                 (finding(reason).advice("restore the file, or remove it"), None)
             }
+            // `force group` and `admin users` take the ids of the user.
+            Refusal::NoUser(missing) if *missing == user => {
+                let reason =
+                    format!("This system has no user {user}, whose rights the kernel could check.");
+                let finding = Finding { cause: "no_system_user", ..finding(reason) };
+                (finding.command(system_user::adding(&word(&user))), None)
+            }
             Refusal::NoUser(missing) => {
                 let reason = format!(
                     "The share acts as the user {missing}, whom this system does not have."
                 );
-                let command = format!("useradd --system {}", word(missing));
+                let command = system_user::adding(&word(missing));
                 (finding(reason).command(command), self.changed(|share| share.force_user.clear()))
             }
             Refusal::NoGroup(missing) => {
@@ -198,14 +226,33 @@ impl Inquiry<'_> {
                 let finding = finding("The share has no `path`.".to_owned());
                 (finding.change(Change::line(&section, "path = /srv/FOLDER")), None)
             }
-            None => {
-                let names: Vec<&str> = self.config.shares.iter().map(|it| &*it.name).collect();
-                let reason =
-                    format!("There is no such share. The shares are: {}", names.join(", "));
-                let command = format!("choro share add {} FOLDER", word(&self.request.name));
-                (finding(reason).command(command), None)
-            }
+            None => (self.explain_no_section(finding), None),
         }
+    }
+
+    /// A name without a section may be misspelled, or that of a usershare which is not served.
+    fn explain_no_section(&self, finding: impl Fn(String) -> Finding) -> Finding {
+        let name = &self.request.name;
+        if let Some(fault) = usershares::fault_of(&self.config, name) {
+            let reason = format!("The server does not serve the usershare of this name: {fault}.");
+            return Finding { cause: "usershare", ..finding(reason) }.advice(ADD_AGAIN);
+        }
+        let names = || self.config.shares.iter().map(|it| &*it.name);
+        let mut reason = "There is no such share.".to_owned();
+        let similar = misspelled::nearest(name, names());
+        if let Some(similar) = similar {
+            reason.push_str(&format!(" Did you mean {similar}?"));
+        }
+        reason.push_str(&format!(" The shares are: {}.", names().collect::<Vec<_>>().join(", ")));
+        if let Some(fault) = usershares::fault(&self.config) {
+            reason.push_str(&format!(" Shares of users are not served: {fault}."));
+        }
+        let mut finding = finding(reason);
+        if let Some(similar) = similar {
+            let user = word(&self.request.account.user);
+            finding = finding.command(format!("choro doctor access {user} {}", word(similar)));
+        }
+        finding.command(format!("choro share add {} FOLDER", word(name)))
     }
 
     /// `invalid users` excludes whom it names, `valid users` all others.
@@ -234,10 +281,43 @@ impl Inquiry<'_> {
         }
         let mut words = self.share().map(|it| it.valid_users.words()).unwrap_or_default();
         let reason = format!("`valid users` of the share has only: {}.", joined(&words, ", "));
-        words.push(user);
+        let groups = if is_user(&user) { groups_of_system(&words) } else { Vec::new() };
+        words.push(user.clone());
         let line = format!("valid users = {}", joined(&words, " "));
-        let mended = self.changed(|share| share.valid_users = UserList::new(words));
-        (finding(reason).change(Change::line(&section, line)), mended)
+        let mut finding = finding(reason);
+        for (group, _) in &groups {
+            finding = finding.command(format!("usermod -aG {} {}", word(group), word(&user)));
+        }
+        let mended = match groups.first() {
+            Some((_, gid)) => self.join(*gid).then(|| self.config.clone()),
+            None => self.changed(|share| share.valid_users = UserList::new(words)),
+        };
+        (finding.change(Change::line(&section, line)), mended)
+    }
+
+    /// Goes on as if the user were in one more group, which may reach files as well.
+    fn join(&mut self, gid: u32) -> bool {
+        let account = Arc::make_mut(&mut self.request.account);
+        let index = usize::try_from(account.unix.0).unwrap_or(usize::MAX);
+        let Some(mut credentials) = self.store.users().nth(index).cloned() else { return false };
+        credentials.groups.push(gid);
+        account.groups = account.groups.iter().cloned().chain([Sid::unix_group(gid)]).collect();
+        account.unix = self.store.register_user(credentials);
+        true
+    }
+
+    /// The commands of a usershare get the path of its folder, which no shell may interpret.
+    pub(super) fn is_refused_by_commands(&mut self, prepared: &mut Prepared) -> bool {
+        let folder = prepared.to_verify().and_then(|opening| opening.verify(self.store).ok());
+        self.store.revert_to_server();
+        let Some(Err(fault)) = folder.map(|folder| prepared.set_folder(&folder)) else {
+            return false;
+        };
+        let fact = format!("Nobody may connect to the share {}.", self.request.name);
+        let reason = format!("The server does not serve this usershare: {fault}.");
+        let advice = "its owner shares a folder whose path has letters and digits only";
+        self.refuse_connection(Finding::fault("usershare", fact, reason).advice(advice));
+        true
     }
 
     /// Says why the share is read-only for the user, if it is. It is then opened as if it were not:
@@ -249,10 +329,11 @@ impl Inquiry<'_> {
     ) -> AccessMask {
         let access_max = prepared.access_max();
         let may_write = access_max.contains(AccessMask::WRITE_DATA);
-        if opening.settings.read_only {
+        if prepared.is_read_only() {
             self.explain_read_only_share();
-        } else if !may_write {
-            self.explain_usershare();
+        }
+        if !prepared.granted().contains(AccessMask::WRITE_DATA) {
+            self.explain_granted();
         }
         opening.settings.read_only = false;
         if may_write { access_max } else { AccessMask::FILE_ALL }
@@ -262,13 +343,15 @@ impl Inquiry<'_> {
         let name = self.request.name.clone();
         let user = self.request.account.user.clone();
         let section = self.section();
-        let Some(share) = self.share() else { return };
-        let is_read_only = share.read_only;
-        let words = [share.write_list.words(), vec![user.clone()]].concat();
-        let by_list = self
-            .changed(|share| share.read_only = false)
-            .and_then(|config| self.decide(&config).ok()?.take_opening())
-            .is_some_and(|opening| opening.settings.read_only);
+        let share = self.share();
+        let is_read_only = share.is_some_and(|share| share.read_only) && !self.is_of_user;
+        let listed = share.map(|share| share.write_list.words()).unwrap_or_default();
+        let words = [listed, vec![user.clone()]].concat();
+        let by_list = !is_read_only
+            || self
+                .changed(|share| share.read_only = false)
+                .and_then(|config| self.decide(&config).ok())
+                .is_some_and(|prepared| prepared.is_read_only());
         let reason = match by_list {
             true => "`read list` of the share names the user, and `write list` does not.",
             false => "The share has `read only = yes`, which is the default.",
@@ -283,14 +366,48 @@ impl Inquiry<'_> {
         self.refuse_writing(finding);
     }
 
-    /// The access list of a usershare may leave reading only.
-    fn explain_usershare(&mut self) {
+    /// The access list of a usershare, or the descriptor of a share, may leave reading only.
+    fn explain_granted(&mut self) {
         let user = self.request.account.user.clone();
         let fact = format!("{user} may not write to the share {}.", self.request.name);
-        let reason = "The access list of this usershare lets the user read only.";
-        let advice = "its owner adds it again: net usershare add NAME PATH COMMENT USER:F";
-        self.refuse_writing(Finding::fault("usershare", fact, reason).advice(advice));
+        let (cause, reason, advice) = match self.is_of_user {
+            true => {
+                let reason = "The access list of this usershare lets the user read only.";
+                ("usershare", reason, ADD_AGAIN)
+            }
+            false => {
+                let reason = "The share's descriptor (share_info.tdb) lets the user read only.";
+                ("share_security", reason, CHANGE_DESCRIPTOR)
+            }
+        };
+        self.refuse_writing(Finding::fault(cause, fact, reason).advice(advice));
     }
+}
+
+/// Change of the access list of a usershare.
+pub(super) const ADD_AGAIN: &str =
+    "its owner adds it again: net usershare add NAME PATH COMMENT USER:F";
+
+/// Change of the descriptor of a share.
+const CHANGE_DESCRIPTOR: &str = "an administrator changes the permissions of the share: Windows' \
+                                 Computer Management, or sharesec";
+
+/// Returns the groups of this system in a list of users, with their ids.
+fn groups_of_system(words: &[String]) -> Vec<(String, u32)> {
+    let names = words.iter().filter_map(|word| word.strip_prefix(['@', '+']));
+    let names = names.map(|name| name.trim_start_matches('&'));
+    let found = names.map(|name| (name, nix::unistd::Group::from_name(name)));
+    found.filter_map(|(name, it)| Some((name.to_owned(), it.ok()??.gid.as_raw()))).collect()
+}
+
+/// Whether this system has a user of the name.
+fn is_user(name: &str) -> bool {
+    nix::unistd::User::from_name(name).is_ok_and(|user| user.is_some())
+}
+
+/// Lists of users and descriptors close a share to a user on purpose.
+fn is_meant(refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::User | Refusal::Guest | Refusal::Usershare | Refusal::Security)
 }
 
 /// Adds the line that admits an address, if it is enough.
@@ -322,7 +439,8 @@ fn cause(refusal: &Refusal) -> &'static str {
         Refusal::User => "user_lists",
         Refusal::Full => "max_connections",
         Refusal::Usershare => "usershare",
-        Refusal::Security | Refusal::NoSecurity => "share_security",
+        Refusal::Security => "share_security",
+        Refusal::NoSecurity => "share_descriptors",
         Refusal::NoUser(_) => "force_user",
         Refusal::NoGroup(_) => "force_group",
         Refusal::NoIdentity | Refusal::NoNameService => "name_service",

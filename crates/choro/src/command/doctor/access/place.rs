@@ -115,6 +115,12 @@ impl Inquiry<'_> {
         self.refuse_all();
         let host = place.folder.join(path.as_str());
         let fact = format!("No client reaches {}.", host.display());
+        if status == NtStatus::ACCESS_DENIED {
+            let (user, name) = (place.user, &place.name);
+            if self.explain_refused(&host, user, name, &fact) {
+                return;
+            }
+        }
         let finding = match status {
             NtStatus::OBJECT_PATH_NOT_FOUND => {
                 let parent = host.parent().unwrap_or(&host).to_owned();

@@ -4,6 +4,7 @@
 //! cause of a refusal is then looked for in the order in which the kernel and the store find it:
 //! directories on the way, the mount, flags, permissions, the NT descriptor, attributes, space.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use dtyp::{AccessMask, NtStatus};
@@ -12,10 +13,15 @@ use shares::opening::Opening;
 use store::{Credentials, HostRights};
 
 use super::Inquiry;
+use super::connect::ADD_AGAIN;
 use super::permission::{READ, SEARCH, STICKY, WRITE, permission};
 use super::place::{Case, Place, Target};
-use crate::command::doctor::finding::{Change, Finding, path_word};
+use crate::command::doctor::finding::{Change, Finding, path_word, word};
 use crate::command::doctor::user_name::name_of;
+
+/// Parameters that say which folders users may share.
+const RULES: &str = "change the rules in [global]: `usershare owner only`, `usershare prefix allow \
+                     list`, `usershare prefix deny list`";
 
 /// Root of the system, by which the server looks at what the user may not see.
 fn root() -> Credentials {
@@ -33,9 +39,13 @@ impl Inquiry<'_> {
         let (settings, user) = (opening.settings.clone(), opening.user);
         let folder = settings.path.clone();
         let root_user = self.store.register_user(root());
+        let root_opening = opening.clone();
         let opened = match opening.carry_out(self.store) {
             Ok(opened) => opened,
-            Err(status) => return self.explain_root(&folder, user, &name, status),
+            Err(status) => {
+                let rule = root_opening.broken_rule(self.store);
+                return self.explain_root((&folder, rule), user, &name, status);
+            }
         };
         let folder = Path::new("/").join(self.store.folder(opened.root).as_str());
         let root = opened.root;
@@ -49,14 +59,35 @@ impl Inquiry<'_> {
     }
 
     /// The directory of the share could not be opened.
-    fn explain_root(&mut self, folder: &Path, user: UserId, name: &str, status: NtStatus) {
-        self.answer.may_connect = false;
+    fn explain_root(
+        &mut self,
+        (folder, broken_rule): (&Path, Option<String>),
+        user: UserId,
+        name: &str,
+        status: NtStatus,
+    ) {
         self.store.revert_to_server();
         let fact = format!("{name} may not connect to the share {}.", self.request.name);
         let path = folder.display();
-        match std::fs::metadata(folder) {
+        let metadata = std::fs::metadata(folder);
+        let is_missing = metadata.as_ref().is_err_and(|it| it.kind() == ErrorKind::NotFound);
+        if is_missing && let Some(parameter) = self.command_before() {
+            let fact = format!("{path} does not exist yet.");
+            let reason = format!(
+                "The share {} has a command, `{parameter}`, which may make it when {name} connects",
+                self.request.name
+            );
+            return self.add(Finding::note("made_at_connect", fact, reason));
+        }
+        self.answer.may_connect = false;
+        match metadata {
             Ok(metadata) if metadata.is_dir() => {
-                if !self.explain_way(folder, user, name, &fact) {
+                if let Some(rule) = broken_rule {
+                    let reason = format!("The server does not serve this usershare: {rule}.");
+                    let finding = Finding::fault("usershare", fact, reason).advice(ADD_AGAIN);
+                    return self.add(finding.advice(RULES));
+                }
+                if !self.explain_refused(folder, user, name, &fact) {
                     let reason = format!("The system refuses {path}: {status}.");
                     self.add(Finding::fault("share_folder", fact, reason));
                 }
@@ -68,10 +99,53 @@ impl Inquiry<'_> {
             }
             Err(error) => {
                 let reason = format!("The path of the share, {path}, cannot be reached: {error}.");
-                let command = format!("mkdir -p {}", path_word(folder));
-                self.add(Finding::fault("share_folder", fact, reason).command(command));
+                let finding = Finding::fault("share_folder", fact, reason);
+                self.add(match self.is_of_user {
+                    true => finding.advice("its owner makes the folder, or deletes the usershare"),
+                    false => finding.command(self.making(folder, name)),
+                });
             }
         }
+    }
+
+    /// The parameter of a command that may make the folder of the share.
+    fn command_before(&self) -> Option<&'static str> {
+        let share = self.share()?;
+        let commands = [("root preexec", &share.root_preexec), ("preexec", &share.preexec)];
+        commands.into_iter().find(|(_, text)| !text.trim().is_empty()).map(|(name, _)| name)
+    }
+
+    /// The command that makes the folder of the share: as one of the user, if its path names this
+    /// user.
+    fn making(&self, folder: &Path, user: &str) -> String {
+        let is_home = self.config.share(&self.request.name).is_none();
+        let path = self.share().map(|share| share.path.replace("%%", "")).unwrap_or_default();
+        let names_user = |name: &&str| path.contains(name) && (*name != "%S" || is_home);
+        let is_own = path.is_empty() || ["%U", "%u", "%H", "%S"].iter().any(names_user);
+        match is_own {
+            true => format!("install -d -o {} -m 700 {}", word(user), path_word(folder)),
+            false => format!("mkdir -p {}", path_word(folder)),
+        }
+    }
+
+    /// Explains a directory that the user does not reach, or may neither list nor search.
+    pub(super) fn explain_refused(
+        &mut self,
+        path: &Path,
+        user: UserId,
+        name: &str,
+        fact: &str,
+    ) -> bool {
+        if self.explain_way(path, user, name, fact) {
+            return true;
+        }
+        let Ok(rights) = self.store.host_rights(user, path) else { return false };
+        let needed = if rights.is_directory { READ | SEARCH } else { READ };
+        if rights.granted & needed == needed {
+            return false;
+        }
+        self.add(permission(fact, path, &rights, name, needed, "read"));
+        true
     }
 
     fn examine_target(&mut self, place: &Place, target: &Target) {
@@ -86,11 +160,16 @@ impl Inquiry<'_> {
         if self.answer.exists {
             self.examine_reading(&case);
         }
-        self.examine_writing(&case);
+        if !self.leaves_out_writing() {
+            self.examine_writing(&case);
+        }
         if self.answer.exists && !target.path.is_root() {
             self.examine_deletion(&case);
         }
         self.note_hidden(place, target);
+        if self.answer.may_write != Some(false) {
+            self.examine_bin(place);
+        }
     }
 
     /// Explains the first directories on the way to a path that the user may not search.
