@@ -623,3 +623,65 @@ fn without_shared_reading_only_one_client_keeps_caching() {
         assert_eq!(granted.caching, Caching::empty(), "somebody else has it open");
     }
 }
+
+/// Requests an open for attributes and the security descriptor alone.
+fn ask_for_attributes(worker: u32, caching: RequestedCaching) -> AdmissionRequest {
+    let mut ask = ask(worker, caching);
+    ask.mode.granted_access =
+        AccessMask::READ_ATTRIBUTES | AccessMask::READ_CONTROL | AccessMask::SYNCHRONIZE;
+    ask
+}
+
+#[test]
+fn nobody_waits_for_caching_of_opens_without_a_right_to_the_data() {
+    for caching in [lease_wish(1, 1, RWH), RequestedCaching::Oplock(RWH)] {
+        let mut file = File::default();
+        let (granted, _) = file.granted(ask_for_attributes(1, caching));
+        assert_eq!(granted.caching, RWH);
+        let (granted, _) = file.granted(ask(2, lease_wish(2, 1, RWH)));
+        assert!(granted.caching.contains(R));
+        assert!(!file.notice(1).2, "no acknowledgment is required");
+        // Nor do deletions and what empties the file.
+        let excluding = |mut ask: AdmissionRequest| {
+            ask.delete_on_close = true;
+            ask.overwrites = true;
+            ask
+        };
+        let mut file = File::default();
+        let (_, id) = file.granted(ask_for_attributes(1, caching));
+        file.granted(excluding(ask(2, RequestedCaching::Nothing)));
+        assert_eq!(file.record.cache_of(file.record.open(id).expect("open")).state, NONE);
+        let mut file = File::default();
+        file.granted(ask_for_attributes(1, caching));
+        let mut renamer = ask_for_attributes(2, RequestedCaching::Nothing);
+        renamer.mode.granted_access = AccessMask::READ_ATTRIBUTES;
+        let (_, renamer) = file.granted(renamer);
+        let (must_wait, _) = file.record.break_handles(
+            renamer,
+            TIMEOUT,
+            Duration::ZERO,
+            &mut WorkersToNotify::default(),
+        );
+        assert!(must_wait, "an honest client has a moment to close what it keeps");
+        let moment = Duration::from_secs(1);
+        assert_eq!(file.record.next_deadline(), Some(moment));
+    }
+}
+
+#[test]
+fn a_lease_of_attributes_is_waited_for_once_one_of_its_opens_may_access_the_data() {
+    let mut file = File::default();
+    file.granted(ask_for_attributes(1, lease_wish(1, 1, RWH)));
+    file.granted(ask(1, lease_wish(1, 1, RWH)));
+    assert_eq!(file.admit(ask(2, RequestedCaching::Nothing)), Admission::Wait);
+    assert_eq!(file.notice(1), (RWH, RH, true));
+}
+
+#[test]
+fn a_persistent_open_of_attributes_excludes_nobody_while_its_client_is_away() {
+    let mut file = File::default();
+    let attributes = ask_for_attributes(1, RequestedCaching::Nothing);
+    let id = file.durable(attributes, DurabilityKind::Persistent);
+    file.record.disconnect(id, 0, Duration::ZERO, &mut WorkersToNotify::default());
+    file.granted(ask(2, RequestedCaching::Nothing));
+}
