@@ -9,8 +9,10 @@ use dtyp::Sid;
 use store::Credentials;
 use users::UserEntry;
 
-use super::samba_users;
 use super::unix_user::UnixUser;
+
+/// RID of the group that all users of Samba's database are in, and so all of a domain.
+const DOMAIN_USERS_RID: u32 = 513;
 
 /// Users with ids of their own.
 #[derive(Debug, Default)]
@@ -51,7 +53,7 @@ impl OwnUsers {
             return;
         }
         if let Some(sid) = self.samba_sids.get(&user.name.to_lowercase()) {
-            user.credentials.sids.extend(samba_users::further_sids(sid));
+            user.credentials.sids.extend(further_sids(sid));
         }
     }
 
@@ -69,11 +71,24 @@ impl OwnUsers {
     }
 }
 
+/// Returns the SIDs that a user has besides those of its ids, as with Samba: its own, and that of
+/// all users.
+fn further_sids(samba_sid: &Sid) -> [Sid; 2] {
+    let mut all_users = samba_sid.subauthorities().to_vec();
+    if let Some(rid) = all_users.last_mut() {
+        *rid = DOMAIN_USERS_RID;
+    }
+    [samba_sid.clone(), Sid::new(samba_sid.authority(), &all_users)]
+}
+
 #[cfg(test)]
 mod tests {
     use auth::NtHash;
+    use dtyp::Sid;
+    use store::Credentials;
     use users::{Identity, UserEntry};
 
+    use super::super::unix_user::UnixUser;
     use super::OwnUsers;
 
     fn user(name: &str, identity: Option<Identity>) -> UserEntry {
@@ -91,5 +106,18 @@ mod tests {
         assert_eq!(credentials.groups, [100, 44]);
         assert_eq!(own.name(1_001), Some("Anna"));
         assert!(own.find("bob").is_none() && own.name(1_002).is_none());
+    }
+
+    #[test]
+    fn a_user_of_samba_is_one_of_all_users() {
+        let sid = |rid| Sid::new(5, &[21, 1, 2, 3, rid]);
+        let ben = UserEntry { samba_sid: Some(sid(1_001)), ..user("Ben", None) };
+        let own = OwnUsers::of(&[ben]);
+        for (name, sids) in [("ben", vec![sid(1_001), sid(513)]), ("bob", Vec::new())] {
+            let credentials = Credentials { sids: Vec::new(), ..Credentials::default() };
+            let mut unix = UnixUser { name: name.to_owned(), home: String::new(), credentials };
+            own.add_samba_sids(&mut unix);
+            assert_eq!(unix.credentials.sids, sids, "{name}");
+        }
     }
 }

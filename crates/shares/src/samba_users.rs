@@ -10,9 +10,6 @@ use users::UserEntry;
 use super::name_service::Question;
 use super::unix;
 
-/// RID of the group that all users of Samba's database are in, and so all of a domain.
-const DOMAIN_USERS_RID: u32 = 513;
-
 /// The users of one worker, for all of its threads. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct SambaUsers(Arc<Mutex<BTreeMap<Sid, SambaUser>>>);
@@ -57,16 +54,6 @@ impl DomainIds for SambaUsers {
     }
 }
 
-/// Returns the SIDs that a user has besides those of its ids, as with Samba: its own, and that of
-/// all users.
-pub(super) fn further_sids(samba_sid: &Sid) -> [Sid; 2] {
-    let mut all_users = samba_sid.subauthorities().to_vec();
-    if let Some(rid) = all_users.last_mut() {
-        *rid = DOMAIN_USERS_RID;
-    }
-    [samba_sid.clone(), Sid::new(samba_sid.authority(), &all_users)]
-}
-
 #[cfg(test)]
 mod tests {
     use auth::NtHash;
@@ -76,7 +63,7 @@ mod tests {
 
     use super::super::name_service::{Answer, Question};
     use super::super::unix;
-    use super::{SambaUsers, further_sids};
+    use super::SambaUsers;
 
     fn sid(rid: u32) -> Sid {
         Sid::new(5, &[21, 1, 2, 3, rid])
@@ -102,10 +89,5 @@ mod tests {
         assert_eq!(users.id_of(&sid(1_004)), None);
         users.clone().replace(&[]);
         assert_eq!(users.id_of(&sid(1_001)), None);
-    }
-
-    #[test]
-    fn a_user_of_samba_is_one_of_all_users() {
-        assert_eq!(further_sids(&sid(1_001)), [sid(1_001), sid(513)]);
     }
 }

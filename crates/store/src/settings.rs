@@ -37,8 +37,8 @@ pub struct StoreSettings {
     pub domain_ids: Option<Arc<dyn DomainIds>>,
 }
 
-/// Ids that users and groups with SIDs of a domain have on this system. Samba's database is a domain
-/// of its own.
+/// Ids that users and groups with SIDs of a domain have on this system. Samba's database is such a
+/// domain.
 pub trait DomainIds: std::fmt::Debug + Send + Sync {
     /// The id of a SID, if it is known.
     fn id_of(&self, sid: &Sid) -> Option<Trustee>;

@@ -1,6 +1,7 @@
 //! Reading the output of Samba's `pdbedit -Lw` and `pdbedit -Lv`.
 //!
-//! The first has the passwords, in the smbpasswd format: `name:uid:LM hash:NT hash:[flags]:LCT-seconds:`. Flags that matter here:
+//! The first has the passwords, in the smbpasswd format:
+//! `name:uid:LM hash:NT hash:[flags]:LCT-seconds:`. Flags that matter here:
 //! `D` the account is disabled, `L` locked after wrong passwords, `N` no password is required, `W`,
 //! `S` and `I` mark machines and domain trusts, which are not users.
 //!

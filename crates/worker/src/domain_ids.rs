@@ -1,4 +1,4 @@
-//! Ids of users and groups that have SIDs of a domain, or of Samba's database, for the stores of this
+//! Ids of users and groups with SIDs of a domain, or of Samba's database, for the stores of this
 //! worker.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -8,7 +8,7 @@ use super::{Admission, Kind, LogonThrottle, Parties, Slots, ThrottleSettings, WA
 #[derive(Clone, Debug)]
 struct Shared(Arc<[AtomicU64]>);
 
-/// Memory with this key.
+/// Memory whose numbers have this key in their hashes.
 #[derive(Debug)]
 struct Keyed(u64, Shared);
 

@@ -363,7 +363,7 @@ fn the_rest_of_a_frame_is_received_behind_its_beginning_without_moving_that() {
     assert!(rest >= 1, "further frames may come with it");
     make_room(&mut buffer, rest);
     assert_eq!(buffer.as_ptr(), at);
-    // Without room for its rest it has to be moved.
+    // This buffer has no room for the last byte, so the frame is moved.
     let full = BytesMut::from(&buffer[..]);
     assert_eq!(wanted(&full, RECEIVE_LEN), RECEIVE_LEN);
 }
