@@ -21,6 +21,9 @@ pub struct PendingDeletion {
 pub struct Deleter {
     /// Mark of the stream or name: [`crate::mark`].
     pub mark: u64,
+    /// Name of the file that it was opened by last, as [`OpenFacts::link`]: a stream goes only by
+    /// the same one.
+    pub link: u64,
     /// Deletion owner: worker that deletes it.
     pub worker: ServerId,
     /// Progress of the deletion in that worker.
@@ -74,6 +77,7 @@ impl FileRecord {
         };
         self.deleters.push(Deleter {
             mark,
+            link,
             worker,
             progress,
             share: share.clone(),

@@ -184,3 +184,14 @@ fn a_name_of_posix_is_left_whole_and_a_stream_leaves_the_name_of_its_file() {
         assert_eq!((&*deleter.path, deleter.is_posix), (want, is_posix));
     }
 }
+
+/// The path of the stream may lead to the same file through a link by then.
+#[test]
+fn a_deletion_of_a_stream_keeps_the_name_of_its_file() {
+    let mut record = FileRecord::default();
+    let mut ask = AdmissionRequest { stream: 7, ..ask(DEAD, 1, true) };
+    record.admit(&mut ask, None, &mut WorkersToNotify::default());
+    record.remove_worker(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
+    let [deleter] = &record.take_delegated(OWNER)[..] else { panic!("{record:?}") };
+    assert_eq!((deleter.mark, deleter.link), (7, LINK));
+}

@@ -78,13 +78,13 @@ impl Server {
 
     /// Removes a file on behalf of a dead worker, or of an absent client: [MS-FSA] 2.1.5.5.
     fn remove(&mut self, file: FileKey, deleter: Deleter) {
-        let Deleter { mark, share, folder, path, is_posix, .. } = deleter;
+        let Deleter { mark, link, share, folder, path, is_posix, .. } = deleter;
         let Ok(path) = ObjectPath::from_windows(&path, is_posix) else {
             // A name that no client could have given.
             return self.globals.files.end_deletion(file, mark);
         };
         let folder = ObjectPath::from_stored(folder, None);
-        let removal = Removal { file, mark, share, folder, path };
+        let removal = Removal { file, mark, link, share, folder, path };
         self.globals.outbox.effects.push_back((None, Effect::Remove(Box::new(removal))));
     }
 

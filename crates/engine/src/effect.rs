@@ -232,6 +232,8 @@ pub struct Removal {
     pub file: FileKey,
     /// Mark of the file in its record.
     pub mark: u64,
+    /// Name of the file by which it was opened last: a hash, as `OpenFacts::link`.
+    pub link: u64,
     /// Name of the share with the last open.
     pub share: String,
     /// Path of the share's root, from the root of the host's file system.
@@ -250,7 +252,8 @@ impl Removal {
         let link = opened.path.link(opened.parent, identity);
         file_key::key(identity) == self.file
             && identity.birth != 0
-            && [link, arbitration::mark(identity.stream, link)].contains(&self.mark)
+            && link == self.link
+            && self.mark == arbitration::mark(identity.stream, link)
     }
 }
 
@@ -435,9 +438,11 @@ mod tests {
     fn only_the_very_file_is_removed_and_by_its_very_name() {
         let it = opened(7, "folder\\file", 100);
         let identity = it.metadata.identity;
+        let link = it.path.link(it.parent, identity);
         let removal = Removal {
             file: file_key::key(identity),
-            mark: it.path.link(it.parent, identity),
+            mark: link,
+            link,
             share: "data".to_owned(),
             folder: ObjectPath::root(),
             path: it.path.clone(),
@@ -449,6 +454,29 @@ mod tests {
         assert!(!removal.is_of(&opened(7, "folder\\other", 100)), "another name");
         let undated = opened(7, "folder\\file", 0);
         let mark = undated.path.link(undated.parent, undated.metadata.identity);
-        assert!(!Removal { mark, ..removal }.is_of(&undated), "nobody can tell");
+        assert!(!Removal { mark, link: mark, ..removal }.is_of(&undated), "nobody can tell");
+    }
+
+    #[test]
+    fn a_stream_is_removed_by_the_very_name_of_its_file_only() {
+        let stream = |parent, name| {
+            let mut it = opened(parent, name, 100);
+            it.metadata.identity.stream = 5;
+            it
+        };
+        let it = stream(7, "folder\\file:notes");
+        let identity = it.metadata.identity;
+        let removal = Removal {
+            file: file_key::key(identity),
+            mark: arbitration::mark(5, 0),
+            link: it.path.link(it.parent, identity),
+            share: "data".to_owned(),
+            folder: ObjectPath::root(),
+            path: it.path.clone(),
+        };
+        assert!(removal.is_of(&it));
+        assert!(!removal.is_of(&stream(8, "folder\\file:notes")), "where a link has led since");
+        assert!(!removal.is_of(&stream(7, "folder\\other:notes")), "another name");
+        assert!(!removal.is_of(&opened(7, "folder\\file", 100)), "the file itself");
     }
 }

@@ -111,6 +111,74 @@ fn deleting_is_a_right_on_the_directory() {
     share.unlink(own).expect("its own");
 }
 
+/// Anybody can put a link to somebody else's file into an own directory.
+#[test]
+fn a_link_gives_no_right_to_delete_its_target() {
+    let Some(mut share) = share_of_stranger() else { return };
+    share.local_directory("closed");
+    share.local("closed/f", "x");
+    share.mode("closed", 0o711);
+    let writer = share.create("f2:notes");
+    share.write(writer, 0, b"notes");
+    share.close(writer);
+    share.store.revert_to_server();
+    std::fs::rename(share.host("f2"), share.host("closed/f")).expect("root");
+    std::os::unix::fs::chown(share.host("closed/f"), Some(0), Some(0)).expect("root");
+    std::os::unix::fs::symlink("closed/f", share.host("link")).expect("root");
+    for mode in [0o600, 0o644] {
+        share.mode("closed/f", mode);
+        for path in ["link", "link:notes", "closed\\f", "closed\\f:notes"] {
+            for access in [DELETE, AccessMask::READ_ATTRIBUTES | DELETE] {
+                let status = share.status_of(path, |request| request.desired_access = access);
+                assert_ne!(status, NtStatus::SUCCESS, "{path} {mode:o}");
+            }
+        }
+    }
+    let link = share.try_open("link", |request| {
+        request.desired_access = DELETE;
+        request.open_reparse_point = true;
+    });
+    share.unlink(link.expect("the link itself").open).expect("the directory's right");
+    share.store.revert_to_server();
+    assert!(!share.host("link").is_symlink());
+    assert_eq!(share.content("closed/f"), "");
+    // Whoever may change the target has a right to it anyway.
+    std::os::unix::fs::symlink("closed/f", share.host("link")).expect("root");
+    share.mode("closed/f", 0o666);
+    let link = share.open_for("link", DELETE);
+    share.unlink(link).expect("the directory's right");
+    share.store.revert_to_server();
+    assert!(!share.host("link").is_symlink() && share.host("closed/f").exists());
+}
+
+/// Its removal is a change of the file, which another worker may carry out as root.
+#[test]
+fn a_stream_is_deleted_by_users_who_may_write_its_file() {
+    let Some(mut share) = share_of_stranger() else { return };
+    for (mode, want) in [
+        (0o444, NtStatus::ACCESS_DENIED),
+        (0o644, NtStatus::ACCESS_DENIED),
+        (0o646, NtStatus::SUCCESS),
+    ] {
+        let writer = share.create("f:notes");
+        share.close(writer);
+        share.store.revert_to_server();
+        std::os::unix::fs::chown(share.host("f"), Some(0), Some(0)).expect("root");
+        share.mode("f", mode);
+        let status = share.status_of("f:notes", |request| {
+            request.desired_access = DELETE;
+            request.delete_on_close = true;
+        });
+        assert_eq!(status, want, "{mode:o}");
+        assert_eq!(
+            share.status_of("f", |request| request.desired_access = DELETE),
+            NtStatus::SUCCESS
+        );
+        share.store.revert_to_server();
+        std::fs::remove_file(share.host("f")).expect("root");
+    }
+}
+
 #[test]
 fn a_directory_that_may_not_be_searched_hides_its_files() {
     let Some(mut share) = share_of_stranger() else { return };

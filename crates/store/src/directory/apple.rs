@@ -19,7 +19,7 @@ use crate::model::place::Parent;
 use crate::model::root::Root;
 use crate::model::secured_object::SecuredObject;
 use crate::model::stream_name::AppleNames;
-use crate::security::access;
+use crate::security::access::{self, NamedBy};
 use crate::security::credentials::Impersonation;
 use crate::sys::system;
 use crate::sys::xattr::Xattrs;
@@ -59,7 +59,8 @@ impl AppleReader {
         let status = system::status_of(fd.as_fd()).ok()?;
         let secured = SecuredObject { fd: fd.as_fd(), path_only: true, status: &status };
         let maximal_access =
-            access::maximal_rights(impersonation, root, secured, Some(&self.parent)).ok()?;
+            access::maximal_rights(impersonation, root, secured, NamedBy::Entry(&self.parent))
+                .ok()?;
         let xattrs = Xattrs::new(fd.as_fd(), true);
         let mut streams = Streams::new(impersonation, root, xattrs);
         let (resource_fork_size, info) = streams.apple(&self.streams);

@@ -17,7 +17,7 @@ use crate::model::place::Parent;
 use crate::model::place::Place;
 use crate::model::root::Root;
 use crate::model::secured_object::SecuredObject;
-use crate::security::access;
+use crate::security::access::{self, NamedBy};
 use crate::sys::system;
 use crate::sys::xattr::Xattrs;
 
@@ -113,7 +113,8 @@ impl Store {
         }
         let secured =
             SecuredObject { fd: entry.fd.as_fd(), path_only: true, status: &entry.status };
-        let rights = access::maximal_rights(&mut self.impersonation, root, secured, Some(parent))?;
+        let rights =
+            access::maximal_rights(&mut self.impersonation, root, secured, NamedBy::Entry(parent))?;
         if rights.contains(AccessMask::DELETE) { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
     }
 

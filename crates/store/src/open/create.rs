@@ -24,7 +24,7 @@ use crate::model::place::Parent;
 use crate::model::place::Place;
 use crate::model::root::Root;
 use crate::model::secured_object::SecuredObject;
-use crate::security::access;
+use crate::security::access::{self, NamedBy};
 use crate::security::credentials::Permissions;
 use crate::security::given_mode;
 use crate::security::posix_acl;
@@ -152,7 +152,8 @@ impl Store {
             false => dos,
         };
         let secured = SecuredObject { status: &status, ..secured };
-        let maximal = access::maximal_rights(&mut self.impersonation, root, secured, Some(parent))?;
+        let maximal =
+            access::maximal_rights(&mut self.impersonation, root, secured, NamedBy::Entry(parent))?;
         // The creator gets the requested rights, even if the final mode lacks them.
         let required = request.desired_access.difference(AccessMask::MAXIMUM_ALLOWED);
         let system = required & AccessMask::ACCESS_SYSTEM_SECURITY;

@@ -35,7 +35,7 @@ use crate::model::root::Root;
 use crate::model::secured_object::SecuredObject;
 use crate::model::stream_name::StreamName;
 use crate::open::create::Created;
-use crate::security::access::{self, DATA};
+use crate::security::access::{self, DATA, NamedBy};
 use crate::sys::system::{self, Uncached};
 use crate::sys::xattr::Xattrs;
 
@@ -137,9 +137,13 @@ impl Store {
         }
         let fd = entry.fd.as_fd();
         let secured = SecuredObject { fd, path_only: true, status: &entry.status };
-        let maximal =
-            access::maximal_rights(&mut self.impersonation, root, secured, place.parent.as_ref())?;
+        let named_by = NamedBy::of(place.parent.as_ref(), entry.name_inode, &entry.status);
+        let maximal = access::maximal_rights(&mut self.impersonation, root, secured, named_by)?;
         let mut maximal = maximal & request.share_access_max;
+        // Removing a stream is a change of its file, and another worker may do it later, as root.
+        if is_stream && !maximal.contains(AccessMask::WRITE_DATA) {
+            maximal.remove(AccessMask::DELETE);
+        }
         if self.impersonation.effective().uid == 0 {
             maximal |= AccessMask::ACCESS_SYSTEM_SECURITY;
         }

@@ -22,6 +22,7 @@ use dtyp::{AccessMask, NtStatus, SecurityDescriptor, Sid, access_check};
 use rustix::fs::Statx;
 use rustix::io::Errno;
 
+use crate::cache::directories::Inode;
 use crate::model::place::Parent;
 use crate::model::root::Root;
 use crate::model::secured_object::SecuredObject;
@@ -53,8 +54,29 @@ pub(crate) const TO_SEE: AccessMask = AccessMask::READ_DATA
     .union(AccessMask::READ_ATTRIBUTES)
     .union(AccessMask::READ_CONTROL);
 
-/// All rights of the impersonated user on an object: [MS-FSA] 2.1.5.1.2.1. `parent` is the
-/// directory of its name; none for the root of a share.
+/// Name that an object was found by. Its directory may let a user remove the object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NamedBy<'a> {
+    /// None: it is the root of a share.
+    Root,
+    /// A name of its own in this directory.
+    Entry(&'a Parent),
+    /// A symbolic link in this directory, which was followed.
+    Link(&'a Parent),
+}
+
+impl<'a> NamedBy<'a> {
+    /// For an object that was found by a name with `inode` in `parent`.
+    pub(crate) fn of(parent: Option<&'a Parent>, inode: Inode, object: &Statx) -> Self {
+        match parent {
+            None => Self::Root,
+            Some(parent) if inode == Inode::of(object) => Self::Entry(parent),
+            Some(parent) => Self::Link(parent),
+        }
+    }
+}
+
+/// All rights of the impersonated user on an object: [MS-FSA] 2.1.5.1.2.1.
 ///
 /// # Errors
 /// The descriptor cannot be read.
@@ -62,7 +84,7 @@ pub(crate) fn maximal_rights(
     impersonation: &mut Impersonation,
     root: &Root,
     secured: SecuredObject<'_>,
-    parent: Option<&Parent>,
+    named_by: NamedBy<'_>,
 ) -> Result<AccessMask, NtStatus> {
     let user = impersonation.effective();
     let mut rights = match &root.settings.nt_acls {
@@ -79,7 +101,16 @@ pub(crate) fn maximal_rights(
     }
     // A user who can look up an object may read its attributes.
     rights |= AccessMask::READ_ATTRIBUTES;
-    if !rights.contains(AccessMask::DELETE) && may_remove(impersonation, root, secured, parent)? {
+    // Whoever may write a directory can put a link to any file there. So that directory gives no
+    // right to the target but to those who may change it anyway.
+    let may_be_removed = match named_by {
+        NamedBy::Link(_) => rights.contains(AccessMask::WRITE_DATA),
+        NamedBy::Root | NamedBy::Entry(_) => true,
+    };
+    if !rights.contains(AccessMask::DELETE)
+        && may_be_removed
+        && may_remove(impersonation, root, secured, named_by)?
+    {
         rights |= AccessMask::DELETE;
     }
     if root.settings.read_only {
@@ -205,10 +236,10 @@ fn may_remove(
     impersonation: &mut Impersonation,
     root: &Root,
     secured: SecuredObject<'_>,
-    parent: Option<&Parent>,
+    named_by: NamedBy<'_>,
 ) -> Result<bool, NtStatus> {
     let user = impersonation.effective();
-    let Some(parent) = parent else {
+    let (NamedBy::Entry(parent) | NamedBy::Link(parent)) = named_by else {
         // The root of a share is never removed; the right is granted as for any directory.
         return Ok(permissions(user, secured.fd, secured.status) & WRITE != 0);
     };

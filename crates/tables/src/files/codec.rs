@@ -18,7 +18,7 @@ use dtyp::{AccessMask, Guid, ServerId};
 use crate::codec::{Block, Reader, RecordError, Writer, head_without_owner};
 
 /// Version of the encoding: to be raised whenever a field is added, removed or changed.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 
 /// First bytes of every record. Workers share a file, so its record has no owner.
 const HEAD: [u8; head_without_owner(VERSION).len()] = head_without_owner(VERSION);
@@ -76,6 +76,7 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
     writer.count(record.deleters.len());
     for deleter in &record.deleters {
         writer.u64(deleter.mark);
+        writer.u64(deleter.link);
         writer.server_id(deleter.worker);
         writer.u8(match deleter.progress {
             DeletionProgress::ByCloser => 0,
@@ -120,6 +121,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
     let deleters = reader.list(|reader| {
         Ok(Deleter {
             mark: reader.u64()?,
+            link: reader.u64()?,
             worker: reader.server_id()?,
             progress: match reader.u8()? {
                 0 => DeletionProgress::ByCloser,

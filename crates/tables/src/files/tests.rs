@@ -91,6 +91,7 @@ fn full() -> FileRecord {
     record.set_delete_pending(5, true, Some([7; 16]));
     record.deleters.push(Deleter {
         mark: 7,
+        link: 8,
         worker: OTHER,
         progress: DeletionProgress::Delegated,
         share: "data".to_owned(),

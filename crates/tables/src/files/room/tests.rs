@@ -103,6 +103,7 @@ fn a_record_that_is_not_kept_takes_no_room_and_leaves_its_word() {
     let before = (tables.room.bytes(), files.word(KEY));
     let deleter = Deleter {
         mark: 7,
+        link: 8,
         worker: OTHER,
         progress: DeletionProgress::Delegated,
         share: String::new(),
