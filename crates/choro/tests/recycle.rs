@@ -206,6 +206,7 @@ fn check_has_nothing_to_say_about_a_good_bin_and_names_unknown_options() {
         .filter_map(|row| row["message"].as_str())
         .filter(|message| message.contains("recycle"))
         .collect();
-    assert_eq!(about, ["`recycle:keptree = yes`: unknown option"]);
+    let want = "unknown parameter `recycle:keptree`, did you mean `recycle:keeptree`?";
+    assert_eq!(about, [want]);
     server.stop();
 }
