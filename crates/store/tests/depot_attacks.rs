@@ -39,7 +39,7 @@ fn with_stream(share: &mut Share, name: &str, owner: u32, mode: u32) -> PathBuf 
     share.mode(name, mode);
     chown(share.host(name), Some(owner), Some(owner)).expect("root");
     act_as(share, owner);
-    put(share, &format!("{name}:s"), b"stream").expect("its owner may");
+    put(share, &format!("{}:s", name.replace('/', "\\")), b"stream").expect("its owner may");
     let new = folders(share).into_iter().find(|folder| !before.contains(folder));
     new.expect("it has a folder")
 }
@@ -87,7 +87,15 @@ fn a_file_of_somebody_else_that_was_moved_to_ones_streams_stays_closed() {
     }
 }
 
-/// Who may write a file may write the folder of its streams, too.
+/// In a folder of Samba's or of an earlier version whoever may write a file may write the folder of
+/// its streams, too.
+fn open_to_writers(share: &mut Share, folder: &Path) {
+    share.store.revert_to_server();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("root");
+    let stream = folder.join(":s:$DATA");
+    fs::set_permissions(stream, fs::Permissions::from_mode(0o666)).expect("root");
+}
+
 #[test]
 fn a_closed_file_of_the_owner_in_a_shared_folder_of_streams_stays_closed() {
     if !is_root() {
@@ -95,12 +103,68 @@ fn a_closed_file_of_the_owner_in_a_shared_folder_of_streams_stays_closed() {
     }
     let mut share = share();
     let folder = with_stream(&mut share, "f", OWNER, 0o666);
+    open_to_writers(&mut share, &folder);
     let planted = plant(&mut share, &folder, OWNER);
     assert_closed(&mut share, &planted);
-    assert_eq!(get(&mut share, "f:s"), Ok(b"stream".to_vec()));
-    put(&mut share, "f:new", b"n").expect("a right to the file is enough");
+    assert_eq!(get(&mut share, "f:s"), Ok(b"stream".to_vec()), "a right of one's own");
+    put(&mut share, "f:new", b"n").expect("as with Samba");
     act_as(&mut share, OWNER);
     assert_eq!(get(&mut share, "f:x"), Ok(b"secret".to_vec()));
+}
+
+/// The group's bits of the mode are the mask of the ACL, and give the group nothing.
+#[test]
+fn a_file_that_its_acl_closes_stays_closed_in_a_shared_folder_of_streams() {
+    if !is_root() {
+        return;
+    }
+    let mut share = share();
+    let folder = with_stream(&mut share, "f", OWNER, 0o666);
+    open_to_writers(&mut share, &folder);
+    let planted = plant(&mut share, &folder, OWNER);
+    // user::rw-, user:70001:rw-, group::---, mask::rw-, other::rw-, and the last of it denied to
+    // Mallory by name: what the mode says of everybody does not hold.
+    let entries: [(u16, u16, u32); 6] = [
+        (0x01, 6, u32::MAX),
+        (0x02, 6, OWNER),
+        (0x02, 0, MALLORY),
+        (0x04, 0, u32::MAX),
+        (0x10, 6, u32::MAX),
+        (0x20, 6, u32::MAX),
+    ];
+    let mut acl = 2_u32.to_le_bytes().to_vec();
+    for (tag, permissions, id) in entries {
+        acl.extend_from_slice(&tag.to_le_bytes());
+        acl.extend_from_slice(&permissions.to_le_bytes());
+        acl.extend_from_slice(&id.to_le_bytes());
+    }
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(&planted, "system.posix_acl_access", &acl, flags).expect("ACLs");
+    share.mode("f", 0o666);
+    assert_closed(&mut share, &planted);
+}
+
+/// By the mode that it has, or a copy of it, everybody could read the stream.
+#[test]
+fn nobody_reads_a_stream_in_the_depot_without_a_right_to_its_file() {
+    if !is_root() {
+        return;
+    }
+    let mut share = share();
+    share.local_directory("private");
+    chown(share.host("private"), Some(OWNER), Some(OWNER)).expect("root");
+    let folder = with_stream(&mut share, "private/f", OWNER, 0o666);
+    share.mode("private", 0o700);
+    let stream = folder.join(":s:$DATA");
+    let mallory = account(MALLORY, &[]);
+    let local = share.locally(&mallory, || fs::read(&stream).map_err(|it| it.kind()));
+    assert_eq!(local, Err(std::io::ErrorKind::PermissionDenied));
+    // Also where the depot can be entered, as one of Samba's.
+    depot::give(&mut share, 0, 0o1777);
+    let local = share.locally(&mallory, || fs::read(&stream).map_err(|it| it.kind()));
+    assert_eq!(local, Err(std::io::ErrorKind::PermissionDenied));
+    act_as(&mut share, OWNER);
+    assert_eq!(get(&mut share, "private\\f:s"), Ok(b"stream".to_vec()));
 }
 
 #[test]
@@ -474,6 +538,7 @@ fn nothing_is_left_of_a_stream_that_its_owner_cannot_get() {
         set_capabilities(None, sets).expect("fewer");
         assert!(put(&mut share, "f:new", b"n").is_err());
         assert!(put(&mut share, "g:new", b"n").is_err());
+        share.store.revert_to_server();
         assert_eq!(below(&folder), [folder.join(":s:$DATA")]);
         assert_eq!(folders(&mut share), [folder]);
     });

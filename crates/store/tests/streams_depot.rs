@@ -259,7 +259,7 @@ fn rights_to_a_stream_are_those_to_its_file() {
 }
 
 #[test]
-fn a_new_stream_belongs_to_the_owner_of_its_file_with_its_permissions() {
+fn a_new_stream_belongs_to_the_owner_of_its_file_and_is_closed_to_others() {
     if !is_root() {
         return;
     }
@@ -274,10 +274,10 @@ fn a_new_stream_belongs_to_the_owner_of_its_file_with_its_permissions() {
         let found = fs::metadata(path).expect("it is there");
         (found.uid(), found.gid(), found.mode() & 0o7777)
     };
-    assert_eq!(of(&folder.join(":s:$DATA")), (12_345, 12_346, 0o660));
-    assert_eq!(of(&folder), (12_345, 12_346, 0o770));
+    assert_eq!(of(&folder.join(":s:$DATA")), (12_345, 12_346, 0o600));
+    assert_eq!(of(&folder), (12_345, 12_346, 0o700));
     for above in [folder.parent().expect("a hash"), &depot::depot(&share)] {
-        assert_eq!((of(above).0, of(above).2), (0, 0o755), "{above:?} stays the server's");
+        assert_eq!((of(above).0, of(above).2), (0, 0o700), "{above:?} stays the server's");
     }
 }
 

@@ -2,13 +2,15 @@
 //!
 //! Users have no rights to the depot: those to the base file count. The kernel is asked for them
 //! with the user's own rights; then the server's rights open the stream's file. A new file belongs
-//! to the owner of the base file and has its permissions, so that Samba serves it to the same user.
+//! to the owner of the base file, so that Samba serves it to that user, and is closed to all others:
+//! the base file may be closed by its path or an ACL, now or later.
 //!
 //! That holds for a depot of the server's ([`Way`]); in any other one, such as that of a user of
 //! Samba, all calls have the user's own rights. Owners of base files own the folders of their
 //! streams, and can move files of others there. So the server's rights open only what belongs to
-//! the owner of the base file; anything else takes the user's own rights, as with Samba. Nothing
-//! below the depot is followed as a link, and no file with a second name is opened.
+//! the owner of the base file, in folders that nobody else may write; anything else takes the
+//! user's own rights, as with Samba. Nothing below the depot is followed as a link, and no file with
+//! a second name is opened.
 
 mod directories;
 mod folder;
@@ -167,7 +169,7 @@ impl<'a> Depot<'a> {
         }
         let (user, folder) = self.folder()?;
         let made = user.in_folder(folder, || {
-            let mode = u32::from(folder.base.stx_mode) & 0o666;
+            let mode = folder.mode_of_file();
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
             let (file, _) = open_file(folder.fd.as_fd(), name, flags, mode)?;
             if folder.takes_server() {
@@ -319,12 +321,14 @@ impl DepotBase<'_> {
         if !is_marked && is_lost(&way, &path, &status)? {
             self.take_away(&way, &path, (status, rights))?;
         }
-        let permissions = u32::from(status.stx_mode) & 0o777;
-        // A directory is read with the right to enter it.
-        let mode = permissions | (permissions & 0o444) >> 2 | 0o700;
         let folder = match rights {
-            CallRights::Server => way.make_folder_for_owner(&path, mode, (&status, may_keep))?,
-            CallRights::User(_) => way.make_folder(&path, mode)?,
+            CallRights::Server => way.make_folder_for_owner(&path, (&status, may_keep))?,
+            CallRights::User(_) => {
+                let permissions = u32::from(status.stx_mode) & 0o777;
+                // A directory is read with the right to enter it.
+                let mode = permissions | (permissions & 0o444) >> 2 | 0o700;
+                way.make_folder(&path, mode)?
+            }
         };
         if !is_marked {
             self.object.set(MARK, MARKED)?;

@@ -27,11 +27,16 @@ use crate::sys::trusted_path::{self, Links};
 /// How directories are opened: not through links, and without the right to list them.
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW);
 
-/// Mode of a depot that has to be made.
-const DEPOT_MODE: u32 = 0o755;
+/// Mode of a depot that the server makes, and of folders of streams in it. A copy of the base
+/// file's mode would let in users from whom a path or an ACL keeps that file.
+const CLOSED: u32 = 0o700;
 
-/// Bits of a mode that let others than the owner change the entries of a directory.
-const WRITABLE: u32 = libc::S_IWGRP | libc::S_IWOTH;
+/// Mode of a depot that is made with a user's rights, as by Samba.
+const OPEN: u32 = 0o755;
+
+/// Bits of a mode that let others than the owner change the entries of a directory. In an ACL those
+/// of the group are its mask, which no entry of somebody else exceeds.
+pub(super) const WRITABLE: u32 = libc::S_IWGRP | libc::S_IWOTH;
 
 /// Rights that calls in a depot have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -118,11 +123,10 @@ impl Way {
     pub(super) fn make_folder_for_owner(
         &self,
         path: &DepotPath,
-        mode: u32,
         (object, may_keep): (&Statx, bool),
     ) -> Result<OwnedFd, Errno> {
         let (parent, name) = (self.parent.fd.as_fd(), OsStr::new(&path.folder));
-        let (folder, is_new) = make(parent, name, mode)?;
+        let (folder, is_new) = make(parent, name, CLOSED)?;
         if is_new {
             let status = system::status_of(folder.as_fd())?;
             let owners = [rustix::process::geteuid().as_raw(), self.parent.status.stx_uid];
@@ -143,7 +147,8 @@ fn make_depot(settings: &DepotSettings, rights: CallRights) -> Result<Trusted, E
             let (parent, name) =
                 directory.parent().zip(directory.file_name()).ok_or(Errno::INVAL)?;
             let parent = trusted_path::open(parent, Links::OfServer)?;
-            make(parent.as_fd(), name, DEPOT_MODE)?;
+            let mode = if rights == CallRights::Server { CLOSED } else { OPEN };
+            make(parent.as_fd(), name, mode)?;
             open_depot(settings, rights)
         }
         opened => opened,

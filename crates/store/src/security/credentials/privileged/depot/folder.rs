@@ -1,16 +1,24 @@
 //! Folder of an object's streams, and the proofs that it and its files are the object's.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::fs::Statx;
 use rustix::io::Errno;
 
 use super::super::{FRESH_SECONDS_MAX, is_fresh};
-use super::directories::{CallRights, Way};
+use super::directories::{CallRights, WRITABLE, Way};
 use crate::sys::system;
 
-/// Looks at something that another process of the server is about to give away.
-const SETTLE_ATTEMPTS_MAX: u32 = 1_000;
+/// Looks at something that another process of the server is about to give away. They take a quarter
+/// of a second at most: on a busy disk that process may wait between the two calls.
+const SETTLE_ATTEMPTS_MAX: u32 = 300;
+
+/// Those of them without a pause, which suffice as a rule.
+const SETTLE_YIELDS_MAX: u32 = 100;
+
+/// Pause between two looks.
+const SETTLE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Folder of an object's streams.
 #[derive(Debug)]
@@ -55,9 +63,14 @@ impl Folder {
         if is_suspect { Err(Errno::ACCESS) } else { Ok(()) }
     }
 
-    /// Whether calls in the folder have the server's rights.
+    /// Whether calls in the folder have the server's rights. Whoever else may write it can have
+    /// moved a file there that others must not read, which nothing tells from a stream.
     pub(super) fn takes_server(&self) -> bool {
-        self.is_servers && self.is_owners()
+        self.is_servers && self.is_of_owner_alone()
+    }
+
+    fn is_of_owner_alone(&self) -> bool {
+        self.is_owners() && u32::from(self.status.stx_mode) & WRITABLE == 0
     }
 
     /// Whether the folder belongs to the owner of the object. That of somebody else has lost its
@@ -66,15 +79,16 @@ impl Folder {
         self.status.stx_uid == self.base.stx_uid
     }
 
-    /// Whether a file in the folder is a stream of the object's owner. Whoever may write the folder
-    /// can have moved a file there that others must not read: where more than the owner may, the
-    /// file must be open to the same users as the folder.
+    /// Whether a file in the folder is a stream of the object's owner, who alone can have put it
+    /// there.
     pub(super) fn is_owners_stream(&self, file: &Statx) -> bool {
-        let (folder, mode) = (u32::from(self.status.stx_mode), u32::from(file.stx_mode));
-        let is_as_open = || file.stx_gid == self.status.stx_gid && folder & 0o066 & !mode == 0;
-        self.is_owners()
-            && file.stx_uid == self.base.stx_uid
-            && (folder & 0o022 == 0 || is_as_open())
+        self.is_of_owner_alone() && file.stx_uid == self.base.stx_uid
+    }
+
+    /// Permissions of a new file in the folder: with the server's rights it is opened for whoever
+    /// has a right to the object, so nobody else needs any.
+    pub(super) fn mode_of_file(&self) -> u32 {
+        if self.takes_server() { 0o600 } else { u32::from(self.base.stx_mode) & 0o666 }
     }
 
     /// Status of a stream's file, or of the folder itself, which had `status` a moment ago. In a
@@ -83,11 +97,14 @@ impl Folder {
     pub(super) fn settled(&self, fd: BorrowedFd<'_>, mut status: Statx) -> Result<Statx, Errno> {
         let maker = rustix::process::geteuid().as_raw();
         let may_be_given = self.is_servers && maker != self.base.stx_uid;
-        for _ in 0..SETTLE_ATTEMPTS_MAX {
+        for attempt in 0..SETTLE_ATTEMPTS_MAX {
             if !may_be_given || status.stx_uid != maker || !is_new(&status) {
                 break;
             }
-            std::thread::yield_now();
+            match attempt {
+                0..SETTLE_YIELDS_MAX => std::thread::yield_now(),
+                _ => std::thread::sleep(SETTLE_PAUSE),
+            }
             status = system::status_of(fd)?;
         }
         Ok(status)
