@@ -410,7 +410,8 @@ fn a_file_that_the_server_deletes_does_not_get_into_private_directories_of_other
     if !is_root() {
         return;
     }
-    for (owner, mode) in [(BOB, 0o700), (BOB, 0o777), (0, 0o700), (0, 0o755), (0, 0o2770)] {
+    let modes = [(BOB, 0o700), (BOB, 0o777), (0, 0o700), (0, 0o755), (0, 0o2770), (0, 0o2775)];
+    for (owner, mode) in modes {
         for versions in [false, true] {
             let mut share = bin(|bin| {
                 bin.repository = PathBuf::from(".recycle");
@@ -428,6 +429,54 @@ fn a_file_that_the_server_deletes_does_not_get_into_private_directories_of_other
             assert_eq!(share.content(".recycle/report"), "of bob", "{owner} {mode:o}");
             assert_eq!(count(&mut share, ".recycle"), 1, "{owner} {mode:o}");
         }
+    }
+}
+
+/// As above, with a folder of another department. Its mode says that its group may write it, which
+/// is the mask of its ACL; and Anna's file has the group of the share, as in one that is setgid.
+#[test]
+fn a_file_that_the_server_deletes_does_not_get_into_folders_of_groups_with_an_acl() {
+    const TEAM: u32 = 34_567;
+    if !is_root() {
+        return;
+    }
+    for (acl, for_all) in [(true, 0), (false, 0), (true, 7)] {
+        let mut share = bin(|bin| {
+            bin.repository = PathBuf::from(".recycle");
+            bin.gives_directories = true;
+        });
+        let server = share.user;
+        plant(&mut share, 0, ".recycle", 0o2770);
+        let folder = share.host(".recycle");
+        std::os::unix::fs::chown(&folder, None, Some(TEAM)).expect("root");
+        if acl {
+            // The owner, Bob's department, not the group, Anna by name, and all or none.
+            let entries: [(u16, u16, u32); 6] = [
+                (0x01, 7, u32::MAX),
+                (0x02, 0, ANNA),
+                (0x04, 0, u32::MAX),
+                (0x08, 7, BOB),
+                (0x10, 7, u32::MAX),
+                (0x20, for_all, u32::MAX),
+            ];
+            let mut value = 2_u32.to_le_bytes().to_vec();
+            for (tag, permissions, id) in entries {
+                value.extend_from_slice(&tag.to_le_bytes());
+                value.extend_from_slice(&permissions.to_le_bytes());
+                value.extend_from_slice(&id.to_le_bytes());
+            }
+            let flags = XattrFlags::empty();
+            rustix::fs::setxattr(&folder, "system.posix_acl_access", &value, flags).expect("ACLs");
+        }
+        share.user = share.store.register_user(account(ANNA, &[]));
+        let open = share.create("Invoice.lnk");
+        share.close(open);
+        share.store.revert_to_server();
+        let made = share.host("Invoice.lnk");
+        std::os::unix::fs::chown(made, None, Some(TEAM)).expect("root");
+        share.user = server;
+        delete(&mut share, "Invoice.lnk");
+        assert_eq!(count(&mut share, ".recycle"), 0, "{acl} {for_all}");
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Where the server deletes for a user who is not known any more, its own rights would lead into
 //! directories of anybody that somebody has renamed to be the bin, and replace files there. So it
-//! replaces nothing, and uses only folders that the owner of the file could use.
+//! replaces nothing, and uses only folders that the kernel lets the owner of the file use.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,7 +22,6 @@ use crate::Store;
 use crate::cache::directories::{Directory, Inode};
 use crate::model::opens::Open;
 use crate::model::root::Root;
-use crate::model::secured_object::SecuredObject;
 use crate::settings::{BESIDE_MAX, beside};
 use crate::settings::{RecycleSettings, Touch};
 use crate::sys::file_kind::is_file;
@@ -87,9 +86,9 @@ impl Store {
         Ok(true)
     }
 
-    /// Opens a directory of the bin, and makes it if it is missing. Of folders that are private to
-    /// users, only those of the right owner are used: somebody else may have made one to read what
-    /// comes there.
+    /// Opens a directory of the bin, and makes it if it is missing. Where the server deletes, the
+    /// kernel decides by the rights of the file's owner, in no group: that of a file is no proof
+    /// that its owner belongs to it.
     fn open_bin(
         &mut self,
         root: &Root,
@@ -97,94 +96,17 @@ impl Store {
         path: &Path,
         deleted: &Statx,
     ) -> Result<OwnedFd, Errno> {
-        let mut directory: Option<OwnedFd> = None;
-        for component in path {
-            let folder = (component, settings, deleted);
-            let opened = match &directory {
-                None => {
-                    let parent = (root.directory.fd.as_fd(), settings.directory_mode);
-                    self.open_folder(root, parent, folder)?
-                }
-                Some(parent) if settings.has_private_folders() => {
-                    self.open_own_folder(root, parent.as_fd(), folder)?
-                }
-                Some(parent) => {
-                    let parent = (parent.as_fd(), settings.subdirectory_mode);
-                    self.open_folder(root, parent, folder)?
-                }
-            };
-            directory = Some(opened);
-        }
-        let directory = directory.ok_or(Errno::INVAL)?;
-        if settings.gives_directories {
-            verify_owner_may_write(root, directory.as_fd(), deleted)?;
-        }
-        Ok(directory)
-    }
-
-    /// Opens a folder of the bin, and makes it if it is missing.
-    fn open_folder(
-        &mut self,
-        root: &Root,
-        (parent, mode): (BorrowedFd<'_>, u32),
-        (name, settings, deleted): (&OsStr, &RecycleSettings, &Statx),
-    ) -> Result<OwnedFd, Errno> {
-        match system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false) {
-            Err(Errno::NOENT) => {}
-            result => return result,
-        }
-        if settings.gives_directories {
-            verify_owner_may_write(root, parent, deleted)?;
-        }
-        let made = match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode)) {
-            Err(Errno::EXIST) => false,
-            result => result.map(|()| true)?,
-        };
-        let opened = system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false)?;
-        if made && settings.gives_directories {
-            let status = system::status_of(opened.as_fd())?;
-            let secured = SecuredObject { fd: opened.as_fd(), path_only: true, status: &status };
-            self.impersonation.pass_to_owner(secured, deleted)?;
-        }
-        Ok(opened)
-    }
-
-    /// Opens a folder that belongs to the user, to root, or to the owner of the share or of the
-    /// deleted file. Beside one of somebody else it uses the first free name.
-    fn open_own_folder(
-        &mut self,
-        root: &Root,
-        parent: BorrowedFd<'_>,
-        (name, settings, deleted): (&OsStr, &RecycleSettings, &Statx),
-    ) -> Result<OwnedFd, Errno> {
-        let mut owners = vec![0, deleted.stx_uid];
-        owners.push(system::status_of(root.directory.fd.as_fd())?.stx_uid);
+        let user = self.impersonation.effective().uid;
+        let bin = Bin { root, settings, deleted, user };
         if !settings.gives_directories {
-            owners.push(self.impersonation.effective().uid);
+            return bin.open(path);
         }
-        for number in 1..=BESIDE_MAX {
-            let beside = if number == 1 { name.to_owned() } else { beside(name, number) };
-            let folder = (beside.as_os_str(), settings, deleted);
-            match self.open_folder(root, (parent, settings.subdirectory_mode), folder) {
-                Ok(opened) => {
-                    let status = system::status_of(opened.as_fd())?;
-                    if owners.contains(&status.stx_uid) {
-                        return Ok(opened);
-                    }
-                }
-                // A file or a link has the name.
-                Err(Errno::NOTDIR | Errno::LOOP) => {}
-                Err(errno) => return Err(errno),
-            }
-            if number == 1 {
-                let share = &root.settings.path;
-                warn!(
-                    "the recycle bin of {share:?} has a folder {name:?} that belongs to somebody \
-                     else: remove it; another one is used beside it"
-                );
-            }
-        }
-        Err(Errno::ACCESS)
+        self.impersonation.as_owner(deleted, || {
+            let directory = bin.open(path)?;
+            bin.verify_owner_may_write(directory.as_fd())?;
+            system::may_access(directory.as_fd(), libc::W_OK | libc::X_OK)?;
+            Ok(directory)
+        })
     }
 
     /// Moves a file to a directory of the bin, under its own name or that of a further copy.
@@ -237,25 +159,106 @@ impl Store {
     }
 }
 
-/// Refuses a directory in which the owner of the deleted file could not make an entry: it has to
-/// belong to that owner; or to be one of root, of the server or of the owner of the share that all
-/// may write, or the group of the file; or to be sticky for all.
-fn verify_owner_may_write(
-    root: &Root,
-    directory: BorrowedFd<'_>,
-    deleted: &Statx,
-) -> Result<(), Errno> {
-    let directory = system::status_of(directory)?;
-    let share = system::status_of(root.directory.fd.as_fd())?;
-    let (owner, mode) = (directory.stx_uid, u32::from(directory.stx_mode));
-    let is_operators = trusted_path::is_trusted(owner) || owner == share.stx_uid;
-    let is_of_group = mode & libc::S_IWGRP != 0 && directory.stx_gid == deleted.stx_gid;
-    let is_of_all = mode & libc::S_IWOTH != 0;
-    let is_sticky = mode & libc::S_ISVTX != 0;
-    let may_write = owner == deleted.stx_uid
-        || is_operators && (is_of_group || is_of_all)
-        || is_of_all && is_sticky;
-    may_write.then_some(()).ok_or(Errno::ACCESS)
+/// The bin of a share, for one deleted file. Calls have the rights of the thread.
+struct Bin<'a> {
+    root: &'a Root,
+    settings: &'a RecycleSettings,
+    deleted: &'a Statx,
+    /// User who deletes, by uid.
+    user: u32,
+}
+
+impl Bin<'_> {
+    /// Opens a directory of the bin, and makes it if it is missing. Of folders that are private to
+    /// users, only those of the right owner are used: somebody else may have made one to read what
+    /// comes there.
+    fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let mut directory: Option<OwnedFd> = None;
+        for component in path {
+            let opened = match &directory {
+                None => {
+                    let parent = self.root.directory.fd.as_fd();
+                    self.open_folder(parent, self.settings.directory_mode, component)?
+                }
+                Some(parent) if self.settings.has_private_folders() => {
+                    self.open_own_folder(parent.as_fd(), component)?
+                }
+                Some(parent) => {
+                    let mode = self.settings.subdirectory_mode;
+                    self.open_folder(parent.as_fd(), mode, component)?
+                }
+            };
+            directory = Some(opened);
+        }
+        directory.ok_or(Errno::INVAL)
+    }
+
+    /// Opens a folder of the bin, and makes it if it is missing.
+    fn open_folder(
+        &self,
+        parent: BorrowedFd<'_>,
+        mode: u32,
+        name: &OsStr,
+    ) -> Result<OwnedFd, Errno> {
+        match system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false) {
+            Err(Errno::NOENT) => {}
+            result => return result,
+        }
+        if self.settings.gives_directories {
+            self.verify_owner_may_write(parent)?;
+        }
+        match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode)) {
+            Err(Errno::EXIST) => {}
+            result => result?,
+        }
+        system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false)
+    }
+
+    /// Opens a folder that belongs to the user, to root, or to the owner of the share or of the
+    /// deleted file. Beside one of somebody else it uses the first free name.
+    fn open_own_folder(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+        let mut owners = vec![0, self.deleted.stx_uid];
+        owners.push(system::status_of(self.root.directory.fd.as_fd())?.stx_uid);
+        if !self.settings.gives_directories {
+            owners.push(self.user);
+        }
+        for number in 1..=BESIDE_MAX {
+            let beside = if number == 1 { name.to_owned() } else { beside(name, number) };
+            match self.open_folder(parent, self.settings.subdirectory_mode, &beside) {
+                Ok(opened) => {
+                    let status = system::status_of(opened.as_fd())?;
+                    if owners.contains(&status.stx_uid) {
+                        return Ok(opened);
+                    }
+                }
+                // A file or a link has the name.
+                Err(Errno::NOTDIR | Errno::LOOP) => {}
+                Err(errno) => return Err(errno),
+            }
+            if number == 1 {
+                let share = &self.root.settings.path;
+                warn!(
+                    "the recycle bin of {share:?} has a folder {name:?} that belongs to somebody \
+                     else: remove it; another one is used beside it"
+                );
+            }
+        }
+        Err(Errno::ACCESS)
+    }
+
+    /// Refuses a directory that the owner of the deleted file was not meant to use, though the
+    /// kernel may let it: it has to belong to that owner; or to be one of root, of the server or of
+    /// the owner of the share that all may write; or to be sticky for all.
+    fn verify_owner_may_write(&self, directory: BorrowedFd<'_>) -> Result<(), Errno> {
+        let directory = system::status_of(directory)?;
+        let share = system::status_of(self.root.directory.fd.as_fd())?;
+        let (owner, mode) = (directory.stx_uid, u32::from(directory.stx_mode));
+        let is_operators = trusted_path::is_trusted(owner) || owner == share.stx_uid;
+        let is_of_all = mode & libc::S_IWOTH != 0;
+        let is_sticky = mode & libc::S_ISVTX != 0;
+        let may_write = owner == self.deleted.stx_uid || is_of_all && (is_operators || is_sticky);
+        may_write.then_some(()).ok_or(Errno::ACCESS)
+    }
 }
 
 /// The path of a directory below its share, with the names on disk.

@@ -30,8 +30,8 @@ pub struct RecycleSettings {
     pub excluded_directories: Vec<NameExpression>,
     /// Names of files that replace earlier ones in the bin ("noversions").
     pub unversioned: Vec<NameExpression>,
-    /// The server deletes for a user who is not known any more: directories that it makes go to the
-    /// file's owner, it uses those only that this owner could use, and replaces nothing.
+    /// The server deletes for a user who is not known any more: the file's owner makes directories,
+    /// those only are used that this owner may write, and nothing is replaced.
     pub gives_directories: bool,
 }
 

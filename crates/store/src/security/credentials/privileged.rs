@@ -45,6 +45,9 @@ const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
 /// changes by two seconds.
 const FRESH_SECONDS_MAX: i64 = 2;
 
+/// Group for a user whose groups are not known: nobody belongs to it.
+const NO_GROUP: u32 = 65_534;
+
 /// Bytes of a file that tells of a snapshot: its time is within the first few hundred.
 const SNAPSHOT_INFO_BYTES_MAX: usize = 4_096;
 
@@ -295,6 +298,23 @@ impl Impersonation {
         }
     }
 
+    /// Runs a call with the rights of a file's owner, in no group, where the server acts for a user
+    /// who is not known any more; EPERM for any other user, or if they cannot be put on. A server
+    /// with one user for all clients has no other rights.
+    pub(crate) fn as_owner<T>(
+        &mut self,
+        file: &Statx,
+        call: impl FnOnce() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        if !self.enabled {
+            return call();
+        }
+        if self.effective().uid != 0 {
+            return Err(Errno::PERM);
+        }
+        self.with_ids((file.stx_uid, NO_GROUP), call)
+    }
+
     /// Runs a call with the server's rights; EPERM if they cannot be put on.
     fn as_server<T>(&mut self, call: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
         self.as_server_in(0, call)
@@ -306,12 +326,21 @@ impl Impersonation {
         group: u32,
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let before = self.rights;
-        if !self.enabled || before == Rights::Server && group == 0 {
+        if !self.enabled || self.rights == Rights::Server && group == 0 {
             return call();
         }
+        self.with_ids((0, group), call)
+    }
+
+    /// Runs a call as this user and group, and takes the rights back that the thread had.
+    fn with_ids<T>(
+        &mut self,
+        (user, group): (u32, u32),
+        call: impl FnOnce() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let before = self.rights;
         self.rights = Rights::Unknown;
-        let result = match system::set_thread_credentials(0, group, &[]) {
+        let result = match system::set_thread_credentials(user, group, &[]) {
             Ok(()) => call(),
             Err(_) => Err(Errno::PERM),
         };
