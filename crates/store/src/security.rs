@@ -8,6 +8,7 @@ pub(crate) mod host_rights;
 pub(crate) mod mapping;
 pub(crate) mod mode;
 pub(crate) mod nt_acl;
+pub(crate) mod openness;
 pub(crate) mod posix_acl;
 pub(crate) mod rights;
 pub(crate) mod stored;

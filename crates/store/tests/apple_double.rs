@@ -240,6 +240,55 @@ fn a_file_beside_that_the_user_may_not_change_stays() {
     assert_eq!(names(&mut share), [""]);
 }
 
+/// The attack: somebody renames a closed AppleDouble to be that of an open file of the same owner,
+/// who then comes by.
+#[test]
+fn a_file_beside_that_is_more_closed_than_its_file_stays() {
+    let mut share = share();
+    for (mode, beside_it, want) in [
+        (0o644, 0o600, &[""][..]),
+        (0o640, 0o600, &[""]),
+        (0o666, 0o644, &[""]),
+        (0o644, 0o604, &[""]),
+        (0o600, 0o600, &["", "AFP_Resource"]),
+    ] {
+        beside(&mut share, &double(&[(2, b"the fork")]));
+        share.mode("f", mode);
+        share.mode("._f", beside_it);
+        assert_eq!(names(&mut share), want, "{mode:o} {beside_it:o}");
+    }
+    share.store.revert_to_server();
+    if !is_root() {
+        return;
+    }
+    // The group of the mode is the mask of an ACL, and its group another one.
+    for (group, acl) in [(Some(12_346), false), (None, true)] {
+        let mut share = self::share();
+        beside(&mut share, &double(&[(2, b"the fork")]));
+        share.mode("f", 0o660);
+        share.mode("._f", 0o660);
+        if acl {
+            let entries: [(u16, u16, u32); 5] = [
+                (0x01, 6, u32::MAX),
+                (0x02, 6, 12_345),
+                (0x04, 0, u32::MAX),
+                (0x10, 6, u32::MAX),
+                (0x20, 0, u32::MAX),
+            ];
+            let mut value = 2_u32.to_le_bytes().to_vec();
+            for (tag, permissions, id) in entries {
+                value.extend_from_slice(&tag.to_le_bytes());
+                value.extend_from_slice(&permissions.to_le_bytes());
+                value.extend_from_slice(&id.to_le_bytes());
+            }
+            let (path, flags) = (share.host("._f"), rustix::fs::XattrFlags::empty());
+            rustix::fs::setxattr(&path, "system.posix_acl_access", &value, flags).expect("ACLs");
+        }
+        std::os::unix::fs::chown(share.host("._f"), None, group).expect("root");
+        assert_eq!(names(&mut share), [""], "{group:?} {acl}");
+    }
+}
+
 #[test]
 fn a_listing_takes_no_file_for_the_directory_s_own() {
     let mut share = share();

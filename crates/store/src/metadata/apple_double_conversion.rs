@@ -1,6 +1,7 @@
 //! Moves the contents of a file `._NAME` into the streams of the file `NAME`, as Samba does
 //! ("fruit:convert_adouble"). What a stream has already is newer, and stays. Both files must have
-//! one owner: who may rename a closed file of somebody else's could read it as streams otherwise.
+//! one owner, and the first must be open to all users of the other: who may rename a closed file of
+//! somebody else's could read it as streams otherwise.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,6 +21,7 @@ use crate::model::secured_object::SecuredObject;
 use crate::model::stream_name::{AFP_INFO, AFP_RESOURCE, StreamName};
 use crate::security::access;
 use crate::security::credentials::Impersonation;
+use crate::security::openness;
 use crate::sys::file_kind::is_file;
 use crate::sys::lengths::as_u64;
 use crate::sys::system;
@@ -84,6 +86,7 @@ pub(crate) fn convert(
     let secured = SecuredObject { fd: file, path_only, status: &status };
     let beside_it = SecuredObject { fd: double.as_fd(), path_only: false, status: &double_status };
     if status.stx_uid != double_status.stx_uid
+        || !openness::is_as_open(impersonation, root, beside_it, secured)
         || !may_write(impersonation, root, secured)
         || !may_write(impersonation, root, beside_it)
     {
