@@ -1,9 +1,10 @@
-//! Permission of users to enter directories below those that they watch.
+//! Permission of users to list directories below those that they watch.
 //!
 //! Windows reports names to users without SeChangeNotifyPrivilege only if those users may enter
 //! every directory on the path; Samba does so with `honor change notify privilege`. Here nobody has
 //! that privilege, because the kernel lets no user bypass the permissions of a directory. So a name
-//! below a directory is reported only to users who could open it by its path.
+//! below a directory is reported only to users who could find it: who may enter every directory on
+//! the path, and list the last one.
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 mod support;
 
 use dtyp::{FileAttributes, NtStatus};
-use object::{Disposition, EntryDetail, ObjectKind, ObjectOp, ObjectReply};
+use object::{Disposition, EntryDetail, ObjectKind, ObjectOp, ObjectPath, ObjectReply};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -234,4 +234,23 @@ fn a_large_directory_is_listed_whole() {
     // Reading the directory for each would take 200 times some tens of milliseconds.
     assert!(created < listed * 20 + Duration::from_secs(2), "{created:?} {listed:?}");
     assert_eq!(share.status_of("d\\NEW7", |_| {}), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_directory_that_its_user_may_enter_and_not_list_tells_no_names() {
+    let mut share = Share::new();
+    let Some(stranger) = share.stranger() else { return };
+    share.local_directory("d");
+    share.local_directory("d/below");
+    let path = |name: &str| ObjectPath::parse(name).expect("a path");
+    for (mode, wanted) in
+        [(0o700, false), (0o711, false), (0o733, false), (0o744, false), (0o755, true)]
+    {
+        share.mode("d", mode);
+        let may = share.store.may_list(stranger, share.root, &path("d"));
+        assert_eq!(may, Some(wanted), "{mode:o}");
+    }
+    // Of a directory above, the right to enter is enough, as for an open by its path.
+    share.mode("d", 0o711);
+    assert_eq!(share.store.may_list(stranger, share.root, &path("d\\below")), Some(true));
 }

@@ -526,3 +526,15 @@ fn the_attribute_is_nobodys_extended_attribute() {
     let written = share.run(ObjectOp::WriteExtendedAttributes { open, attributes });
     assert_eq!(written.map(drop), Err(NtStatus::ACCESS_DENIED));
 }
+
+#[test]
+fn a_descriptor_without_listing_hides_the_names_of_its_directory() {
+    let mut share = share();
+    let path = object::ObjectPath::parse("d").expect("a path");
+    for (mask, wanted) in [(ALL - AccessMask::READ_DATA, false), (ALL, true)] {
+        make(&mut share, "d", RequestedKind::Directory, vec![allow(me(), mask)]);
+        assert_eq!(share.store.may_list(share.user, share.root, &path), Some(wanted));
+        share.store.revert_to_server();
+        std::fs::remove_dir(share.host("d")).expect("it is empty");
+    }
+}

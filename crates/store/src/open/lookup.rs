@@ -216,8 +216,9 @@ impl Store {
         Ok((self.directories.intern(fd, &status), status))
     }
 
-    /// True if a user may enter a directory and each one above it; `None` for a missing directory.
-    pub fn may_traverse(&mut self, user: UserId, root: RootId, path: &ObjectPath) -> Option<bool> {
+    /// True if a user may list a directory and enter each one above it; `None` for a missing
+    /// directory.
+    pub fn may_list(&mut self, user: UserId, root: RootId, path: &ObjectPath) -> Option<bool> {
         if self.impersonation.impersonate(user).is_err() {
             return Some(false);
         }
@@ -228,9 +229,8 @@ impl Store {
             false => root.settings.character_mappings.to_disk(path.as_str()),
         };
         match self.parent(&root, &path, exact) {
-            Ok(Parent { directory, status, .. }) => {
-                let user = self.impersonation.effective();
-                Some(access::may_enter(user, directory.fd.as_fd(), &status))
+            Ok(directory) => {
+                Some(access::may_list(&mut self.impersonation, &root, &directory).unwrap_or(false))
             }
             Err(NtStatus::OBJECT_PATH_NOT_FOUND) => None,
             Err(_) => Some(false),

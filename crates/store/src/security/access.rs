@@ -259,9 +259,23 @@ fn may_remove(
     Ok(permissions & (WRITE | EXECUTE) == WRITE | EXECUTE)
 }
 
-/// True if the user may go through a directory.
-pub(crate) fn may_enter(user: Effective, directory: BorrowedFd<'_>, status: &Statx) -> bool {
-    permissions(user, directory, status) & EXECUTE != 0
+/// True if the impersonated user may enter a directory and list its names.
+///
+/// # Errors
+/// The descriptor cannot be read.
+pub(crate) fn may_list(
+    impersonation: &mut Impersonation,
+    root: &Root,
+    directory: &Parent,
+) -> Result<bool, NtStatus> {
+    let secured = directory.secured();
+    let permissions = permissions(impersonation.effective(), secured.fd, secured.status);
+    if permissions & (READ | EXECUTE) != READ | EXECUTE {
+        return Ok(false);
+    }
+    // A descriptor can refuse more than the kernel does.
+    Ok(root.settings.nt_acls.is_none()
+        || object_rights(impersonation, root, secured)?.contains(AccessMask::READ_DATA))
 }
 
 /// The rwx bits that hold for the user. The owner's are exact in the mode; for others the kernel is
