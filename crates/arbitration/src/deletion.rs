@@ -117,6 +117,17 @@ impl FileRecord {
         taken
     }
 
+    /// Takes the deletion that the closer of an open, a worker, has begun and was refused: it goes
+    /// on as a delegated one.
+    pub fn take_begun(&mut self, mark: u64, worker: ServerId) -> Option<Deleter> {
+        let is_it = |it: &&mut Deleter| {
+            it.mark == mark && it.worker == worker && it.progress == DeletionProgress::ByCloser
+        };
+        let deleter = self.deleters.iter_mut().find(is_it)?;
+        deleter.progress = DeletionProgress::Accepted;
+        Some(deleter.clone())
+    }
+
     /// True while a delegated deletion waits for its worker.
     #[must_use]
     pub fn has_delegated(&self) -> bool {

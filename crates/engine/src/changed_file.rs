@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use arbitration::{Caching, Deleter, FileKey};
+use arbitration::{Caching, FileKey};
 use model::caching::lease_name;
 use model::open::Open;
 use object::{ObjectOp, ObjectPath};
 
-use crate::effect::{Effect, Removal};
+use crate::effect::Effect;
 use crate::server::Server;
 use crate::watches;
 
@@ -72,20 +72,8 @@ impl Server {
             }
         }
         for deleter in inherited {
-            self.remove(file, deleter);
+            self.globals.remove(file, deleter, false);
         }
-    }
-
-    /// Removes a file on behalf of a dead worker, or of an absent client: [MS-FSA] 2.1.5.5.
-    fn remove(&mut self, file: FileKey, deleter: Deleter) {
-        let Deleter { mark, link, share, folder, path, is_posix, .. } = deleter;
-        let Ok(path) = ObjectPath::from_windows(&path, is_posix) else {
-            // A name that no client could have given.
-            return self.globals.files.end_deletion(file, mark);
-        };
-        let folder = ObjectPath::from_stored(folder, None);
-        let removal = Removal { file, mark, link, share, folder, path };
-        self.globals.outbox.effects.push_back((None, Effect::Remove(Box::new(removal))));
     }
 
     /// Adapts an open to the rights to cache that breaks have left.

@@ -102,7 +102,7 @@ pub enum Effect {
     /// its client did not come back: calls
     /// [`Server::handle_removed`](crate::Server::handle_removed) afterwards. No reply.
     Remove(Box<Removal>),
-    /// Checks that a user may enter a directory, and each one on the way to it: calls
+    /// Checks that a user may list a directory, and enter each one on the way to it: calls
     /// [`Server::handle_traversed`](crate::Server::handle_traversed) with the result. No reply.
     Traverse(Box<Traversal>),
     /// Tells another worker to check a file's record:
@@ -174,6 +174,9 @@ pub struct Deletion {
     pub store: StoreNumber,
     /// Directory whose listing changes by it, and the key of the lease that survives that.
     pub directory: Option<(FileIdentity, Option<LeaseKey>)>,
+    /// True if the closed open had no right to delete: another open has marked the file, and the
+    /// deletion does not fail by the rights of this one.
+    pub is_by_another: bool,
 }
 
 /// An open whose byte-range locks stay in the record until the store has closed its file. Before
@@ -240,6 +243,9 @@ pub struct Removal {
     pub folder: ObjectPath,
     /// Path of the file in the share.
     pub path: ObjectPath,
+    /// True if the last open was one without the right to delete, perhaps of a share that can only
+    /// be read. Its close has reported the deletion already.
+    pub is_by_another: bool,
 }
 
 impl Removal {
@@ -412,6 +418,12 @@ impl Reply {
         let Self::Object(result) = self else { panic!("{self:?} is no reply of the store") };
         result.map_err(Reject::Object)
     }
+
+    /// True if the store has refused an operation to its user.
+    #[must_use]
+    pub fn is_access_denied(&self) -> bool {
+        matches!(self, Self::Object(Err(NtStatus::ACCESS_DENIED)))
+    }
 }
 
 #[cfg(test)]
@@ -446,6 +458,7 @@ mod tests {
             share: "data".to_owned(),
             folder: ObjectPath::root(),
             path: it.path.clone(),
+            is_by_another: false,
         };
         assert!(removal.is_of(&it));
         assert!(removal.is_of(&opened(7, "renamed\\file", 100)), "the same directory");

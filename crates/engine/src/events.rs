@@ -93,7 +93,10 @@ impl Server {
     /// Handles the end of a deletion: see [`Effect::FileDeleted`].
     pub fn handle_deleted(&mut self, now: Now, deletion: &Deletion) {
         self.globals.files.set_now(now.monotonic);
-        self.globals.end_deletion(deletion);
+        match deletion.is_by_another {
+            true => self.globals.pass_on_deletion(deletion),
+            false => self.globals.end_deletion(deletion),
+        }
         self.quiesce(now);
     }
 
@@ -135,7 +138,7 @@ impl Server {
             if let Some(parent) = parent {
                 self.globals.files.break_for_listing(*parent, None);
             }
-            if self.globals.is_watched() {
+            if self.globals.is_watched() && !removal.is_by_another {
                 self.globals.outbox.changes.push(HostChange {
                     path: path.below(&removal.folder),
                     is_directory: metadata.is_directory() && path.stream().is_none(),

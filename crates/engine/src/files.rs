@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use arbitration::records::Disconnected;
 use arbitration::{
-    Admission, AdmissionRequest, ByteRangeLock, Cache, Closed, Durability, FileKey, FileRecord,
-    FileRecords, FileWord, Holding, Lease, LeaseId, LeaseKey, OpenEntry, OpenId, RangeAccess,
-    ShareMode, Standing, WorkersToNotify,
+    Admission, AdmissionRequest, ByteRangeLock, Cache, Closed, Deleter, Durability, FileKey,
+    FileRecord, FileRecords, FileWord, Holding, Lease, LeaseId, LeaseKey, OpenEntry, OpenId,
+    RangeAccess, ShareMode, Standing, WorkersToNotify,
 };
 use dtyp::ServerId;
 use model::file_key::key;
@@ -288,6 +288,18 @@ impl Files {
         self.records.count_deletion();
         // An unreadable record has no marks.
         let _ = self.change(file, |record, notify| (record.end_deletion(mark, notify), true));
+    }
+
+    /// Takes a deletion that this worker has begun by closing an open, to carry it out in another
+    /// way.
+    pub fn take_begun_deletion(&mut self, file: FileKey, mark: u64) -> Option<Deleter> {
+        let own = self.worker;
+        let taken = self.change(file, |record, _| {
+            let taken = record.take_begun(mark, own);
+            let is_changed = taken.is_some();
+            (taken, is_changed)
+        });
+        taken.ok().flatten()
     }
 
     /// Returns the number of deletions by all workers so far. A CREATE compares it before and after

@@ -1,17 +1,18 @@
 //! The end of connections, sessions, tree connects and opens, for any reason: [MS-SMB2] 3.3.7.1.
 
-use arbitration::Closed;
+use arbitration::{Closed, Deleter, FileKey};
+use dtyp::AccessMask;
 use model::audit::AuditEvent;
 use model::connection::ConnectionId;
 use model::file_key::key;
 use model::open::{CreateId, Open, OpenFile, Target};
 use model::reject::Disconnect;
 use model::session::{Session, SessionState};
-use object::{ObjectOp, UserId};
+use object::{ObjectOp, ObjectPath, UserId};
 use rustc_hash::FxHashMap;
 
 use crate::change::{Change, ChangeKind};
-use crate::effect::{Deletion, Effect, Unlocked};
+use crate::effect::{Deletion, Effect, Removal, Unlocked};
 use crate::globals::Globals;
 use crate::notice::{AuditRecord, Notice};
 use crate::server::Server;
@@ -201,9 +202,33 @@ impl Globals {
             _ => ObjectOp::Close { open: file.local_open, unlink: unlink.is_some() },
         };
         let (file, store) = (key(file.identity), op.store());
-        let deleted = unlink.map(|mark| Deletion { file, mark, store, directory });
+        let is_by_another = !open.granted_access.contains(AccessMask::DELETE);
+        let deleted = unlink.map(|mark| Deletion { file, mark, store, directory, is_by_another });
         let unlocked = keeps_locks.then_some(Unlocked { file, volatile, store });
         Some(Retired { user: open.user, op, deleted, audit, unlocked })
+    }
+
+    /// Has the deletion of a closed open carried out with the server's rights, as a delegated one:
+    /// the open that has marked the file was granted it, and the store has refused it, or may have,
+    /// to the user of the closed one.
+    pub fn pass_on_deletion(&mut self, deletion: &Deletion) {
+        match self.files.take_begun_deletion(deletion.file, deletion.mark) {
+            Some(deleter) => self.remove(deletion.file, deleter, true),
+            None => self.end_deletion(deletion),
+        }
+    }
+
+    /// Removes a file on behalf of another open: of a dead worker, of an absent client, or of one
+    /// that is closed already: [MS-FSA] 2.1.5.5.
+    pub(crate) fn remove(&mut self, file: FileKey, deleter: Deleter, is_by_another: bool) {
+        let Deleter { mark, link, share, folder, path, is_posix, .. } = deleter;
+        let Ok(path) = ObjectPath::from_windows(&path, is_posix) else {
+            // A name that no client could have given.
+            return self.files.end_deletion(file, mark);
+        };
+        let folder = ObjectPath::from_stored(folder, None);
+        let removal = Removal { file, mark, link, share, folder, path, is_by_another };
+        self.outbox.effects.push_back((None, Effect::Remove(Box::new(removal))));
     }
 
     /// Ends a deletion that the store has carried out. Only now is the directory's listing another.
@@ -229,9 +254,18 @@ impl Globals {
     /// ([`Globals::retire`]), and has the store close the file, without a request that waits for
     /// that.
     pub fn close_for_server(&mut self, open: Open) {
-        let Some(Retired { user, op, deleted, audit, unlocked }) = self.retire(open) else {
+        let has_birth = open.identity().is_some_and(|(identity, _)| identity.birth != 0);
+        let Some(Retired { user, mut op, mut deleted, audit, unlocked }) = self.retire(open) else {
             return;
         };
+        if let Some(deletion) = &mut deleted {
+            // Nobody learns of the store's refusal, so the rights of this user do not decide. On
+            // file systems without birth times they have to.
+            deletion.is_by_another &= has_birth;
+            if deletion.is_by_another {
+                op = without_removal(op);
+            }
+        }
         audit.into_iter().for_each(|record| self.audit(*record));
         self.outbox.effects.push_back((None, Effect::Object { user, op }));
         let reports = deleted.map(Effect::FileDeleted).into_iter();
@@ -293,5 +327,15 @@ impl Globals {
         {
             self.create_ids.remove(&id);
         }
+    }
+}
+
+/// The close of a file that leaves its removal to another operation.
+fn without_removal(op: ObjectOp) -> ObjectOp {
+    match op {
+        ObjectOp::Close { open, .. } | ObjectOp::CloseAndUnlinkFile { open } => {
+            ObjectOp::Close { open, unlink: false }
+        }
+        other => other,
     }
 }

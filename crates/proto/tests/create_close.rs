@@ -729,3 +729,36 @@ fn opening_and_closing_a_file_that_nobody_else_uses_costs_two_record_updates() {
         assert_eq!(world.record_updates() - before, 2, "{create:?}");
     }
 }
+
+/// A file that alice's open marks for deletion, and that bob's open has open until now. The store
+/// refuses the next close.
+fn marked_file_open_by_another(access: AccessMask) -> (World, Peer, FileId) {
+    let world = World::new();
+    world.add_file("data", "file", b"secret");
+    let (mut deleter, mut other) = (ready(&world), ready(&world));
+    let file_id = other.create(&Create::open("file").access(access)).file_id;
+    let marked = deleter.create(&Create::open("file").delete_on_close()).file_id;
+    deleter.close(marked).ok();
+    assert!(world.exists("data", "file"), "another open keeps it");
+    world.store().fail_nth_of(OpKind::Close, 0, NtStatus::ACCESS_DENIED);
+    (world, other, file_id)
+}
+
+#[test]
+fn an_open_without_the_right_to_delete_undoes_no_deletion() {
+    let (world, mut other, file_id) = marked_file_open_by_another(AccessMask::READ_ATTRIBUTES);
+    other.close(file_id).ok();
+    assert!(!world.exists("data", "file"));
+    other.try_create(&Create::open("file")).expect(NtStatus::OBJECT_NAME_NOT_FOUND);
+    // Nor does the end of its connection.
+    let (world, other, _) = marked_file_open_by_another(AccessMask::READ_ATTRIBUTES);
+    other.disconnect();
+    assert!(!world.exists("data", "file"));
+}
+
+#[test]
+fn a_removal_that_the_deleting_user_is_refused_does_not_happen() {
+    let (world, mut other, file_id) = marked_file_open_by_another(AccessMask::FILE_ALL);
+    other.close(file_id).expect(NtStatus::ACCESS_DENIED);
+    assert!(world.exists("data", "file"));
+}

@@ -79,9 +79,13 @@ impl MemoryStore {
         let kind = OpKind::of(&op);
         *self.op_counts.entry(kind).or_default() += 1;
         match self.take_fault(kind) {
-            // The open is closed in any case.
-            Some(status) if kind == OpKind::Close => self.dispatch(op).and(Err(status)),
-            Some(status) => Err(status),
+            Some(status) => match op {
+                // The open is closed in any case, and the file stays.
+                ObjectOp::Close { open, .. } => {
+                    self.dispatch(ObjectOp::Close { open, unlink: false }).and(Err(status))
+                }
+                _ => Err(status),
+            },
             None => self.dispatch(op),
         }
     }

@@ -206,10 +206,14 @@ impl Worker {
 /// Opens the target of a removal, checks its identity, and closes it for good.
 fn remove_in(
     store: &mut Store,
-    opening: Opening,
+    mut opening: Opening,
     removal: &Removal,
 ) -> Result<Box<Opened>, NtStatus> {
     let user = opening.user;
+    if removal.is_by_another {
+        // The right was granted in the share of the open that has marked the file.
+        opening.settings.read_only = false;
+    }
     let OpenedRoot { root, .. } = opening.carry_out(store)?;
     let removed = remove_from(store, root, user, removal);
     store.close_root(root);

@@ -45,7 +45,11 @@ impl PendingCommand for Pending {
             Self::Closing { deleted, audit, unlocked, .. } => (deleted, audit, unlocked),
             Self::Querying | Self::Waiting(_) => (None, None, None),
         };
-        let effect = deleted.map(Effect::FileDeleted);
+        let outcome = reply.as_ref().map(Reply::is_access_denied);
+        let effect = deleted.map(|deletion| {
+            let is_by_another = deletion.is_by_another && outcome != Some(false);
+            Effect::FileDeleted(Deletion { is_by_another, ..deletion })
+        });
         let audited = match reply {
             Some(reply) => audit.map(|record| with_result(*record, &reply.object()).into()),
             None => audit,
@@ -94,10 +98,16 @@ impl Command for Close {
                 if let Some(Unlocked { file, volatile, .. }) = unlocked.as_deref() {
                     scope.globals.files.release_all_locks(*file, *volatile);
                 }
-                if let Some(deletion) = deleted {
-                    scope.globals.end_deletion(&deletion);
+                let is_refused = reply.is_access_denied();
+                let mut result = reply.object();
+                match deleted {
+                    Some(deletion) if deletion.is_by_another && is_refused => {
+                        scope.globals.pass_on_deletion(&deletion);
+                        result = Ok(ObjectReply::Done);
+                    }
+                    Some(deletion) => scope.globals.end_deletion(&deletion),
+                    None => {}
                 }
-                let result = reply.object();
                 if let Some(record) = audit {
                     scope.globals.audit(with_result(*record, &result));
                 }
