@@ -50,6 +50,9 @@ pub struct Incoming {
     pub trace: trace::Request,
     /// True once the limits of its classes were checked: it is delayed, or has begun.
     pub(crate) is_admitted: bool,
+    /// True while a range that it copies is charged to the classes of the target: those of the
+    /// source have admitted it.
+    pub(crate) is_range_read: bool,
     /// Charge of a READ to its classes.
     pub(crate) charged: Option<Charged>,
     /// True for a LOCK that was canceled while the store worked on it: it does not wait again.

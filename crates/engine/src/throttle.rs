@@ -11,7 +11,7 @@ use dtyp::ServerId;
 use model::now::Now;
 use model::request_id::RequestId;
 use model::settings::ServerSettings;
-use object::{ObjectOp, Piped};
+use object::{LocalOpen, ObjectOp, Piped};
 use qos::class::InterimResponses;
 use qos::controller::ONE;
 use qos::{Admission, ClassId, Classes, Cost, Gate, Kind, Slots, credits};
@@ -188,6 +188,22 @@ pub(crate) fn cost(op: &ObjectOp, frame_bytes: usize) -> Cost {
     Cost { kind, bytes, kept: count(frame_bytes + behind) }
 }
 
+/// Returns the source of a range that the store is to copy, and its length.
+pub(crate) fn copied_from(effect: &Effect) -> Option<(LocalOpen, u32)> {
+    match effect {
+        Effect::Object { op: ObjectOp::CopyRange { source, length, .. }, .. } => {
+            Some((*source, *length))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the cost of a copied range as a READ or WRITE, for a request that keeps this much of its
+/// frame.
+pub(crate) fn range_cost(kind: Kind, length: u32, frame_bytes: usize) -> Cost {
+    Cost { kind, bytes: length.into(), kept: count(frame_bytes) }
+}
+
 /// Returns the charge of a READ.
 pub(crate) fn charged(classes: &Classes, effect: &Effect) -> Option<Charged> {
     let Effect::Object { op: ObjectOp::Read { length, buffer, .. }, .. } = effect else {
@@ -283,7 +299,7 @@ mod tests {
 
     #[test]
     fn an_operation_costs_its_data() {
-        let open = object::LocalOpen { index: 0, generation: 0 };
+        let open = LocalOpen { index: 0, generation: 0 };
         let data = bytes::Bytes::from_static(b"seven b");
         let write = ObjectOp::Write {
             open,

@@ -14,18 +14,19 @@ use model::account::Account;
 use model::connection::Connection;
 use model::logon::Logon;
 use model::now::Now;
+use model::open::Open;
 use model::request_id::RequestId;
 use model::session::Session;
 use object::{ObjectOp, RootId};
-use qos::{Admission, Classes, Cost, Membership, Slots};
+use qos::{Admission, Classes, Cost, Kind, Membership, Slots};
 use trace::Phase;
 use wire::{Command, FileId};
 
 use crate::effect::{Effect, Reply};
 use crate::globals::Globals;
-use crate::request::{Chain, Charged, Incoming};
+use crate::request::{Chain, Charged, InFlight, Incoming};
 use crate::server::Server;
-use crate::throttle::{Throttle, charged, cost};
+use crate::throttle::{Throttle, charged, copied_from, cost, range_cost};
 
 impl Server {
     /// Gives the server the slots in which all workers count the use of classes.
@@ -81,22 +82,17 @@ impl Server {
         file_id: Option<FileId>,
         mut effect: Effect,
     ) -> Option<Box<Effect>> {
-        if !std::mem::replace(&mut incoming.is_admitted, true)
-            && let Some((classes, cost)) = self.cost_of(chain, incoming, file_id, &effect)
-        {
+        if std::mem::replace(&mut incoming.is_admitted, true) {
+            if copied_from(&effect).is_some() {
+                return self.ask_to_copy(chain, incoming, async_id, file_id, effect);
+            }
+        } else if let Some((classes, cost)) = self.cost_of(chain, incoming, file_id, &effect) {
             incoming.charged = charged(&classes, &effect);
             let interim = self.wants_interim_response(incoming);
             let throttle = &mut self.globals.throttle;
             let admission = throttle.admit(incoming.now, incoming.id, &classes, cost);
             if admission != Admission::Begins {
-                let interim = interim && admission == Admission::Waits;
-                if interim && async_id.is_none() && chain.messages.is_empty() {
-                    // Without an interim response it is throttled all the same, and keeps its
-                    // credits.
-                    let wanted = self.globals.credits_wanted(chain, &incoming.header);
-                    *async_id = self.go_async(chain, incoming, wanted).ok();
-                }
-                incoming.trace.wait(Phase::Throttled);
+                self.throttle(chain, incoming, async_id, interim && admission == Admission::Waits);
                 chain.shrink(incoming, &mut effect);
                 self.give_back_buffer(incoming.now, &mut effect);
                 return Some(Box::new(effect));
@@ -105,6 +101,80 @@ impl Server {
         incoming.trace.wait(effect.phase());
         self.globals.outbox.effects.push_back((Some(incoming.id), effect));
         None
+    }
+
+    /// Begins the wait of a throttled request. Without an interim response it is throttled all the
+    /// same, and keeps its credits.
+    fn throttle(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &mut Incoming,
+        async_id: &mut Option<u64>,
+        interim: bool,
+    ) {
+        if interim && async_id.is_none() && chain.messages.is_empty() {
+            let wanted = self.globals.credits_wanted(chain, &incoming.header);
+            *async_id = self.go_async(chain, incoming, wanted).ok();
+        }
+        incoming.trace.wait(Phase::Throttled);
+    }
+
+    /// As [`Self::ask`], for each range that an admitted request copies.
+    #[cold]
+    fn ask_to_copy(
+        &mut self,
+        chain: &mut Chain,
+        incoming: &mut Incoming,
+        async_id: &mut Option<u64>,
+        file_id: Option<FileId>,
+        effect: Effect,
+    ) -> Option<Box<Effect>> {
+        let interim = self.wants_interim_response(incoming);
+        let kept = incoming.message.len() + chain.messages.len();
+        let now = incoming.now;
+        let admission = self.admit_range(now, incoming, file_id, kept, &effect);
+        if admission == Admission::Begins {
+            incoming.trace.wait(effect.phase());
+            self.globals.outbox.effects.push_back((Some(incoming.id), effect));
+            return None;
+        }
+        self.throttle(chain, incoming, async_id, interim && admission == Admission::Waits);
+        Some(Box::new(effect))
+    }
+
+    /// Admits a range that a request copies: a READ for the classes of the source, then a WRITE for
+    /// those of the target. So it waits for one limit at a time, and holds no turn at a storage
+    /// meanwhile.
+    fn admit_range(
+        &mut self,
+        now: Now,
+        incoming: &mut Incoming,
+        file_id: Option<FileId>,
+        kept: usize,
+        effect: &Effect,
+    ) -> Admission {
+        let Some((source, length)) = copied_from(effect) else { return Admission::Begins };
+        let id = incoming.id;
+        let cost = |kind| range_cost(kind, length, kept);
+        if !std::mem::replace(&mut incoming.is_range_read, true) {
+            let is_source = |it: &&Open| it.file().is_ok_and(|file| file.local_open == source);
+            let classes = self.opens.values().find(is_source).and_then(|it| it.classes.clone());
+            if let Some(Classes { ids, .. }) = classes {
+                let classes = Classes { ids, device: None };
+                let admission = self.globals.throttle.admit(now, id, &classes, cost(Kind::Read));
+                if admission != Admission::Begins {
+                    return admission;
+                }
+            }
+        }
+        let target = file_id.and_then(|file_id| self.opens.get(&file_id.volatile));
+        let admission = match target.and_then(|it| it.classes.clone()) {
+            Some(classes) => self.globals.throttle.admit(now, id, &classes, cost(Kind::Write)),
+            None => Admission::Begins,
+        };
+        // Once it is admitted or queued for the last time, the next one begins anew.
+        incoming.is_range_read = false;
+        admission
     }
 
     /// Returns the classes of a request, and its cost for their limits.
@@ -225,6 +295,9 @@ impl Server {
     fn begin_throttled(&mut self, now: Now, id: RequestId) {
         let Some(waiting) = self.in_flight.get_mut(id) else { return };
         let Some(mut effect) = waiting.throttled.take() else { return };
+        if waiting.incoming.is_range_read {
+            return self.go_on_to_copy(now, id, effect);
+        }
         waiting.incoming.trace.wait(effect.phase());
         if let Effect::Object { op: ObjectOp::Read { length, buffer, .. }, .. } = &mut *effect {
             let length = usize::try_from(*length).expect("32 bits fit memory");
@@ -233,6 +306,23 @@ impl Server {
             buffer.extend_from_slice(&head);
         }
         self.globals.outbox.effects.push_back((Some(id), *effect));
+    }
+
+    /// Begins to copy a range that the limits of the source permit by now, or throttles it for those
+    /// of the target.
+    #[cold]
+    fn go_on_to_copy(&mut self, now: Now, id: RequestId, effect: Box<Effect>) {
+        let Some(mut waiting) = self.in_flight.remove(id) else { return };
+        let InFlight { incoming, chain, file_id, .. } = &mut waiting;
+        let kept = incoming.message.len() + chain.messages.len();
+        match self.admit_range(now, incoming, *file_id, kept, &effect) {
+            Admission::Begins => {
+                incoming.trace.wait(effect.phase());
+                self.globals.outbox.effects.push_back((Some(id), *effect));
+            }
+            Admission::Waits | Admission::WaitsForTurn => waiting.throttled = Some(effect),
+        }
+        self.in_flight.insert(waiting);
     }
 
     /// Returns the buffer of a throttled READ, which needs it only when it begins.

@@ -12,8 +12,12 @@ use qos::gate::THROTTLED_REQUESTS_MAX;
 use qos::{Class, Membership, Meter, Slots, Subject};
 use testkit::accounts::{ALICE, BOB};
 use testkit::class_slot::membership_of_alice;
-use testkit::{ClassSlot, Create, Login, Peer, World};
+use testkit::{ClassSlot, Create, Login, Peer, Request, World};
 use wire::echo::EchoRequest;
+use wire::ioctl::{
+    CopyChunk, CopyChunkCopy, FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse,
+    RequestResumeKeyResponse, ResumeKey,
+};
 use wire::logoff::LogoffRequest;
 use wire::tree_disconnect::TreeDisconnectRequest;
 use wire::{Command, Dialect, FileId, OplockLevel};
@@ -547,4 +551,80 @@ fn a_saturated_storage_leaves_clients_with_fewer_credits_for_as_long_as_it_is() 
     drop(gate);
     world.advance(2 * SECOND);
     assert_eq!(fill(&mut peer), all);
+}
+
+/// Sends an FSCTL of an open.
+fn fsctl(peer: &Peer, ctl_code: FsctlCode, file_id: FileId, input: &[u8]) -> Request {
+    let (flags, max_output_response) = (IoctlFlags::IS_FSCTL, 64);
+    let rest = IoctlRequest::default();
+    let body = IoctlRequest { ctl_code, file_id, input, max_output_response, flags, ..rest };
+    peer.request(Command::IOCTL, &body)
+}
+
+fn moved_bytes(slots: &ClassSlot) -> u64 {
+    let figures = slots.slot().figures();
+    figures.read_bytes + figures.written_bytes
+}
+
+fn resume_key(peer: &mut Peer, source: FileId) -> ResumeKey {
+    let request = fsctl(peer, FsctlCode::SRV_REQUEST_RESUME_KEY, source, &[]);
+    let response = peer.call(request).ok();
+    let key = RequestResumeKeyResponse::decode(response.body::<IoctlResponse<'_>>().output);
+    key.expect("it is whole").resume_key
+}
+
+/// Sends a copy of this many blocks to an open.
+fn send_copy(peer: &mut Peer, key: ResumeKey, target: FileId, blocks: u64) {
+    let at = |block: u64| block * u64::from(BLOCK);
+    let chunk =
+        |block| CopyChunk { source_offset: at(block), target_offset: at(block), length: BLOCK };
+    let chunks: Vec<_> = (0..blocks).map(chunk).collect();
+    let mut input = Vec::new();
+    CopyChunkCopy::encode(key, &chunks, &mut input);
+    peer.send(fsctl(peer, FsctlCode::SRV_COPYCHUNK_WRITE, target, &input));
+}
+
+#[test]
+fn a_copy_by_the_server_is_charged_to_the_classes_of_both_files() {
+    // Out of the limited share, into it, and both.
+    for (source, target, seconds) in [("slow", "data", 3), ("data", "slow", 3), ("slow", "slow", 7)]
+    {
+        let (world, mut peer, _, slots) = limited(InterimResponses::No);
+        let slow = peer.tree_id;
+        world.add_file("data", "file", &vec![7; 16 * BLOCK as usize]);
+        peer.tree("data");
+        let data = peer.tree_id;
+        let tree = |share: &str| if share == "slow" { slow } else { data };
+        peer.tree_id = tree(source);
+        let from = peer.create(&Create::open("file")).file_id;
+        let key = resume_key(&mut peer, from);
+        peer.tree_id = tree(target);
+        let to = peer.create(&Create::open_if("copy")).file_id;
+        let moved = moved_bytes(&slots);
+        send_copy(&mut peer, key, to, 4);
+        for _ in 0..seconds {
+            let mut statuses = statuses(&mut peer);
+            statuses.retain(|it| *it != NtStatus::PENDING);
+            assert_eq!(statuses, [], "{source} to {target}");
+            world.advance(SECOND);
+        }
+        assert_eq!(statuses(&mut peer), [NtStatus::SUCCESS], "{source} to {target}");
+        assert_eq!(moved_bytes(&slots) - moved, (seconds + 1) * u64::from(BLOCK));
+        assert_eq!(world.contents(target, "copy"), Some(vec![7; 4 * BLOCK as usize]));
+        assert_eq!(slots.slot().figures().waiting, 0);
+    }
+}
+
+#[test]
+fn a_copy_that_waits_can_be_cancelled_and_ends_with_its_file() {
+    let (world, mut peer, file_id, slots) = limited(InterimResponses::Auto);
+    let copy = peer.create(&Create::open_if("copy")).file_id;
+    let key = resume_key(&mut peer, file_id);
+    send_copy(&mut peer, key, copy, 8);
+    assert_eq!(statuses(&mut peer), [NtStatus::PENDING]);
+    world.advance(2 * SECOND);
+    peer.send(peer.close_request(copy));
+    let statuses = statuses(&mut peer);
+    assert_eq!(statuses.iter().filter(|it| it.is_error()).count(), 1, "{statuses:?}");
+    assert_eq!(slots.slot().figures().waiting, 0);
 }
