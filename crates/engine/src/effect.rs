@@ -486,6 +486,7 @@ mod tests {
             share: "data".to_owned(),
             folder: ObjectPath::root(),
             path: it.path.clone(),
+            is_by_another: false,
         };
         assert!(removal.is_of(&it));
         assert!(!removal.is_of(&stream(8, "folder\\file:notes")), "where a link has led since");
