@@ -5,15 +5,15 @@ use config::choice::{DefaultCase, MangledNames, MapReadonly, Tri};
 use dtyp::NameExpression;
 use proto::share::LockChecks;
 use store::{
-    CharacterMappings, DefaultStyle, DepotSettings, Hide, InheritOwner, ModeAttributes, NewCase,
-    NtAclSettings, Piping, ReadOnlySource, RootSettings,
+    CharacterMappings, DefaultStyle, Hide, InheritOwner, ModeAttributes, NewCase, NtAclSettings,
+    Piping, ReadOnlySource, RootSettings,
 };
 use tracing::warn;
 
 use super::recycle_bin::recycle_settings;
 use super::share_properties::local_programs;
 use super::shares::Shares;
-use super::streams_depot::{depot_settings, name_in_share};
+use super::streams_depot::{depot_settings, names_in_share};
 
 impl Shares<'_> {
     pub(super) fn is_dfs_root(&self, share: &config::Share) -> bool {
@@ -83,7 +83,7 @@ impl Shares<'_> {
             ea_support: share.ea_support,
             hide_dot_files: share.hide_dot_files,
             hide_files: expressions(&share.hide_files, share),
-            vetoed: vetoed(share, path, streams_depot.as_ref()),
+            vetoed: vetoed(share, &names_in_share(self.config, (share, path), substitutions)),
             remove_vetoed: share.delete_veto_files,
             delete_readonly: share.delete_readonly,
             nt_acl_support: share.nt_acl_support,
@@ -170,14 +170,9 @@ fn new_case(share: &config::Share, preserved: bool) -> NewCase {
     }
 }
 
-/// Names that no client sees: those of `veto files`, and a depot in the share.
-fn vetoed(
-    share: &config::Share,
-    folder: &str,
-    depot: Option<&DepotSettings>,
-) -> Vec<NameExpression> {
-    let depot = depot.and_then(|depot| name_in_share(depot, folder)).unwrap_or_default();
-    expressions(&format!("{}/{depot}", share.veto_files), share)
+/// Names that no client sees: those of `veto files`, and of depots in the share.
+fn vetoed(share: &config::Share, depots: &[String]) -> Vec<NameExpression> {
+    expressions(&format!("{}/{}", share.veto_files, depots.join("/")), share)
 }
 
 /// `/one/two/`, in whatever case unless that matters in the share.

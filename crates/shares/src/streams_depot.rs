@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use config::{Share, StreamsDepot, Substitutions};
+use config::{Config, Share, StreamsDepot, Substitutions};
 use store::DepotSettings;
 
 /// The settings of a share's depot; `None` if it has none.
@@ -18,24 +18,42 @@ pub(super) fn depot_settings(
     })
 }
 
-/// The name of a depot that is in the share, so that clients do not see its files.
-pub(super) fn name_in_share<'d>(depot: &'d DepotSettings, folder: &str) -> Option<&'d str> {
-    let is_in_share = depot.directory.starts_with(Path::new(folder));
-    depot.directory.file_name().and_then(|name| name.to_str()).filter(|_| is_in_share)
+/// Names of the depots that are in the folder of a share, so that clients do not see their files:
+/// its own, and those of other shares, which it may lead to without the module. Variables of other
+/// shares' paths stand for the same client.
+pub(super) fn names_in_share(
+    config: &Config,
+    (share, folder): (&Share, &str),
+    substitutions: &Substitutions,
+) -> Vec<String> {
+    let name_of = |other: &Share| {
+        let named = Substitutions { share: other.name.clone(), ..substitutions.clone() };
+        let is_it = other.name == share.name;
+        let substitutions = if is_it { substitutions } else { &named };
+        let depot = depot_settings(other, substitutions)?.directory;
+        let name = depot.file_name()?.to_str()?.to_owned();
+        depot.starts_with(Path::new(folder)).then_some(name)
+    };
+    let others = config.shares.iter().chain(&config.homes).filter(|it| it.name != share.name);
+    let mut names: Vec<_> = [share].into_iter().chain(others).filter_map(name_of).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 #[cfg(test)]
 mod tests {
     use config::{Config, Substitutions};
 
-    use super::{depot_settings, name_in_share};
+    use super::{depot_settings, names_in_share};
 
     fn directory(options: &str) -> (String, Option<String>) {
         let text = format!("[a]\npath = /srv/a\nvfs objects = streams_depot\n{options}\n");
         let (config, _) = Config::parse(&text, "test").expect("it is well-formed");
         let depot = depot_settings(&config.shares[0], &Substitutions::default());
         let depot = depot.expect("it has the module");
-        let name = name_in_share(&depot, "/srv/a").map(str::to_owned);
+        let share = (&config.shares[0], "/srv/a");
+        let name = names_in_share(&config, share, &Substitutions::default()).pop();
         (depot.directory.to_str().expect("it is UTF-8").to_owned(), name)
     }
 
@@ -49,5 +67,26 @@ mod tests {
         assert_eq!(outside, ("/srv/streams".to_owned(), None));
         let beside = directory("streams_depot:directory = /srv/ab");
         assert_eq!(beside, ("/srv/ab".to_owned(), None), "a name that begins as the share's");
+    }
+
+    #[test]
+    fn a_share_hides_the_depots_of_other_shares_in_its_folder() {
+        let text = "[data]\npath = /srv/data\nvfs objects = streams_depot\n\
+                    [named]\npath = /srv/%S\nvfs objects = streams_depot\n\
+                    streams_depot:directory = depot\n\
+                    [all]\npath = /srv\n[data-read]\npath = /srv/data\n[other]\npath = /other\n";
+        let (config, _) = Config::parse(text, "test").expect("it is well-formed");
+        let hidden = |name: &str| {
+            let share = config.share(name).expect("above");
+            let substitutions =
+                Substitutions { share: share.name.clone(), ..Substitutions::default() };
+            let folder = substitutions.expand_path(&share.path);
+            names_in_share(&config, (share, &folder), &substitutions)
+        };
+        assert_eq!(hidden("data"), [".streams"]);
+        assert_eq!(hidden("all"), [".streams", "depot"]);
+        assert_eq!(hidden("data-read"), [".streams"]);
+        assert_eq!(hidden("named"), ["depot"]);
+        assert_eq!(hidden("other"), [""; 0]);
     }
 }
