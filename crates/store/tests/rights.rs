@@ -153,7 +153,7 @@ fn a_link_gives_no_right_to_delete_its_target() {
 
 /// Its removal is a change of the file, which another worker may carry out as root.
 #[test]
-fn a_stream_is_deleted_by_users_who_may_write_its_file() {
+fn a_user_without_the_right_to_write_a_file_deletes_no_stream_of_it() {
     let Some(mut share) = share_of_stranger() else { return };
     for (mode, want) in [
         (0o444, NtStatus::ACCESS_DENIED),

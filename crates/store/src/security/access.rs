@@ -66,7 +66,7 @@ pub(crate) enum NamedBy<'a> {
 }
 
 impl<'a> NamedBy<'a> {
-    /// For an object that was found by a name with `inode` in `parent`.
+    /// Name of `object` in the directory `parent`, where the name itself leads to `inode`.
     pub(crate) fn of(parent: Option<&'a Parent>, inode: Inode, object: &Statx) -> Self {
         match parent {
             None => Self::Root,

@@ -2,15 +2,15 @@
 //!
 //! Users have no rights to the depot: those to the base file count. The kernel is asked for them
 //! with the user's own rights; then the server's rights open the stream's file. A new file belongs
-//! to the owner of the base file, so that Samba serves it to that user, and is closed to all others:
-//! the base file may be closed by its path or an ACL, now or later.
+//! to the owner of the base file, so that Samba serves it to that user, and is closed to all
+//! others: the base file may be closed by its path or an ACL, now or later.
 //!
 //! That holds for a depot of the server's ([`Way`]); in any other one, such as that of a user of
 //! Samba, all calls have the user's own rights. Owners of base files own the folders of their
 //! streams, and can move files of others there. So the server's rights open only what belongs to
 //! the owner of the base file, in folders that nobody else may write; anything else takes the
-//! user's own rights, as with Samba. Nothing below the depot is followed as a link, and no file with
-//! a second name is opened.
+//! user's own rights, as with Samba. Nothing below the depot is followed as a link, and no file
+//! with a second name is opened.
 
 mod directories;
 mod folder;

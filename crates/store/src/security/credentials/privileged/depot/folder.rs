@@ -14,10 +14,10 @@ use crate::sys::system;
 /// of a second at most: on a busy disk that process may wait between the two calls.
 const SETTLE_ATTEMPTS_MAX: u32 = 300;
 
-/// Those of them without a pause, which suffice as a rule.
+/// First looks, without a pause between them: usually enough.
 const SETTLE_YIELDS_MAX: u32 = 100;
 
-/// Pause between two looks.
+/// Pause between two of the further looks.
 const SETTLE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Folder of an object's streams.
