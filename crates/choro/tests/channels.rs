@@ -281,6 +281,23 @@ fn an_earlier_stranger_with_a_users_client_guid_keeps_no_channel_from_the_user()
     server.stop();
 }
 
+/// The line would have the name of a user who did nothing.
+#[test]
+fn a_stranger_with_a_users_client_guid_is_ended_for_a_cancel_and_writes_no_line() {
+    let server = Setup::new().share("data", "").start();
+    let (address, guid) = (server.site().address(), Guid(random()));
+    let _user = Connection::logged_on(address, guid);
+    let before = server.log();
+    let strange = Ipv4Addr::new(127, 0, 1, 1).into();
+    let mut stranger =
+        connection::Connection::connect(strange, address, PATIENCE).expect("it listens");
+    stranger.negotiate(guid).expect("it is served");
+    stranger.cancel(5, None).expect("it is received");
+    wait_until(|| !stranger.is_open(), || "a CANCEL is served to a stranger".to_owned());
+    assert_eq!(server.log(), before);
+    server.stop();
+}
+
 #[test]
 fn a_session_goes_on_when_one_of_its_channels_is_cut() {
     check_a_session_goes_on_without_a_channel(TestServer::start());

@@ -114,7 +114,7 @@ pub struct Outbox {
     /// Changes to report to the tables.
     pub notices: VecDeque<Notice>,
     /// Connections to end, with the reasons.
-    pub closes: VecDeque<(ConnectionId, Disconnect)>,
+    pub closes: VecDeque<(ConnectionId, Disconnect, Logon)>,
     /// Suspended requests whose reason to wait may be gone.
     pub requests_to_wake: VecDeque<RequestId>,
     /// Closed opens, whose suspended requests must be woken.

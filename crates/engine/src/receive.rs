@@ -15,6 +15,7 @@ use std::sync::Arc;
 use bytes::{Buf, BytesMut};
 use crypto::BadSignature;
 use model::connection::{Connection, ConnectionId};
+use model::logon::Logon;
 use model::now::Now;
 use model::reject::{Disconnect, Reject};
 use model::session::Session;
@@ -372,7 +373,7 @@ fn admit(connection: &mut Connection, header: &Header) -> Result<(), Disconnect>
     }
     // [MS-SMB2] 3.3.5.16: CANCEL repeats the id of the request that it cancels.
     if header.command == Command::CANCEL {
-        return Ok(());
+        return admit_cancel(connection);
     }
     // One before dialect 2.1, even if the header says otherwise: [MS-SMB2] 3.3.5.2.3.
     let charge = if connection.pays() { header.credit_charge } else { 1 };
@@ -380,6 +381,16 @@ fn admit(connection: &mut Connection, header: &Header) -> Result<(), Disconnect>
         .command_sequence_window
         .consume(header.message_id, charge)
         .map_err(Disconnect::Sequence)
+}
+
+/// A CANCEL takes no credit and has no response, so nothing limits a client that sends them without
+/// end. Before a session there is nothing to cancel.
+#[cold]
+fn admit_cancel(connection: &Connection) -> Result<(), Disconnect> {
+    match connection.progress.logon() {
+        Logon::Nobody => Err(Disconnect::CancelWithoutSession),
+        Logon::Guest | Logon::User => Ok(()),
+    }
 }
 
 /// [MS-SMB2] 3.3.5.4: a connection negotiates first, and only once.

@@ -234,7 +234,7 @@ impl Server {
     }
 
     /// Takes the next connection to end, which is in no table any more.
-    pub fn poll_close(&mut self) -> Option<(ConnectionId, Disconnect)> {
+    pub fn poll_close(&mut self) -> Option<(ConnectionId, Disconnect, Logon)> {
         self.globals.outbox.closes.pop_front()
     }
 
@@ -254,6 +254,13 @@ impl Server {
     #[must_use]
     pub fn connection_of(&self, request: RequestId) -> Option<ConnectionId> {
         self.in_flight.get(request).map(|it| it.chain.connection)
+    }
+
+    /// Returns whether a session was set up over a connection. Until then it may be a stranger's.
+    #[must_use]
+    pub fn has_session_over(&self, connection: ConnectionId) -> bool {
+        let connection = self.connections.get(&connection);
+        connection.is_some_and(|it| it.progress.logon() != Logon::Nobody)
     }
 
     /// Returns the highest length of a frame of this connection in bytes, without the transport's

@@ -35,8 +35,9 @@ pub struct Retired {
 impl Server {
     /// Ends a connection by the server's decision; the worker ends its transport after the poll.
     pub(crate) fn disconnect(&mut self, id: ConnectionId, reason: Disconnect) {
-        if self.connections.contains_key(&id) {
-            self.globals.outbox.closes.push_back((id, reason));
+        if let Some(connection) = self.connections.get(&id) {
+            let logon = connection.progress.logon();
+            self.globals.outbox.closes.push_back((id, reason, logon));
             self.forget_connection(id);
         }
     }

@@ -11,6 +11,8 @@ use crate::sequence_window::SequenceError;
 pub enum Disconnect {
     /// The client's transport did not take a break notification in time.
     BreakNotConfirmed,
+    /// A CANCEL came before any session: it costs no credit, and nothing can be cancelled.
+    CancelWithoutSession,
     /// Another connection needed its place, and no user had logged on over it.
     Crowded,
     /// A compressed message arrived without negotiation of compression.
@@ -52,6 +54,7 @@ impl std::fmt::Display for Disconnect {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let reason = match self {
             Self::BreakNotConfirmed => "a break notification was not acknowledged by TCP in time",
+            Self::CancelWithoutSession => "CANCEL came before any session",
             Self::Crowded => "another client needs the place, and no user has logged on",
             Self::CompressionNotNegotiated => "compression was not negotiated",
             Self::Administrator => "the server or an administrator ended it",

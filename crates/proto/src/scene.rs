@@ -112,6 +112,7 @@ impl Scene {
         let connection = server.handle_connect(Now::default(), address, address);
         let state = server.inspect().connections.get_mut(&connection).expect("it was just made");
         state.negotiated = Some(Arc::new(negotiated(dialect)));
+        state.progress.logged_on(std::time::Duration::ZERO, true);
         let mut session = Session {
             session_id: SESSION,
             state: SessionState::Valid,
@@ -435,7 +436,7 @@ impl Scene {
 
     /// Returns the reason for which the server ended the connection.
     pub(crate) fn disconnected(&mut self) -> Option<Disconnect> {
-        self.server.poll_close().map(|(_, reason)| reason)
+        self.server.poll_close().map(|(_, reason, _)| reason)
     }
 }
 

@@ -7,8 +7,9 @@ use dtyp::NtStatus;
 use proto::Disconnect;
 use proto::settings::Policy;
 use testkit::peer::Offer;
-use testkit::{Outcome, Peer, World};
+use testkit::{Login, Outcome, Peer, World};
 use trace::Reason;
+use wire::cancel::CancelRequest;
 use wire::echo::EchoRequest;
 use wire::negotiate::{Capabilities, NegotiateResponse, SecurityMode};
 use wire::negotiate_context::{
@@ -314,6 +315,28 @@ fn a_second_negotiate_ends_the_connection() {
     peer.send(again);
     assert!(peer.receive().is_empty());
     assert_eq!(peer.closed(), Some(Disconnect::NegotiatedTwice));
+}
+
+#[test]
+fn a_cancel_before_any_session_ends_the_connection() {
+    let world = World::new();
+    for has_begun in [false, true] {
+        let mut peer = world.connect();
+        peer.negotiate([Dialect::SMB_3_1_1]);
+        if has_begun {
+            // A logon that has begun is no session yet.
+            let login = Login::user("alice", "wrong");
+            let (_, token) = peer.begin(&login);
+            peer.send(peer.session_setup(&login, &token));
+            peer.receive();
+        }
+        peer.send(peer.request(Command::CANCEL, &CancelRequest).unsigned());
+        assert_eq!(peer.closed(), Some(Disconnect::CancelWithoutSession), "{has_begun}");
+    }
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    peer.send(peer.request(Command::CANCEL, &CancelRequest));
+    peer.echo().ok();
+    assert_eq!(peer.closed(), None);
 }
 
 #[test]

@@ -1035,7 +1035,7 @@ impl Inner {
         while let Some(notice) = self.server.poll_notice() {
             self.ledger.enter(notice);
         }
-        while let Some((connection, reason)) = self.server.poll_close() {
+        while let Some((connection, reason, _)) = self.server.poll_close() {
             let wire = self.connections.get_mut(&connection).expect("it was connected");
             assert_eq!(wire.closed.replace(reason), None, "ended twice");
         }

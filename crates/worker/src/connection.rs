@@ -36,6 +36,10 @@ use filling::{FRONT_LEN, Filling, Source};
 /// WRITE is copied cheaply.
 const RECEIVE_LEN: usize = 68 * 1024;
 
+/// Bytes that are received at once without a session, beside other connections of a client: a token
+/// of a ticket takes a few receives.
+const STRANGERS_RECEIVE_LEN: usize = 4 * 1024;
+
 /// Bytes that are received at once if the frame before had as many: a WRITE of 1 MiB. A client that
 /// writes nothing more keeps as much memory.
 const EXPECTED_LEN_MAX: usize = 1024 * 1024 + 4 * 1024;
@@ -236,6 +240,19 @@ impl Transport {
         make_room(&mut buffer, wanted);
         let socket = self.socket.as_raw_fd();
         Some(Op::Receive { socket, buffer, limit: wanted, poll_first: !whole, whole })
+    }
+
+    /// As [`Transport::receive`], for a connection that may be a stranger's beside a user's: the
+    /// frames of one receive are served before those of another connection.
+    #[cold]
+    pub(super) fn receive_little(&mut self) -> Option<Op> {
+        match self.receive(false)? {
+            Op::Receive { socket, buffer, limit, .. } => {
+                let limit = limit.min(STRANGERS_RECEIVE_LEN);
+                Some(Op::Receive { socket, buffer, limit, poll_first: true, whole: false })
+            }
+            other => Some(other),
+        }
     }
 
     /// Takes back what [`Transport::receive`] lent, with what came at `at`.

@@ -11,7 +11,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use object::Piped;
-use proto::{ConnectionId, Disconnect, ReceivedFrame, Server};
+use proto::{ConnectionId, Disconnect, Logon, ReceivedFrame, Server};
 use trace::{Phase, Spent};
 use tracing::{debug, info, warn};
 use uring::{Backend, Completion, Op, SendBuffer, Token};
@@ -60,16 +60,17 @@ impl Worker {
         while let Some(notice) = self.server.poll_notice() {
             self.record_notice(notice, self.now().wall);
         }
-        while let Some((id, reason)) = self.server.poll_close() {
-            self.end_connection(id, reason);
+        while let Some((id, reason, logon)) = self.server.poll_close() {
+            self.end_connection(id, reason, logon);
         }
     }
 
     /// Closes a connection that the engine has ended, once its last frames are sent.
     #[cold]
-    fn end_connection(&mut self, id: ConnectionId, reason: Disconnect) {
-        // Clients without a session could fill the log with these.
-        let is_from_stranger = !self.notices.had_session() || reason == Disconnect::TooSlow;
+    fn end_connection(&mut self, id: ConnectionId, reason: Disconnect, logon: Logon) {
+        // Clients without a session could fill the log with these, also those that have come beside
+        // a user by the ClientGuid: the line has the user's name.
+        let is_from_stranger = logon == Logon::Nobody || reason == Disconnect::TooSlow;
         match is_from_stranger {
             true => debug!("closing {}: {reason}", self.describe(id)),
             false => warn!("closing {}: {reason}", self.describe(id)),
@@ -99,7 +100,11 @@ impl Worker {
                 return self.lanes.submit(lane, id, job);
             }
         }
-        let op = self.transports.get_mut(&id).and_then(|it| it.receive(expects_more));
+        let is_strangers = self.transports.len() > 1 && !self.server.has_session_over(id);
+        let op = self.transports.get_mut(&id).and_then(|it| match is_strangers {
+            true => it.receive_little(),
+            false => it.receive(expects_more),
+        });
         if let Some(op) = op {
             self.submit(Token(RECEIVE | u64::from(id.0)), op);
         }
@@ -151,7 +156,7 @@ impl Worker {
 
     /// Ends a connection whose frame did not arrive completely in time.
     pub(super) fn frame_overdue(&mut self, id: ConnectionId) {
-        if self.notices.had_session() {
+        if self.server.has_session_over(id) {
             warn!("closing {}: a frame did not arrive in time", self.describe(id));
         }
         self.connection_lost(id, "a frame did not arrive in time");

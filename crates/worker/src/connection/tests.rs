@@ -541,3 +541,20 @@ fn a_connection_that_is_not_read_leaves_room_to_the_others_of_a_client_with_litt
     }
     assert!(!memory.must_wait() && !other.must_drain(|| memory.taken()));
 }
+
+#[test]
+fn little_is_received_at_once_from_a_stranger_beside_a_user() {
+    let mut transport = transport_with(&[]);
+    let Some(Op::Receive { limit, whole, buffer, .. }) = transport.receive_little() else {
+        panic!("a receive")
+    };
+    assert_eq!((limit, whole), (STRANGERS_RECEIVE_LEN, false));
+    // Not even the rest of a frame that has begun.
+    let mut begun = buffer;
+    begun.extend_from_slice(&[0, 0, 0xFF, 0]);
+    transport.received(begun, Moment::default());
+    let Some(Op::Receive { limit, whole, .. }) = transport.receive_little() else {
+        panic!("a receive")
+    };
+    assert_eq!((limit, whole), (STRANGERS_RECEIVE_LEN, false));
+}
