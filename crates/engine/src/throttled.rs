@@ -308,8 +308,8 @@ impl Server {
         self.globals.outbox.effects.push_back((Some(id), *effect));
     }
 
-    /// Begins to copy a range that the limits of the source permit by now, or throttles it for those
-    /// of the target.
+    /// Begins to copy a range that the limits of the source permit by now, or throttles it for
+    /// those of the target.
     #[cold]
     fn go_on_to_copy(&mut self, now: Now, id: RequestId, effect: Box<Effect>) {
         let Some(mut waiting) = self.in_flight.remove(id) else { return };

@@ -10,7 +10,8 @@ use store::{DomainIds, Trustee};
 use tables::DomainId;
 use tracing::warn;
 
-/// The table of a member's domain, which one thread at a time may use, and users of Samba's database.
+/// The table of a member's domain, which one thread at a time may use, and users of Samba's
+/// database.
 #[derive(Debug)]
 struct Shared {
     table: Option<Mutex<tables::DomainIds>>,
