@@ -33,10 +33,6 @@ use crate::standing::Standing;
 /// opens of an otherwise unused file.
 const OPEN_PARTS: usize = 16;
 
-/// Time for a client that caches handles of opens for attributes alone to close them before a name
-/// is deleted or changed. It needs no right to the file, so others do not wait long for it.
-const ATTRIBUTES_BREAK_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// Request for an open of a file.
 #[derive(Clone, Debug)]
 pub struct AdmissionRequest {
@@ -290,7 +286,6 @@ impl FileRecord {
                 it.stream == request.stream
                     && it.is_persistent()
                     && it.is_disconnected()
-                    && it.mode.counts()
                     && !is_ours(it, request.caching.lease())
                     && !self.cache_of(it).state.contains(needed)
             })
@@ -363,9 +358,8 @@ impl FileRecord {
             }
             let cache = self.cache_of(entry);
             let held = cache.state;
-            let is_breaking = is_lease && cache.breaking.is_some();
             if !self.is_disturbed(entry, request, violates, held) {
-                must_wait |= is_breaking;
+                must_wait |= is_lease && cache.breaking.is_some();
                 continue;
             }
             let mut to = remaining_caching(held, request, violates);
@@ -376,28 +370,14 @@ impl FileRecord {
             if !is_lease {
                 to &= if request.shared_reading { Caching::READ } else { Caching::empty() };
             }
-            must_wait |= held.intersects(awaited) && self.is_awaited(entry);
-            must_wait |= is_breaking && request.has_waited;
+            must_wait |= held.intersects(awaited);
+            must_wait |= is_lease && cache.breaking.is_some() && request.has_waited;
             self.start_break(at, to, request.deadline, notify);
         }
         must_wait
     }
 
-    /// True if a break of the open's caching needs an acknowledgment, and others may wait for it.
-    ///
-    /// Everybody who can look up a file may open it for its attributes. An oplock or a lease of
-    /// such opens alone covers no data to write back and no share mode to give up, and nobody waits
-    /// for a client that has no right to the file. A break that has begun goes on.
-    fn is_awaited(&self, entry: &OpenEntry) -> bool {
-        entry.mode.counts()
-            || self.cache_of(entry).breaking.is_some()
-            || entry.lease().is_some_and(|lease| {
-                self.opens.iter().any(|it| it.lease() == Some(lease) && it.mode.counts())
-            })
-    }
-
-    /// Begins to break the caching of the open at `at`, down to `to`; that of attributes alone
-    /// ends at once.
+    /// Begins to break the caching of the open at `at`, down to `to`.
     pub(crate) fn start_break(
         &mut self,
         at: usize,
@@ -405,24 +385,11 @@ impl FileRecord {
         deadline: Duration,
         notify: &mut WorkersToNotify,
     ) {
-        match self.is_awaited(&self.opens[at]) {
-            true => self.break_at(at, |cache| cache.start_break(to, deadline), notify),
-            false => self.break_at(at, |cache| cache.reduce(to), notify),
-        }
-    }
-
-    /// Breaks the caching of the open at `at` by `break_cache`, and has its holder notified.
-    fn break_at(
-        &mut self,
-        at: usize,
-        break_cache: impl FnOnce(&mut Cache) -> Started,
-        notify: &mut WorkersToNotify,
-    ) {
         let id = self.opens[at].id;
         match &mut self.opens[at].holding {
             Holding::Nothing => {}
             Holding::Oplock(cache) => {
-                if break_cache(cache) == Started::Notified {
+                if cache.start_break(to, deadline) == Started::Notified {
                     notify.add(id.worker);
                 }
             }
@@ -430,7 +397,7 @@ impl FileRecord {
                 let lease = *lease;
                 let notified_open = notified_open(&self.opens, lease);
                 let Some(lease) = self.lease_mut(lease) else { return };
-                if break_cache(&mut lease.cache) == Started::Notified {
+                if lease.cache.start_break(to, deadline) == Started::Notified {
                     lease.epoch = lease.epoch.wrapping_add(1);
                     if let Some(notified_open) = notified_open {
                         notify.add(notified_open.worker);
@@ -699,12 +666,8 @@ impl FileRecord {
             }
             let is_lease = matches!(entry.holding, Holding::Lease(_));
             let to = if is_lease { cache.state - Caching::HANDLE } else { Caching::READ };
-            let deadline = match self.is_awaited(entry) {
-                true => deadline,
-                false => deadline.min(now + ATTRIBUTES_BREAK_TIMEOUT),
-            };
             must_wait = true;
-            self.break_at(at, |cache| cache.start_break(to, deadline), notify);
+            self.start_break(at, to, deadline, notify);
         }
         if must_wait {
             self.wait(worker);

@@ -104,7 +104,6 @@ impl Cache {
             let harder = breaking.required & to;
             let changed = breaking.required != harder;
             breaking.required = harder;
-            breaking.deadline = breaking.deadline.min(deadline);
             return if changed { Started::Harder } else { Started::Nothing };
         }
         if self.state == to {
@@ -112,27 +111,12 @@ impl Cache {
         }
         let from = self.state;
         let ack_required = from != Caching::READ;
-        // The holder does not know yet that it has less than before.
-        let known = self.notice.map_or(from, |unsent| unsent.from);
         if ack_required {
             self.breaking = Some(Breaking { to, required: to, deadline });
         } else {
             self.state = to;
         }
-        self.notice = Some(BreakNotice { from: known, to, ack_required });
-        Started::Notified
-    }
-
-    /// Removes all rights but `to` at once. The holder is notified, and nothing waits for it.
-    /// No break is in progress.
-    pub(crate) fn reduce(&mut self, to: Caching) -> Started {
-        let (from, to) = (self.state, self.state & to);
-        if from == to {
-            return Started::Nothing;
-        }
-        self.state = to;
-        let from = self.notice.map_or(from, |unsent| unsent.from);
-        self.notice = Some(BreakNotice { from, to, ack_required: false });
+        self.notice = Some(BreakNotice { from, to, ack_required });
         Started::Notified
     }
 

@@ -569,7 +569,8 @@ impl Model {
             let ours = self.opens[&id].holder;
             for (other, known) in self.opens.iter().filter(|(other, _)| **other != id) {
                 let belief = known.holder.filter(|it| Some(*it) != ours);
-                let keeps = belief.is_some_and(|it| self.trusted(it).contains(Caching::HANDLE));
+                let belief = belief.and_then(|it| self.beliefs.get(&it).copied());
+                let keeps = belief.is_some_and(|it| it.contains(Caching::HANDLE));
                 assert!(!keeps, "{other:?} keeps a handle of a name that goes");
             }
         }
@@ -707,7 +708,7 @@ impl Model {
                     (self.record.cache_of(entry), notifier)
                 }
             };
-            let mut will_be = self.trusted(*holder);
+            let mut will_be = *belief;
             if let Some(notice) = cache.notice {
                 if let Some(notifier) = notifier {
                     assert!(
@@ -728,29 +729,11 @@ impl Model {
         }
     }
 
-    fn cache_of(&self, holder: Holder) -> arbitration::Cache {
-        match holder {
-            Holder::Lease(id) => self.record.lease(id).expect("a lease of opens").cache,
-            Holder::Oplock(id) => self.record.cache_of(self.record.open(id).expect("an open")),
-        }
-    }
-
-    /// Rights that a client believes to have. Others do not wait until one that has opens for
-    /// attributes alone, and thus no data to write back, has learned of a loss.
-    fn trusted(&self, holder: Holder) -> Caching {
-        let belief = self.beliefs.get(&holder).copied().unwrap_or_default();
-        let uses_data = |it: &Known| it.holder == Some(holder) && uses(it.mode).contains(&true);
-        match self.opens.values().any(uses_data) {
-            true => belief,
-            false => belief & self.cache_of(holder).state,
-        }
-    }
-
     /// A holder of write caching is alone with the stream, except for attribute opens.
     fn verify_writers(&self) {
         for (id, known) in &self.opens {
             let Some(holder) = known.holder else { continue };
-            if !self.trusted(holder).contains(Caching::WRITE) {
+            if !self.beliefs[&holder].contains(Caching::WRITE) {
                 continue;
             }
             for (other, beside) in &self.opens {
