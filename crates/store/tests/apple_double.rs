@@ -10,6 +10,7 @@ use dtyp::{
 };
 use object::{EntryDetail, ObjectOp, ObjectPath, ObjectReply, OpenRequest};
 use store::NtAclSettings;
+use support::posix_acl::{self, Entry};
 use support::{READ, Share, WRITE, is_root};
 
 const NETATALK: &str = "user.org.netatalk.Metadata";
@@ -268,21 +269,14 @@ fn a_file_beside_that_is_more_closed_than_its_file_stays() {
         share.mode("f", 0o660);
         share.mode("._f", 0o660);
         if acl {
-            let entries: [(u16, u16, u32); 5] = [
-                (0x01, 6, u32::MAX),
-                (0x02, 6, 12_345),
-                (0x04, 0, u32::MAX),
-                (0x10, 6, u32::MAX),
-                (0x20, 0, u32::MAX),
+            let entries = [
+                Entry::Owner(6),
+                Entry::User(12_345, 6),
+                Entry::OwningGroup(0),
+                Entry::Mask(6),
+                Entry::Others(0),
             ];
-            let mut value = 2_u32.to_le_bytes().to_vec();
-            for (tag, permissions, id) in entries {
-                value.extend_from_slice(&tag.to_le_bytes());
-                value.extend_from_slice(&permissions.to_le_bytes());
-                value.extend_from_slice(&id.to_le_bytes());
-            }
-            let (path, flags) = (share.host("._f"), rustix::fs::XattrFlags::empty());
-            rustix::fs::setxattr(&path, "system.posix_acl_access", &value, flags).expect("ACLs");
+            posix_acl::set(&share.host("._f"), &entries);
         }
         std::os::unix::fs::chown(share.host("._f"), None, group).expect("root");
         assert_eq!(names(&mut share), [""], "{group:?} {acl}");

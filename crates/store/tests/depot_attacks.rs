@@ -17,6 +17,7 @@ use rustix::thread::{
     CapabilitySet, Uid, capabilities, set_capabilities, set_thread_groups, set_thread_res_uid,
 };
 use support::depot::{self, below, folders, get, listed, put};
+use support::posix_acl::{self, Entry};
 use support::{DELETE, READ, Share, WRITE, account, is_root};
 
 const OWNER: u32 = 70_001;
@@ -87,13 +88,18 @@ fn a_file_of_somebody_else_that_was_moved_to_ones_streams_stays_closed() {
     }
 }
 
-/// In a folder of Samba's or of an earlier version whoever may write a file may write the folder of
-/// its streams, too.
-fn open_to_writers(share: &mut Share, folder: &Path) {
+/// A share with a file that all may write, and the owner's closed file among its streams. In a
+/// folder of Samba's or of an earlier version whoever may write a file may write the folder of its
+/// streams, too.
+fn planted_among_writers() -> (Share, PathBuf) {
+    let mut share = share();
+    let folder = with_stream(&mut share, "f", OWNER, 0o666);
     share.store.revert_to_server();
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).expect("root");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("root");
     let stream = folder.join(":s:$DATA");
     fs::set_permissions(stream, fs::Permissions::from_mode(0o666)).expect("root");
+    let planted = plant(&mut share, &folder, OWNER);
+    (share, planted)
 }
 
 #[test]
@@ -101,10 +107,7 @@ fn a_closed_file_of_the_owner_in_a_shared_folder_of_streams_stays_closed() {
     if !is_root() {
         return;
     }
-    let mut share = share();
-    let folder = with_stream(&mut share, "f", OWNER, 0o666);
-    open_to_writers(&mut share, &folder);
-    let planted = plant(&mut share, &folder, OWNER);
+    let (mut share, planted) = planted_among_writers();
     assert_closed(&mut share, &planted);
     assert_eq!(get(&mut share, "f:s"), Ok(b"stream".to_vec()), "a right of one's own");
     put(&mut share, "f:new", b"n").expect("as with Samba");
@@ -118,28 +121,17 @@ fn a_file_that_its_acl_closes_stays_closed_in_a_shared_folder_of_streams() {
     if !is_root() {
         return;
     }
-    let mut share = share();
-    let folder = with_stream(&mut share, "f", OWNER, 0o666);
-    open_to_writers(&mut share, &folder);
-    let planted = plant(&mut share, &folder, OWNER);
-    // user::rw-, user:70001:rw-, group::---, mask::rw-, other::rw-, and the last of it denied to
-    // Mallory by name: what the mode says of everybody does not hold.
-    let entries: [(u16, u16, u32); 6] = [
-        (0x01, 6, u32::MAX),
-        (0x02, 6, OWNER),
-        (0x02, 0, MALLORY),
-        (0x04, 0, u32::MAX),
-        (0x10, 6, u32::MAX),
-        (0x20, 6, u32::MAX),
+    let (mut share, planted) = planted_among_writers();
+    // What the mode says of everybody does not hold for Mallory, whom the ACL names.
+    let entries = [
+        Entry::Owner(6),
+        Entry::User(OWNER, 6),
+        Entry::User(MALLORY, 0),
+        Entry::OwningGroup(0),
+        Entry::Mask(6),
+        Entry::Others(6),
     ];
-    let mut acl = 2_u32.to_le_bytes().to_vec();
-    for (tag, permissions, id) in entries {
-        acl.extend_from_slice(&tag.to_le_bytes());
-        acl.extend_from_slice(&permissions.to_le_bytes());
-        acl.extend_from_slice(&id.to_le_bytes());
-    }
-    let flags = rustix::fs::XattrFlags::empty();
-    rustix::fs::setxattr(&planted, "system.posix_acl_access", &acl, flags).expect("ACLs");
+    posix_acl::set(&planted, &entries);
     share.mode("f", 0o666);
     assert_closed(&mut share, &planted);
 }

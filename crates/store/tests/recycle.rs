@@ -13,6 +13,7 @@ use dtyp::{
 use object::{ObjectOp, ObjectPath};
 use rustix::fs::XattrFlags;
 use store::{NtAclSettings, RecycleSettings, Touch};
+use support::posix_acl::{self, Entry};
 use support::{DELETE, Share, account, is_root};
 
 /// Two users of a bin; the first puts folders there for the second.
@@ -451,22 +452,15 @@ fn a_file_that_the_server_deletes_does_not_get_into_folders_of_groups_with_an_ac
         std::os::unix::fs::chown(&folder, None, Some(TEAM)).expect("root");
         if acl {
             // The owner, Bob's department, not the group, Anna by name, and all or none.
-            let entries: [(u16, u16, u32); 6] = [
-                (0x01, 7, u32::MAX),
-                (0x02, 0, ANNA),
-                (0x04, 0, u32::MAX),
-                (0x08, 7, BOB),
-                (0x10, 7, u32::MAX),
-                (0x20, for_all, u32::MAX),
+            let entries = [
+                Entry::Owner(7),
+                Entry::User(ANNA, 0),
+                Entry::OwningGroup(0),
+                Entry::Group(BOB, 7),
+                Entry::Mask(7),
+                Entry::Others(for_all),
             ];
-            let mut value = 2_u32.to_le_bytes().to_vec();
-            for (tag, permissions, id) in entries {
-                value.extend_from_slice(&tag.to_le_bytes());
-                value.extend_from_slice(&permissions.to_le_bytes());
-                value.extend_from_slice(&id.to_le_bytes());
-            }
-            let flags = XattrFlags::empty();
-            rustix::fs::setxattr(&folder, "system.posix_acl_access", &value, flags).expect("ACLs");
+            posix_acl::set(&folder, &entries);
         }
         share.user = share.store.register_user(account(ANNA, &[]));
         let open = share.create("Invoice.lnk");

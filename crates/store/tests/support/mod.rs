@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "a module of several test binaries")]
 
 pub mod depot;
+pub mod posix_acl;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
