@@ -5,7 +5,6 @@ mod client;
 mod configuration;
 mod finding;
 mod general;
-mod misspelled;
 mod network;
 mod ports;
 mod user_name;

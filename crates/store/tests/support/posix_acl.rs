@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::fs::{XattrFlags, setxattr};
 
-/// Version of the form.
+/// Version of the form that all kernels have.
 const VERSION: u32 = 2;
 
 /// Entry of an ACL, with its permissions as three bits.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::Error;
-use config::Global;
 use config::interface::InterfaceSpec;
+use config::{Global, nearest_of};
 use discovery::wsd::HTTP_PORT as WSD_PORT;
 use discovery::{MDNS_PORT, Protocols, has_service_file};
 use interfaces::{InterfaceAddress, addresses};
@@ -12,7 +12,6 @@ use settings::{Settings, Source};
 use shares::host_names::{NETBIOS_NAME_LEN, dns_names, netbios_name};
 
 use super::finding::{Change, Finding, word};
-use super::misspelled;
 use super::ports::{Holder, Protocol, has_process, holders, is_of_server};
 use super::user_name::name_of;
 
@@ -183,7 +182,7 @@ fn interfaces(global: &Global) -> anyhow::Result<Vec<Finding>> {
     let unknown: Vec<&str> = unknown.iter().map(|it| it.selector.as_str()).collect();
     let mut similar = unknown
         .iter()
-        .filter_map(|it| misspelled::nearest(it, left_out.iter().map(|it| it.interface.as_str())));
+        .filter_map(|it| nearest_of(it, left_out.iter().map(|it| it.interface.as_str())));
     let wanted = similar.next().unwrap_or(&first.interface);
     let named = known.iter().map(|it| it.selector.as_str());
     let line = named.chain([wanted]).collect::<Vec<_>>().join(" ");

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use config::hosts_access;
 use config::list::joined;
-use config::{Config, Share, UserList};
+use config::{Config, Share, UserList, nearest_of};
 use dtyp::{AccessMask, Sid};
 use shares::opening::Opening;
 use shares::refusal::Refusal;
@@ -18,7 +18,6 @@ use shares::usershares;
 
 use super::{Extent, Inquiry};
 use crate::command::doctor::finding::{Change, Finding, word};
-use crate::command::doctor::misspelled;
 use crate::command::system_user;
 
 /// Reasons that are looked for one after the other; there are fewer kinds.
@@ -239,7 +238,7 @@ impl Inquiry<'_> {
         }
         let names = || self.config.shares.iter().map(|it| &*it.name);
         let mut reason = "There is no such share.".to_owned();
-        let similar = misspelled::nearest(name, names());
+        let similar = nearest_of(name, names());
         if let Some(similar) = similar {
             reason.push_str(&format!(" Did you mean {similar}?"));
         }
