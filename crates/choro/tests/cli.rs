@@ -278,8 +278,7 @@ fn check_fails_where_the_server_would_not_start_for_want_of_an_interface() {
     site.write_config_with("interfaces = llo\n", "");
     let line = site.config_lines();
     let file = text(&site.path("smb.conf"));
-    let reason = "`interfaces` matches no interface or address of this machine: `llo`, did you \
-                  mean `lo`?";
+    let reason = "`interfaces` matches no address of this machine: `llo`, did you mean `lo`?";
     let error = site.run(&["check"]).fails(1);
     let want = format!("choro: {file}:{line}: {reason}; the server would not start\n");
     assert!(error.ends_with(&want), "{error}");

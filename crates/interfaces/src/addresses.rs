@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 use config::interface::InterfaceSpec;
 use config::{hint, nearest_of, quoted};
@@ -42,8 +43,17 @@ pub fn unmatched<'a>(
     specs.iter().filter(|spec| !addresses.iter().any(|it| it.is_named_by(spec)))
 }
 
-/// Returns a word of `interfaces` for a message that it names nothing, with the nearest interface.
+/// Returns true if a word of `interfaces` is the name of an interface, also of one without addresses.
+pub fn is_interface(spec: &InterfaceSpec) -> bool {
+    !spec.selector.contains('/') && Path::new("/sys/class/net").join(&spec.selector).exists()
+}
+
+/// Returns a word of `interfaces` for a message that it names no address: with the reason, or with
+/// the nearest interface.
 pub fn with_hint(spec: &InterfaceSpec, addresses: &[InterfaceAddress]) -> String {
+    if is_interface(spec) && !addresses.iter().any(|it| it.is_named_by(spec)) {
+        return format!("`{}`, an interface without an address", quoted(&spec.selector));
+    }
     let names = addresses.iter().map(|it| it.interface.as_str());
     let near = spec.address().is_none().then(|| nearest_of(&spec.selector, names)).flatten();
     format!("`{}`{}", quoted(&spec.selector), hint(near))
@@ -164,7 +174,9 @@ fn parse_address(body: &[u8]) -> Option<Found> {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use super::{Found, list, parse_address};
+    use config::interface::InterfaceSpec;
+
+    use super::{Found, list, parse_address, with_hint};
 
     #[test]
     fn loopback_is_found() {
@@ -175,6 +187,16 @@ mod tests {
             .expect("every machine has it");
         assert_eq!((loopback.interface.as_str(), loopback.prefix_len), ("lo", 8));
         assert!(loopback.is_up);
+    }
+
+    #[test]
+    fn an_interface_without_an_address_is_called_so_and_a_misspelled_one_is_not() {
+        let hint = |selector: &str| {
+            let spec = InterfaceSpec { selector: selector.to_owned(), ..Default::default() };
+            with_hint(&spec, &[])
+        };
+        assert_eq!(hint("lo"), "`lo`, an interface without an address");
+        assert_eq!(hint("llo"), "`llo`");
     }
 
     /// A body of interface 7 with attributes of these kinds: 10.0.0.9, .1 and .9.

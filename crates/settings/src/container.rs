@@ -114,11 +114,8 @@ impl Container {
                         tracing::warn!("cannot give {path:?} to the user id {uid}: {error}")
                     }
                 }
-            } else if !is_root
-                && rustix::fs::access(&path, Access::WRITE_OK | Access::EXEC_OK).is_err()
-            {
-                let uid = rustix::process::geteuid().as_raw();
-                tracing::warn!("{path:?} is read-only: the user id {uid} may not write to it");
+            } else if !is_root {
+                warn_of_rights(&path);
             }
         }
         Ok(())
@@ -208,6 +205,17 @@ fn is_fit(name: &str) -> bool {
     // A folder of this name is hardly one with drivers of printers.
     let is_reserved = name.eq_ignore_ascii_case("print$");
     config::is_share_name(name) && name.chars().count() <= NAME_CHARS_MAX && !is_reserved
+}
+
+/// Logs what this process may not do in a folder that it serves.
+fn warn_of_rights(path: &Path) {
+    let uid = rustix::process::geteuid().as_raw();
+    let may = |access| rustix::fs::access(path, access | Access::EXEC_OK).is_ok();
+    if !may(Access::READ_OK) {
+        tracing::warn!("{path:?} cannot be served: the user id {uid} may not read it");
+    } else if !may(Access::WRITE_OK) {
+        tracing::warn!("{path:?} is read-only: the user id {uid} may not write to it");
+    }
 }
 
 /// Returns true for an empty folder of root's: a volume that nobody has used.

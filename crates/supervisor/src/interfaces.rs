@@ -32,7 +32,7 @@ pub fn fault(global: &Global, machine: &[InterfaceAddress]) -> Option<String> {
     }
     let words = global.interfaces.iter().map(|spec| addresses::with_hint(spec, machine));
     let words = words.collect::<Vec<_>>().join("; ");
-    Some(format!("`interfaces` matches no interface or address of this machine: {words}"))
+    Some(format!("`interfaces` matches no address of this machine: {words}"))
 }
 
 fn is_bound(global: &Global) -> bool {

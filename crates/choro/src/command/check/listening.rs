@@ -1,9 +1,9 @@
-//! Words of `interfaces` that name nothing of this machine.
+//! Words of `interfaces` that name no address of this machine.
 
 use config::{Global, Warning, WarningKind};
 use interfaces::addresses;
 
-/// Returns a warning for each word of `interfaces` that names no interface and no address.
+/// Returns a warning for each word of `interfaces` that names no address.
 pub(super) fn warnings(global: &Global) -> Vec<Warning> {
     let (Some(place), Ok(machine)) = (global.place("interfaces"), addresses::list()) else {
         return Vec::new();
@@ -13,7 +13,7 @@ pub(super) fn warnings(global: &Global) -> Vec<Warning> {
         .filter(|spec| !spec.selector.contains('='));
     let message = |spec| {
         let word = addresses::with_hint(spec, &machine);
-        format!("`interfaces` names no interface or address of this machine: {word}")
+        format!("`interfaces` names no address of this machine: {word}")
     };
     unmatched.map(|it| Warning::at(place, WarningKind::UnknownInterface, message(it))).collect()
 }

@@ -1,7 +1,5 @@
 //! `choro doctor network`: why do other machines not list this server, or not reach it?
 
-use std::path::Path;
-
 use anyhow::Error;
 use config::interface::InterfaceSpec;
 use config::{Global, nearest_of};
@@ -200,9 +198,7 @@ fn interfaces(global: &Global) -> anyhow::Result<Vec<Finding>> {
 
 /// Whether this machine has the interface or address that a word of `interfaces` names.
 fn is_known(spec: &InterfaceSpec, addresses: &[InterfaceAddress]) -> bool {
-    let has_address = addresses.iter().any(|it| it.is_named_by(spec));
-    let is_name = !spec.selector.contains('/');
-    has_address || is_name && Path::new("/sys/class/net").join(&spec.selector).exists()
+    addresses.iter().any(|it| it.is_named_by(spec)) || addresses::is_interface(spec)
 }
 
 /// `unknown` are the words of `interfaces` that name none of this machine.
