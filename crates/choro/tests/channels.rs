@@ -299,6 +299,24 @@ fn a_stranger_with_a_users_client_guid_is_ended_for_a_cancel_and_writes_no_line(
 }
 
 #[test]
+fn a_guest_beside_a_user_is_ended_for_cancels_without_end_and_writes_no_line() {
+    let server = Setup::new().share("data", "").start();
+    let (address, guid) = (server.site().address(), Guid(random()));
+    let user = Connection::logged_on(address, guid);
+    let mut guest =
+        connection::Connection::connect(address.ip(), address, PATIENCE).expect("it listens");
+    guest.negotiate(guid).expect("it is served");
+    guest.log_on_anonymously().expect("it is served");
+    let before = server.log();
+    // Its credits are not the reason: it was granted some 8,192 at most.
+    while guest.cancel(5, None).is_ok() {}
+    wait_until(|| !guest.is_open(), || "CANCELs are served without end".to_owned());
+    assert!(user.0.is_open());
+    assert_eq!(server.log(), before);
+    server.stop();
+}
+
+#[test]
 fn a_session_goes_on_when_one_of_its_channels_is_cut() {
     check_a_session_goes_on_without_a_channel(TestServer::start());
 }

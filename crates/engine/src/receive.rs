@@ -383,13 +383,17 @@ fn admit(connection: &mut Connection, header: &Header) -> Result<(), Disconnect>
         .map_err(Disconnect::Sequence)
 }
 
-/// A CANCEL takes no credit and has no response, so nothing limits a client that sends them without
-/// end. Before a session there is nothing to cancel.
+/// A CANCEL takes no credit and has no response, so the window does not limit them. Before a session
+/// there is nothing to cancel, and afterwards at most one request for each message id.
 #[cold]
-fn admit_cancel(connection: &Connection) -> Result<(), Disconnect> {
-    match connection.progress.logon() {
-        Logon::Nobody => Err(Disconnect::CancelWithoutSession),
-        Logon::Guest | Logon::User => Ok(()),
+fn admit_cancel(connection: &mut Connection) -> Result<(), Disconnect> {
+    if connection.progress.logon() == Logon::Nobody {
+        return Err(Disconnect::CancelWithoutSession);
+    }
+    connection.cancels += 1;
+    match connection.cancels <= connection.command_sequence_window.granted() {
+        true => Ok(()),
+        false => Err(Disconnect::TooManyCancels),
     }
 }
 

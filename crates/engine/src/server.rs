@@ -256,11 +256,23 @@ impl Server {
         self.in_flight.get(request).map(|it| it.chain.connection)
     }
 
-    /// Returns whether a session was set up over a connection. Until then it may be a stranger's.
+    /// Returns whether a user has logged on over a connection. Until then it may be a stranger's.
     #[must_use]
-    pub fn has_session_over(&self, connection: ConnectionId) -> bool {
+    pub fn has_user_over(&self, connection: ConnectionId) -> bool {
         let connection = self.connections.get(&connection);
-        connection.is_some_and(|it| it.progress.logon() != Logon::Nobody)
+        connection.is_some_and(|it| it.progress.logon() == Logon::User)
+    }
+
+    /// Returns whether a connection belongs to a stranger, or to a guest beside a user. They must
+    /// not keep the user waiting.
+    #[must_use]
+    pub fn is_secondary(&self, connection: ConnectionId) -> bool {
+        let logon = self.connections.get(&connection).map(|it| it.progress.logon());
+        match logon {
+            Some(Logon::User) | None => false,
+            Some(Logon::Guest) => self.globals.logon == Logon::User,
+            Some(Logon::Nobody) => true,
+        }
     }
 
     /// Returns the highest length of a frame of this connection in bytes, without the transport's

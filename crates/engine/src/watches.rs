@@ -124,9 +124,10 @@ fn report_permitted(server: &mut Server, volatile: u64) {
     let Target::File(file) = &mut open.target else { return };
     let (Some(watch), Some(root)) = (&mut file.watch, root) else { return };
     let (traversals, now) = (&mut server.globals.traversals, server.globals.files.now());
+    let watched = file.path.components().count();
     watch.permit(|directory| {
         let directory = ObjectPath::from_stored(directory.to_owned(), None).below(&file.path);
-        traversals.find(now, &Traversal { user, root, directory })
+        traversals.find(now, &Traversal { user, root, watched, directory })
     });
     for traversal in traversals.take_questions() {
         server.globals.outbox.effects.push_back((None, Effect::Traverse(Box::new(traversal))));

@@ -53,6 +53,8 @@ pub struct Connection {
     pub binding_key: Option<(u64, Arc<SigningKey>)>,
     /// True if the client has queried the server's network interfaces.
     pub asked_for_interfaces: bool,
+    /// Number of CANCELs received.
+    pub cancels: u64,
     /// Number of breaks repeated on this connection, because another one ended before its client
     /// acknowledged them.
     pub repeated_breaks: u32,
@@ -118,6 +120,7 @@ impl Connection {
             was_passed: false,
             binding_key: None,
             asked_for_interfaces: false,
+            cancels: 0,
             repeated_breaks: 0,
             read_padding: 0,
             confirms_nothing: false,

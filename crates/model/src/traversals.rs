@@ -4,7 +4,7 @@
 //! every directory on the path; Samba does so with `honor change notify privilege`. Here nobody has
 //! that privilege, because the kernel lets no user bypass the permissions of a directory. So a name
 //! below a directory is reported only to users who could find it: who may enter every directory on
-//! the path, and list the last one.
+//! the path, and list those below the watched one: the name has that of each of them in it.
 
 use std::time::Duration;
 
@@ -20,13 +20,16 @@ const BELIEVED: Duration = Duration::from_secs(1);
 /// others are asked for again.
 const TRAVERSALS_MAX: usize = 1_024;
 
-/// A directory, and the user and share through which it is entered.
+/// A directory below a watched one, and the user and share through which it is entered.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Traversal {
     /// User whose rights the kernel checks.
     pub user: UserId,
     /// Share that the user is connected to.
     pub root: RootId,
+    /// Number of components of the watched directory's path. The user may list that directory, as
+    /// its open shows; those below it are asked for.
+    pub watched: usize,
     /// Path of the directory in the share.
     pub directory: ObjectPath,
 }

@@ -18,6 +18,10 @@ use crate::traversals::Verdict;
 /// credit covers.
 pub const BYTES_MAX: usize = 65_536;
 
+/// Highest number of directories between a watched one and a name. The store is asked about each,
+/// once a second, so that somebody with deep directories could keep it busy.
+pub const DEPTH_MAX: usize = 64;
+
 /// Memory of a watch in bytes, without its directory's path and its changes: itself, and its
 /// entries in the tables of change reporters.
 const WATCH_BYTES: usize = size_of::<Watch>() + 1_024;
@@ -190,6 +194,9 @@ impl Watch {
             return;
         }
         let Some((directory, name)) = self.relative_name(path) else { return };
+        if directory.split('/').count() > DEPTH_MAX {
+            return self.overflow(); // The client lists the directories instead.
+        }
         let event = Event { action, name: dtyp::utf16::to_bytes(&name), directory };
         let mut last = self.unchecked.back().or_else(|| self.events.last()).into_iter();
         let is_last = last.any(|it| (it.action, &it.name) == (action, &event.name));

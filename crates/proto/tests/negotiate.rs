@@ -340,6 +340,25 @@ fn a_cancel_before_any_session_ends_the_connection() {
 }
 
 #[test]
+fn more_cancels_than_message_ids_end_the_connection() {
+    let world = World::new();
+    let mut peer = Peer::ready(&world, Dialect::SMB_3_1_1);
+    let cancel = |peer: &mut Peer| peer.send(peer.request(Command::CANCEL, &CancelRequest));
+    for _ in 0..10 {
+        cancel(&mut peer);
+    }
+    peer.echo().ok();
+    assert_eq!(peer.closed(), None, "a client may cancel each request that it can send");
+    for _ in 0..20_000 {
+        cancel(&mut peer);
+        if peer.closed().is_some() {
+            break;
+        }
+    }
+    assert_eq!(peer.closed(), Some(Disconnect::TooManyCancels));
+}
+
+#[test]
 fn two_negotiates_in_one_frame_end_the_connection() {
     let mut peer = World::new().connect();
     // A refused NEGOTIATE has granted the credits for more.

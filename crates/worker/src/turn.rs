@@ -68,9 +68,9 @@ impl Worker {
     /// Closes a connection that the engine has ended, once its last frames are sent.
     #[cold]
     fn end_connection(&mut self, id: ConnectionId, reason: Disconnect, logon: Logon) {
-        // Clients without a session could fill the log with these, also those that have come beside
+        // Clients without a password could fill the log with these, also those that have come beside
         // a user by the ClientGuid: the line has the user's name.
-        let is_from_stranger = logon == Logon::Nobody || reason == Disconnect::TooSlow;
+        let is_from_stranger = logon != Logon::User || reason == Disconnect::TooSlow;
         match is_from_stranger {
             true => debug!("closing {}: {reason}", self.describe(id)),
             false => warn!("closing {}: {reason}", self.describe(id)),
@@ -100,8 +100,8 @@ impl Worker {
                 return self.lanes.submit(lane, id, job);
             }
         }
-        let is_strangers = self.transports.len() > 1 && !self.server.has_session_over(id);
-        let op = self.transports.get_mut(&id).and_then(|it| match is_strangers {
+        let is_secondary = self.transports.len() > 1 && self.server.is_secondary(id);
+        let op = self.transports.get_mut(&id).and_then(|it| match is_secondary {
             true => it.receive_little(),
             false => it.receive(expects_more),
         });
@@ -156,7 +156,7 @@ impl Worker {
 
     /// Ends a connection whose frame did not arrive completely in time.
     pub(super) fn frame_overdue(&mut self, id: ConnectionId) {
-        if self.server.has_session_over(id) {
+        if self.server.has_user_over(id) {
             warn!("closing {}: a frame did not arrive in time", self.describe(id));
         }
         self.connection_lost(id, "a frame did not arrive in time");

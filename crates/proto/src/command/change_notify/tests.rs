@@ -10,6 +10,7 @@ use engine::effect::Effect;
 use engine::inspection::Inspection;
 use engine::notice::{Notice, WatchedDirectory};
 use model::now::Now;
+use model::watch::DEPTH_MAX;
 use object::{HostChange, HostChangeKind, ObjectOp, ObjectPath, ObjectReply, RootId};
 use trace::Reason;
 use wire::change_notify::{
@@ -218,6 +219,20 @@ fn changes_in_a_directory_the_user_may_not_enter_are_not_reported() {
     happen_unchecked(&mut scene, [renamed("a\\private\\e", "a\\open\\e")]);
     answer_traversals(&mut scene, 0, |directory| Some(directory == "a/open"));
     assert_eq!(changes_now(&mut scene), Some(expect(&[(NotifyAction::ADDED, "open\\e")])));
+}
+
+#[test]
+fn of_a_name_in_very_deep_directories_only_the_change_is_told() {
+    let deep = |directories: usize| format!("a{}\\name", "\\d".repeat(directories));
+    for (directories, asked, status) in
+        [(DEPTH_MAX, 1, NtStatus::SUCCESS), (DEPTH_MAX + 1, 0, NtStatus::NOTIFY_ENUM_DIR)]
+    {
+        let (mut scene, _) = watch_tree("a");
+        happen_unchecked(&mut scene, [added(&deep(directories))]);
+        assert_eq!(answer_traversals(&mut scene, 0, |_| Some(true)).len(), asked);
+        let answer = scene.receive().expect("there was a change");
+        assert_eq!(answer.outcome(), status, "{directories}");
+    }
 }
 
 #[test]
