@@ -242,6 +242,35 @@ fn an_open_that_comes_while_others_close_refuses_the_rename() {
 }
 
 #[test]
+fn an_open_that_comes_while_others_close_keeps_nobody_from_being_asked() {
+    let world = world();
+    let mut holder = client(&world, 1);
+    let mut opens = Vec::new();
+    for (name, key) in [("folder\\one", 5), ("folder\\two", 6)] {
+        world.add_file("data", &name.replace('\\', "/"), b"content");
+        opens.push((key, holder.create(&leased(Create::open(name), key, None)).file_id));
+    }
+    let mut renamer = client(&world, 2);
+    let directory = renamer.create(&Create::directory("folder")).file_id;
+    rename(&mut renamer, directory, "renamed", false);
+    let keys = |notices: Vec<LeaseBreakNotification>| -> Vec<u8> {
+        notices.iter().map(|notice| notice.lease_key.0[0]).collect()
+    };
+    let mut asked = keys(without_responses(&mut holder));
+    holder.create(&leased(Create::open_if("folder\\three"), 7, None));
+    for count in 1..=2 {
+        let &[key] = &asked[..] else { panic!("one after the other: {asked:?}") };
+        assert!(renamer.receive().is_empty(), "{count}");
+        let (_, open) = opens.iter().find(|(it, _)| *it == key).expect("it is one of both");
+        let close = holder.close_request(*open);
+        holder.send(close);
+        asked = keys(without_responses(&mut holder));
+    }
+    assert!(asked.is_empty(), "the third open is not asked: {asked:?}");
+    assert_eq!(answer(&mut renamer), Reason::OpenBeneath);
+}
+
+#[test]
 fn the_holder_of_a_file_that_a_rename_replaces_is_asked_to_close() {
     for closes in [true, false] {
         let world = world();

@@ -16,7 +16,7 @@ use object::FileIdentity;
 pub struct OpensBeneath {
     /// File of the open that is asked to close now.
     pub(super) file: FileKey,
-    /// All of them; later ones refuse the rename.
+    /// All of them. Those that come later are not asked, and refuse the rename in the end.
     opens: Vec<OpenId>,
 }
 
@@ -60,8 +60,8 @@ pub(super) fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
 
 /// Checks that nothing is open beneath a directory, except by clients to which paths mean as little
 /// as to the one that renames it. As by Windows, opens with cached handles are
-/// asked to close, one after the other; the result is then what to wait with. An open that came
-/// meanwhile, or stays without caching, refuses the rename.
+/// asked to close, one after the other; the result is then what to wait with. One that stays without
+/// caching refuses the rename, and one that came meanwhile does so once all others have closed.
 ///
 /// This reads the records of all files, each without a lock. An index of opens by directory would
 /// cost each CREATE and CLOSE an update for each directory of its path.
@@ -92,14 +92,15 @@ pub(super) fn clear_beneath(
     let files = &mut scope.globals.files;
     let found = files.find_opens(beneath)?;
     let is_known = |id: &OpenId| known.as_ref().is_none_or(|it| it.opens.contains(id));
-    if found.iter().any(|(_, (id, may_close))| !may_close || !is_known(id)) {
+    let known: Vec<_> = found.iter().filter(|(_, (id, _))| is_known(id)).collect();
+    let Some(&&(file, (first, _))) = known.first() else {
+        return if found.is_empty() { Ok(None) } else { Err(Reject::OpenBeneath) };
+    };
+    let may_close = known.iter().all(|(_, (_, may_close))| *may_close);
+    if !may_close || !files.break_conflicting_handles(file, &|it| it.id == first)? {
         return Err(Reject::OpenBeneath);
     }
-    let Some(&(file, (first, _))) = found.first() else { return Ok(None) };
-    if !files.break_conflicting_handles(file, &|it| it.id == first)? {
-        return Err(Reject::OpenBeneath);
-    }
-    Ok(Some(OpensBeneath { file, opens: found.iter().map(|(_, (id, _))| *id).collect() }))
+    Ok(Some(OpensBeneath { file, opens: known.iter().map(|(_, (id, _))| *id).collect() }))
 }
 
 /// True if the file was opened in the same folder. A share may lead each user to another one.
