@@ -33,6 +33,10 @@ use crate::standing::Standing;
 /// opens of an otherwise unused file.
 const OPEN_PARTS: usize = 16;
 
+/// Time for a client to close cached handles of opens for attributes alone, where they refuse a
+/// rename. It needs no right to the data for them, so others do not wait long.
+const ATTRIBUTES_BREAK_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Request for an open of a file.
 #[derive(Clone, Debug)]
 pub struct AdmissionRequest {
@@ -225,6 +229,10 @@ impl FileRecord {
             self.wait(request.id.worker);
             return Some(Admission::Wait);
         }
+        if self.outruns_own_break(request) {
+            self.wait(request.id.worker);
+            return Some(Admission::Wait);
+        }
         purged.extend(self.purge_conflicting(request, notify));
         if self.opens.len() >= FILE_OPENS_MAX {
             purged.extend(self.purge(|it| !it.excludes(), request.id.worker, notify));
@@ -286,6 +294,7 @@ impl FileRecord {
                 it.stream == request.stream
                     && it.is_persistent()
                     && it.is_disconnected()
+                    && it.mode.counts()
                     && !is_ours(it, request.caching.lease())
                     && !self.cache_of(it).state.contains(needed)
             })
@@ -358,8 +367,11 @@ impl FileRecord {
             }
             let cache = self.cache_of(entry);
             let held = cache.state;
+            // A lease that is waited for has another open in this list, with access to the data.
+            let is_awaited = entry.mode.counts();
+            let is_breaking = is_lease && cache.breaking.is_some();
             if !self.is_disturbed(entry, request, violates, held) {
-                must_wait |= is_lease && cache.breaking.is_some();
+                must_wait |= is_breaking && is_awaited;
                 continue;
             }
             let mut to = remaining_caching(held, request, violates);
@@ -370,14 +382,41 @@ impl FileRecord {
             if !is_lease {
                 to &= if request.shared_reading { Caching::READ } else { Caching::empty() };
             }
-            must_wait |= held.intersects(awaited);
-            must_wait |= is_lease && cache.breaking.is_some() && request.has_waited;
+            must_wait |= held.intersects(awaited) && is_awaited;
+            must_wait |= is_breaking && request.has_waited && is_awaited;
             self.start_break(at, to, request.deadline, notify);
         }
         must_wait
     }
 
-    /// Begins to break the caching of the open at `at`, down to `to`.
+    /// True if the oplock or lease of an open covers access to the data, and others wait for its
+    /// breaks.
+    ///
+    /// Everybody who can look up a file may open it for its attributes, and is granted caching for
+    /// that, as by Windows. Such opens alone have no data to write back and no share mode to give
+    /// up, so nobody waits for a client that may have no right to the file.
+    fn covers_data(&self, entry: &OpenEntry) -> bool {
+        entry.mode.counts()
+            || entry.lease().is_some_and(|lease| {
+                self.opens.iter().any(|it| it.mode.counts() && it.lease() == Some(lease))
+            })
+    }
+
+    /// True if the request has access to the data, and its lease is of opens for attributes alone
+    /// whose break has more to tell than the response. The client could take the notification for
+    /// rights that the lease has lost by now, so it acknowledges first.
+    fn outruns_own_break(&self, request: &AdmissionRequest) -> bool {
+        let lease = request.caching.lease().filter(|_| request.mode.counts());
+        let Some(lease) = lease.and_then(|id| self.lease(id)) else { return false };
+        let is_left = lease.cache.breaking.is_some_and(|it| it.to != lease.cache.state);
+        let mut holders = self.opens.iter().filter(|it| it.lease() == Some(lease.id));
+        is_left
+            && notified_open(&self.opens, lease.id).is_some()
+            && holders.all(|it| !it.mode.counts())
+    }
+
+    /// Begins to break the caching of the open at `at`, down to `to`. Caching that covers no access
+    /// to the data ends at once.
     pub(crate) fn start_break(
         &mut self,
         at: usize,
@@ -385,11 +424,29 @@ impl FileRecord {
         deadline: Duration,
         notify: &mut WorkersToNotify,
     ) {
+        if self.covers_data(&self.opens[at]) {
+            return self.break_at(at, |it| it.start_break(to, deadline), notify);
+        }
+        let before = self.cache_of(&self.opens[at]).state;
+        self.break_at(at, |it| it.start_break_at_once(to, deadline), notify);
+        if self.cache_of(&self.opens[at]).state != before {
+            // A rename may wait for an earlier break of it.
+            self.wake(notify);
+        }
+    }
+
+    /// Breaks the caching of the open at `at` by `start`, and has its holder notified.
+    fn break_at(
+        &mut self,
+        at: usize,
+        start: impl FnOnce(&mut Cache) -> Started,
+        notify: &mut WorkersToNotify,
+    ) {
         let id = self.opens[at].id;
         match &mut self.opens[at].holding {
             Holding::Nothing => {}
             Holding::Oplock(cache) => {
-                if cache.start_break(to, deadline) == Started::Notified {
+                if start(cache) == Started::Notified {
                     notify.add(id.worker);
                 }
             }
@@ -397,7 +454,7 @@ impl FileRecord {
                 let lease = *lease;
                 let notified_open = notified_open(&self.opens, lease);
                 let Some(lease) = self.lease_mut(lease) else { return };
-                if lease.cache.start_break(to, deadline) == Started::Notified {
+                if start(&mut lease.cache) == Started::Notified {
                     lease.epoch = lease.epoch.wrapping_add(1);
                     if let Some(notified_open) = notified_open {
                         notify.add(notified_open.worker);
@@ -634,16 +691,31 @@ impl FileRecord {
     ) -> (bool, Vec<OpenEntry>) {
         let ours = self.open(changer).and_then(OpenEntry::lease);
         let is_other = |it: &OpenEntry| it.id != changer && !is_ours(it, ours);
-        self.break_handles_of(&is_other, changer.worker, (deadline, now), notify)
+        self.break_handles_where(&is_other, changer.worker, (deadline, None), now, notify)
     }
 
     /// As [`FileRecord::break_handles`], of the opens for which `conflicts` is true, for a request
-    /// of `worker`.
+    /// of `worker` that is refused if they stay. So it waits for those for attributes alone, too,
+    /// but only for a moment.
     pub fn break_handles_of(
         &mut self,
         conflicts: &dyn Fn(&OpenEntry) -> bool,
         worker: ServerId,
         (deadline, now): (Duration, Duration),
+        notify: &mut WorkersToNotify,
+    ) -> (bool, Vec<OpenEntry>) {
+        let soon = deadline.min(now + ATTRIBUTES_BREAK_TIMEOUT);
+        self.break_handles_where(conflicts, worker, (deadline, Some(soon)), now, notify)
+    }
+
+    /// Breaks handle caching of opens until `deadline`; that of attributes alone until another
+    /// time, or at once.
+    fn break_handles_where(
+        &mut self,
+        conflicts: &dyn Fn(&OpenEntry) -> bool,
+        worker: ServerId,
+        (deadline, of_attributes): (Duration, Option<Duration>),
+        now: Duration,
         notify: &mut WorkersToNotify,
     ) -> (bool, Vec<OpenEntry>) {
         self.expire(now, notify);
@@ -666,8 +738,14 @@ impl FileRecord {
             }
             let is_lease = matches!(entry.holding, Holding::Lease(_));
             let to = if is_lease { cache.state - Caching::HANDLE } else { Caching::READ };
-            must_wait = true;
-            self.start_break(at, to, deadline, notify);
+            let ends_at = if self.covers_data(entry) { Some(deadline) } else { of_attributes };
+            match ends_at {
+                Some(ends_at) => {
+                    must_wait = true;
+                    self.break_at(at, |it| it.start_break(to, ends_at), notify);
+                }
+                None => self.start_break(at, to, deadline, notify),
+            }
         }
         if must_wait {
             self.wait(worker);

@@ -44,7 +44,7 @@ impl Caching {
 /// Rights of an oplock or lease, and the state of its break.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Cache {
-    /// Rights that the holder has now.
+    /// Rights of the holder now: during a break with waiting requests, those before the break.
     pub state: Caching,
     /// Break that waits for the holder's acknowledgment.
     pub breaking: Option<Breaking>,
@@ -104,6 +104,7 @@ impl Cache {
             let harder = breaking.required & to;
             let changed = breaking.required != harder;
             breaking.required = harder;
+            breaking.deadline = breaking.deadline.min(deadline);
             return if changed { Started::Harder } else { Started::Nothing };
         }
         if self.state == to {
@@ -120,16 +121,30 @@ impl Cache {
         Started::Notified
     }
 
+    /// Breaks the rights down to `to`, as [`Cache::start_break`], and removes them at once: nobody
+    /// waits for the acknowledgment, which is required all the same.
+    pub(crate) fn start_break_at_once(&mut self, to: Caching, deadline: Duration) -> Started {
+        let started = self.start_break(to, deadline);
+        self.state &= to;
+        if let (Some(breaking), Some(unsent)) = (&mut self.breaking, &mut self.notice) {
+            breaking.to &= to;
+            unsent.to = breaking.to;
+        }
+        started
+    }
+
     /// Handles an acknowledgment. The rights that it claims must lie within the break.
     ///
     /// If they exceed the final rights by now, the next step follows at once: like Windows, the
-    /// server removes reading last and without an acknowledgment.
+    /// server removes reading last and without an acknowledgment. Rights that were removed before
+    /// the acknowledgment do not come back by it, and have no such step.
     pub(crate) fn settle(&mut self, kept: Caching, deadline: Duration) -> Result<(), AckError> {
         let breaking = self.breaking.ok_or(AckError::NotBreaking)?;
         if !breaking.to.contains(kept) {
             return Err(AckError::TooMuch);
         }
-        self.state = kept;
+        let is_removed = breaking.required == self.state;
+        self.state &= kept;
         self.breaking = None;
         if breaking.required.contains(kept) {
             return Ok(());
@@ -137,21 +152,33 @@ impl Cache {
         let mut to = breaking.required;
         let ack_required = kept.intersects(Caching::WRITE | Caching::HANDLE);
         if ack_required {
-            to |= Caching::READ & kept;
+            if !is_removed {
+                to |= Caching::READ & kept;
+            }
             self.breaking = Some(Breaking { to, required: breaking.required, deadline });
         } else {
-            self.state = to;
+            self.state &= to;
         }
         self.notice = Some(BreakNotice { from: kept, to, ack_required });
         Ok(())
     }
 
     /// Repeats the notification of a pending break for a holder that has reconnected.
+    ///
+    /// The response on its return has the rights that are left. If they were removed before the
+    /// acknowledgment, the break ends, or goes on from there.
     pub(crate) fn notify_again(&mut self) {
-        if let (Some(breaking), None) = (self.breaking, self.notice) {
-            let Breaking { to, .. } = breaking;
-            self.notice = Some(BreakNotice { from: self.state, to, ack_required: true });
+        let Some(breaking) = &mut self.breaking else { return };
+        if breaking.required == self.state {
+            *self = Self::granted(self.state);
+            return;
         }
+        if breaking.to == self.state || !self.state.contains(breaking.to) {
+            breaking.to = breaking.required;
+            self.notice = None;
+        }
+        let (from, to) = (self.state, breaking.to);
+        self.notice.get_or_insert(BreakNotice { from, to, ack_required: true });
     }
 
     /// Ends a pending break at its deadline: removes all rights. Returns true if one has expired.

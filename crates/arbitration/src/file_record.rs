@@ -16,7 +16,7 @@ use std::time::Duration;
 use dtyp::ServerId;
 
 use crate::byte_range::{ByteRange, ByteRangeLock, LockError};
-use crate::caching::{AckError, Cache, Caching, Started};
+use crate::caching::{AckError, Cache, Caching};
 use crate::deletion::{Deleter, DeletionProgress, PendingDeletion};
 use crate::lock_list::LockList;
 use crate::lock_sequences::LockSequence;
@@ -626,7 +626,7 @@ impl FileRecord {
     ) -> Result<(), AckError> {
         let entry = self.open_mut(id).ok_or(AckError::NotHeld)?;
         let Holding::Oplock(cache) = &mut entry.holding else { return Err(AckError::NotHeld) };
-        if cache.state.is_empty() {
+        if cache.state.is_empty() && cache.breaking.is_none() {
             return Err(AckError::NotHeld);
         }
         cache.settle(kept, deadline)?;
@@ -662,10 +662,9 @@ impl FileRecord {
     /// Breaks the oplock of an open because another program of this machine opens its file, down to
     /// nothing.
     pub fn break_oplock(&mut self, id: OpenId, deadline: Duration, notify: &mut WorkersToNotify) {
-        let Some(entry) = self.open_mut(id) else { return };
-        let Holding::Oplock(cache) = &mut entry.holding else { return };
-        if cache.start_break(Caching::empty(), deadline) == Started::Notified {
-            notify.add(id.worker);
+        let has_oplock = |it: &OpenEntry| it.id == id && matches!(it.holding, Holding::Oplock(_));
+        if let Some(at) = self.opens.iter().position(has_oplock) {
+            self.start_break(at, Caching::empty(), deadline, notify);
         }
     }
 

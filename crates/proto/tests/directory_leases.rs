@@ -1,8 +1,10 @@
 //! Leases of directories, and opens that a change of names asks to close: [MS-SMB2] 3.3.4.7,
 //! [MS-FSA] 2.1.4.12.2, 2.1.5.15.11.
 
-use dtyp::NtStatus;
+use std::time::Duration;
+
 use dtyp::fscc::{FileEndOfFileInformation, FileInformationClass, FileRenameInformation};
+use dtyp::{AccessMask, NtStatus};
 use testkit::peer::Offer;
 use testkit::{Create, Outcome, Peer, Response, World};
 use trace::Reason;
@@ -291,5 +293,53 @@ fn the_holder_of_a_file_that_a_rename_replaces_is_asked_to_close() {
             if closes { NtStatus::SUCCESS.into() } else { Reason::TargetOpen.into() };
         let got = answer(&mut renamer);
         assert_eq!(got, want);
+    }
+}
+
+/// Opens a file for its attributes alone, which its users need no right to the data for.
+fn with_attributes(peer: &mut Peer, name: &str, key: u8) -> FileId {
+    let attributes = AccessMask::READ_ATTRIBUTES | AccessMask::READ_CONTROL;
+    peer.create(&leased(Create::open(name).access(attributes), key, None)).file_id
+}
+
+#[test]
+fn a_rename_and_a_deletion_wait_for_no_lease_of_attributes() {
+    for deletes in [false, true] {
+        let world = world();
+        world.add_file("data", "file", b"content");
+        let mut holder = client(&world, 1);
+        with_attributes(&mut holder, "file", 5);
+        let mut other = client(&world, 2);
+        let deleting = AccessMask::DELETE | AccessMask::READ_ATTRIBUTES;
+        let file_id = other.create(&Create::open("file").access(deleting).share(ALL)).file_id;
+        match deletes {
+            false => rename(&mut other, file_id, "renamed", false),
+            true => set(&mut other, file_id, FileInformationClass::DISPOSITION, &[1]),
+        };
+        assert_eq!(answer(&mut other), NtStatus::SUCCESS);
+        assert_eq!(holder.receive().len(), 1, "it is told");
+    }
+}
+
+#[test]
+fn a_rename_waits_a_second_at_most_for_leases_of_attributes_that_refuse_it() {
+    for closes in [true, false] {
+        let world = world();
+        world.add_file("data", "folder/file", b"content");
+        let mut holder = client(&world, 1);
+        let held = with_attributes(&mut holder, "folder\\file", 5);
+        let mut renamer = client(&world, 2);
+        let directory = renamer.create(&Create::directory("folder")).file_id;
+        rename(&mut renamer, directory, "renamed", false);
+        assert_eq!(holder.receive().len(), 1);
+        assert!(renamer.receive().is_empty(), "an honest client closes");
+        match closes {
+            true => drop(holder.close(held).ok()),
+            // With the margin of a deadline.
+            false => world.advance(Duration::from_secs(2)),
+        }
+        let want: Outcome =
+            if closes { NtStatus::SUCCESS.into() } else { Reason::OpenBeneath.into() };
+        assert_eq!(answer(&mut renamer), want);
     }
 }

@@ -185,6 +185,66 @@ fn an_open_for_attributes_disturbs_no_oplock() {
     assert_eq!(holder.receive().len(), 0);
 }
 
+/// Rights of everybody who can look up a file, and none to its data.
+const EVERYONE: AccessMask = AccessMask::READ_ATTRIBUTES
+    .union(AccessMask::READ_EA)
+    .union(AccessMask::READ_CONTROL)
+    .union(AccessMask::SYNCHRONIZE);
+
+#[test]
+fn nobody_waits_for_a_client_that_caches_attributes_alone_and_never_acknowledges() {
+    let oplock = |create: Create| create.oplock(OplockLevel::BATCH);
+    let leasing = |create: Create| leased(create, &lease(1, R | W | H));
+    let cachings: [&dyn Fn(Create) -> Create; 2] = [&oplock, &leasing];
+    for caching in cachings {
+        let world = World::new();
+        world.add_file("data", "file", b"data");
+        let (mut holder, mut other) = (ready(&world), ready(&world));
+        let attributes = || caching(Create::open("file").access(EVERYONE));
+        let (held, level, _) = granted(&holder.try_create(&attributes()));
+        assert_ne!(level, OplockLevel::NONE);
+
+        let file_id = other.create(&Create::open("file")).file_id;
+        one_break(&mut holder);
+        other.write(file_id, 0, b"more").ok();
+        other.close(file_id).ok();
+        // The break is still pending: neither does the next one wait.
+        for disposition in [CreateDisposition::OVERWRITE, CreateDisposition::SUPERSEDE] {
+            let file_id = other.create(&Create::with_disposition("file", disposition)).file_id;
+            other.close(file_id).ok();
+        }
+        world.advance(Duration::from_secs(36));
+        holder.close(held).ok();
+        holder.receive();
+        // Nor a deletion.
+        granted(&holder.try_create(&attributes()));
+        let file_id = other.create(&Create::open("file").delete_on_close()).file_id;
+        other.close(file_id).ok();
+    }
+}
+
+#[test]
+fn a_client_that_caches_attributes_alone_gets_a_break_and_may_acknowledge_it() {
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    let (mut holder, mut other) = (ready(&world), ready(&world));
+    let attributes = leased(Create::open("file").access(EVERYONE), &lease(1, R | W | H));
+    let (_, _, context) = granted(&holder.try_create(&attributes));
+    assert_eq!(context.expect("a lease").lease_state, R | W | H);
+    other.create(&Create::open("file"));
+    let notice: LeaseBreakNotification = one_break(&mut holder).body();
+    assert_eq!((notice.current_lease_state, notice.new_lease_state), (R | W | H, R | H));
+    assert_eq!(notice.flags, LeaseBreakFlags::ACK_REQUIRED);
+    // An open with the same key learns of the break by its response.
+    let data = leased(Create::open("file"), &lease(1, R | W | H));
+    let (_, _, context) = granted(&holder.try_create(&data));
+    let context = context.expect("a lease");
+    assert_eq!(context.lease_state, R | H);
+    assert_eq!(context.lease_flags, LeaseFlags::BREAK_IN_PROGRESS);
+    assert_eq!(acknowledge_lease(&mut holder, 1, R | H), NtStatus::SUCCESS);
+    assert_eq!(acknowledge_lease(&mut holder, 1, R | H), Reason::LeaseNotBreaking);
+}
+
 #[test]
 fn a_write_takes_level_ii_from_everybody_and_waits_for_nobody() {
     let world = World::new();

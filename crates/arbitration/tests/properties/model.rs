@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use arbitration::{
-    AckError, Admission, AdmissionRequest, ByteRange, ByteRangeLock, Caching, Deleter, Durability,
-    DurabilityKind, FileRecord, Granted, LeaseId, LockList, LockSequences, OpenFacts, OpenId,
-    OutgoingBreak, PendingDeletion, Refusal, RequestedCaching, ShareMode, Standing,
+    AckError, Admission, AdmissionRequest, ByteRange, ByteRangeLock, Cache, Caching, Deleter,
+    Durability, DurabilityKind, FileRecord, Granted, LeaseId, LockList, LockSequences, OpenFacts,
+    OpenId, OutgoingBreak, PendingDeletion, Refusal, RequestedCaching, ShareMode, Standing,
     WorkersToNotify,
 };
 use dtyp::{AccessMask, Guid, ServerId};
@@ -199,6 +199,7 @@ impl Model {
         match &admission {
             Admission::Granted(granted) => self.granted(&ask, durability, granted),
             Admission::Wait => {
+                assert!(self.may_wait(&ask), "nobody must be waited for: {ask:?} {before:?}");
                 self.waiting.push((AdmissionRequest { has_waited: true, ..ask }, durability));
             }
             Admission::Refused(Refusal::Sharing) => {
@@ -217,6 +218,19 @@ impl Model {
         let is_alone = before.opens.is_empty() && before.delete_pending.is_empty();
         assert!(!is_alone || matches!(admission, Admission::Granted(_)), "nobody is in the way");
         self.hear(notify);
+    }
+
+    /// True if the request may wait for others: for one with access to the data and caching, for a
+    /// close by a worker, for a deletion, or for the client's own acknowledgment.
+    fn may_wait(&self, ask: &AdmissionRequest) -> bool {
+        let is_awaited = |it: &Known| {
+            let is_cached = it.holder.is_some_and(|it| self.cache_of(it) != Cache::default());
+            it.stream == ask.stream && (it.is_evicted || (is_cached && uses(it.mode) != [false; 3]))
+        };
+        let ours = ask.caching.lease().and_then(|id| self.record.lease(id));
+        self.opens.values().any(is_awaited)
+            || self.record.is_delete_pending(ask.stream, 0)
+            || ours.is_some_and(|it| it.cache.breaking.is_some())
     }
 
     /// True if a connected open, or one that is kept, excludes this request.
@@ -262,7 +276,7 @@ impl Model {
         self.forget_sent(holder);
         if let Some(holder) = holder {
             let is_sent = self.sent.contains_key(&holder);
-            assert!(!is_sent || caching == had, "a lease that is broken does not grow");
+            assert!(!is_sent || had.contains(caching), "a lease that is broken does not grow");
             self.beliefs.insert(holder, caching);
         }
         let keeps = caching.contains(Caching::HANDLE);
@@ -569,8 +583,7 @@ impl Model {
             let ours = self.opens[&id].holder;
             for (other, known) in self.opens.iter().filter(|(other, _)| **other != id) {
                 let belief = known.holder.filter(|it| Some(*it) != ours);
-                let belief = belief.and_then(|it| self.beliefs.get(&it).copied());
-                let keeps = belief.is_some_and(|it| it.contains(Caching::HANDLE));
+                let keeps = belief.is_some_and(|it| self.trusted(it).contains(Caching::HANDLE));
                 assert!(!keeps, "{other:?} keeps a handle of a name that goes");
             }
         }
@@ -708,7 +721,7 @@ impl Model {
                     (self.record.cache_of(entry), notifier)
                 }
             };
-            let mut will_be = *belief;
+            let mut will_be = self.trusted(*holder);
             if let Some(notice) = cache.notice {
                 if let Some(notifier) = notifier {
                     assert!(
@@ -729,11 +742,29 @@ impl Model {
         }
     }
 
+    /// Rights that a client believes to have. Nobody waits until one that has opens for attributes
+    /// alone, and thus no data to write back, has learned of a loss.
+    fn trusted(&self, holder: Holder) -> Caching {
+        let belief = self.beliefs.get(&holder).copied().unwrap_or_default();
+        let uses_data = |it: &Known| it.holder == Some(holder) && uses(it.mode).contains(&true);
+        match self.opens.values().any(uses_data) {
+            true => belief,
+            false => belief & self.cache_of(holder).state,
+        }
+    }
+
+    fn cache_of(&self, holder: Holder) -> Cache {
+        match holder {
+            Holder::Lease(id) => self.record.lease(id).expect("a lease of opens").cache,
+            Holder::Oplock(id) => self.record.cache_of(self.record.open(id).expect("an open")),
+        }
+    }
+
     /// A holder of write caching is alone with the stream, except for attribute opens.
     fn verify_writers(&self) {
         for (id, known) in &self.opens {
             let Some(holder) = known.holder else { continue };
-            if !self.beliefs[&holder].contains(Caching::WRITE) {
+            if !self.trusted(holder).contains(Caching::WRITE) {
                 continue;
             }
             for (other, beside) in &self.opens {
@@ -746,7 +777,7 @@ impl Model {
                     mode.granted_access -= AccessMask::READ_CONTROL;
                 }
                 assert!(is_stat(mode), "{known:?} keeps writes beside {beside:?}");
-                let belief = beside.holder.map(|it| self.beliefs[&it]).unwrap_or_default();
+                let belief = beside.holder.map(|it| self.trusted(it)).unwrap_or_default();
                 assert!(!belief.contains(Caching::WRITE), "two keep writes: {beside:?}");
             }
         }
