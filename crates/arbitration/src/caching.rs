@@ -93,6 +93,12 @@ impl Cache {
         Self { state, breaking: None, notice: None }
     }
 
+    /// True during a break with its rights removed before the acknowledgment.
+    #[must_use]
+    pub fn is_reduced(&self) -> bool {
+        self.breaking.is_some_and(|it| it.required == self.state)
+    }
+
     /// Breaks the rights down to `to`. Returns whether anything changed, so that a lease's epoch
     /// advances.
     ///
@@ -143,7 +149,7 @@ impl Cache {
         if !breaking.to.contains(kept) {
             return Err(AckError::TooMuch);
         }
-        let is_removed = breaking.required == self.state;
+        let is_removed = self.is_reduced();
         self.state &= kept;
         self.breaking = None;
         if breaking.required.contains(kept) {
@@ -168,11 +174,11 @@ impl Cache {
     /// The response on its return has the rights that are left. If they were removed before the
     /// acknowledgment, the break ends, or goes on from there.
     pub(crate) fn notify_again(&mut self) {
-        let Some(breaking) = &mut self.breaking else { return };
-        if breaking.required == self.state {
+        if self.is_reduced() {
             *self = Self::granted(self.state);
             return;
         }
+        let Some(breaking) = &mut self.breaking else { return };
         if breaking.to == self.state || !self.state.contains(breaking.to) {
             breaking.to = breaking.required;
             self.notice = None;

@@ -668,6 +668,16 @@ impl FileRecord {
         }
     }
 
+    /// Ends the break of an oplock whose rights are removed already: the response to its CREATE
+    /// states those that are left, and a client does not acknowledge a break down to them.
+    pub fn end_break_by_response(&mut self, id: OpenId) {
+        if let Some(Holding::Oplock(cache)) = self.open_mut(id).map(|it| &mut it.holding)
+            && cache.is_reduced()
+        {
+            *cache = Cache::granted(cache.state);
+        }
+    }
+
     /// Takes the oplock of an open away that its client has not learned of yet.
     pub fn withdraw_oplock(&mut self, id: OpenId, notify: &mut WorkersToNotify) {
         let Some(entry) = self.open_mut(id) else { return };

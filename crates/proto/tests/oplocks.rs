@@ -177,6 +177,31 @@ fn a_break_is_sent_after_the_answer_that_grants() {
 }
 
 #[test]
+fn the_response_to_an_open_for_attributes_states_an_oplock_that_was_broken_meanwhile() {
+    let world = World::new();
+    world.add_file("data", "file", b"data");
+    let (mut holder, mut other) = (ready(&world), ready(&world));
+    world.delay_replies(|effect| {
+        matches!(effect, Effect::Object { op: ObjectOp::Overwrite { .. }, .. })
+    });
+    let overwrite = Create::with_disposition("file", CreateDisposition::OVERWRITE);
+    let overwrite = overwrite.access(EVERYONE).oplock(OplockLevel::BATCH);
+    let request = holder.request(Command::CREATE, &overwrite);
+    holder.send(request);
+    other.create(&Create::open("file"));
+    world.release_all();
+    let received = holder.receive();
+    let [answer] = &received[..] else { panic!("a client at level II owes nothing: {received:?}") };
+    let (file_id, level, _) = granted(answer);
+    assert_eq!(level, OplockLevel::II);
+    world.advance(Duration::from_secs(36));
+    let writing = other.create(&Create::open("file")).file_id;
+    other.write(writing, 0, b"more").ok();
+    let notice: OplockBreak = one_break(&mut holder).body();
+    assert_eq!(notice, OplockBreak { oplock_level: OplockLevel::NONE, file_id });
+}
+
+#[test]
 fn an_open_for_attributes_disturbs_no_oplock() {
     let world = World::new();
     let (mut holder, mut other) = (ready(&world), ready(&world));

@@ -822,7 +822,7 @@ fn answer(
     // The response states the rights that breaks have left. A break whose notification was not
     // sent, because the client did not know the open, follows the response.
     let CurrentCaching { granted, has_unsent_break } =
-        CurrentCaching::read(&scope.globals.files, open)?;
+        CurrentCaching::read(&mut scope.globals.files, open)?;
     open.note_caching(granted.caching);
     if has_unsent_break {
         scope.globals.files.check_again(key(*identity));

@@ -1,6 +1,6 @@
 //! Oplocks and leases in CREATE: [MS-SMB2] 3.3.5.9, 3.3.5.9.8, 3.3.5.9.11.
 
-use arbitration::{Caching, Granted, Holding, Lease, LeaseId, RequestedCaching};
+use arbitration::{Caching, FileRecord, Granted, Holding, Lease, LeaseId, RequestedCaching};
 use engine::files::Files;
 use model::caching::{caching, lease_state, oplock_level};
 use model::connection::Negotiated;
@@ -69,13 +69,21 @@ pub(super) struct CurrentCaching {
 }
 
 impl CurrentCaching {
-    /// Reads the state from the record of the open's file.
+    /// Reads the state from the record of the open's file, for a response.
     ///
     /// # Errors
     /// If the record cannot be read, or the open is not in it any more.
-    pub(super) fn read(files: &Files, open: &Open) -> Result<Self, Reject> {
+    pub(super) fn read(files: &mut Files, open: &Open) -> Result<Self, Reject> {
         let id = files.open_id(open.file_id.volatile);
-        let current = files.read(key(open.file()?.identity), |record| {
+        let file = key(open.file()?.identity);
+        let is_reduced = |record: &FileRecord| {
+            let entry = record.open(id);
+            entry.is_some_and(|it| it.lease().is_none() && record.cache_of(it).is_reduced())
+        };
+        if files.read(file, is_reduced)? {
+            files.change(file, |record, _| (record.end_break_by_response(id), true))?;
+        }
+        let current = files.read(file, |record| {
             let entry = record.open(id)?;
             let lease = match entry.holding {
                 Holding::Lease(id) => record.lease(id).copied(),

@@ -126,7 +126,7 @@ pub(super) fn replayed(
 ) -> Result<Step<Pending>, Reject> {
     let ObjectReply::Metadata(metadata) = reply.object()? else { panic!("it was asked for") };
     let open = scope.opens.get(&replaying.volatile).ok_or(Reject::NoSuchOpen)?;
-    let current = CurrentCaching::read(&scope.globals.files, open)?;
+    let current = CurrentCaching::read(&mut scope.globals.files, open)?;
     let granted = limited_to_request(current.granted, replaying);
     let file_id = open.file_id;
     let mut list = replaying.contexts.answer(&metadata, open.maximal_access);
