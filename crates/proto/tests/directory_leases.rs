@@ -343,3 +343,23 @@ fn a_rename_waits_a_second_at_most_for_leases_of_attributes_that_refuse_it() {
         assert_eq!(answer(&mut renamer), want);
     }
 }
+
+#[test]
+fn an_open_of_the_target_that_comes_while_others_close_refuses_the_new_name() {
+    for class in [FileInformationClass::RENAME, FileInformationClass::LINK] {
+        let world = world();
+        for name in ["file", "target"] {
+            world.add_file("data", name, b"content");
+        }
+        let mut holder = client(&world, 1);
+        let held = with_attributes(&mut holder, "target", 5);
+        let mut renamer = client(&world, 2);
+        let file_id = renamer.create(&Create::open("file")).file_id;
+        name_by(&mut renamer, class, file_id, "target", true);
+        assert_eq!(holder.receive().len(), 1);
+        with_attributes(&mut holder, "target", 6);
+        holder.close(held).ok();
+        assert_eq!(answer(&mut renamer), Reason::TargetOpen);
+        assert!(holder.receive().is_empty(), "it is not asked again");
+    }
+}

@@ -33,6 +33,7 @@ use wire::query_info::InfoType;
 use wire::set_info::{SetInfoRequest, SetInfoResponse};
 
 use crate::command::Command;
+use name_conflicts::AskedToClose;
 
 /// Changes a file, its name or its security.
 #[derive(Debug)]
@@ -62,15 +63,15 @@ pub enum Pending {
     Quota(quota::Change),
     /// Clients must release cached handles of the file first; then the request begins anew.
     Handles(FileKey),
-    /// Clients must release cached handles beneath a directory, before it is renamed.
-    Beneath(Box<name_conflicts::OpensBeneath>),
+    /// Clients must release cached handles that refuse a new name; then the request begins anew.
+    AskedToClose(Box<AskedToClose>),
 }
 
 impl PendingCommand for Pending {
     fn waits_for(&self) -> Option<FileKey> {
         match self {
             Self::Handles(file) => Some(*file),
-            Self::Beneath(opens) => Some(opens.file),
+            Self::AskedToClose(opens) => Some(opens.file),
             _ => None,
         }
     }
@@ -137,9 +138,13 @@ impl Command for SetInfo {
                 let request = SetInfoRequest::decode(&incoming.message);
                 Self::start(scope, incoming, request.map_err(Reject::Malformed)?)
             }
-            Pending::Beneath(opens) => {
+            Pending::AskedToClose(asked) => {
                 let request = SetInfoRequest::decode(&incoming.message);
-                rename::start(scope, request.map_err(Reject::Malformed)?.buffer, Some(*opens))
+                let request = request.map_err(Reject::Malformed)?;
+                match FileInformationClass(request.file_info_class) {
+                    FileInformationClass::LINK => rename::start_link(scope, request.buffer, *asked),
+                    _ => rename::start(scope, request.buffer, *asked),
+                }
             }
         }
     }
@@ -163,10 +168,10 @@ fn set_file(mut scope: InTree<'_>, request: &SetInfoRequest<'_>) -> Result<Step<
         FileInformationClass::DISPOSITION_EX => disposition::start_ex(scope, buffer),
         FileInformationClass::END_OF_FILE => size::set_end_of_file(scope, buffer),
         FileInformationClass::FULL_EA => extended_attributes::start(scope.open()?, buffer),
-        FileInformationClass::LINK => rename::start_link(scope, buffer),
+        FileInformationClass::LINK => rename::start_link(scope, buffer, AskedToClose::default()),
         FileInformationClass::MODE => set_mode(scope.open()?, buffer),
         FileInformationClass::POSITION => set_position(scope.open()?, buffer),
-        FileInformationClass::RENAME => rename::start(scope, buffer, None),
+        FileInformationClass::RENAME => rename::start(scope, buffer, AskedToClose::default()),
         FileInformationClass::VALID_DATA_LENGTH => {
             size::set_valid_data_length(scope.open()?, buffer)
         }

@@ -11,13 +11,16 @@ use model::reject::Reject;
 use model::share::Share;
 use object::FileIdentity;
 
-/// Opens beneath a directory that is to be renamed, all with cached handles.
-#[derive(Debug)]
-pub struct OpensBeneath {
-    /// File of the open that is asked to close now.
+/// Opens with cached handles whose clients have been asked to close them. Later ones refuse the new
+/// name: otherwise a client could delay it without end, by one open after the other.
+#[derive(Debug, Default)]
+pub struct AskedToClose {
+    /// File of an open that is asked to close now.
     pub(super) file: FileKey,
-    /// All of them. Those that come later are not asked, and refuse the rename in the end.
-    opens: Vec<OpenId>,
+    /// Opens beneath the renamed directory, once asked.
+    beneath: Option<Vec<OpenId>>,
+    /// Opens of the file to replace, once asked.
+    target: Option<Vec<OpenId>>,
 }
 
 /// Use of a file by its rename or deletion.
@@ -60,20 +63,20 @@ pub(super) fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
 
 /// Checks that nothing is open beneath a directory, except by clients to which paths mean as little
 /// as to the one that renames it. As by Windows, opens with cached handles are
-/// asked to close, one after the other; the result is then what to wait with. One that stays without
-/// caching refuses the rename, and one that came meanwhile does so once all others have closed.
+/// asked to close, one after the other; the result is then true. One that stays without caching
+/// refuses the rename, and one that came meanwhile does so once all others have closed.
 ///
 /// This reads the records of all files, each without a lock. An index of opens by directory would
 /// cost each CREATE and CLOSE an update for each directory of its path.
 pub(super) fn clear_beneath(
     scope: &mut InTree<'_>,
-    known: Option<OpensBeneath>,
-) -> Result<Option<OpensBeneath>, Reject> {
+    asked: &mut AskedToClose,
+) -> Result<bool, Reject> {
     let open = scope.open()?;
     let share = Arc::clone(&open.share);
     let file = open.file()?;
     if !file.is_directory || file.path.stream().is_some() {
-        return Ok(None);
+        return Ok(false);
     }
     let prefix = format!("{}\\", file.path.to_windows());
     let is_posix = file.path.is_posix();
@@ -91,16 +94,18 @@ pub(super) fn clear_beneath(
     };
     let files = &mut scope.globals.files;
     let found = files.find_opens(beneath)?;
-    let is_known = |id: &OpenId| known.as_ref().is_none_or(|it| it.opens.contains(id));
+    let is_known = |id: &OpenId| asked.beneath.as_ref().is_none_or(|it| it.contains(id));
     let known: Vec<_> = found.iter().filter(|(_, (id, _))| is_known(id)).collect();
     let Some(&&(file, (first, _))) = known.first() else {
-        return if found.is_empty() { Ok(None) } else { Err(Reject::OpenBeneath) };
+        return if found.is_empty() { Ok(false) } else { Err(Reject::OpenBeneath) };
     };
     let may_close = known.iter().all(|(_, (_, may_close))| *may_close);
     if !may_close || !files.break_conflicting_handles(file, &|it| it.id == first)? {
         return Err(Reject::OpenBeneath);
     }
-    Ok(Some(OpensBeneath { file, opens: known.iter().map(|(_, (id, _))| *id).collect() }))
+    asked.file = file;
+    asked.beneath = Some(known.iter().map(|(_, (id, _))| *id).collect());
+    Ok(true)
 }
 
 /// True if the file was opened in the same folder. A share may lead each user to another one.
@@ -149,13 +154,24 @@ pub(super) fn clear_directory(
 }
 
 /// Checks that the file to replace is not open. Returns whether opens with cached handles have to
-/// close first.
-pub(super) fn clear_target(scope: &mut InTree<'_>, target: FileIdentity) -> Result<bool, Reject> {
+/// close first; those that came meanwhile refuse the new name.
+pub(super) fn clear_target(
+    scope: &mut InTree<'_>,
+    target: FileIdentity,
+    asked: &mut AskedToClose,
+) -> Result<bool, Reject> {
     let files = &mut scope.globals.files;
     if !files.is_open(key(target)) {
         return Ok(false);
     }
+    let opens: Vec<OpenId> =
+        files.read(key(target), |record| record.opens.iter().map(|it| it.id).collect())?;
+    if asked.target.as_ref().is_some_and(|known| opens.iter().any(|it| !known.contains(it))) {
+        return Err(Reject::TargetOpen);
+    }
     if files.break_conflicting_handles(key(target), &|_| true)? {
+        asked.file = key(target);
+        asked.target = Some(opens);
         return Ok(true);
     }
     match files.is_open(key(target)) {

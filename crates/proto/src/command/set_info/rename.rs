@@ -14,7 +14,7 @@ use model::file_key::key;
 use model::reject::Reject;
 use object::{FileIdentity, ObjectOp, ObjectPath, ObjectReply};
 
-use super::name_conflicts::{self, OpensBeneath};
+use super::name_conflicts::{self, AskedToClose};
 use super::{Pending, decode, done};
 use crate::command::create::{is_vetoed, parse_path, parse_posix_path};
 
@@ -26,14 +26,15 @@ pub struct NewName {
     links: bool,
     /// Directory of the target, after its lookup.
     directory: Option<FileIdentity>,
+    /// Opens that had to close first.
+    asked: AskedToClose,
 }
 
-/// Handles FileRenameInformation of [MS-FSCC] 2.4. `known` are the opens beneath a directory that
-/// have been asked to close before.
+/// Handles FileRenameInformation of [MS-FSCC] 2.4.
 pub(super) fn start(
     mut scope: InTree<'_>,
     buffer: &[u8],
-    known: Option<OpensBeneath>,
+    mut asked: AskedToClose,
 ) -> Result<Step<Pending>, Reject> {
     let open = scope.open()?;
     open.verify_access(AccessMask::DELETE)?;
@@ -44,19 +45,23 @@ pub(super) fn start(
         return Ok(Step::Suspend(Pending::Handles(key(identity))));
     }
     name_conflicts::verify_alone(&mut scope)?;
-    if let Some(waiting) = name_conflicts::clear_beneath(&mut scope, known)? {
-        return Ok(Step::Suspend(Pending::Beneath(Box::new(waiting))));
+    if name_conflicts::clear_beneath(&mut scope, &mut asked)? {
+        return Ok(Step::Suspend(Pending::AskedToClose(Box::new(asked))));
     }
-    find_directory(scope, wanted)
+    find_directory(scope, NewName { asked, ..wanted })
 }
 
 /// Handles FileLinkInformation of [MS-FSCC] 2.4.
-pub(super) fn start_link(mut scope: InTree<'_>, buffer: &[u8]) -> Result<Step<Pending>, Reject> {
+pub(super) fn start_link(
+    mut scope: InTree<'_>,
+    buffer: &[u8],
+    asked: AskedToClose,
+) -> Result<Step<Pending>, Reject> {
     if scope.open()?.file()?.is_directory {
         return Err(Reject::LinkToDirectory);
     }
     let wanted = read(&mut scope, buffer, true)?;
-    find_directory(scope, wanted)
+    find_directory(scope, NewName { asked, ..wanted })
 }
 
 /// Parses a request: [MS-SMB2] 2.2.39. Names are relative to the share's root, and RootDirectory is
@@ -89,6 +94,7 @@ fn read(scope: &mut InTree<'_>, buffer: &[u8], links: bool) -> Result<NewName, R
             replace,
             links,
             directory: None,
+            asked: AskedToClose::default(),
         });
     }
     if path.stream().is_some() {
@@ -113,7 +119,7 @@ fn accept(
     if is_vetoed(&scope.tree.share, &target) {
         return Err(Reject::NameVetoed);
     }
-    Ok(NewName { target, replace, links, directory: None })
+    Ok(NewName { target, replace, links, directory: None, asked: AskedToClose::default() })
 }
 
 /// Looks up the directory of the new name.
@@ -156,15 +162,15 @@ fn find_target(mut scope: InTree<'_>, wanted: NewName) -> Result<Step<Pending>, 
 /// Checks the file that has the new name already, if any.
 pub(super) fn target_found(
     mut scope: InTree<'_>,
-    wanted: NewName,
+    mut wanted: NewName,
     reply: Reply,
 ) -> Result<Step<Pending>, Reject> {
     match reply.object() {
         Ok(ObjectReply::Metadata(metadata)) => {
             let target = metadata.identity;
             let itself = scope.open()?.file()?.identity == target;
-            if !itself && name_conflicts::clear_target(&mut scope, target)? {
-                return Ok(Step::Suspend(Pending::Handles(key(target))));
+            if !itself && name_conflicts::clear_target(&mut scope, target, &mut wanted.asked)? {
+                return Ok(Step::Suspend(Pending::AskedToClose(Box::new(wanted.asked))));
             }
         }
         Ok(other) => panic!("{other:?} does not answer a notify-up"),
