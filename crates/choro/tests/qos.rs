@@ -4,9 +4,10 @@ mod harness;
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bench::client::requests::{Purpose, open};
 use bench::client::{Client, Protection, Reply, Slot};
@@ -16,6 +17,7 @@ use harness::connection::{Connection, random};
 use harness::{Setup, TestServer, USER};
 use rustix::process::Signal;
 use wire::echo::EchoRequest;
+use wire::ioctl::{FsctlCode, IoctlFlags, IoctlRequest};
 use wire::read::{ReadRequest, ReadResponse};
 use wire::write::WriteRequest;
 use wire::{Command, Decode, FileId};
@@ -246,6 +248,78 @@ fn two_clients_have_parts_of_the_storage_by_their_weights_and_one_alone_has_all(
     });
     let text = server.site().run(&["qos", "show"]).succeeds();
     assert!(text.contains("STORAGE") && text.contains("weight 8"), "{text}");
+}
+
+/// Ranges of a file that takes the server a fifth of a second to ask about.
+const RANGES: u64 = 60_000;
+
+/// Makes a file with that many ranges, on the host.
+fn make_ranges(server: &TestServer, share: &str) {
+    let path = server.share_path(share).join("ranges");
+    let file = fs::File::create(&path).expect("the share is there");
+    (0..RANGES).for_each(|at| file.write_all_at(b"x", at * 8_192).expect("a block"));
+    harness::give_to_server(&path);
+}
+
+fn fsctl(file_id: FileId, ctl_code: FsctlCode, input: &[u8], output: u32) -> IoctlRequest<'_> {
+    let flags = IoctlFlags::IS_FSCTL;
+    let max_output_response = output;
+    IoctlRequest { ctl_code, file_id, input, max_output_response, flags, ..IoctlRequest::default() }
+}
+
+/// Reads of a share in half a second.
+fn count_reads(client: &mut Client, file_id: FileId) -> u32 {
+    let (start, mut count) = (Instant::now(), 0);
+    while start.elapsed() < Duration::from_millis(500) {
+        (0..16).for_each(|at| push_read(client, file_id, at));
+        for _ in 0..16 {
+            receive_block(client);
+        }
+        count += 16;
+    }
+    count
+}
+
+#[test]
+fn queries_of_ranges_keep_neither_turns_from_others_nor_answers_from_their_own_client() {
+    const QUERIES: usize = 30;
+    const OUTPUT: u32 = 1 << 20;
+    let server = start_with_slow_storage(0);
+    make_ranges(&server, "light");
+    let mut heavy = connect(&server, "heavy");
+    let read_from = open(&mut heavy, Purpose::Open, "file").expect("it is there");
+    heavy.gather_credits(32, BLOCK).expect("there are credits");
+    let mut light = connect(&server, "light");
+    let file_id = open(&mut light, Purpose::Open, "ranges").expect("it is there");
+    let sparse = light.call(Command::IOCTL, 0, &fsctl(file_id, FsctlCode::SET_SPARSE, &[], 0));
+    sparse.and_then(Reply::succeeded).expect("it is a file");
+    light.want_credits(u16::MAX);
+    light.gather_credits(QUERIES + 1, 1 << 20).expect("there are credits");
+    let before = count_reads(&mut heavy, read_from);
+    let input = [0_u64, 1 << 40].map(u64::to_le_bytes).concat();
+    for at in 0..QUERIES {
+        let request = fsctl(file_id, FsctlCode::QUERY_ALLOCATED_RANGES, &input, OUTPUT);
+        light.push(Command::IOCTL, 1 << 20, &request);
+        light.flush(Slot(at)).expect("it is sent");
+    }
+    light.push(Command::ECHO, 0, &EchoRequest);
+    light.flush(Slot(QUERIES)).expect("it is sent");
+    let during = count_reads(&mut heavy, read_from);
+    assert!(during * 8 >= before, "{during} reads instead of {before}");
+    // The client has its answer before those to most queries.
+    let mut answered = 0;
+    loop {
+        let reply = light.receive().and_then(Reply::succeeded).expect("it is answered");
+        if reply.slot == Slot(QUERIES) {
+            break;
+        }
+        answered += 1;
+    }
+    assert!(answered < 5, "{answered} queries were answered first");
+    for _ in answered..QUERIES {
+        let reply = light.receive().and_then(Reply::succeeded).expect("it is answered");
+        assert!(light.message(&reply).len() > 16 * 50_000, "all ranges");
+    }
 }
 
 #[test]

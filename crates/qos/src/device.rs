@@ -11,22 +11,33 @@
 //! Weights are kept by start-time fair queueing: each class has a virtual time that advances by the
 //! cost of its requests, divided by its weight, and the class with the least time is next. An idle
 //! class returns at the time that the others have reached, so unused capacity goes to them.
+//!
+//! A turn is a place in flight, from the time that it is given until the operation ends. Three
+//! rules keep a client whose operations end late from all places:
+//!
+//! 1. Time that the bytes of an operation do not explain is charged like bytes: see
+//!    [`pace`](crate::pace).
+//! 2. Operations that move no data, whose time nobody knows, take their turn in order like others,
+//!    but have no place while they are carried out; at most one for each row.
+//! 3. A worker that does not [look](Device::look) for its turns for [`ASLEEP_NS`] stands still:
+//!    its places are taken back, and its requests wait until it looks again.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use dtyp::ServerId;
 
-use crate::class::{CLASSES_MAX, ClassId, Cost, Meter};
+use crate::class::{CLASSES_MAX, ClassId, Cost, Kind, Meter};
 use crate::controller::Controller;
+use crate::pace::Pace;
 use crate::slot::Slot;
 
 /// Highest number of shared devices. Requests to further ones do not wait for each other.
 pub const DEVICES_MAX: usize = 8;
 
-/// Highest number of clients that share a device, counted once for each class of their requests.
-/// Requests of further ones do not wait.
-pub const ROWS_MAX: usize = 1_024;
+/// Highest number of clients that share a device, counted once for each class of their requests,
+/// and once more for operations that move no data. Requests of further ones do not wait.
+pub const ROWS_MAX: usize = 2_048;
 
 /// Id of a device: its index in the memory that all workers share.
 pub type DeviceId = u8;
@@ -53,6 +64,13 @@ const OPERATION_BYTES: u64 = 4 << 10;
 /// Longest wait in nanoseconds of a client's first request behind higher priorities.
 pub const STARVED_NS: u64 = 1_000_000_000;
 
+/// Nanoseconds after which a worker that has not looked for its turns stands still: twice the
+/// interval in which it looks while it has operations at the device, or requests that wait.
+pub const ASLEEP_NS: u64 = 40_000_000;
+
+/// Nanoseconds between searches for workers that stand still, while others wait for places.
+const SEARCH_INTERVAL_NS: u64 = 10_000_000;
+
 /// Virtual time units per byte, so that large weights divide small requests.
 const PARTS: u64 = 16;
 
@@ -69,6 +87,10 @@ pub struct Device {
     /// True if a class has a part of its own.
     is_shared: AtomicU32,
     in_flight: AtomicU32,
+    /// Time of the last search for workers that stand still.
+    searched_at: AtomicU64,
+    /// Price of the time that operations keep their places.
+    pace: Pace,
     /// Virtual time that classes have reached, by priority.
     reached: [AtomicU64; PRIORITIES],
     /// Virtual time of each class.
@@ -90,10 +112,17 @@ struct Row {
     unique_id: AtomicU64,
     pid: AtomicU32,
     class: AtomicU32,
+    /// True if its operations move data.
+    moves_data: AtomicU32,
     /// Number of waiting requests in the upper half, and of those with a turn in the lower.
     queue: AtomicU64,
-    /// Operations that began and have not ended.
-    in_flight: AtomicU32,
+    /// Operations that began and have not ended: those with a place in the upper half, others in
+    /// the lower.
+    begun: AtomicU64,
+    /// Time at which its worker last looked for turns.
+    looked_at: AtomicU64,
+    /// Time of the last turn that it was given.
+    granted_at: AtomicU64,
     /// Cost of the first waiting request.
     cost: AtomicU64,
     moves: AtomicU64,
@@ -122,6 +151,8 @@ impl Default for Device {
             key: AtomicU64::new(0),
             is_shared: AtomicU32::new(0),
             in_flight: AtomicU32::new(0),
+            searched_at: AtomicU64::new(0),
+            pace: Pace::default(),
             reached: std::array::from_fn(|_| AtomicU64::new(0)),
             class_time: std::array::from_fn(|_| AtomicU64::new(0)),
             clients_reached: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -139,8 +170,11 @@ impl Default for Row {
             unique_id: zero(),
             pid: AtomicU32::new(0),
             class: AtomicU32::new(0),
+            moves_data: AtomicU32::new(0),
             queue: zero(),
-            in_flight: AtomicU32::new(0),
+            begun: zero(),
+            looked_at: zero(),
+            granted_at: zero(),
             cost: zero(),
             moves: zero(),
             since: zero(),
@@ -188,18 +222,23 @@ impl Device {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// Number of requests that wait for it.
+    /// Number of waiting requests that move data. Others wait for those of their own client.
     pub fn waiting(&self) -> u64 {
         let of = |row: &Row| u64::from(row.queued().0.saturating_sub(row.queued().1));
-        self.rows.iter().map(of).sum()
+        self.rows.iter().filter(|row| row.moves_data()).map(of).sum()
     }
 
     fn share(&self, is_shared: bool) {
         self.is_shared.store(is_shared.into(), Ordering::Release);
     }
 
-    /// Assigns a row to a client's requests of a class.
-    pub(crate) fn take_row(&self, client: ServerId, class: ClassId) -> Option<RowId> {
+    /// Assigns a row to a client's requests of a class, that move data or do not.
+    pub(crate) fn take_row(
+        &self,
+        client: ServerId,
+        class: ClassId,
+        moves_data: bool,
+    ) -> Option<RowId> {
         let is_free = |row: &Row| {
             let id = client.unique_id.max(1);
             row.unique_id.compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire).is_ok()
@@ -207,24 +246,45 @@ impl Device {
         let (id, row) = (0..).zip(&self.rows).find(|(_, row)| is_free(row))?;
         row.pid.store(client.pid, Ordering::Relaxed);
         row.class.store(class.into(), Ordering::Relaxed);
+        row.moves_data.store(moves_data.into(), Ordering::Relaxed);
         row.time.store(0, Ordering::Release);
         Some(id)
     }
 
     /// Begins a request if there is room and no other waits. Returns true if it begins.
     pub(crate) fn begin(&self, slots: &[Slot], row: RowId, cost: Cost, now: u64) -> bool {
-        if self.somebody_waits() || !self.try_start_operation() {
+        let row = &self.rows[usize::from(row)];
+        if self.somebody_waits() || row.is_occupied() || !self.try_start_operation() {
             return false;
         }
-        self.charge(slots, &self.rows[usize::from(row)], cost, now);
-        self.rows[usize::from(row)].in_flight.fetch_add(1, Ordering::AcqRel);
+        self.charge(slots, row, cost, now);
+        self.begin_in(row);
         true
+    }
+
+    /// Begins an operation of a row that has a place. It keeps that only if it moves data.
+    fn begin_in(&self, row: &Row) {
+        let moves_data = row.moves_data();
+        row.begun.fetch_add(if moves_data { 1 << 32 } else { 1 }, Ordering::AcqRel);
+        if !moves_data {
+            self.end_operations(1);
+        }
+    }
+
+    /// Notes that a row's worker looks for its turns.
+    pub(crate) fn look(&self, row: RowId, now: u64) {
+        let at = usize::from(row);
+        self.rows[at].looked_at.store(now, Ordering::Release);
+        let is_marked = self.waiting[at / 64].load(Ordering::Acquire) >> (at % 64) & 1 != 0;
+        if !is_marked && self.rows[at].is_ready() {
+            self.mark(at);
+        }
     }
 
     /// Queues a request in a row.
     pub(crate) fn wait(&self, row: RowId) {
         self.rows[usize::from(row)].queue.fetch_add(1 << 32, Ordering::AcqRel);
-        self.mark(row);
+        self.mark(usize::from(row));
     }
 
     /// Sets the cost of a row's first request, and the time since which it is the first.
@@ -235,16 +295,16 @@ impl Device {
         row.since.store(since, Ordering::Release);
     }
 
-    /// Takes the turn of a row's first request, if it has one. Returns true if it begins.
-    pub(crate) fn take_turn(&self, row: RowId) -> bool {
+    /// Takes the turn of a row's first request, if it has one. Returns the time since which it has
+    /// its place, if it begins.
+    pub(crate) fn take_turn(&self, row: RowId) -> Option<u64> {
         let row = &self.rows[usize::from(row)];
         let taken = row.queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |queue| {
             (low(queue) > 0).then(|| queue - (1 << 32) - 1)
         });
-        if taken.is_ok() {
-            row.in_flight.fetch_add(1, Ordering::AcqRel);
-        }
-        taken.is_ok()
+        taken.ok()?;
+        self.begin_in(row);
+        Some(row.granted_at.load(Ordering::Acquire))
     }
 
     /// Removes a queued request of a row, which will not begin.
@@ -260,10 +320,32 @@ impl Device {
         }
     }
 
-    /// Ends an operation of a row.
-    pub(crate) fn end(&self, row: RowId) {
-        self.rows[usize::from(row)].in_flight.fetch_sub(1, Ordering::AcqRel);
-        self.end_operations(1);
+    /// Ends an operation of a row that took `held` nanoseconds, and charges the time that its cost
+    /// does not explain.
+    pub(crate) fn end(&self, slots: &[Slot], row: RowId, cost: Cost, held: u64, now: u64) {
+        let at = usize::from(row);
+        let row = &self.rows[at];
+        let mut had_place = false;
+        let _ = row.begun.fetch_update(Ordering::AcqRel, Ordering::Acquire, |begun| {
+            had_place = low(begun) == 0 && high(begun) > 0;
+            begun.checked_sub(if had_place { 1 << 32 } else { 1 })
+        });
+        if had_place {
+            self.end_operations(1);
+        } else if row.is_ready() {
+            self.mark(at);
+        }
+        let moves_data = row.moves_data();
+        // A place that was taken back was not kept for longer.
+        let held = if moves_data && !had_place { held.min(ASLEEP_NS) } else { held };
+        let price = self.pace.price(work(cost), held);
+        if had_place {
+            self.pace.measure(work(cost), held);
+        }
+        if price > 0 {
+            let is_owed = slots.get(row.class()).is_some_and(|slot| slot.is_owed(now));
+            self.advance(slots, row, price, !is_owed, false);
+        }
     }
 
     /// Frees a client's row for others.
@@ -279,14 +361,20 @@ impl Device {
 
     fn clear(&self, row: &Row) {
         let turns = low(row.queue.swap(0, Ordering::AcqRel));
-        self.end_operations(turns + row.in_flight.swap(0, Ordering::AcqRel));
+        self.end_operations(turns + high(row.begun.swap(0, Ordering::AcqRel)));
         row.unique_id.store(0, Ordering::Release);
     }
 
     /// Gives turns to the next requests, as far as there is room. Adds their workers, to be
     /// notified, to `to_notify`.
     pub(crate) fn next(&self, slots: &[Slot], now: u64, to_notify: &mut Vec<ServerId>) {
-        while self.somebody_waits() && self.try_start_operation() {
+        while self.somebody_waits() {
+            if !self.try_start_operation() {
+                if self.take_back(now) {
+                    continue;
+                }
+                return;
+            }
             match self.choose(slots, now) {
                 Some(row) => {
                     let client = self.rows[row].client();
@@ -301,17 +389,34 @@ impl Device {
         }
     }
 
+    /// Takes back the places of workers that stand still. Returns true if it took any.
+    fn take_back(&self, now: u64) -> bool {
+        let searched_at = self.searched_at.load(Ordering::Acquire);
+        let next = searched_at + SEARCH_INTERVAL_NS;
+        let (store, load) = (Ordering::AcqRel, Ordering::Acquire);
+        if now < next || self.searched_at.compare_exchange(searched_at, now, store, load).is_err() {
+            return false;
+        }
+        let stands_still =
+            |row: &&Row| row.unique_id.load(Ordering::Acquire) != 0 && row.is_asleep(now);
+        let places = self.rows.iter().filter(stands_still).map(Row::take_places).sum();
+        self.end_operations(places);
+        places > 0
+    }
+
     /// Gives the next row its turn, and returns it.
     fn choose(&self, slots: &[Slot], now: u64) -> Option<usize> {
         loop {
             let turn = self.candidates(slots, now).min()?;
             let row = &self.rows[turn.row];
+            let turns_max = if row.moves_data() { u32::MAX } else { 1 };
             let granted = row.queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |queue| {
-                (low(queue) < high(queue)).then(|| queue + 1)
+                (low(queue) < high(queue).min(turns_max)).then(|| queue + 1)
             });
             if granted.is_ok() {
                 // The next request becomes the first one now.
                 row.since.store(now, Ordering::Release);
+                row.granted_at.store(now, Ordering::Release);
                 let bytes = row.moves.load(Ordering::Relaxed);
                 self.charge_turn(slots, row, row.cost.load(Ordering::Relaxed), bytes, now, turn);
                 return Some(turn.row);
@@ -321,13 +426,22 @@ impl Device {
 
     fn candidates<'d>(&'d self, slots: &'d [Slot], now: u64) -> impl Iterator<Item = Turn> {
         let of_word = |(word, bits): (usize, &'d AtomicU64)| {
-            let bits = bits.load(Ordering::Acquire);
-            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| word * 64 + bit)
+            let mut bits = bits.load(Ordering::Acquire);
+            std::iter::from_fn(move || {
+                let bit = bits.checked_ilog2()?;
+                bits ^= 1 << bit;
+                Some(word * 64 + usize::try_from(bit).expect("below 64"))
+            })
         };
         self.waiting.iter().enumerate().flat_map(of_word).filter_map(move |at| {
-            let (queued, granted) = self.rows[at].queued();
-            if granted >= queued {
+            let row = &self.rows[at];
+            if !row.is_ready() {
                 self.unmark(at);
+                return None;
+            }
+            if row.is_asleep(now) {
+                // It is marked again when its worker looks.
+                self.waiting[at / 64].fetch_and(!(1 << (at % 64)), Ordering::AcqRel);
                 return None;
             }
             Some(self.turn(slots, at, now))
@@ -413,17 +527,15 @@ impl Device {
         self.waiting.iter().any(|bits| bits.load(Ordering::Acquire) != 0)
     }
 
-    fn mark(&self, row: RowId) {
-        let at = usize::from(row);
+    fn mark(&self, at: usize) {
         self.waiting[at / 64].fetch_or(1 << (at % 64), Ordering::AcqRel);
     }
 
     fn unmark(&self, at: usize) {
         self.waiting[at / 64].fetch_and(!(1 << (at % 64)), Ordering::AcqRel);
-        let (queued, granted) = self.rows[at].queued();
         // A request arrived between the check and the update.
-        if granted < queued {
-            self.waiting[at / 64].fetch_or(1 << (at % 64), Ordering::AcqRel);
+        if self.rows[at].is_ready() {
+            self.mark(at);
         }
     }
 }
@@ -439,6 +551,36 @@ impl Row {
             pid: self.pid.load(Ordering::Acquire),
             unique_id: self.unique_id.load(Ordering::Acquire),
         }
+    }
+
+    fn moves_data(&self) -> bool {
+        self.moves_data.load(Ordering::Acquire) != 0
+    }
+
+    /// True if nothing of the row may begin until an operation of it ends: of those without data
+    /// one at a time is carried out.
+    fn is_occupied(&self) -> bool {
+        !self.moves_data() && (self.begun.load(Ordering::Acquire) != 0 || self.queued().1 > 0)
+    }
+
+    /// True if a request waits that may have a turn.
+    fn is_ready(&self) -> bool {
+        let (queued, granted) = self.queued();
+        granted < queued && !self.is_occupied()
+    }
+
+    fn is_asleep(&self, now: u64) -> bool {
+        now.saturating_sub(self.looked_at.load(Ordering::Acquire)) > ASLEEP_NS
+    }
+
+    /// Takes the places of a row whose worker stands still: of turns that did not begin, and of
+    /// operations that it has not ended. Returns their number.
+    fn take_places(&self) -> u32 {
+        let without_turns = |queue: u64| Some(queue - u64::from(low(queue)));
+        let queue = self.queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, without_turns);
+        let without_places = |begun: u64| Some(u64::from(high(begun)) + u64::from(low(begun)));
+        let begun = self.begun.fetch_update(Ordering::AcqRel, Ordering::Acquire, without_places);
+        queue.map_or(0, low) + begun.map_or(0, high)
     }
 
     /// Number of waiting requests, and of those with a turn.
@@ -461,6 +603,11 @@ fn priority_of(slot: Option<&Slot>) -> u64 {
 
 fn level(priority: u64) -> usize {
     usize::try_from(priority).map_or(PRIORITIES - 1, |level| level.min(PRIORITIES - 1))
+}
+
+/// True for operations that move data.
+pub(crate) fn moves_data(cost: Cost) -> bool {
+    cost.kind != Kind::Metadata
 }
 
 /// Cost of a request at a device, in bytes.

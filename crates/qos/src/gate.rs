@@ -16,7 +16,7 @@ use dtyp::ServerId;
 
 use crate::class::{ClassId, Classes, Cost, Kind, Meter};
 use crate::controller::{ONE, Operation};
-use crate::device::{DEFAULT_CLASS, Device, DeviceId, RowId};
+use crate::device::{DEFAULT_CLASS, Device, DeviceId, RowId, moves_data};
 use crate::slot::{Slot, Slots, changes, count, count_waiting, give_back, refund, reserve};
 
 /// Highest number of bytes of one client's throttled requests. Beyond it the client is granted no
@@ -88,11 +88,12 @@ struct Waiting<T> {
     since: u64,
 }
 
-/// Queue of a class at a device.
+/// Queue of a class at a device: of requests that move data, or of others.
 #[derive(Debug)]
 struct Line<T> {
     device: DeviceId,
     class: ClassId,
+    moves_data: bool,
     row: RowId,
     waiting: VecDeque<(Waiting<T>, Classes)>,
 }
@@ -106,6 +107,8 @@ struct Begun {
     cost: Cost,
     came: u64,
     began: u64,
+    /// Time since which it has its place, by [`Slots::clock`].
+    held_since: u64,
 }
 
 impl<T: Copy + Eq + Hash> Gate<T> {
@@ -167,21 +170,29 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         let has_part =
             |class: &&ClassId| slots.get(usize::from(**class)).is_some_and(Slot::has_part);
         let class = classes.ids.iter().find(has_part).copied().unwrap_or(DEFAULT_CLASS);
-        let is_its = |line: &Line<T>| (line.device, line.class) == (id, class);
+        let moves_data = moves_data(waiting.cost);
+        let is_its =
+            |line: &Line<T>| (line.device, line.class, line.moves_data) == (id, class, moves_data);
         let at = match self.lines.iter().position(is_its) {
             Some(at) => at,
             None => {
                 // Without a free row it begins at once.
-                let Some(row) = device.take_row(self.client, class) else { return true };
-                self.lines.push(Line { device: id, class, row, waiting: VecDeque::new() });
+                let Some(row) = device.take_row(self.client, class, moves_data) else {
+                    return true;
+                };
+                let waiting = VecDeque::new();
+                self.lines.push(Line { device: id, class, moves_data, row, waiting });
                 self.lines.len() - 1
             }
         };
         let line = &mut self.lines[at];
-        let Waiting { what, cost, since } = waiting;
+        let Waiting { what, cost, since: came } = waiting;
+        device.look(line.row, now);
         if line.waiting.is_empty() && device.begin(slots, line.row, cost, now) {
-            let (device, row) = (id, line.row);
-            self.begun.insert(what, Begun { device, class, row, cost, came: since, began: now });
+            let (device, row, began) = (id, line.row, now);
+            let held_since = self.slots.clock().unwrap_or(now);
+            let begun = Begun { device, class, row, cost, came, began, held_since };
+            self.begun.insert(what, begun);
             return true;
         }
         if line.waiting.is_empty() {
@@ -235,22 +246,31 @@ impl<T: Copy + Eq + Hash> Gate<T> {
     fn release_from_lines(&mut self, now: u64) -> Option<T> {
         let (slots, devices) = (self.slots.slots(), self.slots.devices());
         for line in &self.lines {
+            devices[usize::from(line.device)].look(line.row, now);
+        }
+        for line in &self.lines {
             if !line.waiting.is_empty() {
                 devices[usize::from(line.device)].next(slots, now, &mut self.to_notify);
             }
         }
-        let has_turn = |line: &&mut Line<T>| {
-            !line.waiting.is_empty() && devices[usize::from(line.device)].take_turn(line.row)
-        };
-        let line = self.lines.iter_mut().find(has_turn)?;
-        let (Waiting { what, cost, since }, classes) =
+        let (line, granted_at) = self.lines.iter_mut().find_map(|line| {
+            if line.waiting.is_empty() {
+                return None;
+            }
+            let granted_at = devices[usize::from(line.device)].take_turn(line.row)?;
+            Some((line, granted_at))
+        })?;
+        let (Waiting { what, cost, since: came }, classes) =
             line.waiting.pop_front().expect("it is not empty");
-        let Line { device, class, row, .. } = *line;
+        let Line { device, class, row, moves_data, .. } = *line;
         if let Some((next, _)) = line.waiting.front() {
             devices[usize::from(device)].describe(row, next.cost, now);
         }
-        self.begun.insert(what, Begun { device, class, row, cost, came: since, began: now });
-        self.end_throttling(&classes, cost, Some(now.saturating_sub(since)));
+        // A place is missing to other clients from the grant of the turn on.
+        let held_since = if moves_data { granted_at } else { self.slots.clock().unwrap_or(now) };
+        let begun = Begun { device, class, row, cost, came, began: now, held_since };
+        self.begun.insert(what, begun);
+        self.end_throttling(&classes, cost, Some(now.saturating_sub(came)));
         Some(what)
     }
 
@@ -260,10 +280,11 @@ impl<T: Copy + Eq + Hash> Gate<T> {
             return;
         }
         let Some(begun) = self.begun.remove(&what) else { return };
-        let Begun { class, row, cost, came, began, .. } = begun;
+        let Begun { class, row, cost, came, began, held_since, .. } = begun;
         let (slots, devices) = (self.slots.slots(), self.slots.devices());
         let device = &devices[usize::from(begun.device)];
-        device.end(row);
+        let held = self.slots.clock().unwrap_or(now).saturating_sub(held_since);
+        device.end(slots, row, cost, held, now);
         let target = slots.get(usize::from(class)).and_then(|it| it.number(Meter::LatencyTarget));
         let missed = target.map(|target| now.saturating_sub(came) > target);
         let operation = Operation { cost, began, ended: now, missed };
@@ -351,6 +372,8 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         let begins = self.flows.iter().map(|flow| flow.begins).min();
         let begins = begins.map(|at| at.min(self.checked_at + CHECK_INTERVAL_NS));
         let waits = self.lines.iter().any(|line| !line.waiting.is_empty());
+        // A worker that does not look loses the places of its operations.
+        let waits = waits || !self.begun.is_empty();
         let turn = waits.then_some(self.checked_at + TURN_INTERVAL_NS);
         begins.into_iter().chain(turn).min()
     }

@@ -15,6 +15,7 @@ pub mod credits;
 pub mod device;
 pub mod gate;
 pub mod model;
+mod pace;
 pub mod slot;
 
 pub use class::{Class, ClassId, Classes, Cost, Kind, Limits, Membership, Meter, Subject};

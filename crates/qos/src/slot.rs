@@ -68,6 +68,12 @@ pub trait Slots: std::fmt::Debug + Send + Sync {
         &[]
     }
 
+    /// Present time of the machine's clock in nanoseconds, for the times of operations. `None`
+    /// means the time that the caller passes: events of one turn of a worker have the same.
+    fn clock(&self) -> Option<u64> {
+        None
+    }
+
     /// Number of clients; zero if unknown.
     fn clients(&self) -> u32 {
         0

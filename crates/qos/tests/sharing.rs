@@ -62,6 +62,13 @@ struct Client {
     classes: Classes,
     depth: u64,
     pause: u64,
+    /// Kind of its requests, and the time of each that its worker carries out by itself, one after
+    /// the other; `None` means that the device does.
+    work: (Kind, Option<u64>),
+    /// Time at which its worker has done that.
+    free: u64,
+    /// Time at which its worker handles an event, for the time of the event.
+    wakes: fn(u64) -> u64,
     issued: HashMap<u64, u64>,
     count: u64,
     /// Latency of each request, with its end.
@@ -73,6 +80,18 @@ enum Event {
     Ask { client: usize },
     Done { client: usize, what: u64 },
     Notified { client: usize },
+    Looks { client: usize },
+}
+
+impl Event {
+    fn client(self) -> usize {
+        match self {
+            Self::Ask { client }
+            | Self::Done { client, .. }
+            | Self::Notified { client }
+            | Self::Looks { client } => client,
+        }
+    }
 }
 
 struct World {
@@ -109,6 +128,9 @@ impl World {
             classes: Classes { ids: classes.into(), device },
             depth,
             pause,
+            work: (Kind::Read, None),
+            free: 0,
+            wakes: |at| at,
             issued: HashMap::new(),
             count: 0,
             took: Vec::new(),
@@ -117,7 +139,13 @@ impl World {
         for _ in 0..depth {
             self.after(0, Event::Ask { client });
         }
-        self.after(TURN_INTERVAL_NS, Event::Notified { client });
+        self.after(TURN_INTERVAL_NS, Event::Looks { client });
+    }
+
+    /// Adds a client of a class with 30 operations under way that move no data, and take so long.
+    fn slow(&mut self, classes: &[ClassId], time: u64) {
+        self.add(classes, 30, 0, Some(0));
+        self.clients.last_mut().expect("it was just added").work = (Kind::Metadata, Some(time));
     }
 
     /// Adds a busy client of a class.
@@ -131,20 +159,28 @@ impl World {
     }
 
     fn run(&mut self, until: u64) {
-        while let Some(Reverse((at, _, event))) = self.events.pop() {
+        while let Some(Reverse((at, number, event))) = self.events.pop() {
             if at > until {
                 self.events.push(Reverse((at, 0, event)));
                 self.now = until;
                 return;
             }
+            let client = event.client();
+            let awake = (self.clients[client].wakes)(at);
+            if awake > at {
+                self.events.push(Reverse((awake, number, event)));
+                continue;
+            }
             self.now = at;
             match event {
                 Event::Ask { client } => self.ask(client),
                 Event::Notified { client } => self.release(client),
+                Event::Looks { client } => {
+                    self.release(client);
+                    self.after(TURN_INTERVAL_NS, event);
+                }
                 Event::Done { client, what } => self.done(client, what),
             }
-            let (Event::Ask { client } | Event::Notified { client } | Event::Done { client, .. }) =
-                event;
             while let Some(id) = self.clients[client].gate.poll_turn() {
                 let client = usize::try_from(id.pid).expect("few");
                 self.after(TELLING, Event::Notified { client });
@@ -157,13 +193,21 @@ impl World {
         client.count += 1;
         let what = client.count;
         client.issued.insert(what, self.now);
-        let cost = Cost { kind: Kind::Read, bytes: BLOCK, kept: 0 };
+        let kind = client.work.0;
+        let bytes = if kind == Kind::Metadata { 0 } else { BLOCK };
+        let cost = Cost { kind, bytes, kept: 0 };
         if client.gate.admit(self.now, &client.classes, cost, what) == Admission::Begins {
             self.begin(at, what);
         }
     }
 
     fn begin(&mut self, client: usize, what: u64) {
+        let Client { work, free, .. } = &mut self.clients[client];
+        if let Some(time) = work.1 {
+            *free = (*free).max(self.now) + time;
+            let wait = *free - self.now;
+            return self.after(wait, Event::Done { client, what });
+        }
         let server = self.servers.iter_mut().min().expect("there is one");
         // A few percent more or less, at random.
         self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -398,6 +442,79 @@ fn a_request_that_waits_for_its_turn_can_be_canceled() {
     assert!(gate.forget(MS, 3), "also when it has its turn already");
     assert!(gate.is_empty());
     assert_eq!((memory.device().in_flight(), memory.device().waiting()), (0, 0));
+}
+
+/// Requests of a client with weight 8 in four seconds, beside others.
+fn heavy_beside(servers: usize, service: u64, others: impl FnOnce(&mut World)) -> u64 {
+    let memory = Memory::new(&[&[(Meter::Weight, 8)], &[(Meter::Weight, 1)]]);
+    let mut world = World::new(&memory, servers, service);
+    world.busy(&[0]);
+    others(&mut world);
+    world.run(5 * SECOND);
+    world.done_in(0, SECOND, 5 * SECOND)
+}
+
+#[test]
+fn slow_operations_without_data_keep_no_places_from_others() {
+    for (servers, service) in [(1, MS / 10), (4, MS), (4, 5 * MS)] {
+        let alone = heavy_beside(servers, service, |_| {});
+        let beside = heavy_beside(servers, service, |world| world.slow(&[1], 200 * MS));
+        assert!(beside * 10 >= alone * 9, "{beside} of {alone} with {servers} of {service} ns");
+    }
+}
+
+#[test]
+fn a_client_pays_for_the_time_of_slow_operations() {
+    let memory = Memory::new(&[&[(Meter::Weight, 8)], &[(Meter::Weight, 1)]]);
+    let mut world = World::new(&memory, 4, MS);
+    world.busy(&[0]);
+    world.slow(&[1], 20 * MS);
+    world.run(12 * SECOND);
+    // Of a place's time, an eighth of what the other class has.
+    let slow = world.done_in(1, 2 * SECOND, 12 * SECOND) * 20 * MS;
+    let fast = world.done_in(0, 2 * SECOND, 12 * SECOND) * MS;
+    assert!(slow * 6 < fast, "{slow} ns beside {fast} ns");
+    assert!(slow * 20 > fast, "{slow} ns beside {fast} ns: it has its part");
+}
+
+#[test]
+fn slow_operations_that_compete_with_nobody_are_not_delayed() {
+    let memory = Memory::new(&[&[(Meter::Weight, 8)], &[(Meter::Weight, 1)]]);
+    let mut world = World::new(&memory, 4, MS);
+    world.add(&[0], 1, MS, Some(0));
+    world.slow(&[1], 20 * MS);
+    world.run(10 * SECOND);
+    assert!(world.done_in(1, 0, 10 * SECOND) >= 490);
+}
+
+#[test]
+fn a_worker_that_stands_still_keeps_no_places_from_others() {
+    for class in [0, 1] {
+        let memory = Memory::new(&[&[(Meter::Weight, 8)], &[(Meter::Weight, 1)]]);
+        let mut world = World::new(&memory, 4, 5 * MS);
+        world.busy(&[0]);
+        world.busy(&[class]);
+        world.clients[1].wakes =
+            |at| if (4 * SECOND..8 * SECOND).contains(&at) { 8 * SECOND } else { at };
+        world.run(12 * SECOND);
+        let meanwhile = world.done_in(0, 4 * SECOND, 8 * SECOND);
+        assert!(meanwhile >= 4 * 800 * 95 / 100, "{meanwhile} beside one of class {class}");
+        // And it goes on.
+        assert!(world.done_in(1, 8 * SECOND, 12 * SECOND) > 100);
+        assert!(memory.device().in_flight() <= memory.device().controller.limit());
+    }
+}
+
+#[test]
+fn a_worker_that_is_late_all_the_time_has_no_more_than_its_part_of_the_places() {
+    for (servers, service) in [(1, MS / 10), (1, MS), (4, MS)] {
+        let alone = heavy_beside(servers, service, |_| {});
+        let beside = heavy_beside(servers, service, |world| {
+            world.busy(&[1]);
+            world.clients[1].wakes = |at| at.next_multiple_of(35 * MS);
+        });
+        assert!(beside * 10 >= alone * 8, "{beside} of {alone} with {servers} of {service} ns");
+    }
 }
 
 proptest! {

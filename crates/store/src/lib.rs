@@ -25,7 +25,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dtyp::NtStatus;
 use object::{
@@ -35,6 +35,7 @@ use object::{
 use rustix::fs::{Mode, OFlags};
 
 pub use data::piped;
+pub use data::range::FoundRanges;
 pub use model::folder::Folder;
 pub use moving::MovingStore;
 pub use names::character_mappings::CharacterMappings;
@@ -381,7 +382,8 @@ impl Store {
         use {ObjectOp as Op, ObjectReply as Reply};
         match op {
             Op::AllocatedRanges { open, from, to, ranges_max } => {
-                self.allocated_ranges(open, from, to, ranges_max).map(Reply::Ranges)
+                let found = self.allocated_ranges(open, (from, to), ranges_max, Duration::MAX);
+                found.map(|found| Reply::Ranges(found.ranges))
             }
             Op::Close { open, unlink } => self.close(open, unlink).map(done),
             Op::Claim { open, claim } => self.claim(open, claim),

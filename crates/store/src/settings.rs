@@ -31,7 +31,7 @@ pub struct StoreSettings {
     pub impersonate_users: bool,
     /// Its number among the stores of the worker.
     pub number: StoreNumber,
-    /// Time after which a listing pauses, with the entries that it has.
+    /// Time after which a listing or a query of ranges pauses, with the entries that it has.
     pub listing_time: Duration,
     /// Ids of users and groups with SIDs of a domain, or of Samba's database.
     pub domain_ids: Option<Arc<dyn DomainIds>>,

@@ -4,12 +4,13 @@ mod support;
 
 use std::fs::File;
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use dtyp::{AccessMask, FileAttributes, NtStatus};
 use object::{Disposition, LocalOpen, ObjectOp, ObjectReply};
 use rustix::fs::Advice;
-use store::Started;
+use store::{FoundRanges, Started, StoreSettings};
 use support::{DELETE, READ, Share, WRITE};
 use uring::Op;
 
@@ -267,6 +268,29 @@ fn ranges(share: &mut Share, open: LocalOpen, from: u64, to: u64) -> Vec<(u64, u
         Ok(ObjectReply::Ranges(ranges)) => ranges,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_query_of_many_ranges_pauses_for_its_time_and_goes_on_without_a_gap() {
+    let settings = StoreSettings { listing_time: Duration::ZERO, ..StoreSettings::default() };
+    let mut share = Share::in_store(settings, |_| {});
+    let open = share.create("f");
+    share.done(ObjectOp::SetSparse { open, sparse: true });
+    (0..50).for_each(|at| share.write(open, at << 17, &[1]));
+    let op = ObjectOp::AllocatedRanges { open, from: 0, to: 1 << 40, ranges_max: 40 };
+    let Ok(ObjectReply::Ranges(whole)) = share.run(op) else { panic!("there are ranges") };
+    assert_eq!(whole.len(), 40, "without pauses");
+    let (mut found, mut from, mut parts) = (Vec::new(), Some(0), 0);
+    while let Some(at) = from {
+        let places = 40 - u32::try_from(found.len()).expect("few");
+        let part = share.store.find_ranges(share.user, open, (at, 1 << 40), places);
+        let FoundRanges { ranges, rest } = part.expect("it is readable");
+        assert!(!ranges.is_empty());
+        found.extend(ranges);
+        (from, parts) = (rest, parts + 1);
+    }
+    assert_eq!(found, whole);
+    assert_eq!(parts, 3);
 }
 
 #[test]

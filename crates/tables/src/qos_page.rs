@@ -43,7 +43,7 @@ const NAME: &str = "qos";
 
 /// Version of the file's layout and meaning: increased with each change of its content. It includes
 /// the length of the file, which reveals most changes without a new number.
-const VERSION: u64 = 3 << 32 | size_of::<Memory>() as u64;
+const VERSION: u64 = 4 << 32 | size_of::<Memory>() as u64;
 
 impl QosPage {
     /// Creates the page, without slots in use: for a starting supervisor.

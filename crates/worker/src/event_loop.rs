@@ -40,7 +40,7 @@ use super::administration::waiting_requests::WaitingRequests;
 use super::asked_logons::pending::AskedLogons;
 use super::asked_sessions::pending::AskedSessions;
 use super::audit::AuditTrail;
-use super::clocks::read_clocks;
+use super::clocks::{TimedPage, read_clocks};
 use super::connection::Transport;
 use super::inherited::{Inherited, Prepared};
 use super::kernel_leases::signals::KernelLeases;
@@ -172,7 +172,7 @@ impl Worker {
         let mut server = Server::new(proto::COMMANDS, engine, entropy, Box::new(files), server_id);
         messaging.set_tracer(trace);
         server.set_tracer(trace);
-        server.handle_slots(Box::new(pages.qos.clone()));
+        server.handle_slots(Box::new(TimedPage(pages.qos.clone())));
         let logons = SharedLogons(Arc::new(pages.failed_logons));
         server.handle_logon_slots(Box::new(logons.clone()));
         let accounts = Accounts::open(&settings);

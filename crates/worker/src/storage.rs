@@ -169,7 +169,7 @@ impl Worker {
         self.serve_effects();
     }
 
-    /// Carries out the next part of a listing that has paused.
+    /// Carries out the next part of a listing or a query of ranges that has paused.
     pub(super) fn continue_listing(&mut self) {
         if self.listings.is_empty() {
             return;
@@ -230,7 +230,9 @@ impl Storage<'_> {
         let work = traced::store_begins(self.trace, &op, origin.request.is_some());
         let is_long = match &op {
             ObjectOp::Read { length, may_pipe, .. } => *may_pipe && *length >= LONG_READ_MIN,
-            op => matches!(op, ObjectOp::ReadDirectory { .. }),
+            op => {
+                matches!(op, ObjectOp::ReadDirectory { .. } | ObjectOp::AllocatedRanges { .. })
+            }
         };
         if is_long {
             return self.start_long(origin, work, user, op);
@@ -245,12 +247,12 @@ impl Storage<'_> {
         origin: Origin,
         work: Work,
         user: UserId,
-        mut op: ObjectOp,
+        op: ObjectOp,
     ) -> Option<ObjectResult> {
-        if let ObjectOp::ReadDirectory { open, restart, detail, entries_max } = op {
-            let wanted = PendingListing { user, open, restart, detail, entries_max };
-            return self.list(origin, work, wanted);
-        }
+        let mut op = match PendingListing::of(user, op) {
+            Ok(pending) => return self.list(origin, work, pending),
+            Err(op) => op,
+        };
         let probed = self.choose_path(origin.connection, &mut op);
         let started = self.store.start(user, op);
         if let Some(probed) = probed {
@@ -313,21 +315,28 @@ impl Storage<'_> {
         self.threads.submit((self.store, self.now), slot, user, op);
     }
 
-    /// Lists a directory, or a part of it if that takes long: the rest follows in later turns.
-    fn list(&mut self, origin: Origin, work: Work, wanted: PendingListing) -> Option<ObjectResult> {
-        let mut rest = wanted;
-        if !self.listings.delay(wanted) {
+    /// Lists a directory or ranges, or a part of them if that takes long: the rest follows in later
+    /// turns.
+    fn list(
+        &mut self,
+        origin: Origin,
+        work: Work,
+        mut pending: PendingListing,
+    ) -> Option<ObjectResult> {
+        if !self.listings.delay(&pending) {
             let began = machine_clock();
-            if let Some(result) = wanted.list(self.store) {
-                return self.advance(origin, work, Started::Done(result));
+            match pending.list(self.store) {
+                Ok(result) => return self.advance(origin, work, Started::Done(result)),
+                Err(rest) => pending = rest,
             }
             let now = machine_clock();
             self.local.listing_took(now, now.saturating_sub(began));
-            rest = wanted.rest();
         }
         self.trace.enter(Phase::Other);
-        let slot = self.keep(origin.request, None, work, None);
-        self.listings.keep(slot, rest);
+        let bytes = Some(pending.bytes_max()).filter(|bytes| *bytes > 0);
+        let reserved = origin.connection.zip(bytes).and_then(|(id, bytes)| self.reserve(id, bytes));
+        let slot = self.keep(origin.request, None, work, reserved);
+        self.listings.keep(slot, pending);
         None
     }
 

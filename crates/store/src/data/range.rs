@@ -1,9 +1,10 @@
 //! Sizes, storage and ranges of files.
 
 use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use dtyp::{FileAttributes, NtStatus};
-use object::{FileRange, LocalOpen};
+use object::{FileRange, LocalOpen, UserId};
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 
@@ -24,6 +25,18 @@ pub(crate) const CHUNK_BYTES: usize = 256 * 1_024;
 /// Largest file on ext4: its own limit with blocks of 4 KiB, rounded down to the 64 KiB in which
 /// clients write out their caches. NTFS has the same one, MAXFILESIZE of [MS-FSA] 2.1.5.4.
 const EXT4_FILE_BYTES_MAX: u64 = 0xFFF_FFFF_0000;
+
+/// Ranges between two looks at the clock.
+const CLOCK_INTERVAL: usize = 16;
+
+/// Allocated ranges of a file, in its order.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FoundRanges {
+    /// Offset and length of each, in bytes.
+    pub ranges: Vec<(u64, u64)>,
+    /// Offset from which there may be more; none if the query has ended.
+    pub rest: Option<u64>,
+}
 
 /// Reserves storage without changing the size.
 pub(crate) fn reserve(file: BorrowedFd<'_>, size: u64) -> Result<(), NtStatus> {
@@ -157,15 +170,34 @@ impl Store {
         }
     }
 
+    /// Finds allocated ranges for a limited time: a file may have more than can be found in one
+    /// turn of a worker.
+    ///
+    /// # Errors
+    /// As for [`ObjectOp::AllocatedRanges`](object::ObjectOp::AllocatedRanges).
+    pub fn find_ranges(
+        &mut self,
+        user: UserId,
+        open: LocalOpen,
+        (from, to): (u64, u64),
+        ranges_max: u32,
+    ) -> Result<FoundRanges, NtStatus> {
+        if !self.impersonation.is_for(user) {
+            self.impersonation.impersonate(user)?;
+        }
+        self.allocated_ranges(open, (from, to), ranges_max, self.settings.listing_time)
+    }
+
     /// FSCTL_QUERY_ALLOCATED_RANGES: [MS-FSA] 2.1.5.10.22. All of a file that is not sparse is
     /// allocated.
     pub(crate) fn allocated_ranges(
         &mut self,
         open: LocalOpen,
-        from: u64,
-        to: u64,
+        (from, to): (u64, u64),
         ranges_max: u32,
-    ) -> Result<Vec<(u64, u64)>, NtStatus> {
+        time_max: Duration,
+    ) -> Result<FoundRanges, NtStatus> {
+        let whole = |ranges| Ok(FoundRanges { ranges, rest: None });
         let open = self.opens.get(open)?;
         verify_range(from, to)?;
         if open.is_directory() && open.stream.is_none() {
@@ -177,14 +209,14 @@ impl Store {
         };
         let end = to.min(size);
         if from >= end || ranges_max == 0 {
-            return Ok(Vec::new());
+            return whole(Vec::new());
         }
         let stored = stored_attributes(&open.root, open.xattrs());
         let sparse = stored.attributes.unwrap_or_default().contains(FileAttributes::SPARSE_FILE);
         if !sparse || open.stream.is_some() {
-            return Ok(vec![(from, end - from)]);
+            return whole(vec![(from, end - from)]);
         }
-        data_ranges(open, from, end, ranges_max)
+        data_ranges(open, (from, end), ranges_max, time_max)
     }
 
     pub(crate) fn set_sparse(&mut self, open: LocalOpen, sparse: bool) -> Result<(), NtStatus> {
@@ -212,14 +244,19 @@ fn write_zeros(open: &Open, from: u64, to: u64) -> Result<(), NtStatus> {
 
 fn data_ranges(
     open: &Open,
-    from: u64,
-    end: u64,
+    (from, end): (u64, u64),
     ranges_max: u32,
-) -> Result<Vec<(u64, u64)>, NtStatus> {
+    time_max: Duration,
+) -> Result<FoundRanges, NtStatus> {
+    let began = Instant::now();
     let ranges_max = usize::try_from(ranges_max).unwrap_or(usize::MAX);
     let mut ranges = Vec::new();
     let mut at = from;
     while at < end && ranges.len() < ranges_max {
+        let is_time = !ranges.is_empty() && ranges.len().is_multiple_of(CLOCK_INTERVAL);
+        if is_time && began.elapsed() >= time_max {
+            return Ok(FoundRanges { ranges, rest: Some(at) });
+        }
         let start = match rustix::fs::seek(open.fd(), SeekFrom::Data(at)) {
             // No data from here to the end.
             Err(Errno::NXIO) => break,
@@ -237,5 +274,5 @@ fn data_ranges(
         ranges.push((start, stop - start));
         at = stop;
     }
-    Ok(ranges)
+    Ok(FoundRanges { ranges, rest: None })
 }
