@@ -137,9 +137,14 @@ pub enum Effect {
     },
     /// Finds the target of a path in a DFS namespace: [MS-DFSC] 3.2.5.5. Reply: `Referral`.
     FindReferral(Box<FindReferral>),
-    /// Asks the other workers for a session: [MS-SMB2] 3.3.5.5 looks in the GlobalSessionTable.
-    /// Reply: `Session`.
-    FindSession { session_id: u64 },
+    /// Asks the worker that has a session whether its key has signed a message: [MS-SMB2] 3.3.5.5
+    /// looks in the GlobalSessionTable. Reply: `Session`.
+    FindSession {
+        /// Id of the other worker's session.
+        session_id: u64,
+        /// The whole message, as it was signed.
+        message: Bytes,
+    },
     /// Checks whether the client's service name means this server. Reply: `OwnName`.
     IsOwnName {
         /// Service name as the client gave it, such as `cifs/server`.
@@ -315,6 +320,27 @@ pub struct LentSession {
     pub signing_key: Arc<SigningKey>,
 }
 
+impl LentSession {
+    /// Returns whether a message is signed with the session's key. Without that no key leaves the
+    /// worker that has the session.
+    #[must_use]
+    pub fn has_signed(&self, message: &[u8]) -> bool {
+        // A copy, since verifying writes into the message.
+        self.signing_key.verify(&mut message.to_vec()).is_ok()
+    }
+}
+
+/// Answer about a session of another worker.
+#[derive(Clone, Debug)]
+pub enum SessionElsewhere {
+    /// No worker has it, or its worker gave no answer.
+    Nowhere,
+    /// Its key has not signed the message, or it has none.
+    Unproven,
+    /// Its key has signed the message.
+    Proven(Box<LentSession>),
+}
+
 /// Reason for refusing a tree connect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ShareRefusal {
@@ -395,8 +421,8 @@ pub enum Reply {
     PreviousSessionClosed,
     /// Reply to `CheckResponse`, from the domain.
     Response(Result<Box<CheckedResponse>, ResponseFailure>),
-    /// Reply to `FindSession`: none if no worker has a signed session with this id.
-    Session(Option<Box<LentSession>>),
+    /// Reply to `FindSession`, by the session's worker.
+    Session(SessionElsewhere),
     /// Reply to `ConnectShare`: share or refusal.
     Share(Result<Box<Share>, ShareRefusal>),
     /// Reply to `CheckTicket`, with the owner.

@@ -49,19 +49,23 @@ pub struct SettleOffer {
     pub yours: bool,
 }
 
-/// The data of [`crate::MessageKind::FIND_SESSION`]: 8 bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// The data of [`crate::MessageKind::FIND_SESSION`]: 16 bytes and the message.
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FindSession {
+    /// Id of the question, for the answer.
+    pub question_id: u64,
     /// Id of the wanted session.
     pub session_id: u64,
+    /// The client's whole message, which the session's key must have signed.
+    pub message: Vec<u8>,
 }
 
 /// The data of [`crate::MessageKind::SESSION_FOUND`]: 8 bytes, or 30 with a session.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SessionFound {
-    /// Id of the wanted session.
-    pub session_id: u64,
-    /// The session, if it exists and has a key.
+    /// Id of the question that it answers.
+    pub question_id: u64,
+    /// The session, if it exists and its key has signed the message.
     pub session: Option<FoundSession>,
 }
 
@@ -79,6 +83,10 @@ pub struct FoundSession {
     /// read its socket.
     pub signing_key: Zeroizing<[u8; 16]>,
 }
+
+/// Highest number of bytes of a message for the verification by another worker: a SESSION_SETUP
+/// with a token of 64 KiB is shorter.
+const SIGNED_BYTES_MAX: usize = 128 * 1024;
 
 /// Highest number of bytes of a NEGOTIATE. Known clients send at most a few hundred.
 pub const NEGOTIATE_BYTES_MAX: usize = 128 * 1024;
@@ -142,13 +150,23 @@ impl FindSession {
     /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        self.session_id.to_le_bytes().to_vec()
+        let mut data = self.question_id.to_le_bytes().to_vec();
+        data.extend_from_slice(&self.session_id.to_le_bytes());
+        data.extend_from_slice(&self.message);
+        data
     }
 
     /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
-        Some(Self { session_id: u64::from_le_bytes(data.try_into().ok()?) })
+        let (question_id, rest) = data.split_first_chunk()?;
+        let (session_id, message) = rest.split_first_chunk()?;
+        (message.len() <= SIGNED_BYTES_MAX).then_some(())?;
+        Some(Self {
+            question_id: u64::from_le_bytes(*question_id),
+            session_id: u64::from_le_bytes(*session_id),
+            message: message.to_vec(),
+        })
     }
 }
 
@@ -156,7 +174,7 @@ impl SessionFound {
     /// Returns the data of the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut data = self.session_id.to_le_bytes().to_vec();
+        let mut data = self.question_id.to_le_bytes().to_vec();
         if let Some(session) = &self.session {
             for value in [session.dialect, session.cipher, session.signing_algorithm] {
                 data.extend_from_slice(&value.to_le_bytes());
@@ -169,10 +187,10 @@ impl SessionFound {
     /// Reads the data; `None` unless it is complete.
     #[must_use]
     pub fn decode(data: &[u8]) -> Option<Self> {
-        let (session_id, rest) = data.split_first_chunk()?;
-        let session_id = u64::from_le_bytes(*session_id);
+        let (question_id, rest) = data.split_first_chunk()?;
+        let question_id = u64::from_le_bytes(*question_id);
         if rest.is_empty() {
-            return Some(Self { session_id, session: None });
+            return Some(Self { question_id, session: None });
         }
         let (&[d0, d1, c0, c1, s0, s1], key) = rest.split_first_chunk()?;
         let session = FoundSession {
@@ -181,7 +199,7 @@ impl SessionFound {
             signing_algorithm: u16::from_le_bytes([s0, s1]),
             signing_key: Zeroizing::new(key.try_into().ok()?),
         };
-        Some(Self { session_id, session: Some(session) })
+        Some(Self { question_id, session: Some(session) })
     }
 }
 
@@ -251,16 +269,17 @@ mod tests {
             signing_algorithm: 1,
             signing_key: Zeroizing::new([5; 16]),
         };
-        let found = SessionFound { session_id: 7, session: Some(session) };
+        let found = SessionFound { question_id: 7, session: Some(session) };
         let data = found.encode();
         assert_eq!(SessionFound::decode(&data), Some(found));
         for len in (0..data.len()).filter(|len| *len != 8) {
             assert_eq!(SessionFound::decode(&data[..len]), None);
         }
-        let nothing = SessionFound { session_id: 7, session: None };
+        let nothing = SessionFound { question_id: 7, session: None };
         assert_eq!(SessionFound::decode(&nothing.encode()), Some(nothing));
-        let wanted = FindSession { session_id: 7 };
+        let wanted = FindSession { question_id: 7, session_id: 8, message: vec![9; 100] };
         assert_eq!(FindSession::decode(&wanted.encode()), Some(wanted));
-        assert_eq!(FindSession::decode(&[0; 9]), None);
+        assert_eq!(FindSession::decode(&[0; 15]), None);
+        assert_eq!(FindSession::decode(&vec![0; 16 + SIGNED_BYTES_MAX + 1]), None);
     }
 }

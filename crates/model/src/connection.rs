@@ -51,6 +51,8 @@ pub struct Connection {
     /// Id and signing key of the session that the client is binding to this connection. The client
     /// signs the binding with that key, so the responses may be signed with it, too.
     pub binding_key: Option<(u64, Arc<SigningKey>)>,
+    /// Number of pending questions about sessions of other workers.
+    pub session_questions: u8,
     /// True if the client has queried the server's network interfaces.
     pub asked_for_interfaces: bool,
     /// Number of CANCELs received.
@@ -119,6 +121,7 @@ impl Connection {
             async_commands: 0,
             was_passed: false,
             binding_key: None,
+            session_questions: 0,
             asked_for_interfaces: false,
             cancels: 0,
             repeated_breaks: 0,

@@ -402,6 +402,40 @@ fn a_session_of_another_worker_is_refused_in_its_own_name() {
     }
 }
 
+/// A worker that has a session verifies what others ask it, so a stranger could keep it busy.
+#[test]
+fn unproven_requests_for_a_session_elsewhere_are_asked_about_a_few_times_only() {
+    let elsewhere = World::with_seed(7, |_| {});
+    let here = World::new();
+    here.count_failed_logons();
+    let owner = Peer::ready(&elsewhere, Dialect::SMB_3_1_1);
+    here.put_elsewhere(owner.session_id, lent(&elsewhere, &owner));
+    for _ in 0..30 {
+        let mut stranger = negotiated(&here, Dialect::SMB_3_1_1);
+        stranger.claim_key(&owner);
+        let request = stranger.session_setup(&alice(), b"").tampered(70);
+        assert_eq!(stranger.call(request).outcome(), Reason::NoSuchSession);
+    }
+    let asked = here.session_questions();
+    assert!((1..=10).contains(&asked), "{asked}");
+}
+
+#[test]
+fn a_connection_has_few_questions_about_sessions_elsewhere_pending() {
+    let here = World::new();
+    here.delay_replies(|effect| matches!(effect, Effect::FindSession { .. }));
+    let mut stranger = negotiated(&here, Dialect::SMB_3_1_1);
+    let elsewhere = World::with_seed(7, |_| {});
+    stranger.claim_key(&Peer::ready(&elsewhere, Dialect::SMB_3_1_1));
+    for _ in 0..4 {
+        let request = stranger.session_setup(&alice(), b"");
+        stranger.send(request);
+    }
+    let request = stranger.session_setup(&alice(), b"");
+    assert_eq!(stranger.call(request).outcome(), Reason::NoSuchSession);
+    assert_eq!(here.delayed_replies(), 4);
+}
+
 #[test]
 fn a_guest_has_no_channels() {
     let world = World::new();

@@ -17,7 +17,7 @@ use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileAttributes, NtStatus, ServerId};
 use object::{ObjectOp, ObjectPath, ObjectReply, OpenRequest, Piped, RootId};
-use proto::effect::{LentSession, Referral, Removal, Unlocked};
+use proto::effect::{LentSession, Referral, Removal, SessionElsewhere, Unlocked};
 use proto::server::Passed;
 use proto::{
     Account, ChannelInfo, ConfirmationId, ConnectionId, Disconnect, Effect, Now, Reply, RequestId,
@@ -92,6 +92,8 @@ struct Inner {
     previous_sessions: Vec<(u64, String)>,
     /// Sessions of other workers, by id.
     elsewhere: HashMap<u64, LentSession>,
+    /// Number of questions to other workers about sessions.
+    session_questions: usize,
     interfaces: Vec<NetworkInterface>,
     ledger: Ledger,
     connections: HashMap<ConnectionId, Wire>,
@@ -239,6 +241,7 @@ impl Inner {
             connected: HashMap::new(),
             previous_sessions: Vec::new(),
             elsewhere: HashMap::new(),
+            session_questions: 0,
             interfaces: Vec::new(),
             ledger: Ledger::default(),
             connections: HashMap::new(),
@@ -490,6 +493,12 @@ impl World {
     #[must_use]
     pub fn channels(&self) -> Vec<ChannelInfo> {
         self.inner().server.channels()
+    }
+
+    /// Returns the number of questions to other workers about sessions.
+    #[must_use]
+    pub fn session_questions(&self) -> usize {
+        self.inner().session_questions
     }
 
     /// Adds a session of another worker.
@@ -1084,9 +1093,8 @@ impl Inner {
             Effect::ChangeQuota { .. } => Some(Reply::QuotaChanged(false)),
             Effect::FindFreeSpace { .. } => Some(Reply::FreeSpace(None)),
             Effect::FindQuota { .. } => Some(Reply::Quota(None)),
-            Effect::FindSession { session_id } => {
-                let lent = self.elsewhere.get(&session_id).cloned();
-                Some(Reply::Session(lent.map(Box::new)))
+            Effect::FindSession { session_id, message } => {
+                Some(Reply::Session(self.find_session(session_id, &message)))
             }
             // The test controls time: see `delay_replies`.
             Effect::Sleep(_) => Some(Reply::Woken),
@@ -1130,6 +1138,15 @@ impl Inner {
         let now = self.clock.now();
         self.server.handle_unlocked(now, unlocked);
         None
+    }
+
+    fn find_session(&mut self, session_id: u64, message: &[u8]) -> SessionElsewhere {
+        self.session_questions += 1;
+        match self.elsewhere.get(&session_id) {
+            None => SessionElsewhere::Nowhere,
+            Some(lent) if lent.has_signed(message) => SessionElsewhere::Proven(lent.clone().into()),
+            Some(_) => SessionElsewhere::Unproven,
+        }
     }
 
     fn find_referral(&mut self, share: &str, path: &ObjectPath) -> Result<Referral, NtStatus> {

@@ -58,8 +58,9 @@ impl Worker {
                     UnplacedConnection { connection, request, client_guid, negotiate, after_smb1 };
                 self.claim_client(newcomer);
             }
-            Effect::FindSession { session_id } => {
-                self.ask_for_session(session_id, request.expect("SESSION_SETUP waits for this"));
+            Effect::FindSession { session_id, message } => {
+                let request = request.expect("SESSION_SETUP waits for this");
+                self.ask_for_session(session_id, &message, request);
             }
             Effect::Sleep(time) => {
                 self.waiting.sleep(request.expect("a request sleeps"), Instant::now() + time);

@@ -158,11 +158,7 @@ impl Command for SessionSetup {
         if pending.session_id == 0 {
             pending.session_id = begin(&mut scope, incoming)?;
         } else if !scope.sessions.contains_key(&pending.session_id) {
-            // A session of another worker is revealed only to the holder of its key.
-            if !incoming.header.is_signed() {
-                return Err(Reject::NoSuchSession);
-            }
-            let effect = Effect::FindSession { session_id: pending.session_id };
+            let effect = binding::ask_elsewhere(&mut scope, incoming)?;
             pending.waits_for = LogonStep::Session;
             return Ok(Step::Wait(effect, pending));
         } else if is_bound(&scope, pending.session_id, incoming) {
@@ -188,10 +184,10 @@ impl Command for SessionSetup {
         mut pending: Pending,
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
-        if let (LogonStep::Session, Reply::Session(lent)) = (&pending.waits_for, &reply) {
+        if let (LogonStep::Session, Reply::Session(answer)) = (&pending.waits_for, &reply) {
             let request =
                 SessionSetupRequest::decode(&incoming.message).map_err(Reject::Malformed)?;
-            return Err(binding::refuse_elsewhere(&mut scope, incoming, request.flags, lent));
+            return Err(binding::refuse_elsewhere(&mut scope, incoming, request.flags, answer));
         }
         // Another connection may have ended the session meanwhile, and another request of this one
         // the authentication.

@@ -6,17 +6,25 @@
 use std::sync::Arc;
 
 use crypto::{Cipher, KeyMaterial, SessionKeys, SigningAlgorithm, SigningKey};
-use engine::effect::LentSession;
+use engine::effect::{Effect, SessionElsewhere};
 use engine::request::Incoming;
 use engine::response::Response;
 use engine::scope::InConnection;
 use model::connection::Negotiated;
+use model::logon_throttle::Admission;
 use model::reject::Reject;
 use model::session::{AUTHENTICATION_BYTES, CHANNELS_MAX, Channel, Session, SessionState};
 use wire::Dialect;
 use wire::session_setup::{SessionFlags, SessionSetupFlags, SessionSetupResponse};
 
 use super::{Established, SETUPS_MAX, new_authentication};
+
+/// Highest number of bytes of a message that another worker verifies: its token has at most 64 KiB.
+const QUESTION_BYTES_MAX: usize = 72 << 10;
+
+/// Highest number of pending questions of a connection. A client binds one connection to one
+/// session.
+const QUESTIONS_MAX: u8 = 4;
 
 /// Parameters in which the connection and the session must agree.
 struct Agreed {
@@ -74,6 +82,28 @@ pub(super) fn begin(
     Ok(began_with)
 }
 
+/// Asks the worker that has a session whether its key has signed the request: a session of another
+/// worker is revealed only to the holder of its key. Wrong signatures count like wrong tickets, so
+/// that strangers cannot keep the workers of users busy with them.
+pub(super) fn ask_elsewhere(
+    scope: &mut InConnection<'_>,
+    incoming: &Incoming,
+) -> Result<Effect, Reject> {
+    let InConnection { connection, globals, .. } = scope;
+    let is_short = incoming.message.len() <= QUESTION_BYTES_MAX;
+    if !incoming.header.is_signed() || !is_short || connection.session_questions >= QUESTIONS_MAX {
+        return Err(Reject::NoSuchSession);
+    }
+    let settings = &globals.settings.logon_throttle;
+    let (now, client) = (incoming.now.monotonic, connection.client);
+    if globals.logon_throttle.begin_ticket(settings, now, client) != Admission::Now {
+        return Err(Reject::NoSuchSession);
+    }
+    connection.session_questions += 1;
+    let session_id = incoming.header.session_id;
+    Ok(Effect::FindSession { session_id, message: incoming.message.clone() })
+}
+
 /// Returns the reason for refusing a session that this worker does not have. If another worker has
 /// it, the client gets the same response as from a server of one process, signed with the session's
 /// key, which proves that the server sent it. A client without that key learns nothing.
@@ -81,9 +111,20 @@ pub(super) fn refuse_elsewhere(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
     flags: SessionSetupFlags,
-    lent: &Option<Box<LentSession>>,
+    answer: &SessionElsewhere,
 ) -> Reject {
-    let Some(lent) = lent else { return Reject::NoSuchSession };
+    let InConnection { connection, globals, .. } = scope;
+    connection.session_questions = connection.session_questions.saturating_sub(1);
+    let lent = match answer {
+        SessionElsewhere::Proven(lent) => lent,
+        SessionElsewhere::Nowhere => return Reject::NoSuchSession,
+        SessionElsewhere::Unproven => {
+            let settings = &globals.settings.logon_throttle;
+            let (now, client) = (incoming.now.monotonic, connection.client);
+            globals.logon_throttle.fail_ticket(settings, now, client, false);
+            return Reject::NoSuchSession;
+        }
+    };
     if is_signed_with(incoming, &lent.signing_key) != Ok(true) {
         return Reject::NoSuchSession;
     }
