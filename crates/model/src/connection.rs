@@ -55,7 +55,7 @@ pub struct Connection {
     pub session_questions: u8,
     /// True if the client has queried the server's network interfaces.
     pub asked_for_interfaces: bool,
-    /// Number of CANCELs received.
+    /// Number of CANCELs received; there may be one for each message id.
     pub cancels: u64,
     /// Number of breaks repeated on this connection, because another one ended before its client
     /// acknowledged them.
