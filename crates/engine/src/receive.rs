@@ -383,8 +383,8 @@ fn admit(connection: &mut Connection, header: &Header) -> Result<(), Disconnect>
         .map_err(Disconnect::Sequence)
 }
 
-/// A CANCEL takes no credit and has no response, so the window does not limit them. Before a session
-/// there is nothing to cancel, and afterwards at most one request for each message id.
+/// A CANCEL takes no credit and has no response, so the window does not limit them. Before a
+/// session there is nothing to cancel, and afterwards at most one request for each message id.
 #[cold]
 fn admit_cancel(connection: &mut Connection) -> Result<(), Disconnect> {
     if connection.progress.logon() == Logon::Nobody {

@@ -43,7 +43,7 @@ pub fn unmatched<'a>(
     specs.iter().filter(|spec| !addresses.iter().any(|it| it.is_named_by(spec)))
 }
 
-/// Returns true if a word of `interfaces` is the name of an interface, also of one without addresses.
+/// Returns true if a word of `interfaces` is the name of an interface, which may have no address.
 pub fn is_interface(spec: &InterfaceSpec) -> bool {
     !spec.selector.contains('/') && Path::new("/sys/class/net").join(&spec.selector).exists()
 }
