@@ -242,8 +242,8 @@ impl Transport {
         Some(Op::Receive { socket, buffer, limit: wanted, poll_first: !whole, whole })
     }
 
-    /// As [`Transport::receive`], for a stranger's or guest's connection beside a user's: the frames
-    /// of one receive are served before those of another connection.
+    /// As [`Transport::receive`], for a stranger's or guest's connection beside a user's: the
+    /// frames of one receive are served before those of another connection.
     #[cold]
     pub(super) fn receive_little(&mut self) -> Option<Op> {
         match self.receive(false)? {

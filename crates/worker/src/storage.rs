@@ -230,9 +230,8 @@ impl Storage<'_> {
         let work = traced::store_begins(self.trace, &op, origin.request.is_some());
         let is_long = match &op {
             ObjectOp::Read { length, may_pipe, .. } => *may_pipe && *length >= LONG_READ_MIN,
-            op => {
-                matches!(op, ObjectOp::ReadDirectory { .. } | ObjectOp::AllocatedRanges { .. })
-            }
+            ObjectOp::ReadDirectory { .. } | ObjectOp::AllocatedRanges { .. } => true,
+            _ => false,
         };
         if is_long {
             return self.start_long(origin, work, user, op);

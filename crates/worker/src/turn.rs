@@ -68,8 +68,8 @@ impl Worker {
     /// Closes a connection that the engine has ended, once its last frames are sent.
     #[cold]
     fn end_connection(&mut self, id: ConnectionId, reason: Disconnect, logon: Logon) {
-        // Clients without a password could fill the log with these, also those that have come beside
-        // a user by the ClientGuid: the line has the user's name.
+        // Clients without a password could fill the log with these, also those that have come
+        // beside a user by the ClientGuid: the line has the user's name.
         let is_from_stranger = logon != Logon::User || reason == Disconnect::TooSlow;
         match is_from_stranger {
             true => debug!("closing {}: {reason}", self.describe(id)),
