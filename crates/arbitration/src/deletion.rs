@@ -1,19 +1,24 @@
 //! Pending deletions, carried out after the last close: [MS-FSA] 2.1.5.5. If that open ended
 //! without its worker, another worker becomes the deletion owner.
 
+use std::sync::Arc;
+
 use dtyp::ServerId;
 
 use crate::file_record::{FileRecord, WorkersToNotify};
-use crate::open::{LeaseKey, OpenEntry, OpenFacts};
+use crate::open::{LeaseKey, OpenEntry, OpenId};
+use crate::requester::{Requester, RequestingUser};
 
 /// Mark for the deletion of a stream, or of a name of the file, after its last close.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PendingDeletion {
     /// Mark of the stream or name: [`crate::mark`].
     pub mark: u64,
     /// ParentLeaseKey of the open that set it. The lease of that key on the directory survives the
     /// deletion if the last closed open has the same.
     pub parent: Option<LeaseKey>,
+    /// Open that set it; without one, the last closed open stands for it.
+    pub requester: Option<Requester>,
 }
 
 /// A worker that deletes a stream, or a name of the file.
@@ -21,21 +26,12 @@ pub struct PendingDeletion {
 pub struct Deleter {
     /// Mark of the stream or name: [`crate::mark`].
     pub mark: u64,
-    /// Name of the file that it was opened by last, as [`OpenFacts::link`]: a stream goes only by
-    /// the same one.
-    pub link: u64,
     /// Deletion owner: worker that deletes it.
     pub worker: ServerId,
     /// Progress of the deletion in that worker.
     pub progress: DeletionProgress,
-    /// Share that it was opened through.
-    pub share: String,
-    /// Path of the share's root on the host.
-    pub folder: String,
-    /// The path beneath the share, with `\`.
-    pub path: String,
-    /// True for POSIX names, as [`OpenFacts::is_posix`].
-    pub is_posix: bool,
+    /// Open that has marked it, or the last one of an unknown user.
+    pub requester: Requester,
 }
 
 /// Progress of a deletion in its worker.
@@ -51,6 +47,32 @@ pub enum DeletionProgress {
 }
 
 impl FileRecord {
+    /// Marks the stream of an open for deletion, or its name of the file, on behalf of `user`.
+    /// `parent` is the ParentLeaseKey of the open.
+    pub fn request_deletion(
+        &mut self,
+        id: OpenId,
+        parent: Option<LeaseKey>,
+        user: Option<Arc<RequestingUser>>,
+    ) {
+        if let Some(entry) = self.open(id) {
+            let (mark, requester) = (entry.mark(), Some(Requester::of(entry, user)));
+            self.mark_pending(PendingDeletion { mark, parent, requester });
+        }
+    }
+
+    /// Sets a mark, in the place of an earlier one of the same stream or name.
+    pub(crate) fn mark_pending(&mut self, pending: PendingDeletion) {
+        self.delete_pending.retain(|it| it.mark != pending.mark);
+        self.delete_pending.push(pending);
+    }
+
+    /// Returns the open that has marked a stream or a name for deletion, if it is known.
+    #[must_use]
+    pub fn requester_of(&self, mark: u64) -> Option<&Requester> {
+        self.delete_pending.iter().find(|it| it.mark == mark)?.requester.as_ref()
+    }
+
     /// Begins the deletion that is due after the close of `gone`: of the file's name, if that was
     /// its last open of all; otherwise of the stream. Returns its mark.
     pub(crate) fn begin_deletion(
@@ -59,8 +81,7 @@ impl FileRecord {
         worker: ServerId,
         progress: DeletionProgress,
     ) -> Option<u64> {
-        let OpenFacts { link, share, folder, path, is_posix, .. } = &gone.facts;
-        let link = *link;
+        let link = gone.facts.link;
         let is_open = |mark: u64| {
             let by_name = mark == link;
             let is_one = |it: &OpenEntry| it.mark() == mark || (by_name && it.facts.link == link);
@@ -69,22 +90,16 @@ impl FileRecord {
         let is_begun = |mark: u64| self.deleters.iter().any(|it| it.mark == mark);
         let is_due = |mark: &u64| self.is_marked(*mark) && !is_open(*mark) && !is_begun(*mark);
         let mark = [link, gone.mark()].into_iter().find(is_due)?;
-        // The file is deleted by its name alone, whatever stream of it was open. In a POSIX name a
-        // colon has no meaning.
-        let path = match mark == link && gone.stream != 0 {
-            true => path.split(':').next(),
-            false => Some(path.as_str()),
-        };
-        self.deleters.push(Deleter {
-            mark,
-            link,
-            worker,
-            progress,
-            share: share.clone(),
-            folder: folder.clone(),
-            path: path.unwrap_or_default().to_owned(),
-            is_posix: *is_posix,
+        let requester = self.requester_of(mark).cloned().unwrap_or_else(|| {
+            let mut last = Requester::of(gone, None);
+            // The file is deleted by its name alone, whatever stream of it was open. In a POSIX
+            // name a colon has no meaning.
+            if mark == link && gone.stream != 0 {
+                last.path.truncate(last.path.find(':').unwrap_or(last.path.len()));
+            }
+            last
         });
+        self.deleters.push(Deleter { mark, worker, progress, requester });
         Some(mark)
     }
 
@@ -96,7 +111,11 @@ impl FileRecord {
         notify: &mut WorkersToNotify,
     ) {
         for entry in gone.iter().filter(|it| it.delete_on_close) {
-            self.set_delete_pending(entry.mark(), true, None);
+            let mark = entry.mark();
+            if !self.is_marked(mark) {
+                let requester = Some(Requester::of(entry, None));
+                self.mark_pending(PendingDeletion { mark, parent: None, requester });
+            }
         }
         for entry in gone {
             if self.begin_deletion(entry, deletion_owner, DeletionProgress::Delegated).is_some() {

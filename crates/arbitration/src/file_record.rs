@@ -21,6 +21,7 @@ use crate::deletion::{Deleter, DeletionProgress, PendingDeletion};
 use crate::lock_list::LockList;
 use crate::lock_sequences::LockSequence;
 use crate::open::{DurabilityKind, Holding, Lease, LeaseId, LeaseKey, OpenEntry, OpenId};
+use crate::requester::Requester;
 use crate::share_mode::{ShareMode, conflict};
 use crate::standing::Standing;
 
@@ -92,6 +93,8 @@ pub struct Closed {
     pub unlink: Option<u64>,
     /// ParentLeaseKey of the open that set the deletion.
     pub parent: Option<LeaseKey>,
+    /// The open that set the deletion, if it is known.
+    pub requester: Option<Requester>,
 }
 
 /// A break notification for a client.
@@ -176,7 +179,8 @@ impl FileRecord {
         self.delete_pending.iter().any(|it| it.mark == mark)
     }
 
-    /// Sets or clears the mark of a stream, for an open with this ParentLeaseKey.
+    /// Sets or clears the mark of a stream, for an open with this ParentLeaseKey of which nothing
+    /// else is known. See [`FileRecord::request_deletion`].
     pub fn set_delete_pending(
         &mut self,
         mark: u64,
@@ -185,7 +189,7 @@ impl FileRecord {
     ) {
         self.delete_pending.retain(|it| it.mark != mark);
         if delete_pending {
-            self.delete_pending.push(PendingDeletion { mark, parent });
+            self.delete_pending.push(PendingDeletion { mark, parent, requester: None });
         }
     }
 
@@ -258,8 +262,10 @@ impl FileRecord {
         }
         let unlink = self.begin_deletion(&gone, id.worker, DeletionProgress::ByCloser);
         let mut marks = self.delete_pending.iter();
-        let parent = unlink.and_then(|mark| marks.find(|it| it.mark == mark)?.parent);
-        Closed { unlink, parent }
+        let pending = unlink.and_then(|mark| marks.find(|it| it.mark == mark));
+        let parent = pending.and_then(|it| it.parent);
+        let requester = pending.and_then(|it| it.requester.clone());
+        Closed { unlink, parent, requester }
     }
 
     /// Acquires all of the locks, which are of one open, or none: [MS-FSA] 2.1.5.8.
@@ -381,6 +387,8 @@ impl FileRecord {
     pub fn relinked(&mut self, old: u64, new: u64) {
         self.opens.iter_mut().filter(|it| it.facts.link == old).for_each(|it| it.facts.link = new);
         self.delete_pending.iter_mut().filter(|it| it.mark == old).for_each(|it| it.mark = new);
+        let requesters = self.delete_pending.iter_mut().filter_map(|it| it.requester.as_mut());
+        requesters.filter(|it| it.link == old).for_each(|it| it.link = new);
     }
 
     /// Updates the path of opens by the old name of a renamed file.
@@ -389,6 +397,10 @@ impl FileRecord {
         for entry in self.opens.iter_mut().filter(by_old_name) {
             new.clone_into(&mut entry.facts.path);
             notify.add(entry.id.worker);
+        }
+        let requesters = self.delete_pending.iter_mut().filter_map(|it| it.requester.as_mut());
+        for requester in requesters.filter(|it| it.share == share && it.path == old) {
+            new.clone_into(&mut requester.path);
         }
     }
 

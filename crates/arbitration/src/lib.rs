@@ -15,6 +15,7 @@ pub mod lock_list;
 pub mod lock_sequences;
 pub mod open;
 pub mod records;
+pub mod requester;
 mod restoring;
 pub mod share_mode;
 pub mod standing;
@@ -33,5 +34,6 @@ pub use open::{
     RequestedCaching, mark,
 };
 pub use records::{FileKey, FileRecords, RecordsError};
+pub use requester::{GROUPS_KEPT_MAX, Requester, RequestingUser, UserRights};
 pub use share_mode::{ShareMode, conflict};
 pub use standing::Standing;

@@ -41,7 +41,7 @@ impl FileRecord {
         let own = self.locks.iter().filter(|lock| lock.open == entry.id);
         let locks = own.map(|lock| crate::ByteRangeLock { open: part.id, ..*lock }).collect();
         let own = |it: &PendingDeletion| it.mark == entry.mark() || it.mark == entry.facts.link;
-        let delete_pending = self.delete_pending.iter().copied().filter(own).collect();
+        let delete_pending = self.delete_pending.iter().filter(|it| own(it)).cloned().collect();
         Self { opens: vec![part], leases, locks, delete_pending, ..Self::default() }
     }
 
@@ -60,8 +60,8 @@ impl FileRecord {
             self.add_lease(lease);
         }
         self.locks.restore(&part.locks);
-        for PendingDeletion { mark, parent } in part.delete_pending {
-            self.set_delete_pending(mark, true, parent);
+        for pending in part.delete_pending {
+            self.mark_pending(pending);
         }
         self.forget_unused_leases();
         self.agree();

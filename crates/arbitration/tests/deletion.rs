@@ -1,12 +1,13 @@
 //! Pending deletions are carried out, also if the last open ends without its worker: [MS-FSA]
 //! 2.1.5.5.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::{
     Admission, AdmissionRequest, Caching, DeletionProgress, Durability, DurabilityKind, FileRecord,
-    LockSequences, OpenFacts, OpenId, Refusal, RequestedCaching, ShareMode, Standing,
-    WorkersToNotify,
+    Holding, LockSequences, OpenFacts, OpenId, Refusal, RequestedCaching, RequestingUser,
+    ShareMode, Standing, WorkersToNotify,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -82,7 +83,8 @@ fn check_deleted_by(record: &mut FileRecord, notify: WorkersToNotify, deletion_o
     let [deleter] = &record.take_delegated(deletion_owner)[..] else { panic!("{record:?}") };
     assert_eq!((deleter.mark, deleter.worker), (LINK, deletion_owner));
     assert_eq!(deleter.progress, DeletionProgress::Accepted);
-    let place = (&*deleter.share, &*deleter.folder, &*deleter.path);
+    let by = &deleter.requester;
+    let place = (&*by.share, &*by.folder, &*by.path);
     assert_eq!(place, ("data", "srv/data", "folder\\file"));
     assert_eq!(record.take_delegated(deletion_owner), [], "it is done once");
     assert_eq!(admit(record), Admission::Wait, "it is not done yet");
@@ -123,7 +125,7 @@ fn a_file_goes_with_a_worker() {
 fn a_file_stays_as_long_as_somebody_has_it_open() {
     let mut record = record(None);
     record.open_mut(OpenId { worker: DEAD, number: 1 }).expect("it is open").holding =
-        arbitration::Holding::Nothing;
+        Holding::Nothing;
     let other = OpenId { worker: OTHER, number: 2 };
     let (admission, _) =
         record.admit(&mut ask(OTHER, 2, false), None, &mut WorkersToNotify::default());
@@ -181,7 +183,7 @@ fn a_name_of_posix_is_left_whole_and_a_stream_leaves_the_name_of_its_file() {
         record.set_delete_pending(LINK, true, None);
         record.remove_worker(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
         let [deleter] = &record.take_delegated(OWNER)[..] else { panic!("{record:?}") };
-        assert_eq!((&*deleter.path, deleter.is_posix), (want, is_posix));
+        assert_eq!((&*deleter.requester.path, deleter.requester.is_posix), (want, is_posix));
     }
 }
 
@@ -193,5 +195,78 @@ fn a_deletion_of_a_stream_keeps_the_name_of_its_file() {
     record.admit(&mut ask, None, &mut WorkersToNotify::default());
     record.remove_worker(DEAD, OWNER, Duration::ZERO, &mut WorkersToNotify::default());
     let [deleter] = &record.take_delegated(OWNER)[..] else { panic!("{record:?}") };
-    assert_eq!((deleter.mark, deleter.link), (7, LINK));
+    assert_eq!((deleter.mark, deleter.requester.link), (7, LINK));
+}
+
+fn user(name: &str) -> Arc<RequestingUser> {
+    Arc::new(RequestingUser {
+        name: name.to_owned(),
+        domain: "LAB".to_owned(),
+        is_guest: false,
+        client: "192.0.2.1:50000".parse().expect("an address and a port"),
+        client_name: String::new(),
+        recycle_bin: String::new(),
+        rights: None,
+    })
+}
+
+/// The later one may be an open of attributes, in a share that can only be read.
+#[test]
+fn a_deletion_has_share_name_and_user_of_the_open_that_marked_the_file() {
+    let (marker, last) = (OpenId { worker: OTHER, number: 1 }, OpenId { worker: DEAD, number: 2 });
+    for ends_by_a_crash in [false, true] {
+        let mut record = FileRecord::default();
+        let mut notify = WorkersToNotify::default();
+        let mut requests = [ask(OTHER, 1, false), ask(DEAD, 2, false)];
+        requests[1].facts.share = "other".to_owned();
+        for request in &mut requests {
+            request.caching = RequestedCaching::Nothing;
+            let (admission, _) = record.admit(request, None, &mut notify);
+            assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
+        }
+        record.request_deletion(marker, None, Some(user("anna")));
+        assert_eq!(record.close(marker, false, None, &mut notify).unlink, None);
+        let requester = if ends_by_a_crash {
+            record.remove_worker(DEAD, OWNER, Duration::ZERO, &mut notify);
+            record.take_delegated(OWNER).pop().expect("it is delegated").requester
+        } else {
+            let closed = record.close(last, false, None, &mut notify);
+            assert_eq!(closed.unlink, Some(LINK));
+            closed.requester.expect("it is known")
+        };
+        assert!(requester.deletes_as("data", "srv/data", Some(&user("anna"))));
+        assert!(!requester.deletes_as("data", "srv/data", Some(&user("carl"))));
+        assert!(!requester.deletes_as("data", "srv/data", None));
+        assert!(!requester.deletes_as("other", "srv/data", Some(&user("anna"))));
+        assert!(!requester.deletes_as("data", "srv", Some(&user("anna"))));
+    }
+}
+
+/// Its user is not known. Another user who closes last does not stand for it.
+#[test]
+fn a_crash_of_the_open_that_deletes_leaves_its_share_to_the_deletion() {
+    let mut record = record(None);
+    let mut request = ask(OTHER, 2, false);
+    request.facts.share = "other".to_owned();
+    request.caching = RequestedCaching::Nothing;
+    record.opens[0].holding = Holding::Nothing;
+    let mut notify = WorkersToNotify::default();
+    let (admission, _) = record.admit(&mut request, None, &mut notify);
+    assert!(matches!(admission, Admission::Granted(_)), "{admission:?}");
+    record.remove_worker(DEAD, OWNER, Duration::ZERO, &mut notify);
+    let closed = record.close(OpenId { worker: OTHER, number: 2 }, false, None, &mut notify);
+    let requester = closed.requester.expect("its share is known");
+    assert_eq!((&*requester.share, requester.user), ("data", None));
+}
+
+#[test]
+fn a_renamed_file_is_deleted_by_its_new_name() {
+    let mut record = record(None);
+    let mut notify = WorkersToNotify::default();
+    let id = OpenId { worker: DEAD, number: 1 };
+    record.request_deletion(id, None, None);
+    record.renamed("data", "folder\\file", "folder\\new", &mut notify);
+    record.relinked(LINK, LINK + 1);
+    let requester = record.close(id, false, None, &mut notify).requester.expect("it is known");
+    assert_eq!((requester.link, &*requester.path), (LINK + 1, "folder\\new"));
 }

@@ -174,7 +174,7 @@ fn a_wish_to_delete_is_recorded_though_another_user_closes_the_file_last() {
     assert_eq!(wish["user"], USER);
     close(&mut reading, read);
     let delete = record(&server, of("delete", "f"));
-    assert_eq!(delete["user"], OTHER_USER);
+    assert_eq!(delete["user"], USER, "the one who has closed last deletes nothing");
     assert!(!path.exists());
     server.stop();
 }

@@ -6,15 +6,18 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use bench::client::{Client, Protection};
-use dtyp::AccessMask;
+use bench::client::requests::{Purpose, close, open};
+use bench::client::{Client, Destination, Protection};
+use dtyp::{AccessMask, FileInformationClass};
 use harness::choro::{Site, signal_process, wait_until};
-use harness::{Setup, TestServer, USER, give_to_server};
+use harness::{OTHER_USER, Setup, TestServer, USER, give_to_server, terms};
 use rustix::process::Signal;
-use wire::Command;
 use wire::create::{
     CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess,
 };
+use wire::query_info::InfoType;
+use wire::set_info::SetInfoRequest;
+use wire::{Command, FileId};
 
 fn server(lines: &str) -> TestServer {
     Setup::new().share("data", &format!("vfs objects = recycle\n{lines}\n")).start()
@@ -48,6 +51,19 @@ fn open_to_delete(client: &mut Client, name: &str) {
         ..CreateRequest::default()
     };
     let reply = client.call(Command::CREATE, 0, &request).expect("it answers");
+    assert!(!reply.header.status.is_error(), "{:?}", reply.header.status);
+}
+
+/// Marks the file of an open for deletion.
+fn mark(client: &mut Client, file_id: FileId) {
+    let request = SetInfoRequest {
+        info_type: InfoType::FILE,
+        file_info_class: FileInformationClass::DISPOSITION.0,
+        file_id,
+        buffer: &[1],
+        ..SetInfoRequest::default()
+    };
+    let reply = client.call(Command::SET_INFO, 0, &request).expect("it answers");
     assert!(!reply.header.status.is_error(), "{:?}", reply.header.status);
 }
 
@@ -192,6 +208,91 @@ fn the_deletion_that_a_dead_worker_leaves_goes_to_the_bin() {
     signal_process(server.worker_of(&client), Signal::KILL);
     wait_until(|| !folder.join("f").exists(), || "f is still there".to_owned());
     assert_eq!(content(&folder, ".bin/_/f"), "kept");
+    server.stop();
+}
+
+/// With the server's rights the second file would be a copy beside the first one.
+#[test]
+fn the_bin_of_a_deleted_file_is_that_of_the_share_and_user_of_its_deletion() {
+    for (is_on_close, share) in [(false, "plain"), (true, "plain"), (false, "data")] {
+        let setup = Setup::new();
+        let path = harness::choro::text(&setup.path("shares").join("data"));
+        let lines = "vfs objects = recycle\nrecycle:repository = .bin/%U";
+        let plain = format!("[plain]\npath = {path}\nread only = yes\n");
+        let server = setup.share("data", lines).sections(&plain).start();
+        let folder = server.share_path("data");
+        for text in ["first", "second"] {
+            make(&folder, "f", text);
+            let other = Destination { user: OTHER_USER.to_owned(), ..server.destination(share) };
+            let mut other = Client::connect(&other, terms(Protection::Signed)).expect("a user");
+            let attributes = open(&mut other, Purpose::Stat, "f").expect("anybody may look");
+            let mut client = server.connect("data", Protection::Signed);
+            if is_on_close {
+                open_to_delete(&mut client, "f");
+                client.logoff().expect("it is connected");
+            } else {
+                let file_id = open(&mut client, Purpose::Change, "f").expect("its user's");
+                mark(&mut client, file_id);
+                close(&mut client, file_id).expect("it is open");
+            }
+            assert!(folder.join("f").exists(), "it is open elsewhere");
+            close(&mut other, attributes).expect("it is open");
+            wait_until(|| !folder.join("f").exists(), || "f is still there".to_owned());
+            assert_eq!(content(&folder, &format!(".bin/{USER}/f")), text, "{share}");
+            let users: Vec<_> = fs::read_dir(folder.join(".bin")).expect("there").collect();
+            assert_eq!(users.len(), 1, "no folders of others: {users:?}");
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn the_deletion_of_a_disconnected_user_goes_to_the_bin_of_that_user() {
+    let server = server("recycle:repository = .bin/%U");
+    let folder = server.share_path("data");
+    for text in ["first", "second"] {
+        make(&folder, "f", text);
+        let mut client = server.connect("data", Protection::Signed);
+        let _attributes = open(&mut client, Purpose::Stat, "f").expect("its user's");
+        let file_id = open(&mut client, Purpose::Change, "f").expect("its user's");
+        mark(&mut client, file_id);
+        close(&mut client, file_id).expect("it is open");
+        assert!(folder.join("f").exists(), "its attributes are open");
+        client.reset().expect("it is connected");
+        wait_until(|| !folder.join("f").exists(), || "f is still there".to_owned());
+        assert_eq!(content(&folder, &format!(".bin/{USER}/f")), text);
+    }
+    assert!(!server.log().contains("cannot delete"), "it was deleted once");
+    server.stop();
+}
+
+/// Nobody can tell whether it had a recycle bin.
+#[test]
+fn a_file_stays_if_the_share_in_which_it_was_deleted_is_gone() {
+    let setup = Setup::new();
+    let path = harness::choro::text(&setup.path("shares").join("data"));
+    let plain = format!("[plain]\npath = {path}\nread only = yes\n");
+    let server = setup.share("data", "vfs objects = recycle").sections(&plain).start();
+    let folder = server.share_path("data");
+    make(&folder, "f", "kept");
+    let mut other = server.connect("plain", Protection::Signed);
+    let attributes = open(&mut other, Purpose::Stat, "f").expect("anybody may look");
+    let mut client = server.connect("data", Protection::Signed);
+    let file_id = open(&mut client, Purpose::Change, "f").expect("its user's");
+    mark(&mut client, file_id);
+    close(&mut client, file_id).expect("it is open");
+    server.site().write_config(&plain);
+    server.site().run(&["message", "reload"]).succeeds();
+    wait_until(
+        || {
+            let data = Client::connect(&server.destination("data"), terms(Protection::Signed));
+            data.is_err()
+        },
+        || "the share is still there".to_owned(),
+    );
+    close(&mut other, attributes).expect("it is open");
+    wait_until(|| server.log().contains("cannot delete"), || server.log());
+    assert_eq!(content(&folder, "f"), "kept");
     server.stop();
 }
 

@@ -20,6 +20,7 @@ use wire::tree_connect::TreeConnectRequest;
 use wire::write::WriteRequest;
 use wire::{Command, Decode, FileId};
 
+use crate::effect::{ByClose, Removal};
 use crate::globals::Globals;
 use crate::notice::{AuditRecord, Notice};
 use crate::request::Incoming;
@@ -122,6 +123,20 @@ impl Globals {
             self.audit(AuditRecord::new(audit, AuditEvent::DeletePending).of(&file.path));
         }
         None
+    }
+
+    /// Records a deletion under the name of the user who has asked for it, unless a close has.
+    pub(crate) fn audit_removed(&mut self, removal: &Removal, removed: Result<&Opened, NtStatus>) {
+        let Some(audit) = removal.audit.as_ref().filter(|_| removal.close != ByClose::Tried) else {
+            return;
+        };
+        let is_directory = removed.is_ok_and(|it| it.metadata.is_directory());
+        let event = match is_directory && removal.path.stream().is_none() {
+            true => AuditEvent::DeleteDirectory,
+            false => AuditEvent::Delete,
+        };
+        let status = removed.err().unwrap_or(NtStatus::SUCCESS);
+        self.audit(AuditRecord { status, ..AuditRecord::new(audit, event).of(&removal.path) });
     }
 }
 

@@ -7,7 +7,7 @@ use model::caching::lease_name;
 use model::open::Open;
 use object::{ObjectOp, ObjectPath};
 
-use crate::effect::Effect;
+use crate::effect::{ByClose, Effect};
 use crate::server::Server;
 use crate::watches;
 
@@ -72,7 +72,7 @@ impl Server {
             }
         }
         for deleter in inherited {
-            self.globals.remove(file, deleter, false);
+            self.globals.remove(file, deleter, ByClose::Nothing);
         }
     }
 

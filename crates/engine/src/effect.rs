@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arbitration::{FileKey, LeaseKey};
+use arbitration::{FileKey, LeaseKey, RequestingUser};
 use auth::{LateMic, NtlmResponse, SessionBaseKey, Ticket, TicketAccepted, TicketRefused};
 use bytes::Bytes;
 use crypto::{Cipher, SigningKey};
 use dtyp::{Guid, NtStatus, ServerId};
 use model::account::{Account, Credential, TicketOwner, UsersUnavailable};
+use model::audit::Audit;
 use model::connection::ConnectionId;
 use model::file_key;
 use model::reject::Reject;
@@ -179,9 +180,21 @@ pub struct Deletion {
     pub store: StoreNumber,
     /// Directory whose listing changes by it, and the key of the lease that survives that.
     pub directory: Option<(FileIdentity, Option<LeaseKey>)>,
-    /// True if the closed open had no right to delete: another open has marked the file, and the
-    /// deletion does not fail by the rights of this one.
-    pub is_by_another: bool,
+    /// Rights and share by which it is deleted.
+    pub remover: Remover,
+}
+
+/// Rights and share by which a file is deleted whose last open was closed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Remover {
+    /// Those of the closed open alone.
+    Closer,
+    /// Those of the closed open, and if they do not suffice, the server's: the open belonged to the
+    /// user who has marked the file, in the same share, and had no right to delete by itself.
+    CloserFirst,
+    /// Those of the open that has marked the file: another user's, or of another share. The closed
+    /// one removes nothing.
+    Requester,
 }
 
 /// An open whose byte-range locks stay in the record until the store has closed its file. Before
@@ -242,15 +255,29 @@ pub struct Removal {
     pub mark: u64,
     /// Name of the file by which it was opened last: a hash, as `OpenFacts::link`.
     pub link: u64,
-    /// Name of the share with the last open.
+    /// Name of the share of the open that has marked the file.
     pub share: String,
     /// Path of the share's root, from the root of the host's file system.
     pub folder: ObjectPath,
     /// Path of the file in the share.
     pub path: ObjectPath,
-    /// True if the last open was one without the right to delete, perhaps of a share that can only
-    /// be read. Its close has reported the deletion already.
-    pub is_by_another: bool,
+    /// User who has marked the file, if that is known.
+    pub user: Option<Arc<RequestingUser>>,
+    /// Part of it that a close has done already.
+    pub close: ByClose,
+    /// Audit of the user's share, for the record of the deletion, unless a close has recorded it.
+    pub audit: Option<Arc<Audit>>,
+}
+
+/// Part of a deletion that the close of the last open has done.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ByClose {
+    /// The last open has ended without its worker.
+    Nothing,
+    /// The close has reported the change, and removed nothing.
+    Reported,
+    /// The close has reported and recorded the deletion, and has tried it, perhaps with success.
+    Tried,
 }
 
 impl Removal {
@@ -484,7 +511,9 @@ mod tests {
             share: "data".to_owned(),
             folder: ObjectPath::root(),
             path: it.path.clone(),
-            is_by_another: false,
+            user: None,
+            close: ByClose::Nothing,
+            audit: None,
         };
         assert!(removal.is_of(&it));
         assert!(removal.is_of(&opened(7, "renamed\\file", 100)), "the same directory");
@@ -512,7 +541,9 @@ mod tests {
             share: "data".to_owned(),
             folder: ObjectPath::root(),
             path: it.path.clone(),
-            is_by_another: false,
+            user: None,
+            close: ByClose::Nothing,
+            audit: None,
         };
         assert!(removal.is_of(&it));
         assert!(!removal.is_of(&stream(8, "folder\\file:notes")), "where a link has led since");

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use arbitration::FileKey;
 use bytes::BytesMut;
+use dtyp::NtStatus;
 use dtyp::upcase::equal_ignoring_case;
 use model::connection::{Connection, ConnectionId};
 use model::file_key::key;
@@ -24,7 +25,7 @@ use model::traversals::Traversal;
 use model::tree_connect::TreeConnect;
 use object::{HostChange, HostChangeKind, LocalOpen, Opened};
 
-use crate::effect::{Deletion, Effect, Removal, Reply, Unlocked};
+use crate::effect::{ByClose, Deletion, Effect, Removal, Remover, Reply, Unlocked};
 use crate::server::{Passed, Server};
 use crate::unconfirmed_breaks::ConfirmationId;
 use crate::watches;
@@ -93,9 +94,9 @@ impl Server {
     /// Handles the end of a deletion: see [`Effect::FileDeleted`].
     pub fn handle_deleted(&mut self, now: Now, deletion: &Deletion) {
         self.globals.files.set_now(now.monotonic);
-        match deletion.is_by_another {
-            true => self.globals.pass_on_deletion(deletion),
-            false => self.globals.end_deletion(deletion),
+        match deletion.remover {
+            Remover::Closer => self.globals.end_deletion(deletion),
+            Remover::CloserFirst | Remover::Requester => self.globals.pass_on_deletion(deletion),
         }
         self.quiesce(now);
     }
@@ -131,14 +132,20 @@ impl Server {
         self.quiesce(now);
     }
 
-    /// Takes the result of an [`Effect::Remove`]: the removed file, or none.
-    pub fn handle_removed(&mut self, now: Now, removal: &Removal, removed: Option<&Opened>) {
+    /// Takes the result of an [`Effect::Remove`]: the removed file, or the reason why it stays.
+    pub fn handle_removed(
+        &mut self,
+        now: Now,
+        removal: &Removal,
+        removed: Result<&Opened, NtStatus>,
+    ) {
         self.globals.files.set_now(now.monotonic);
-        if let Some(Opened { parent, metadata, path, .. }) = removed {
+        self.globals.audit_removed(removal, removed);
+        if let Ok(Opened { parent, metadata, path, .. }) = removed {
             if let Some(parent) = parent {
                 self.globals.files.break_for_listing(*parent, None);
             }
-            if self.globals.is_watched() && !removal.is_by_another {
+            if self.globals.is_watched() && removal.close == ByClose::Nothing {
                 self.globals.outbox.changes.push(HostChange {
                     path: path.below(&removal.folder),
                     is_directory: metadata.is_directory() && path.stream().is_none(),

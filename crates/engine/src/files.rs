@@ -10,19 +10,21 @@
 //! this worker's own, and sends the others as messages, which may be lost.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::records::Disconnected;
 use arbitration::{
     Admission, AdmissionRequest, ByteRangeLock, Cache, Closed, Deleter, Durability, FileKey,
     FileRecord, FileRecords, FileWord, Holding, Lease, LeaseId, LeaseKey, OpenEntry, OpenId,
-    RangeAccess, ShareMode, Standing, WorkersToNotify,
+    RangeAccess, RequestingUser, ShareMode, Standing, WorkersToNotify,
 };
 use dtyp::ServerId;
 use model::file_key::key;
 use model::open::CreateId;
 use model::reject::Reject;
 use model::request_id::RequestId;
+use model::share::Share;
 use object::FileIdentity;
 use rustc_hash::FxHashMap;
 use trace::Tracer;
@@ -246,7 +248,7 @@ impl Files {
 
     /// Removes an open from its record, at its end. The caller deletes what the result names, and
     /// reports that by [`Files::end_deletion`]. `parent` is the ParentLeaseKey of the open: a
-    /// deletion does not break that lease of the directory.
+    /// deletion does not break that lease of the directory. `user` is the user of the open.
     ///
     /// An unreadable record has no opens. If the change cannot be kept, for want of room for a
     /// persistent open, the open stays in the record until this worker ends.
@@ -257,13 +259,17 @@ impl Files {
         (identity, volatile): (FileIdentity, u64),
         keeps_locks: bool,
         delete_on_close: bool,
-        parent: Option<LeaseKey>,
+        (parent, user): (Option<LeaseKey>, Option<&Arc<RequestingUser>>),
     ) -> Closed {
         let (id, now, file) = (self.open_id(volatile), self.now, key(identity));
         let (closed, late) = self
             .change(file, |record, notify| {
                 // An open whose time is up delays no deletion.
                 let late = record.remove_expired(now, id.worker, notify);
+                if delete_on_close && !record.open(id).is_some_and(|it| record.is_marked(it.mark()))
+                {
+                    record.request_deletion(id, parent, user.cloned());
+                }
                 let closed = match keeps_locks {
                     true => record.close_with_locks(id, delete_on_close, parent, notify),
                     false => record.close(id, delete_on_close, parent, notify),
@@ -325,6 +331,30 @@ impl Files {
         self.change(key(identity), |record, _| {
             (record.set_delete_pending(mark, pending, parent), true)
         })
+    }
+
+    /// Marks the stream of an open for deletion, or its name of the file, on behalf of `user`.
+    /// `parent` as in [`Files::remove_open`].
+    ///
+    /// # Errors
+    /// If the record cannot be read or kept.
+    pub fn request_deletion(
+        &mut self,
+        (identity, volatile): (FileIdentity, u64),
+        parent: Option<LeaseKey>,
+        user: Option<Arc<RequestingUser>>,
+    ) -> Result<(), Reject> {
+        let id = self.open_id(volatile);
+        self.change(key(identity), |record, _| (record.request_deletion(id, parent, user), true))
+    }
+
+    /// Returns whether an open of this user in this share deletes as the one that has marked the
+    /// name `link` of a file. An unreadable record has no marks.
+    #[must_use]
+    pub fn deletes_as_requester(&self, file: FileKey, link: u64, share: &Share) -> bool {
+        let is_so =
+            |record: &FileRecord| record.requester_of(link).is_none_or(|it| share.deletes_as(it));
+        self.read(file, is_so).unwrap_or(true)
     }
 
     /// Returns whether a stream, or the name `link` of its file, is delete pending. An unreadable

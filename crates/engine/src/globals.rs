@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arbitration::{FileRecords, LeaseKey};
+use arbitration::{FileRecords, LeaseKey, UserRights};
 use dtyp::ServerId;
 use model::buffer_pool::BufferPool;
 use model::connection::ConnectionId;
@@ -27,7 +27,7 @@ use model::settings::ServerSettings;
 use model::share::Share;
 use model::storage_load::StorageLoad;
 use model::traversals::Traversals;
-use object::{FileIdentity, HostChange, ObjectPath, RootId};
+use object::{FileIdentity, HostChange, ObjectPath, RootId, UserId};
 use rustc_hash::FxHashMap;
 use trace::{LogonOutcome, Tracer};
 use wire::{FileId, Header};
@@ -102,6 +102,9 @@ pub struct Globals {
     /// Paths of the shares' roots on the host. A reused root is entered again, so there are never
     /// more than the store has roots.
     pub folders: HashMap<RootId, ObjectPath>,
+    /// Rights of the users of all tree connects, as deletions keep them. As the store, this
+    /// forgets no user.
+    rights: FxHashMap<UserId, Arc<UserRights>>,
 }
 
 /// Queues for the worker, and for this server at the end of a handler.
@@ -162,6 +165,17 @@ impl Globals {
             is_watched_elsewhere: false,
             trace: Tracer::default(),
             folders: HashMap::new(),
+            rights: FxHashMap::default(),
+        }
+    }
+
+    /// Has all tree connects of a user share the memory of its groups.
+    pub fn share_rights(&mut self, share: &mut Share) {
+        if let Some(requester) = share.requester.as_mut().map(Arc::make_mut)
+            && let Some(rights) = &requester.rights
+        {
+            let known = self.rights.entry(share.user).or_insert_with(|| Arc::clone(rights));
+            requester.rights = Some(Arc::clone(known));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The end of connections, sessions, tree connects and opens, for any reason: [MS-SMB2] 3.3.7.1.
 
-use arbitration::{Closed, Deleter, FileKey};
+use arbitration::{Closed, Deleter, FileKey, Requester};
 use dtyp::AccessMask;
 use model::audit::AuditEvent;
 use model::connection::ConnectionId;
@@ -12,7 +12,7 @@ use object::{ObjectOp, ObjectPath, UserId};
 use rustc_hash::FxHashMap;
 
 use crate::change::{Change, ChangeKind};
-use crate::effect::{Deletion, Effect, Removal, Unlocked};
+use crate::effect::{ByClose, Deletion, Effect, Removal, Remover, Unlocked};
 use crate::globals::Globals;
 use crate::notice::{AuditRecord, Notice};
 use crate::server::Server;
@@ -152,22 +152,29 @@ impl Globals {
         if let (true, Some(parent)) = (file.is_modified, file.parent) {
             self.files.break_for_listing(parent, file.parent_lease);
         }
-        let Closed { mut unlink, parent: deleter } = self.files.remove_open(
+        let share = &open.share;
+        let Closed { mut unlink, parent: deleter, requester } = self.files.remove_open(
             (file.identity, volatile),
             keeps_locks,
             file.delete_on_close,
-            file.parent_lease,
+            (file.parent_lease, share.requester.as_ref()),
         );
-        if file.path.is_posix() && self.files.is_delete_pending(file.identity, file.link) {
-            // With POSIX semantics the name is removed at once, and other opens keep the file.
+        // With POSIX semantics the name is removed at once, and other opens keep the file.
+        let is_at_once = file.path.is_posix()
+            && self.files.is_delete_pending(file.identity, file.link)
+            || self.expects_lost_names(open.session_id, share)
+                && self.files.is_deleted_at_once(file.identity, file.link);
+        if is_at_once && self.files.deletes_as_requester(key(file.identity), file.link, share) {
             unlink = Some(file.link);
         }
-        let share = &open.share;
-        if self.expects_lost_names(open.session_id, share)
-            && self.files.is_deleted_at_once(file.identity, file.link)
-        {
-            unlink = Some(file.link);
-        }
+        let is_requester = requester.is_none_or(|it| share.deletes_as(&it));
+        let may_delete = open.granted_access.contains(AccessMask::DELETE);
+        let remover = match (is_requester, may_delete) {
+            // Without birth times nothing is removed by its name.
+            (false, _) if file.identity.birth != 0 => Remover::Requester,
+            (_, true) => Remover::Closer,
+            (_, false) => Remover::CloserFirst,
+        };
         if let Some(root) = open.share.root
             && file.is_directory
             && self.files.is_delete_pending(file.identity, file.link)
@@ -186,7 +193,8 @@ impl Globals {
         let is_file_gone = unlink.is_some_and(|mark| mark != file.identity.stream);
         let removed = || if is_file_gone { file.path.with_stream(None) } else { file.path.clone() };
         let audit = file.audit.as_deref().and_then(|audited| {
-            self.audit_retired(audited, &file, unlink.map(|_| removed()).as_ref())
+            let deleted = unlink.filter(|_| remover != Remover::Requester).map(|_| removed());
+            self.audit_retired(audited, &file, deleted.as_ref())
         });
         if let (Some(_), Some(root)) = (unlink, open.share.root) {
             self.report(|| Change {
@@ -202,33 +210,38 @@ impl Globals {
             }
             _ => ObjectOp::Close { open: file.local_open, unlink: unlink.is_some() },
         };
+        let op = if remover == Remover::Requester { without_removal(op) } else { op };
         let (file, store) = (key(file.identity), op.store());
-        let is_by_another = !open.granted_access.contains(AccessMask::DELETE);
-        let deleted = unlink.map(|mark| Deletion { file, mark, store, directory, is_by_another });
+        let deleted = unlink.map(|mark| Deletion { file, mark, store, directory, remover });
         let unlocked = keeps_locks.then_some(Unlocked { file, volatile, store });
         Some(Retired { user: open.user, op, deleted, audit, unlocked })
     }
 
-    /// Has the deletion of a closed open carried out with the server's rights, as a delegated one:
-    /// the open that has marked the file was granted it, and the store has refused it, or may have,
-    /// to the user of the closed one.
+    /// Has the deletion of a closed open carried out for the open that has marked the file, as a
+    /// delegated one: that open was granted it.
     pub fn pass_on_deletion(&mut self, deletion: &Deletion) {
+        let close = match deletion.remover {
+            Remover::Closer | Remover::CloserFirst => ByClose::Tried,
+            Remover::Requester => ByClose::Reported,
+        };
         match self.files.take_begun_deletion(deletion.file, deletion.mark) {
-            Some(deleter) => self.remove(deletion.file, deleter, true),
+            Some(deleter) => self.remove(deletion.file, deleter, close),
             None => self.end_deletion(deletion),
         }
     }
 
     /// Removes a file on behalf of another open: of a dead worker, of an absent client, or of one
     /// that is closed already: [MS-FSA] 2.1.5.5.
-    pub(crate) fn remove(&mut self, file: FileKey, deleter: Deleter, is_by_another: bool) {
-        let Deleter { mark, link, share, folder, path, is_posix, .. } = deleter;
+    pub(crate) fn remove(&mut self, file: FileKey, deleter: Deleter, close: ByClose) {
+        let Deleter { mark, requester, .. } = deleter;
+        let Requester { link, share, folder, path, is_posix, user } = requester;
         let Ok(path) = ObjectPath::from_windows(&path, is_posix) else {
             // A name that no client could have given.
             return self.files.end_deletion(file, mark);
         };
         let folder = ObjectPath::from_stored(folder, None);
-        let removal = Removal { file, mark, link, share, folder, path, is_by_another };
+        let audit = None;
+        let removal = Removal { file, mark, link, share, folder, path, user, close, audit };
         self.outbox.effects.push_back((None, Effect::Remove(Box::new(removal))));
     }
 
@@ -256,16 +269,16 @@ impl Globals {
     /// that.
     pub fn close_for_server(&mut self, open: Open) {
         let has_birth = open.identity().is_some_and(|(identity, _)| identity.birth != 0);
-        let Some(Retired { user, mut op, mut deleted, audit, unlocked }) = self.retire(open) else {
+        let Some(Retired { user, op, mut deleted, audit, unlocked }) = self.retire(open) else {
             return;
         };
-        if let Some(deletion) = &mut deleted {
-            // Nobody learns of the store's refusal, so the rights of this user do not decide. On
-            // file systems without birth times they have to.
-            deletion.is_by_another &= has_birth;
-            if deletion.is_by_another {
-                op = without_removal(op);
-            }
+        // Nobody learns of the store's refusal, so a second attempt follows in any case. Without
+        // birth times it would fail.
+        if let Some(deletion) = &mut deleted
+            && deletion.remover == Remover::CloserFirst
+            && !has_birth
+        {
+            deletion.remover = Remover::Closer;
         }
         audit.into_iter().for_each(|record| self.audit(*record));
         self.outbox.effects.push_back((None, Effect::Object { user, op }));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arbitration::Caching;
+use arbitration::{Caching, Requester, RequestingUser};
 use dtyp::AccessMask;
 use dtyp::name_expression::NameExpression;
 use object::{ObjectPath, RootId, UserId};
@@ -68,6 +68,8 @@ pub struct Share {
     pub apple: Option<AppleShare>,
     /// Audit of the tree connect, if the share is audited.
     pub audit: Option<Arc<Audit>>,
+    /// User of the tree connect, for deletions that other processes carry out; none for IPC$.
+    pub requester: Option<Arc<RequestingUser>>,
     /// Path of the share's root, from the root of the host's file system.
     pub folder: ObjectPath,
     /// True if changes by other programs are reported, too.
@@ -88,6 +90,12 @@ pub struct Share {
 }
 
 impl Share {
+    /// Returns whether an open of this tree connect deletes as the requester of a deletion would.
+    #[must_use]
+    pub fn deletes_as(&self, requester: &Requester) -> bool {
+        requester.deletes_as(&self.name, self.folder.as_str(), self.requester.as_deref())
+    }
+
     /// Returns the highest rights to cache a file or a directory.
     #[must_use]
     pub fn caching_max_of(&self, is_directory: bool) -> Caching {

@@ -514,6 +514,7 @@ fn share(root: Option<RootId>) -> Share {
         sync_always: false,
         apple: None,
         audit: None,
+        requester: None,
         folder: ObjectPath::from_stored(FOLDER.to_owned(), None),
         kernel_change_notify: true,
         checks_directory: false,

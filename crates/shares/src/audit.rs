@@ -1,7 +1,9 @@
 //! Audit of a share: the options of Samba's `vfs_full_audit`.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use arbitration::RequestingUser;
 use config::{FullAudit, Share, Substitutions};
 use proto::Account;
 use proto::audit::{Audit, AuditEvents, AuditSyslog};
@@ -14,6 +16,26 @@ pub(super) fn audit_of(
     request: &ConnectShare,
     substitutions: &Substitutions,
 ) -> Option<Arc<Audit>> {
+    let user = (&*account.user, &*account.domain, account.is_guest);
+    new(share, user, (request.client, &request.client_name), substitutions)
+}
+
+/// The audit of a deletion, for the user who has marked the file.
+pub(super) fn audit_of_user(
+    share: &Share,
+    user: &RequestingUser,
+    substitutions: &Substitutions,
+) -> Option<Arc<Audit>> {
+    let RequestingUser { name, domain, is_guest, client, client_name, .. } = user;
+    new(share, (name, domain, *is_guest), (*client, client_name), substitutions)
+}
+
+fn new(
+    share: &Share,
+    (user, domain, is_guest): (&str, &str, bool),
+    (client, client_name): (SocketAddr, &str),
+    substitutions: &Substitutions,
+) -> Option<Arc<Audit>> {
     let audit = FullAudit::of(share).filter(|audit| !audit.is_empty())?;
     Some(Arc::new(Audit {
         success: AuditEvents::named(&audit.success),
@@ -22,11 +44,11 @@ pub(super) fn audit_of(
             prefix: substitutions.expand(&syslog.prefix),
             priority: syslog.priority,
         }),
-        is_guest: account.is_guest,
-        user: account.user.clone(),
-        domain: account.domain.clone(),
-        client: request.client,
-        client_name: request.client_name.clone(),
+        is_guest,
+        user: user.to_owned(),
+        domain: domain.to_owned(),
+        client,
+        client_name: client_name.to_owned(),
         share: share.name.clone(),
     }))
 }

@@ -14,6 +14,7 @@ mod audit;
 mod catalogue;
 pub mod classes;
 mod date;
+pub mod deletions;
 pub mod domain_sid;
 mod folder_command;
 mod found_share;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::SystemTime;
 
 use anyhow::Context;
+use arbitration::RequestingUser;
 use config::{Config, Substitutions};
 use dtyp::Sid;
 use proto::Account;
@@ -67,6 +68,18 @@ impl<'a> From<&'a Origin> for Requester<'a> {
             client_name: &origin.client_name,
             server: origin.server,
             dialect: Dialect(origin.dialect),
+        }
+    }
+}
+
+impl<'a> Requester<'a> {
+    /// The client of a tree connect that may have ended since then.
+    pub(super) fn of_user(user: &'a RequestingUser) -> Self {
+        Self {
+            client: Some(user.client.ip()),
+            client_name: &user.client_name,
+            server: None,
+            dialect: Dialect::default(),
         }
     }
 }

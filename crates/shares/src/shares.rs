@@ -13,7 +13,7 @@ use object::{ObjectPath, UserId};
 use proto::effect::ConnectShare;
 use proto::share::{AppleShare, LocalPrograms, QuotaCommands};
 use proto::{Account, Share, ShareRefusal};
-use store::{Credentials, RecycleSettings, RootSettings, Store};
+use store::{Credentials, Store};
 use tables::{QosPage, Registry};
 use tracing::{debug, info, warn};
 use wire::tree_connect::ShareFlags;
@@ -213,10 +213,11 @@ impl<'a> Shares<'a> {
         let commands = self.commands(&share, requester, &substitutions)?;
         let audit = audit_of(&share, &account, request, &substitutions);
         let (share, opening) = self.describe(&share, user, read_only, &substitutions)?;
+        let requester = Some(self.requesting_user(&account, request, &opening));
         let opening = Opening { rules: usershare.map(|it| it.rules), ..opening };
         let requested_name = request.name.clone();
         let access_max = share.access_max & granted;
-        let share = Share { requested_name, access_max, audit, ..share };
+        let share = Share { requested_name, access_max, audit, requester, ..share };
         let account = Some(Box::new((account, request.client)));
         let opening = Some(opening);
         Ok(Prepared { share, opening, account, commands, max_connections, granted, is_read_only })
@@ -252,35 +253,6 @@ impl<'a> Shares<'a> {
             folder,
             classes: Arc::new(classes.unwrap_or_default()),
             ..share
-        })
-    }
-
-    /// Returns the root of a share at its former path, to be opened with the server's rights.
-    /// Vetoed entries in a directory prevent its removal: the user might not have been allowed to
-    /// remove them. The user is unknown, so a recycle bin with `%U` in its path is that of `_`.
-    ///
-    /// # Errors
-    /// There is no such share any more.
-    pub fn reopening(&mut self, name: &str, folder: &ObjectPath) -> Result<Opening, NtStatus> {
-        let usershare = match self.config.share(name) {
-            Some(_) => None,
-            None => usershares::find(self.config, name).map(|it| it.share),
-        };
-        let share = self.config.share(name).or(usershare.as_ref()).or(self.config.homes.as_ref());
-        let share = share.ok_or(NtStatus::BAD_NETWORK_NAME)?;
-        let user = self.store.register_user(unix::own_user().credentials);
-        let substitutions = self.config.substitutions();
-        let path = format!("/{}", folder.as_str());
-        let settings = self.root_settings(share, &path, false, &substitutions);
-        let recycle = settings.recycle.map(|it| RecycleSettings { gives_directories: true, ..it });
-        let settings = RootSettings { remove_vetoed: false, recycle, ..settings };
-        Ok(Opening {
-            share: name.to_owned(),
-            settings,
-            user,
-            storage: StorageMode::of(share),
-            rules: None,
-            snapshots: None,
         })
     }
 
@@ -322,6 +294,7 @@ impl<'a> Shares<'a> {
             sync_always: false,
             apple: None,
             audit: None,
+            requester: None,
             folder: ObjectPath::root(),
             kernel_change_notify: false,
             checks_directory: false,
@@ -526,6 +499,7 @@ impl<'a> Shares<'a> {
             sync_always: share.sync_always && share.strict_sync,
             apple: self.apple(share),
             audit: None,
+            requester: None,
             folder: ObjectPath::root(),
             kernel_change_notify: share.kernel_change_notify,
             checks_directory: share.check_parent_directory_delete_on_close,

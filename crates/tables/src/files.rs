@@ -16,6 +16,7 @@ mod codec;
 mod deaths;
 mod disconnected;
 mod persistent;
+mod requester;
 mod room;
 mod words;
 

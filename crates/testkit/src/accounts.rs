@@ -111,6 +111,7 @@ pub fn share(name: &str, root: Option<RootId>) -> Share {
         sync_always: false,
         apple: None,
         audit: None,
+        requester: None,
         folder: ObjectPath::from_stored(format!("srv/{name}"), None),
         kernel_change_notify: true,
         checks_directory: false,

@@ -1164,14 +1164,14 @@ impl Inner {
     fn remove(&mut self, removal: &Removal) {
         let root = self.share(&removal.share).and_then(|share| share.root).expect("a share's file");
         let request = OpenRequest::to_remove(root, removal.path.clone());
-        let mut removed = None;
+        let mut removed = Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         if let Ok(ObjectReply::Opened(opened)) = self.perform(ObjectOp::Open(Box::new(request))) {
             let unlink = removal.is_of(&opened);
             let closed = self.perform(ObjectOp::Close { open: opened.open, unlink });
-            removed = closed.ok().filter(|_| unlink).map(|_| opened);
+            removed = closed.and(if unlink { Ok(opened) } else { removed });
         }
         let now = self.clock.now();
-        self.server.handle_removed(now, removal, removed.as_deref());
+        self.server.handle_removed(now, removal, removed.as_deref().map_err(|status| *status));
     }
 
     fn connect_share(&mut self, name: &str) -> Result<Box<Share>, ShareRefusal> {

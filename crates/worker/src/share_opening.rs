@@ -2,9 +2,10 @@
 
 use dtyp::NtStatus;
 use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, StoreNumber, UserId};
-use proto::effect::{ConnectShare, FindReferral, Referral, Removal};
+use proto::effect::{ByClose, ConnectShare, FindReferral, Referral, Removal};
 use proto::traversals::Traversal;
 use proto::{Reply, RequestId, ShareRefusal};
+use shares::deletions::Reopening;
 use shares::opening::{OpenedRoot, Opening, StorageMode};
 use shares::shares::Prepared;
 use store::{Started, Store, StoreSettings};
@@ -121,13 +122,16 @@ impl Worker {
         });
     }
 
-    /// Removes what was to be deleted with an open that ended without its worker. Its client was
-    /// granted that; who the client was may not be known any more.
-    pub(super) fn remove(&mut self, removal: Removal) {
-        let opening = self.shares().reopening(&removal.share, &removal.folder);
+    /// Removes a file or a stream for the open that has marked it, in its share. Its client was
+    /// granted that. If the share is no longer configured, the file stays: it may have had a
+    /// recycle bin.
+    pub(super) fn remove(&mut self, mut removal: Removal) {
+        let user = removal.user.take();
+        let opening = self.shares().reopening(&removal.share, &removal.folder, user.as_deref());
         let store = opening
             .as_ref()
-            .map_or(Err(NtStatus::BAD_NETWORK_NAME), |opening| self.store_of(opening));
+            .map_or(Err(NtStatus::BAD_NETWORK_NAME), |it| self.store_of(&it.as_server));
+        removal.audit = opening.as_ref().ok().and_then(|it| it.audit.clone());
         self.run_in(store, move |store| {
             let removed = store.and_then(|store| remove_in(store, opening?, &removal));
             Box::new(move |worker| worker.removed(&removal, removed))
@@ -135,14 +139,19 @@ impl Worker {
     }
 
     fn removed(&mut self, removal: &Removal, removed: Result<Box<Opened>, NtStatus>) {
-        if let Err(status) = &removed {
+        // A close that has tried it may have succeeded.
+        let may_be_gone = removal.close == ByClose::Tried;
+        let is_gone = matches!(&removed, Err(NtStatus::OBJECT_NAME_NOT_FOUND)) && may_be_gone;
+        if let Err(status) = &removed
+            && !is_gone
+        {
             let Removal { share, path, .. } = removal;
             let path = path.to_windows();
             warn!("share {share}: cannot delete {path:?} after its last close: {status}");
         }
         let now = self.now();
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
-        self.server.handle_removed(now, removal, removed.ok().as_deref());
+        self.server.handle_removed(now, removal, removed.as_deref().map_err(|status| *status));
     }
 
     /// The store that serves a share, with its thread if the storage of the share or of its
@@ -204,17 +213,27 @@ impl Worker {
     }
 }
 
-/// Opens the target of a removal, checks its identity, and closes it for good.
+/// Removes a file with the rights of the user who has marked it; with those of the server, if the
+/// user is not known, or lacks them by now.
 fn remove_in(
     store: &mut Store,
-    mut opening: Opening,
+    Reopening { as_user, as_server, .. }: Reopening,
+    removal: &Removal,
+) -> Result<Box<Opened>, NtStatus> {
+    let removed = as_user.map(|opening| remove_with(store, opening, removal));
+    match removed {
+        Some(Ok(opened)) => Ok(opened),
+        _ => remove_with(store, as_server, removal),
+    }
+}
+
+/// Opens the target of a removal, checks its identity, and closes it for good.
+fn remove_with(
+    store: &mut Store,
+    opening: Opening,
     removal: &Removal,
 ) -> Result<Box<Opened>, NtStatus> {
     let user = opening.user;
-    if removal.is_by_another {
-        // The right was granted in the share of the open that has marked the file.
-        opening.settings.read_only = false;
-    }
     let OpenedRoot { root, .. } = opening.carry_out(store)?;
     let removed = remove_from(store, root, user, removal);
     store.close_root(root);

@@ -4,7 +4,7 @@
 mod tests;
 
 use dtyp::NtStatus;
-use engine::effect::{Deletion, Effect, Reply, Unlocked};
+use engine::effect::{Deletion, Effect, Remover, Reply, Unlocked};
 use engine::notice::AuditRecord;
 use engine::pending_command::{Abandoned, PendingCommand};
 use engine::request::Incoming;
@@ -47,8 +47,11 @@ impl PendingCommand for Pending {
         };
         let outcome = reply.as_ref().map(Reply::is_access_denied);
         let effect = deleted.map(|deletion| {
-            let is_by_another = deletion.is_by_another && outcome != Some(false);
-            Effect::FileDeleted(Deletion { is_by_another, ..deletion })
+            let remover = match (deletion.remover, outcome) {
+                (Remover::CloserFirst, Some(false)) => Remover::Closer,
+                (remover, _) => remover,
+            };
+            Effect::FileDeleted(Deletion { remover, ..deletion })
         });
         let audited = match reply {
             Some(reply) => audit.map(|record| with_result(*record, &reply.object()).into()),
@@ -101,9 +104,11 @@ impl Command for Close {
                 let is_refused = reply.is_access_denied();
                 let mut result = reply.object();
                 match deleted {
-                    Some(deletion) if deletion.is_by_another && is_refused => {
+                    Some(deletion) if is_passed_on(deletion.remover, is_refused) => {
                         scope.globals.pass_on_deletion(&deletion);
-                        result = Ok(ObjectReply::Done);
+                        if is_refused {
+                            result = Ok(ObjectReply::Done);
+                        }
                     }
                     Some(deletion) => scope.globals.end_deletion(&deletion),
                     None => {}
@@ -151,6 +156,15 @@ fn close(mut scope: InTree<'_>, last: Option<Box<Metadata>>) -> Result<Step<Pend
         }
         None => Step::Done(respond(last.as_deref())),
     })
+}
+
+/// Whether a deletion goes on after the close, for the open that has marked the file.
+fn is_passed_on(remover: Remover, is_refused: bool) -> bool {
+    match remover {
+        Remover::Closer => false,
+        Remover::CloserFirst => is_refused,
+        Remover::Requester => true,
+    }
 }
 
 /// Adds the store's result to the record of a deletion.

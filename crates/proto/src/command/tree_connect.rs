@@ -83,7 +83,8 @@ impl Command for TreeConnect {
         reply: Reply,
     ) -> Result<Step<Pending>, Reject> {
         let Reply::Share(result) = reply else { panic!("a share was asked for") };
-        let share = result.map_err(reject)?;
+        let mut share = result.map_err(reject)?;
+        globals.share_rights(&mut share);
         let cipher = connection.negotiated().cipher;
         let can_encrypt = session.is_users() && session.sealing.is_some();
         let admitted = if share.encryption == Policy::Required && !can_encrypt {

@@ -14,6 +14,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use dtyp::AccessMask;
 use rustix::fs::{Mode, OFlags, Statx, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 use tracing::warn;
@@ -62,6 +63,12 @@ impl Store {
         }
         let directory = path_below(root, parent)?;
         if !settings.takes(&directory, &root.shown(&closed.name), status.stx_size) {
+            return Ok(false);
+        }
+        // Nobody without a right to the file makes folders in the bin.
+        if !closed.granted_access.contains(AccessMask::DELETE)
+            && system::may_access(parent.fd.as_fd(), libc::W_OK | libc::X_OK).is_err()
+        {
             return Ok(false);
         }
         let place = settings.place_of(&directory);

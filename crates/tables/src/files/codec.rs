@@ -15,10 +15,11 @@ use arbitration::{
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
+use super::requester::{read_requester, write_requester};
 use crate::codec::{Block, Reader, RecordError, Writer, head_without_owner};
 
 /// Version of the encoding: to be raised whenever a field is added, removed or changed.
-const VERSION: u8 = 7;
+const VERSION: u8 = 8;
 
 /// First bytes of every record. Workers share a file, so its record has no owner.
 const HEAD: [u8; head_without_owner(VERSION).len()] = head_without_owner(VERSION);
@@ -69,24 +70,22 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
         writer.bool(lock.exclusive);
     }
     writer.count(record.delete_pending.len());
-    for PendingDeletion { mark, parent } in &record.delete_pending {
+    for PendingDeletion { mark, parent, requester } in &record.delete_pending {
         writer.u64(*mark);
         write_optional_key(&mut writer, *parent);
+        writer.bool(requester.is_some());
+        requester.iter().try_for_each(|it| write_requester(&mut writer, it))?;
     }
     writer.count(record.deleters.len());
     for deleter in &record.deleters {
         writer.u64(deleter.mark);
-        writer.u64(deleter.link);
         writer.server_id(deleter.worker);
         writer.u8(match deleter.progress {
             DeletionProgress::ByCloser => 0,
             DeletionProgress::Delegated => 1,
             DeletionProgress::Accepted => 2,
         });
-        writer.text(&deleter.share)?;
-        writer.text(&deleter.folder)?;
-        writer.text(&deleter.path)?;
-        writer.bool(deleter.is_posix);
+        write_requester(&mut writer, &deleter.requester)?;
     }
     writer.count(record.waiters.len());
     record.waiters.iter().for_each(|worker| writer.server_id(*worker));
@@ -116,12 +115,15 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
         })
     })?;
     let delete_pending = reader.list(|reader| {
-        Ok(PendingDeletion { mark: reader.u64()?, parent: read_optional_key(reader)? })
+        Ok(PendingDeletion {
+            mark: reader.u64()?,
+            parent: read_optional_key(reader)?,
+            requester: if reader.bool()? { Some(read_requester(reader)?) } else { None },
+        })
     })?;
     let deleters = reader.list(|reader| {
         Ok(Deleter {
             mark: reader.u64()?,
-            link: reader.u64()?,
             worker: reader.server_id()?,
             progress: match reader.u8()? {
                 0 => DeletionProgress::ByCloser,
@@ -129,10 +131,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
                 2 => DeletionProgress::Accepted,
                 other => return Err(RecordError::Value(other)),
             },
-            share: reader.text()?,
-            folder: reader.text()?,
-            path: reader.text()?,
-            is_posix: reader.bool()?,
+            requester: read_requester(reader)?,
         })
     })?;
     let waiters = reader.list(Reader::server_id)?;
@@ -384,7 +383,7 @@ fn read_lease_id(reader: &mut Reader<'_>) -> Result<LeaseId, RecordError> {
 }
 
 impl Writer<'_> {
-    fn count(&mut self, count: usize) {
+    pub(super) fn count(&mut self, count: usize) {
         self.u32(u32::try_from(count).expect("lists have limits"));
     }
 
@@ -413,7 +412,7 @@ fn flags_byte(flags: &[bool]) -> u8 {
 impl Reader<'_> {
     /// Reads a count and that number of items. Does not allocate by the count, which may be
     /// damaged: space for one item first, the usual number, and for more as they are read.
-    fn list<I>(
+    pub(super) fn list<I>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<I, RecordError>,
     ) -> Result<Vec<I>, RecordError> {

@@ -1,14 +1,15 @@
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arbitration::records::Disconnected;
 use arbitration::{
     AdmissionRequest, ByteRange, ByteRangeLock, Caching, Deleter, DeletionProgress, Durability,
     DurabilityKind, FileKey, FileRecord, FileRecords, FileWord, LeaseId, LockSequence,
-    LockSequences, OpenFacts, OpenId, RecordsError, RequestedCaching, ShareMode, Standing,
-    WorkersToNotify,
+    LockSequences, OpenFacts, OpenId, RecordsError, RequestedCaching, Requester, RequestingUser,
+    ShareMode, Standing, UserRights, WorkersToNotify,
 };
-use dtyp::{AccessMask, Guid, ServerId};
+use dtyp::{AccessMask, Guid, ServerId, Sid};
 use tdb::Tdb;
 
 use super::{DeadWorkers, FileTable, MemoryFiles, Restored, Scavenged, codec};
@@ -75,6 +76,25 @@ fn lease(key: u8) -> RequestedCaching {
     }
 }
 
+/// A user with content in every field.
+fn user() -> RequestingUser {
+    RequestingUser {
+        name: "anna".to_owned(),
+        domain: "LAB".to_owned(),
+        is_guest: false,
+        client: "[fe80::1%2]:50000".parse().expect("an address and a port"),
+        client_name: "laptop".to_owned(),
+        recycle_bin: ".recycle/anna".to_owned(),
+        rights: Some(Arc::new(UserRights {
+            uid: 2_001,
+            gid: 100,
+            groups: vec![7, 8],
+            sid: Some(Sid::new(5, &[21, 1, 2, 3, 1_000])),
+            sids: vec![Sid::everyone(), Sid::users()],
+        })),
+    }
+}
+
 /// A record with content in every field.
 fn full() -> FileRecord {
     let mut record = FileRecord::default();
@@ -89,15 +109,19 @@ fn full() -> FileRecord {
     let lock = ByteRangeLock { open, stream: 0, range, exclusive: true };
     record.acquire_locks(&[lock], Standing::User).expect("nothing is locked");
     record.set_delete_pending(5, true, Some([7; 16]));
+    record.request_deletion(open, Some([8; 16]), Some(Arc::new(user())));
     record.deleters.push(Deleter {
         mark: 7,
-        link: 8,
         worker: OTHER,
         progress: DeletionProgress::Delegated,
-        share: "data".to_owned(),
-        folder: "srv/data".to_owned(),
-        path: "dir\\gone".to_owned(),
-        is_posix: true,
+        requester: Requester {
+            link: 8,
+            share: "data".to_owned(),
+            folder: "srv/data".to_owned(),
+            path: "dir\\gone".to_owned(),
+            is_posix: true,
+            user: None,
+        },
     });
     record
 }

@@ -107,11 +107,12 @@ pub(super) fn verify_empty(scope: InTree<'_>, reply: Reply) -> Result<Step<Pendi
 fn set_delete_pending(mut scope: InTree<'_>) -> Result<Step<Pending>, Reject> {
     let open = scope.open()?;
     let volatile = open.file_id.volatile;
-    let OpenFile { identity, link, parent_lease, .. } = *open.file()?;
+    let requester = open.share.requester.clone();
+    let OpenFile { identity, parent_lease, .. } = *open.file()?;
     if scope.globals.files.break_for_name(identity, volatile)? {
         return Ok(Step::Suspend(Pending::Handles(key(identity))));
     }
-    scope.globals.files.set_delete_pending(identity, link, true, parent_lease)?;
+    scope.globals.files.request_deletion((identity, volatile), parent_lease, requester)?;
     mark_audited(&mut scope, true)?;
     done()
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use arbitration::{
     ByteRange, ByteRangeLock, Deleter, DeletionProgress, FileKey, FileRecord, FileRecords, OpenId,
-    RequestedCaching, Standing, WorkersToNotify,
+    RequestedCaching, Requester, Standing, WorkersToNotify,
 };
 
 use super::super::tests::{KEY, OTHER, WORKER, ask, durability, remove_worker};
@@ -103,13 +103,9 @@ fn a_record_that_is_not_kept_takes_no_room_and_leaves_its_word() {
     let before = (tables.room.bytes(), files.word(KEY));
     let deleter = Deleter {
         mark: 7,
-        link: 8,
         worker: OTHER,
         progress: DeletionProgress::Delegated,
-        share: String::new(),
-        folder: String::new(),
-        path: "x".repeat(8_000),
-        is_posix: false,
+        requester: Requester { path: "x".repeat(8_000), ..Requester::default() },
     };
     let grow = &mut |record: &mut FileRecord| {
         let open = OpenId { worker: WORKER, number: 1 };
