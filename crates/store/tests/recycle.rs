@@ -539,3 +539,49 @@ fn a_deletion_that_only_a_descriptor_grants_moves_a_file_if_the_user_may_write_t
         assert_eq!(share.host("bin/file").exists(), is_moved);
     }
 }
+
+/// The attack: a guest, in the group that stands for nobody, comes into folders that the server
+/// makes for a group.
+#[test]
+fn folders_that_the_server_makes_in_the_bin_have_the_group_of_the_file_and_no_guests() {
+    const TEAM: u32 = 34_567;
+    if !is_root() {
+        return;
+    }
+    let mut share = bin(|bin| {
+        (bin.directory_mode, bin.subdirectory_mode) = (0o770, 0o770);
+        (bin.gives_directories, bin.keep_tree) = (true, true);
+    });
+    let server = share.user;
+    share.local_directory("d");
+    share.mode("d", 0o777);
+    share.user = share.store.register_user(account(ANNA, &[]));
+    let open = share.create("d/file");
+    share.close(open);
+    share.store.revert_to_server();
+    std::os::unix::fs::chown(share.host("d/file"), None, Some(TEAM)).expect("root");
+    std::os::unix::fs::chown(share.host(""), Some(ANNA), None).expect("root");
+    share.user = server;
+    delete(&mut share, "d/file");
+    share.store.revert_to_server();
+    assert!(share.host(".recycle/ann/d/file").exists());
+    for path in [".recycle", ".recycle/ann", ".recycle/ann/d"] {
+        let folder = fs::metadata(share.host(path)).expect("it is there");
+        let has = (folder.uid(), folder.gid(), folder.mode() & 0o777);
+        assert_eq!(has, (ANNA, TEAM, 0o770), "{path}");
+    }
+}
+
+/// The attack: an open without the right to delete closes last, and leaves folders for its user.
+#[test]
+fn an_open_that_may_not_delete_makes_no_folders_in_the_bin() {
+    let Some(mut share) = bin_of_bob(|_| {}, &[]) else { return };
+    share.local_directory("closed");
+    share.local("closed/file", "1");
+    share.mode("closed", 0o755);
+    let open = share.open_for("closed/file", AccessMask::READ_ATTRIBUTES);
+    let _ = share.unlink(open).expect_err("the directory is another user's");
+    share.store.revert_to_server();
+    assert!(share.host("closed/file").exists());
+    assert!(!share.host(".recycle/bob").exists());
+}

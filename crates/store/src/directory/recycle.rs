@@ -31,6 +31,9 @@ use crate::sys::{system, trusted_path};
 /// Attempts to find a free name in the bin while other processes use the same names.
 const ATTEMPTS_MAX: u32 = 8;
 
+/// Further attempts to make the folders of a path in the bin while others remove or make them.
+const FOLDER_ATTEMPTS_MAX: usize = 8;
+
 /// Longest name on Linux's file systems, in bytes: `NAME_MAX`.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -106,14 +109,31 @@ impl Store {
         let user = self.impersonation.effective().uid;
         let bin = Bin { root, settings, deleted, user };
         if !settings.gives_directories {
-            return bin.open(path);
+            return match bin.open(path)? {
+                Place::Open(directory) => Ok(directory),
+                Place::Missing(..) => Err(Errno::NOENT),
+            };
         }
-        self.impersonation.as_owner(deleted, || {
-            let directory = bin.open(path)?;
-            bin.verify_owner_may_write(directory.as_fd())?;
-            system::may_access(directory.as_fd(), libc::W_OK | libc::X_OK)?;
-            Ok(directory)
-        })
+        for _ in 0..path.components().count() + FOLDER_ATTEMPTS_MAX {
+            let place = self.impersonation.as_owner(deleted, || {
+                let place = bin.open(path)?;
+                let (Place::Open(directory) | Place::Missing(directory, ..)) = &place;
+                bin.verify_owner_may_write(directory.as_fd())?;
+                system::may_access(directory.as_fd(), libc::W_OK | libc::X_OK)?;
+                Ok(place)
+            })?;
+            let (parent, name, mode) = match place {
+                Place::Open(directory) => return Ok(directory),
+                Place::Missing(parent, name, mode) => (parent, name, mode),
+            };
+            // A group is the file's only here: that of a guest could be anybody's.
+            let at = (parent.as_fd(), name.as_os_str());
+            match self.impersonation.make_directory_of_owner(deleted, at, mode) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::NOENT)
     }
 
     /// Moves a file to a directory of the bin, under its own name or that of a further copy.
@@ -166,6 +186,16 @@ impl Store {
     }
 }
 
+/// Result of a walk to a folder of the bin.
+#[derive(Debug)]
+enum Place {
+    /// The last folder of the path.
+    Open(OwnedFd),
+    /// The last folder that is there, and name and mode of the next one, which is to be made with
+    /// other rights.
+    Missing(OwnedFd, OsString, u32),
+}
+
 /// The bin of a share, for one deleted file. Calls have the rights of the thread.
 struct Bin<'a> {
     root: &'a Root,
@@ -179,7 +209,7 @@ impl Bin<'_> {
     /// Opens a directory of the bin, and makes it if it is missing. Of folders that are private to
     /// users, only those of the right owner are used: somebody else may have made one to read what
     /// comes there.
-    fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
+    fn open(&self, path: &Path) -> Result<Place, Errno> {
         let mut directory: Option<OwnedFd> = None;
         for component in path {
             let opened = match &directory {
@@ -195,35 +225,34 @@ impl Bin<'_> {
                     self.open_folder(parent.as_fd(), mode, component)?
                 }
             };
-            directory = Some(opened);
+            match opened {
+                Place::Open(opened) => directory = Some(opened),
+                missing @ Place::Missing(..) => return Ok(missing),
+            }
         }
-        directory.ok_or(Errno::INVAL)
+        directory.map(Place::Open).ok_or(Errno::INVAL)
     }
 
-    /// Opens a folder of the bin, and makes it if it is missing.
-    fn open_folder(
-        &self,
-        parent: BorrowedFd<'_>,
-        mode: u32,
-        name: &OsStr,
-    ) -> Result<OwnedFd, Errno> {
+    /// Opens a folder of the bin. Makes it if it is missing and the user deletes.
+    fn open_folder(&self, parent: BorrowedFd<'_>, mode: u32, name: &OsStr) -> Result<Place, Errno> {
         match system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false) {
             Err(Errno::NOENT) => {}
-            result => return result,
+            result => return result.map(Place::Open),
         }
         if self.settings.gives_directories {
-            self.verify_owner_may_write(parent)?;
+            let parent = parent.try_clone_to_owned().map_err(|_| Errno::MFILE)?;
+            return Ok(Place::Missing(parent, name.to_owned(), mode));
         }
         match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode)) {
             Err(Errno::EXIST) => {}
             result => result?,
         }
-        system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false)
+        system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false).map(Place::Open)
     }
 
     /// Opens a folder that belongs to the user, to root, or to the owner of the share or of the
     /// deleted file. Beside one of somebody else it uses the first free name.
-    fn open_own_folder(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+    fn open_own_folder(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Result<Place, Errno> {
         let mut owners = vec![0, self.deleted.stx_uid];
         owners.push(system::status_of(self.root.directory.fd.as_fd())?.stx_uid);
         if !self.settings.gives_directories {
@@ -232,12 +261,13 @@ impl Bin<'_> {
         for number in 1..=BESIDE_MAX {
             let beside = if number == 1 { name.to_owned() } else { beside(name, number) };
             match self.open_folder(parent, self.settings.subdirectory_mode, &beside) {
-                Ok(opened) => {
+                Ok(Place::Open(opened)) => {
                     let status = system::status_of(opened.as_fd())?;
                     if owners.contains(&status.stx_uid) {
-                        return Ok(opened);
+                        return Ok(Place::Open(opened));
                     }
                 }
+                Ok(missing) => return Ok(missing),
                 // A file or a link has the name.
                 Err(Errno::NOTDIR | Errno::LOOP) => {}
                 Err(errno) => return Err(errno),

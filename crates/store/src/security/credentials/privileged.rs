@@ -45,8 +45,10 @@ const SET_ID: u32 = libc::S_ISUID | libc::S_ISGID;
 /// changes by two seconds.
 const FRESH_SECONDS_MAX: i64 = 2;
 
-/// Group for a user whose groups are not known: nobody belongs to it.
-const NO_GROUP: u32 = 65_534;
+/// Groups for a user whose groups are not known, the first that the kernel takes: nobody belongs to
+/// them. A container may have no ids beyond 16 bits, the last of which stands for none. 65,534 is
+/// the group of guests.
+const NO_GROUPS: [u32; 2] = [0xFFFF_FFFD, 0xFFFF];
 
 /// Bytes of a file that tells of a snapshot: its time is within the first few hundred.
 const SNAPSHOT_INFO_BYTES_MAX: usize = 4_096;
@@ -312,7 +314,26 @@ impl Impersonation {
         if self.effective().uid != 0 {
             return Err(Errno::PERM);
         }
-        self.with_ids((file.stx_uid, NO_GROUP), call)
+        self.with_ids((file.stx_uid, &NO_GROUPS), call)
+    }
+
+    /// Makes a directory that belongs to the owner of a file, and to its group unless the parent is
+    /// setgid. The caller has found that the owner may do so without being in any group
+    /// ([`Impersonation::as_owner`]).
+    pub(crate) fn make_directory_of_owner(
+        &mut self,
+        file: &Statx,
+        (parent, name): (BorrowedFd<'_>, &OsStr),
+        mode: u32,
+    ) -> Result<(), Errno> {
+        let make = || rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode));
+        if !self.enabled {
+            return make();
+        }
+        if self.effective().uid != 0 {
+            return Err(Errno::PERM);
+        }
+        self.with_ids((file.stx_uid, &[file.stx_gid]), make)
     }
 
     /// Runs a call with the server's rights; EPERM if they cannot be put on.
@@ -329,21 +350,21 @@ impl Impersonation {
         if !self.enabled || self.rights == Rights::Server && group == 0 {
             return call();
         }
-        self.with_ids((0, group), call)
+        self.with_ids((0, &[group]), call)
     }
 
-    /// Runs a call as this user and group, and takes the rights back that the thread had.
+    /// Runs a call as this user, in the first group that the kernel takes, and takes the rights
+    /// back that the thread had.
     fn with_ids<T>(
         &mut self,
-        (user, group): (u32, u32),
+        (user, groups): (u32, &[u32]),
         call: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         let before = self.rights;
         self.rights = Rights::Unknown;
-        let result = match system::set_thread_credentials(user, group, &[]) {
-            Ok(()) => call(),
-            Err(_) => Err(Errno::PERM),
-        };
+        let mut groups = groups.iter();
+        let is_set = groups.any(|it| system::set_thread_credentials(user, *it, &[]).is_ok());
+        let result = if is_set { call() } else { Err(Errno::PERM) };
         match before {
             // The rest of the request must never run as root.
             Rights::User(user) => {
