@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use dtyp::NtStatus;
+use dtyp::{AccessMask, NtStatus, SecurityDescriptor, SecurityInformation, Sid};
 use object::{Disposition, ObjectPath};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::thread::{
@@ -574,4 +574,59 @@ fn two_clients_that_add_the_first_stream_of_a_file_at_once_both_succeed() {
         threads.map(|thread| thread.join().expect("no panic"))
     });
     assert_eq!(results, [Ok(()), Ok(())]);
+}
+
+/// Gives a file to another user, as an administrator of the share.
+fn give(share: &mut Share, path: &str, uid: u32) {
+    act_as(share, 0);
+    let open = share.open_for(path, AccessMask::WRITE_OWNER);
+    let descriptor =
+        SecurityDescriptor { owner: Some(Sid::unix_user(uid)), ..SecurityDescriptor::default() };
+    share.write_security(open, SecurityInformation::OWNER, &descriptor).expect("root may");
+    share.close(open);
+}
+
+#[test]
+fn streams_go_along_with_a_file_to_its_new_owner() {
+    if !is_root() {
+        return;
+    }
+    let mut share = share();
+    let folder = with_stream(&mut share, "f", MALLORY, 0o600);
+    give(&mut share, "f", OWNER);
+    act_as(&mut share, OWNER);
+    assert_eq!(get(&mut share, "f:s"), Ok(b"stream".to_vec()));
+    put(&mut share, "f:s", b"later!").expect("its owner may");
+    put(&mut share, "f:t", b"second").expect("its owner may");
+    act_as(&mut share, MALLORY);
+    assert_eq!(get(&mut share, "f:s"), Err(NtStatus::ACCESS_DENIED));
+    act_as(&mut share, 0);
+    let open = share.open_for("f", DELETE);
+    share.unlink(open).expect("root may");
+    share.store.revert_to_server();
+    assert!(!folder.exists(), "no stream of it stays behind");
+}
+
+/// The attack: the former owner has a file of a third user among the streams, or has let others
+/// put files there.
+#[test]
+fn files_of_others_do_not_go_along_with_the_streams_of_a_file() {
+    const THIRD: u32 = 70_003;
+    if !is_root() {
+        return;
+    }
+    for mode in [0o700, 0o777] {
+        let mut share = share();
+        let folder = with_stream(&mut share, "f", MALLORY, 0o600);
+        let planted = plant(&mut share, &folder, THIRD);
+        fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).expect("root");
+        give(&mut share, "f", OWNER);
+        share.store.revert_to_server();
+        assert_eq!(fs::metadata(&planted).expect("root").uid(), THIRD);
+        let is_given = mode == 0o700;
+        let owner = if is_given { OWNER } else { MALLORY };
+        assert_eq!(fs::metadata(folder.join(":s:$DATA")).expect("root").uid(), owner);
+        act_as(&mut share, OWNER);
+        assert_eq!(get(&mut share, "f:x"), Err(NtStatus::ACCESS_DENIED));
+    }
 }

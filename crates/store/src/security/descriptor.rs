@@ -8,13 +8,14 @@ use dtyp::security_descriptor::Control;
 use dtyp::{AccessMask, Acl, NtStatus, SecurityDescriptor, SecurityInformation, Sid};
 use object::{LocalOpen, OpenRequest};
 use rustix::fs::Statx;
+use tracing::warn;
 
 use crate::Store;
 use crate::errno::{During, Operation};
 use crate::model::place::Parent;
 use crate::model::root::Root;
 use crate::model::secured_object::SecuredObject;
-use crate::security::credentials::NewOwners;
+use crate::security::credentials::{Depot, NewOwners};
 use crate::security::mode::{self, By};
 use crate::security::stored;
 use crate::security::stored::Mandate;
@@ -45,6 +46,37 @@ impl Store {
     }
 
     pub(crate) fn write_security(
+        &mut self,
+        open: LocalOpen,
+        information: u32,
+        descriptor: &[u8],
+        nfs_entries: bool,
+    ) -> Result<(), NtStatus> {
+        let changed = self.opens.get(open)?;
+        let former = system::status_of(changed.fd()).during(Operation::Query)?;
+        let result = self.change_security(open, information, descriptor, nfs_entries);
+        // Also after a failure: the owner is changed first.
+        if SecurityInformation::from_bits_retain(information).contains(SecurityInformation::OWNER) {
+            self.give_streams_along(open, former.stx_uid);
+        }
+        result
+    }
+
+    /// Gives the streams of an object in a depot to its owner, if it had another one.
+    fn give_streams_along(&mut self, open: LocalOpen, former: u32) {
+        let Ok(open) = self.opens.get(open) else { return };
+        let Some(settings) = &open.root.settings.streams_depot else { return };
+        if system::status_of(open.fd()).is_ok_and(|it| it.stx_uid == former) {
+            return;
+        }
+        let depot = Depot::new(&mut self.impersonation, settings, open.xattrs());
+        if let Err(errno) = depot.give_along(former) {
+            let path = open.path.as_str();
+            warn!("streams of {path:?} stay with the former owner, uid {former}: {errno}");
+        }
+    }
+
+    fn change_security(
         &mut self,
         open: LocalOpen,
         information: u32,

@@ -215,6 +215,20 @@ impl<'a> Depot<'a> {
         if_there(cleared).map(drop)
     }
 
+    /// Gives the streams to the owner of the object, which belonged to `former` a moment ago. Those
+    /// in a depot that is not the server's stay.
+    ///
+    /// # Errors
+    /// As those of [`Folder::give_along`].
+    pub(crate) fn give_along(self, former: u32) -> Result<(), Errno> {
+        let Self { base, user, .. } = self;
+        let given = user.as_server(|| match base.open(CallRights::Server) {
+            Err(Errno::ACCESS) => Ok(()),
+            opened => opened?.2.give_along(former),
+        });
+        if_there(given).map(drop)
+    }
+
     /// Opens the folder of the streams, unless it is open. It comes with the user, whose rights
     /// calls in it may need.
     ///

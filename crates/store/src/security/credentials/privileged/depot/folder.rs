@@ -3,11 +3,12 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::fs::Statx;
+use rustix::fs::{OFlags, Statx};
 use rustix::io::Errno;
 
 use super::super::{FRESH_SECONDS_MAX, is_fresh};
-use super::directories::{CallRights, WRITABLE, Way};
+use super::directories::{CallRights, WRITABLE, Way, pass_to_owner};
+use super::{DEPOT_STREAMS_MAX, entries_of, if_there, is_stream, verify_name};
 use crate::sys::system;
 
 /// Looks at something that another process of the server is about to give away. They take a quarter
@@ -83,6 +84,35 @@ impl Folder {
     /// there.
     pub(super) fn is_owners_stream(&self, file: &Statx) -> bool {
         self.is_of_owner_alone() && file.stx_uid == self.base.stx_uid
+    }
+
+    /// Gives the folder, and the streams of the object's former owner in it, to the present owner.
+    /// The folder goes first: nobody else changes its entries afterwards.
+    ///
+    /// # Errors
+    /// PERM for a folder that another user than the former owner may have filled; what the kernel
+    /// says if the owner cannot have it (DQUOT, among others).
+    pub(super) fn give_along(&self, former: u32) -> Result<(), Errno> {
+        if self.status.stx_uid != former || u32::from(self.status.stx_mode) & WRITABLE != 0 {
+            return Err(Errno::PERM);
+        }
+        let opened = system::reopen(self.fd.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+        pass_to_owner(self.fd.as_fd(), &self.base, false)?;
+        for name in entries_of(opened.as_fd(), DEPOT_STREAMS_MAX)? {
+            let flags = OFlags::PATH | OFlags::NOFOLLOW;
+            let file = match system::open_beneath(opened.as_fd(), &name, flags, 0, false) {
+                Err(Errno::LOOP) => continue,
+                found => match if_there(found)? {
+                    Some(file) => file,
+                    None => continue,
+                },
+            };
+            let status = system::status_of(file.as_fd())?;
+            if verify_name(&name).is_ok() && is_stream(&status) && status.stx_uid == former {
+                pass_to_owner(file.as_fd(), &self.base, false)?;
+            }
+        }
+        Ok(())
     }
 
     /// Permissions of a new file in the folder: with the server's rights it is opened for whoever
