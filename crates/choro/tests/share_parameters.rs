@@ -234,3 +234,23 @@ fn a_folder_in_which_another_client_has_a_file_open_is_not_renamed() {
     assert_eq!(printed.matches("`strict rename = no` has no effect").count(), 1, "{printed}");
     server.stop();
 }
+
+/// The attack: who may write the folder renames the depot, and the streams of all are missing.
+#[test]
+fn a_depot_of_another_share_is_hidden_also_where_a_link_leads_to_its_folder() {
+    let setup = Setup::new();
+    let (data, link) = (setup.path("shares").join("data"), setup.path("link"));
+    std::os::unix::fs::symlink(&data, &link).expect("there is space");
+    let alias = format!("path = {}", link.display());
+    let server = setup.share("data", "vfs objects = streams_depot").share("alias", &alias).start();
+    let depot = server.share_path("data").join(".streams");
+    fs::create_dir(&depot).expect("there is space");
+    give_to_server(&depot);
+    let listed = server.client().run("alias", &["mkdir seen", "ls"]).succeeds();
+    assert!(server.share_path("data").join("seen").exists(), "the link leads there");
+    assert!(listed.contains("seen") && !listed.contains(".streams"), "{listed}");
+    server.client().run("alias", &["rename .streams stolen"]);
+    server.client().run("alias", &["rmdir .streams"]);
+    assert!(depot.exists(), "no client reaches it");
+    server.stop();
+}

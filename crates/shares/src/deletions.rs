@@ -70,6 +70,7 @@ impl Shares<'_> {
             user,
             storage: StorageMode::of(share),
             rules: None,
+            depots: Vec::new(),
             snapshots: None,
         };
         let rights = user.and_then(|it| it.rights.as_deref());

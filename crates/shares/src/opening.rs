@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dtyp::NtStatus;
+use dtyp::{NameExpression, NtStatus};
 use object::{ObjectPath, RootId, UserId};
 use store::{Folder, RootSettings, SnapshotSettings, Store};
 use tracing::warn;
@@ -25,6 +25,8 @@ pub struct Opening {
     pub storage: StorageMode,
     /// Rules that the directory of a user's share must keep.
     pub(super) rules: Option<FolderRules>,
+    /// Depots of streams that are not in the directory, as far as their paths tell.
+    pub depots: Vec<PathBuf>,
     /// Options of its snapshots, which depend on the directory.
     pub(super) snapshots: Option<SnapshotOptions>,
 }
@@ -51,6 +53,15 @@ pub enum StorageMode {
 }
 
 impl Opening {
+    /// Has no client see these names in the share.
+    pub(super) fn hide(&mut self, names: &[String]) {
+        let expression = match self.settings.case_sensitive {
+            true => NameExpression::case_sensitive,
+            false => NameExpression::new,
+        };
+        self.settings.vetoed.extend(names.iter().map(|it| expression(it)));
+    }
+
     /// Paths that are asked for while a client connects: the directory, one of its snapshots, and
     /// the prefixes that a user's share is compared with.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {

@@ -40,6 +40,7 @@ use super::share_users::{
     with_names,
 };
 use super::snapshots::SnapshotOptions;
+use super::streams_depot::depots_elsewhere;
 use super::unix::{self, UnixUser};
 use super::usershares::{self, Usershare};
 
@@ -131,6 +132,12 @@ impl Prepared {
     /// The directory to open, once.
     pub fn take_opening(&mut self) -> Option<Opening> {
         self.opening.take()
+    }
+
+    /// Has no client see depots of streams with these names, which the directory has.
+    pub fn hide(&mut self, opening: &mut Opening, names: &[String]) {
+        opening.hide(names);
+        self.share.veto_files.clone_from(&opening.settings.vetoed);
     }
 
     /// The directory of a DFS namespace, if the share is one.
@@ -473,7 +480,9 @@ impl<'a> Shares<'a> {
         let is_ca = is_continuously_available(&self.config.global, share);
         let storage = StorageMode::of(share);
         let snapshots = SnapshotOptions::of(share, substitutions);
-        let opening = Opening { share: name, settings, user, storage, rules: None, snapshots };
+        let depots = depots_elsewhere(self.config, (share, &path), substitutions);
+        let opening =
+            Opening { share: name, settings, user, storage, rules: None, depots, snapshots };
         let share = Share {
             name: share.name.clone(),
             requested_name: share.name.clone(),

@@ -1,6 +1,6 @@
 //! Depot for the named streams of a share: the options of Samba's `vfs_streams_depot`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use config::{Config, Share, StreamsDepot, Substitutions};
 use store::DepotSettings;
@@ -39,6 +39,22 @@ pub(super) fn names_in_share(
     names.sort_unstable();
     names.dedup();
     names
+}
+
+/// Paths of the depots of all shares that [`names_in_share`] does not find in the folder of a share
+/// by their paths. Links may lead there all the same.
+pub(super) fn depots_elsewhere(
+    config: &Config,
+    (share, folder): (&Share, &str),
+    substitutions: &Substitutions,
+) -> Vec<PathBuf> {
+    let depot_of = |it: &Share| {
+        let own = Substitutions { share: it.name.clone(), ..substitutions.clone() };
+        let depot = depot_settings(it, if it.name == share.name { substitutions } else { &own })?;
+        Some(depot.directory).filter(|it| !it.starts_with(Path::new(folder)))
+    };
+    let others = config.shares.iter().chain(&config.homes).filter(|it| it.name != share.name);
+    [share].into_iter().chain(others).filter_map(depot_of).collect()
 }
 
 #[cfg(test)]

@@ -51,9 +51,16 @@ impl Worker {
     /// long.
     pub(super) fn open_prepared(&mut self, connect: WaitingConnect) {
         let WaitingConnect { request, mut prepared, after, free_space, quotas } = connect;
-        let Some(opening) = prepared.take_opening() else {
+        let Some(mut opening) = prepared.take_opening() else {
             return self.share_opened(request, prepared, None);
         };
+        if !opening.depots.is_empty() {
+            // Users may have no right to enter the directories on the way to a depot. A server
+            // without rights of its own does what it can.
+            let _ = self.store.revert_to_server();
+            let hidden = self.mounts.depots_in(&opening.settings.path, &opening.depots);
+            prepared.hide(&mut opening, &hidden);
+        }
         let store = self.store_of(&opening);
         self.run_in(store, move |store| {
             let opened = store.and_then(|store| opening.carry_out(store));

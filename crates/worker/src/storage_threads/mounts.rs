@@ -2,7 +2,8 @@
 //!
 //! Every system call with a path on such a file system may hang, `statfs` too. The kernel's list of
 //! mounts tells the types, and the way to the directory of a share is followed link by link, up to
-//! the first mount point of such a file system.
+//! the first mount point of such a file system. In the same way the place of a depot of streams is
+//! compared with that of a share: links and bind mounts give both several paths.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -45,6 +46,10 @@ struct Mounts(Vec<Mount>);
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Mount {
+    /// Device of the file system, as the list has it.
+    device: OsString,
+    /// Directory of that file system that is mounted.
+    root: PathBuf,
     point: PathBuf,
     /// Whether its operations may wait long.
     waits: bool,
@@ -78,6 +83,15 @@ impl KeptMounts {
     /// the supervisor.
     pub fn continue_in_fork(&mut self, file: Option<File>) {
         std::mem::forget(std::mem::replace(&mut self.file, file));
+    }
+
+    /// Returns the names of those of the depots of streams that are in the folder of a share, by
+    /// whatever links and bind mounts. No file system that may wait is asked.
+    pub(crate) fn depots_in(&mut self, folder: &Path, depots: &[PathBuf]) -> Vec<String> {
+        let read_link = |link: &Path| std::fs::read_link(link).ok();
+        let mounts = self.now();
+        let inside = depots.iter().filter(|it| mounts.has_inside(folder, it, read_link));
+        inside.filter_map(|it| Some(it.file_name()?.to_str()?.to_owned())).collect()
     }
 
     /// The file, which a fork keeps open.
@@ -139,13 +153,18 @@ impl Mounts {
         let mut mounts = Self::default();
         for line in list.split(|byte| *byte == b'\n') {
             let mut fields = line.split(|byte| *byte == b' ');
-            let Some(point) = fields.nth(4) else { continue };
+            let (Some(device), Some(root), Some(point)) =
+                (fields.nth(2), fields.next(), fields.next())
+            else {
+                continue;
+            };
             let Some(kind) = fields.find(|it| *it == b"-").and_then(|_| fields.next()) else {
                 continue;
             };
             let options = fields.nth(1).unwrap_or_default();
             let waits = waits(kind) || kind == b"overlay" && mounts.has_waiting_layer(options);
-            mounts.0.push(Mount { point: PathBuf::from(unescaped(point)), waits });
+            let [root, point] = [root, point].map(|it| PathBuf::from(unescaped(it)));
+            mounts.0.push(Mount { device: unescaped(device), root, point, waits });
         }
         mounts
     }
@@ -169,6 +188,31 @@ impl Mounts {
     fn of(&self, path: &Path) -> Option<&Mount> {
         let on_the_way = self.0.iter().filter(|mount| path.starts_with(&mount.point));
         on_the_way.max_by_key(|mount| mount.point.as_os_str().len())
+    }
+
+    /// Whether the folder of a share, or a mount below it, has this depot.
+    fn has_inside(
+        &self,
+        folder: &Path,
+        depot: &Path,
+        read_link: impl Fn(&Path) -> Option<PathBuf>,
+    ) -> bool {
+        let [folder, depot] = [folder, depot].map(|path| match self.follow(path, &read_link) {
+            Ok(_) => path.to_owned(),
+            Err(path) => path,
+        });
+        let (Some(own), Some(other)) = (self.place(&folder), self.place(&depot)) else {
+            return false;
+        };
+        let below = self.0.iter().filter(|it| it.point.starts_with(&folder));
+        let mut places = below.map(|it| (&it.device, it.root.as_path())).chain([(own.0, &*own.1)]);
+        places.any(|(device, root)| device == other.0 && other.1.starts_with(root))
+    }
+
+    /// Returns the device and the path on it of a path without links.
+    fn place(&self, path: &Path) -> Option<(&OsString, PathBuf)> {
+        let mount = self.of(path)?;
+        Some((&mount.device, mount.root.join(path.strip_prefix(&mount.point).ok()?)))
     }
 
     /// Returns the first mount that waits on the way of a path, or the path without links.
@@ -318,6 +362,38 @@ mod tests {
         assert_eq!(found("/home/anna", &links), Some(PathBuf::from("/srv/nfs")));
         // One that leads to itself ends.
         assert_eq!(found("/a", &links), None);
+    }
+
+    #[test]
+    fn a_depot_is_inside_by_links_and_by_bind_mounts() {
+        const BOUND: &[u8] = b"\
+22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+23 22 8:1 /srv/data /mnt/bound rw - ext4 /dev/sda1 rw\n\
+24 22 8:1 /srv/data/sub /mnt/sub rw - ext4 /dev/sda1 rw\n\
+25 22 8:2 / /other rw - ext4 /dev/sdb rw\n\
+26 22 0:42 / /srv/nfs rw - nfs4 host:/ rw\n";
+        let mounts = Mounts::parse(BOUND);
+        let links = [("/alias", "/srv/data"), ("/mnt/alias", "bound")];
+        let link = |path: &Path| {
+            let found = links.iter().find(|(from, _)| Path::new(from) == path);
+            found.map(|(_, to)| PathBuf::from(to))
+        };
+        for (folder, depot, is_inside) in [
+            ("/srv/data", "/srv/data/.streams", true),
+            ("/alias", "/srv/data/.streams", true),
+            ("/srv/data", "/alias/.streams", true),
+            ("/mnt/bound", "/srv/data/.streams", true),
+            ("/srv/data", "/mnt/alias/.streams", true),
+            ("/mnt", "/srv/data/.streams", true),
+            ("/mnt/sub", "/srv/data/.streams", false),
+            ("/srv/data/other", "/srv/data/.streams", false),
+            ("/srv/dat", "/srv/data/.streams", false),
+            ("/other", "/srv/data/.streams", false),
+            ("/srv/nfs", "/srv/nfs/.streams", true),
+        ] {
+            let found = mounts.has_inside(Path::new(folder), Path::new(depot), link);
+            assert_eq!(found, is_inside, "{depot} in {folder}");
+        }
     }
 
     #[test]
