@@ -55,10 +55,10 @@ pub struct AcceptorSettings {
 
 /// The server's side of one authentication, which establishes one session.
 ///
-/// [`Self::step`] takes each token of the client; after [`Step::Account`], the caller looks up the
-/// account and calls [`Self::resume`], after [`Step::Ticket`] it has the ticket checked and calls
-/// [`Self::resume_ticket`]. Every token advances the machine, at most four of them; after an error
-/// or [`Step::Done`] it accepts none.
+/// [`Self::step`] takes each token of the client; after [`Step::Account`], the caller has the
+/// response verified and calls [`Self::resume_with_key`], after [`Step::Ticket`] it has the ticket
+/// checked and calls [`Self::resume_ticket`]. Every token advances the machine, at most four of
+/// them; after an error or [`Step::Done`] it accepts none.
 #[derive(Debug)]
 pub struct Acceptor {
     state: State,
@@ -70,8 +70,8 @@ pub struct Acceptor {
 /// Next action of the caller.
 #[derive(Debug)]
 pub enum Step {
-    /// Look up the account's hash for [`Acceptor::resume`]. The caller decides whether the domain
-    /// is this server's; clients send all kinds.
+    /// Have [`Acceptor::response`] verified for [`Acceptor::resume_with_key`]. The caller decides
+    /// whether the domain is this server's; clients send all kinds.
     Account {
         /// User name from the client.
         user: String,
@@ -103,8 +103,6 @@ pub struct Outcome {
     /// MsvAvTargetName of [MS-NLMP] 2.2.2.1. The response's proof protects it in transit, so the
     /// name of another server shows that the logon was relayed to this one.
     pub target_name: Option<String>,
-    /// Index of the account for which the proof was right: [`Acceptor::resume_with_any`].
-    pub account: usize,
 }
 
 /// Names of a client, and the kind of its proof.
@@ -137,7 +135,7 @@ enum State {
     Negotiate,
     /// The AUTHENTICATE_MESSAGE is the next token.
     Authenticate,
-    /// The account's hash is next.
+    /// The result of the response is next.
     Account { mech_list_mic: Option<Vec<u8>> },
     /// Kerberos is selected; the ticket is next, after a useless one if `is_second`.
     Kerberos { is_second: bool },
@@ -213,34 +211,19 @@ impl Acceptor {
         }
     }
 
-    /// Continues after [`Step::Account`] with the account's hash, or with `None` for a missing
-    /// account. Both take the same time.
+    /// Verifies the response of [`Step::Account`] with the account's hash, or with `None` for a
+    /// missing account, and continues. For servers that hold hashes themselves.
     ///
     /// # Errors
     ///
     /// The reason why the client is not authenticated; the machine is finished then.
     pub fn resume(&mut self, account: Option<NtHash>) -> Result<Step, AuthError> {
-        self.resume_with_any(&[account])
+        let verified = self.response().and_then(|response| response.verify(&[account]));
+        let (_, key) = verified.inspect_err(|_| self.state = State::Finished)?;
+        self.resume_with_key(&key)
     }
 
-    /// Continues as [`Self::resume`], where the name may be that of several accounts: the proof
-    /// must be right for one of them, which [`Outcome::account`] tells. The time depends on their
-    /// number alone, with those that are missing.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::resume`].
-    pub fn resume_with_any(&mut self, accounts: &[Option<NtHash>]) -> Result<Step, AuthError> {
-        match std::mem::replace(&mut self.state, State::Finished) {
-            State::Account { mech_list_mic } => {
-                let established = self.ntlm.resume(accounts)?;
-                self.finish(established, mech_list_mic.as_deref())
-            }
-            _ => Err(AuthError::OutOfSequence),
-        }
-    }
-
-    /// Returns the response of [`Step::Account`], for a domain controller that has the hash.
+    /// Returns the response of [`Step::Account`], for a process that has the hash.
     ///
     /// # Errors
     ///
@@ -252,7 +235,8 @@ impl Acceptor {
         }
     }
 
-    /// As [`Self::resume`], with the SessionBaseKey of a response that was verified elsewhere.
+    /// Continues after [`Step::Account`] with the SessionBaseKey of the verified response. Who
+    /// verifies it: [`NtlmResponse::verify`].
     ///
     /// # Errors
     ///
@@ -491,7 +475,7 @@ impl Acceptor {
         established: Established,
         mech_list_mic: Option<&[u8]>,
     ) -> Result<Step, AuthError> {
-        let Established { identity, security, target_name, account } = established;
+        let Established { identity, security, target_name } = established;
         let token = match &self.framing {
             Framing::BareKerberos | Framing::Raw => Vec::new(),
             Framing::Spnego { mech_list, mic_required, .. } => match mech_list_mic {
@@ -510,7 +494,7 @@ impl Acceptor {
             },
         };
         let session_key = security.key;
-        Ok(Step::Done(Outcome { token, identity, session_key, target_name, account }))
+        Ok(Step::Done(Outcome { token, identity, session_key, target_name }))
     }
 }
 
@@ -518,7 +502,7 @@ fn outcome(accepted: TicketAccepted, token: Vec<u8>) -> Outcome {
     let TicketAccepted { session_key, user, domain, .. } = accepted;
     let (workstation, kind) = (String::new(), IdentityKind::User);
     let identity = Identity { user, domain, workstation, kind };
-    Outcome { token, identity, session_key, target_name: None, account: 0 }
+    Outcome { token, identity, session_key, target_name: None }
 }
 
 fn accept_completed(mech_list_mic: Option<&[u8]>) -> Vec<u8> {

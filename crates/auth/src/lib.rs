@@ -3,8 +3,8 @@
 //! Two machines: [`Acceptor`] is the server's side of an SMB2 SESSION_SETUP exchange and
 //! [`Initiator`] the client's, for tests and the load generator. Both turn tokens into tokens; time
 //! and randomness are arguments, and the accounts stay with the caller: the acceptor stops at
-//! [`Step::Account`] until the caller passes the account's hash, and at [`Step::Ticket`] until it
-//! passes the result of a Kerberos ticket.
+//! [`Step::Account`] until the caller passes the key of the verified response, and at
+//! [`Step::Ticket`] until it passes the result of a Kerberos ticket.
 //!
 //! Every token is hostile: lengths and offsets are bounded, no function recurses, and the state
 //! between two tokens has named limits.

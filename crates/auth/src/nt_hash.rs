@@ -3,18 +3,25 @@
 use std::fmt;
 
 use md4::{Digest, Md4};
-use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+use zeroize::{Zeroize, Zeroizing};
 
 /// MD4 of a password in UTF-16LE. Equivalent to the password, so it is erased when dropped and
-/// never printed.
-#[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub struct NtHash([u8; 16]);
+/// never printed. It has a place of its own in memory: a value that moves leaves its bytes behind.
+#[derive(Clone)]
+pub struct NtHash(Box<[u8; 16]>);
+
+impl Drop for NtHash {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl NtHash {
     /// Wraps a known hash, as from a password database.
     #[must_use]
     pub fn new(hash: [u8; 16]) -> Self {
-        Self(hash)
+        let hash = Zeroizing::new(hash);
+        Self(Box::new(*hash))
     }
 
     /// Computes the hash of a password.
@@ -24,7 +31,11 @@ impl NtHash {
         for unit in password.encode_utf16() {
             unicode.extend_from_slice(&unit.to_le_bytes());
         }
-        Self(Md4::digest(&unicode).into())
+        let mut hash = Self(Box::new([0; 16]));
+        let mut md4 = Md4::new();
+        md4.update(&unicode);
+        md4.finalize_into((&mut *hash.0).into());
+        hash
     }
 
     /// Parses 32 hexadecimal digits, as in an smbpasswd file.
@@ -34,7 +45,7 @@ impl NtHash {
         if digits.len() != 32 {
             return None;
         }
-        let mut hash = Self([0; 16]);
+        let mut hash = Self(Box::new([0; 16]));
         for (byte, pair) in hash.0.iter_mut().zip(digits.chunks_exact(2)) {
             *byte = digit(pair[0])? << 4 | digit(pair[1])?;
         }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use wire::Command;
 use wire::change_notify::{ChangeNotifyRequest, CompletionFilter};
 
-/// A server with its three idle workers and `notifyd`.
+/// A server with its three idle workers, `notifyd` and `logond`.
 fn serve(site: &Site) -> Server {
     let server = site.serve();
     wait_until(|| is_complete(&server), || format!("{:?}", server.workers()));
@@ -25,7 +25,7 @@ fn serve(site: &Site) -> Server {
 }
 
 fn is_complete(server: &Server) -> bool {
-    server.workers().len() == 3 && server.notifyd().is_some()
+    server.workers().len() == 3 && server.notifyd().is_some() && server.logond().is_some()
 }
 
 fn rows(json: &str) -> Vec<Value> {
@@ -44,7 +44,7 @@ fn every_process_of_the_server_answers_a_ping() {
     let rows = rows(&site.run(&["message", "ping", "--json"]).succeeds());
     let mut pids: Vec<u64> = rows.iter().filter_map(|row| row["pid"].as_u64()).collect();
     let mut want = server.workers();
-    want.extend(server.notifyd().into_iter().chain([server.pid()]));
+    want.extend(server.notifyd().into_iter().chain(server.logond()).chain([server.pid()]));
     pids.sort_unstable();
     want.sort_unstable();
     assert_eq!(pids, want.into_iter().map(u64::from).collect::<Vec<_>>());
@@ -65,6 +65,7 @@ fn processes_are_pinged_by_pid_and_by_kind() {
     assert_eq!(pinged(&server.workers()[0].to_string()), ["idle_worker"]);
     assert_eq!(pinged("supervisor"), ["supervisor"]);
     assert_eq!(pinged("notifyd"), ["notifyd"]);
+    assert_eq!(pinged("logond"), ["logond"]);
     assert_eq!(pinged("workers"), ["idle_worker"; 3]);
 }
 
@@ -79,7 +80,7 @@ fn a_process_that_is_stopped_is_named_and_the_others_answer() {
     let error = outcome.fails(1);
     signal_process(stopped, Signal::CONT);
     assert_eq!(error, format!("choro: no answer from idle worker {stopped}\n"));
-    assert_eq!(shown.matches(" ms").count(), 4, "{shown}");
+    assert_eq!(shown.matches(" ms").count(), 5, "{shown}");
     assert_eq!(shown.matches("no answer").count(), 1, "{shown}");
 }
 
@@ -141,7 +142,7 @@ fn a_server_of_a_user_is_asked_by_that_user_and_root_is_told_so() {
     site.run_as_somebody();
     let _server = serve(&site);
     let rows = rows(&site.run(&["message", "ping", "--json"]).succeeds());
-    assert_eq!(rows.len(), 5, "{rows:?}");
+    assert_eq!(rows.len(), 6, "{rows:?}");
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -163,8 +164,8 @@ fn a_command_leaves_no_files_behind() {
         .expect("it exists")
         .filter_map(|entry| pid_of(entry.ok()?.file_name().to_str()?))
         .collect();
-    let all: Vec<u32> =
-        server.workers().into_iter().chain(server.notifyd()).chain([server.pid()]).collect();
+    let helpers = server.notifyd().into_iter().chain(server.logond());
+    let all: Vec<u32> = server.workers().into_iter().chain(helpers).chain([server.pid()]).collect();
     assert!(left.contains(&server.pid()), "{left:?}");
     assert!(left.iter().all(|pid| all.contains(pid)), "{left:?} of {all:?}");
 }
@@ -220,7 +221,7 @@ fn a_broadcast_is_in_the_log_once_for_each_process() {
     wait_until(
         || {
             let outcome = ping();
-            outcome.is_success() && rows(&outcome.succeeds()).len() == 5
+            outcome.is_success() && rows(&outcome.succeeds()).len() == 6
         },
         || ping().error(),
     );
@@ -228,8 +229,8 @@ fn a_broadcast_is_in_the_log_once_for_each_process() {
     let log = fs::read_to_string(site.path("log")).expect("it was written");
     signal_process(child.id(), Signal::TERM);
     child.wait().expect("it is our child");
-    assert_eq!(printed, "5 processes wrote it to the log.\n");
-    assert_eq!(log.matches(r#"announcement: "the \"test\" begins""#).count(), 5, "{log}");
+    assert_eq!(printed, "6 processes wrote it to the log.\n");
+    assert_eq!(log.matches(r#"announcement: "the \"test\" begins""#).count(), 6, "{log}");
 }
 
 #[test]
@@ -392,7 +393,7 @@ fn processes_are_asked_over_every_messaging_type() {
         site.write_config_with(&global, &format!("[data]\npath = {}\n", text(&site.path("data"))));
         let server = serve(&site);
         let rows = rows(&site.run(&["message", "stats", "--json"]).succeeds());
-        assert_eq!(rows.len(), 5, "{rows:?}");
+        assert_eq!(rows.len(), 6, "{rows:?}");
         for row in &rows {
             assert_eq!(row["transport"], kind.name(), "{row}");
         }
@@ -436,6 +437,6 @@ fn counters_grow_with_the_messages() {
     assert_eq!(after["received"], counted, "{after}");
     let table = site.run(&["message", "stats"]).succeeds();
     let transport = format!(", transport {}\n", TransportKind::DEFAULT.name());
-    assert_eq!(table.matches(&transport).count(), 5, "{table}");
+    assert_eq!(table.matches(&transport).count(), 6, "{table}");
     assert!(table.lines().any(|line| line.starts_with("bytes received ")), "{table}");
 }

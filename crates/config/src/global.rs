@@ -333,12 +333,6 @@ impl Global {
         }
     }
 
-    /// True if `logond` is needed: to check tickets, or to ask the domain.
-    #[must_use]
-    pub fn needs_logond(&self) -> bool {
-        self.is_member() || self.keytab().is_some()
-    }
-
     /// True when `server_signing` refuses clients that do not sign. A member of a domain refuses
     /// them by default: an attacker who relays a client's ticket has no key to sign with.
     #[must_use]

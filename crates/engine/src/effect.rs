@@ -9,7 +9,7 @@ use auth::{LateMic, NtlmResponse, SessionBaseKey, Ticket, TicketAccepted, Ticket
 use bytes::Bytes;
 use crypto::{Cipher, SigningKey};
 use dtyp::{Guid, NtStatus, ServerId};
-use model::account::{Account, Credential, TicketOwner, UsersUnavailable};
+use model::account::{Account, ProvenUsers, TicketOwner};
 use model::audit::Audit;
 use model::connection::ConnectionId;
 use model::file_key;
@@ -46,8 +46,14 @@ pub enum Effect {
     },
     /// Has a mechListMIC checked that came after its ticket. Reply: `Mic`.
     CheckMic(Box<LateMic>),
-    /// Has an NTLM response checked by the domain. Reply: `Response`.
-    CheckResponse(Box<NtlmResponse>),
+    /// Has an NTLM response checked, and does nothing else before the proof was right: a slow
+    /// look-up would reveal the names of users. Reply: `Response`.
+    CheckResponse {
+        /// The response, with the names as the client sent them.
+        response: Box<NtlmResponse>,
+        /// Holder of the user's password.
+        authority: Authority,
+    },
     /// Has a Kerberos ticket checked. Reply: `Ticket`.
     CheckTicket(Box<Ticket>),
     /// Claims a client with all its connections for this worker. If another worker has it, the
@@ -76,19 +82,11 @@ pub enum Effect {
     DisconnectShare(RootId),
     /// Looks up the account of a user with the right password. Reply: `Account`.
     FindAccount {
-        /// Users whose password was right: [`Credential::into_users`]. Where there are several, or
+        /// Users whose password was right: [`ProvenUsers::users`]. Where there are several, or
         /// could have been, groups decide now which one is meant.
         users: Vec<String>,
-        /// The [`Credential::requested_user`] of the logon.
+        /// Name that the client gave, in lower case.
         requested_user: String,
-    },
-    /// Looks up the secret that checks a user's proof, and nothing else before the proof was right:
-    /// a slow look-up would reveal the names of users. Reply: `Credential`.
-    FindCredential {
-        /// The user's name as the client gave it.
-        user: String,
-        /// The domain as the client gave it.
-        domain: String,
     },
     /// Looks up the account of guests and anonymous users. Reply: `Account`.
     FindGuest,
@@ -216,7 +214,7 @@ impl Effect {
         match self {
             Self::CarryOut { .. }
             | Self::CheckMic(_)
-            | Self::CheckResponse(_)
+            | Self::CheckResponse { .. }
             | Self::CheckTicket(_)
             | Self::ClaimClient { .. }
             | Self::ClosePreviousSession { .. }
@@ -237,7 +235,6 @@ impl Effect {
             | Self::Traverse(_)
             | Self::Withdraw(_) => Phase::Storage,
             Self::FindAccount { .. }
-            | Self::FindCredential { .. }
             | Self::FindGuest
             | Self::IsOwnName { .. }
             | Self::ListNetworkInterfaces
@@ -397,22 +394,42 @@ pub enum TicketFailure {
     Owner(NtStatus),
 }
 
-/// An NTLM response that the domain has verified.
-#[derive(Debug)]
-pub struct CheckedResponse {
-    /// Key that only the domain could compute.
-    pub session_base_key: SessionBaseKey,
-    /// Account of the user in the domain.
-    pub account: Account,
+/// Holder of a user's password.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Authority {
+    /// The domain that the server is a member of.
+    Domain,
+    /// This server, in its user database.
+    Server,
 }
 
-/// Reason of the domain for refusing an NTLM response.
+/// An NTLM response that was right.
+#[derive(Debug)]
+pub struct CheckedResponse {
+    /// Key that only the holder of the password could compute.
+    pub session_base_key: SessionBaseKey,
+    /// Owner of the password, with or without an account.
+    pub owner: ResponseOwner,
+}
+
+/// Owner of a proven password.
+#[derive(Debug)]
+pub enum ResponseOwner {
+    /// User of the domain, with its account.
+    Account(Box<Account>),
+    /// Users of this server, whose account is looked up next.
+    Users(ProvenUsers),
+}
+
+/// Reason for refusing an NTLM response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ResponseFailure {
     /// The domain does not know the user, who may be one of this server.
     NotInDomain,
-    /// The domain refuses the user.
+    /// The authority refuses the user.
     Refused(NtStatus),
+    /// Nobody could look at the proof: it says nothing about the user, nor about the client.
+    Unchecked,
 }
 
 /// Reply of the worker, or a wake-up from the engine itself.
@@ -422,8 +439,6 @@ pub enum Reply {
     Account(Option<Box<Account>>),
     /// Reply to `ClaimClient`: the connection stays.
     ClientClaimed,
-    /// Reply to `FindCredential`: none if there is no such user.
-    Credential(Result<Option<Box<Credential>>, UsersUnavailable>),
     /// Reply to `FindFreeSpace`: none if the command has printed nothing.
     FreeSpace(Option<FreeSpace>),
     /// Reply to `CheckMic`: true if the MIC is right.
@@ -446,7 +461,7 @@ pub enum Reply {
     Referral(Result<Referral, NtStatus>),
     /// Reply to `ClosePreviousSession`, without further details.
     PreviousSessionClosed,
-    /// Reply to `CheckResponse`, from the domain.
+    /// Reply to `CheckResponse`: result of the authority.
     Response(Result<Box<CheckedResponse>, ResponseFailure>),
     /// Reply to `FindSession`, by the session's worker.
     Session(SessionElsewhere),

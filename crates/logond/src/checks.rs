@@ -150,7 +150,9 @@ impl Checker {
                     context.is_some_and(|mut it| it.verify_mic(&mech_list, &mech_list_mic));
                 TicketStep::Answered(LogonVerdict::Mic(is_right))
             }
-            LogonProof::Response { .. } => TicketStep::Answered(LogonVerdict::InvalidTicket),
+            LogonProof::Response { .. } | LogonProof::OwnResponse { .. } => {
+                TicketStep::Answered(LogonVerdict::InvalidTicket)
+            }
         }
     }
 

@@ -1,20 +1,23 @@
-//! `logond`: the process that checks logons which other authorities decide.
+//! `logond`: the process that checks the proofs of clients.
 //!
-//! It has the keys of the service, for Kerberos tickets, and asks winbindd, for users of a domain.
-//! Workers send it the proofs of their clients and get users, ids and session keys back. It is a
-//! process of its own because the key of a service can forge any user's ticket, because libraries
-//! in C parse what strangers send, and because a domain may take a minute to answer.
+//! It alone has secrets: the user database with its password hashes, the keys of the service for
+//! Kerberos tickets, and the connection to winbindd for users of a domain. Workers send it the
+//! proofs of their clients and get users, ids and session keys back. It is a process of its own
+//! because a hash logs on everywhere, the key of a service can forge any user's ticket, libraries
+//! in C parse what strangers send, and a domain may take a minute to answer.
 //!
-//! Six pools of threads: tickets are verified without winbindd, and never wait behind passwords or
+//! Responses of the server's own users take microseconds: the main thread checks them. All else has
+//! six pools of threads: tickets are verified without winbindd, and never wait behind passwords or
 //! ids, which need it; passwords and ids of the own domain never wait behind those of others; names
 //! delay no logon. Workers take turns in each.
-//! If this process dies, the logons under way fail, and the next ones are its successor's.
+//! If this process dies, workers ask its successor, except about tickets, which can be used once.
 
 #![forbid(unsafe_code)]
 
 mod checks;
 mod complaints;
 mod contexts;
+mod database;
 mod domain_pools;
 mod domains;
 mod ids;
@@ -50,12 +53,13 @@ use process::arguments::Start;
 use process::{HelperProcess, Mailbox, Order, administration};
 use settings::Settings;
 use tables::{SingleProcess, announce};
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 use zeroize::Zeroize;
 
 pub use keys::OwnKeytab;
 
 use checks::{Checker, Parameters, Shared};
+use database::Database;
 use domain_pools::DomainPools;
 use ids::Ids;
 use ids_of_sids::IdsOfSids;
@@ -91,13 +95,17 @@ const PER_WORKER_MAX: u32 = 32;
 const MESSAGES_PER_TURN_MAX: usize = 256;
 
 const RESULTS: u64 = HelperProcess::FIRST_TOKEN;
+const USERS: u64 = RESULTS + 1;
 
 /// State of the process `logond`.
 #[derive(Debug)]
 pub struct Logond {
     process: HelperProcess,
     results: Arc<Mailbox<Done>>,
-    tickets: Pool<Job>,
+    /// Users of this server, with their hashes.
+    database: Database,
+    /// Tickets, where there are keys.
+    tickets: Option<Pool<Job>>,
     passwords: Option<Passwords>,
     /// Ids of owners of tickets, in a domain.
     ids: Option<Ids<Job>>,
@@ -116,12 +124,17 @@ impl Logond {
         let process = HelperProcess::join(ProcessKind::Logond, start)?;
         let results = Arc::new(Mailbox::new()?);
         process.events.add(results.wake_source(), RESULTS).context("cannot poll the threads")?;
+        let database = Database::open(&process.settings);
+        if let Some(changes) = database.changes() {
+            process.events.add(changes, USERS).context("cannot poll the user database")?;
+        }
         let (tickets, of_domain) = start_threads(&process.settings, &results)?;
         let (passwords, ids, names) = match of_domain {
             Some((passwords, ids, names)) => (Some(passwords), Some(ids), Some(names)),
             None => (None, None, None),
         };
-        Ok(Self { process, results, tickets, passwords, ids, names, asked: UnderWay::default() })
+        let asked = UnderWay::default();
+        Ok(Self { process, results, database, tickets, passwords, ids, names, asked })
     }
 
     /// Serves until the supervisor ends it.
@@ -136,7 +149,11 @@ impl Logond {
         loop {
             let passwords = self.passwords.as_ref().and_then(Passwords::next_timeout);
             let ids = self.ids.as_ref().and_then(Ids::next_timeout);
-            self.process.wait([passwords, ids].into_iter().flatten())?;
+            let questions = self.database.has_questions().then(Instant::now);
+            let ready = self.process.wait([passwords, ids, questions].into_iter().flatten())?;
+            if ready.contains(&USERS) {
+                self.database.follow_change();
+            }
             if self.follow_orders() {
                 return Ok(());
             }
@@ -146,6 +163,9 @@ impl Logond {
             for _ in 0..MESSAGES_PER_TURN_MAX {
                 let Some(message) = self.process.messaging.poll(Instant::now()) else { break };
                 self.take(message);
+            }
+            for Answer { asker, question, verdict } in self.database.answer() {
+                self.answer(asker, question, verdict);
             }
             let late = self.passwords.as_mut().map(|it| it.serve_timeouts(Instant::now()));
             self.answer_all(late.unwrap_or_default());
@@ -169,7 +189,7 @@ impl Logond {
                 Order::Reloaded(before) => {
                     let [new, old] = [&self.process.settings, &before]
                         .map(|it| Parameters::of(&it.config.global));
-                    new != old
+                    new != old || !self.database.is_of(&self.process.settings)
                 }
             };
             if ends {
@@ -211,15 +231,26 @@ impl Logond {
         let refuse = |logond: &mut Self, status| {
             logond.answer(asker, question, LogonVerdict::Refused(status));
         };
+        if let LogonProof::OwnResponse { .. } = proof {
+            if let Some(Answer { asker, question, verdict }) =
+                self.database.add(asker, question, proof)
+            {
+                self.answer(asker, question, verdict);
+            }
+            return;
+        }
         if !self.asked.permits(asker, PER_WORKER_MAX) {
             return refuse(self, NtStatus::INSUFF_SERVER_RESOURCES);
         }
         let added = match self.domain_of(&proof) {
-            None => {
-                let added = self.tickets.add_of(asker, Job::Ticket { asker, question, proof });
-                let displaced = added.map_err(|_| NtStatus::INSUFF_SERVER_RESOURCES);
-                displaced.map(|job| job.and_then(refused))
-            }
+            None => match &self.tickets {
+                Some(tickets) => {
+                    let added = tickets.add_of(asker, Job::Ticket { asker, question, proof });
+                    let displaced = added.map_err(|_| NtStatus::INSUFF_SERVER_RESOURCES);
+                    displaced.map(|job| job.and_then(refused))
+                }
+                None => Err(NtStatus::LOGON_FAILURE),
+            },
             Some(domain) => match &mut self.passwords {
                 Some(it) => it.begin(Instant::now(), (asker, question), proof, domain),
                 None => Err(NtStatus::NO_LOGON_SERVERS),
@@ -318,16 +349,25 @@ fn refused(job: Job) -> Option<Answer> {
 /// Checks that need winbindd, each kind with its threads.
 type OfDomain = (Passwords, Ids<Job>, Lookups);
 
-/// Opens the libraries that the configuration needs, and starts the threads.
+/// Opens the libraries that the configuration needs, and starts the threads. A server without a
+/// library still has its own users.
 fn start_threads(
     settings: &Settings,
     results: &Arc<Mailbox<Done>>,
-) -> anyhow::Result<(Pool<Job>, Option<OfDomain>)> {
+) -> anyhow::Result<(Option<Pool<Job>>, Option<OfDomain>)> {
     let global = &settings.config.global;
     let replay_cache = settings.directories.lock.join(REPLAY_CACHE);
     let parameters = Parameters::of(global);
-    let gss = parameters.keys.is_some().then(Gss::open).transpose()?;
-    let winbind = parameters.is_member.then(Winbind::open).transpose()?;
+    let missing = |error: &anyhow::Error| {
+        error!("{error:#}: tickets and users of the domain are refused until a restart");
+    };
+    let gss = parameters.keys.is_some().then(|| Gss::open().context("cannot check tickets"));
+    let gss = gss.and_then(|gss| gss.inspect_err(missing).ok());
+    let winbind = parameters.is_member.then(|| Winbind::open().context("cannot ask the domain"));
+    let winbind = winbind.and_then(|winbind| winbind.inspect_err(missing).ok());
+    if gss.is_none() && winbind.is_none() {
+        return Ok((None, None));
+    }
     let state_dir = winbind.map(|_| &*settings.directories.state);
     let ids_of_sids = IdsOfSids::open(state_dir);
     let shared = Arc::new(Shared::new(parameters, replay_cache, ids_of_sids));
@@ -338,7 +378,7 @@ fn start_threads(
         let pool = Pool::start(name, threads, WAITING_MAX, begin.clone(), work.clone());
         pool.context("cannot start threads")
     };
-    let tickets = start("tickets", TICKET_THREADS)?;
+    let tickets = gss.map(|_| start("tickets", TICKET_THREADS)).transpose()?;
     if winbind.is_none() {
         return Ok((tickets, None));
     }

@@ -29,8 +29,8 @@ pub use payload::{
     AcceptedLogon, Announcement, AuditEntries, AuditEntry, Changes, Channel, Channels,
     ClosePreviousSession, CloseSession, CloseShare, DomainAccount, Done, FileChanged, FoundName,
     GROUPS_MAX, LogLevel, LogonAnswer, LogonKey, LogonOwner, LogonProof, LogonQuestion,
-    LogonVerdict, NAMES_MAX, NameToFind, NamesAnswer, NamesQuestion, PROCESSES_MAX,
-    PreviousSessionClosed, Process, ProcessRole, Processes, SingleChannel, Statistics, Unwatch,
-    Watch,
+    LogonVerdict, NAMES_MAX, NameToFind, NamesAnswer, NamesQuestion, OwnUsers, PROCESSES_MAX,
+    PreviousSessionClosed, Process, ProcessRole, Processes, SingleChannel, Statistics,
+    USERS_PER_NAME_MAX, Unwatch, Watch,
 };
 pub use transport::{InitError, SendError, Transport, TransportKind, UnknownTransport};

@@ -15,7 +15,7 @@ pub use change_notify::{Changes, Unwatch, Watch};
 pub use channels::{Channel, Channels, SingleChannel};
 pub use logons::{
     AcceptedLogon, DomainAccount, GROUPS_MAX, LogonAnswer, LogonKey, LogonOwner, LogonProof,
-    LogonQuestion, LogonVerdict,
+    LogonQuestion, LogonVerdict, OwnUsers, USERS_PER_NAME_MAX,
 };
 pub use names::{FoundName, NAMES_MAX, NameToFind, NamesAnswer, NamesQuestion};
 

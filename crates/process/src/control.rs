@@ -45,6 +45,7 @@ const KIND_WATCH_AGAIN: u16 = 4;
 const KIND_LOGONS_FAILED: u16 = 5;
 const KIND_LOG_RENAMED: u16 = 6;
 const KIND_PRIORITY: u16 = 7;
+const KIND_LOGONS_AGAIN: u16 = 8;
 const KIND_READY: u16 = 0x101;
 const KIND_FURTHER_USER: u16 = 0x102;
 const KIND_VIOLATION: u16 = 0x103;
@@ -66,8 +67,10 @@ pub enum ToWorker {
     /// Have this priority from now on. Only the worker itself lowers it: see
     /// [`take_idle_priority`](crate::take_idle_priority).
     Priority(Priority),
-    /// `logond` has ended: the logons that it was checking have failed.
+    /// `logond` has ended: the tickets that it was checking have failed.
     LogonsFailed,
+    /// There is a new `logond`: send it the passwords that have no answer yet.
+    LogonsAgain,
     /// The log file was renamed: open another one.
     LogRenamed,
 }
@@ -174,6 +177,7 @@ impl SupervisorEnd {
             ToWorker::Priority(Priority::Normal) => send(&self.0, KIND_PRIORITY, 0, None),
             ToWorker::Priority(Priority::Idle) => send(&self.0, KIND_PRIORITY, 1, None),
             ToWorker::LogonsFailed => send(&self.0, KIND_LOGONS_FAILED, 0, None),
+            ToWorker::LogonsAgain => send(&self.0, KIND_LOGONS_AGAIN, 0, None),
             ToWorker::LogRenamed => send(&self.0, KIND_LOG_RENAMED, 0, None),
         }
     }
@@ -274,10 +278,11 @@ impl WorkerEnd {
                 _ => Err("an unknown priority"),
             },
             (KIND_LOGONS_FAILED, None) => Ok(ToWorker::LogonsFailed),
+            (KIND_LOGONS_AGAIN, None) => Ok(ToWorker::LogonsAgain),
             (KIND_LOG_RENAMED, None) => Ok(ToWorker::LogRenamed),
             (
                 KIND_RELOAD | KIND_SHUTDOWN | KIND_WATCH_AGAIN | KIND_PRIORITY | KIND_LOGONS_FAILED
-                | KIND_LOG_RENAMED,
+                | KIND_LOGONS_AGAIN | KIND_LOG_RENAMED,
                 Some(_),
             ) => Err("a descriptor that nobody asked for"),
             _ => Err("a kind that no supervisor sends"),

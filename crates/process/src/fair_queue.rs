@@ -48,6 +48,12 @@ impl<J> FairQueue<J> {
         Ok(displaced)
     }
 
+    /// True if no job waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Takes the job of the worker in turn. All jobs cost the same.
     pub fn pop(&mut self) -> Option<J> {
         let requester = self.turns.next_party()?;

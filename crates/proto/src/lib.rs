@@ -43,7 +43,7 @@ pub use engine::response::{Step, Transmit};
 pub use engine::server::Server;
 pub use engine::storage::{EffectsOnly, Requester, Storage};
 pub use engine::unconfirmed_breaks::ConfirmationId;
-pub use model::account::{Account, Credential, UsersUnavailable};
+pub use model::account::{Account, ProvenUsers};
 pub use model::connection::ConnectionId;
 pub use model::logon::Logon;
 pub use model::memory_account::{Charge, MemoryAccount};

@@ -47,7 +47,7 @@ fn questions(world: &World) -> Rc<RefCell<Vec<&'static str>>> {
     world.delay_replies(move |effect| {
         questions.borrow_mut().extend(match effect {
             Effect::FindAccount { .. } => Some("account"),
-            Effect::FindCredential { .. } => Some("credential"),
+            Effect::CheckResponse { .. } => Some("proof"),
             Effect::FindGuest => Some("guest"),
             _ => None,
         });
@@ -270,10 +270,10 @@ fn a_user_is_looked_up_only_after_the_proof_of_the_password() {
     let asked = questions(&world);
     for user in [ALICE.0, "mallory"] {
         negotiated(&world).authenticate(&wrong(user));
-        assert_eq!(asked.take(), ["credential"], "{user}");
+        assert_eq!(asked.take(), ["proof"], "{user}");
     }
     negotiated(&world).authenticate(&alice()).ok();
-    assert_eq!(asked.take(), ["credential", "account"]);
+    assert_eq!(asked.take(), ["proof", "account"]);
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn a_user_unknown_to_the_name_service_is_refused_and_becomes_no_guest() {
         let asked = questions(&world);
         let response = negotiated(&world).authenticate(&alice());
         assert_eq!(response.outcome(), Reason::AccountUnavailable, "{map:?}");
-        assert_eq!(asked.take(), ["credential", "account"], "{map:?}");
+        assert_eq!(asked.take(), ["proof", "account"], "{map:?}");
         assert_eq!(refusals(&world)[0].reject, Reject::AccountUnavailable);
         assert_eq!(world.ledger().session_count(), 0);
     }

@@ -260,7 +260,7 @@ fn another_user_and_a_wrong_password_bind_nothing_and_end_nothing() {
 /// A request that waits belongs to the authentication that it came with, and to no later one.
 #[test]
 fn a_logon_that_waits_does_not_go_on_with_a_later_one_of_its_connection() {
-    for (held, wanted) in [("Sleep", Login::user(ALICE.0, "wrong")), ("FindCredential", alice())] {
+    for (held, wanted) in [("Sleep", Login::user(ALICE.0, "wrong")), ("CheckResponse", alice())] {
         let world = World::with(|settings| settings.logon_throttle.delays = true);
         world.count_failed_logons();
         let (first, mut second) =

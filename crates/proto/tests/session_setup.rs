@@ -463,7 +463,7 @@ fn a_token_that_comes_while_the_account_is_looked_up_ends_the_session() {
     peer.session_id = response.header.session_id;
     let body: SessionSetupResponse<'_> = response.body();
     let token = initiator.step(body.security_buffer).expect("a challenge").token;
-    world.delay_replies(|effect| matches!(effect, Effect::FindCredential { .. }));
+    world.delay_replies(|effect| matches!(effect, Effect::CheckResponse { .. }));
     let first = peer.session_setup(&alice(), &token);
     peer.send(first.clone());
     assert_eq!(peer.call(first).outcome(), Reason::Authentication);
@@ -481,7 +481,7 @@ fn a_connection_that_ends_during_a_logon_leaves_nothing() {
         let world = World::with(|settings| settings.map_to_guest = MapToGuest::BadUser);
         let mut peer = negotiated(&world, Dialect::SMB_3_1_1);
         world.delay_replies(move |effect| match effect {
-            Effect::FindCredential { .. } => held == 0,
+            Effect::CheckResponse { .. } => held == 0,
             Effect::FindAccount { .. } => held == 3,
             Effect::IsOwnName { .. } => held == 4,
             Effect::FindGuest => held == 1,

@@ -1,15 +1,16 @@
-//! From a name that a client gives to an account: the user database and the system's users.
+//! From a name that a client gives to an account: the server's users and the system's.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use dtyp::{NtStatus, Sid};
 use messaging::DomainAccount;
-use proto::{Account, Credential, UsersUnavailable};
+use proto::Account;
 use settings::Settings;
 use store::{Credentials, Store};
 use tracing::{debug, warn};
-use users::{Fingerprint, UserDatabase};
+use users::{Fingerprint, KnownUser, KnownUsers, UserSource};
 
 use super::mapped_names::MappedNames;
 use super::own_users::OwnUsers;
@@ -20,9 +21,9 @@ use super::unix::{self, UnixUser};
 /// The accounts of the server.
 #[derive(Debug)]
 pub struct Accounts {
-    users_path: PathBuf,
-    /// `None` until the file could be read once.
-    users: Option<UserDatabase>,
+    source: UserSource,
+    /// `None` until they could be read once.
+    users: Option<KnownUsers>,
     /// File state at the last update of `unix::set_own_users` and `samba_users`.
     own_users_from: Option<Fingerprint>,
     samba_users: SambaUsers,
@@ -38,22 +39,38 @@ pub struct Accounts {
 /// Looks up a user of the system.
 type FindUser = fn(&str) -> anyhow::Result<Option<UnixUser>>;
 
+/// The users of this server cannot be read, so nobody knows whether one has a name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct UsersUnavailable;
+
+impl fmt::Display for UsersUnavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the users of this server cannot be read")
+    }
+}
+
 impl Accounts {
-    /// Opens the user database. If it cannot be read, a message says so, and nobody can log on with
-    /// a name until it can.
+    /// The accounts by the users that `logond` publishes without their password hashes.
     pub fn open(settings: &Settings) -> Self {
-        Self::with(settings, SambaUsers::default())
+        let source = UserSource::published_in(&settings.directories.lock);
+        Self::with(settings, source, SambaUsers::default())
     }
 
-    /// Opens the user database again, after a change of the configuration.
+    /// The accounts by the user database itself, for commands of an administrator.
+    pub fn of_database(settings: &Settings) -> Self {
+        Self::with(settings, UserSource::Database(settings.users_path()), SambaUsers::default())
+    }
+
+    /// Follows a change of the configuration.
     pub fn reopen(&mut self, settings: &Settings) {
-        *self = Self::with(settings, self.samba_users.clone());
+        let source = UserSource::published_in(&settings.directories.lock);
+        *self = Self::with(settings, source, self.samba_users.clone());
     }
 
-    fn with(settings: &Settings, samba_users: SambaUsers) -> Self {
+    fn with(settings: &Settings, source: UserSource, samba_users: SambaUsers) -> Self {
         unix::set_own_users(OwnUsers::default());
-        let mut accounts = Self {
-            users_path: settings.users_path(),
+        Self {
+            source,
             users: None,
             own_users_from: None,
             samba_users,
@@ -63,22 +80,20 @@ impl Accounts {
             is_root: rustix::process::geteuid().is_root(),
             find_user: unix::find_user,
             share_security: settings.directories.state.join(share_security::FILE_NAME),
-        };
-        // A failure is logged, and tried again with the next logon.
-        let _ = accounts.users();
-        accounts
+        }
     }
 
-    /// Returns the user database, and opens it if that has failed before.
-    fn users(&mut self) -> Result<&mut UserDatabase, UsersUnavailable> {
-        if self.users.is_none() {
-            let opened = UserDatabase::open(&self.users_path);
-            let opened =
-                opened.inspect_err(|error| warn!("cannot read the user database: {error}"));
-            self.users = Some(opened.map_err(|_| UsersUnavailable)?);
-            self.update_own_users();
-        }
-        Ok(self.users.as_mut().expect("opened above"))
+    /// Returns the users in their file as it is now.
+    fn users(&mut self) -> Result<&KnownUsers, UsersUnavailable> {
+        let read = match &mut self.users {
+            Some(users) => users.refresh(),
+            None => KnownUsers::open(self.source.clone()).map(|users| self.users = Some(users)),
+        };
+        // `logond` says why it has published none.
+        let read = read.inspect_err(|error| debug!("cannot read the users: {error}"));
+        read.map_err(|_| UsersUnavailable)?;
+        self.update_own_users();
+        self.users.as_ref().ok_or(UsersUnavailable)
     }
 
     /// Gives the users of the database to `unix`, if they have changed.
@@ -111,39 +126,25 @@ impl Accounts {
         &self.names
     }
 
-    /// Returns the secret that checks a user's proof, with those of others where groups of
-    /// `username map` decide between them. The system's name service is not asked before the proof,
-    /// because its delay would reveal the names of users. `None` if the database has none of them.
+    /// Returns the users whose passwords may prove a name: several, where groups of `username map`
+    /// decide between them. The system's name service is not asked before the proof, because its
+    /// delay would reveal the names of users.
     ///
     /// # Errors
-    /// If the database or the map cannot be read: one who may be a user must not become a guest.
-    pub fn credential(&mut self, name: &str) -> Result<Option<Credential>, UsersUnavailable> {
+    /// If the map cannot be read: one who may be a user must not become a guest.
+    pub fn candidates(&self, name: &str) -> Result<Vec<String>, UsersUnavailable> {
         let users = self.names.candidates(name);
-        let users = users.inspect_err(|error| warn!("{error:#}")).map_err(|_| UsersUnavailable)?;
-        let found = users.iter().map(|user| self.credential_of(user, name));
-        let mut found: Vec<Option<Credential>> = found.collect::<Result<_, _>>()?;
-        let Some(first) = found.iter().position(Option::is_some) else { return Ok(None) };
-        let first = found.swap_remove(first);
-        Ok(first.map(|first| Credential { others: found, ..first }))
+        users.inspect_err(|error| warn!("{error:#}")).map_err(|_| UsersUnavailable)
     }
 
-    fn credential_of(
-        &mut self,
-        user: &str,
-        name: &str,
-    ) -> Result<Option<Credential>, UsersUnavailable> {
+    /// Returns the first user that a name may mean; `None` if the server has none of them.
+    ///
+    /// # Errors
+    /// If the users or the map cannot be read.
+    pub fn known(&mut self, name: &str) -> Result<Option<KnownUser>, UsersUnavailable> {
+        let candidates = self.candidates(name)?;
         let users = self.users()?;
-        let found = users.find(user);
-        let found = found.inspect_err(|error| warn!("cannot read the user database: {error}"));
-        let entry = found.map_err(|_| UsersUnavailable)?;
-        self.update_own_users();
-        Ok(entry.map(|entry| Credential {
-            user: entry.name,
-            requested_user: name.to_lowercase(),
-            nt_hash: entry.nt_hash,
-            disabled: !entry.enabled,
-            others: Vec::new(),
-        }))
+        Ok(candidates.iter().find_map(|user| users.find(user)).cloned())
     }
 
     /// Returns the user that a name means, of those whose password was right.
@@ -159,11 +160,13 @@ impl Accounts {
     /// groups map the name to a user with another password: the user must not get the rights of
     /// another.
     pub fn find(
-        &self,
+        &mut self,
         store: &mut Store,
         users: Vec<String>,
         requested_user: String,
     ) -> Option<Account> {
+        // For ids: `logond` has published the user before its answer.
+        self.users().inspect_err(|error| warn!("{error}")).ok()?;
         let user = self.meant(users, &requested_user);
         let user = user.inspect_err(|error| debug!("{error:#}")).ok()?;
         let unix = self.unix_user(&user).inspect_err(|error| warn!("{error:#}")).ok()?;
@@ -187,8 +190,10 @@ impl Accounts {
         domain_account: DomainAccount,
     ) -> Result<Account, NtStatus> {
         let DomainAccount { user, domain, sid, groups, uid, gid, gids } = domain_account;
+        // Shares may name further users, with ids of their own.
+        let known = self.users().map(|_| ());
         if self.is_root && !user.contains('\\') {
-            self.users().map_err(|UsersUnavailable| NtStatus::NO_LOGON_SERVERS)?;
+            known.map_err(|UsersUnavailable| NtStatus::NO_LOGON_SERVERS)?;
             match (self.find_user)(&user) {
                 Ok(Some(other)) if other.credentials.uid != uid => {
                     warn!("{user} of the domain {domain} has the name of a user of this system");
@@ -265,6 +270,12 @@ impl Accounts {
         })
     }
 
+    /// Learns which users have ids of their own, for the logon of a guest: shares may force them.
+    pub fn learn_users(&mut self) {
+        // Without them, such shares refuse the guest.
+        let _ = self.users();
+    }
+
     /// Returns the account of guests; `None` if the name service fails.
     pub fn guest(&self, store: &mut Store) -> Option<Account> {
         let unix = self.unix_user(&self.guest_account);
@@ -326,15 +337,18 @@ mod tests {
     use super::super::share_users::own_user;
     use std::path::{Path, PathBuf};
 
-    use super::{Accounts, Credentials, MappedNames, UnixUser, UserDatabase, unix};
-    use proto::UsersUnavailable;
+    use super::{
+        Accounts, Credentials, KnownUsers, MappedNames, UnixUser, UserSource, UsersUnavailable,
+        unix,
+    };
 
     fn accounts(find_user: super::FindUser) -> Accounts {
         let (config, _) =
             Config::parse("[global]\nguest account = nobody\n", "test").expect("it is one");
+        let source = UserSource::Database(PathBuf::from("/nonexistent"));
         Accounts {
-            users_path: PathBuf::from("/dev/null/none"),
-            users: Some(UserDatabase::open(Path::new("/nonexistent")).expect("it is empty")),
+            users: Some(KnownUsers::open(source.clone()).expect("it is empty")),
+            source,
             own_users_from: None,
             samba_users: SambaUsers::default(),
             names: MappedNames::of(&config),
@@ -425,17 +439,17 @@ mod tests {
     #[test]
     fn while_the_name_service_fails_a_user_is_nobody_and_no_guest_either() {
         let mut store = Store::new(StoreSettings::default());
-        let fails = accounts(|_| anyhow::bail!("the directory is away"));
+        let mut fails = accounts(|_| anyhow::bail!("the directory is away"));
         assert!(fails.find(&mut store, vec!["anna".to_owned()], "anna".to_owned()).is_none());
         assert!(fails.guest(&mut store).is_none());
-        let only_the_guest_is_known = accounts(|name| match name {
+        let mut only_the_guest_is_known = accounts(|name| match name {
             "nobody" => Ok(Some(unix::own_user())),
             _ => anyhow::bail!("the directory is away"),
         });
         let found =
             only_the_guest_is_known.find(&mut store, vec!["anna".to_owned()], "anna".to_owned());
         assert!(found.is_none(), "anna would be a guest");
-        let unknown = accounts(|_| Ok(None));
+        let mut unknown = accounts(|_| Ok(None));
         let account = unknown.find(&mut store, vec!["anna".to_owned()], "anna".to_owned());
         let account = account.expect("that nobody is there is an answer");
         assert_eq!(account.sid, Sid::unix_user(65_534));
@@ -457,35 +471,48 @@ mod tests {
         });
         let status = mapped.of_principal(&mut store, "carol", "LAB.TEST").expect_err("no map");
         assert_eq!(status, NtStatus::NO_LOGON_SERVERS);
-        assert_eq!(mapped.credential("carol").err(), Some(UsersUnavailable));
+        assert_eq!(mapped.candidates("carol").err(), Some(UsersUnavailable));
     }
 
     #[test]
-    fn an_unreadable_database_knows_no_names_until_it_can_be_read() {
+    fn a_server_without_published_users_knows_no_names_until_there_are_some() {
         let folder = tempfile::tempdir().expect("there is space");
-        let path = folder.path().join("users");
-        // Others can read its password hashes.
-        std::fs::write(&path, "# choro users 1\n").expect("there is space");
-        let mode = |mode| {
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
-            std::fs::set_permissions(&path, mode).expect("it is ours");
-        };
-        mode(0o644);
         let of_all = |name: &str| {
             let credentials = Credentials { uid: 1_000, ..Credentials::default() };
             Ok(Some(UnixUser { name: name.to_owned(), home: String::new(), credentials }))
         };
-        let known = accounts(of_all);
-        let mut unread = Accounts { users_path: path.clone(), users: None, ..known };
+        let source = UserSource::published_in(folder.path());
+        let mut unread = Accounts { source, users: None, ..accounts(of_all) };
         let mut store = Store::new(StoreSettings::default());
-        assert_eq!(unread.credential("anna").err(), Some(UsersUnavailable));
+        assert_eq!(unread.known("anna").err(), Some(UsersUnavailable));
+        let anna = || vec!["anna".to_owned()];
+        assert!(unread.find(&mut store, anna(), "anna".to_owned()).is_none(), "no ids");
         let status = unread.of_principal(&mut store, "anna", "LAB.TEST").expect_err("no ids");
         assert_eq!(status, NtStatus::NO_LOGON_SERVERS);
         let status = unread.of_domain(&mut store, domain_user("anna")).expect_err("unsure");
         assert_eq!(status, NtStatus::NO_LOGON_SERVERS);
-        mode(0o600);
-        assert!(unread.credential("anna").expect("it can be read").is_none());
+        users::publish(folder.path(), &[]).expect("there is space");
+        assert!(unread.known("anna").expect("it can be read").is_none());
         unread.of_principal(&mut store, "anna", "LAB.TEST").expect("a user of the system");
+        unread.find(&mut store, anna(), "anna".to_owned()).expect("a user of the system");
+    }
+
+    /// The ids of a user are those of the database at the time of the logon.
+    #[test]
+    fn a_user_that_was_published_just_now_has_its_ids() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let source = UserSource::published_in(folder.path());
+        users::publish(folder.path(), &[]).expect("there is space");
+        let mut published = Accounts { source, users: None, ..accounts(unix::find_user) };
+        assert!(published.known("anna").expect("it can be read").is_none());
+        let identity = users::Identity::new(4_711, vec![4_712]).ok();
+        let hash = auth::NtHash::of_password("secret");
+        let anna = users::UserEntry { identity, ..users::UserEntry::new("anna", hash) };
+        users::publish(folder.path(), &[anna]).expect("there is space");
+        let mut store = Store::new(StoreSettings::default());
+        let found = published.find(&mut store, vec!["anna".to_owned()], "anna".to_owned());
+        assert_eq!(found.map(|it| it.sid), Some(Sid::unix_user(4_711)));
+        unix::set_own_users(super::OwnUsers::default());
     }
 
     /// A name may mean two users, each with a password of its own.
@@ -504,7 +531,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("there is space");
         let map = folder.path().join("names");
         std::fs::write(&map, "works = @staff\n").expect("there is space");
-        let accounts = accounts_mapped_by(&map, unix::find_user);
+        let mut accounts = accounts_mapped_by(&map, unix::find_user);
         let mut store = Store::new(StoreSettings::default());
         for (proved, name, want) in [
             (&["works"][..], "bob", Some("works")),

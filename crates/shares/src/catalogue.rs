@@ -10,7 +10,7 @@ use dtyp::{FileTime, Sid};
 use process::clocks::wall_clock;
 use rpc::{AccountEntry, Caller, Catalogue, Principal, PrincipalKind, ServerEntry, ShareEntry};
 use tracing::{debug, warn};
-use users::UserEntry;
+use users::{KnownUser, UserSource};
 
 use super::administrators;
 use super::host_names::{netbios_name, server_dns_names};
@@ -83,7 +83,7 @@ impl ConfiguredShares {
             domain_sid::nobody()
         });
         let names = Arc::new(MappedNames::of(config));
-        let users = config.directories().private.join(users::FILE_NAME);
+        let users = UserSource::published_in(&config.directories().lock);
         let users = Arc::new(KeptUsers::new(users));
         let share_security = state.join(share_security::FILE_NAME);
         let config = Arc::clone(config);
@@ -197,7 +197,7 @@ impl ConfiguredShares {
     }
 
     /// Returns a user of the database whom the system knows by this id.
-    fn account(&self, user: &UserEntry, uid: u32) -> Option<AccountEntry> {
+    fn account(&self, user: &KnownUser, uid: u32) -> Option<AccountEntry> {
         let rid = uid.checked_mul(RID_STEP)?.checked_add(RID_BASE)?;
         Some(AccountEntry {
             rid,
@@ -370,7 +370,7 @@ mod tests {
     use config::Config;
     use dtyp::Sid;
     use rpc::{Caller, Catalogue as _};
-    use users::{Identity, UserDatabase, UserEntry};
+    use users::{Identity, KnownUser, UserEntry};
 
     use super::super::own_users::OwnUsers;
     use super::super::unix;
@@ -400,10 +400,10 @@ mod tests {
 
     /// LookupSids and LookupIds ask for thousands of users at once.
     #[test]
-    fn the_user_database_is_read_once_however_many_users_are_looked_up() {
+    fn the_users_are_read_once_however_many_are_looked_up() {
         let folder = tempfile::tempdir().expect("there is space");
         let (config, _) = Config::parse(
-            &format!("private dir = {}\n[open]\npath = /open\n", folder.path().display()),
+            &format!("lock directory = {}\n[open]\npath = /open\n", folder.path().display()),
             "test",
         )
         .expect("it is well-formed");
@@ -414,12 +414,11 @@ mod tests {
         let samba_sid = Sid::new(5, &[21, 7, 8, 9, 1_001]);
         let anna = UserEntry { samba_sid: Some(samba_sid.clone()), ..user("Anna", 1_001) };
         let known = [anna, user("bob", 1_002)];
-        unix::set_own_users(OwnUsers::of(&known));
-        let file = folder.path().join(users::FILE_NAME);
-        let add = |user: &UserEntry| {
-            UserDatabase::update(&file, |it| it.add(user.clone())).expect("there is space");
+        unix::set_own_users(OwnUsers::of(&known.each_ref().map(KnownUser::from)));
+        let publish = |users: &[UserEntry]| {
+            users::publish(folder.path(), users).expect("there is space");
         };
-        add(&known[0]);
+        publish(&known[..1]);
         let shares = ConfiguredShares::new(&Arc::new(config), folder.path());
         for _ in 0..1_000 {
             let found = shares.account_by_rid(3_002).expect("she is there");
@@ -430,7 +429,7 @@ mod tests {
         }
         assert_eq!(shares.accounts().map(|it| it.len()), Some(1));
         assert_eq!(shares.users.reads(), 1);
-        add(&known[1]);
+        publish(&known);
         assert!(shares.account_by_name("bob").is_some(), "the file has changed");
         assert_eq!((shares.accounts().map(|it| it.len()), shares.users.reads()), (Some(2), 2));
         unix::set_own_users(OwnUsers::default());

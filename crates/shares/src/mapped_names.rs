@@ -22,7 +22,7 @@ use users::Fingerprint;
 use super::unix::{self, UnixUser};
 
 /// Highest number of users that a name may mean, each of whose passwords is tried.
-const CANDIDATES_MAX: usize = 64;
+const CANDIDATES_MAX: usize = messaging::USERS_PER_NAME_MAX;
 
 /// Highest size of the file in bytes: some ten thousand names.
 const FILE_BYTES_MAX: u64 = 1 << 20;

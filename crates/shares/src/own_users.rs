@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use dtyp::Sid;
 use store::Credentials;
-use users::UserEntry;
+use users::KnownUser;
 
 use super::unix_user::UnixUser;
 
@@ -25,8 +25,8 @@ pub(super) struct OwnUsers {
 }
 
 impl OwnUsers {
-    /// Takes the users with ids of their own from a database.
-    pub(super) fn of(users: &[UserEntry]) -> Self {
+    /// Selects the users that have ids of their own.
+    pub(super) fn of(users: &[KnownUser]) -> Self {
         let mut own = Self::default();
         for user in users {
             if let Some(sid) = &user.samba_sid {
@@ -83,16 +83,16 @@ fn further_sids(samba_sid: &Sid) -> [Sid; 2] {
 
 #[cfg(test)]
 mod tests {
-    use auth::NtHash;
     use dtyp::Sid;
     use store::Credentials;
-    use users::{Identity, UserEntry};
+    use users::{Identity, KnownUser};
 
     use super::super::unix_user::UnixUser;
     use super::OwnUsers;
 
-    fn user(name: &str, identity: Option<Identity>) -> UserEntry {
-        UserEntry { identity, ..UserEntry::new(name, NtHash::of_password("secret")) }
+    fn user(name: &str, identity: Option<Identity>) -> KnownUser {
+        let (name, full_name) = (name.to_owned(), String::new());
+        KnownUser { name, enabled: true, full_name, identity, samba_sid: None }
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_user_of_samba_is_one_of_all_users() {
         let sid = |rid| Sid::new(5, &[21, 1, 2, 3, rid]);
-        let ben = UserEntry { samba_sid: Some(sid(1_001)), ..user("Ben", None) };
+        let ben = KnownUser { samba_sid: Some(sid(1_001)), ..user("Ben", None) };
         let own = OwnUsers::of(&[ben]);
         for (name, sids) in [("ben", vec![sid(1_001), sid(513)]), ("bob", Vec::new())] {
             let credentials = Credentials { sids: Vec::new(), ..Credentials::default() };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dtyp::Sid;
 use store::{DomainIds, Trustee};
-use users::UserEntry;
+use users::KnownUser;
 
 use super::name_service::Question;
 use super::unix;
@@ -24,8 +24,8 @@ struct SambaUser {
 
 impl SambaUsers {
     /// Replaces all users by those of a database.
-    pub(super) fn replace(&self, users: &[UserEntry]) {
-        let user = |user: &UserEntry| {
+    pub(super) fn replace(&self, users: &[KnownUser]) {
+        let user = |user: &KnownUser| {
             let uid = user.identity.as_ref().map(users::Identity::uid);
             let sid = user.samba_sid.clone()?;
             Some((sid, SambaUser { name: user.name.clone(), uid }))
@@ -56,10 +56,9 @@ impl DomainIds for SambaUsers {
 
 #[cfg(test)]
 mod tests {
-    use auth::NtHash;
     use dtyp::Sid;
     use store::{DomainIds, Trustee};
-    use users::{Identity, UserEntry};
+    use users::{Identity, KnownUser};
 
     use super::super::name_service::{Answer, Question};
     use super::super::unix;
@@ -75,12 +74,15 @@ mod tests {
             let Question::UserId(name) = question else { anyhow::bail!("not asked here") };
             Ok(Answer::Named((name == "ben").then(|| (name.clone(), 1_001))))
         });
-        let user = |name, rid| UserEntry {
+        let user = |name: &str, rid| KnownUser {
+            name: name.to_owned(),
+            enabled: true,
+            full_name: String::new(),
+            identity: None,
             samba_sid: Some(sid(rid)),
-            ..UserEntry::new(name, NtHash::of_password("secret"))
         };
         let identity = Identity::new(7, vec![7]).ok();
-        let carla = UserEntry { identity, ..user("carla", 1_003) };
+        let carla = KnownUser { identity, ..user("carla", 1_003) };
         let users = SambaUsers::default();
         users.replace(&[user("ben", 1_001), user("gone", 1_002), carla]);
         assert_eq!(users.id_of(&sid(1_001)), Some(Trustee::User(1_001)));

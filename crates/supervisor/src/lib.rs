@@ -98,6 +98,10 @@ const REMOVAL_PER_TURN: Duration = Duration::from_millis(10);
 /// Longest time for which no client is accepted because files are searched for dead workers.
 const ACCEPTS_PAUSED_MAX: Duration = Duration::from_secs(1);
 
+/// Longest wait for `logond` before the first worker. Without it clients are served who have no
+/// password.
+const LOGOND_START_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Time that killed workers have to be reaped; the kernel needs next to none.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -120,6 +124,8 @@ struct Supervisor {
     /// Announcement that discoveryd makes; `None` without one.
     announcement: Option<Announcement>,
     logond: Helper,
+    /// The first workers wait for `logond`, which publishes the users, but no longer than this.
+    awaits_logond_until: Option<Instant>,
     auditd: Helper,
     commandd: Helper,
     /// Socket that workers pass commands to, once some share has one.
@@ -190,11 +196,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     trace::prepare(&lock).with_context(|| {
         format!("pages of workers in {}", lock.join(trace::DIRECTORY).display())
     })?;
-    let logons = LogonPage::create(&lock)
-        .with_context(|| format!("page of logons in {}", lock.display()))?;
-    // Its times are those of the machine's clock, which starts again with the machine.
-    let failed_logons =
-        FailedLogonPage::create(&lock).context("cannot create the page of failed logons")?;
+    let (logons, failed_logons) = make_logon_pages(&lock)?;
     let violations = ViolationPage::open(&lock).context("cannot create the page of violations")?;
     let qos = make_qos(&lock, &settings)?;
     let files = make_files(&lock, &settings.directories.state)?;
@@ -225,6 +227,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         discoveryd: Helper::new(DISCOVERYD_COMMAND),
         announcement: None,
         logond: Helper::new(LOGOND_COMMAND),
+        awaits_logond_until: Some(Instant::now() + LOGOND_START_TIMEOUT),
         auditd: Helper::new(AUDITD_COMMAND),
         commandd: Helper::new(COMMANDD_COMMAND),
         commands: None,
@@ -309,6 +312,7 @@ impl Supervisor {
         let starts_commandd = self.wants_commandd().then(|| self.commandd.start_at(now)).flatten();
         let next = [
             starts_worker,
+            self.awaits_logond_until.filter(|until| *until > now),
             starts_notifyd,
             starts_discoveryd,
             starts_logond,
@@ -469,7 +473,7 @@ impl Supervisor {
     }
 
     fn wants_logond(&self) -> bool {
-        self.stop_deadline.is_none() && self.settings.config.global.needs_logond()
+        self.stop_deadline.is_none()
     }
 
     /// Iterates over the helpers: processes of which a server has one each.
@@ -526,7 +530,9 @@ impl Supervisor {
     }
 
     fn wants_idle_worker(&self) -> bool {
-        self.stop_deadline.is_none() && self.workers.idle_len() < IDLE_WORKERS
+        self.stop_deadline.is_none()
+            && self.workers.idle_len() < IDLE_WORKERS
+            && self.awaits_logond_until.is_none_or(|until| until <= Instant::now())
     }
 
     fn spawn(&mut self) -> Option<Birth> {
@@ -593,9 +599,9 @@ impl Supervisor {
     }
 
     /// Handles the message of a helper that it has started. A new `notifyd` has no watches yet, so
-    /// workers send theirs again.
+    /// workers send theirs again, and a new `logond` gets the passwords without an answer.
     fn receive_from_helper(&mut self, pid: u32) {
-        let is_notifyd = self.notifyd.is(pid);
+        let (is_notifyd, is_logond) = (self.notifyd.is(pid), self.logond.is(pid));
         let commands = self.commands.as_ref().filter(|_| self.commandd.is(pid));
         let commands = commands.and_then(|socket| socket.try_clone().ok());
         let Self { notifyd, discoveryd, logond, auditd, commandd, .. } = self;
@@ -608,6 +614,10 @@ impl Supervisor {
                 if helper.is_ready(unique_id) {
                     if is_notifyd {
                         self.workers.send_to_serving(&ToWorker::WatchAgain);
+                    }
+                    if is_logond {
+                        self.awaits_logond_until = None;
+                        self.workers.send_to_serving(&ToWorker::LogonsAgain);
                     }
                     if let Some(socket) = commands {
                         helper.send(&ToWorker::Connection(socket));
@@ -840,6 +850,16 @@ impl Supervisor {
         self.announcement.iter().for_each(remove_service_files);
         self.stop_deadline = Some(Instant::now() + STOP_TIMEOUT);
     }
+}
+
+/// Makes the page with the highest logon of each worker, and that of failed logons.
+fn make_logon_pages(lock: &Path) -> anyhow::Result<(LogonPage, FailedLogonPage)> {
+    let logons =
+        LogonPage::create(lock).with_context(|| format!("page of logons in {}", lock.display()))?;
+    // Its times are those of the machine's clock, which starts again with the machine.
+    let failed =
+        FailedLogonPage::create(lock).context("cannot create the page of failed logons")?;
+    Ok((logons, failed))
 }
 
 /// Makes the set of sources that the supervisor waits for from its start.

@@ -1,10 +1,9 @@
 //! Identities of the running `logond` and `auditd`, in files that workers read when they need one.
 //!
-//! They are no page in shared memory: most servers have neither, and a worker needs them a few
-//! times in its life.
+//! They are no page in shared memory: a worker needs them a few times in its life.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -15,7 +14,7 @@ use dtyp::ServerId;
 pub enum SingleProcess {
     /// The process that writes the records of audits.
     Auditd,
-    /// The process that checks logons which other authorities decide.
+    /// The process that checks logons.
     Logond,
 }
 
@@ -44,8 +43,10 @@ pub fn announce(lock_dir: &Path, process: SingleProcess, id: ServerId) -> io::Re
 /// Returns the process that was announced last; `None` if there was none.
 #[must_use]
 pub fn announced(lock_dir: &Path, process: SingleProcess) -> Option<ServerId> {
-    let bytes = fs::read(lock_dir.join(process.file())).ok()?;
-    Some(ServerId::from_bytes(bytes.as_slice().try_into().ok()?))
+    // By one call: a logon waits for it.
+    let mut bytes = [0; ServerId::ENCODED_LEN + 1];
+    let count = File::open(lock_dir.join(process.file())).ok()?.read(&mut bytes).ok()?;
+    Some(ServerId::from_bytes(bytes[..count].try_into().ok()?))
 }
 
 #[cfg(test)]

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use auth::NtHash;
+use auth::{NtHash, NtlmResponse};
 use crypto::{Cipher, SigningAlgorithm};
 use dtyp::upcase::equal_ignoring_case;
-use dtyp::{AccessMask, FileTime, Guid, Sid};
+use dtyp::{AccessMask, FileTime, Guid, NtStatus, Sid};
 use object::{ObjectPath, RootId, UserId};
+use proto::effect::{CheckedResponse, ResponseFailure, ResponseOwner};
 use proto::logon_throttle::ThrottleSettings;
 use proto::settings::{BreakRetry, MapToGuest, Policy};
 use proto::share::{LocalPrograms, QuotaCommands};
-use proto::{Account, Credential, ServerSettings, Share};
+use proto::{Account, ProvenUsers, ServerSettings, Share};
 use rpc::{Caller, Catalogue, ServerEntry, ShareEntry};
 use wire::Dialect;
 
@@ -24,11 +25,13 @@ pub const CAROL: (&str, &str) = ("carol", "secret of carol");
 /// Workgroup of the server and its users.
 pub const WORKGROUP: &str = "CHORO";
 
-/// A user with a credential.
+/// A user with a password.
 #[derive(Clone, Debug)]
 pub struct User {
-    /// Credential to verify a proof with.
-    pub credential: Credential,
+    /// NT hash of the password.
+    pub nt_hash: NtHash,
+    /// True if the user may not log on.
+    pub disabled: bool,
     /// Account that the user logs on to.
     pub account: Account,
 }
@@ -37,20 +40,13 @@ pub struct User {
 #[must_use]
 pub fn users() -> Vec<User> {
     let mut carol = user(CAROL, 1_002);
-    carol.credential.disabled = true;
+    carol.disabled = true;
     vec![user(ALICE, 1_000), user(BOB, 1_001), carol]
 }
 
 /// Creates a user with a password.
 #[must_use]
 pub fn user((user, password): (&str, &str), id: u32) -> User {
-    let credential = Credential {
-        user: user.into(),
-        requested_user: user.into(),
-        nt_hash: NtHash::of_password(password),
-        disabled: false,
-        others: Vec::new(),
-    };
     let account = Account {
         user: user.into(),
         requested_user: user.into(),
@@ -61,7 +57,7 @@ pub fn user((user, password): (&str, &str), id: u32) -> User {
         groups: vec![Sid::unix_group(100)].into(),
         is_guest: false,
     };
-    User { credential, account }
+    User { nt_hash: NtHash::of_password(password), disabled: false, account }
 }
 
 /// Returns the account of guests and anonymous users.
@@ -81,7 +77,27 @@ pub fn guest() -> Account {
 
 /// Finds a user by name, in any case.
 pub(crate) fn find<'a>(users: &'a [User], name: &str) -> Option<&'a User> {
-    users.iter().find(|user| equal_ignoring_case(&user.credential.user, name))
+    users.iter().find(|user| equal_ignoring_case(&user.account.user, name))
+}
+
+/// Verifies a response of one of the users, as the server does.
+pub(crate) fn check_response(
+    users: &[User],
+    response: &NtlmResponse,
+) -> Result<CheckedResponse, ResponseFailure> {
+    let user = find(users, &response.user);
+    let verified = response.verify(&[user.map(|user| user.nt_hash.clone())]);
+    let (user, (_, session_base_key)) = match (user, verified) {
+        (Some(user), Ok(verified)) => (user, verified),
+        (None, _) => return Err(ResponseFailure::Refused(NtStatus::NO_SUCH_USER)),
+        (_, Err(_)) => return Err(ResponseFailure::Refused(NtStatus::WRONG_PASSWORD)),
+    };
+    let owner = ResponseOwner::Users(ProvenUsers {
+        users: vec![user.account.user.clone()],
+        is_ambiguous: false,
+        is_disabled: user.disabled,
+    });
+    Ok(CheckedResponse { session_base_key, owner })
 }
 
 /// Creates a share that grants everything.

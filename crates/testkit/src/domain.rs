@@ -6,7 +6,9 @@ use auth::{LateMic, NtlmResponse, SessionKey, Ticket, TicketAccepted, TicketRefu
 use dtyp::{NtStatus, Sid};
 use proto::Account;
 use proto::account::TicketOwner;
-use proto::effect::{CheckedResponse, CheckedTicket, ResponseFailure, TicketFailure};
+use proto::effect::{
+    CheckedResponse, CheckedTicket, ResponseFailure, ResponseOwner, TicketFailure,
+};
 
 /// What the domain of a test answers.
 #[derive(Debug)]
@@ -96,7 +98,8 @@ impl Domain {
         let answer = self.response.ok_or(ResponseFailure::NotInDomain)?;
         let session_base_key =
             answer(response).ok_or(ResponseFailure::Refused(NtStatus::WRONG_PASSWORD))?;
-        Ok(CheckedResponse { session_base_key, account: self.account(&response.user) })
+        let owner = ResponseOwner::Account(Box::new(self.account(&response.user)));
+        Ok(CheckedResponse { session_base_key, owner })
     }
 
     /// The account of a user of the domain.

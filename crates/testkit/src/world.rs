@@ -17,11 +17,13 @@ use bytes::BytesMut;
 use dtyp::upcase::equal_ignoring_case;
 use dtyp::{FileAttributes, NtStatus, ServerId};
 use object::{ObjectOp, ObjectPath, ObjectReply, OpenRequest, Piped, RootId};
-use proto::effect::{LentSession, Referral, Removal, SessionElsewhere, Unlocked};
+use proto::effect::{
+    Authority, LentSession, Referral, Removal, ResponseFailure, SessionElsewhere, Unlocked,
+};
 use proto::server::Passed;
 use proto::{
     Account, ChannelInfo, ConfirmationId, ConnectionId, Disconnect, Effect, Now, Reply, RequestId,
-    Server, ServerSettings, Share, ShareRefusal, StorageLoad, UsersUnavailable,
+    Server, ServerSettings, Share, ShareRefusal, StorageLoad,
 };
 use tables::MemoryFiles;
 use trace::{Reason, Spent};
@@ -1059,8 +1061,13 @@ impl Inner {
     fn answer(&mut self, effect: Effect) -> Option<Reply> {
         match effect {
             Effect::CheckMic(mic) => Some(Reply::Mic(self.domain.check_mic(&mic))),
-            Effect::CheckResponse(response) => {
-                Some(Reply::Response(self.domain.check_response(&response).map(Box::new)))
+            Effect::CheckResponse { response, authority } => {
+                let checked = match authority {
+                    Authority::Domain => self.domain.check_response(&response),
+                    Authority::Server if self.has_no_credentials => Err(ResponseFailure::Unchecked),
+                    Authority::Server => accounts::check_response(&self.users, &response),
+                };
+                Some(Reply::Response(checked.map(Box::new)))
             }
             Effect::CheckTicket(ticket) => {
                 Some(Reply::Ticket(self.domain.check_ticket(&ticket).map(Box::new)))
@@ -1076,12 +1083,6 @@ impl Inner {
                 let [user] = &users[..] else { panic!("{users:?} instead of one") };
                 let user = accounts::find(&self.users, user).filter(|_| !self.has_no_accounts);
                 Some(Reply::Account(user.map(|user| Box::new(user.account.clone()))))
-            }
-            Effect::FindCredential { user, domain: _ } => {
-                let user = accounts::find(&self.users, &user);
-                let found = user.map(|user| Box::new(user.credential.clone()));
-                let is_lost = self.has_no_credentials;
-                Some(Reply::Credential(if is_lost { Err(UsersUnavailable) } else { Ok(found) }))
             }
             Effect::IsOwnName { target_name, .. } => {
                 let is_any = self.own_names.is_empty();

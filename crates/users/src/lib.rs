@@ -25,6 +25,8 @@
 mod fingerprint;
 mod identity;
 pub mod import;
+mod known;
+mod known_user;
 mod line;
 mod storage;
 #[cfg(test)]
@@ -40,6 +42,8 @@ use dtyp::Sid;
 pub use fingerprint::Fingerprint;
 pub use identity::Identity;
 pub use import::{ImportOutcome, ImportedLine, import};
+pub use known::{KnownUsers, PUBLISHED_NAME, UserSource, publish, unpublish};
+pub use known_user::KnownUser;
 pub use line::{check_name, fit_full_name};
 
 /// Users that a database may hold.
@@ -183,8 +187,6 @@ pub struct UserDatabase {
     /// Index of each user, by name in lower case. A look-up takes as long for an unknown name as
     /// for a known one, so strangers cannot tell the two apart by time.
     places: HashMap<String, usize>,
-    /// Index of each user with a SID of Samba, as it was read.
-    samba_sids: HashMap<Sid, usize>,
 }
 
 impl UserDatabase {
@@ -195,9 +197,7 @@ impl UserDatabase {
     pub fn open(path: &Path) -> Result<Self, UsersError> {
         let (users, read_from) = storage::read(path)?;
         let places = places(&users);
-        let with_sid = |(index, user): (usize, &UserEntry)| Some((user.samba_sid.clone()?, index));
-        let samba_sids = users.iter().enumerate().filter_map(with_sid).collect();
-        Ok(Self { path: path.to_owned(), read_from, users, places, samba_sids })
+        Ok(Self { path: path.to_owned(), read_from, users, places })
     }
 
     /// The user of this name, in the file as it is now.
@@ -208,7 +208,13 @@ impl UserDatabase {
     /// As [`UserDatabase::open`]: a database that became unreadable lets nobody in.
     pub fn find(&mut self, name: &str) -> Result<Option<UserEntry>, UsersError> {
         self.refresh()?;
-        Ok(self.position(name).map(|index| self.users[index].clone()))
+        Ok(self.get(name))
+    }
+
+    /// Returns the user of this name, in the file as it was read last.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<UserEntry> {
+        self.position(name).map(|index| self.users[index].clone())
     }
 
     /// Reads the file again if it has changed since it was read.
@@ -222,15 +228,6 @@ impl UserDatabase {
             *self = Self::open(&self.path)?;
         }
         Ok(())
-    }
-
-    /// Returns the user to whom Samba gave this SID, in the file as it is now.
-    ///
-    /// # Errors
-    /// As [`UserDatabase::open`].
-    pub fn find_by_samba_sid(&mut self, sid: &Sid) -> Result<Option<UserEntry>, UsersError> {
-        self.refresh()?;
-        Ok(self.samba_sids.get(sid).map(|index| self.users[*index].clone()))
     }
 
     /// Returns the state of the file that was read last; `None` if there was none.

@@ -4,6 +4,7 @@ use auth::NtHash;
 use dtyp::Sid;
 use zeroize::Zeroizing;
 
+use super::known_user::{KnownUser, NO_HASH};
 use super::{Identity, UserEntry, UsersError};
 
 /// Characters of a name. The longest that Windows' account manager keeps is 256.
@@ -47,6 +48,23 @@ pub fn fit_full_name(full_name: &str) -> String {
 
 /// Reads a line; `None` for a comment or an empty one.
 pub(crate) fn parse(line: &str) -> Result<Option<UserEntry>, &'static str> {
+    let Some((hash, user)) = parse_fields(line)? else { return Ok(None) };
+    let nt_hash = NtHash::from_hex(hash).ok_or("the hash is not 32 hexadecimal digits")?;
+    let KnownUser { name, enabled, full_name, identity, samba_sid } = user;
+    Ok(Some(UserEntry { name, nt_hash, enabled, full_name, identity, samba_sid }))
+}
+
+/// Reads a line without a hash; `None` for a comment or an empty one.
+pub(crate) fn parse_known(line: &str) -> Result<Option<KnownUser>, &'static str> {
+    match parse_fields(line)? {
+        Some((NO_HASH, user)) => Ok(Some(user)),
+        Some(_) => Err("there is a hash"),
+        None => Ok(None),
+    }
+}
+
+/// Reads the fields of a line, the hash as it stands there.
+fn parse_fields(line: &str) -> Result<Option<(&str, KnownUser)>, &'static str> {
     if line.is_empty() || line.starts_with('#') {
         return Ok(None);
     }
@@ -59,7 +77,6 @@ pub(crate) fn parse(line: &str) -> Result<Option<UserEntry>, &'static str> {
     if check_name(name).is_err() {
         return Err("the name cannot be a user's");
     }
-    let nt_hash = NtHash::from_hex(hash).ok_or("the hash is not 32 hexadecimal digits")?;
     let (state, samba_sid) = match state.rsplit_once(' ') {
         Some((before, sid)) if sid.starts_with("S-") => (before, Some(parse_samba_sid(sid)?)),
         _ => (state, None),
@@ -74,14 +91,14 @@ pub(crate) fn parse(line: &str) -> Result<Option<UserEntry>, &'static str> {
         let (uid, gids) = ids.split_once(' ').ok_or("expected a user id and group ids")?;
         Identity::parse(uid, gids)
     };
-    Ok(Some(UserEntry {
+    let user = KnownUser {
         name: name.to_owned(),
-        nt_hash,
         enabled,
         full_name: full_name.to_owned(),
         identity: ids.map(identity).transpose()?,
         samba_sid,
-    }))
+    };
+    Ok(Some((hash, user)))
 }
 
 /// Reads the SID of a user of a domain or a machine: S-1-5-21-x-y-z-RID, [MS-DTYP] 2.4.2.4. Others
@@ -103,6 +120,19 @@ pub(crate) fn render(user: &UserEntry, text: &mut Zeroizing<String>) {
             text.push(char::from_digit(u32::from(nibble), 16).expect("a nibble is one digit"));
         }
     }
+    render_rest(&user.into(), text);
+}
+
+/// Appends the line of a user without a hash, with its line feed.
+pub(crate) fn render_known(user: &KnownUser, text: &mut String) {
+    text.push_str(&user.name);
+    text.push(':');
+    text.push_str(NO_HASH);
+    render_rest(user, text);
+}
+
+/// Appends the fields behind the hash.
+fn render_rest(user: &KnownUser, text: &mut String) {
     text.push_str(if user.enabled { ":enabled" } else { ":disabled" });
     if let Some(identity) = &user.identity {
         text.push(' ');

@@ -12,7 +12,7 @@ use super::{USERS_MAX, UserEntry, UsersError, line};
 use crate::Fingerprint;
 
 /// Bytes of a file that is read at all: [`USERS_MAX`] lines of 512 bytes.
-const FILE_BYTES_MAX: u64 = USERS_MAX as u64 * 512;
+pub(super) const FILE_BYTES_MAX: u64 = USERS_MAX as u64 * 512;
 
 /// The file as it is now, or `None` if there is none.
 pub(super) fn fingerprint(path: &Path) -> Result<Option<Fingerprint>, UsersError> {

@@ -1,6 +1,8 @@
-//! Logons that `logond` checks: Kerberos tickets, and passwords of domain users.
+//! Logons that `logond` checks: passwords and Kerberos tickets. A worker has no secret that could
+//! check one.
 //!
-//! A logon without its answer has failed: it may have died, or the domain may be out.
+//! If `logond` dies, passwords are sent to its successor: their clients notice a delay. A logon
+//! without an answer in time has failed.
 
 mod names;
 pub(super) mod pending;
@@ -13,20 +15,26 @@ use auth::{
 use dtyp::NtStatus;
 use messaging::{
     AcceptedLogon, Content, LogonAnswer, LogonOwner, LogonProof, LogonQuestion, LogonVerdict,
-    Message, MessageKind,
+    Message, MessageKind, OwnUsers,
 };
 use proto::account::TicketOwner;
-use proto::effect::{CheckedResponse, CheckedTicket, ResponseFailure, TicketFailure};
-use proto::{Account, Reply, RequestId};
+use proto::effect::{
+    Authority, CheckedResponse, CheckedTicket, ResponseFailure, ResponseOwner, TicketFailure,
+};
+use proto::{Account, ProvenUsers, Reply, RequestId};
+use shares::accounts::UsersUnavailable;
 use tables::{SingleProcess, announced};
 use tracing::debug;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::event_loop::Worker;
 use pending::{AskedLogon, Kind};
 
 /// Time for an answer. Clients wait about a minute.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Highest number of times that a password is sent, to one `logond` after the other.
+const SENDS_MAX: u32 = 3;
 
 /// Longest life of a session without another ticket. Tickets last hours; one that claims years is
 /// forged, or its server made a mistake.
@@ -46,41 +54,54 @@ impl Worker {
         self.check_logon(request, Kind::Mic, LogonProof::Mic { context, mech_list, mech_list_mic });
     }
 
-    /// Has an NTLM response checked by the domain.
-    pub(super) fn check_response(&mut self, request: RequestId, response: NtlmResponse) {
+    /// Has an NTLM response checked by the domain, or with the passwords of this server's users.
+    pub(super) fn check_response(
+        &mut self,
+        request: RequestId,
+        response: NtlmResponse,
+        authority: Authority,
+    ) {
         let NtlmResponse { user, domain, workstation, challenge, nt_response } = response;
-        let proof = LogonProof::Response { user, domain, workstation, challenge, nt_response };
-        self.check_logon(request, Kind::Response, proof);
+        if authority == Authority::Domain {
+            let proof = LogonProof::Response { user, domain, workstation, challenge, nt_response };
+            return self.check_logon(request, Kind::Response, proof);
+        }
+        self.store.revert_to_server();
+        match self.accounts.candidates(&user) {
+            Ok(users) => {
+                let proof = LogonProof::OwnResponse { users, user, domain, challenge, nt_response };
+                self.check_logon(request, Kind::OwnResponse, proof);
+            }
+            Err(UsersUnavailable) => self.answer(Some(request), unanswered(Kind::OwnResponse)),
+        }
     }
 
     fn check_logon(&mut self, request: RequestId, kind: Kind, proof: LogonProof) {
         let number = self.asked_logons.next_number();
         let data = LogonQuestion { number, proof }.encode();
-        let content = Content::new(MessageKind::CHECK_LOGON, &data);
-        self.ask_logond((request, kind, CHECK_TIMEOUT), number, &content);
+        let until = Instant::now() + CHECK_TIMEOUT;
+        let (of, sends) = (None, 0);
+        let asked = AskedLogon { number, of, request, kind, until, data: None, sends };
+        self.ask_logond(asked, MessageKind::CHECK_LOGON, data);
     }
 
-    /// Sends a question, or answers a request that nobody can help.
-    fn ask_logond(
-        &mut self,
-        (request, kind, timeout): (RequestId, Kind, Duration),
-        number: u64,
-        content: &Content<'_>,
-    ) {
+    /// Sends a question. Without a `logond`, one that may be repeated waits for the next one, and
+    /// other requests are answered.
+    fn ask_logond(&mut self, asked: AskedLogon, kind: MessageKind, data: Zeroizing<Vec<u8>>) {
         self.store.revert_to_server();
-        let now = Instant::now();
-        let logond = announced(&self.settings.directories.lock, SingleProcess::Logond);
-        match logond.map(|logond| (logond, self.messaging.send(now, logond, content))) {
-            Some((of, Ok(()))) => {
-                let until = now + timeout;
-                self.asked_logons.add(AskedLogon { number, of, request, kind, until });
+        let mut asked = AskedLogon { of: None, sends: asked.sends + 1, ..asked };
+        if let Some(logond) = announced(&self.settings.directories.lock, SingleProcess::Logond) {
+            match self.messaging.send(Instant::now(), logond, &Content::new(kind, &data)) {
+                Ok(()) => asked.of = Some(logond),
+                Err(error) => debug!("logond cannot be reached: {error}"),
             }
-            Some((_, Err(error))) => {
-                debug!("logond cannot be reached: {error}");
-                self.answer(Some(request), unanswered(kind));
-            }
-            None => self.answer(Some(request), unanswered(kind)),
         }
+        if asked.kind.may_repeat() {
+            asked.data = Some(Box::new(data));
+        } else if asked.of.is_none() {
+            return self.answer(Some(asked.request), unanswered(asked.kind));
+        }
+        self.asked_logons.add(asked);
     }
 
     /// Reads a message about logons; gives others back.
@@ -104,12 +125,30 @@ impl Worker {
         None
     }
 
-    /// Fails the logons that a dead `logond` was checking.
+    /// Fails the questions that a dead `logond` was asked and its successor cannot answer. Those
+    /// that have ended several ones may be the reason.
     pub(super) fn fail_logons(&mut self) {
         self.store.revert_to_server();
-        while let Some(asked) = self.asked_logons.take_any() {
+        for asked in self.asked_logons.take_all() {
+            if asked.kind.may_repeat() && asked.sends < SENDS_MAX {
+                self.asked_logons.add(AskedLogon { of: None, ..asked });
+                continue;
+            }
             self.answer(Some(asked.request), unanswered(asked.kind));
             self.serve_effects();
+        }
+    }
+
+    /// Sends a new `logond` the questions that its predecessor has not answered.
+    pub(super) fn repeat_logons(&mut self) {
+        let logond = announced(&self.settings.directories.lock, SingleProcess::Logond);
+        for mut asked in self.asked_logons.take_all() {
+            match asked.data.take() {
+                Some(data) if asked.of.is_none() || asked.of != logond => {
+                    self.ask_logond(asked, MessageKind::CHECK_LOGON, *data);
+                }
+                data => self.asked_logons.add(AskedLogon { data, ..asked }),
+            }
         }
     }
 
@@ -128,6 +167,8 @@ impl Worker {
         let of_owner =
             |accounts: &mut shares::accounts::Accounts, store: &mut store::Store| match owner {
                 LogonOwner::Account(account) => accounts.of_domain(store, account),
+                // Only asked about by `OwnResponse`.
+                LogonOwner::Own(_) => Err(NtStatus::LOGON_FAILURE),
                 LogonOwner::Principal { name, realm } => {
                     accounts.of_principal(store, &name, &realm)
                 }
@@ -158,10 +199,17 @@ fn reply_of(
             let checked = checked_response(*accepted, account_of);
             Reply::Response(checked.map(Box::new).map_err(ResponseFailure::Refused))
         }
+        (Kind::OwnResponse, LogonVerdict::Accepted(accepted)) => {
+            Reply::Response(checked_own_response(*accepted).map(Box::new))
+        }
+        (
+            Kind::OwnResponse,
+            LogonVerdict::Refused(NtStatus::NO_LOGON_SERVERS | NtStatus::INSUFF_SERVER_RESOURCES),
+        ) => unanswered(Kind::OwnResponse),
         (Kind::Response, LogonVerdict::NotInDomain) => {
             Reply::Response(Err(ResponseFailure::NotInDomain))
         }
-        (Kind::Response, LogonVerdict::Refused(status)) => {
+        (Kind::Response | Kind::OwnResponse, LogonVerdict::Refused(status)) => {
             Reply::Response(Err(ResponseFailure::Refused(status)))
         }
         (kind, verdict) => {
@@ -188,9 +236,22 @@ fn checked_response(
     logon: AcceptedLogon,
     account_of: impl FnOnce(LogonOwner) -> Result<Account, NtStatus>,
 ) -> Result<CheckedResponse, NtStatus> {
+    let session_base_key = session_base_key(&logon)?;
+    let owner = ResponseOwner::Account(Box::new(account_of(logon.owner)?));
+    Ok(CheckedResponse { session_base_key, owner })
+}
+
+fn checked_own_response(logon: AcceptedLogon) -> Result<CheckedResponse, ResponseFailure> {
+    let session_base_key = session_base_key(&logon).map_err(ResponseFailure::Refused)?;
+    let LogonOwner::Own(own) = logon.owner else { return Err(ResponseFailure::Unchecked) };
+    let OwnUsers { users, is_ambiguous, is_disabled } = own;
+    let owner = ResponseOwner::Users(ProvenUsers { users, is_ambiguous, is_disabled });
+    Ok(CheckedResponse { session_base_key, owner })
+}
+
+fn session_base_key(logon: &AcceptedLogon) -> Result<SessionBaseKey, NtStatus> {
     let key = <[u8; 16]>::try_from(&logon.key.0[..]).map_err(|_| NtStatus::LOGON_FAILURE)?;
-    let account = account_of(logon.owner)?;
-    Ok(CheckedResponse { session_base_key: SessionBaseKey::new(key), account })
+    Ok(SessionBaseKey::new(key))
 }
 
 fn invalid(refused: TicketRefused) -> Reply {
@@ -204,6 +265,7 @@ fn unanswered(kind: Kind) -> Reply {
         Kind::Ticket => Reply::Ticket(Err(TicketFailure::Owner(status))),
         Kind::Mic => Reply::Mic(false),
         Kind::Response => Reply::Response(Err(ResponseFailure::Refused(status))),
+        Kind::OwnResponse => Reply::Response(Err(ResponseFailure::Unchecked)),
         Kind::Names => Reply::Names(Vec::new()),
     }
 }

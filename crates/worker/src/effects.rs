@@ -40,8 +40,9 @@ impl Worker {
             Effect::CheckMic(mic) => {
                 self.check_mic(request.expect("SESSION_SETUP waits for this"), *mic);
             }
-            Effect::CheckResponse(response) => {
-                self.check_response(request.expect("SESSION_SETUP waits for this"), *response);
+            Effect::CheckResponse { response, authority } => {
+                let request = request.expect("SESSION_SETUP waits for this");
+                self.check_response(request, *response, authority);
             }
             Effect::CheckTicket(ticket) => {
                 self.check_ticket(request.expect("SESSION_SETUP waits for this"), *ticket);
@@ -82,10 +83,8 @@ impl Worker {
                     .ask_for_account(|accounts, store| accounts.find(store, users, requested_user));
                 Reply::Account(account.map(Box::new))
             }),
-            Effect::FindCredential { user, .. } => self.reply(request, |worker| {
-                Reply::Credential(worker.accounts.credential(&user).map(|it| it.map(Box::new)))
-            }),
             Effect::FindGuest => self.reply(request, |worker| {
+                worker.accounts.learn_users();
                 Reply::Account(
                     worker.ask_for_account(|accounts, store| accounts.guest(store)).map(Box::new),
                 )

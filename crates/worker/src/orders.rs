@@ -42,6 +42,7 @@ impl Worker {
                 Ok(Received::Message(ToWorker::Reload { .. })) => self.reload(),
                 Ok(Received::Message(ToWorker::WatchAgain)) => self.watch_again(),
                 Ok(Received::Message(ToWorker::LogonsFailed)) => self.fail_logons(),
+                Ok(Received::Message(ToWorker::LogonsAgain)) => self.repeat_logons(),
                 Ok(Received::Message(ToWorker::LogRenamed)) => self.reopen_log(),
                 Ok(Received::Message(ToWorker::Connection(socket))) => {
                     self.add_connection(socket.into());

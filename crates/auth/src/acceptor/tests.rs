@@ -335,11 +335,12 @@ fn a_name_that_may_be_of_several_accounts_needs_the_password_of_one() {
     ] {
         let (mut acceptor, mut initiator) = (acceptor(), initiator(alice(), FRAMINGS[1]));
         exchange(&mut acceptor, &mut initiator, |_| {}).expect("goes on");
-        let account = acceptor.resume_with_any(&accounts).map(|step| match step {
-            Step::Done(outcome) => outcome.account,
-            step => panic!("{step:?}"),
-        });
-        assert_eq!(account, want);
+        let response = acceptor.response().expect("it is next");
+        let verified = response.verify(&accounts);
+        assert_eq!(verified.as_ref().map(|(account, _)| *account).map_err(|it| *it), want);
+        let Ok((_, key)) = verified else { continue };
+        let step = acceptor.resume_with_key(&key).expect("the proof was right");
+        assert!(matches!(step, Step::Done(_)), "{step:?}");
     }
 }
 

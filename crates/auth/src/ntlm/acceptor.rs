@@ -36,7 +36,7 @@ pub(crate) struct NtlmAcceptor {
 /// Result of a valid AUTHENTICATE_MESSAGE.
 #[derive(Debug)]
 pub(crate) enum Authenticated {
-    /// The account's hash is needed.
+    /// The response is to be verified.
     Account(Identity),
     /// The client is anonymous, and needs no hash.
     Anonymous(Established),
@@ -49,11 +49,10 @@ pub(crate) struct Established {
     pub(crate) security: Security,
     /// Service that the client intends to log on to, if the client sends it. The proof covers it.
     pub(crate) target_name: Option<String>,
-    /// Index of the account whose hash has verified the response.
-    pub(crate) account: usize,
 }
 
-/// A client's response to the challenge, for a domain controller.
+/// A client's response to the challenge, for whoever has the hash of the user's password: another
+/// process of this server, or a domain controller.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NtlmResponse {
     /// User name as the client sent it: the response covers it.
@@ -70,15 +69,58 @@ pub struct NtlmResponse {
 }
 
 impl NtlmResponse {
-    /// Verifies the response with the hash of the user's password, as the user's domain does.
-    #[must_use]
-    pub fn verify(&self, hash: &NtHash) -> Option<SessionBaseKey> {
-        let response = NtlmV2Response::parse(&self.nt_response).ok()?;
-        let key = ntowf_v2(hash, &self.user, &self.domain);
-        let nt_proof = response::nt_proof(&key, self.challenge, response.temp);
-        let is_right = bool::from(nt_proof[..].ct_eq(&response.nt_proof[..]));
-        let session_base_key = response::session_base_key(&key, response.nt_proof);
-        is_right.then(|| SessionBaseKey::new(*session_base_key))
+    /// Verifies the response with the hash of each account that may be meant, and returns the
+    /// index of the first one that it is right for. Without a hash it does the same work: a missing
+    /// account must take as much time as a wrong password. The time depends on the number of
+    /// accounts alone.
+    ///
+    /// # Errors
+    /// [`AuthError::NoSuchUser`] without a single hash, [`AuthError::WrongPassword`] if none is
+    /// right, or the response cannot be parsed.
+    pub fn verify(
+        &self,
+        accounts: &[Option<NtHash>],
+    ) -> Result<(usize, SessionBaseKey), AuthError> {
+        let response = NtlmV2Response::parse(&self.nt_response)?;
+        let nobody = NtHash::new([0; 16]);
+        let mut found = None;
+        for (account, hash) in accounts.iter().enumerate() {
+            let hash_or_nobody = hash.as_ref().unwrap_or(&nobody);
+            let key = self.verify_proof(&response, hash_or_nobody);
+            let is_right = key.is_some() && hash.is_some();
+            if let Some(key) = key.filter(|_| is_right && found.is_none()) {
+                found = Some((account, SessionBaseKey::new(*key)));
+            }
+        }
+        if accounts.iter().all(Option::is_none) {
+            return Err(AuthError::NoSuchUser);
+        }
+        found.ok_or(AuthError::WrongPassword)
+    }
+
+    /// Returns the SessionBaseKey, if the proof is right.
+    ///
+    /// The proof may use the domain as it was sent, in upper case, or empty: [MS-NLMP] 3.2.5.1.2
+    /// demands support for clients that leave it out, and some send it in lower case and compute
+    /// with upper case. All three are always computed.
+    fn verify_proof(
+        &self,
+        response: &NtlmV2Response<'_>,
+        hash: &NtHash,
+    ) -> Option<Zeroizing<[u8; 16]>> {
+        let mut session_base_key = Zeroizing::new([0; 16]);
+        let mut verified = Choice::from(0);
+        for domain in [self.domain.as_str(), &uppercase(&self.domain), ""] {
+            let key = ntowf_v2(hash, &self.user, domain);
+            let nt_proof = response::nt_proof(&key, self.challenge, response.temp);
+            let candidate = response::session_base_key(&key, response.nt_proof);
+            let equal = nt_proof[..].ct_eq(&response.nt_proof[..]);
+            for (byte, candidate) in session_base_key.iter_mut().zip(candidate.iter()) {
+                byte.conditional_assign(candidate, equal);
+            }
+            verified |= equal;
+        }
+        bool::from(verified).then_some(session_base_key)
     }
 }
 
@@ -152,7 +194,7 @@ impl NtlmAcceptor {
             // Without a password the KeyExchangeKey is zero.
             let security = self.security(&authenticate, &[0; 16])?;
             let identity = identity(&authenticate, IdentityKind::Anonymous);
-            let established = Established { identity, security, target_name: None, account: 0 };
+            let established = Established { identity, security, target_name: None };
             return Ok(Authenticated::Anonymous(established));
         }
         let claimed = identity(&authenticate, IdentityKind::User);
@@ -165,31 +207,7 @@ impl NtlmAcceptor {
         Ok(Authenticated::Account(claimed))
     }
 
-    /// Verifies the response with the hash of each account that may be meant. Without a hash it
-    /// does the same work: a missing account must take as much time as a wrong password.
-    pub(crate) fn resume(&mut self, hashes: &[Option<NtHash>]) -> Result<Established, AuthError> {
-        let message = std::mem::take(&mut self.authenticate);
-        let authenticate = Authenticate::parse(&message)?;
-        let response = NtlmV2Response::parse(authenticate.nt_response)?;
-        let nobody = NtHash::new([0; 16]);
-        let mut found = None;
-        for (account, hash) in hashes.iter().enumerate() {
-            let hash_or_nobody = hash.as_ref().unwrap_or(&nobody);
-            let key = self.verify_proof(&authenticate, &response, hash_or_nobody);
-            let is_right = key.is_some() && hash.is_some();
-            if let Some(key) = key.filter(|_| is_right && found.is_none()) {
-                found = Some((account, key));
-            }
-        }
-        if hashes.iter().all(Option::is_none) {
-            return Err(AuthError::NoSuchUser);
-        }
-        let (account, key) = found.ok_or(AuthError::WrongPassword)?;
-        let established = self.establish(&authenticate, &response, &key)?;
-        Ok(Established { account, ..established })
-    }
-
-    /// Returns the response, for a domain controller that has the hash.
+    /// Returns the response, for a process that has the hash.
     pub(crate) fn response(&self) -> Result<NtlmResponse, AuthError> {
         let authenticate = Authenticate::parse(&self.authenticate)?;
         Ok(NtlmResponse {
@@ -201,8 +219,8 @@ impl NtlmAcceptor {
         })
     }
 
-    /// Continues with the SessionBaseKey of a response that a domain controller has verified. The
-    /// MIC is verified here: the controller has not seen the other messages.
+    /// Continues with the SessionBaseKey of a response that was verified elsewhere. The MIC is
+    /// verified here: a domain controller has not seen the other messages.
     pub(crate) fn resume_with_key(
         &mut self,
         session_base_key: &[u8; 16],
@@ -226,33 +244,7 @@ impl NtlmAcceptor {
         }
         let target_name = response.target_name.map(layout::target_name).transpose()?;
         let identity = identity(authenticate, IdentityKind::User);
-        Ok(Established { identity, security, target_name, account: 0 })
-    }
-
-    /// Returns the SessionBaseKey, if the proof is right.
-    ///
-    /// The proof may use the domain as it was sent, in upper case, or empty: [MS-NLMP] 3.2.5.1.2
-    /// demands support for clients that leave it out, and some send it in lower case and compute
-    /// with upper case. All three are always computed.
-    fn verify_proof(
-        &self,
-        authenticate: &Authenticate<'_>,
-        response: &NtlmV2Response<'_>,
-        hash: &NtHash,
-    ) -> Option<Zeroizing<[u8; 16]>> {
-        let mut session_base_key = Zeroizing::new([0; 16]);
-        let mut verified = Choice::from(0);
-        for domain in [authenticate.domain.as_str(), &uppercase(&authenticate.domain), ""] {
-            let key = ntowf_v2(hash, &authenticate.user, domain);
-            let nt_proof = response::nt_proof(&key, self.challenge, response.temp);
-            let candidate = response::session_base_key(&key, response.nt_proof);
-            let equal = nt_proof[..].ct_eq(&response.nt_proof[..]);
-            for (byte, candidate) in session_base_key.iter_mut().zip(candidate.iter()) {
-                byte.conditional_assign(candidate, equal);
-            }
-            verified |= equal;
-        }
-        bool::from(verified).then_some(session_base_key)
+        Ok(Established { identity, security, target_name })
     }
 
     /// Returns the flags that both sides agreed on and the ExportedSessionKey.

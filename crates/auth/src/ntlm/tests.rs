@@ -1,6 +1,6 @@
 //! The examples of [MS-NLMP] 4.2.4.
 
-use super::acceptor::{Authenticated, NtlmAcceptor};
+use super::acceptor::{Authenticated, Established, NtlmAcceptor};
 use super::response::{
     client_challenge, hmac_md5, nt_proof, ntowf_v2, session_base_key, uppercase,
 };
@@ -22,6 +22,11 @@ const AUTHENTICATE: &str = "4e544c4d53535000030000001800180
     51e51c96aabc927bebef6a1c01010000000000000000000000000000aaaaaaaaaaaaaaaa00000000
     02000c0044006f006d00610069006e0001000c0053006500720076006500720000000000000000
     00c5dad2544fc9799094ce1ce90bc9d03e";
+
+fn resume(acceptor: &mut NtlmAcceptor, hash: NtHash) -> Result<Established, AuthError> {
+    let (_, key) = acceptor.response()?.verify(&[Some(hash)])?;
+    acceptor.resume_with_key(key.as_bytes())
+}
 
 #[test]
 fn published_ntlm_v2_response() {
@@ -58,7 +63,7 @@ fn published_authenticate_message_is_accepted() {
     let authenticated = authenticated.expect("parses");
     assert!(matches!(authenticated, Authenticated::Account(identity) if identity == want));
     let hash = NtHash::of_password("Password");
-    let established = acceptor.resume(&[Some(hash.clone())]).expect("the right password");
+    let established = resume(&mut acceptor, hash.clone()).expect("the right password");
     assert_eq!(established.identity, want);
     assert_eq!(established.security.key.as_bytes(), &[0x55; 16]);
 }
@@ -74,7 +79,7 @@ fn response_with_a_bit_flipped_is_a_wrong_password() {
         let (mut acceptor, authenticated) = authenticate(&message);
         match authenticated {
             Ok(_) => {
-                let error = acceptor.resume(&[Some(hash.clone())]).expect_err("refused");
+                let error = resume(&mut acceptor, hash.clone()).expect_err("refused");
                 assert_eq!(error, AuthError::WrongPassword, "byte {at}");
             }
             Err(error) => assert!(matches!(error, AuthError::Malformed(_)), "byte {at}: {error}"),
@@ -137,7 +142,7 @@ fn missing_session_key_is_refused() {
     message[52] = 0;
     let (mut acceptor, authenticated) = authenticate(&message);
     authenticated.expect("parses");
-    let error = acceptor.resume(&[Some(NtHash::of_password("Password"))]).expect_err("refused");
+    let error = resume(&mut acceptor, NtHash::of_password("Password")).expect_err("refused");
     assert_eq!(error, AuthError::Malformed("EncryptedRandomSessionKey"));
 }
 

@@ -267,8 +267,8 @@ impl Server {
     /// Pids of living workers, oldest first.
     pub fn workers(&self) -> Vec<u32> {
         let children = children(self.pid());
-        let is_other =
-            |pid: &u32| ["notifyd", "discoveryd", "commandd"].iter().any(|it| is_helper(*pid, it));
+        let helpers = ["notifyd", "discoveryd", "logond", "commandd"];
+        let is_other = |pid: &u32| helpers.iter().any(|it| is_helper(*pid, it));
         children.into_iter().filter(|pid| !is_other(pid)).collect()
     }
 
@@ -282,6 +282,11 @@ impl Server {
     /// The process that knows who watches which directory.
     pub fn notifyd(&self) -> Option<u32> {
         children(self.pid()).into_iter().find(|pid| is_helper(*pid, "notifyd"))
+    }
+
+    /// The process that checks passwords and tickets.
+    pub fn logond(&self) -> Option<u32> {
+        children(self.pid()).into_iter().find(|pid| is_helper(*pid, "logond"))
     }
 
     /// Asks the server to stop and returns its exit code and how long it took.

@@ -152,7 +152,7 @@ fn a_member_of_a_domain_needs_its_realm_and_a_role_that_fits() {
     check(&format!("{member}ntlm auth = disabled\n")).expect("tickets are enough");
     let member = check(member);
     let member = member.expect("a member").global;
-    assert!(member.is_member() && member.signing_required() && member.needs_logond());
+    assert!(member.is_member() && member.signing_required());
     assert_eq!((&*member.realm, member.keytab()), ("AD.LAB", Some(crate::Keytab::OfSystem)));
     let by_role = check("server role = member server\nrealm = ad.lab\nserver signing = auto\n");
     let by_role = by_role.expect("a member").global;
@@ -161,10 +161,10 @@ fn a_member_of_a_domain_needs_its_realm_and_a_role_that_fits() {
 }
 
 #[test]
-fn a_server_of_its_own_users_has_no_logond_but_for_a_keytab_of_its_realm() {
+fn a_server_of_its_own_users_has_keys_of_its_realm_only_by_a_keytab() {
     let check = |lines: &str| {
         let (config, _) = Config::parse(&format!("[global]\n{lines}"), "t").expect(lines);
-        (config.global.needs_logond(), config.global.signing_required())
+        (config.global.keytab().is_some(), config.global.signing_required())
     };
     assert_eq!(check(""), (false, false));
     assert_eq!(check("realm = lab\nsecurity = user\n"), (false, false));

@@ -1,4 +1,4 @@
-//! Data of logons that `logond` checks: Kerberos tickets, and NTLM responses of domain users.
+//! Data of logons that `logond` checks: NTLM responses, and Kerberos tickets.
 //!
 //! The data hold keys and proofs of users. Senders and their queues erase them after use, and
 //! receivers what they are given; transports the buffers that packets are received in, and records
@@ -12,6 +12,9 @@ use zeroize::Zeroizing;
 
 /// Highest number of groups of an account: NGROUPS_MAX of Linux.
 pub const GROUPS_MAX: usize = 65_536;
+
+/// Highest number of users that a name may mean, each of whose passwords is tried.
+pub const USERS_PER_NAME_MAX: usize = 64;
 
 /// The data of [`crate::MessageKind::CHECK_LOGON`]: a proof to check.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -58,6 +61,19 @@ pub enum LogonProof {
         /// NtChallengeResponse of [MS-NLMP] 2.2.1.3.
         nt_response: Vec<u8>,
     },
+    /// An NTLM response of a user of this server.
+    OwnResponse {
+        /// Users of this server that the name may mean, at most [`USERS_PER_NAME_MAX`].
+        users: Vec<String>,
+        /// User name as the client sent it.
+        user: String,
+        /// Domain as the client sent it.
+        domain: String,
+        /// Challenge of the server that the response answers.
+        challenge: [u8; 8],
+        /// NtChallengeResponse of [MS-NLMP] 2.2.1.3.
+        nt_response: Vec<u8>,
+    },
 }
 
 impl fmt::Debug for LogonProof {
@@ -66,6 +82,7 @@ impl fmt::Debug for LogonProof {
             Self::Ticket { .. } => "Ticket(..)",
             Self::Mic { .. } => "Mic(..)",
             Self::Response { .. } => "Response(..)",
+            Self::OwnResponse { .. } => "OwnResponse(..)",
         })
     }
 }
@@ -135,6 +152,19 @@ pub enum LogonOwner {
         /// Realm that the user belongs to.
         realm: String,
     },
+    /// Users of this server, by their names.
+    Own(OwnUsers),
+}
+
+/// Users of this server whose passwords a response has proven.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OwnUsers {
+    /// Names of the users, as in the user database. They have the same password.
+    pub users: Vec<String>,
+    /// True if the name may have meant others, too.
+    pub is_ambiguous: bool,
+    /// True if none of them may log on.
+    pub is_disabled: bool,
 }
 
 /// Domain user, with SIDs and system ids.
@@ -181,6 +211,13 @@ impl LogonQuestion {
                 texts.iter().for_each(|bytes| push(&mut data, bytes));
                 push(&mut data, nt_response);
             }
+            LogonProof::OwnResponse { users, user, domain, challenge, nt_response } => {
+                data.push(OWN_RESPONSE);
+                data.extend_from_slice(challenge);
+                push_texts(&mut data, users);
+                let rest = [user.as_bytes(), domain.as_bytes(), nt_response];
+                rest.iter().for_each(|bytes| push(&mut data, bytes));
+            }
         }
         data
     }
@@ -213,6 +250,13 @@ impl LogonQuestion {
                 workstation: take_text(&mut data)?,
                 nt_response: take(&mut data)?,
             },
+            OWN_RESPONSE if kind == OWN_RESPONSE => LogonProof::OwnResponse {
+                challenge: take_array(&mut data)?,
+                users: take_texts(&mut data)?,
+                user: take_text(&mut data)?,
+                domain: take_text(&mut data)?,
+                nt_response: take(&mut data)?,
+            },
             _ => return None,
         };
         data.is_empty().then_some(Self { number, proof })
@@ -226,6 +270,8 @@ impl LogonAnswer {
         let mut data = Zeroizing::new(self.number.to_le_bytes().to_vec());
         match &self.verdict {
             LogonVerdict::Accepted(accepted) => {
+                // Data that grow later would leave the key behind in freed memory.
+                data.reserve_exact(accepted.encoded_len_max());
                 data.push(ACCEPTED);
                 accepted.encode(&mut data);
             }
@@ -255,11 +301,7 @@ impl LogonAnswer {
             ACCEPTED => LogonVerdict::Accepted(Box::new(AcceptedLogon::decode(&mut data)?)),
             TRY_AGAIN => LogonVerdict::TryAgain(take(&mut data)?),
             INVALID_TICKET => LogonVerdict::InvalidTicket,
-            MIC_CHECKED => LogonVerdict::Mic(match take_array(&mut data)? {
-                [0] => false,
-                [1] => true,
-                _ => return None,
-            }),
+            MIC_CHECKED => LogonVerdict::Mic(take_bool(&mut data)?),
             NOT_IN_DOMAIN => LogonVerdict::NotInDomain,
             REFUSED => LogonVerdict::Refused(NtStatus(take_u32(&mut data)?)),
             _ => return None,
@@ -269,6 +311,19 @@ impl LogonAnswer {
 }
 
 impl AcceptedLogon {
+    /// Returns a length that the encoding does not exceed.
+    fn encoded_len_max(&self) -> usize {
+        const FIXED: usize = 128;
+        let owner = match &self.owner {
+            LogonOwner::Account(DomainAccount { user, domain, groups, gids, .. }) => {
+                user.len() + domain.len() + (groups.len() + 1) * SID_LEN_MAX + gids.len() * 4
+            }
+            LogonOwner::Principal { name, realm } => name.len() + realm.len(),
+            LogonOwner::Own(own) => own.users.iter().map(|user| user.len() + 4).sum(),
+        };
+        FIXED + self.key.0.len() + self.token.len() + self.mech_list_mic.len() + owner
+    }
+
     fn encode(&self, data: &mut Vec<u8>) {
         data.extend_from_slice(&self.context.to_le_bytes());
         data.extend_from_slice(&self.lifetime.to_le_bytes());
@@ -284,6 +339,10 @@ impl AcceptedLogon {
                 data.push(PRINCIPAL);
                 [name, realm].iter().for_each(|text| push(data, text.as_bytes()));
             }
+            LogonOwner::Own(OwnUsers { users, is_ambiguous, is_disabled }) => {
+                data.extend_from_slice(&[OWN, (*is_ambiguous).into(), (*is_disabled).into()]);
+                push_texts(data, users);
+            }
         }
     }
 
@@ -296,6 +355,11 @@ impl AcceptedLogon {
             [PRINCIPAL] => {
                 LogonOwner::Principal { name: take_text(data)?, realm: take_text(data)? }
             }
+            [OWN] => LogonOwner::Own(OwnUsers {
+                is_ambiguous: take_bool(data)?,
+                is_disabled: take_bool(data)?,
+                users: take_texts(data)?,
+            }),
             _ => return None,
         };
         Some(Self { key, token, mech_list_mic, context, lifetime, owner })
@@ -356,6 +420,25 @@ fn take(data: &mut &[u8]) -> Option<Vec<u8>> {
     Some(bytes.to_vec())
 }
 
+fn take_bool(data: &mut &[u8]) -> Option<bool> {
+    match take_array(data)? {
+        [0] => Some(false),
+        [1] => Some(true),
+        _ => None,
+    }
+}
+
+/// Appends the names of users: a list that is too long is whole, and the receiver refuses it.
+fn push_texts(data: &mut Vec<u8>, texts: &[String]) {
+    push_count(data, texts.len());
+    texts.iter().for_each(|text| push(data, text.as_bytes()));
+}
+
+fn take_texts(data: &mut &[u8]) -> Option<Vec<String>> {
+    let count = usize::try_from(take_u32(data)?).ok().filter(|it| *it <= USERS_PER_NAME_MAX)?;
+    (0..count).map(|_| take_text(data)).collect()
+}
+
 pub(super) fn take_text(data: &mut &[u8]) -> Option<String> {
     String::from_utf8(take(data)?).ok()
 }
@@ -375,6 +458,10 @@ fn take_list<T>(data: &mut &[u8], take: fn(&mut &[u8]) -> Option<T>) -> Option<V
 const TICKET: u8 = 1;
 const MIC: u8 = 2;
 const RESPONSE: u8 = 3;
+const OWN_RESPONSE: u8 = 4;
+
+/// Bytes of the longest SID: 15 subauthorities.
+const SID_LEN_MAX: usize = 68;
 
 const ACCEPTED: u8 = 1;
 const TRY_AGAIN: u8 = 2;
@@ -385,6 +472,7 @@ const REFUSED: u8 = 6;
 
 const ACCOUNT: u8 = 1;
 const PRINCIPAL: u8 = 2;
+const OWN: u8 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -407,6 +495,13 @@ mod tests {
                 user: "alice".to_owned(),
                 domain: "ADLAB".to_owned(),
                 workstation: "LAPTOP".to_owned(),
+                challenge: *b"8 random",
+                nt_response: vec![7; 300],
+            },
+            LogonProof::OwnResponse {
+                users: vec!["anna".to_owned(), "works".to_owned()],
+                user: "Anna".to_owned(),
+                domain: String::new(),
                 challenge: *b"8 random",
                 nt_response: vec![7; 300],
             },
@@ -435,6 +530,11 @@ mod tests {
                 uid: 1_001_103,
                 gid: 1_000_513,
                 gids: vec![1_001_104, 3_001],
+            })),
+            accepted(LogonOwner::Own(OwnUsers {
+                users: vec!["anna".to_owned(), "works".to_owned()],
+                is_ambiguous: true,
+                is_disabled: false,
             })),
             LogonVerdict::TryAgain(b"KRB-ERROR".to_vec()),
             LogonVerdict::InvalidTicket,
@@ -524,6 +624,32 @@ mod tests {
         let most = answer(GROUPS_MAX);
         assert_eq!(LogonAnswer::decode(&most.encode()), Some(most));
         assert_eq!(LogonAnswer::decode(&answer(GROUPS_MAX + 1).encode()), None);
+    }
+
+    #[test]
+    fn data_with_a_key_do_not_grow() {
+        for answer in answers() {
+            if let LogonVerdict::Accepted(accepted) = &answer.verdict {
+                assert!(answer.encode().len() <= 8 + accepted.encoded_len_max(), "{answer:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_may_mean_too_many_users_is_refused() {
+        let question = |count| LogonQuestion {
+            number: 7,
+            proof: LogonProof::OwnResponse {
+                users: vec!["anna".to_owned(); count],
+                user: "anna".to_owned(),
+                domain: String::new(),
+                challenge: [0; 8],
+                nt_response: Vec::new(),
+            },
+        };
+        let most = question(USERS_PER_NAME_MAX);
+        assert_eq!(LogonQuestion::decode(&most.encode()), Some(most));
+        assert_eq!(LogonQuestion::decode(&question(USERS_PER_NAME_MAX + 1).encode()), None);
     }
 
     #[test]

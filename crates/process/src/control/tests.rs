@@ -59,6 +59,8 @@ fn messages_keep_their_order_and_values() {
     let (supervisor, worker) = pair().expect("descriptors are left");
     supervisor.send(&ToWorker::Reload { generation: u64::MAX - 1 }).expect("there is room");
     supervisor.send(&ToWorker::WatchAgain).expect("there is room");
+    supervisor.send(&ToWorker::LogonsFailed).expect("there is room");
+    supervisor.send(&ToWorker::LogonsAgain).expect("there is room");
     for priority in [Priority::Idle, Priority::Normal] {
         supervisor.send(&ToWorker::Priority(priority)).expect("there is room");
     }
@@ -68,6 +70,8 @@ fn messages_keep_their_order_and_values() {
         Ok(Received::Message(ToWorker::Reload { generation })) if generation == u64::MAX - 1
     ));
     assert!(matches!(worker.receive(), Ok(Received::Message(ToWorker::WatchAgain))));
+    assert!(matches!(worker.receive(), Ok(Received::Message(ToWorker::LogonsFailed))));
+    assert!(matches!(worker.receive(), Ok(Received::Message(ToWorker::LogonsAgain))));
     for priority in [Priority::Idle, Priority::Normal] {
         assert!(matches!(
             worker.receive(),

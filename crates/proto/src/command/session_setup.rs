@@ -18,7 +18,7 @@ use engine::pending_command::PendingCommand;
 use engine::request::Incoming;
 use engine::response::{Response, Step};
 use engine::scope::InConnection;
-use model::account::{Account, Credential, UsersUnavailable};
+use model::account::{Account, ProvenUsers};
 use model::connection::Connection;
 use model::memory_account::Charge;
 use model::reject::Reject;
@@ -72,8 +72,6 @@ enum LogonStep {
     Turn,
     /// End of the same delay of a ticket.
     TicketTurn(Box<auth::Ticket>),
-    /// Secret of the user that the client named, to check the proof.
-    Credential,
     /// Answer to the question whether this is the server that the client means.
     OwnName(Box<Proven>),
     /// Account of a user whose proof was right.
@@ -82,7 +80,7 @@ enum LogonStep {
     Ticket { is_counted: bool },
     /// Check of a mechListMIC that came after its ticket.
     Mic,
-    /// Check of an NTLM response by the domain.
+    /// Check of an NTLM response.
     Response,
     /// Account of guests, for a logon without a proof. Anonymous users have a key: [MS-NLMP]
     /// 3.2.5.1.2, with a SessionBaseKey of zeros.
@@ -99,18 +97,23 @@ struct Proven {
     token: Vec<u8>,
     session_key: auth::SessionKey,
     source: Source,
-    /// True if groups have to decide which user the name means.
-    is_ambiguous: bool,
     target_name: Option<String>,
 }
 
-/// Source of a right proof: where its secret is, and the account of its user.
+/// Owner of a right proof.
 #[derive(Debug)]
 enum Source {
-    /// The user database of this server.
-    Database(Box<Credential>),
-    /// The domain, which has verified the response.
+    /// Users in the database of this server.
+    Database(ProvenUsers),
+    /// A user of the domain.
     Domain(Box<Account>),
+}
+
+impl Source {
+    /// True if groups have to decide which user the name means.
+    fn is_ambiguous(&self) -> bool {
+        matches!(self, Self::Database(proven) if proven.is_ambiguous)
+    }
 }
 
 /// A successful authentication, before the session has its keys.
@@ -153,7 +156,7 @@ impl Command for SessionSetup {
             previous_session_id: request.previous_session_id,
             client_requires_signing: request.security_mode.contains(SecurityMode::SIGNING_REQUIRED),
             binds: false,
-            waits_for: LogonStep::Credential,
+            waits_for: LogonStep::Response,
         };
         if pending.session_id == 0 {
             pending.session_id = begin(&mut scope, incoming)?;
@@ -192,23 +195,11 @@ impl Command for SessionSetup {
         // Another connection may have ended the session meanwhile, and another request of this one
         // the authentication.
         acceptor(&mut scope, incoming, &pending)?;
-        let wanted = std::mem::replace(&mut pending.waits_for, LogonStep::Credential);
+        let wanted = std::mem::replace(&mut pending.waits_for, LogonStep::Response);
         match (wanted, reply) {
-            (LogonStep::Turn, Reply::Woken) => {
-                logon::find_credential(&mut scope, incoming, pending)
-            }
+            (LogonStep::Turn, Reply::Woken) => logon::check_response(&mut scope, incoming, pending),
             (LogonStep::TicketTurn(ticket), Reply::Woken) => {
                 Ok(domain::check(pending, ticket, true))
-            }
-            (LogonStep::Credential, Reply::Credential(Err(UsersUnavailable))) => {
-                logon::excuse(&mut scope, incoming, &pending);
-                Err(fail(&mut scope, incoming, &pending, Reject::AccountUnavailable))
-            }
-            (LogonStep::Credential, Reply::Credential(Ok(credential))) => {
-                let hashes = credential.as_ref().map_or_else(|| vec![None], |it| it.nt_hashes());
-                let acceptor = acceptor(&mut scope, incoming, &pending)?;
-                let step = acceptor.resume_with_any(&hashes);
-                authenticate(scope, incoming, pending, step, credential.map(Source::Database))
             }
             (LogonStep::OwnName(proven), Reply::OwnName(is_own)) => {
                 logon::find_account(scope, incoming, pending, *proven, is_own)
@@ -217,7 +208,7 @@ impl Command for SessionSetup {
                 let Some(account) = account else {
                     return Err(fail(&mut scope, incoming, &pending, Reject::AccountUnavailable));
                 };
-                if proven.is_ambiguous {
+                if proven.source.is_ambiguous() {
                     logon::succeed(&mut scope, incoming, &pending);
                 }
                 let Proven { token, session_key, .. } = *proven;
@@ -241,7 +232,7 @@ impl Command for SessionSetup {
                 authenticate(scope, incoming, pending, step, None)
             }
             (LogonStep::Response, Reply::Response(result)) => {
-                domain::take_response(scope, incoming, pending, result)
+                logon::take_response(scope, incoming, pending, result)
             }
             (LogonStep::PreviousSession(done), Reply::PreviousSessionClosed) => {
                 establish(scope, incoming, &pending, *done)
@@ -375,7 +366,7 @@ fn reauthenticate(
 }
 
 /// Handles the result of the mechanism's step: [MS-SMB2] 3.3.5.5.3 Handling GSS-API Authentication.
-/// `source` is that of the secret that the proof was checked with, after the check.
+/// `source` is the owner of the proof, after its check.
 fn authenticate(
     mut scope: InConnection<'_>,
     incoming: &Incoming,
@@ -406,19 +397,13 @@ fn authenticate(
         Ok(auth::Step::Done(outcome)) if is_kerberos(&mut scope, incoming, &pending) => {
             domain::accept_ticket(scope, incoming, pending, outcome)
         }
-        Ok(auth::Step::Done(Outcome { token, identity, session_key, target_name, account })) => {
+        Ok(auth::Step::Done(Outcome { token, identity, session_key, target_name })) => {
             if identity.kind == IdentityKind::Anonymous {
                 pending.waits_for = LogonStep::Guest { token, anonymous_key: Some(session_key) };
                 return Ok(Step::Wait(Effect::FindGuest, pending));
             }
-            let (source, is_ambiguous) = match source.expect("a user is proven with a secret") {
-                Source::Database(credential) => {
-                    let is_ambiguous = !credential.others.is_empty();
-                    (Source::Database(Box::new(credential.proven(account))), is_ambiguous)
-                }
-                source @ Source::Domain(_) => (source, false),
-            };
-            let proven = Proven { token, session_key, source, is_ambiguous, target_name };
+            let source = source.expect("a user is proven with the owner of the proof");
+            let proven = Proven { token, session_key, source, target_name };
             logon::accept_proof(scope, incoming, pending, proven)
         }
         Err(error) if becomes_guest(scope.globals.settings.map_to_guest, error) => {

@@ -1,12 +1,13 @@
 //! Names and SIDs of the domain, which `logond` looks up.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use messaging::{Content, FoundName, Message, MessageKind, NameToFind, NamesAnswer, NamesQuestion};
+use messaging::{FoundName, Message, MessageKind, NameToFind, NamesAnswer, NamesQuestion};
 use proto::{Reply, RequestId};
 use rpc::{NameQuestion, Principal, PrincipalKind};
+use zeroize::Zeroizing;
 
-use super::pending::Kind;
+use super::pending::{AskedLogon, Kind};
 use crate::event_loop::Worker;
 
 /// Time for an answer about names. Windows shows SIDs meanwhile, and a dialog without an answer
@@ -23,8 +24,9 @@ impl Worker {
         });
         let is_guest = !self.notices.had_user();
         let data = NamesQuestion { number, is_guest, names: names.collect() }.encode();
-        let content = Content::new(MessageKind::FIND_NAMES, &data);
-        self.ask_logond((request, Kind::Names, NAMES_TIMEOUT), number, &content);
+        let (of, kind, until) = (None, Kind::Names, Instant::now() + NAMES_TIMEOUT);
+        let asked = AskedLogon { number, of, request, kind, until, data: None, sends: 0 };
+        self.ask_logond(asked, MessageKind::FIND_NAMES, Zeroizing::new(data));
     }
 
     pub(super) fn read_found_names(&mut self, message: &Message) {

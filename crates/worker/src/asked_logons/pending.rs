@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use dtyp::ServerId;
 use proto::RequestId;
+use zeroize::Zeroizing;
 
 /// Requests that wait for the answer of `logond`. No more wait than are in flight.
 #[derive(Debug, Default)]
@@ -16,19 +17,35 @@ pub(crate) struct AskedLogons {
 pub(super) enum Kind {
     Ticket,
     Mic,
+    /// Response of a user of the domain.
     Response,
+    /// Response of a user of this server.
+    OwnResponse,
     /// Names of the domain, for a pipe.
     Names,
 }
 
+impl Kind {
+    /// True if a successor of a dead `logond` can answer. A ticket can be used once, and the
+    /// context of its MIC is lost.
+    pub(super) fn may_repeat(self) -> bool {
+        matches!(self, Self::Response | Self::OwnResponse)
+    }
+}
+
+/// A request, and the question that it waits for.
 #[derive(Debug)]
 pub(super) struct AskedLogon {
     pub(super) number: u64,
-    /// The `logond` that was asked.
-    pub(super) of: ServerId,
+    /// The `logond` that was asked; none while there is none.
+    pub(super) of: Option<ServerId>,
     pub(super) request: RequestId,
     pub(super) kind: Kind,
     pub(super) until: Instant,
+    /// Data of a question that may be repeated.
+    pub(super) data: Option<Box<Zeroizing<Vec<u8>>>>,
+    /// Number of times that it was sent.
+    pub(super) sends: u32,
 }
 
 impl AskedLogons {
@@ -43,12 +60,13 @@ impl AskedLogons {
 
     /// Takes the question with this number, if this process was asked.
     pub(super) fn take(&mut self, of: ServerId, number: u64) -> Option<AskedLogon> {
-        let index = self.asked.iter().position(|it| it.number == number && it.of == of)?;
+        let index = self.asked.iter().position(|it| it.number == number && it.of == Some(of))?;
         Some(self.asked.swap_remove(index))
     }
 
-    pub(super) fn take_any(&mut self) -> Option<AskedLogon> {
-        self.asked.pop()
+    /// Takes all questions, also those that wait for a `logond`.
+    pub(super) fn take_all(&mut self) -> Vec<AskedLogon> {
+        std::mem::take(&mut self.asked)
     }
 
     pub(super) fn take_late(&mut self, now: Instant) -> Option<AskedLogon> {

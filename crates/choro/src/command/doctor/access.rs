@@ -204,7 +204,7 @@ pub(super) fn examine(
     from: IpAddr,
     extent: Extent,
 ) -> anyhow::Result<Answer> {
-    let mut accounts = Accounts::open(settings);
+    let mut accounts = Accounts::of_database(settings);
     let mut store = Store::new(StoreSettings::default());
     let mut findings = Vec::new();
     let account = log_on(settings, &mut accounts, &mut store, user, &mut findings)?;
@@ -346,10 +346,10 @@ fn log_on(
 ) -> anyhow::Result<Account> {
     let global = &settings.config.global;
     let fact = format!("{user} cannot log on.");
-    let credential = accounts.credential(user);
+    let known = accounts.known(user);
     let mut name = user.to_owned();
-    let is_of_domain = global.is_member() && matches!(credential, Ok(None));
-    match credential {
+    let is_of_domain = global.is_member() && matches!(known, Ok(None));
+    match known {
         Err(_) => {
             let path = settings.users_path();
             let error = users::UserDatabase::open(&path).err().map(|error| error.to_string());
@@ -358,13 +358,13 @@ fn log_on(
             let command = format!("chmod 600 {}", finding::path_word(&path));
             findings.push(Finding::fault("user_database", fact, reason).command(command));
         }
-        Ok(Some(credential)) => {
-            if credential.disabled {
+        Ok(Some(known)) => {
+            if !known.enabled {
                 let reason = "The account is disabled.".to_owned();
-                let command = format!("choro user enable {}", word(&credential.user));
+                let command = format!("choro user enable {}", word(&known.name));
                 findings.push(Finding::fault("disabled", fact, reason).command(command));
             }
-            name = credential.user;
+            name = known.name;
         }
         Ok(None) if global.is_member() => {
             let reason = "A controller of the domain checks the password. Whether it does is shown \

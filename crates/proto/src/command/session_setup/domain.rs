@@ -1,11 +1,10 @@
-//! Logons that another authority decides: Kerberos tickets, and NTLM responses of domain users.
+//! Logons with Kerberos tickets.
 //!
-//! The worker has them checked by a process that holds the key of the service, or asks the domain.
-//! Without an answer of that process, a logon has failed.
+//! The worker has them checked by a process that holds the key of the service. Without an answer of
+//! that process, a logon has failed.
 
 use auth::{AuthError, Outcome, Step as AuthStep, Ticket};
-use dtyp::NtStatus;
-use engine::effect::{CheckedResponse, CheckedTicket, Effect, ResponseFailure, TicketFailure};
+use engine::effect::{CheckedTicket, Effect, TicketFailure};
 use engine::request::Incoming;
 use engine::response::Step;
 use engine::scope::InConnection;
@@ -13,8 +12,7 @@ use model::logon_throttle::Admission;
 use model::reject::Reject;
 
 use super::{
-    Established, LogonStep, Pending, Source, acceptor, authenticate, authentication, conclude,
-    fail, logon,
+    Established, LogonStep, Pending, acceptor, authenticate, authentication, conclude, fail, logon,
 };
 
 /// Delays the check of a ticket for as long as the throttle demands.
@@ -108,36 +106,4 @@ pub(super) fn accept_ticket(
     let lifetime = Some(owner.lifetime);
     let done = Established { lifetime, ..Established::of_user(token, owner.account, session_key) };
     conclude(scope, incoming, pending, done)
-}
-
-/// Handles the domain's answer on a response. A user that the domain does not know may be one of
-/// this server: clients send domains of all kinds.
-pub(super) fn take_response(
-    mut scope: InConnection<'_>,
-    incoming: &Incoming,
-    pending: Pending,
-    result: Result<Box<CheckedResponse>, ResponseFailure>,
-) -> Result<Step<Pending>, Reject> {
-    let refused = |error| Err::<auth::Step, _>(error);
-    let (step, source) = match result {
-        Ok(checked) => {
-            let CheckedResponse { session_base_key, account } = *checked;
-            let acceptor = acceptor(&mut scope, incoming, &pending)?;
-            let step = acceptor.resume_with_key(&session_base_key);
-            (step, Some(Source::Domain(Box::new(account))))
-        }
-        Err(ResponseFailure::NotInDomain) => {
-            return logon::find_own_credential(&mut scope, incoming, pending);
-        }
-        Err(ResponseFailure::Refused(NtStatus::NO_SUCH_USER)) => {
-            (refused(AuthError::NoSuchUser), None)
-        }
-        Err(ResponseFailure::Refused(NtStatus::WRONG_PASSWORD)) => {
-            (refused(AuthError::WrongPassword), None)
-        }
-        Err(ResponseFailure::Refused(status)) => {
-            return Err(fail(&mut scope, incoming, &pending, Reject::DomainRefused(status)));
-        }
-    };
-    authenticate(scope, incoming, pending, step, source)
 }

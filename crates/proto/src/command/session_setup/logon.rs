@@ -1,7 +1,7 @@
 //! Logons: from the name that a client gives to the account of a user with the right password, and
 //! notices of refused logons.
 //!
-//! The order matters: after the throttle's delay the proof is checked against the hash alone; then
+//! The order matters: after the throttle's delay `logond` checks the proof, and nothing else; then
 //! the client must mean this server; and only after that the system's name service looks up the
 //! account. So clients without a password cannot load the name service, or learn the names of users
 //! from its timing.
@@ -9,8 +9,9 @@
 use std::sync::Arc;
 
 use auth::AuthError;
+use dtyp::NtStatus;
 use dtyp::upcase::equal_ignoring_case;
-use engine::effect::Effect;
+use engine::effect::{Authority, CheckedResponse, Effect, ResponseFailure, ResponseOwner};
 use engine::notice::{LogonRefused, Notice};
 use engine::request::Incoming;
 use engine::response::Step;
@@ -19,7 +20,9 @@ use model::logon_throttle::Admission;
 use model::reject::Reject;
 use trace::LogonOutcome;
 
-use super::{Established, LogonStep, Pending, Proven, Source, acceptor, conclude, fail};
+use super::{
+    Established, LogonStep, Pending, Proven, Source, acceptor, authenticate, conclude, fail,
+};
 
 /// Delays the check of a proof for as long as the throttle demands.
 pub(super) fn wait_for_turn(
@@ -32,7 +35,7 @@ pub(super) fn wait_for_turn(
     let settings = &scope.globals.settings.logon_throttle;
     let (now, client) = (incoming.now.monotonic, scope.connection.client);
     match throttle.begin(settings, now, client, user) {
-        Admission::Now => find_credential(scope, incoming, pending),
+        Admission::Now => check_response(scope, incoming, pending),
         Admission::After(time) => {
             pending.waits_for = LogonStep::Turn;
             Ok(Step::Wait(Effect::Sleep(time), pending))
@@ -41,33 +44,67 @@ pub(super) fn wait_for_turn(
     }
 }
 
-/// Requests the secret that checks the proof, or has the domain check it.
-pub(super) fn find_credential(
+/// Has the response checked by the domain, or by this server where that has the user.
+pub(super) fn check_response(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
-    mut pending: Pending,
+    pending: Pending,
 ) -> Result<Step<Pending>, Reject> {
     let settings = Arc::clone(&scope.globals.settings);
-    let acceptor = acceptor(scope, incoming, &pending)?;
-    let claimed = acceptor.claimed().ok_or(Reject::NoSuchSession)?;
-    if !settings.is_member || equal_ignoring_case(&claimed.domain, &settings.netbios_name) {
-        return find_own_credential(scope, incoming, pending);
-    }
-    let response = acceptor.response().map_err(Reject::Authentication)?;
-    pending.waits_for = LogonStep::Response;
-    Ok(Step::Wait(Effect::CheckResponse(Box::new(response)), pending))
+    let claimed = acceptor(scope, incoming, &pending)?.claimed().ok_or(Reject::NoSuchSession)?;
+    let is_own = equal_ignoring_case(&claimed.domain, &settings.netbios_name);
+    let authority =
+        if settings.is_member && !is_own { Authority::Domain } else { Authority::Server };
+    check_response_by(scope, incoming, pending, authority)
 }
 
-/// Requests the secret in the user database of this server.
-pub(super) fn find_own_credential(
+fn check_response_by(
     scope: &mut InConnection<'_>,
     incoming: &Incoming,
     mut pending: Pending,
+    authority: Authority,
 ) -> Result<Step<Pending>, Reject> {
-    let claimed = acceptor(scope, incoming, &pending)?.claimed().ok_or(Reject::NoSuchSession)?;
-    let (user, domain) = (claimed.user.clone(), claimed.domain.clone());
-    pending.waits_for = LogonStep::Credential;
-    Ok(Step::Wait(Effect::FindCredential { user, domain }, pending))
+    let response = acceptor(scope, incoming, &pending)?.response();
+    let response = Box::new(response.map_err(Reject::Authentication)?);
+    pending.waits_for = LogonStep::Response;
+    Ok(Step::Wait(Effect::CheckResponse { response, authority }, pending))
+}
+
+/// Handles the answer about a response. A user that the domain does not know may be one of this
+/// server: clients send domains of all kinds.
+pub(super) fn take_response(
+    mut scope: InConnection<'_>,
+    incoming: &Incoming,
+    pending: Pending,
+    result: Result<Box<CheckedResponse>, ResponseFailure>,
+) -> Result<Step<Pending>, Reject> {
+    let (step, source) = match result {
+        Ok(checked) => {
+            let CheckedResponse { session_base_key, owner } = *checked;
+            let acceptor = acceptor(&mut scope, incoming, &pending)?;
+            let step = acceptor.resume_with_key(&session_base_key);
+            let source = match owner {
+                ResponseOwner::Account(account) => Source::Domain(account),
+                ResponseOwner::Users(proven) => Source::Database(proven),
+            };
+            (step, Some(source))
+        }
+        Err(ResponseFailure::NotInDomain) => {
+            return check_response_by(&mut scope, incoming, pending, Authority::Server);
+        }
+        Err(ResponseFailure::Refused(NtStatus::NO_SUCH_USER)) => (Err(AuthError::NoSuchUser), None),
+        Err(ResponseFailure::Refused(NtStatus::WRONG_PASSWORD)) => {
+            (Err(AuthError::WrongPassword), None)
+        }
+        Err(ResponseFailure::Refused(status)) => {
+            return Err(fail(&mut scope, incoming, &pending, Reject::DomainRefused(status)));
+        }
+        Err(ResponseFailure::Unchecked) => {
+            excuse(&mut scope, incoming, &pending);
+            return Err(fail(&mut scope, incoming, &pending, Reject::AccountUnavailable));
+        }
+    };
+    authenticate(scope, incoming, pending, step, source)
 }
 
 /// Handles a right proof. If the client names its server, the name must be of this one, or a man in
@@ -81,10 +118,10 @@ pub(super) fn accept_proof(
     mut proven: Proven,
 ) -> Result<Step<Pending>, Reject> {
     // Whoever has a password must not be taken for all others whom their name may mean.
-    if !proven.is_ambiguous {
+    if !proven.source.is_ambiguous() {
         succeed(&mut scope, incoming, &pending);
     }
-    if matches!(&proven.source, Source::Database(credential) if credential.disabled) {
+    if matches!(&proven.source, Source::Database(proven) if proven.is_disabled) {
         return Err(fail(&mut scope, incoming, &pending, Reject::AccountDisabled));
     }
     let target_name = proven.target_name.take().filter(|_| !pending.binds);
@@ -117,15 +154,15 @@ pub(super) fn find_account(
         pending.waits_for = LogonStep::OwnName(Box::new(proven));
         return Err(fail(&mut scope, incoming, &pending, Reject::MeantForAnotherServer));
     }
-    let credential = match proven.source {
-        Source::Database(ref credential) => credential,
+    let users = match proven.source {
+        Source::Database(ref proven) => proven.users.clone(),
         Source::Domain(account) => {
             let done = Established::of_user(proven.token, *account, proven.session_key);
             return conclude(scope, incoming, pending, done);
         }
     };
-    let users = credential.clone().into_users();
-    let requested_user = credential.requested_user.clone();
+    let claimed = claimed_user(&mut scope, incoming, &pending).ok_or(Reject::NoSuchSession)?;
+    let requested_user = claimed.to_lowercase();
     pending.waits_for = LogonStep::Account(Box::new(proven));
     Ok(Step::Wait(Effect::FindAccount { users, requested_user }, pending))
 }

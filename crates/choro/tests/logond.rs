@@ -1,0 +1,128 @@
+//! Passwords of the server's users: `logond` checks them, and no worker holds a hash.
+
+mod harness;
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::thread;
+use std::time::Duration;
+
+use auth::NtHash;
+use bench::client::Protection;
+use harness::choro::{signal_process, wait_until};
+use harness::{OTHER_USER, PASSWORD, Setup, TestServer};
+use rustix::process::Signal;
+
+/// Bytes of memory that are searched at once.
+const PART_LEN: usize = 1 << 20;
+
+/// Logons that begin while `logond` is killed again and again.
+const CLIENTS: usize = 12;
+
+/// Times that `logond` is killed.
+const DEATHS: usize = 3;
+
+/// Forms of a password hash: bytes, and hexadecimal digits as in the file.
+fn forms(password: &str) -> Vec<Vec<u8>> {
+    let hash = NtHash::of_password(password);
+    let digits = hash.as_bytes().map(|byte| format!("{byte:02x}")).concat();
+    vec![hash.as_bytes().to_vec(), digits.clone().into_bytes(), digits.to_uppercase().into_bytes()]
+}
+
+/// Returns whether the memory of a process holds one of these texts.
+fn memory_holds(pid: u32, texts: &[Vec<u8>]) -> bool {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");
+    let memory = File::open(format!("/proc/{pid}/mem")).expect("it is ours");
+    let longest = texts.iter().map(Vec::len).max().unwrap_or_default();
+    let mut part = vec![0; PART_LEN + longest];
+    for line in maps.lines().filter(|line| line.contains(" rw")) {
+        let (range, _) = line.split_once(' ').expect("a range");
+        let (from, to) = range.split_once('-').expect("a range");
+        let [from, to] = [from, to].map(|it| u64::from_str_radix(it, 16).expect("a number"));
+        for at in (from..to).step_by(PART_LEN) {
+            let length = part.len().min(usize::try_from(to - at).expect("it fits"));
+            // Devices and pages that are gone cannot be read.
+            let Ok(count) = memory.read_at(&mut part[..length], at) else { continue };
+            if texts.iter().any(|text| part[..count].windows(text.len()).any(|it| it == text)) {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Kills `logond`, and waits for its successor.
+fn replace_logond(server: &TestServer) {
+    let first = server.server().logond().expect("it runs");
+    signal_process(first, Signal::KILL);
+    let is_replaced = || server.server().logond().is_some_and(|pid| pid != first);
+    wait_until(is_replaced, || server.log());
+}
+
+/// The attack: a process that a client has taken over looks for hashes in its memory.
+#[test]
+fn no_process_that_reads_bytes_of_clients_holds_a_password_hash() {
+    let server = TestServer::start();
+    let client = server.connect("data", Protection::Signed);
+    let texts = forms(PASSWORD);
+    let worker = server.worker_of(&client);
+    let logond = server.server().logond().expect("it runs");
+    assert!(memory_holds(logond, &texts), "it has the hash in a place that is not searched");
+    assert!(!memory_holds(worker, &texts), "the worker of a client that has logged on");
+    for pid in server.server().idle_workers().into_iter().chain([server.server().pid()]) {
+        assert!(!memory_holds(pid, &texts), "process {pid}");
+    }
+}
+
+#[test]
+fn logons_wait_for_the_successor_of_a_logond_that_dies() {
+    let server = Setup::new().share("data", "").start();
+    drop(server.connect("data", Protection::Signed));
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let server = &server;
+                scope.spawn(move || {
+                    thread::sleep(Duration::from_millis(40) * u32::try_from(number).expect("few"));
+                    drop(server.connect("data", Protection::Signed));
+                })
+            })
+            .collect();
+        for _ in 0..DEATHS {
+            replace_logond(&server);
+        }
+        clients.into_iter().for_each(|client| client.join().expect("it is let in"));
+    });
+    server.stop();
+}
+
+/// The question is in the queue of a process that never answers it.
+#[test]
+fn a_logon_that_a_dead_logond_was_asked_about_is_answered_by_its_successor() {
+    let server = TestServer::start();
+    drop(server.connect("data", Protection::Signed));
+    let logond = server.server().logond().expect("it runs");
+    signal_process(logond, Signal::STOP);
+    thread::scope(|scope| {
+        let client = scope.spawn(|| drop(server.connect("data", Protection::Signed)));
+        thread::sleep(Duration::from_millis(300));
+        assert!(!client.is_finished(), "somebody else has checked the password");
+        signal_process(logond, Signal::KILL);
+        client.join().expect("it is let in");
+    });
+    server.stop();
+}
+
+#[test]
+fn a_user_that_is_added_while_the_server_runs_can_log_on_at_once() {
+    let server = TestServer::start();
+    server.client().user("late", PASSWORD).run("data", &["ls"]).fails("NT_STATUS_LOGON_FAILURE");
+    server.add_user("late");
+    server.client().user("late", PASSWORD).run("data", &["ls"]).succeeds();
+    server.site().run(&["user", "disable", OTHER_USER]).succeeds();
+    let disabled = server.client().user(OTHER_USER, PASSWORD).run("data", &["ls"]);
+    disabled.fails("NT_STATUS_ACCOUNT_DISABLED");
+    server.site().run(&["user", "remove", "late"]).succeeds();
+    server.client().user("late", PASSWORD).run("data", &["ls"]).fails("NT_STATUS_LOGON_FAILURE");
+    server.stop();
+}
