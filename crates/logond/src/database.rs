@@ -194,7 +194,7 @@ impl Database {
 /// Watches the folder of a file: programs replace the file.
 fn watch(path: &Path) -> io::Result<OwnedFd> {
     let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    let folder = path.parent().unwrap_or(Path::new("/"));
+    let folder = path.parent().unwrap_or_else(|| Path::new("/"));
     let events = WatchFlags::MOVED_TO
         | WatchFlags::MOVED_FROM
         | WatchFlags::CLOSE_WRITE

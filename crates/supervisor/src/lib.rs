@@ -500,10 +500,11 @@ impl Supervisor {
         }
     }
 
-    /// Ends `auditd` and `commandd` after the last worker, whose records and commands they wait
-    /// for.
+    /// Ends `logond`, `auditd` and `commandd` after the last worker, whose logons, records and
+    /// commands they wait for.
     fn end_last_helpers(&mut self) {
         if self.stop_deadline.is_some() && self.workers.len() == 0 {
+            self.logond.end();
             self.auditd.end();
             self.commandd.end();
         }
@@ -845,7 +846,7 @@ impl Supervisor {
         self.listeners.clear();
         self.workers.wait_until_closed();
         self.workers.shut_down();
-        let others = [&self.notifyd, &self.discoveryd, &self.logond];
+        let others = [&self.notifyd, &self.discoveryd];
         others.into_iter().for_each(|helper| helper.send(&ToWorker::Shutdown));
         self.announcement.iter().for_each(remove_service_files);
         self.stop_deadline = Some(Instant::now() + STOP_TIMEOUT);

@@ -130,7 +130,9 @@ impl Worker {
     pub(super) fn fail_logons(&mut self) {
         self.store.revert_to_server();
         for asked in self.asked_logons.take_all() {
-            if asked.kind.may_repeat() && asked.sends < SENDS_MAX {
+            // A server that stops has no successor.
+            let may_repeat = asked.kind.may_repeat() && self.stop_at.is_none();
+            if may_repeat && asked.sends < SENDS_MAX {
                 self.asked_logons.add(AskedLogon { of: None, ..asked });
                 continue;
             }
@@ -299,6 +301,40 @@ mod tests {
             let Reply::Ticket(Err(failure)) = reply else { panic!("{reply:?}") };
             assert_eq!(failure, TicketFailure::Owner(status));
         }
+    }
+
+    fn own(verdict: LogonVerdict) -> Result<Box<CheckedResponse>, ResponseFailure> {
+        match reply_of(Kind::OwnResponse, verdict, |_| panic!("its account is looked up later")) {
+            Reply::Response(result) => result,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_answer_about_a_user_of_this_server_names_the_proven_users() {
+        let LogonVerdict::Accepted(accepted) = accepted() else { panic!("it is one") };
+        let (users, is_ambiguous, is_disabled) = (vec!["anna".to_owned()], true, false);
+        let owner = LogonOwner::Own(OwnUsers { users: users.clone(), is_ambiguous, is_disabled });
+        let verdict = LogonVerdict::Accepted(Box::new(AcceptedLogon { owner, ..*accepted }));
+        let checked = own(verdict).expect("it is right");
+        assert_eq!(checked.session_base_key.as_bytes(), &[7; 16]);
+        let ResponseOwner::Users(proven) = checked.owner else { panic!("{checked:?}") };
+        assert_eq!(proven, ProvenUsers { users, is_ambiguous, is_disabled });
+    }
+
+    /// The client is not to blame, and the logon does not count as failed.
+    #[test]
+    fn a_password_that_logond_could_not_check_is_unchecked_and_a_wrong_one_is_refused() {
+        for status in [NtStatus::NO_LOGON_SERVERS, NtStatus::INSUFF_SERVER_RESOURCES] {
+            let failure = own(LogonVerdict::Refused(status)).expect_err("nobody has checked it");
+            assert_eq!(failure, ResponseFailure::Unchecked, "{status:?}");
+        }
+        for status in [NtStatus::WRONG_PASSWORD, NtStatus::NO_SUCH_USER] {
+            let failure = own(LogonVerdict::Refused(status)).expect_err("it is wrong");
+            assert_eq!(failure, ResponseFailure::Refused(status));
+        }
+        let failure = own(accepted()).expect_err("a principal is no user of this server");
+        assert_eq!(failure, ResponseFailure::Unchecked);
     }
 
     #[test]
