@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use arbitration::FileKey;
 use dtyp::ServerId;
 use interfaces::Offer;
 use proto::effect::{Deletion, Unlocked};
@@ -10,7 +11,6 @@ use shares::accounts::Accounts;
 use shares::shares::Shares;
 use shares::unix::end_when_late;
 use store::Store;
-use trace::Phase;
 use tracing::warn;
 
 use super::event_loop::Worker;
@@ -31,7 +31,7 @@ impl Worker {
             Effect::Object { user, op } => self.serve_object(request, user, op),
             Effect::FileDeleted(deletion) => self.file_deleted(deletion),
             Effect::FileUnlocked(unlocked) => self.file_unlocked(unlocked),
-            Effect::NotifyFileChanged { worker, file } => self.file_changes.push((worker, file)),
+            Effect::NotifyFileChanged { worker, file } => self.notify_file_changed(worker, file),
             Effect::NotifyTurn { worker } => self.notify_turn(worker),
             Effect::Remove(removal) => self.remove(*removal),
             Effect::Traverse(traversal) => self.traverse(*traversal),
@@ -139,16 +139,9 @@ impl Worker {
         });
     }
 
-    /// Sends the messages about changed files of the last turn.
-    pub(super) fn notify_file_changes(&mut self) {
-        if self.file_changes.is_empty() {
-            return;
-        }
-        self.trace.enter(Phase::Messages);
+    fn notify_file_changed(&mut self, worker: ServerId, file: FileKey) {
         self.store.revert_to_server();
-        for (worker, file) in self.file_changes.drain(..) {
-            notify_file_changed(&mut self.messaging, worker, file);
-        }
+        notify_file_changed(&mut self.messaging, worker, file);
     }
 
     fn notify_turn(&mut self, worker: ServerId) {

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use arbitration::FileKey;
 use config::Global;
 use confinement::ProcessKind;
 use dtyp::{FileTime, Guid, ServerId};
@@ -103,9 +102,6 @@ pub(crate) struct Worker {
     pub(super) driver: Driver,
     /// Operations that the driver had no room for.
     pub(super) refused: VecDeque<(Token, Op)>,
-    /// Workers that have to look at a file, once the responses of the turn have left: another
-    /// client's response does not come before that of the request that it has waited for.
-    pub(super) file_changes: Vec<(ServerId, FileKey)>,
     // Before the transports, whose sockets they use.
     pub(super) lanes: Lanes,
     pub(super) transports: FxHashMap<ConnectionId, Transport>,
@@ -214,7 +210,6 @@ impl Worker {
             control,
             driver,
             refused: VecDeque::new(),
-            file_changes: Vec::new(),
             transports: FxHashMap::default(),
             lanes: Lanes::new(trace.watch()).context("cannot create a descriptor for lanes")?,
             had_client: false,
@@ -246,7 +241,6 @@ impl Worker {
             self.driver.wait(timeout, &mut completions).context("cannot wait for events")?;
             self.trace.woke(completions.len());
             self.turn = read_clocks();
-            self.notify_file_changes();
             for completion in completions.drain(..) {
                 self.complete(completion);
                 self.serve_effects();
@@ -334,14 +328,13 @@ impl Worker {
         self.end_storage_command();
         self.send_changes();
         self.send_audit();
-        self.notify_file_changes();
         self.flush_messages();
         if self.has_closed_all() { Ending::Finished } else { Ending::Unfinished }
     }
 
     /// The clock is looked at only if something is due at some time; mostly nothing is.
     fn timeout(&self) -> Option<Duration> {
-        if !self.listings.is_empty() || !self.file_changes.is_empty() {
+        if !self.listings.is_empty() {
             return Some(Duration::ZERO);
         }
         let engine = self.server.poll_timeout().into_iter().chain(self.next_frame_deadline());
