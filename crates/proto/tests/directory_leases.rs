@@ -345,6 +345,31 @@ fn a_rename_waits_a_second_at_most_for_leases_of_attributes_that_refuse_it() {
 }
 
 #[test]
+fn many_holders_beneath_delay_a_rename_no_longer_than_one() {
+    let world = world();
+    let mut holder = client(&world, 1);
+    let mut held = Vec::new();
+    for key in 1..=60 {
+        world.add_file("data", &format!("folder/{key}"), b"content");
+        held.push(with_attributes(&mut holder, &format!("folder\\{key}"), key));
+    }
+    let mut renamer = client(&world, 2);
+    let directory = renamer.create(&Create::directory("folder")).file_id;
+    rename(&mut renamer, directory, "renamed", false);
+    let mut seconds = 0;
+    loop {
+        let notices = without_responses(&mut holder);
+        let [notice] = &notices[..] else { break };
+        world.advance(Duration::from_secs(1));
+        seconds += 1;
+        let close = holder.close_request(held[usize::from(notice.lease_key.0[0]) - 1]);
+        holder.send(close);
+    }
+    assert!((35..40).contains(&seconds), "{seconds}");
+    assert_eq!(answer(&mut renamer), Reason::OpenBeneath);
+}
+
+#[test]
 fn an_open_of_the_target_that_comes_while_others_close_refuses_the_new_name() {
     for class in [FileInformationClass::RENAME, FileInformationClass::LINK] {
         let world = world();

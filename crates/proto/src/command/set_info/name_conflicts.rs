@@ -2,6 +2,7 @@
 //! directory, and of the file that is replaced. Those with cached handles are asked to close first.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arbitration::{Caching, FileKey, FileRecord, OpenEntry, OpenId, ShareMode, conflict};
 use dtyp::AccessMask;
@@ -17,6 +18,8 @@ use object::FileIdentity;
 pub struct AskedToClose {
     /// File of an open that is asked to close now.
     pub(super) file: FileKey,
+    /// Time after which nobody else beneath the renamed directory is asked; set with the first.
+    until: Option<Duration>,
     /// Opens beneath the renamed directory, once asked.
     beneath: Option<Vec<OpenId>>,
     /// Opens of the file to replace, once asked.
@@ -64,7 +67,8 @@ pub(super) fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
 /// Checks that nothing is open beneath a directory, except by clients to which paths mean as little
 /// as to the one that renames it. As by Windows, opens with cached handles are
 /// asked to close, one after the other; the result is then true. One that stays without caching
-/// refuses the rename, and one that came meanwhile does so once all others have closed.
+/// refuses the rename, and one that came meanwhile does so once all others have closed. All together
+/// may take as long as a break.
 ///
 /// This reads the records of all files, each without a lock. An index of opens by directory would
 /// cost each CREATE and CLOSE an update for each directory of its path.
@@ -99,7 +103,9 @@ pub(super) fn clear_beneath(
     let Some(&&(file, (first, _))) = known.first() else {
         return if found.is_empty() { Ok(false) } else { Err(Reject::OpenBeneath) };
     };
-    let may_close = known.iter().all(|(_, (_, may_close))| *may_close);
+    // As long as one that does not answer may delay it, so that many do not take many times that.
+    let is_late = files.now() >= *asked.until.get_or_insert(files.break_deadline());
+    let may_close = !is_late && known.iter().all(|(_, (_, may_close))| *may_close);
     if !may_close || !files.break_conflicting_handles(file, &|it| it.id == first)? {
         return Err(Reject::OpenBeneath);
     }
