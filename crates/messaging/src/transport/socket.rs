@@ -65,9 +65,10 @@ pub(super) fn send(
 #[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
 pub(super) struct Receiver {
     slots: Box<[Slot]>,
-    /// Slots of the next system call. Large datagrams come one by one, so that their buffers are
-    /// used and freed in turn: several at once make the allocator return memory to the kernel and
-    /// ask for it again.
+    /// Slots of the next system call: more after one that has filled all, since each takes a page or
+    /// two even if it stays empty, and most workers get few messages. Large datagrams come one by
+    /// one, so that their buffers are used and freed in turn: several at once make the allocator
+    /// return memory to the kernel and ask for it again.
     at_once: usize,
 }
 
@@ -85,7 +86,9 @@ impl Receiver {
     /// Creates a receiver of up to `slots` datagrams at once.
     pub(super) fn new(slots: usize) -> Self {
         let slot = || Slot { head: [0; HEAD_BYTES], body: Vec::new(), control: Control::default() };
-        Self { slots: std::iter::repeat_with(slot).take(slots).collect(), at_once: slots }
+        let slots: Box<[Slot]> = std::iter::repeat_with(slot).take(slots).collect();
+        // With a single one, each datagram would take a second call, which finds none.
+        Self { at_once: slots.len().min(2), slots }
     }
 
     /// Receives datagrams of up to `bytes` each. Passes head and rest of each to `take`, which may
@@ -98,7 +101,7 @@ impl Receiver {
         mut take: impl FnMut(&[u8], &mut Vec<u8>, Arrival),
     ) -> Result<bool, Errno> {
         let body_bytes = bytes - HEAD_BYTES;
-        let at_once = std::mem::replace(&mut self.at_once, self.slots.len());
+        let at_once = self.at_once;
         let slots = &mut self.slots[..at_once];
         let mut parts: Vec<[libc::iovec; 2]> = Vec::with_capacity(at_once);
         let mut messages: Vec<libc::mmsghdr> = Vec::with_capacity(at_once);
@@ -114,6 +117,7 @@ impl Receiver {
             messages.push(message(parts, &mut slot.control));
         }
         let count = receive_into(socket, &mut messages)?;
+        self.at_once = if count == at_once { 2 * at_once } else { at_once.max(2) };
         for (slot, message) in slots.iter_mut().zip(&messages[..count]) {
             let len = (message.msg_len as usize).min(bytes);
             if len >= LARGE {
@@ -129,6 +133,7 @@ impl Receiver {
             take(&slot.head[..head_bytes], &mut slot.body, arrival);
             slot.body.clear();
         }
+        self.at_once = self.at_once.min(self.slots.len());
         Ok(count == at_once)
     }
 }
