@@ -83,9 +83,9 @@ impl Server {
             // The first request's time is measured already.
             chain.came = self.globals.trace.came();
         }
-        admit(receiver, &header)?;
+        admit(receiver, &header, now)?;
         if header.next_command > 0 || chain.sealed.is_some() {
-            admit_others(receiver, &frame, chain.sealed)?;
+            admit_others(receiver, &frame, chain.sealed, now)?;
         }
         chain.frame_bytes = frame.len() + chain.piped.as_ref().map_or(0, Piped::length);
         chain.messages = frame;
@@ -364,7 +364,7 @@ fn unseal(
 
 /// Checks a header before any request of the frame is served: direction, NEGOTIATE first, and
 /// [MS-SMB2] 3.3.5.2.3 Verifying the Sequence Number.
-fn admit(connection: &mut Connection, header: &Header) -> Result<(), Disconnect> {
+fn admit(connection: &mut Connection, header: &Header, now: Now) -> Result<(), Disconnect> {
     if header.is_response() {
         return Err(Disconnect::ResponseFromClient);
     }
@@ -373,7 +373,7 @@ fn admit(connection: &mut Connection, header: &Header) -> Result<(), Disconnect>
     }
     // [MS-SMB2] 3.3.5.16: CANCEL repeats the id of the request that it cancels.
     if header.command == Command::CANCEL {
-        return admit_cancel(connection);
+        return admit_cancel(connection, now);
     }
     // One before dialect 2.1, even if the header says otherwise: [MS-SMB2] 3.3.5.2.3.
     let charge = if connection.pays() { header.credit_charge } else { 1 };
@@ -384,14 +384,13 @@ fn admit(connection: &mut Connection, header: &Header) -> Result<(), Disconnect>
 }
 
 /// A CANCEL takes no credit and has no response, so the window does not limit them. Before a
-/// session there is nothing to cancel, and afterwards at most one request for each message id.
+/// session there is nothing to cancel.
 #[cold]
-fn admit_cancel(connection: &mut Connection) -> Result<(), Disconnect> {
+fn admit_cancel(connection: &mut Connection, now: Now) -> Result<(), Disconnect> {
     if connection.progress.logon() == Logon::Nobody {
         return Err(Disconnect::CancelWithoutSession);
     }
-    connection.cancels += 1;
-    match connection.cancels <= connection.command_sequence_window.granted() {
+    match connection.cancels.admit(now.monotonic) {
         true => Ok(()),
         false => Err(Disconnect::TooManyCancels),
     }
@@ -413,10 +412,11 @@ fn admit_others(
     connection: &mut Connection,
     frame: &[u8],
     sealed: Option<u64>,
+    now: Now,
 ) -> Result<(), Disconnect> {
     for header in compound::headers(frame).skip(1) {
         let header = header.map_err(Disconnect::Malformed)?;
-        admit(connection, &header)?;
+        admit(connection, &header, now)?;
         // A NEGOTIATE is admitted once, so the compound has another one.
         if header.command == Command::NEGOTIATE {
             return Err(Disconnect::NegotiatedTwice);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crypto::{Cipher, PreauthHash, SigningAlgorithm, SigningKey};
 use dtyp::{FileTime, Guid};
@@ -21,6 +22,9 @@ impl ConnectionId {
     /// No connection: responses to it are dropped.
     pub const NONE: Self = Self(0);
 }
+
+/// Highest number of CANCELs in a second: as many as a client may have requests in flight.
+pub const CANCELS_PER_SECOND_MAX: u32 = 8_192;
 
 /// `Connection` of [MS-SMB2] 3.3.1.7.
 #[derive(Debug)]
@@ -55,8 +59,8 @@ pub struct Connection {
     pub session_questions: u8,
     /// True if the client has queried the server's network interfaces.
     pub asked_for_interfaces: bool,
-    /// Number of CANCELs received; there may be one for each message id.
-    pub cancels: u64,
+    /// CANCELs that came in this second.
+    pub cancels: CancelRate,
     /// Number of breaks repeated on this connection, because another one ended before its client
     /// acknowledged them.
     pub repeated_breaks: u32,
@@ -64,6 +68,26 @@ pub struct Connection {
     pub read_padding: u8,
     /// True if everything sent counts as lost. Only tests set it.
     pub confirms_nothing: bool,
+}
+
+/// Limit of the CANCELs of a connection. They take no credit and have no response, so nothing else
+/// limits them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CancelRate {
+    second: u64,
+    count: u32,
+}
+
+impl CancelRate {
+    /// Counts a CANCEL; false if there are too many.
+    #[must_use]
+    pub fn admit(&mut self, now: Duration) -> bool {
+        if self.second != now.as_secs() {
+            *self = Self { second: now.as_secs(), count: 0 };
+        }
+        self.count += 1;
+        self.count <= CANCELS_PER_SECOND_MAX
+    }
 }
 
 /// Results of a connection's NEGOTIATE.
@@ -123,7 +147,7 @@ impl Connection {
             binding_key: None,
             session_questions: 0,
             asked_for_interfaces: false,
-            cancels: 0,
+            cancels: CancelRate::default(),
             repeated_breaks: 0,
             read_padding: 0,
             confirms_nothing: false,

@@ -42,7 +42,7 @@ pub enum Disconnect {
     Sequence(SequenceError),
     /// An SMB1 client that cannot do SMB2.
     Smb1Only,
-    /// More CANCELs came than there were message ids: they cost no credit.
+    /// More CANCELs came in a second than requests can be in flight.
     TooManyCancels,
     /// No user logged on in time, or a guest used no share.
     TooSlow,
@@ -76,7 +76,7 @@ impl std::fmt::Display for Disconnect {
                 return write!(f, "message id {message_id} was used twice");
             }
             Self::Smb1Only => "the client speaks SMB 1 only",
-            Self::TooManyCancels => "there were more CANCELs than requests",
+            Self::TooManyCancels => "there were too many CANCELs",
             Self::TooSlow => "no user logged on in time, or a guest connected to no share",
             Self::TreeConnectNotSigned => "a TREE_CONNECT in dialect 3.1.1 was not signed",
             Self::ValidationNotWanted => "FSCTL_VALIDATE_NEGOTIATE_INFO is not allowed in 3.1.1",

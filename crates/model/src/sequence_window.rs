@@ -79,12 +79,6 @@ impl CommandSequenceWindow {
         self.unused == 0
     }
 
-    /// Returns the number of ids that were ever granted.
-    #[must_use]
-    pub fn granted(&self) -> u64 {
-        self.first + u64::from(self.span)
-    }
-
     /// Grants credits with a response, of as many as its request asks for: [MS-SMB2] 3.3.1.2 and
     /// 3.3.4.1.2. Returns their number.
     ///

@@ -34,6 +34,15 @@ pub struct Traversal {
     pub directory: ObjectPath,
 }
 
+impl Traversal {
+    /// Returns the directory above; `None` for the watched one.
+    fn above(&self) -> Option<Self> {
+        let directory = self.directory.parent()?;
+        let is_below = directory.components().count() > self.watched;
+        is_below.then(|| Self { directory, ..self.clone() })
+    }
+}
+
 /// Answer to the question whether a user may enter a directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
@@ -49,8 +58,16 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     may: Option<bool>,
-    until: Duration,
+    /// Time of the answer, or the earlier one of the answer for a directory above.
+    since: Duration,
+    is_doubted: bool,
     is_asked: bool,
+}
+
+impl Known {
+    fn is_believed(&self, now: Duration) -> bool {
+        !self.is_doubted && now < self.since.saturating_add(BELIEVED)
+    }
 }
 
 /// Cache of the store's answers.
@@ -61,18 +78,30 @@ pub struct Traversals {
 }
 
 impl Traversals {
-    /// Returns the answer for a directory; without one, notes a question for the store.
+    /// Returns whether names in a directory may be reported: those above it are looked up first.
+    /// Without an answer for one of them, notes a question for the store. So many directories in
+    /// one are asked for once each, and not with all that are above them.
     pub fn find(&mut self, now: Duration, traversal: &Traversal) -> Verdict {
         match self.known.get(traversal) {
             Some(known) if known.is_asked => return Verdict::Pending,
-            Some(known) if now < known.until => match known.may {
+            Some(known) if known.is_believed(now) => match known.may {
                 Some(true) => return Verdict::May,
                 _ => return Verdict::MayNot,
             },
-            None if self.known.len() >= TRAVERSALS_MAX => self.known.retain(|_, it| it.is_asked),
             _ => {}
         }
-        self.known.entry(traversal.clone()).or_default().is_asked = true;
+        let mut since = Duration::MAX;
+        if let Some(above) = traversal.above() {
+            match self.find(now, &above) {
+                Verdict::May => since = self.known[&above].since,
+                other => return other,
+            }
+        }
+        if !self.known.contains_key(traversal) && self.known.len() >= TRAVERSALS_MAX {
+            self.known.retain(|_, it| it.is_asked);
+        }
+        let known = self.known.entry(traversal.clone()).or_default();
+        (known.since, known.is_asked) = (since, true);
         self.questions.push(traversal.clone());
         Verdict::Pending
     }
@@ -87,12 +116,13 @@ impl Traversals {
     /// closed to the user.
     pub fn answer(&mut self, now: Duration, traversal: &Traversal, may: Option<bool>) {
         if let Some(known) = self.known.get_mut(traversal) {
-            *known = Known { may: may.or(known.may), until: now + BELIEVED, is_asked: false };
+            let (may, since) = (may.or(known.may), known.since.min(now));
+            *known = Known { may, since, is_doubted: false, is_asked: false };
         }
     }
 
     /// Makes all answers expire, because a directory has changed.
     pub fn doubt(&mut self) {
-        self.known.values_mut().for_each(|known| known.until = Duration::ZERO);
+        self.known.values_mut().for_each(|known| known.is_doubted = true);
     }
 }

@@ -19,7 +19,7 @@ use crate::traversals::Verdict;
 pub const BYTES_MAX: usize = 65_536;
 
 /// Highest number of directories between a watched one and a name. The store is asked about each,
-/// once a second, so that somebody with deep directories could keep it busy.
+/// one after the other.
 pub const DEPTH_MAX: usize = 64;
 
 /// Memory of a watch in bytes, without its directory's path and its changes: itself, and its

@@ -410,13 +410,14 @@ impl Device {
             let turn = self.candidates(slots, now).min()?;
             let row = &self.rows[turn.row];
             let turns_max = if row.moves_data() { u32::MAX } else { 1 };
+            // Before the turn: its worker reads the time as soon as there is one.
+            row.granted_at.store(now, Ordering::Release);
             let granted = row.queue.fetch_update(Ordering::AcqRel, Ordering::Acquire, |queue| {
                 (low(queue) < high(queue).min(turns_max)).then(|| queue + 1)
             });
             if granted.is_ok() {
                 // The next request becomes the first one now.
                 row.since.store(now, Ordering::Release);
-                row.granted_at.store(now, Ordering::Release);
                 let bytes = row.moves.load(Ordering::Relaxed);
                 self.charge_turn(slots, row, row.cost.load(Ordering::Relaxed), bytes, now, turn);
                 return Some(turn.row);

@@ -533,7 +533,7 @@ fn a_descriptor_without_listing_hides_the_names_of_its_directory() {
     let path = object::ObjectPath::parse("d").expect("a path");
     for (mask, wanted) in [(ALL - AccessMask::READ_DATA, false), (ALL, true)] {
         make(&mut share, "d", RequestedKind::Directory, vec![allow(me(), mask)]);
-        assert_eq!(share.store.may_list(share.user, share.root, 0, &path), Some(wanted));
+        assert_eq!(share.store.may_list(share.user, share.root, &path), Some(wanted));
         share.store.revert_to_server();
         std::fs::remove_dir(share.host("d")).expect("it is empty");
     }

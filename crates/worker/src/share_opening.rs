@@ -119,9 +119,8 @@ impl Worker {
 
     pub(super) fn traverse(&mut self, traversal: Traversal) {
         self.run_in(Ok(traversal.root.store()), move |store| {
-            let Traversal { user, root, watched, directory } = &traversal;
-            let store = store.ok();
-            let may = store.and_then(|it| it.may_list(*user, *root, *watched, directory));
+            let Traversal { user, root, directory, .. } = &traversal;
+            let may = store.ok().and_then(|store| store.may_list(*user, *root, directory));
             Box::new(move |worker| {
                 let now = worker.now();
                 worker.server.handle_traversed(now, &traversal, may);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use object::Piped;
 use proto::{ConnectionId, Disconnect, Logon, ReceivedFrame, Server};
 use trace::{Phase, Spent};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 use uring::{Backend, Completion, Op, SendBuffer, Token};
 
 use super::connection::{Filled, Transport, make_whole};
@@ -357,7 +357,7 @@ impl Worker {
         let is_late = |it: &Transport| it.next_drain_timeout().is_some_and(|at| at <= now);
         let late = self.transports.iter().filter(|(_, it)| is_late(it)).map(|(id, _)| *id);
         for id in late.collect::<Vec<ConnectionId>>() {
-            info!("closing {}: its client does not read", self.describe(id));
+            debug!("closing {}: its client does not read", self.describe(id));
             self.close(id);
         }
     }

@@ -65,9 +65,9 @@ pub(super) fn send(
 #[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
 pub(super) struct Receiver {
     slots: Box<[Slot]>,
-    /// Slots of the next system call: more after one that has filled all, since each takes a page or
-    /// two even if it stays empty, and most workers get few messages. Large datagrams come one by
-    /// one, so that their buffers are used and freed in turn: several at once make the allocator
+    /// Slots of the next system call: more after one that has filled all, since each takes a page
+    /// or two even if it stays empty, and most workers get few messages. Large datagrams come one
+    /// by one, so that their buffers are used and freed in turn: several at once make the allocator
     /// return memory to the kernel and ask for it again.
     at_once: usize,
 }

@@ -216,40 +216,21 @@ impl Store {
         Ok((self.directories.intern(fd, &status), status))
     }
 
-    /// Returns true if a user may enter each directory of a path, and list those behind its first
-    /// `above` components; `None` if one of these is missing.
-    pub fn may_list(
-        &mut self,
-        user: UserId,
-        root: RootId,
-        above: usize,
-        path: &ObjectPath,
-    ) -> Option<bool> {
+    /// True if a user may list a directory and enter each one above it; `None` for a missing
+    /// directory.
+    pub fn may_list(&mut self, user: UserId, root: RootId, path: &ObjectPath) -> Option<bool> {
         if self.impersonation.impersonate(user).is_err() {
             return Some(false);
         }
         let root = self.root(root).ok()?;
-        for components in above + 1..=path.components().count() {
-            let (directory, _) = path.split_at(components);
-            match self.may_list_one(&root, &directory) {
-                Some(true) => {}
-                refused_or_missing => return refused_or_missing,
-            }
-        }
-        Some(true)
-    }
-
-    /// Returns true if the impersonated user may list a directory and enter each one above it;
-    /// `None` for a missing directory.
-    fn may_list_one(&mut self, root: &Root, path: &ObjectPath) -> Option<bool> {
         let exact = path.is_posix();
         let path = match exact {
             true => Cow::Borrowed(path.as_str()),
             false => root.settings.character_mappings.to_disk(path.as_str()),
         };
-        match self.parent(root, &path, exact) {
+        match self.parent(&root, &path, exact) {
             Ok(directory) => {
-                Some(access::may_list(&mut self.impersonation, root, &directory).unwrap_or(false))
+                Some(access::may_list(&mut self.impersonation, &root, &directory).unwrap_or(false))
             }
             Err(NtStatus::OBJECT_PATH_NOT_FOUND) => None,
             Err(_) => Some(false),

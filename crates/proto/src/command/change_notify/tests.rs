@@ -213,7 +213,7 @@ fn changes_in_a_directory_the_user_may_not_enter_are_not_reported() {
     happen_unchecked(&mut scene, [added("a\\private\\new"), gone, moved]);
     assert!(changes_now(&mut scene).is_none(), "nothing is told before it is permitted");
     let asked = answer_traversals(&mut scene, 0, |_| Some(false));
-    assert_eq!(asked, ["a/private", "a/private/b"]);
+    assert_eq!(asked, ["a/private"], "and nothing below it");
     assert!(changes_now(&mut scene).is_none());
     // A move between an open directory and a closed one adds or removes a name.
     happen_unchecked(&mut scene, [renamed("a\\private\\e", "a\\open\\e")]);
@@ -222,10 +222,27 @@ fn changes_in_a_directory_the_user_may_not_enter_are_not_reported() {
 }
 
 #[test]
+fn names_below_a_directory_that_cannot_be_listed_are_not_reported() {
+    let (mut scene, _) = watch_tree("a");
+    happen_unchecked(&mut scene, [added("a\\b\\c\\1"), added("a\\b\\d\\2")]);
+    let asked = answer_traversals(&mut scene, 0, |directory| Some(directory != "a/b"));
+    assert_eq!(asked, ["a/b"]);
+    assert!(changes_now(&mut scene).is_none(), "they have the name of a directory in it");
+}
+
+#[test]
+fn a_directory_above_several_ones_is_asked_for_once() {
+    let (mut scene, _) = watch_tree("a");
+    happen_unchecked(&mut scene, [added("a\\b\\c\\1"), added("a\\b\\d\\2")]);
+    let asked = answer_traversals(&mut scene, 0, |_| Some(true));
+    assert_eq!(asked, ["a/b", "a/b/c", "a/b/d"]);
+}
+
+#[test]
 fn of_a_name_in_very_deep_directories_only_the_change_is_told() {
     let deep = |directories: usize| format!("a{}\\name", "\\d".repeat(directories));
     for (directories, asked, status) in
-        [(DEPTH_MAX, 1, NtStatus::SUCCESS), (DEPTH_MAX + 1, 0, NtStatus::NOTIFY_ENUM_DIR)]
+        [(DEPTH_MAX, DEPTH_MAX, NtStatus::SUCCESS), (DEPTH_MAX + 1, 0, NtStatus::NOTIFY_ENUM_DIR)]
     {
         let (mut scene, _) = watch_tree("a");
         happen_unchecked(&mut scene, [added(&deep(directories))]);

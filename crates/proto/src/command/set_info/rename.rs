@@ -42,7 +42,8 @@ pub(super) fn start(
     let open = scope.open()?;
     let (identity, volatile) = (open.file()?.identity, open.file_id.volatile);
     if scope.globals.files.break_for_name(identity, volatile)? {
-        return Ok(Step::Suspend(Pending::Handles(key(identity))));
+        asked.file = key(identity);
+        return Ok(Step::Suspend(Pending::AskedToClose(Box::new(asked))));
     }
     name_conflicts::verify_alone(&mut scope)?;
     if name_conflicts::clear_beneath(&mut scope, &mut asked)? {
@@ -141,7 +142,8 @@ pub(super) fn directory_found(
     if let Ok(ObjectReply::Metadata(metadata)) = reply.object() {
         let directory = metadata.identity;
         if !wanted.links && name_conflicts::clear_directory(&mut scope, directory)? {
-            return Ok(Step::Suspend(Pending::Handles(key(directory))));
+            wanted.asked.file = key(directory);
+            return Ok(Step::Suspend(Pending::AskedToClose(Box::new(wanted.asked))));
         }
         wanted.directory = Some(metadata.identity);
     }
