@@ -104,7 +104,7 @@ pub(super) fn clear_beneath(
         return if found.is_empty() { Ok(false) } else { Err(Reject::OpenBeneath) };
     };
     // As long as one that does not answer may delay it, so that many do not take many times that.
-    let is_late = files.now() >= *asked.until.get_or_insert(files.break_deadline());
+    let is_late = files.now() >= *asked.until.get_or_insert_with(|| files.break_deadline());
     let may_close = !is_late && known.iter().all(|(_, (_, may_close))| *may_close);
     if !may_close || !files.break_conflicting_handles(file, &|it| it.id == first)? {
         return Err(Reject::OpenBeneath);
