@@ -16,10 +16,10 @@
 //! rules keep a client whose operations end late from all places:
 //!
 //! 1. Time that the bytes of an operation do not explain is charged like bytes: see
-//!    [`pace`](crate::pace).
+//!    `pace`.
 //! 2. Operations that move no data, whose time nobody knows, take their turn in order like others,
 //!    but have no place while they are carried out; at most one for each row.
-//! 3. A worker that does not [look](Device::look) for its turns for [`ASLEEP_NS`] stands still:
+//! 3. A worker that does not look for its turns for [`ASLEEP_NS`] stands still:
 //!    its places are taken back, and its requests wait until it looks again.
 
 use std::cmp::Reverse;
