@@ -18,12 +18,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use dtyp::{AccessMask, ServerId};
+use dtyp::AccessMask;
 
-use crate::caching::{Cache, Caching, Started};
-use crate::file_record::{FILE_OPENS_MAX, FileRecord, WorkersToNotify, notified_open};
+use crate::breaks::{is_ours, notified_open};
+use crate::caching::{Cache, Caching};
+use crate::file_record::{FILE_OPENS_MAX, FileRecord, WorkersToNotify};
 use crate::open::{
-    Durability, DurabilityKind, Holding, Lease, LeaseId, LeaseKey, OpenEntry, OpenFacts, OpenId,
+    Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId,
     RequestedCaching,
 };
 use crate::share_mode::{ShareMode, conflict};
@@ -32,10 +33,6 @@ use crate::standing::Standing;
 /// Number of equal parts of the opens left by other clients; a client may have one part: 1,024
 /// opens of an otherwise unused file.
 const OPEN_PARTS: usize = 16;
-
-/// Time for a client to close cached handles of opens for attributes alone, where they refuse a
-/// rename. It needs no right to the data for them, so others do not wait long.
-const ATTRIBUTES_BREAK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Request for an open of a file.
 #[derive(Clone, Debug)]
@@ -389,19 +386,6 @@ impl FileRecord {
         must_wait
     }
 
-    /// True if the oplock or lease of an open covers access to the data, and others wait for its
-    /// breaks.
-    ///
-    /// Everybody who can look up a file may open it for its attributes, and is granted caching for
-    /// that, as by Windows. Such opens alone have no data to write back and no share mode to give
-    /// up, so nobody waits for a client that may have no right to the file.
-    fn covers_data(&self, entry: &OpenEntry) -> bool {
-        entry.mode.counts()
-            || entry.lease().is_some_and(|lease| {
-                self.opens.iter().any(|it| it.mode.counts() && it.lease() == Some(lease))
-            })
-    }
-
     /// True if the request has access to the data, and its lease is of opens for attributes alone
     /// whose break has more to tell than the response. The client could take the notification for
     /// rights that the lease has lost by now, so it acknowledges first.
@@ -413,55 +397,6 @@ impl FileRecord {
         is_left
             && notified_open(&self.opens, lease.id).is_some()
             && holders.all(|it| !it.mode.counts())
-    }
-
-    /// Begins to break the caching of the open at `at`, down to `to`. Caching that covers no access
-    /// to the data ends at once.
-    pub(crate) fn start_break(
-        &mut self,
-        at: usize,
-        to: Caching,
-        deadline: Duration,
-        notify: &mut WorkersToNotify,
-    ) {
-        if self.covers_data(&self.opens[at]) {
-            return self.break_at(at, |it| it.start_break(to, deadline), notify);
-        }
-        let before = self.cache_of(&self.opens[at]).state;
-        self.break_at(at, |it| it.start_break_at_once(to, deadline), notify);
-        if self.cache_of(&self.opens[at]).state != before {
-            // A rename may wait for an earlier break of it.
-            self.wake(notify);
-        }
-    }
-
-    /// Breaks the caching of the open at `at` by `start`, and has its holder notified.
-    fn break_at(
-        &mut self,
-        at: usize,
-        start: impl FnOnce(&mut Cache) -> Started,
-        notify: &mut WorkersToNotify,
-    ) {
-        let id = self.opens[at].id;
-        match &mut self.opens[at].holding {
-            Holding::Nothing => {}
-            Holding::Oplock(cache) => {
-                if start(cache) == Started::Notified {
-                    notify.add(id.worker);
-                }
-            }
-            Holding::Lease(lease) => {
-                let lease = *lease;
-                let notified_open = notified_open(&self.opens, lease);
-                let Some(lease) = self.lease_mut(lease) else { return };
-                if start(&mut lease.cache) == Started::Notified {
-                    lease.epoch = lease.epoch.wrapping_add(1);
-                    if let Some(notified_open) = notified_open {
-                        notify.add(notified_open.worker);
-                    }
-                }
-            }
-        }
     }
 
     /// Grants the oplock or lease that the request asks for, or less.
@@ -580,178 +515,6 @@ impl FileRecord {
         self.add_lease(lease);
         lease
     }
-
-    /// Breaks read caching of others because of a change: a WRITE, a new length, a byte-range lock.
-    /// The change does not wait for it.
-    ///
-    /// Even the changer's own level II oplock is broken; its lease stays.
-    pub fn break_reading(
-        &mut self,
-        changer: OpenId,
-        stream: u64,
-        deadline: Duration,
-        notify: &mut WorkersToNotify,
-    ) -> Vec<OpenEntry> {
-        self.break_read_caching(changer, stream, false, deadline, notify)
-    }
-
-    /// As [`FileRecord::break_reading`], after the change: for reads in the meantime. The changer's
-    /// own caching stays: it was granted after the change.
-    pub fn break_reading_of_others(
-        &mut self,
-        changer: OpenId,
-        stream: u64,
-        deadline: Duration,
-        notify: &mut WorkersToNotify,
-    ) -> Vec<OpenEntry> {
-        self.break_read_caching(changer, stream, true, deadline, notify)
-    }
-
-    fn break_read_caching(
-        &mut self,
-        changer: OpenId,
-        stream: u64,
-        spares_changer: bool,
-        deadline: Duration,
-        notify: &mut WorkersToNotify,
-    ) -> Vec<OpenEntry> {
-        let ours = self.open(changer).map(|it| it.holding);
-        let ours_lease = match ours {
-            Some(Holding::Lease(id)) => Some(id),
-            _ => None,
-        };
-        let disconnected: BTreeSet<OpenId> = self
-            .opens
-            .iter()
-            .filter(|it| it.stream == stream && it.is_disconnected() && !it.is_kept())
-            .filter(|it| !is_ours(it, ours_lease) && !self.cache_of(it).state.is_empty())
-            .map(|it| it.id)
-            .collect();
-        self.remove_resilient_caching(
-            |_, it| it.stream == stream && !is_ours(it, ours_lease),
-            notify,
-        );
-        let purged = self.purge(|it| disconnected.contains(&it.id), changer.worker, notify);
-        for at in 0..self.opens.len() {
-            let entry = &self.opens[at];
-            let held = self.cache_of(entry).state;
-            let keeps_writes = held.contains(Caching::WRITE) && entry.id == changer;
-            if entry.stream == stream
-                && held.contains(Caching::READ)
-                && !is_ours(entry, ours_lease)
-                && !keeps_writes
-                && !(spares_changer && entry.id == changer)
-            {
-                self.start_break(at, Caching::empty(), deadline, notify);
-            }
-        }
-        purged
-    }
-
-    /// Breaks all rights of a lease.
-    pub fn break_lease(
-        &mut self,
-        lease: LeaseId,
-        deadline: Duration,
-        notify: &mut WorkersToNotify,
-    ) {
-        let holds = |it: &OpenEntry| it.holding == Holding::Lease(lease);
-        if let Some(at) = self.opens.iter().position(holds) {
-            self.start_break(at, Caching::empty(), deadline, notify);
-        }
-    }
-
-    /// Breaks caching of a directory's listing because of a change: [MS-SMB2] 3.3.4.7 for leases on
-    /// directories. The changer knows of it if its ParentLeaseKey is the key of the lease:
-    /// [MS-FSA] 2.1.4.12.2 compares keys alone, of whatever client.
-    pub fn break_listing(
-        &mut self,
-        by: Option<LeaseKey>,
-        deadline: Duration,
-        notify: &mut WorkersToNotify,
-    ) {
-        for at in 0..self.opens.len() {
-            let entry = &self.opens[at];
-            let key = entry.lease().map(|it| it.key);
-            let held = self.cache_of(entry).state;
-            if key.is_some() && held.contains(Caching::READ) && key != by {
-                self.start_break(at, Caching::empty(), deadline, notify);
-            }
-        }
-    }
-
-    /// Breaks handle caching of others before the name is deleted or changed. Returns true if one
-    /// of the breaks has to be waited for; the worker is then among the waiters.
-    pub fn break_handles(
-        &mut self,
-        changer: OpenId,
-        deadline: Duration,
-        now: Duration,
-        notify: &mut WorkersToNotify,
-    ) -> (bool, Vec<OpenEntry>) {
-        let ours = self.open(changer).and_then(OpenEntry::lease);
-        let is_other = |it: &OpenEntry| it.id != changer && !is_ours(it, ours);
-        self.break_handles_where(&is_other, changer.worker, (deadline, None), now, notify)
-    }
-
-    /// As [`FileRecord::break_handles`], of the opens for which `conflicts` is true, for a request
-    /// of `worker` that is refused if they stay. So it waits for those for attributes alone, too,
-    /// but only for a moment.
-    pub fn break_handles_of(
-        &mut self,
-        conflicts: &dyn Fn(&OpenEntry) -> bool,
-        worker: ServerId,
-        (deadline, now): (Duration, Duration),
-        notify: &mut WorkersToNotify,
-    ) -> (bool, Vec<OpenEntry>) {
-        let soon = deadline.min(now + ATTRIBUTES_BREAK_TIMEOUT);
-        self.break_handles_where(conflicts, worker, (deadline, Some(soon)), now, notify)
-    }
-
-    /// Breaks handle caching of opens until `deadline`; that of attributes alone until another
-    /// time, or at once.
-    fn break_handles_where(
-        &mut self,
-        conflicts: &dyn Fn(&OpenEntry) -> bool,
-        worker: ServerId,
-        (deadline, of_attributes): (Duration, Option<Duration>),
-        now: Duration,
-        notify: &mut WorkersToNotify,
-    ) -> (bool, Vec<OpenEntry>) {
-        self.expire(now, notify);
-        let mut purged = self.remove_expired(now, worker, notify);
-        let disconnected: BTreeSet<OpenId> = self
-            .opens
-            .iter()
-            .filter(|it| it.is_disconnected() && !it.is_kept() && conflicts(it))
-            .filter(|it| self.cache_of(it).state.contains(Caching::HANDLE))
-            .map(|it| it.id)
-            .collect();
-        self.remove_resilient_caching(|_, it| conflicts(it), notify);
-        purged.extend(self.purge(|it| disconnected.contains(&it.id), worker, notify));
-        let mut must_wait = false;
-        for at in 0..self.opens.len() {
-            let entry = &self.opens[at];
-            let cache = self.cache_of(entry);
-            if !conflicts(entry) || !cache.state.contains(Caching::HANDLE) {
-                continue;
-            }
-            let is_lease = matches!(entry.holding, Holding::Lease(_));
-            let to = if is_lease { cache.state - Caching::HANDLE } else { Caching::READ };
-            let ends_at = if self.covers_data(entry) { Some(deadline) } else { of_attributes };
-            match ends_at {
-                Some(ends_at) => {
-                    must_wait = true;
-                    self.break_at(at, |it| it.start_break(to, ends_at), notify);
-                }
-                None => self.start_break(at, to, deadline, notify),
-            }
-        }
-        if must_wait {
-            self.wait(worker);
-        }
-        (must_wait, purged)
-    }
 }
 
 /// Returns the rights of `held` that can stay beside the open.
@@ -775,9 +538,4 @@ fn remaining_caching(held: Caching, request: &AdmissionRequest, violates: bool) 
 /// True if other clients may have the same rights.
 fn shares_reading(caching: Caching) -> bool {
     caching.contains(Caching::READ) && !caching.contains(Caching::WRITE)
-}
-
-/// True if an open shares the given lease: a client never breaks its own lease.
-fn is_ours(it: &OpenEntry, lease: Option<LeaseId>) -> bool {
-    matches!((it.holding, lease), (Holding::Lease(id), Some(ours)) if id == ours)
 }

@@ -174,8 +174,7 @@ impl Cache {
     /// The response on its return has the rights that are left. If they were removed before the
     /// acknowledgment, the break ends, or goes on from there.
     pub(crate) fn notify_again(&mut self) {
-        if self.is_reduced() {
-            *self = Self::granted(self.state);
+        if self.end_if_reduced() {
             return;
         }
         let Some(breaking) = &mut self.breaking else { return };
@@ -185,6 +184,16 @@ impl Cache {
         }
         let (from, to) = (self.state, breaking.to);
         self.notice.get_or_insert(BreakNotice { from, to, ack_required: true });
+    }
+
+    /// Ends a break whose rights are removed already, since a response states those that are left.
+    /// Returns true if there was one.
+    pub(crate) fn end_if_reduced(&mut self) -> bool {
+        let is_reduced = self.is_reduced();
+        if is_reduced {
+            *self = Self::granted(self.state);
+        }
+        is_reduced
     }
 
     /// Ends a pending break at its deadline: removes all rights. Returns true if one has expired.

@@ -47,6 +47,18 @@ pub enum DeletionProgress {
 }
 
 impl FileRecord {
+    /// True if a stream, or its whole file, is marked for deletion.
+    #[must_use]
+    pub fn is_delete_pending(&self, stream: u64, link: u64) -> bool {
+        self.is_marked(crate::mark(stream, link)) || self.is_marked(link)
+    }
+
+    /// True if exactly this stream, or this name of the file, is marked for deletion.
+    #[must_use]
+    pub fn is_marked(&self, mark: u64) -> bool {
+        self.delete_pending.iter().any(|it| it.mark == mark)
+    }
+
     /// Marks the stream of an open for deletion, or its name of the file, on behalf of `user`.
     /// `parent` is the ParentLeaseKey of the open.
     pub fn request_deletion(
@@ -58,6 +70,20 @@ impl FileRecord {
         if let Some(entry) = self.open(id) {
             let (mark, requester) = (entry.mark(), Some(Requester::of(entry, user)));
             self.mark_pending(PendingDeletion { mark, parent, requester });
+        }
+    }
+
+    /// Sets or clears the mark of a stream, for an open with this ParentLeaseKey of which nothing
+    /// else is known. See [`FileRecord::request_deletion`].
+    pub fn set_delete_pending(
+        &mut self,
+        mark: u64,
+        delete_pending: bool,
+        parent: Option<LeaseKey>,
+    ) {
+        match delete_pending {
+            true => self.mark_pending(PendingDeletion { mark, parent, requester: None }),
+            false => self.delete_pending.retain(|it| it.mark != mark),
         }
     }
 
@@ -158,6 +184,15 @@ impl FileRecord {
         let marks = [link, crate::mark(stream, link)];
         let mut deleters = self.deleters.iter().filter(|it| marks.contains(&it.mark));
         deleters.any(|it| it.progress != DeletionProgress::ByCloser)
+    }
+
+    /// Clears marks without an open or a deletion owner.
+    pub(crate) fn forget_unused_marks(&mut self) {
+        let (opens, deleters) = (&self.opens, &self.deleters);
+        self.delete_pending.retain(|PendingDeletion { mark, .. }| {
+            opens.iter().any(|it| it.mark() == *mark || it.facts.link == *mark)
+                || deleters.iter().any(|it| it.mark == *mark)
+        });
     }
 
     /// Ends a deletion, whether it succeeded or failed.

@@ -5,10 +5,9 @@
 //! time and the calling worker are arguments, and messages are left to the caller
 //! ([`WorkersToNotify`]).
 //!
-//! Terms. *Notice*: a break notification that its worker has not sent yet. *Teller*: the open whose
-//! session is notified of a lease's break. *Evicted*: to be closed by its worker, for another
-//! application instance. *Mark* and *link*: see [`crate::mark`]. *Deleter*: who deletes what, see
-//! `deletion`. `server` in these functions is the id of a worker.
+//! Terms. *Evicted*: to be closed by its worker, for another application instance. *Mark* and
+//! *link*: see [`crate::mark`]. Breaks of caching are in `breaks`, marks for deletion in
+//! `deletion`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use std::time::Duration;
 use dtyp::ServerId;
 
 use crate::byte_range::{ByteRange, ByteRangeLock, LockError};
-use crate::caching::{AckError, Cache, Caching};
+use crate::caching::{Cache, Caching};
 use crate::deletion::{Deleter, DeletionProgress, PendingDeletion};
 use crate::lock_list::LockList;
 use crate::lock_sequences::LockSequence;
@@ -97,17 +96,6 @@ pub struct Closed {
     pub requester: Option<Requester>,
 }
 
-/// A break notification for a client.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct OutgoingBreak {
-    /// Number of the open whose session receives it.
-    pub open: u64,
-    /// The lease; `None` for an oplock.
-    pub lease: Option<Lease>,
-    /// Rights before and after the break.
-    pub notice: crate::caching::BreakNotice,
-}
-
 impl FileRecord {
     /// True if the record need not be stored.
     #[must_use]
@@ -164,32 +152,6 @@ impl FileRecord {
             Holding::Nothing => Cache::default(),
             Holding::Oplock(cache) => cache,
             Holding::Lease(id) => self.lease(id).map_or_else(Cache::default, |it| it.cache),
-        }
-    }
-
-    /// True if a stream, or its whole file, is marked for deletion.
-    #[must_use]
-    pub fn is_delete_pending(&self, stream: u64, link: u64) -> bool {
-        self.is_marked(crate::mark(stream, link)) || self.is_marked(link)
-    }
-
-    /// True if exactly this stream, or this name of the file, is marked for deletion.
-    #[must_use]
-    pub fn is_marked(&self, mark: u64) -> bool {
-        self.delete_pending.iter().any(|it| it.mark == mark)
-    }
-
-    /// Sets or clears the mark of a stream, for an open with this ParentLeaseKey of which nothing
-    /// else is known. See [`FileRecord::request_deletion`].
-    pub fn set_delete_pending(
-        &mut self,
-        mark: u64,
-        delete_pending: bool,
-        parent: Option<LeaseKey>,
-    ) {
-        self.delete_pending.retain(|it| it.mark != mark);
-        if delete_pending {
-            self.delete_pending.push(PendingDeletion { mark, parent, requester: None });
         }
     }
 
@@ -374,15 +336,6 @@ impl FileRecord {
         self.wake(notify);
     }
 
-    /// Clears marks without an open or a deletion owner.
-    pub(crate) fn forget_unused_marks(&mut self) {
-        let (opens, deleters) = (&self.opens, &self.deleters);
-        self.delete_pending.retain(|PendingDeletion { mark, .. }| {
-            opens.iter().any(|it| it.mark() == *mark || it.facts.link == *mark)
-                || deleters.iter().any(|it| it.mark == *mark)
-        });
-    }
-
     /// Replaces a name of the file by another; a pending deletion of that name stays pending.
     pub fn relinked(&mut self, old: u64, new: u64) {
         self.opens.iter_mut().filter(|it| it.facts.link == old).for_each(|it| it.facts.link = new);
@@ -465,20 +418,6 @@ impl FileRecord {
         Some(entry)
     }
 
-    /// Repeats a break notification to a client that was disconnected.
-    fn notify_again(&mut self, at: usize) {
-        match &mut self.opens[at].holding {
-            Holding::Nothing => {}
-            Holding::Oplock(cache) => cache.notify_again(),
-            Holding::Lease(id) => {
-                let id = *id;
-                let is_here = notified_open(&self.opens, id).is_some();
-                let lease = self.lease_mut(id);
-                lease.filter(|_| !is_here).into_iter().for_each(|it| it.cache.notify_again());
-            }
-        }
-    }
-
     /// Removes opens that were not reclaimed in time, and returns them. Their deletions go to
     /// `deletion_owner`, as do those that an earlier owner did not start.
     pub fn scavenge(
@@ -537,46 +476,6 @@ impl FileRecord {
         gone
     }
 
-    /// Removes the caching of disconnected resilient opens: [MS-SMB2] 3.3.4.6 keeps the opens
-    /// without it, since their clients cannot acknowledge a break.
-    pub(crate) fn remove_resilient_caching(
-        &mut self,
-        disturbed: impl Fn(&Self, &OpenEntry) -> bool,
-        notify: &mut WorkersToNotify,
-    ) {
-        let is_silent = |it: &OpenEntry| {
-            let is_away = it.is_disconnected() && it.is_kept() && !it.is_persistent();
-            is_away && self.cache_of(it) != Cache::default() && disturbed(self, it)
-        };
-        let silent: Vec<OpenId> =
-            self.opens.iter().filter(|it| is_silent(it)).map(|it| it.id).collect();
-        let mut is_taken = false;
-        for id in silent {
-            match self.open_mut(id).map(|it| &mut it.holding) {
-                Some(Holding::Oplock(cache)) => {
-                    *cache = Cache::default();
-                    is_taken = true;
-                }
-                Some(Holding::Lease(lease)) => {
-                    let lease = *lease;
-                    // A connected open of the same lease can acknowledge.
-                    if notified_open(&self.opens, lease).is_none()
-                        && let Some(lease) = self.lease_mut(lease)
-                    {
-                        lease.cache = Cache::default();
-                        lease.epoch = lease.epoch.wrapping_add(1);
-                        is_taken = true;
-                    }
-                }
-                Some(Holding::Nothing) | None => {}
-            }
-        }
-        if is_taken {
-            // Requests may wait for an acknowledgment that is no longer pending.
-            self.wake(notify);
-        }
-    }
-
     /// Makes workers close opens. Returns the disconnected ones, which are removed at once; their
     /// deletions go to `deletion_owner`.
     pub fn evict(
@@ -593,151 +492,8 @@ impl FileRecord {
         gone
     }
 
-    /// Takes pending break notifications for holders served by `server`. Disconnected holders get
-    /// theirs on return; an open for which `knows` is false, later.
-    pub fn take_notices(
-        &mut self,
-        worker: ServerId,
-        knows: impl Fn(u64) -> bool,
-    ) -> Vec<OutgoingBreak> {
-        let mut outgoing = Vec::new();
-        let can_notify =
-            |it: &OpenEntry| it.id.worker == worker && !it.is_disconnected() && knows(it.id.number);
-        for entry in self.opens.iter_mut().filter(|it| can_notify(it)) {
-            if let Holding::Oplock(cache) = &mut entry.holding
-                && let Some(notice) = cache.notice.take()
-            {
-                outgoing.push(OutgoingBreak { open: entry.id.number, lease: None, notice });
-            }
-        }
-        for lease in self.leases.iter_mut().filter(|it| it.cache.notice.is_some()) {
-            let mut holders = self.opens.iter().filter(|it| it.holding == Holding::Lease(lease.id));
-            if let Some(notified_open) = holders.find(|it| can_notify(it))
-                && let Some(notice) = lease.cache.notice.take()
-            {
-                outgoing.push(OutgoingBreak {
-                    open: notified_open.id.number,
-                    lease: Some(*lease),
-                    notice,
-                });
-            }
-        }
-        outgoing
-    }
-
-    /// Handles the acknowledgment of an oplock break: [MS-SMB2] 3.3.5.22.1.
-    ///
-    /// # Errors
-    /// The open holds no oplock, or none with a break, or claims too many rights.
-    pub fn acknowledge_oplock(
-        &mut self,
-        id: OpenId,
-        kept: Caching,
-        deadline: Duration,
-        notify: &mut WorkersToNotify,
-    ) -> Result<(), AckError> {
-        let entry = self.open_mut(id).ok_or(AckError::NotHeld)?;
-        let Holding::Oplock(cache) = &mut entry.holding else { return Err(AckError::NotHeld) };
-        if cache.state.is_empty() && cache.breaking.is_none() {
-            return Err(AckError::NotHeld);
-        }
-        cache.settle(kept, deadline)?;
-        if cache.notice.is_some() {
-            notify.add(id.worker);
-        }
-        self.wake(notify);
-        Ok(())
-    }
-
-    /// Handles the acknowledgment of a lease break: [MS-SMB2] 3.3.5.22.2.
-    ///
-    /// # Errors
-    /// The lease does not exist, has no break, or the client claims too many rights.
-    pub fn acknowledge_lease(
-        &mut self,
-        id: LeaseId,
-        kept: Caching,
-        deadline: Duration,
-        notify: &mut WorkersToNotify,
-    ) -> Result<(), AckError> {
-        let lease = self.lease_mut(id).ok_or(AckError::NotHeld)?;
-        lease.cache.settle(kept, deadline)?;
-        if lease.cache.notice.is_some()
-            && let Some(notified_open) = notified_open(&self.opens, id)
-        {
-            notify.add(notified_open.worker);
-        }
-        self.wake(notify);
-        Ok(())
-    }
-
-    /// Breaks the oplock of an open because another program of this machine opens its file, down to
-    /// nothing.
-    pub fn break_oplock(&mut self, id: OpenId, deadline: Duration, notify: &mut WorkersToNotify) {
-        let has_oplock = |it: &OpenEntry| it.id == id && matches!(it.holding, Holding::Oplock(_));
-        if let Some(at) = self.opens.iter().position(has_oplock) {
-            self.start_break(at, Caching::empty(), deadline, notify);
-        }
-    }
-
-    /// Ends the break of an oplock whose rights are removed already: the response to its CREATE
-    /// states those that are left, and a client does not acknowledge a break down to them.
-    pub fn end_break_by_response(&mut self, id: OpenId) {
-        if let Some(Holding::Oplock(cache)) = self.open_mut(id).map(|it| &mut it.holding)
-            && cache.is_reduced()
-        {
-            *cache = Cache::granted(cache.state);
-        }
-    }
-
-    /// Takes the oplock of an open away that its client has not learned of yet.
-    pub fn withdraw_oplock(&mut self, id: OpenId, notify: &mut WorkersToNotify) {
-        let Some(entry) = self.open_mut(id) else { return };
-        if matches!(entry.holding, Holding::Oplock(_)) {
-            entry.holding = Holding::Nothing;
-            self.wake(notify);
-        }
-    }
-
-    /// Ends breaks past their deadline, with the loss of all rights. Returns true if there was one.
-    pub fn expire(&mut self, now: Duration, notify: &mut WorkersToNotify) -> bool {
-        let mut expired = false;
-        for entry in &mut self.opens {
-            if let Holding::Oplock(cache) = &mut entry.holding {
-                expired |= cache.expire(now);
-            }
-        }
-        for lease in &mut self.leases {
-            if lease.cache.expire(now) {
-                lease.epoch = lease.epoch.wrapping_add(1);
-                expired = true;
-            }
-        }
-        if expired {
-            self.wake(notify);
-        }
-        expired
-    }
-
-    /// Time at which [`FileRecord::expire`] has work.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Duration> {
-        let oplocks = self.opens.iter().filter_map(|it| match &it.holding {
-            Holding::Oplock(cache) => cache.breaking,
-            _ => None,
-        });
-        let leases = self.leases.iter().filter_map(|it| it.cache.breaking);
-        oplocks.chain(leases).map(|it| it.deadline).min()
-    }
-
     pub(crate) fn forget_unused_leases(&mut self) {
         let used: BTreeSet<LeaseId> = self.opens.iter().filter_map(OpenEntry::lease).collect();
         self.leases.retain(|lease| used.contains(&lease.id));
     }
-}
-
-/// Open whose session receives a lease's notifications: the oldest connected one.
-pub(crate) fn notified_open(opens: &[OpenEntry], lease: LeaseId) -> Option<OpenId> {
-    let mut holders = opens.iter().filter(|it| it.holding == Holding::Lease(lease));
-    holders.find(|it| !it.is_disconnected()).map(|it| it.id)
 }

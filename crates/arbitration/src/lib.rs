@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod breaks;
 pub mod byte_range;
 pub mod caching;
 pub mod deletion;
@@ -21,12 +22,11 @@ pub mod share_mode;
 pub mod standing;
 
 pub use admission::{Admission, AdmissionRequest, Granted, Refusal};
+pub use breaks::OutgoingBreak;
 pub use byte_range::{ByteRange, ByteRangeLock, LockError, RangeAccess};
 pub use caching::{AckError, BreakNotice, Breaking, Cache, Caching};
 pub use deletion::{Deleter, DeletionProgress, PendingDeletion};
-pub use file_record::{
-    Closed, FILE_OPENS_MAX, FileRecord, FileWord, OutgoingBreak, WorkersToNotify,
-};
+pub use file_record::{Closed, FILE_OPENS_MAX, FileRecord, FileWord, WorkersToNotify};
 pub use lock_list::{LOCKS_MAX, LOCKS_OF_OPEN_MAX, LockList};
 pub use lock_sequences::{LOCK_SEQUENCES_MAX, LockSequence, LockSequences};
 pub use open::{
