@@ -139,7 +139,10 @@ impl Worker {
         });
     }
 
+    /// Sends the responses of this frame first, so that an acknowledgment is answered before the
+    /// request of another client that has waited for it.
     fn notify_file_changed(&mut self, worker: ServerId, file: FileKey) {
+        self.send_responses();
         self.store.revert_to_server();
         notify_file_changed(&mut self.messaging, worker, file);
     }

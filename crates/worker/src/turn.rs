@@ -52,16 +52,32 @@ impl Worker {
         while let Some((request, effect)) = self.server.poll_effect() {
             self.serve(request, effect);
         }
-        while let Some(transmit) = self.server.poll_transmit() {
-            if let Some(transport) = self.transports.get_mut(&transmit.connection) {
-                transport.queue(transmit);
-            }
-        }
+        self.queue_responses();
         while let Some(notice) = self.server.poll_notice() {
             self.record_notice(notice, self.now().wall);
         }
         while let Some((id, reason, logon)) = self.server.poll_close() {
             self.end_connection(id, reason, logon);
+        }
+    }
+
+    fn queue_responses(&mut self) {
+        while let Some(transmit) = self.server.poll_transmit() {
+            if let Some(transport) = self.transports.get_mut(&transmit.connection) {
+                transport.queue(transmit);
+            }
+        }
+    }
+
+    /// Sends what the engine has answered so far, without waiting for the end of the turn.
+    #[cold]
+    pub(super) fn send_responses(&mut self) {
+        self.queue_responses();
+        let wants_to_send =
+            |(id, it): (&ConnectionId, &Transport)| it.wants_to_send().then_some(*id);
+        let ids: Vec<ConnectionId> = self.transports.iter().filter_map(wants_to_send).collect();
+        for id in ids {
+            self.send(id, false);
         }
     }
 
@@ -265,7 +281,7 @@ impl Worker {
                 if !self.transports.get(&id).is_some_and(Transport::wants_to_send) {
                     break;
                 }
-                self.send(id);
+                self.send(id, self.driver.backend() == Backend::Ring);
             }
             self.receive(id);
             // Perhaps the last operation of an ended connection has completed.
@@ -275,7 +291,9 @@ impl Worker {
         }
     }
 
-    fn send(&mut self, id: ConnectionId) {
+    /// Sends the queued frames of a connection: a few bytes with the wait for the next request, if
+    /// the driver can do both in one call (`waits_with_sends`).
+    fn send(&mut self, id: ConnectionId, waits_with_sends: bool) {
         self.trace.enter(Phase::Sending);
         if (!self.lanes.is_empty() || self.transports.len() > 1)
             && let Some(lane) = self.lane_to_send(id)
@@ -284,7 +302,6 @@ impl Worker {
             return self.lanes.submit(lane, id, transport.lane_send());
         }
         let (now, server, store) = (self.now(), &mut self.server, &mut self.store);
-        let waits_with_sends = self.driver.backend() == Backend::Ring;
         let Some(transport) = self.transports.get_mut(&id) else { return };
         let op = transport.send(waits_with_sends, |frame, piped: Option<Piped>| {
             server.handle_sent(now, frame);
