@@ -84,6 +84,18 @@ impl Server {
         self.quiesce(now);
     }
 
+    /// Handles a pause of the operation for a request that is carried out in parts: others of the
+    /// client may begin at the storage.
+    pub fn handle_paused(&mut self, now: Now, id: RequestId) {
+        self.globals.throttle.pause_at_storage(now, id);
+        self.notify_turns(now);
+    }
+
+    /// Handles the start of the next part of such an operation.
+    pub fn handle_resumed(&mut self, now: Now, id: RequestId) {
+        self.globals.throttle.resume_at_storage(now, id);
+    }
+
     /// Handles a change of a file's record that concerns this worker.
     pub fn handle_file_changed(&mut self, now: Now, file: FileKey) {
         self.globals.files.set_now(now.monotonic);

@@ -168,6 +168,16 @@ impl Throttle {
         self.gate.end(nanoseconds(now.monotonic), id);
     }
 
+    /// Lets others of the client begin beside an operation that is carried out in parts.
+    pub(crate) fn pause_at_storage(&mut self, now: Now, id: RequestId) {
+        self.gate.pause(nanoseconds(now.monotonic), id);
+    }
+
+    /// Begins the next part of a paused operation.
+    pub(crate) fn resume_at_storage(&mut self, now: Now, id: RequestId) {
+        self.gate.resume(nanoseconds(now.monotonic), id);
+    }
+
     /// Takes a worker that is to be notified of its turn at the storage, possibly this one.
     pub(crate) fn poll_turn(&mut self) -> Option<ServerId> {
         self.gate.poll_turn()

@@ -15,12 +15,12 @@
 //! A turn is a place in flight, from the time that it is given until the operation ends. Three
 //! rules keep a client whose operations end late from all places:
 //!
-//! 1. Time that the bytes of an operation do not explain is charged like bytes: see
-//!    `pace`.
+//! 1. Time that the bytes of an operation do not explain is charged like bytes: see `pace`.
 //! 2. Operations that move no data, whose time nobody knows, take their turn in order like others,
-//!    but have no place while they are carried out; at most one for each row.
-//! 3. A worker that does not look for its turns for [`ASLEEP_NS`] stands still:
-//!    its places are taken back, and its requests wait until it looks again.
+//!    but have no place while they are carried out; at most one for each row, beside those that
+//!    are carried out in parts and have paused.
+//! 3. A worker that does not look for its turns for [`ASLEEP_NS`] stands still: its places are
+//!    taken back, and its requests wait until it looks again.
 
 use std::cmp::Reverse;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -320,9 +320,8 @@ impl Device {
         }
     }
 
-    /// Ends an operation of a row that took `held` nanoseconds, and charges the time that its cost
-    /// does not explain.
-    pub(crate) fn end(&self, slots: &[Slot], row: RowId, cost: Cost, held: u64, now: u64) {
+    /// Ends an operation of a row. Returns true if it had a place until now.
+    pub(crate) fn end_in(&self, row: RowId) -> bool {
         let at = usize::from(row);
         let row = &self.rows[at];
         let mut had_place = false;
@@ -335,9 +334,22 @@ impl Device {
         } else if row.is_ready() {
             self.mark(at);
         }
-        let moves_data = row.moves_data();
+        had_place
+    }
+
+    /// Charges the time of an operation that its cost does not explain: it took `held` nanoseconds,
+    /// and had a place until its end or not.
+    pub(crate) fn charge_time(
+        &self,
+        slots: &[Slot],
+        row: RowId,
+        cost: Cost,
+        (held, had_place): (u64, bool),
+        now: u64,
+    ) {
+        let row = &self.rows[usize::from(row)];
         // A place that was taken back was not kept for longer.
-        let held = if moves_data && !had_place { held.min(ASLEEP_NS) } else { held };
+        let held = if row.moves_data() && !had_place { held.min(ASLEEP_NS) } else { held };
         let price = self.pace.price(work(cost), held);
         if had_place {
             self.pace.measure(work(cost), held);

@@ -6,17 +6,18 @@
 //! begin: so a client with a hundred waiting requests is no further ahead than one with a single
 //! request, and every worker with a flow of a class gets its turn.
 //!
-//! Where classes share a [`device`](crate::device), requests within their limits queue for it: one
-//! queue for each class with a part of its own, and one for all others.
+//! Where classes share a [`device`](crate::device), requests within their limits queue for it: two
+//! queues for each class with a part of its own, with data and without, and two for all others.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
+use std::mem;
 
 use dtyp::ServerId;
 
 use crate::class::{ClassId, Classes, Cost, Kind, Meter};
 use crate::controller::{ONE, Operation};
-use crate::device::{DEFAULT_CLASS, Device, DeviceId, RowId, moves_data};
+use crate::device::{ASLEEP_NS, DEFAULT_CLASS, Device, DeviceId, RowId, moves_data};
 use crate::slot::{Slot, Slots, changes, count, count_waiting, give_back, refund, reserve};
 
 /// Highest number of bytes of one client's throttled requests. Beyond it the client is granted no
@@ -41,6 +42,8 @@ pub const CHECK_INTERVAL_NS: u64 = 200_000_000;
 /// Nanoseconds between checks for a turn at a device: the worker is notified of its turn, but a
 /// message can be lost.
 pub const TURN_INTERVAL_NS: u64 = 20_000_000;
+
+const _: () = assert!(ASLEEP_NS >= 2 * TURN_INTERVAL_NS, "one late check is not standing still");
 
 /// Fate of a request at the gate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -107,8 +110,20 @@ struct Begun {
     cost: Cost,
     came: u64,
     began: u64,
-    /// Time since which it has its place, by [`Slots::clock`].
-    held_since: u64,
+    /// Time since which it has its place or its present part runs, by [`Slots::clock`]; `None`
+    /// while it is paused.
+    held_since: Option<u64>,
+    /// Nanoseconds of its parts before.
+    held: u64,
+    /// True if it has paused: others of its row begin beside it.
+    is_in_parts: bool,
+}
+
+impl Begun {
+    /// Nanoseconds in which it has run until `clock`.
+    fn held_until(&self, clock: u64) -> u64 {
+        self.held + self.held_since.map_or(0, |since| clock.saturating_sub(since))
+    }
 }
 
 impl<T: Copy + Eq + Hash> Gate<T> {
@@ -190,8 +205,10 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         device.look(line.row, now);
         if line.waiting.is_empty() && device.begin(slots, line.row, cost, now) {
             let (device, row, began) = (id, line.row, now);
-            let held_since = self.slots.clock().unwrap_or(now);
-            let begun = Begun { device, class, row, cost, came, began, held_since };
+            let held_since = Some(self.slots.clock(now));
+            let (held, is_in_parts) = (0, false);
+            let begun =
+                Begun { device, class, row, cost, came, began, held_since, held, is_in_parts };
             self.begun.insert(what, begun);
             return true;
         }
@@ -267,11 +284,41 @@ impl<T: Copy + Eq + Hash> Gate<T> {
             devices[usize::from(device)].describe(row, next.cost, now);
         }
         // A place is missing to other clients from the grant of the turn on.
-        let held_since = if moves_data { granted_at } else { self.slots.clock().unwrap_or(now) };
-        let begun = Begun { device, class, row, cost, came, began: now, held_since };
+        let held_since = Some(if moves_data { granted_at } else { self.slots.clock(now) });
+        let (began, held, is_in_parts) = (now, 0, false);
+        let begun = Begun { device, class, row, cost, came, began, held_since, held, is_in_parts };
         self.begun.insert(what, begun);
         self.end_throttling(&classes, cost, Some(now.saturating_sub(came)));
         Some(what)
+    }
+
+    /// Pauses an operation that moves no data and runs in parts: others of its client begin beside
+    /// it from now on, and the pause is not charged.
+    pub fn pause(&mut self, now: u64, what: T) {
+        if self.begun.is_empty() {
+            return;
+        }
+        let clock = self.slots.clock(now);
+        let Some(begun) = self.begun.get_mut(&what).filter(|it| !moves_data(it.cost)) else {
+            return;
+        };
+        (begun.held, begun.held_since) = (begun.held_until(clock), None);
+        if !mem::replace(&mut begun.is_in_parts, true) {
+            let device = &self.slots.devices()[usize::from(begun.device)];
+            device.end_in(begun.row);
+            device.next(self.slots.slots(), now, &mut self.to_notify);
+        }
+    }
+
+    /// Begins the next part of a paused operation.
+    pub fn resume(&mut self, now: u64, what: T) {
+        if self.begun.is_empty() {
+            return;
+        }
+        let clock = self.slots.clock(now);
+        if let Some(begun) = self.begun.get_mut(&what).filter(|it| it.held_since.is_none()) {
+            begun.held_since = Some(clock);
+        }
     }
 
     /// Ends a request that began, and gives its room to others.
@@ -280,11 +327,12 @@ impl<T: Copy + Eq + Hash> Gate<T> {
             return;
         }
         let Some(begun) = self.begun.remove(&what) else { return };
-        let Begun { class, row, cost, came, began, held_since, .. } = begun;
+        let Begun { class, row, cost, came, began, is_in_parts, .. } = begun;
         let (slots, devices) = (self.slots.slots(), self.slots.devices());
         let device = &devices[usize::from(begun.device)];
-        let held = self.slots.clock().unwrap_or(now).saturating_sub(held_since);
-        device.end(slots, row, cost, held, now);
+        let had_place = !is_in_parts && device.end_in(row);
+        let held = begun.held_until(self.slots.clock(now));
+        device.charge_time(slots, row, cost, (held, had_place), now);
         let target = slots.get(usize::from(class)).and_then(|it| it.number(Meter::LatencyTarget));
         let missed = target.map(|target| now.saturating_sub(came) > target);
         let operation = Operation { cost, began, ended: now, missed };

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Time of an operation that is always free, in nanoseconds: a busy worker takes as long to see
 /// the end of one.
-pub(crate) const FREE_NS: u64 = 1_000_000;
+const FREE_NS: u64 = 1_000_000;
 
 /// Longest free time in nanoseconds. Storage may need longer for each operation; then the time of
 /// all is paid for, at one price.
@@ -22,18 +22,21 @@ const FREE_NS_MAX: u64 = 20_000_000;
 /// debt for long.
 const PAID_NS_MAX: u64 = 1_000_000_000;
 
-/// Free time of an operation, in times that its bytes explain.
+/// Free time of an operation, as a multiple of the time that its bytes explain.
 const EXPLAINED_MAX: u64 = 4;
 
-/// Part by which a faster operation raises the rate.
+/// A faster operation raises the rate by this part of the difference: an eighth.
 const RISE: u64 = 8;
 
-/// Part by which a slower one lowers it at most. With an operation of ordinary speed in five, the
-/// rate stays near theirs.
+/// A slower one lowers it by this part of the rate at most: a 32nd. With one operation of ordinary
+/// speed in five, the rate stays at about half of theirs.
 const FALL: u64 = 32;
 
 /// Nanoseconds of a rate, as a power of two: about a millisecond.
 const UNIT: u32 = 20;
+
+/// Highest price, in bytes: virtual times must not overflow.
+const PRICE_MAX: u64 = 1 << 36;
 
 /// Rate at which the places of a device move bytes.
 #[derive(Debug, Default)]
@@ -74,9 +77,6 @@ impl Pace {
     }
 }
 
-/// Highest price, in bytes: virtual times must not overflow.
-const PRICE_MAX: u64 = 1 << 36;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,8 +94,10 @@ mod tests {
     fn time_that_the_bytes_explain_is_free() {
         let pace = pace();
         assert_eq!(pace.price(8 << 10, MS), 0, "workers are busy");
-        assert_eq!(pace.price(1 << 20, 50 * MS - MS), pace.price(1 << 20, 49 * MS));
-        assert_eq!(pace.price(1 << 20, 19 * MS), 0, "12.8 ms are explained");
+        assert_eq!(pace.price(64 << 10, 3 * MS), 0, "0.8 ms are explained");
+        assert_ne!(pace.price(64 << 10, 4 * MS), 0, "and no more than four times that");
+        assert_eq!(pace.price(1 << 20, 20 * MS), 0, "12.8 ms are explained");
+        assert_ne!(pace.price(1 << 20, 21 * MS), 0, "and no more than 20 ms are free");
     }
 
     #[test]

@@ -68,10 +68,10 @@ pub trait Slots: std::fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// Present time of the machine's clock in nanoseconds, for the times of operations. `None`
-    /// means the time that the caller passes: events of one turn of a worker have the same.
-    fn clock(&self) -> Option<u64> {
-        None
+    /// Present time of the machine's clock in nanoseconds, for the times of operations: all events
+    /// of one turn of a worker have the same `now`. Without a clock it is that.
+    fn clock(&self, now: u64) -> u64 {
+        now
     }
 
     /// Number of clients; zero if unknown.

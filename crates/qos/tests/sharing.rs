@@ -554,3 +554,62 @@ proptest! {
         }
     }
 }
+
+/// Gates of clients with these unique ids, and their class, which shares one device.
+fn gates<const N: usize>(memory: &Memory, ids: [u64; N]) -> ([Gate<u64>; N], Classes) {
+    let gate = |unique_id| Gate::new(Box::new(memory.clone()), ServerId { pid: 1, unique_id });
+    (ids.map(gate), Classes { ids: [0].into(), device: Some(0) })
+}
+
+const QUERY: Cost = Cost { kind: Kind::Metadata, bytes: 0, kept: 0 };
+
+#[test]
+fn an_operation_in_parts_lets_others_of_its_client_begin_when_it_pauses() {
+    let memory = Memory::new(&[&[(Meter::Weight, 2)]]);
+    let ([mut gate], classes) = gates(&memory, [1]);
+    assert_eq!(gate.admit(0, &classes, QUERY, 1), Admission::Begins);
+    assert_eq!(gate.admit(0, &classes, QUERY, 2), Admission::WaitsForTurn);
+    assert_eq!(gate.release(0), None);
+    gate.pause(MS, 1);
+    assert_eq!(gate.poll_turn(), Some(ServerId { pid: 1, unique_id: 1 }));
+    assert_eq!(gate.release(MS), Some(2));
+    assert_eq!(gate.admit(MS, &classes, QUERY, 3), Admission::WaitsForTurn, "one at a time");
+    for now in [2 * MS, 3 * MS] {
+        gate.resume(now, 1);
+        gate.pause(now, 1);
+        assert_eq!(gate.release(now), None, "it has let another begin already");
+    }
+    gate.end(4 * MS, 1);
+    assert_eq!(gate.release(4 * MS), None);
+    gate.end(5 * MS, 2);
+    assert_eq!(gate.release(5 * MS), Some(3));
+    gate.end(6 * MS, 3);
+    assert_eq!((memory.device().in_flight(), memory.device().waiting()), (0, 0));
+}
+
+#[test]
+fn pauses_of_an_operation_in_parts_are_not_paid_for() {
+    for (rest, first) in [(MS / 2, 1), (500 * MS, 2)] {
+        let memory = Memory::new(&[&[(Meter::Weight, 2)]]);
+        let ([mut lister, mut other, mut writer], classes) = gates(&memory, [1, 2, 3]);
+        let write = Cost { kind: Kind::Write, bytes: BLOCK, kept: 0 };
+        // Lets the device know what its places move.
+        assert_eq!(writer.admit(0, &classes, write, 1), Admission::Begins);
+        writer.end(MS, 1);
+        assert_eq!(lister.admit(MS, &classes, QUERY, 1), Admission::Begins);
+        lister.pause(MS + MS / 2, 1);
+        for what in [1, 2] {
+            assert_eq!(other.admit(2 * MS, &classes, QUERY, what), Admission::Begins);
+            other.end(2 * MS, what);
+        }
+        let ended = 1_000 * MS;
+        lister.resume(ended - rest, 1);
+        lister.end(ended, 1);
+        assert_eq!(writer.admit(ended, &classes, write, 2), Admission::Begins);
+        assert_eq!(lister.admit(ended, &classes, QUERY, 2), Admission::WaitsForTurn);
+        assert_eq!(other.admit(ended, &classes, QUERY, 3), Admission::WaitsForTurn);
+        writer.end(ended, 2);
+        let next = writer.poll_turn().map(|it| it.unique_id);
+        assert_eq!(next, Some(first), "its last part took {rest} ns");
+    }
+}

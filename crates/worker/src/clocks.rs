@@ -18,8 +18,8 @@ impl Slots for TimedPage {
         self.0.devices()
     }
 
-    fn clock(&self) -> Option<u64> {
-        u64::try_from(machine_clock().as_nanos()).ok()
+    fn clock(&self, now: u64) -> u64 {
+        u64::try_from(machine_clock().as_nanos()).unwrap_or(now)
     }
 
     fn clients(&self) -> u32 {

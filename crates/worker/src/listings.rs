@@ -9,7 +9,7 @@ use store::{FoundRanges, Started, Store};
 /// Bytes of memory of a range.
 const RANGE_BYTES: usize = size_of::<(u64, u64)>();
 
-/// A listing as the store is asked for it.
+/// A listing of a directory or a query of ranges, or the rest of one.
 #[derive(Debug)]
 pub(super) struct PendingListing {
     user: UserId,
@@ -17,7 +17,7 @@ pub(super) struct PendingListing {
     wanted: Wanted,
 }
 
-/// Content of a listing, and the part of it that was found.
+/// Parameters of a listing, and the part of its result that was found.
 #[derive(Debug)]
 enum Wanted {
     /// Entries of a directory. The store keeps entries of paused parts.
@@ -38,6 +38,8 @@ struct Listing {
 #[derive(Debug, Default)]
 pub(super) struct Listings {
     waiting: VecDeque<Listing>,
+    /// Numbers of those that came since [`Listings::take_new`].
+    new: Vec<usize>,
 }
 
 impl PendingListing {
@@ -114,6 +116,17 @@ impl Listings {
     /// Keeps a listing that has paused or has to wait, for later.
     pub(super) fn keep(&mut self, slot: usize, pending: PendingListing) {
         self.waiting.push_back(Listing { slot, pending });
+        self.new.push(slot);
+    }
+
+    /// Takes the numbers of listings that have been kept since the last call.
+    pub(super) fn take_new(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// Number of the listing whose part comes next.
+    pub(super) fn next(&self) -> Option<usize> {
+        self.waiting.front().map(|listing| listing.slot)
     }
 
     /// Carries out the next part of the listing that has waited longest; returns the listing's

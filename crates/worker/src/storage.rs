@@ -171,8 +171,12 @@ impl Worker {
 
     /// Carries out the next part of a listing or a query of ranges that has paused.
     pub(super) fn continue_listing(&mut self) {
-        if self.listings.is_empty() {
-            return;
+        for slot in self.listings.take_new() {
+            self.listing_paused(slot);
+        }
+        let Some(slot) = self.listings.next() else { return };
+        if let Some(request) = self.request_of(slot) {
+            self.server.handle_resumed(self.turn, request);
         }
         self.trace.enter(Phase::Storage);
         let began = machine_clock();
@@ -180,10 +184,21 @@ impl Worker {
         let now = machine_clock();
         self.local_storage.listing_took(now, now.saturating_sub(began));
         self.trace.enter(Phase::Other);
-        if let Some((slot, result)) = ended {
-            self.store_ended(slot, |_, _| Started::Done(result));
-            self.serve_effects();
+        match ended {
+            Some((slot, result)) => self.store_ended(slot, |_, _| Started::Done(result)),
+            None => self.listing_paused(slot),
         }
+        self.serve_effects();
+    }
+
+    fn listing_paused(&mut self, slot: usize) {
+        if let Some(request) = self.request_of(slot) {
+            self.server.handle_paused(self.turn, request);
+        }
+    }
+
+    fn request_of(&self, slot: usize) -> Option<RequestId> {
+        self.store_requests.get(slot)?.request
     }
 
     fn store_ended(
