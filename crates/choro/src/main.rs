@@ -1,9 +1,9 @@
 //! Choro, an SMB3 file server.
 //!
 //! One executable. `choro serve` is the supervisor: it forks the workers, one for each client, and
-//! starts itself once more as `choro notifyd` and `choro discoveryd`, in a domain as `choro
-//! logond`, for audits as `choro auditd`, for commands of shares as `choro commandd`. The other
-//! commands manage the configuration, the users and a running server.
+//! starts itself once more as `choro notifyd`, `choro logond` and `choro discoveryd`, for audits as
+//! `choro auditd`, for commands of shares as `choro commandd`. The other commands manage the
+//! configuration, the users and a running server.
 
 #![forbid(unsafe_code)]
 

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use auth::NtHash;
 use bench::client::Protection;
-use harness::choro::{signal_process, wait_until};
+use harness::choro::signal_process;
 use harness::{OTHER_USER, PASSWORD, Setup, TestServer};
 use rustix::process::Signal;
 
 /// Bytes of memory that are searched at once.
 const PART_LEN: usize = 1 << 20;
 
-/// Logons that begin while `logond` is killed again and again.
+/// Clients that log on without a pause while `logond` is replaced.
 const CLIENTS: usize = 12;
 
 /// Times that `logond` is killed.
@@ -51,14 +51,6 @@ fn memory_holds(pid: u32, texts: &[Vec<u8>]) -> bool {
     false
 }
 
-/// Kills `logond`, and waits for its successor.
-fn replace_logond(server: &TestServer) {
-    let first = server.server().logond().expect("it runs");
-    signal_process(first, Signal::KILL);
-    let is_replaced = || server.server().logond().is_some_and(|pid| pid != first);
-    wait_until(is_replaced, || server.log());
-}
-
 /// The attack: a process that a client has taken over looks for hashes in its memory.
 #[test]
 fn no_process_that_reads_bytes_of_clients_holds_a_password_hash() {
@@ -78,21 +70,20 @@ fn no_process_that_reads_bytes_of_clients_holds_a_password_hash() {
 fn logons_wait_for_the_successor_of_a_logond_that_dies() {
     let server = Setup::new().share("data", "").start();
     drop(server.connect("data", Protection::Signed));
-    thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| {
-                let server = &server;
-                scope.spawn(move || {
-                    thread::sleep(Duration::from_millis(40) * u32::try_from(number).expect("few"));
-                    drop(server.connect("data", Protection::Signed));
-                })
-            })
-            .collect();
-        for _ in 0..DEATHS {
-            replace_logond(&server);
-        }
-        clients.into_iter().for_each(|client| client.join().expect("it is let in"));
-    });
+    for _ in 0..DEATHS {
+        let logond = server.server().logond().expect("it runs");
+        let is_replaced = || server.server().logond().is_some_and(|pid| pid != logond);
+        thread::scope(|scope| {
+            for _ in 0..CLIENTS {
+                scope.spawn(|| {
+                    while !is_replaced() {
+                        drop(server.connect("data", Protection::Signed));
+                    }
+                });
+            }
+            signal_process(logond, Signal::KILL);
+        });
+    }
     server.stop();
 }
 

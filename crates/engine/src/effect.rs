@@ -250,7 +250,7 @@ pub struct Removal {
     pub file: FileKey,
     /// Mark of the file in its record.
     pub mark: u64,
-    /// Name of the file by which it was opened last: a hash, as `OpenFacts::link`.
+    /// Name of the file by which that open had it: a hash, as `OpenFacts::link`.
     pub link: u64,
     /// Name of the share of the open that has marked the file.
     pub share: String,

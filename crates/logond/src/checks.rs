@@ -327,15 +327,7 @@ impl Checker {
     fn response(&mut self, response: &NtlmResponse<'_>) -> Checked {
         match self.account(|domain| domain.verify_response(response).map_err(of_controller)) {
             Ok((owner, key)) => {
-                let accepted = AcceptedLogon {
-                    key: LogonKey(Zeroizing::new(key.to_vec())),
-                    token: Vec::new(),
-                    mech_list_mic: Vec::new(),
-                    context: 0,
-                    lifetime: 0,
-                    owner,
-                };
-                LogonVerdict::Accepted(Box::new(accepted)).into()
+                LogonVerdict::Accepted(Box::new(AcceptedLogon::of_response(&key, owner))).into()
             }
             Err(checked) => checked,
         }

@@ -11,13 +11,12 @@ use std::time::Instant;
 
 use auth::{AuthError, NtlmResponse, SessionBaseKey};
 use dtyp::{NtStatus, ServerId};
-use messaging::{AcceptedLogon, LogonKey, LogonOwner, LogonProof, LogonVerdict, OwnUsers};
+use messaging::{AcceptedLogon, LogonOwner, LogonProof, LogonVerdict, OwnUsers};
 use process::FairQueue;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use settings::Settings;
 use tracing::{debug, warn};
 use users::{Fingerprint, UserDatabase, UserEntry};
-use zeroize::Zeroizing;
 
 use crate::WAITING_MAX;
 use crate::jobs::Answer;
@@ -138,14 +137,8 @@ impl Database {
         let workstation = String::new();
         let response = NtlmResponse { user, domain, workstation, challenge, nt_response };
         let (key, owner) = verify(&response, entries)?;
-        Ok(LogonVerdict::Accepted(Box::new(AcceptedLogon {
-            key: LogonKey(Zeroizing::new(key.as_bytes().to_vec())),
-            token: Vec::new(),
-            mech_list_mic: Vec::new(),
-            context: 0,
-            lifetime: 0,
-            owner: LogonOwner::Own(owner),
-        })))
+        let accepted = AcceptedLogon::of_response(key.as_bytes(), LogonOwner::Own(owner));
+        Ok(LogonVerdict::Accepted(Box::new(accepted)))
     }
 
     /// Reads the file again if it has changed, and publishes its users. Costs one `stat` while it

@@ -3,7 +3,6 @@
 //!
 //! A connection is handed over in three messages, so that exactly one process may use it at any
 //! moment:
-//! may speak on it:
 //!
 //! ```text
 //! sender                         receiver

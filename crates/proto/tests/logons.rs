@@ -295,7 +295,7 @@ fn a_user_unknown_to_the_name_service_is_refused_and_becomes_no_guest() {
 fn without_a_list_of_users_nobody_becomes_a_guest() {
     for map in [MapToGuest::Never, MapToGuest::BadUser, MapToGuest::BadPassword] {
         let world = World::with(|settings| settings.map_to_guest = map);
-        world.lose_credentials();
+        world.lose_users();
         for login in [alice(), wrong(ALICE.0), wrong("mallory")] {
             let response = negotiated(&world).authenticate(&login);
             assert_eq!(response.outcome(), Reason::AccountUnavailable, "{map:?}");

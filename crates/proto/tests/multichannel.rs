@@ -1,6 +1,8 @@
 //! Sessions over several connections: [MS-SMB2] 3.3.5.5 with SMB2_SESSION_FLAG_BINDING, 3.3.7.1,
 //! and the requests of a lost channel.
 
+use std::time::Duration;
+
 use dtyp::{Guid, NtStatus};
 use proto::effect::LentSession;
 use proto::{Disconnect, Effect};
@@ -434,6 +436,32 @@ fn a_connection_has_few_questions_about_sessions_elsewhere_pending() {
     let request = stranger.session_setup(&alice(), b"");
     assert_eq!(stranger.call(request).outcome(), Reason::NoSuchSession);
     assert_eq!(here.delayed_replies(), 4);
+    here.release(0);
+    let request = stranger.session_setup(&alice(), b"");
+    stranger.send(request);
+    assert_eq!(here.delayed_replies(), 4, "an answer makes room for the next question");
+}
+
+#[test]
+fn requests_for_a_session_elsewhere_that_nobody_verifies_do_not_count_as_failed() {
+    let elsewhere = World::with_seed(7, |_| {});
+    let here = World::new();
+    here.count_failed_logons();
+    let owner = Peer::ready(&elsewhere, Dialect::SMB_3_1_1);
+    here.put_elsewhere(owner.session_id, lent(&elsewhere, &owner));
+    for number in 0..40 {
+        let mut peer = negotiated(&here, Dialect::SMB_3_1_1);
+        peer.claim_key(&owner);
+        let request = peer.session_setup(&alice(), b"");
+        let request = if number < 15 { request.tampered(70) } else { request };
+        let response = peer.call(request);
+        assert_eq!(response.outcome(), Reason::NoSuchSession);
+        assert!(!response.is_signed(), "nobody verifies it: {number}");
+    }
+    // Each count falls by one every ten seconds.
+    here.advance(Duration::from_secs(20));
+    let response = negotiated(&here, Dialect::SMB_3_1_1).bind(&owner, &alice());
+    assert_eq!(response.outcome(), Reason::BoundElsewhere);
 }
 
 #[test]

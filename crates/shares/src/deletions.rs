@@ -11,7 +11,7 @@ use proto::audit::Audit;
 use proto::effect::ConnectShare;
 use store::{Credentials, RecycleSettings, RootSettings};
 
-use super::audit::audit_of_user;
+use super::audit::audit_of;
 use super::opening::{Opening, StorageMode};
 use super::requester::Requester;
 use super::share_users::substitutions_of;
@@ -81,7 +81,7 @@ impl Shares<'_> {
         let settings = RootSettings { remove_vetoed: false, recycle, ..settings };
         let server = self.store.register_user(unix::own_user().credentials);
         let as_server = opening(settings, server);
-        let audit = user.and_then(|it| audit_of_user(share, it, &substitutions));
+        let audit = user.and_then(|it| audit_of(share, it, &substitutions));
         Ok(Reopening { as_user, as_server, audit })
     }
 

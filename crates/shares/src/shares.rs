@@ -218,13 +218,14 @@ impl<'a> Shares<'a> {
         // Not the guest that everybody is in a share for guests only.
         let requester = (user, &request.account.identity[..]);
         let commands = self.commands(&share, requester, &substitutions)?;
-        let audit = audit_of(&share, &account, request, &substitutions);
-        let (share, opening) = self.describe(&share, user, read_only, &substitutions)?;
-        let requester = Some(self.requesting_user(&account, request, &opening));
+        let (described, opening) = self.describe(&share, user, read_only, &substitutions)?;
+        let requester = self.requesting_user(&account, request, &opening);
+        let audit = audit_of(&share, &requester, &substitutions);
         let opening = Opening { rules: usershare.map(|it| it.rules), ..opening };
         let requested_name = request.name.clone();
-        let access_max = share.access_max & granted;
-        let share = Share { requested_name, access_max, audit, requester, ..share };
+        let access_max = described.access_max & granted;
+        let requester = Some(requester);
+        let share = Share { requested_name, access_max, audit, requester, ..described };
         let account = Some(Box::new((account, request.client)));
         let opening = Some(opening);
         Ok(Prepared { share, opening, account, commands, max_connections, granted, is_read_only })

@@ -1,6 +1,6 @@
 //! Depot for the named streams of a share: the options of Samba's `vfs_streams_depot`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use config::{Config, Share, StreamsDepot, Substitutions};
 use store::DepotSettings;
@@ -19,23 +19,15 @@ pub(super) fn depot_settings(
 }
 
 /// Names of the depots that are in the folder of a share, so that clients do not see their files:
-/// its own, and those of other shares, which it may lead to without the module. Variables of other
-/// shares' paths stand for the same client.
+/// its own, and those of other shares, which it may lead to without the module.
 pub(super) fn names_in_share(
     config: &Config,
     (share, folder): (&Share, &str),
     substitutions: &Substitutions,
 ) -> Vec<String> {
-    let name_of = |other: &Share| {
-        let named = Substitutions { share: other.name.clone(), ..substitutions.clone() };
-        let is_it = other.name == share.name;
-        let substitutions = if is_it { substitutions } else { &named };
-        let depot = depot_settings(other, substitutions)?.directory;
-        let name = depot.file_name()?.to_str()?.to_owned();
-        depot.starts_with(Path::new(folder)).then_some(name)
-    };
-    let others = config.shares.iter().chain(&config.homes).filter(|it| it.name != share.name);
-    let mut names: Vec<_> = [share].into_iter().chain(others).filter_map(name_of).collect();
+    let depots = depots(config, share, substitutions).filter(|it| it.starts_with(folder));
+    let mut names: Vec<_> =
+        depots.filter_map(|it| Some(it.file_name()?.to_str()?.to_owned())).collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -48,13 +40,23 @@ pub(super) fn depots_elsewhere(
     (share, folder): (&Share, &str),
     substitutions: &Substitutions,
 ) -> Vec<PathBuf> {
-    let depot_of = |it: &Share| {
-        let own = Substitutions { share: it.name.clone(), ..substitutions.clone() };
-        let depot = depot_settings(it, if it.name == share.name { substitutions } else { &own })?;
-        Some(depot.directory).filter(|it| !it.starts_with(Path::new(folder)))
+    depots(config, share, substitutions).filter(|it| !it.starts_with(folder)).collect()
+}
+
+/// Paths of the depots of a share and of all others. Variables of other shares' paths stand for the
+/// same client.
+fn depots<'a>(
+    config: &'a Config,
+    share: &'a Share,
+    substitutions: &'a Substitutions,
+) -> impl Iterator<Item = PathBuf> + 'a {
+    let depot_of = move |other: &Share| {
+        let named = Substitutions { share: other.name.clone(), ..substitutions.clone() };
+        let is_it = other.name == share.name;
+        Some(depot_settings(other, if is_it { substitutions } else { &named })?.directory)
     };
-    let others = config.shares.iter().chain(&config.homes).filter(|it| it.name != share.name);
-    [share].into_iter().chain(others).filter_map(depot_of).collect()
+    let others = config.shares.iter().chain(&config.homes).filter(move |it| it.name != share.name);
+    [share].into_iter().chain(others).filter_map(depot_of)
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ struct Inner {
     own_names: Vec<String>,
     /// True if the name service does not answer at all.
     has_no_accounts: bool,
-    has_no_credentials: bool,
+    are_users_lost: bool,
     domain: Domain,
     guest: Option<Account>,
     shares: Vec<Share>,
@@ -232,7 +232,7 @@ impl Inner {
             users: accounts::users(),
             own_names: Vec::new(),
             has_no_accounts: false,
-            has_no_credentials: false,
+            are_users_lost: false,
             domain: Domain {
                 template: accounts::users().first().map(|it| it.account.clone()),
                 ..Domain::default()
@@ -406,8 +406,8 @@ impl World {
     }
 
     /// Makes the list of users unreadable.
-    pub fn lose_credentials(&self) {
-        self.inner().has_no_credentials = true;
+    pub fn lose_users(&self) {
+        self.inner().are_users_lost = true;
     }
 
     /// Starts to count failed logons, in slots of this world.
@@ -1064,7 +1064,7 @@ impl Inner {
             Effect::CheckResponse { response, authority } => {
                 let checked = match authority {
                     Authority::Domain => self.domain.check_response(&response),
-                    Authority::Server if self.has_no_credentials => Err(ResponseFailure::Unchecked),
+                    Authority::Server if self.are_users_lost => Err(ResponseFailure::Unchecked),
                     Authority::Server => accounts::check_response(&self.users, &response),
                 };
                 Some(Reply::Response(checked.map(Box::new)))

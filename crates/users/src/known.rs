@@ -6,20 +6,17 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use dtyp::Sid;
 
 use super::known_user::KnownUser;
-use super::{Fingerprint, USERS_MAX, UserEntry, UsersError, line, storage};
+use super::{Fingerprint, UserEntry, UsersError, line, places, storage};
 
 /// Name of the published file in the lock directory.
-pub const PUBLISHED_NAME: &str = "known_users";
-
-/// Bytes of a published file that is read at all: as of the database.
-const FILE_BYTES_MAX: u64 = storage::FILE_BYTES_MAX;
+const PUBLISHED_NAME: &str = "known_users";
 
 /// File that [`KnownUsers`] are read from.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -77,14 +74,10 @@ impl KnownUsers {
     /// As [`UsersError`].
     pub fn open(source: UserSource) -> Result<Self, UsersError> {
         let (users, read_from) = source.read()?;
-        let mut places = HashMap::with_capacity(users.len());
-        let mut samba_sids = HashMap::new();
-        for (index, user) in users.iter().enumerate() {
-            places.entry(user.name.to_lowercase()).or_insert(index);
-            if let Some(sid) = &user.samba_sid {
-                samba_sids.insert(sid.clone(), index);
-            }
-        }
+        let places = places(users.iter().map(|user| &*user.name));
+        let sids = users.iter().enumerate();
+        let sids = sids.filter_map(|(index, user)| Some((user.samba_sid.clone()?, index)));
+        let samba_sids = sids.collect();
         Ok(Self { source, read_from, users, places, samba_sids })
     }
 
@@ -152,21 +145,9 @@ pub fn unpublish(lock_dir: &Path) -> io::Result<()> {
 }
 
 fn read(path: &Path) -> Result<(Vec<KnownUser>, Fingerprint), UsersError> {
-    let failed = |doing, error| UsersError::Io { doing, path: path.to_owned(), error };
-    let file = File::open(path).map_err(|error| failed("open", error))?;
-    let metadata = file.metadata().map_err(|error| failed("examine", error))?;
-    // With room for a byte more, the end is found without growth.
-    let length = usize::try_from(metadata.len().min(FILE_BYTES_MAX)).unwrap_or_default();
-    let mut text = String::with_capacity(length + 1);
-    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| failed("read", error))?;
-    let mut users = Vec::new();
-    for (text, line) in text.lines().zip(1..) {
-        let malformed = |reason| UsersError::Malformed { path: path.into(), line, reason };
-        users.extend(line::parse_known(text).map_err(malformed)?);
-        if users.len() > USERS_MAX {
-            return Err(UsersError::DatabaseFull);
-        }
-    }
+    let file = File::open(path).map_err(|error| storage::io("open", path, error))?;
+    let metadata = file.metadata().map_err(|error| storage::io("examine", path, error))?;
+    let users = storage::read_lines(path, file, &metadata, line::parse_known)?;
     Ok((users, Fingerprint::of(&metadata)))
 }
 

@@ -42,7 +42,7 @@ use dtyp::Sid;
 pub use fingerprint::Fingerprint;
 pub use identity::Identity;
 pub use import::{ImportOutcome, ImportedLine, import};
-pub use known::{KnownUsers, PUBLISHED_NAME, UserSource, publish, unpublish};
+pub use known::{KnownUsers, UserSource, publish, unpublish};
 pub use known_user::KnownUser;
 pub use line::{check_name, fit_full_name};
 
@@ -196,7 +196,7 @@ impl UserDatabase {
     /// As [`UsersError`]; in particular [`UsersError::NotPrivate`].
     pub fn open(path: &Path) -> Result<Self, UsersError> {
         let (users, read_from) = storage::read(path)?;
-        let places = places(&users);
+        let places = places(users.iter().map(|user| &*user.name));
         Ok(Self { path: path.to_owned(), read_from, users, places })
     }
 
@@ -295,7 +295,7 @@ impl UserDatabase {
         match self.position(name) {
             Some(index) => {
                 self.users.remove(index);
-                self.places = places(&self.users);
+                self.places = places(self.users.iter().map(|user| &*user.name));
                 Ok(())
             }
             None => Err(UsersError::NoSuchUser(name.to_owned())),
@@ -307,11 +307,11 @@ impl UserDatabase {
     }
 }
 
-/// The first user of each name.
-fn places(users: &[UserEntry]) -> HashMap<String, usize> {
-    let mut places = HashMap::with_capacity(users.len());
-    for (index, user) in users.iter().enumerate() {
-        places.entry(user.name.to_lowercase()).or_insert(index);
+/// The first user of each name, in lower case.
+fn places<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> HashMap<String, usize> {
+    let mut places = HashMap::with_capacity(names.len());
+    for (index, name) in names.enumerate() {
+        places.entry(name.to_lowercase()).or_insert(index);
     }
     places
 }

@@ -12,7 +12,7 @@ use super::{USERS_MAX, UserEntry, UsersError, line};
 use crate::Fingerprint;
 
 /// Bytes of a file that is read at all: [`USERS_MAX`] lines of 512 bytes.
-pub(super) const FILE_BYTES_MAX: u64 = USERS_MAX as u64 * 512;
+const FILE_BYTES_MAX: u64 = USERS_MAX as u64 * 512;
 
 /// The file as it is now, or `None` if there is none.
 pub(super) fn fingerprint(path: &Path) -> Result<Option<Fingerprint>, UsersError> {
@@ -32,22 +32,30 @@ pub(super) fn read(path: &Path) -> Result<(Vec<UserEntry>, Option<Fingerprint>),
     };
     let metadata = file.metadata().map_err(|error| io("examine", path, error))?;
     check_private(path, &metadata)?;
-    let mut text = Zeroizing::new(String::with_capacity(
-        usize::try_from(metadata.len().min(FILE_BYTES_MAX)).unwrap_or(0) + 1,
-    ));
+    let users = read_lines(path, file, &metadata, line::parse)?;
+    Ok((users, Some(Fingerprint::of(&metadata))))
+}
+
+/// Reads the users of an open file, one a line.
+pub(super) fn read_lines<T>(
+    path: &Path,
+    file: File,
+    metadata: &fs::Metadata,
+    parse: fn(&str) -> Result<Option<T>, &'static str>,
+) -> Result<Vec<T>, UsersError> {
+    // With room for a byte more, the end is found without growth, which would leave hashes behind.
+    let length = usize::try_from(metadata.len().min(FILE_BYTES_MAX)).unwrap_or_default();
+    let mut text = Zeroizing::new(String::with_capacity(length + 1));
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| io("read", path, error))?;
     let mut users = Vec::new();
-    for (index, text) in text.lines().enumerate() {
-        let malformed =
-            |reason| UsersError::Malformed { path: path.into(), line: index + 1, reason };
-        if let Some(user) = line::parse(text).map_err(malformed)? {
-            users.push(user);
-        }
+    for (text, line) in text.lines().zip(1..) {
+        let malformed = |reason| UsersError::Malformed { path: path.into(), line, reason };
+        users.extend(parse(text).map_err(malformed)?);
         if users.len() > USERS_MAX {
             return Err(UsersError::DatabaseFull);
         }
     }
-    Ok((users, Some(Fingerprint::of(&metadata))))
+    Ok(users)
 }
 
 /// Replaces the file. Either all of the new content is there afterwards, durably, or the old file.
@@ -126,6 +134,6 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-fn io(doing: &'static str, path: &Path, error: std::io::Error) -> UsersError {
+pub(super) fn io(doing: &'static str, path: &Path, error: std::io::Error) -> UsersError {
     UsersError::Io { doing, path: path.to_owned(), error }
 }

@@ -97,7 +97,7 @@ impl Worker {
             }
         }
         if asked.kind.may_repeat() {
-            asked.data = Some(Box::new(data));
+            asked.data = Some(data);
         } else if asked.of.is_none() {
             return self.answer(Some(asked.request), unanswered(asked.kind));
         }
@@ -147,7 +147,7 @@ impl Worker {
         for mut asked in self.asked_logons.take_all() {
             match asked.data.take() {
                 Some(data) if asked.of.is_none() || asked.of != logond => {
-                    self.ask_logond(asked, MessageKind::CHECK_LOGON, *data);
+                    self.ask_logond(asked, MessageKind::CHECK_LOGON, data);
                 }
                 data => self.asked_logons.add(AskedLogon { data, ..asked }),
             }

@@ -1,7 +1,7 @@
 //! Sessions of other workers. A client that wants to bind a connection to one of them is refused,
 //! and must be able to verify that the refusal is the server's: it is signed with that session's
-//! key. The worker that has the session verifies the client's signature first, so that the key gets
-//! into no process that only a stranger has asked for it.
+//! key. The worker that has the session verifies the client's signature first, so that strangers
+//! have no key brought into their process, unless they repeat a message that they have recorded.
 
 pub(super) mod pending;
 
@@ -31,21 +31,22 @@ impl Worker {
         let found = self.registry.find_session(session_id).ok().flatten();
         // The table may still have a session of this worker that has just ended.
         let other = found.map(|it| it.server_id).filter(|it| *it != self.registry.server_id());
+        let Some(of) = other else {
+            return self.answer(Some(request), Reply::Session(SessionElsewhere::Nowhere));
+        };
         let now = Instant::now();
         let id = self.asked_sessions.next_id();
         let message = message.to_vec();
         let data = FindSession { question_id: id, session_id, message }.encode();
-        let content = Content::new(MessageKind::FIND_SESSION, &data);
-        match other.map(|of| (of, self.messaging.send(now, of, &content))) {
-            Some((of, Ok(()))) => {
+        match self.messaging.send(now, of, &Content::new(MessageKind::FIND_SESSION, &data)) {
+            Ok(()) => {
                 let until = now + ANSWER_TIMEOUT;
                 self.asked_sessions.questions.push(SessionQuestion { id, of, request, until });
             }
-            Some((_, Err(error))) => {
+            Err(error) => {
                 debug!("session {session_id:#x} has lost its worker: {error}");
                 self.answer(Some(request), Reply::Session(SessionElsewhere::Nowhere));
             }
-            None => self.answer(Some(request), Reply::Session(SessionElsewhere::Nowhere)),
         }
     }
 

@@ -228,22 +228,12 @@ impl NtlmAcceptor {
         let message = std::mem::take(&mut self.authenticate);
         let authenticate = Authenticate::parse(&message)?;
         let response = NtlmV2Response::parse(authenticate.nt_response)?;
-        self.establish(&authenticate, &response, session_base_key)
-    }
-
-    /// Makes the keys of a response whose proof was right.
-    fn establish(
-        &self,
-        authenticate: &Authenticate<'_>,
-        response: &NtlmV2Response<'_>,
-        session_base_key: &[u8; 16],
-    ) -> Result<Established, AuthError> {
-        let security = self.security(authenticate, session_base_key)?;
+        let security = self.security(&authenticate, session_base_key)?;
         if response.has_mic {
-            self.verify_mic(authenticate, &security)?;
+            self.verify_mic(&authenticate, &security)?;
         }
         let target_name = response.target_name.map(layout::target_name).transpose()?;
-        let identity = identity(authenticate, IdentityKind::User);
+        let identity = identity(&authenticate, IdentityKind::User);
         Ok(Established { identity, security, target_name })
     }
 

@@ -1,11 +1,11 @@
-//! `choro logond`: the process that checks Kerberos tickets and asks the domain. Started by the
-//! supervisor, never by people.
+//! `choro logond`: the process that checks passwords of the server's users and Kerberos tickets,
+//! and asks the domain. Started by the supervisor, never by people.
 
 use clap::Parser;
 use logond::Logond;
 use process::arguments::ProcessArguments;
 
-/// Check logons that a Kerberos realm or a domain decides.
+/// Check passwords of the server's users, and logons that a realm or a domain decides.
 #[derive(Debug, Parser)]
 #[command(name = "choro logond")]
 pub(crate) struct LogondArguments {

@@ -23,7 +23,7 @@ use target::Target;
 
 /// Send a request to the processes of a running server.
 ///
-/// PROCESS is a pid, `supervisor`, `notifyd`, `workers` (idle ones included) or `all`.
+/// PROCESS is a pid, `supervisor`, `notifyd`, `logond`, `workers` (idle ones included) or `all`.
 ///
 /// Only the user that the server runs as may do this. Every process answers. A process that does
 /// not answer within --timeout is named, and the exit code is 1; it is also 1 if no server runs, or

@@ -126,7 +126,7 @@ pub struct AcceptedLogon {
     pub context: u64,
     /// Seconds until the end of the ticket; 0 for a response.
     pub lifetime: u32,
-    /// Owner of the proof, in a domain or a realm.
+    /// Owner of the proof, as its authority names it.
     pub owner: LogonOwner,
 }
 
@@ -140,7 +140,7 @@ impl fmt::Debug for LogonKey {
     }
 }
 
-/// Owner of a proof, in a domain or a realm.
+/// Owner of a proof: in a domain, a realm or this server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum LogonOwner {
     /// User of a domain, with the ids that winbindd gives to it.
@@ -252,7 +252,7 @@ impl LogonQuestion {
             },
             OWN_RESPONSE if kind == OWN_RESPONSE => LogonProof::OwnResponse {
                 challenge: take_array(&mut data)?,
-                users: take_texts(&mut data)?,
+                users: take_list(&mut data, USERS_PER_NAME_MAX, take_text)?,
                 user: take_text(&mut data)?,
                 domain: take_text(&mut data)?,
                 nt_response: take(&mut data)?,
@@ -311,6 +311,19 @@ impl LogonAnswer {
 }
 
 impl AcceptedLogon {
+    /// Returns the result of a right response. There is nothing to tell its client.
+    #[must_use]
+    pub fn of_response(session_base_key: &[u8; 16], owner: LogonOwner) -> Self {
+        Self {
+            key: LogonKey(Zeroizing::new(session_base_key.to_vec())),
+            token: Vec::new(),
+            mech_list_mic: Vec::new(),
+            context: 0,
+            lifetime: 0,
+            owner,
+        }
+    }
+
     /// Returns a length that the encoding does not exceed.
     fn encoded_len_max(&self) -> usize {
         const FIXED: usize = 128;
@@ -358,7 +371,7 @@ impl AcceptedLogon {
             [OWN] => LogonOwner::Own(OwnUsers {
                 is_ambiguous: take_bool(data)?,
                 is_disabled: take_bool(data)?,
-                users: take_texts(data)?,
+                users: take_list(data, USERS_PER_NAME_MAX, take_text)?,
             }),
             _ => return None,
         };
@@ -382,9 +395,9 @@ impl DomainAccount {
     fn decode(data: &mut &[u8]) -> Option<Self> {
         let (user, domain) = (take_text(data)?, take_text(data)?);
         let (uid, gid) = (take_u32(data)?, take_u32(data)?);
-        let gids = take_list(data, take_u32)?;
+        let gids = take_list(data, GROUPS_MAX, take_u32)?;
         let sid = take_sid(data)?;
-        let groups = take_list(data, take_sid)?;
+        let groups = take_list(data, GROUPS_MAX, take_sid)?;
         Some(Self { user, domain, sid, groups, uid, gid, gids })
     }
 }
@@ -434,11 +447,6 @@ fn push_texts(data: &mut Vec<u8>, texts: &[String]) {
     texts.iter().for_each(|text| push(data, text.as_bytes()));
 }
 
-fn take_texts(data: &mut &[u8]) -> Option<Vec<String>> {
-    let count = usize::try_from(take_u32(data)?).ok().filter(|it| *it <= USERS_PER_NAME_MAX)?;
-    (0..count).map(|_| take_text(data)).collect()
-}
-
 pub(super) fn take_text(data: &mut &[u8]) -> Option<String> {
     String::from_utf8(take(data)?).ok()
 }
@@ -449,9 +457,9 @@ pub(super) fn take_sid(data: &mut &[u8]) -> Option<Sid> {
     Some(sid)
 }
 
-/// Takes a count and a list. No memory is reserved by the count alone.
-fn take_list<T>(data: &mut &[u8], take: fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
-    let count = usize::try_from(take_u32(data)?).ok().filter(|count| *count <= GROUPS_MAX)?;
+/// Takes a count of at most `max` and a list. No memory is reserved by the count alone.
+fn take_list<T>(data: &mut &[u8], max: usize, take: fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
+    let count = usize::try_from(take_u32(data)?).ok().filter(|count| *count <= max)?;
     (0..count).map(|_| take(data)).collect()
 }
 
@@ -612,14 +620,10 @@ mod tests {
         };
         let answer = |count| LogonAnswer {
             number: 7,
-            verdict: LogonVerdict::Accepted(Box::new(AcceptedLogon {
-                key: LogonKey(Zeroizing::new(vec![5; 16])),
-                token: Vec::new(),
-                mech_list_mic: Vec::new(),
-                context: 0,
-                lifetime: 0,
-                owner: LogonOwner::Account(account(count)),
-            })),
+            verdict: LogonVerdict::Accepted(Box::new(AcceptedLogon::of_response(
+                &[5; 16],
+                LogonOwner::Account(account(count)),
+            ))),
         };
         let most = answer(GROUPS_MAX);
         assert_eq!(LogonAnswer::decode(&most.encode()), Some(most));

@@ -101,7 +101,7 @@ impl Receiver {
         mut take: impl FnMut(&[u8], &mut Vec<u8>, Arrival),
     ) -> Result<bool, Errno> {
         let body_bytes = bytes - HEAD_BYTES;
-        let at_once = self.at_once;
+        let (at_once, slots_max) = (self.at_once, self.slots.len());
         let slots = &mut self.slots[..at_once];
         let mut parts: Vec<[libc::iovec; 2]> = Vec::with_capacity(at_once);
         let mut messages: Vec<libc::mmsghdr> = Vec::with_capacity(at_once);
@@ -117,7 +117,8 @@ impl Receiver {
             messages.push(message(parts, &mut slot.control));
         }
         let count = receive_into(socket, &mut messages)?;
-        self.at_once = if count == at_once { 2 * at_once } else { at_once.max(2) };
+        let wanted = if count == at_once { 2 * at_once } else { at_once.max(2) };
+        self.at_once = wanted.min(slots_max);
         for (slot, message) in slots.iter_mut().zip(&messages[..count]) {
             let len = (message.msg_len as usize).min(bytes);
             if len >= LARGE {
@@ -133,7 +134,6 @@ impl Receiver {
             take(&slot.head[..head_bytes], &mut slot.body, arrival);
             slot.body.clear();
         }
-        self.at_once = self.at_once.min(self.slots.len());
         Ok(count == at_once)
     }
 }

@@ -52,13 +52,14 @@ impl Store {
         descriptor: &[u8],
         nfs_entries: bool,
     ) -> Result<(), NtStatus> {
-        let changed = self.opens.get(open)?;
-        let former = system::status_of(changed.fd()).during(Operation::Query)?;
+        let wanted = SecurityInformation::from_bits_retain(information);
+        if !wanted.contains(SecurityInformation::OWNER) {
+            return self.change_security(open, information, descriptor, nfs_entries);
+        }
+        let former = system::status_of(self.opens.get(open)?.fd()).during(Operation::Query)?;
         let result = self.change_security(open, information, descriptor, nfs_entries);
         // Also after a failure: the owner is changed first.
-        if SecurityInformation::from_bits_retain(information).contains(SecurityInformation::OWNER) {
-            self.give_streams_along(open, former.stx_uid);
-        }
+        self.give_streams_along(open, former.stx_uid);
         result
     }
 

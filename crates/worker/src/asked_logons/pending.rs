@@ -43,7 +43,7 @@ pub(super) struct AskedLogon {
     pub(super) kind: Kind,
     pub(super) until: Instant,
     /// Data of a question that may be repeated.
-    pub(super) data: Option<Box<Zeroizing<Vec<u8>>>>,
+    pub(super) data: Option<Zeroizing<Vec<u8>>>,
     /// Number of times that it was sent.
     pub(super) sends: u32,
 }

@@ -96,8 +96,14 @@ pub(super) fn ask_elsewhere(
     }
     let settings = &globals.settings.logon_throttle;
     let (now, client) = (incoming.now.monotonic, connection.client);
-    if globals.logon_throttle.begin_ticket(settings, now, client) != Admission::Now {
-        return Err(Reject::NoSuchSession);
+    match globals.logon_throttle.begin_ticket(settings, now, client) {
+        Admission::Now => {}
+        Admission::After(_) => {
+            // Counted as failed, but nobody will verify it.
+            globals.logon_throttle.excuse_ticket(now, client);
+            return Err(Reject::NoSuchSession);
+        }
+        Admission::Refused => return Err(Reject::NoSuchSession),
     }
     connection.session_questions += 1;
     let session_id = incoming.header.session_id;

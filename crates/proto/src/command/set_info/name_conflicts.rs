@@ -65,10 +65,10 @@ pub(super) fn verify_alone(scope: &mut InTree<'_>) -> Result<(), Reject> {
 }
 
 /// Checks that nothing is open beneath a directory, except by clients to which paths mean as little
-/// as to the one that renames it. As by Windows, opens with cached handles are
-/// asked to close, one after the other; the result is then true. One that stays without caching
-/// refuses the rename, and one that came meanwhile does so once all others have closed. All
-/// together may take as long as a break.
+/// as to the one that renames it. As by Windows, opens with cached handles are asked to close, one
+/// after the other; the result is then true. One that stays without caching refuses the rename, and
+/// one that came meanwhile does so once all others have closed. All together may take as long as a
+/// break.
 ///
 /// This reads the records of all files, each without a lock. An index of opens by directory would
 /// cost each CREATE and CLOSE an update for each directory of its path.
