@@ -16,13 +16,14 @@
 //! have fewer opens.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::time::Duration;
 
 use dtyp::AccessMask;
 
 use crate::breaks::{is_ours, notified_open};
 use crate::caching::{Cache, Caching};
-use crate::file_record::{FILE_OPENS_MAX, FileRecord, WorkersToNotify};
+use crate::file_record::{FILE_BYTES_MAX, FILE_OPENS_MAX, FileRecord, WorkersToNotify};
 use crate::open::{
     Durability, DurabilityKind, Holding, Lease, LeaseId, OpenEntry, OpenFacts, OpenId,
     RequestedCaching,
@@ -33,6 +34,9 @@ use crate::standing::Standing;
 /// Number of equal parts of the opens left by other clients; a client may have one part: 1,024
 /// opens of an otherwise unused file.
 const OPEN_PARTS: usize = 16;
+
+/// Bytes of an open in a record beside its path: more than most have.
+const OPEN_BYTES: usize = 256;
 
 /// Request for an open of a file.
 #[derive(Clone, Debug)]
@@ -231,7 +235,8 @@ impl FileRecord {
             return Some(Admission::Wait);
         }
         purged.extend(self.purge_conflicting(request, notify));
-        if self.opens.len() >= FILE_OPENS_MAX {
+        let is_full = || self.bytes_of_opens(|_| true) >= FILE_BYTES_MAX;
+        if self.opens.len() >= FILE_OPENS_MAX || is_full() {
             purged.extend(self.purge(|it| !it.excludes(), request.id.worker, notify));
         }
         if self.is_delete_pending(request.stream, request.facts.link) {
@@ -246,14 +251,31 @@ impl FileRecord {
         violates.then_some(Admission::Refused(Refusal::Sharing))
     }
 
-    /// True if the client may have one more open of the file. Disconnected durable opens of other
-    /// clients do not count: they are removed once the file is full. A client is identified by its
-    /// worker, since anybody can send the ClientGuid of another client.
+    /// True if the client may have one more open of the file, by their number and by the bytes that
+    /// they take in the record. Disconnected durable opens of other clients do not count: they are
+    /// removed once the file is full. A client is identified by its worker, since anybody can send
+    /// the ClientGuid of another client.
     fn permits_open(&self, request: &AdmissionRequest) -> bool {
         let is_own = |it: &OpenEntry| it.id.worker == request.id.worker;
-        let own = self.opens.iter().filter(|it| is_own(it)).count();
-        let others = self.opens.iter().filter(|it| !is_own(it) && it.excludes()).count();
-        request.standing.permits((FILE_OPENS_MAX, OPEN_PARTS), (others, own, 1))
+        let is_others = |it: &OpenEntry| !is_own(it) && it.excludes();
+        let count = |of: &dyn Fn(&OpenEntry) -> bool| self.opens.iter().filter(|it| of(it)).count();
+        let opens = (count(&is_others), count(&is_own), 1);
+        let wanted = bytes_of(&request.facts, self.opens.last().map(|it| &it.facts));
+        let bytes = (self.bytes_of_opens(is_others), self.bytes_of_opens(is_own), wanted);
+        request.standing.permits((FILE_OPENS_MAX, OPEN_PARTS), opens)
+            && request.standing.permits((FILE_BYTES_MAX, OPEN_PARTS), bytes)
+    }
+
+    /// Bytes that these opens take in the record, about.
+    fn bytes_of_opens(&self, are_counted: impl Fn(&OpenEntry) -> bool) -> usize {
+        let before = iter::once(None).chain(self.opens.iter().map(|it| Some(&it.facts)));
+        let counted = self.opens.iter().zip(before).filter(|(it, _)| are_counted(it));
+        let of_durability =
+            |it: &Durability| it.owner.len() + 2 * it.lock_sequences.as_slice().len();
+        let of_open = |(it, before): (&OpenEntry, Option<&OpenFacts>)| {
+            bytes_of(&it.facts, before) + it.durability.as_ref().map_or(0, of_durability)
+        };
+        counted.map(of_open).sum()
     }
 
     /// Waits for a delegated deletion instead of refusing: the file's last open is closed, and its
@@ -538,4 +560,13 @@ fn remaining_caching(held: Caching, request: &AdmissionRequest, violates: bool) 
 /// True if other clients may have the same rights.
 fn shares_reading(caching: Caching) -> bool {
     caching.contains(Caching::READ) && !caching.contains(Caching::WRITE)
+}
+
+/// Returns the bytes that an open behind another takes in a record, about: a path that is the same
+/// is kept once.
+fn bytes_of(facts: &OpenFacts, before: Option<&OpenFacts>) -> usize {
+    match before.is_some_and(|it| it.has_path_of(facts)) {
+        true => OPEN_BYTES,
+        false => OPEN_BYTES + facts.share.len() + facts.folder.len() + facts.path.len(),
+    }
 }

@@ -9,6 +9,10 @@ use crate::file_record::{FileRecord, WorkersToNotify};
 use crate::open::{LeaseKey, OpenEntry, OpenId};
 use crate::requester::{Requester, RequestingUser};
 
+/// Bytes that requesters of deletions take in a record at most, about. A mark and its deletion may
+/// keep the same one, and the record has to be able to change at all times.
+pub const REQUESTER_BYTES_MAX: usize = 2 << 20;
+
 /// Mark for the deletion of a stream, or of a name of the file, after its last close.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PendingDeletion {
@@ -87,9 +91,15 @@ impl FileRecord {
         }
     }
 
-    /// Sets a mark, in the place of an earlier one of the same stream or name.
-    pub(crate) fn mark_pending(&mut self, pending: PendingDeletion) {
+    /// Sets a mark, in the place of an earlier one of the same stream or name. Where marks take as
+    /// many bytes as they may, the last closed open stands for the requester.
+    pub(crate) fn mark_pending(&mut self, mut pending: PendingDeletion) {
         self.delete_pending.retain(|it| it.mark != pending.mark);
+        let kept = self.delete_pending.iter().filter_map(|it| it.requester.as_ref());
+        let bytes: usize = kept.chain(&pending.requester).map(Requester::bytes).sum();
+        if bytes > REQUESTER_BYTES_MAX {
+            pending.requester = None;
+        }
         self.delete_pending.push(pending);
     }
 

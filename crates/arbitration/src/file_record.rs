@@ -27,6 +27,10 @@ use crate::standing::Standing;
 /// Highest number of opens of a file. Each of them reads and writes the whole record.
 pub const FILE_OPENS_MAX: usize = 16_384;
 
+/// Highest number of bytes of a record that another open may be added to. [`FILE_OPENS_MAX`] opens
+/// by one path need less.
+pub const FILE_BYTES_MAX: usize = 8 << 20;
+
 /// Record of an open file: the file's part of `GlobalOpenTable` ([MS-SMB2] 3.3.1.1), with the
 /// per-file state of [MS-FSA] 2.1.1.3.
 ///

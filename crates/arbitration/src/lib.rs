@@ -25,8 +25,10 @@ pub use admission::{Admission, AdmissionRequest, Granted, Refusal};
 pub use breaks::OutgoingBreak;
 pub use byte_range::{ByteRange, ByteRangeLock, LockError, RangeAccess};
 pub use caching::{AckError, BreakNotice, Breaking, Cache, Caching};
-pub use deletion::{Deleter, DeletionProgress, PendingDeletion};
-pub use file_record::{Closed, FILE_OPENS_MAX, FileRecord, FileWord, WorkersToNotify};
+pub use deletion::{Deleter, DeletionProgress, PendingDeletion, REQUESTER_BYTES_MAX};
+pub use file_record::{
+    Closed, FILE_BYTES_MAX, FILE_OPENS_MAX, FileRecord, FileWord, WorkersToNotify,
+};
 pub use lock_list::{LOCKS_MAX, LOCKS_OF_OPEN_MAX, LockList};
 pub use lock_sequences::{LOCK_SEQUENCES_MAX, LockSequence, LockSequences};
 pub use open::{

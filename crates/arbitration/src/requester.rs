@@ -11,6 +11,12 @@ use crate::open::OpenEntry;
 /// the file reads the record; a user in more of them deletes with the server's rights.
 pub const GROUPS_KEPT_MAX: usize = 1_024;
 
+/// Bytes of all other parts of a requester, and of a user.
+const PARTS_BYTES: usize = 64;
+
+/// Bytes of a SID of a domain, with its length.
+const SID_BYTES: usize = 32;
+
 /// Open that has marked a file or a stream for deletion. The removal has its share, its name of
 /// the file and the rights of its user, whichever open ends last.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -80,6 +86,12 @@ impl Requester {
         }
     }
 
+    /// Returns the bytes that it takes in a record, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let path = self.share.len() + self.folder.len() + self.path.len();
+        PARTS_BYTES + path + self.user.as_ref().map_or(0, |it| it.bytes())
+    }
+
     /// Returns whether an open of this user in this share deletes as the requester would: with the
     /// same rights, and into the same recycle bin.
     #[must_use]
@@ -93,6 +105,14 @@ impl Requester {
 }
 
 impl RequestingUser {
+    fn bytes(&self) -> usize {
+        let texts = [&self.name, &self.domain, &self.client_name, &self.recycle_bin];
+        let groups =
+            |it: &UserRights| size_of::<u32>() * it.groups.len() + SID_BYTES * it.sids.len();
+        let rights = self.rights.as_deref().map_or(0, groups);
+        PARTS_BYTES + texts.iter().map(|it| it.len()).sum::<usize>() + rights
+    }
+
     fn deletes_as(&self, other: &Self) -> bool {
         self.name == other.name
             && self.domain == other.domain

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use arbitration::{
     Admission, AdmissionRequest, Caching, Durability, DurabilityKind, FILE_OPENS_MAX, FileRecord,
-    LockSequences, OpenFacts, OpenId, Refusal, RequestedCaching, ShareMode, Standing,
-    WorkersToNotify,
+    LockSequences, OpenFacts, OpenId, REQUESTER_BYTES_MAX, Refusal, RequestedCaching, ShareMode,
+    Standing, WorkersToNotify,
 };
 use dtyp::{AccessMask, Guid, ServerId};
 
@@ -60,6 +60,51 @@ fn one_client_leaves_the_other_opens_of_a_file_to_others() {
         let other = admit(&mut record, &ask(2, 0, standing));
         assert!(matches!(other, Admission::Granted(_)), "{other:?}");
     }
+}
+
+#[test]
+fn one_client_that_opens_a_file_by_long_paths_leaves_others_the_bytes_for_theirs() {
+    for (standing, most) in [(Standing::User, 128), (Standing::Guest, 32)] {
+        let mut record = FileRecord::default();
+        let paths = ["x".repeat(4_000), "y".repeat(4_000)];
+        for (number, path) in (0..).zip(paths.iter().cycle()) {
+            let mut request = ask(1, number, standing);
+            request.facts.path.clone_from(path);
+            match admit(&mut record, &request) {
+                Admission::Granted(_) => {}
+                Admission::Refused(Refusal::TooManyOpens) => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(record.opens.len() < most, "{} {standing:?}", record.opens.len());
+        let other = admit(&mut record, &ask(2, 0, standing));
+        assert!(matches!(other, Admission::Granted(_)), "{other:?}");
+        // By one path they take as many as ever.
+        let mut record = FileRecord::default();
+        let number = (0..).find(|number| {
+            let mut request = ask(1, *number, standing);
+            request.facts.path.clone_from(&paths[0]);
+            !matches!(admit(&mut record, &request), Admission::Granted(_))
+        });
+        assert_eq!(number, Some(if standing == Standing::User { 1_024 } else { 256 }));
+    }
+}
+
+#[test]
+fn requesters_of_deletions_leave_a_record_room_to_change() {
+    let mut record = FileRecord::default();
+    for number in 0..1_000 {
+        let mut request = ask(1, number, Standing::User);
+        request.stream = number + 1;
+        request.facts.path = format!("{}:{number}", "x".repeat(4_000));
+        record.opens.clear();
+        admit(&mut record, &request);
+        record.request_deletion(request.id, None, None);
+    }
+    let requesters = record.delete_pending.iter().filter_map(|it| it.requester.as_ref());
+    let bytes: usize = requesters.map(|it| it.path.len()).sum();
+    assert!(bytes > REQUESTER_BYTES_MAX / 2 && bytes <= REQUESTER_BYTES_MAX, "{bytes}");
+    assert_eq!(record.delete_pending.len(), 1_000, "each is deleted all the same");
 }
 
 #[test]

@@ -27,7 +27,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use arbitration::records::Disconnected;
-use arbitration::{FileKey, FileRecord, FileRecords, FileWord, RecordsError, Standing};
+use arbitration::{
+    FILE_BYTES_MAX, FileKey, FileRecord, FileRecords, FileWord, REQUESTER_BYTES_MAX, RecordsError,
+    Standing,
+};
 use dtyp::Guid;
 use tdb::{Change, Tdb};
 
@@ -268,10 +271,10 @@ const WORDS: &str = "file_words";
 /// Name of the file with the size of all records.
 const ROOM: &str = "file_room";
 
-/// Highest number of bytes of a record that another open may be added to.
-/// [`FILE_OPENS_MAX`](arbitration::FILE_OPENS_MAX) opens by one path need less; and it is half of
-/// the limit on records, so that an existing record can always change.
-const GROWN_BYTES_MAX: usize = tdb::RECORD_BYTES_MAX / 2;
+const _: () = assert!(
+    2 * FILE_BYTES_MAX <= tdb::RECORD_BYTES_MAX && 4 * REQUESTER_BYTES_MAX <= FILE_BYTES_MAX,
+    "a record that is there can always change"
+);
 
 impl<T: Table + std::fmt::Debug> FileTable<T> {
     /// As [`Registry::mend`](crate::Registry::mend), for the tables of files.
@@ -438,7 +441,7 @@ fn change_to(record: &FileRecord, opens: usize) -> Option<(Change, i64)> {
     }
     let bytes = codec::encode(record).ok()?;
     let length = bytes.len();
-    let is_grown = record.opens.len() > opens && length > GROWN_BYTES_MAX;
+    let is_grown = record.opens.len() > opens && length > FILE_BYTES_MAX;
     (!is_grown).then_some((Change::Store(bytes), room::bytes_of(Some(length))))
 }
 

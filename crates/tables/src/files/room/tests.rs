@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use arbitration::{
-    ByteRange, ByteRangeLock, Deleter, DeletionProgress, FileKey, FileRecord, FileRecords, OpenId,
-    RequestedCaching, Requester, Standing, WorkersToNotify,
+    ByteRange, ByteRangeLock, Deleter, DeletionProgress, FILE_BYTES_MAX, FileKey, FileRecord,
+    FileRecords, OpenId, RequestedCaching, Requester, Standing, WorkersToNotify,
 };
 
 use super::super::tests::{KEY, OTHER, WORKER, ask, durability, remove_worker};
-use super::super::{FileTable, GROWN_BYTES_MAX, codec};
+use super::super::{FileTable, codec};
 use crate::MemoryFiles;
 use crate::memory::MemoryTable;
 use crate::table::Table;
@@ -148,7 +148,7 @@ fn the_path_of_thousands_of_opens_is_kept_once() {
 fn a_record_has_no_more_opens_than_it_can_change_with_later() {
     let files = MemoryFiles::default().handle();
     let mut record = opens_by("", 1);
-    while codec::encode(&record).expect("short enough").len() <= GROWN_BYTES_MAX {
+    while codec::encode(&record).expect("short enough").len() <= FILE_BYTES_MAX {
         // Each by another path than the previous one.
         for number in 0..64_u64 {
             let mut entry = record.opens[0].clone();
