@@ -8,8 +8,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 
+use auth::NtHash;
 use bench::server::ReservedPort;
-use harness::choro::{built_executable, signal_process, text, wait_until, without_io_uring};
+use harness::choro::{
+    built_executable, children, is_helper, signal_process, text, wait_until, without_io_uring,
+};
+use harness::process_memory::{forms_of_hash, memory_holds};
 use harness::runs_as_root;
 use harness::smbtorture::progress;
 use rustix::process::Signal;
@@ -274,6 +278,31 @@ fn the_doctor_names_the_folder_of_another_user_and_the_variable_of_the_port() {
     let told = ask(&["network"]);
     assert!(told.contains("start the container with CHORO_PORT=445"), "{told}");
     assert!(!told.contains("smb ports"), "{told}");
+    server.stop();
+}
+
+/// As `logond::no_process_that_reads_bytes_of_clients_holds_a_password_hash`: here the supervisor
+/// itself has read the list.
+#[test]
+fn workers_hold_no_hash_of_the_list_of_users() {
+    let volumes = Volumes::new(&["data"], true).with_user("anna", "annas password");
+    let users = volumes.path("users.conf");
+    let hash = NtHash::of_password("bobs password");
+    let digits = hash.as_bytes().map(|byte| format!("{byte:02X}")).concat();
+    fs::write(&users, format!("bob - - {digits}\n")).expect("ours");
+    let volumes = volumes.with("CHORO_USERS", &text(&users));
+    let server = volumes.start();
+    volumes.put("data", "bob", "bobs password");
+    volumes.put("data", "anna", "annas password");
+    let texts = ["annas password", "bobs password"].map(forms_of_hash).concat();
+    let pids = children(server.child.id());
+    let (logond, others): (Vec<u32>, Vec<u32>) =
+        pids.into_iter().partition(|pid| is_helper(*pid, "logond"));
+    assert!(logond.iter().all(|pid| memory_holds(*pid, &texts)), "they are not found at all");
+    assert!(logond.len() == 1 && others.len() > 1, "{logond:?} {others:?}");
+    for pid in others.into_iter().chain([server.child.id()]) {
+        assert!(!memory_holds(pid, &texts), "process {pid}");
+    }
     server.stop();
 }
 

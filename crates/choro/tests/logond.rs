@@ -2,19 +2,14 @@
 
 mod harness;
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
 use std::thread;
 use std::time::Duration;
 
-use auth::NtHash;
 use bench::client::Protection;
 use harness::choro::signal_process;
+use harness::process_memory::{forms_of_hash, memory_holds};
 use harness::{OTHER_USER, PASSWORD, Setup, TestServer};
 use rustix::process::Signal;
-
-/// Bytes of memory that are searched at once.
-const PART_LEN: usize = 1 << 20;
 
 /// Clients that log on without a pause while `logond` is replaced.
 const CLIENTS: usize = 12;
@@ -22,41 +17,12 @@ const CLIENTS: usize = 12;
 /// Times that `logond` is killed.
 const DEATHS: usize = 3;
 
-/// Forms of a password hash: bytes, and hexadecimal digits as in the file.
-fn forms(password: &str) -> Vec<Vec<u8>> {
-    let hash = NtHash::of_password(password);
-    let digits = hash.as_bytes().map(|byte| format!("{byte:02x}")).concat();
-    vec![hash.as_bytes().to_vec(), digits.clone().into_bytes(), digits.to_uppercase().into_bytes()]
-}
-
-/// Returns whether the memory of a process holds one of these texts.
-fn memory_holds(pid: u32, texts: &[Vec<u8>]) -> bool {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");
-    let memory = File::open(format!("/proc/{pid}/mem")).expect("it is ours");
-    let longest = texts.iter().map(Vec::len).max().unwrap_or_default();
-    let mut part = vec![0; PART_LEN + longest];
-    for line in maps.lines().filter(|line| line.contains(" rw")) {
-        let (range, _) = line.split_once(' ').expect("a range");
-        let (from, to) = range.split_once('-').expect("a range");
-        let [from, to] = [from, to].map(|it| u64::from_str_radix(it, 16).expect("a number"));
-        for at in (from..to).step_by(PART_LEN) {
-            let length = part.len().min(usize::try_from(to - at).expect("it fits"));
-            // Devices and pages that are gone cannot be read.
-            let Ok(count) = memory.read_at(&mut part[..length], at) else { continue };
-            if texts.iter().any(|text| part[..count].windows(text.len()).any(|it| it == text)) {
-                return true;
-            }
-        }
-    }
-    false
-}
-
 /// The attack: a process that a client has taken over looks for hashes in its memory.
 #[test]
 fn no_process_that_reads_bytes_of_clients_holds_a_password_hash() {
     let server = TestServer::start();
     let client = server.connect("data", Protection::Signed);
-    let texts = forms(PASSWORD);
+    let texts = forms_of_hash(PASSWORD);
     let worker = server.worker_of(&client);
     let logond = server.server().logond().expect("it runs");
     assert!(memory_holds(logond, &texts), "it has the hash in a place that is not searched");

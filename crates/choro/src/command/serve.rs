@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::io::IsTerminal;
+use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -75,6 +76,8 @@ impl Serve {
         }
         match &started.settings().source {
             Source::Container(_) => {
+                // Erases the hashes before the first worker, a fork of this process.
+                let listed = mem::take(&mut listed);
                 let new = users::apply(&listed, &started.settings().users_path())
                     .context("cannot bring the users into line with their list")?;
                 for user in &new {

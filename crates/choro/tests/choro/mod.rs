@@ -336,7 +336,7 @@ pub fn children(of: u32) -> Vec<u32> {
 }
 
 /// Whether a child of the supervisor serves no client.
-fn is_helper(pid: u32, name: &str) -> bool {
+pub fn is_helper(pid: u32, name: &str) -> bool {
     fs::read_to_string(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|line| line.split('\0').nth(1) == Some(name))
 }

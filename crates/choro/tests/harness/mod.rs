@@ -14,6 +14,7 @@ pub mod guest;
 pub mod machine;
 pub mod metrics;
 pub mod namespace;
+pub mod process_memory;
 pub mod rpc_clients;
 pub mod samba;
 pub mod session;
