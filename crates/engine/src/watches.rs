@@ -1,5 +1,6 @@
 //! Changes on their way to the watches that CHANGE_NOTIFY has begun: [MS-FSA] 2.1.4.1.
 
+use std::iter;
 use std::time::Duration;
 
 use model::file_key;
@@ -46,7 +47,7 @@ pub(crate) fn follow(server: &mut Server, volatile: u64) {
     let Target::File(file) = &mut open.target else { return };
     let Some(watch) = &mut file.watch else { return };
     if watch.follow(file.path.below(folder)) {
-        server.globals.traversals.doubt();
+        server.globals.traversals.doubt_all();
         server.globals.outbox.notices.extend(announce(open));
         report_permitted(server, volatile);
     }
@@ -71,7 +72,8 @@ pub(crate) fn deliver(server: &mut Server) {
 /// another worker's change, do not get it.
 pub(crate) fn report(server: &mut Server, change: &HostChange, at: Option<Duration>) {
     if change.is_directory {
-        server.globals.traversals.doubt();
+        let paths = iter::once(&change.path).chain(change.new_path());
+        paths.for_each(|path| server.globals.traversals.doubt(path));
     }
     let is_missed = change.kind == HostChangeKind::Missed; // A rename may be among those.
     let may_move = change.is_directory && (is_missed || change.new_path().is_some());
@@ -127,7 +129,7 @@ fn report_permitted(server: &mut Server, volatile: u64) {
     let watched = file.path.components().count();
     watch.permit(|directory| {
         let directory = ObjectPath::from_stored(directory.to_owned(), None).below(&file.path);
-        traversals.find(now, &Traversal { user, root, watched, directory })
+        traversals.find(now, &Traversal { user, root, watched, directory }, &open.share.folder)
     });
     for traversal in traversals.take_questions() {
         server.globals.outbox.effects.push_back((None, Effect::Traverse(Box::new(traversal))));

@@ -55,8 +55,10 @@ pub enum Verdict {
 }
 
 /// Last answer for one directory, and the state of a pending question.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Known {
+    /// Path of the directory on the host.
+    path: ObjectPath,
     may: Option<bool>,
     /// Time of the answer, or the earlier one of the answer for a directory above.
     since: Duration,
@@ -78,10 +80,10 @@ pub struct Traversals {
 }
 
 impl Traversals {
-    /// Returns whether names in a directory may be reported: those above it are looked up first.
-    /// Without an answer for one of them, notes a question for the store. So many directories in
-    /// one are asked for once each, and not with all that are above them.
-    pub fn find(&mut self, now: Duration, traversal: &Traversal) -> Verdict {
+    /// Returns whether names in a directory of the share in `folder` may be reported: those above it
+    /// are looked up first. Without an answer for one of them, notes a question for the store. So
+    /// many directories in one are asked for once each, and not with all that are above them.
+    pub fn find(&mut self, now: Duration, traversal: &Traversal, folder: &ObjectPath) -> Verdict {
         match self.known.get(traversal) {
             Some(known) if known.is_asked => return Verdict::Pending,
             Some(known) if known.is_believed(now) => match known.may {
@@ -92,7 +94,7 @@ impl Traversals {
         }
         let mut since = Duration::MAX;
         if let Some(above) = traversal.above() {
-            match self.find(now, &above) {
+            match self.find(now, &above, folder) {
                 Verdict::May => since = self.known[&above].since,
                 other => return other,
             }
@@ -101,6 +103,7 @@ impl Traversals {
             self.known.retain(|_, it| it.is_asked);
         }
         let known = self.known.entry(traversal.clone()).or_default();
+        known.path = traversal.directory.below(folder);
         (known.since, known.is_asked) = (since, true);
         self.questions.push(traversal.clone());
         Verdict::Pending
@@ -116,13 +119,62 @@ impl Traversals {
     /// closed to the user.
     pub fn answer(&mut self, now: Duration, traversal: &Traversal, may: Option<bool>) {
         if let Some(known) = self.known.get_mut(traversal) {
-            let (may, since) = (may.or(known.may), known.since.min(now));
-            *known = Known { may, since, is_doubted: false, is_asked: false };
+            (known.may, known.since) = (may.or(known.may), known.since.min(now));
+            (known.is_doubted, known.is_asked) = (false, false);
         }
     }
 
-    /// Makes all answers expire, because a directory has changed.
-    pub fn doubt(&mut self) {
+    /// Makes answers for a directory with this path on the host, and for those below, expire: it
+    /// has changed.
+    pub fn doubt(&mut self, path: &ObjectPath) {
+        let is_within = |known: &&mut Known| known.path.relative_to(path).is_some();
+        self.known.values_mut().filter(is_within).for_each(|known| known.is_doubted = true);
+    }
+
+    /// Makes all answers expire.
+    pub fn doubt_all(&mut self) {
         self.known.values_mut().for_each(|known| known.is_doubted = true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(path: &str) -> ObjectPath {
+        ObjectPath::from_stored(path.to_owned(), None)
+    }
+
+    fn traversal(directory: &str) -> Traversal {
+        let (user, root) = (UserId(0), RootId(0));
+        Traversal { user, root, watched: 0, directory: path(directory) }
+    }
+
+    /// Returns the directories that are asked for until the last one has its verdict.
+    fn asked(traversals: &mut Traversals, directory: &str) -> Vec<String> {
+        let mut asked = Vec::new();
+        while traversals.find(Duration::ZERO, &traversal(directory), &path("srv")) != Verdict::May {
+            for question in traversals.take_questions() {
+                traversals.answer(Duration::ZERO, &question, Some(true));
+                asked.push(question.directory.as_str().to_owned());
+            }
+        }
+        asked
+    }
+
+    #[test]
+    fn a_changed_directory_and_those_below_are_asked_for_again_and_no_others() {
+        let mut traversals = Traversals::default();
+        assert_eq!(asked(&mut traversals, "a/b/c"), ["a", "a/b", "a/b/c"]);
+        assert_eq!(asked(&mut traversals, "a/b/c"), [""; 0]);
+        traversals.doubt(&path("srv/a/b/new"));
+        traversals.doubt(&path("srv/a/bc"));
+        traversals.doubt(&path("elsewhere/a"));
+        assert_eq!(asked(&mut traversals, "a/b/c"), [""; 0]);
+        assert_eq!(asked(&mut traversals, "a/b/new"), ["a/b/new"]);
+        traversals.doubt(&path("srv/a/b"));
+        assert_eq!(asked(&mut traversals, "a/b/c"), ["a/b", "a/b/c"]);
+        traversals.doubt_all();
+        assert_eq!(asked(&mut traversals, "a/b/new"), ["a", "a/b", "a/b/new"]);
     }
 }

@@ -34,7 +34,7 @@ impl Worker {
             Effect::NotifyFileChanged { worker, file } => self.notify_file_changed(worker, file),
             Effect::NotifyTurn { worker } => self.notify_turn(worker),
             Effect::Remove(removal) => self.remove(*removal),
-            Effect::Traverse(traversal) => self.traverse(*traversal),
+            Effect::Traverse(traversal) => self.traversing.keep(traversal),
             Effect::DisconnectShare(root) => self.close_root(root),
             Effect::Withdraw(request) => self.withdraw(request),
             Effect::CheckMic(mic) => {

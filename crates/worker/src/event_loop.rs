@@ -59,6 +59,7 @@ use super::storage_threads::StorageThreads;
 use super::storage_threads::mounts::KeptMounts;
 use super::store_request::StoreRequest;
 use super::tables::Tables;
+use super::traversing::Traversing;
 use super::watches::Watches;
 
 /// Time that storage threads have for the work of a client that has left.
@@ -74,6 +75,7 @@ pub(crate) struct Worker {
     pub(super) storage_threads: StorageThreads<Self>,
     pub(super) mounts: KeptMounts,
     pub(super) listings: Listings,
+    pub(super) traversing: Traversing,
     pub(super) kernel_leases: KernelLeases,
     pub(super) local_storage: LocalStorage,
     /// Time of the next call of [`Self::report_slow_storage`].
@@ -186,6 +188,7 @@ impl Worker {
             storage_threads: StorageThreads::new(server.storage_load().clone()),
             mounts,
             listings: Listings::default(),
+            traversing: Traversing::default(),
             kernel_leases: KernelLeases::default(),
             local_storage: LocalStorage::new(clock),
             next_slow: None,
@@ -247,6 +250,7 @@ impl Worker {
             }
             self.serve_timeouts();
             self.continue_listing();
+            self.continue_traversing();
             self.place_local_storage();
             self.resubmit();
             self.send_changes();
@@ -334,7 +338,7 @@ impl Worker {
 
     /// The clock is looked at only if something is due at some time; mostly nothing is.
     fn timeout(&self) -> Option<Duration> {
-        if !self.listings.is_empty() {
+        if !self.listings.is_empty() || !self.traversing.is_empty() {
             return Some(Duration::ZERO);
         }
         let engine = self.server.poll_timeout().into_iter().chain(self.next_frame_deadline());

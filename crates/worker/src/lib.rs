@@ -44,6 +44,7 @@ mod storage_threads;
 mod store_request;
 mod tables;
 mod traced;
+mod traversing;
 mod turn;
 mod watches;
 

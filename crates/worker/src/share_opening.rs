@@ -3,7 +3,6 @@
 use dtyp::NtStatus;
 use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, StoreNumber, UserId};
 use proto::effect::{ByClose, ConnectShare, FindReferral, Referral, Removal};
-use proto::traversals::Traversal;
 use proto::{Reply, RequestId, ShareRefusal};
 use shares::deletions::Reopening;
 use shares::opening::{OpenedRoot, Opening, StorageMode};
@@ -114,17 +113,6 @@ impl Worker {
         self.run_in(Ok(root.store()), move |store| {
             store.into_iter().for_each(|store| store.close_root(root));
             Box::new(move |worker| worker.run_after_connect(root))
-        });
-    }
-
-    pub(super) fn traverse(&mut self, traversal: Traversal) {
-        self.run_in(Ok(traversal.root.store()), move |store| {
-            let Traversal { user, root, directory, .. } = &traversal;
-            let may = store.ok().and_then(|store| store.may_list(*user, *root, directory));
-            Box::new(move |worker| {
-                let now = worker.now();
-                worker.server.handle_traversed(now, &traversal, may);
-            })
         });
     }
 
