@@ -15,7 +15,8 @@
 //! A turn is a place in flight, from the time that it is given until the operation ends. Three
 //! rules keep a client whose operations end late from all places:
 //!
-//! 1. Time that the bytes of an operation do not explain is charged like bytes: see `pace`.
+//! 1. Time that the bytes of an operation do not explain is charged like bytes: see `pace`. It is a
+//!    debt of the client, and takes no turns from others of its class.
 //! 2. Operations that move no data, whose time nobody knows, take their turn in order like others,
 //!    but have no place while they are carried out; at most one for each row, beside those that
 //!    are carried out in parts and have paused.
@@ -130,6 +131,9 @@ struct Row {
     since: AtomicU64,
     /// Virtual time of the client within the class.
     time: AtomicU64,
+    /// Virtual time of classes before which others of all classes come first: time of its operations
+    /// that their bytes did not explain.
+    debt_until: AtomicU64,
 }
 
 /// Order of rows: the least is next.
@@ -179,6 +183,7 @@ impl Default for Row {
             moves: zero(),
             since: zero(),
             time: zero(),
+            debt_until: zero(),
         }
     }
 }
@@ -248,6 +253,7 @@ impl Device {
         row.class.store(class.into(), Ordering::Relaxed);
         row.moves_data.store(moves_data.into(), Ordering::Relaxed);
         row.time.store(0, Ordering::Release);
+        row.debt_until.store(0, Ordering::Release);
         Some(id)
     }
 
@@ -355,9 +361,30 @@ impl Device {
             self.pace.measure(work(cost), held);
         }
         if price > 0 {
-            let is_owed = slots.get(row.class()).is_some_and(|slot| slot.is_owed(now));
-            self.advance(slots, row, price, !is_owed, false);
+            if !slots.get(row.class()).is_some_and(|slot| slot.is_owed(now)) {
+                self.indebt(slots, row, price);
+            }
+            self.advance(slots, row, price, false, false);
         }
+    }
+
+    /// Has a row pay a price, and not the others of its class: it waits until its class could have
+    /// moved as much. So many rows of a class with debts pay so many times as much: together they
+    /// have the part of one class.
+    fn indebt(&self, slots: &[Slot], row: &Row, price: u64) {
+        let class = row.class();
+        let slot = slots.get(class);
+        let weight = slot.and_then(|it| it.number(Meter::Weight)).unwrap_or(WEIGHT).max(1);
+        let reached = self.reached[level(priority_of(slot))].load(Ordering::Acquire);
+        let has_debt = |it: &&Row| {
+            it.unique_id.load(Ordering::Acquire) != 0
+                && it.class() == class
+                && it.debt_until.load(Ordering::Acquire) > reached
+        };
+        let others = self.rows.iter().filter(|it| !std::ptr::eq(*it, row)).filter(has_debt).count();
+        let price = price.saturating_mul(PARTS).saturating_mul(count_of(others) + 1) / weight;
+        let least = self.class_time[class].load(Ordering::Acquire).max(reached.saturating_sub(LAG));
+        move_on(&row.debt_until, least, price);
     }
 
     /// Frees a client's row for others.
@@ -474,7 +501,10 @@ impl Device {
             is_owed_nothing: !slot.is_some_and(|slot| slot.is_owed(now)),
             priority: Reverse(priority),
             has_time: slot.and_then(|slot| slot.number(Meter::LatencyTarget)).is_none(),
-            class_time: self.class_time[class].load(Ordering::Acquire).max(reached),
+            class_time: self.class_time[class]
+                .load(Ordering::Acquire)
+                .max(reached)
+                .max(row.debt_until.load(Ordering::Acquire)),
             client_time: row.time.load(Ordering::Acquire).max(clients),
             row: at,
         }
@@ -616,6 +646,10 @@ fn priority_of(slot: Option<&Slot>) -> u64 {
 
 fn level(priority: u64) -> usize {
     usize::try_from(priority).map_or(PRIORITIES - 1, |level| level.min(PRIORITIES - 1))
+}
+
+fn count_of(rows: usize) -> u64 {
+    u64::try_from(rows).expect("64 bits")
 }
 
 /// True for operations that move data.

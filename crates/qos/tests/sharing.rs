@@ -478,6 +478,37 @@ fn a_client_pays_for_the_time_of_slow_operations() {
 }
 
 #[test]
+fn slow_operations_of_clients_take_nothing_from_others_of_their_class() {
+    for slow_clients in [1, 2, 4, 16] {
+        let memory = Memory::new(&[&[(Meter::Weight, 8)], &[(Meter::Weight, 1)]]);
+        let mut world = World::new(&memory, 4, 5 * MS);
+        world.busy(&[0]);
+        world.busy(&[1]);
+        (0..slow_clients).for_each(|_| world.slow(&[1], 200 * MS));
+        world.run(12 * SECOND);
+        let [heavy, light] = [0, 1].map(|it| world.done_in(it, 4 * SECOND, 12 * SECOND));
+        // Without the slow ones: 8 to 1 of 800 operations a second.
+        assert!(light * 100 >= 6_400 / 9 * 75, "{light} of them beside {slow_clients}");
+        assert!(heavy * 100 >= 6_400 * 8 / 9 * 85, "{heavy} beside {slow_clients}");
+    }
+}
+
+#[test]
+fn slow_operations_of_many_clients_have_the_part_of_one_class() {
+    for slow_clients in [1, 4, 16] {
+        let memory = Memory::new(&[&[(Meter::Weight, 8)], &[(Meter::Weight, 1)]]);
+        let mut world = World::new(&memory, 4, MS);
+        world.busy(&[0]);
+        (0..slow_clients).for_each(|_| world.slow(&[1], 20 * MS));
+        world.run(12 * SECOND);
+        let done = |it| world.done_in(it, 2 * SECOND, 12 * SECOND);
+        let slow: u64 = (1..=slow_clients).map(|it| done(it) * 20 * MS).sum();
+        let fast = done(0) * MS;
+        assert!(slow * 4 < fast, "{slow} ns of {slow_clients} beside {fast} ns");
+    }
+}
+
+#[test]
 fn slow_operations_that_compete_with_nobody_are_not_delayed() {
     let memory = Memory::new(&[&[(Meter::Weight, 8)], &[(Meter::Weight, 1)]]);
     let mut world = World::new(&memory, 4, MS);
