@@ -23,7 +23,7 @@ use crate::jobs::Answer;
 use crate::line_limit::LineLimit;
 
 /// Checks between two looks at messages, orders and results.
-const CHECKS_PER_TURN_MAX: usize = 64;
+const CHECKS_PER_TURN_MAX: usize = 4;
 
 /// The user database, and the questions about its users.
 #[derive(Debug)]

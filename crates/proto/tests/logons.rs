@@ -233,6 +233,27 @@ fn an_address_with_too_many_failed_logons_is_refused_for_a_time_for_every_user()
 }
 
 #[test]
+fn guesses_are_reported_and_counted_also_where_they_make_guests() {
+    let world = World::with(|settings| {
+        settings.map_to_guest = MapToGuest::BadPassword;
+        settings.logon_throttle.failures_max = 3;
+    });
+    world.count_failed_logons();
+    for _ in 0..3 {
+        negotiated(&world).authenticate(&wrong("mallory")).ok();
+    }
+    assert_eq!(refusals(&world).len(), 0, "no user has that name");
+    for _ in 0..3 {
+        negotiated(&world).authenticate(&wrong(ALICE.0)).ok();
+    }
+    let reported: Vec<Reject> = refusals(&world).iter().map(|it| it.reject).collect();
+    assert_eq!(reported, [Reject::Authentication(AuthError::WrongPassword); 3]);
+    world.advance(Duration::from_secs(60));
+    let right = negotiated(&world).authenticate(&alice());
+    assert_eq!(right.outcome(), Reason::TooManyFailedLogons);
+}
+
+#[test]
 fn guests_that_nobody_asks_for_a_password_do_not_wait() {
     let world = World::with(|settings| settings.map_to_guest = MapToGuest::BadUser);
     world.count_failed_logons();

@@ -409,6 +409,9 @@ fn authenticate(
         Err(error) if becomes_guest(scope.globals.settings.map_to_guest, error) => {
             if error == AuthError::NoSuchUser {
                 logon::excuse(&mut scope, incoming, &pending);
+            } else {
+                // A guess, although its client goes on as a guest.
+                logon::refuse(&mut scope, incoming, &pending, Reject::Authentication(error));
             }
             let token = acceptor(&mut scope, incoming, &pending)?.guest_token();
             pending.waits_for = LogonStep::Guest { token, anonymous_key: None };
