@@ -80,7 +80,7 @@ pub struct Traversals {
 }
 
 impl Traversals {
-    /// Returns whether names in a directory of the share in `folder` may be reported: those above it
+    /// Returns whether names in a directory of a share in `folder` may be reported: those above it
     /// are looked up first. Without an answer for one of them, notes a question for the store. So
     /// many directories in one are asked for once each, and not with all that are above them.
     pub fn find(&mut self, now: Duration, traversal: &Traversal, folder: &ObjectPath) -> Verdict {
@@ -131,7 +131,7 @@ impl Traversals {
         self.known.values_mut().filter(is_within).for_each(|known| known.is_doubted = true);
     }
 
-    /// Makes all answers expire.
+    /// Makes all answers expire: a watched directory has moved.
     pub fn doubt_all(&mut self) {
         self.known.values_mut().for_each(|known| known.is_doubted = true);
     }

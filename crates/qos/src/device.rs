@@ -131,8 +131,8 @@ struct Row {
     since: AtomicU64,
     /// Virtual time of the client within the class.
     time: AtomicU64,
-    /// Virtual time of classes before which others of all classes come first: time of its operations
-    /// that their bytes did not explain.
+    /// Virtual time of the classes before which the row's requests are behind others: time of its
+    /// operations that their bytes did not explain.
     debt_until: AtomicU64,
 }
 

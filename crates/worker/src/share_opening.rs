@@ -3,6 +3,7 @@
 use dtyp::NtStatus;
 use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, StoreNumber, UserId};
 use proto::effect::{ByClose, ConnectShare, FindReferral, Referral, Removal};
+use proto::traversals::Traversal;
 use proto::{Reply, RequestId, ShareRefusal};
 use shares::deletions::Reopening;
 use shares::opening::{OpenedRoot, Opening, StorageMode};
@@ -14,6 +15,7 @@ use uring::{Op, Token};
 use super::event_loop::{STORAGE_THREADS, Worker};
 use super::share_commands::queue::WaitingConnect;
 use super::storage_threads::Completed;
+use super::traversing::TRAVERSALS_PER_TURN;
 
 impl Worker {
     /// Connects a share, after its commands. The directory of a user's share is verified before
@@ -113,6 +115,26 @@ impl Worker {
         self.run_in(Ok(root.store()), move |store| {
             store.into_iter().for_each(|store| store.close_root(root));
             Box::new(move |worker| worker.run_after_connect(root))
+        });
+    }
+
+    /// Asks the store the next questions of watches; answers may lead to further ones.
+    pub(super) fn continue_traversing(&mut self) {
+        for _ in 0..TRAVERSALS_PER_TURN {
+            let Some(traversal) = self.traversing.take() else { return };
+            self.traverse(*traversal);
+            self.serve_effects();
+        }
+    }
+
+    fn traverse(&mut self, traversal: Traversal) {
+        self.run_in(Ok(traversal.root.store()), move |store| {
+            let Traversal { user, root, directory, .. } = &traversal;
+            let may = store.ok().and_then(|store| store.may_list(*user, *root, directory));
+            Box::new(move |worker| {
+                let now = worker.now();
+                worker.server.handle_traversed(now, &traversal, may);
+            })
         });
     }
 

@@ -5,10 +5,8 @@ use std::collections::VecDeque;
 
 use proto::traversals::Traversal;
 
-use super::event_loop::Worker;
-
 /// Highest number of questions in one turn of the loop.
-const TRAVERSALS_PER_TURN: usize = 16;
+pub(super) const TRAVERSALS_PER_TURN: usize = 16;
 
 /// Questions that wait for a later turn, in order: no more than one for each watch.
 #[derive(Debug, Default)]
@@ -20,30 +18,13 @@ impl Traversing {
         self.0.is_empty()
     }
 
-    /// Keeps a question for [`Worker::continue_traversing`].
+    /// Keeps a question for the end of this turn, or later.
     pub(super) fn keep(&mut self, traversal: Box<Traversal>) {
         self.0.push_back(traversal);
     }
-}
 
-impl Worker {
-    /// Asks the store the next questions; answers may lead to further ones.
-    pub(super) fn continue_traversing(&mut self) {
-        for _ in 0..TRAVERSALS_PER_TURN {
-            let Some(traversal) = self.traversing.0.pop_front() else { return };
-            self.traverse(*traversal);
-            self.serve_effects();
-        }
-    }
-
-    fn traverse(&mut self, traversal: Traversal) {
-        self.run_in(Ok(traversal.root.store()), move |store| {
-            let Traversal { user, root, directory, .. } = &traversal;
-            let may = store.ok().and_then(|store| store.may_list(*user, *root, directory));
-            Box::new(move |worker| {
-                let now = worker.now();
-                worker.server.handle_traversed(now, &traversal, may);
-            })
-        });
+    /// Takes the question that has waited longest.
+    pub(super) fn take(&mut self) -> Option<Box<Traversal>> {
+        self.0.pop_front()
     }
 }
