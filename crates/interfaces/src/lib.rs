@@ -22,6 +22,6 @@ mod sysfs;
 pub use adapters::{Adapter, adapters};
 pub use addresses::InterfaceAddress;
 pub use changes::Changes;
-pub use multichannel::Multichannel;
+pub use multichannel::{Multichannel, verify_platform};
 pub use offer::{Offer, Offered, OfferedValue, Origin, Withheld};
 pub use reachable::reachable;

@@ -1,6 +1,7 @@
 //! Whether a session may have several connections, and who decides that.
 
 use std::io;
+use std::sync::OnceLock;
 
 use config::Global;
 use uring::tcp;
@@ -20,7 +21,7 @@ pub enum Multichannel {
 impl Multichannel {
     /// Determines the state for this configuration and platform.
     pub fn of(global: &Global) -> Self {
-        Self::decide(global.server_multi_channel_support, tcp::verify_reports_acknowledged_bytes)
+        Self::decide(global.server_multi_channel_support, verify_platform)
     }
 
     fn decide(is_wanted: bool, verify: impl FnOnce() -> io::Result<()>) -> Self {
@@ -54,6 +55,17 @@ impl std::fmt::Display for Multichannel {
             }
         }
     }
+}
+
+/// Checks, once in a process and its forks, that the platform reports acknowledged bytes. The first
+/// call makes a socket, which a confined worker may not.
+///
+/// # Errors
+/// The platform does not, for this reason.
+pub fn verify_platform() -> io::Result<()> {
+    static UNSUPPORTED: OnceLock<Option<String>> = OnceLock::new();
+    let verify = || tcp::verify_reports_acknowledged_bytes().err().map(|error| error.to_string());
+    UNSUPPORTED.get_or_init(verify).clone().map_or(Ok(()), |reason| Err(io::Error::other(reason)))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use dtyp::{Guid, ServerId};
+use interfaces::verify_platform;
 use proto::ServerSettings;
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use settings::Settings;
@@ -85,6 +86,8 @@ impl Prepared {
     /// cryptography.
     pub fn of(settings: &Settings, supervisor_unique_id: u64) -> Self {
         crypto::prepare();
+        // A reload may switch multichannel on, and a confined worker makes no socket for the test.
+        let _ = verify_platform();
         // rustix notes at the first call that the kernel has `statx`. After a note before the fork,
         // no worker needs a copy of that page.
         let _ = rustix::fs::statx(CWD, c"", AtFlags::EMPTY_PATH, StatxFlags::empty());
