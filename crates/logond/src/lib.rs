@@ -10,6 +10,8 @@
 //! six pools of threads: tickets are verified without winbindd, and never wait behind passwords or
 //! ids, which need it; passwords and ids of the own domain never wait behind those of others; names
 //! delay no logon. Workers take turns in each.
+//! It also runs the modules of the system's name service for workers, on threads of their own:
+//! modules are code of others, and ask directories in the network.
 //! If this process dies, workers ask its successor, except about tickets, which can be used once.
 
 #![forbid(unsafe_code)]
@@ -29,6 +31,8 @@ mod line_limit;
 mod lookup;
 mod lookups;
 mod machine_keys;
+mod name_service;
+mod name_threads;
 mod names;
 mod outage;
 mod passwords;
@@ -50,7 +54,7 @@ use messaging::{
     NamesQuestion,
 };
 use process::arguments::Start;
-use process::{HelperProcess, Mailbox, Order, administration};
+use process::{HelperProcess, Mailbox, Order, administration, look_up_name};
 use settings::Settings;
 use tables::{SingleProcess, announce};
 use tracing::{debug, error, warn};
@@ -66,6 +70,7 @@ use ids_of_sids::IdsOfSids;
 use jobs::{Answer, Done, IdsJob, Job};
 use lookup::Lookup;
 use lookups::Lookups;
+use name_service::{NameService, Tokens};
 use passwords::Passwords;
 use pool::Pool;
 use under_way::UnderWay;
@@ -96,6 +101,8 @@ const MESSAGES_PER_TURN_MAX: usize = 256;
 
 const RESULTS: u64 = HelperProcess::FIRST_TOKEN;
 const USERS: u64 = RESULTS + 1;
+/// Tokens of workers' questions for users and groups of the system.
+const NAMES: Tokens = Tokens { listener: USERS + 1, found: USERS + 2, connections: 1 << 32 };
 
 /// State of the process `logond`.
 #[derive(Debug)]
@@ -113,6 +120,8 @@ pub struct Logond {
     names: Option<Lookups>,
     /// Checks of each worker that are under way.
     asked: UnderWay,
+    /// Users and groups of the system.
+    name_service: NameService,
 }
 
 impl Logond {
@@ -134,7 +143,12 @@ impl Logond {
             None => (None, None, None),
         };
         let asked = UnderWay::default();
-        Ok(Self { process, results, database, tickets, passwords, ids, names, asked })
+        let name_service = NameService::new(look_up_name)?;
+        process
+            .events
+            .add(name_service.found_source(), NAMES.found)
+            .context("cannot poll names")?;
+        Ok(Self { process, results, database, tickets, passwords, ids, names, asked, name_service })
     }
 
     /// Serves until the supervisor ends it.
@@ -150,13 +164,16 @@ impl Logond {
             let passwords = self.passwords.as_ref().and_then(Passwords::next_timeout);
             let ids = self.ids.as_ref().and_then(Ids::next_timeout);
             let questions = self.database.has_questions().then(Instant::now);
-            let ready = self.process.wait([passwords, ids, questions].into_iter().flatten())?;
+            let names = self.name_service.next_timeout();
+            let until = [passwords, ids, questions, names].into_iter().flatten();
+            let ready = self.process.wait(until)?;
             if ready.contains(&USERS) {
                 self.database.follow_change();
             }
-            if self.follow_orders() {
+            if self.follow_orders()? {
                 return Ok(());
             }
+            self.name_service.go_on(Instant::now(), &ready, &self.process.events, NAMES);
             for done in self.results.take() {
                 self.finish(done);
             }
@@ -181,11 +198,19 @@ impl Logond {
 
     /// Carries out the supervisor's orders. Returns true if this process must end: with another
     /// configuration its successor takes over, so that no thread has an old one.
-    fn follow_orders(&mut self) -> bool {
+    ///
+    /// # Errors
+    /// It cannot wait for workers.
+    fn follow_orders(&mut self) -> anyhow::Result<bool> {
         while let Some(order) = self.process.next_order() {
             let ends = match order {
                 Order::End => true,
-                Order::Listen(_) => false,
+                Order::Listen(socket) => {
+                    let Self { process, name_service, .. } = self;
+                    let guest = &process.settings.config.global.guest_account;
+                    name_service.listen(socket, &process.events, NAMES, guest)?;
+                    false
+                }
                 Order::Reloaded(before) => {
                     let [new, old] = [&self.process.settings, &before]
                         .map(|it| Parameters::of(&it.config.global));
@@ -193,10 +218,10 @@ impl Logond {
                 }
             };
             if ends {
-                return true;
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
     }
 
     fn take(&mut self, mut message: Message) {

@@ -121,18 +121,6 @@ fn open_descriptors() -> io::Result<BTreeSet<c_uint>> {
     Ok(entries.filter_map(number).collect())
 }
 
-/// Runs `work`, and returns whether it has left no descriptor open: a child that closes all
-/// descriptors must not close those that a library keeps for itself.
-///
-/// # Errors
-/// `/proc` is not mounted.
-pub fn leaves_nothing_open(work: impl FnOnce()) -> io::Result<bool> {
-    let before = open_descriptors()?;
-    work();
-    // Listing the folder uses the same descriptor both times, unless `work` keeps it open.
-    Ok(open_descriptors()?.is_subset(&before))
-}
-
 /// First descriptor after the standard ones.
 const FIRST: c_uint = 3;
 

@@ -23,7 +23,11 @@ mod heap;
 mod helper;
 pub mod log;
 mod mailbox;
+mod name_connection;
+mod name_look_up;
+mod name_question;
 mod netgroup;
+mod packet;
 mod packet_filter;
 mod passed_command;
 pub mod properties;
@@ -40,10 +44,15 @@ pub use deadline::{Deadline, deadline_signal};
 pub use event_set::EventSet;
 pub use exit::{Ending, exit_at_once};
 pub use fair_queue::FairQueue;
-pub use fork::{Forked, close_all_but, fork, leaves_nothing_open};
+pub use fork::{Forked, close_all_but, fork};
 pub use heap::fill_holes;
 pub use helper::{HelperProcess, Order};
 pub use mailbox::Mailbox;
+pub use name_connection::{NameConnection, ask_for_name, listen_for_names};
+pub use name_look_up::{loading_questions, look_up_name};
+pub use name_question::{
+    NAME_BYTES_MAX, NameAnswer, NameQuestion, QUESTION_BYTES_MAX, SystemUser, may_be_name,
+};
 pub use netgroup::{netgroup_exists, netgroup_includes};
 pub use packet_filter::{Instruction, filter_sockets};
 pub use passed_command::{

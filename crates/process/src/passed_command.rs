@@ -18,12 +18,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
-};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags};
 
+use crate::packet::{self, put_length, put_number, put_text, take_flag, take_number, take_text};
 use crate::shell::Identity;
 
 /// Bytes of a request: a user in 16,384 groups, and a long text.
@@ -34,9 +32,6 @@ const ANSWER_BYTES_MAX: usize = 1_024;
 
 /// Bytes of a command's output that an answer has.
 pub const OUTPUT_BYTES_MAX: usize = 256;
-
-/// Connections that wait for `commandd`, as while it is started again.
-const WAITING_MAX: i32 = 1_024;
 
 /// Name of the socket in the lock directory.
 const NAME: &str = "commands";
@@ -71,21 +66,7 @@ pub enum CommandAnswer {
 /// # Errors
 /// Those of the file system, or no descriptors are left.
 pub fn listen_for_commands(lock_dir: &Path) -> io::Result<OwnedFd> {
-    let path = lock_dir.join(NAME);
-    match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let socket = socket()?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(&path)?)?;
-    rustix::fs::chmod(&path, Mode::RUSR | Mode::WUSR)?;
-    rustix::net::listen(&socket, WAITING_MAX)?;
-    Ok(socket)
-}
-
-fn socket() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+    packet::listen_at(&lock_dir.join(NAME))
 }
 
 /// A command that runs in the care of `commandd`, or has ended and waits to be asked.
@@ -105,7 +86,7 @@ impl PassedCommand {
         if packet.len() > REQUEST_BYTES_MAX {
             return Err(io::Error::other("the command and its values are too long"));
         }
-        let socket = socket()?;
+        let socket = packet::socket(SocketFlags::NONBLOCK)?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(lock_dir.join(NAME))?)?;
         let sent = rustix::net::send(&socket, &packet, SendFlags::NOSIGNAL)?;
         assert_eq!(sent, packet.len(), "a packet is sent whole");
@@ -229,41 +210,6 @@ impl CommandAnswer {
             _ => None,
         }
     }
-}
-
-fn put_number(packet: &mut Vec<u8>, number: u32) {
-    packet.extend(number.to_le_bytes());
-}
-
-/// A length that no packet has is refused by its receiver.
-fn put_length(packet: &mut Vec<u8>, length: usize) {
-    put_number(packet, u32::try_from(length).unwrap_or(u32::MAX));
-}
-
-fn put_text(packet: &mut Vec<u8>, text: &str) {
-    put_length(packet, text.len());
-    packet.extend(text.bytes());
-}
-
-fn take_number(rest: &mut &[u8]) -> Option<u32> {
-    let (number, after) = rest.split_first_chunk()?;
-    *rest = after;
-    Some(u32::from_le_bytes(*number))
-}
-
-fn take_flag(rest: &mut &[u8]) -> Option<bool> {
-    match take_number(rest)? {
-        0 => Some(false),
-        1 => Some(true),
-        _ => None,
-    }
-}
-
-fn take_text(rest: &mut &[u8]) -> Option<String> {
-    let length = usize::try_from(take_number(rest)?).ok()?;
-    let (text, after) = rest.split_at_checked(length)?;
-    *rest = after;
-    String::from_utf8(text.to_vec()).ok()
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! Looking a user up may take as long as a directory in the network does, or forever. So a separate
 //! thread asks, the worker waits for a limited time, and answers are cached for a while. The thread
 //! gets one question at a time; while it is stuck with one, all others fail at once. A late answer
-//! is kept for the next request.
+//! is kept for the next request. A worker's thread asks `logond`, which runs the modules of the
+//! name service; the one of a command runs them itself.
 //!
 //! A thread costs a short-lived client a twentieth of its worker. So a worker that has nothing to
 //! lose may ask by itself (`NameService::end_when_late`): then the process ends in place of a
@@ -18,25 +19,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use process::Deadline;
+pub(super) use process::NameQuestion as Question;
 
 use super::unix_user::UnixUser;
-
-/// A question to the name service.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Question {
-    /// The user of this name, with the groups.
-    User(String),
-    /// The name and id of the user of this name.
-    UserId(String),
-    /// The id of the group of this name.
-    GroupId(String),
-    /// The name of the user with this id.
-    UserName(u32),
-    /// The name of the group with this id.
-    GroupName(u32),
-    /// Membership of a user in a netgroup.
-    Netgroup { netgroup: String, user: String },
-}
 
 /// An answer of the name service. `None` if there is no such user or group.
 #[derive(Clone, Debug)]

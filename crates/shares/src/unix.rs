@@ -2,17 +2,18 @@
 //!
 //! Look-ups go through the system's name service, see [`super::name_service`]. They happen at
 //! session setup and tree connect, and when a client asks for names of SIDs or SIDs of names; never
-//! while files are served.
+//! while files are served. A worker has `logond` make them ([`ask_logond`]); commands make them
+//! themselves.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use anyhow::{Context, bail, ensure};
 use messaging::GROUPS_MAX;
-use nix::errno::Errno;
-use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
-use process::netgroup_includes;
+use process::{NameAnswer, SystemUser, ask_for_name, look_up_name, may_be_name};
 use store::Credentials;
-use tracing::{debug, warn};
+use tracing::debug;
 
 pub use super::unix_user::UnixUser;
 
@@ -28,13 +29,16 @@ thread_local! {
 /// Either [`NameService::ask`] or [`NameService::ask_for_client`], by requester.
 type LookUp = fn(&mut NameService, Question) -> anyhow::Result<Answer>;
 
-/// Length of the longest name to look up, in bytes. Systems have shorter ones, and the cache must
-/// not take more memory than a client's names are worth.
-const NAME_BYTES_MAX: usize = 256;
+/// Lock directory of the server whose worker this process is.
+static SERVER: OnceLock<PathBuf> = OnceLock::new();
 
-/// True if the system may have a user or group of this name. Clients choose names, too.
-fn may_exist(name: &str) -> bool {
-    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
+/// Makes this process one that has `logond` ask the name service from now on: a worker, which loads
+/// no module of it.
+pub fn ask_logond(lock_dir: PathBuf) {
+    // A process is a worker of one server.
+    let _ = SERVER.set(lock_dir);
+    // A fork has the cache of the supervisor.
+    NAMES.set(NameService::new(look_up, name_service::DEADLINE));
 }
 
 /// Replaces the users of this thread who have ids of their own.
@@ -68,7 +72,7 @@ fn user_by(name: &str, ask: LookUp) -> anyhow::Result<Option<UnixUser>> {
 }
 
 fn user_of_system(name: &str, ask: LookUp) -> anyhow::Result<Option<UnixUser>> {
-    if !may_exist(name) {
+    if !may_be_name(name) {
         return Ok(None);
     }
     if let Some(own) = OWN_USERS.with_borrow(|users| users.find(name).cloned()) {
@@ -103,7 +107,7 @@ pub(super) fn find_group_for_client(name: &str) -> anyhow::Result<Option<u32>> {
 }
 
 fn group_by(name: &str, ask: LookUp) -> anyhow::Result<Option<u32>> {
-    if !may_exist(name) {
+    if !may_be_name(name) {
         return Ok(None);
     }
     let answer = NAMES.with_borrow_mut(|names| ask(names, Question::GroupId(name.to_owned())))?;
@@ -115,7 +119,7 @@ fn group_by(name: &str, ask: LookUp) -> anyhow::Result<Option<u32>> {
 /// # Errors
 /// As for [`find_user`].
 pub(super) fn is_in_netgroup(netgroup: &str, user: &str) -> anyhow::Result<bool> {
-    if !may_exist(netgroup) || !may_exist(user) {
+    if !may_be_name(netgroup) || !may_be_name(user) {
         return Ok(false);
     }
     let (netgroup, user) = (netgroup.to_owned(), user.to_owned());
@@ -147,6 +151,9 @@ pub(super) fn find_for_client(question: Question) -> Option<(String, u32)> {
 pub(super) fn try_find_for_client(question: Question) -> anyhow::Result<Option<(String, u32)>> {
     if let Some(own) = OWN_USERS.with_borrow(|users| find_own(users, &question)) {
         return Ok(Some(own));
+    }
+    if !question.has_names() {
+        return Ok(None);
     }
     named(NAMES.with_borrow_mut(|names| names.ask_for_client(question))?)
 }
@@ -191,81 +198,29 @@ fn named(answer: Answer) -> anyhow::Result<Option<(String, u32)>> {
     }
 }
 
-/// Asks the name service, without a time limit.
+/// Asks the name service, without a time limit: `logond` for a worker.
 fn look_up(question: &Question) -> anyhow::Result<Answer> {
-    Ok(match question {
-        Question::User(name) => Answer::User(look_up_user(name)?),
-        Question::UserId(name) => {
-            let user = User::from_name(name).with_context(|| format!("looking up user {name}"))?;
-            Answer::Named(user.map(|user| (user.name, user.uid.as_raw())))
-        }
-        Question::GroupId(name) => {
-            let group =
-                Group::from_name(name).with_context(|| format!("looking up group {name}"))?;
-            Answer::Named(group.map(|group| (group.name, group.gid.as_raw())))
-        }
-        Question::UserName(uid) => {
-            let user = User::from_uid(Uid::from_raw(*uid))
-                .with_context(|| format!("looking up user {uid}"))?;
-            Answer::Named(user.map(|user| (user.name, *uid)))
-        }
-        Question::GroupName(gid) => {
-            let group = Group::from_gid(Gid::from_raw(*gid))
-                .with_context(|| format!("looking up group {gid}"))?;
-            Answer::Named(group.map(|group| (group.name, *gid)))
-        }
-        Question::Netgroup { netgroup, user } => {
-            let lower = user.to_lowercase();
-            // Clients write names as they please, and netgroups mostly have small letters.
-            let is_member = netgroup_includes(netgroup, user)?
-                || (lower != *user && netgroup_includes(netgroup, &lower)?);
-            Answer::Membership(is_member)
-        }
+    let answer = match SERVER.get() {
+        Some(lock_dir) => ask_for_name(lock_dir, question)?,
+        None => look_up_name(question)?,
+    };
+    Ok(match answer {
+        NameAnswer::User(user) => Answer::User(user.map(UnixUser::from)),
+        NameAnswer::Named(named) => Answer::Named(named),
+        NameAnswer::Membership(is_member) => Answer::Membership(is_member),
     })
 }
 
-fn look_up_user(name: &str) -> anyhow::Result<Option<UnixUser>> {
-    let Some(user) = User::from_name(name).with_context(|| format!("looking up user {name}"))?
-    else {
-        return Ok(None);
-    };
-    let c_name = std::ffi::CString::new(user.name.as_str()).context("a user name with NUL")?;
-    let groups = match getgrouplist(&c_name, user.gid) {
-        // The list was longer than the kernel's limit.
-        Err(Errno::EINVAL) => bail!("{name} is in more than {GROUPS_MAX} groups"),
-        groups => groups.with_context(|| format!("looking up the groups of {name}"))?,
-    };
-    let credentials = Credentials {
-        uid: user.uid.as_raw(),
-        gid: user.gid.as_raw(),
-        groups: groups.into_iter().map(Gid::as_raw).collect(),
-        sid: None,
-        sids: Credentials::well_known(),
-    };
-    let home = user.dir.to_string_lossy().into_owned();
-    Ok(Some(UnixUser { name: user.name, home, credentials }))
-}
-
-/// Makes the C library load its modules for users, groups and netgroups, which takes longer than a
-/// look-up.
-pub fn load_name_service(user: &str) {
-    if let Err(error) = look_up_user(user) {
-        warn!("{error:#}");
-    }
-    if let Err(error) = netgroup_includes(NO_NETGROUP, user) {
-        warn!("{error:#}");
+impl From<SystemUser> for UnixUser {
+    fn from(SystemUser { name, home, uid, gid, groups }: SystemUser) -> Self {
+        let sids = Credentials::well_known();
+        Self { name, home, credentials: Credentials { uid, gid, groups, sid: None, sids } }
     }
 }
 
-/// Netgroup that no system has.
-const NO_NETGROUP: &str = "choro-none";
-
-/// Returns the user that this process runs as.
+/// Returns the user that this process runs as, by its ids alone.
 pub(crate) fn own_user() -> UnixUser {
     let uid = rustix::process::geteuid();
-    let own = User::from_uid(Uid::from_raw(uid.as_raw())).ok().flatten();
-    let name = own.as_ref().map_or_else(|| uid.as_raw().to_string(), |user| user.name.clone());
-    let home = own.map_or_else(String::new, |user| user.dir.to_string_lossy().into_owned());
     let groups = rustix::process::getgroups().unwrap_or_default();
     let credentials = Credentials {
         uid: uid.as_raw(),
@@ -274,16 +229,17 @@ pub(crate) fn own_user() -> UnixUser {
         sid: None,
         sids: Credentials::well_known(),
     };
-    UnixUser { name, home, credentials }
+    UnixUser { name: uid.as_raw().to_string(), home: String::new(), credentials }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::name_service::{Answer, Question};
     use super::{
-        Credentials, GROUPS_MAX, NAME_BYTES_MAX, UnixUser, find_group, find_user, may_exist,
-        replace_name_service,
+        Credentials, GROUPS_MAX, UnixUser, find_group, find_user, may_be_name,
+        replace_name_service, try_find_for_client,
     };
+    use process::NAME_BYTES_MAX;
 
     #[test]
     fn a_user_in_more_groups_than_the_kernel_takes_is_refused() {
@@ -303,10 +259,12 @@ mod tests {
     #[test]
     fn nobody_is_asked_for_a_name_that_no_system_has() {
         for name in [String::new(), "x".repeat(NAME_BYTES_MAX + 1), "a\nb".to_owned()] {
-            assert!(!may_exist(&name));
+            assert!(!may_be_name(&name));
             assert!(find_user(&name).expect("nobody was asked").is_none());
             assert!(find_group(&name).expect("nobody was asked").is_none());
+            let question = Question::UserId(name);
+            assert!(try_find_for_client(question).expect("nobody was asked").is_none());
         }
-        assert!(may_exist(&"x".repeat(NAME_BYTES_MAX)) && may_exist("Domain Users"));
+        assert!(may_be_name(&"x".repeat(NAME_BYTES_MAX)) && may_be_name("Domain Users"));
     }
 }

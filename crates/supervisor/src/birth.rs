@@ -32,7 +32,7 @@ impl Started {
         let Self { supervisor, signals, pid_file } = self;
         let Supervisor { mut settings, command, registry, files, messaging, .. } = supervisor;
         let Supervisor { listeners, workers, clients, notifyd, discoveryd, .. } = supervisor;
-        let Supervisor { logond, auditd, commandd, commands, events, .. } = supervisor;
+        let Supervisor { logond, auditd, commandd, commands, names, events, .. } = supervisor;
         let Supervisor { announcement, crashes, familiar, refusals, finished, .. } = supervisor;
         let Supervisor { qos, violations, failed_logons, watches, .. } = supervisor;
         let Supervisor { prepared, mounts, birth_budget, pressure, child_ended, dead, .. } =
@@ -41,7 +41,7 @@ impl Started {
         // To close them one by one takes long where there are many, and some would take back what
         // the supervisor has given out.
         forget((listeners, workers, events, signals, pid_file));
-        forget((notifyd, discoveryd, logond, auditd, commandd, commands));
+        forget((notifyd, discoveryd, logond, auditd, commandd, commands, names));
         // To free memory writes to it, and so takes it from what all workers share.
         forget((announcement, crashes, familiar, refusals, finished, violations));
         forget((birth_budget, pressure, child_ended, dead));

@@ -54,7 +54,6 @@ use rustix::process::{WaitOptions, WaitStatus};
 use settings::Settings;
 use settings::messaging_settings::messaging_settings;
 use shares::added_shares::AddedShares;
-use shares::unix::load_name_service;
 use tables::{
     DeadWorkers, FailedLogonPage, FileTable, LogonPage, Mended, QosPage, Registry, Restored,
     TableError, ViolationPage, WatchPage,
@@ -130,6 +129,8 @@ struct Supervisor {
     commandd: Helper,
     /// Socket that workers pass commands to, once some share has one.
     commands: Option<OwnedFd>,
+    /// Socket that workers ask `logond` for names at.
+    names: OwnedFd,
     registry: Registry,
     files: FileTable,
     qos: QosPage,
@@ -209,14 +210,14 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     let command = WorkerCommand::new(effective::path(&lock));
     effective::write(&command.config, &settings.config)?;
     let events = make_events(&signals, &listeners, &messaging)?;
-    let may_fork = may_fork(&settings)?;
+    let names = process::listen_for_names(&lock).context("cannot create the socket for names")?;
     prepare_confinement(&settings);
     let prepared = Prepared::of(&settings, registry.server_id().unique_id);
     let supervisor = Supervisor {
         settings,
         command,
         listeners,
-        workers: Workers::new(may_fork, let_workers_return_to_normal_priority()),
+        workers: Workers::new(let_workers_return_to_normal_priority()),
         clients: Clients::new(logons),
         crashes: CrashesBySource::default(),
         birth_budget: BirthBudget::new(Instant::now(), processors()),
@@ -231,6 +232,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
         auditd: Helper::new(AUDITD_COMMAND),
         commandd: Helper::new(COMMANDD_COMMAND),
         commands: None,
+        names,
         registry,
         files,
         qos,
@@ -603,8 +605,9 @@ impl Supervisor {
     /// workers send theirs again, and a new `logond` gets the passwords without an answer.
     fn receive_from_helper(&mut self, pid: u32) {
         let (is_notifyd, is_logond) = (self.notifyd.is(pid), self.logond.is(pid));
+        let names = is_logond.then_some(&self.names);
         let commands = self.commands.as_ref().filter(|_| self.commandd.is(pid));
-        let commands = commands.and_then(|socket| socket.try_clone().ok());
+        let socket = names.or(commands).and_then(|socket| socket.try_clone().ok());
         let Self { notifyd, discoveryd, logond, auditd, commandd, .. } = self;
         let helpers = [notifyd, discoveryd, logond, auditd, commandd];
         let Some(helper) = helpers.into_iter().find(|helper| helper.is(pid)) else { return };
@@ -620,7 +623,7 @@ impl Supervisor {
                         self.awaits_logond_until = None;
                         self.workers.send_to_serving(&ToWorker::LogonsAgain);
                     }
-                    if let Some(socket) = commands {
+                    if let Some(socket) = socket {
                         helper.send(&ToWorker::Connection(socket));
                     }
                 } else {
@@ -892,21 +895,6 @@ fn prepare_confinement(settings: &Settings) {
         Some(why) => tracing::warn!("processes may make all system calls: {why}"),
         None => confinement::prepare(ProcessKind::Worker, mode),
     }
-}
-
-/// Loads the name service's modules, and returns true if workers may be forked afterwards: they
-/// inherit the modules, but cannot share an open connection of theirs.
-fn may_fork(settings: &Settings) -> anyhow::Result<bool> {
-    let may_fork = process::leaves_nothing_open(|| {
-        load_name_service(&settings.config.global.guest_account);
-    })
-    .context("/proc")?;
-    if !may_fork {
-        tracing::info!(
-            "workers are exec'ed: the name service keeps descriptors open in this process"
-        );
-    }
-    Ok(may_fork)
 }
 
 /// Returns the announcement for other machines. Without one the server is started all the same.

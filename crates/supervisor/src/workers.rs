@@ -185,9 +185,9 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Begins without workers. They are forked if `may_fork`, else exec'ed, and have idle priority
-    /// only if they may leave it again.
-    pub(super) fn new(may_fork: bool, may_yield: bool) -> Self {
+    /// Begins without workers. They have idle priority only if they may leave it again.
+    pub(super) fn new(may_yield: bool) -> Self {
+        let may_fork = true;
         Self { by_pid: BTreeMap::new(), idle: VecDeque::new(), ending: 0, may_fork, may_yield }
     }
 
@@ -200,8 +200,8 @@ impl Workers {
         self.by_pid.values_mut().for_each(|worker| worker.set_priority(Priority::Normal));
     }
 
-    /// Starts an idle worker by a fork, or by exec if this process has threads: a module of the
-    /// system's name service may have started some.
+    /// Starts an idle worker by a fork, or by exec if this process has threads: a library, such as
+    /// a module of the system's name service, may have started some.
     ///
     /// A forked worker closes what this process has open before anything else:
     /// [`Self::wait_until_closed`].
@@ -508,7 +508,7 @@ mod tests {
         let (supervisor_end, worker_end) = control::pair().expect("descriptors are left");
         let server_id = ServerId { pid: program.id(), unique_id: 1 };
         let worker = Worker::new(server_id, Some(0), supervisor_end, Priority::Normal);
-        let mut workers = Workers::new(true, true);
+        let mut workers = Workers::new(true);
         workers.by_pid.insert(program.id(), worker);
         (program, workers, worker_end)
     }

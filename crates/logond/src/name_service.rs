@@ -1,0 +1,524 @@
+//! Questions of workers for users and groups of the system: their connections and turns.
+//!
+//! A worker has a connection for each question, and is trusted no more than has to be: it cannot
+//! have more than a part of connections and threads, and none waits for it. Threads of their own
+//! run the modules of the name service, so one that hangs keeps no password from its check. A
+//! thread that hangs is replaced by another one, within limits.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::mem;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use dtyp::ServerId;
+use process::{EventSet, FairQueue, NameAnswer, NameConnection, NameQuestion, loading_questions};
+use tracing::{debug, warn};
+
+use crate::name_threads::{Found, LookUp, NameThreads};
+use crate::under_way::UnderWay;
+
+/// Connections of workers. More wait in the socket.
+const NAME_CONNECTIONS_MAX: usize = 4_096;
+
+/// Connections of one worker, each of whose threads may ask. More are closed.
+const NAMES_PER_WORKER_MAX: u32 = 40;
+
+/// Questions of one worker that threads have.
+const NAMES_RUNNING_PER_WORKER_MAX: u32 = 4;
+
+/// Threads with a question that is not late. A directory in the network takes milliseconds.
+const NAME_THREADS_MAX: usize = 16;
+
+/// Threads with a question, late ones included.
+const NAME_THREADS_HANGING_MAX: usize = 256;
+
+/// Time after which a question that no thread has is refused, and a thread is late; workers wait no
+/// longer.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Connections taken before other work of the process goes on.
+const ACCEPTED_PER_TURN_MAX: usize = 64;
+
+/// Number of questions without a connection.
+const LOADING: u64 = 0;
+
+/// Connections of workers with a question, and threads for them.
+#[derive(Debug)]
+pub(crate) struct NameService {
+    listener: Option<OwnedFd>,
+    /// The listener is waited for.
+    has_room: bool,
+    /// Connections with a question, by number from 1.
+    connections: HashMap<u64, Connection>,
+    last: u64,
+    /// Number of the connections of each worker.
+    asked: UnderWay,
+    /// Number of the questions of each worker that threads have.
+    running: UnderWay,
+    /// Numbers of questions without a thread; the connections of some have ended.
+    waiting: FairQueue<u64>,
+    /// Further questions of workers that have their part of the threads.
+    put_off: HashMap<ServerId, VecDeque<u64>>,
+    threads: NameThreads,
+    /// Threads that have had a question for too long.
+    late: usize,
+}
+
+#[derive(Debug)]
+struct Connection {
+    socket: NameConnection,
+    asker: ServerId,
+    until: Instant,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// Its question has not arrived.
+    Silent,
+    Waiting(NameQuestion),
+    /// A thread has the question.
+    Running,
+    /// The same, and its time is over.
+    Late,
+}
+
+/// Tokens of the sources in the set of the process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tokens {
+    pub(crate) listener: u64,
+    pub(crate) found: u64,
+    /// Connections have this one and those behind it.
+    pub(crate) connections: u64,
+}
+
+impl NameService {
+    /// Begins without connections.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn new(look_up: LookUp) -> io::Result<Self> {
+        Ok(Self {
+            listener: None,
+            has_room: true,
+            connections: HashMap::new(),
+            last: LOADING,
+            asked: UnderWay::default(),
+            running: UnderWay::default(),
+            waiting: FairQueue::new(NAME_CONNECTIONS_MAX),
+            put_off: HashMap::new(),
+            threads: NameThreads::new(look_up, NAME_THREADS_MAX)?,
+            late: 0,
+        })
+    }
+
+    /// Descriptor that is readable when threads have answered.
+    pub(crate) fn found_source(&self) -> BorrowedFd<'_> {
+        self.threads.found().wake_source()
+    }
+
+    /// Serves those who connect to a socket. A thread loads the modules of the name service, with
+    /// the name of a user.
+    ///
+    /// # Errors
+    /// The socket cannot be polled.
+    pub(crate) fn listen(
+        &mut self,
+        socket: OwnedFd,
+        events: &EventSet<u64>,
+        tokens: Tokens,
+        user: &str,
+    ) -> anyhow::Result<()> {
+        events.add(&socket, tokens.listener).context("cannot wait for questions for names")?;
+        self.listener = Some(socket);
+        for question in loading_questions(user) {
+            self.threads.give(LOADING, question).context("cannot start threads")?;
+        }
+        Ok(())
+    }
+
+    /// Handles the sources of the set that are ready.
+    pub(crate) fn go_on(
+        &mut self,
+        now: Instant,
+        ready: &[u64],
+        events: &EventSet<u64>,
+        tokens: Tokens,
+    ) {
+        for token in ready {
+            match *token {
+                it if it == tokens.listener => self.accept(now, events, tokens),
+                it if it == tokens.found => {
+                    for found in self.threads.found().take() {
+                        self.finish(found);
+                    }
+                }
+                it if it >= tokens.connections => {
+                    let number = it - tokens.connections;
+                    self.receive(number);
+                    // A closed one is in no set any more. Nothing more is awaited from others: an
+                    // answer fails if the worker is gone.
+                    if let Some(it) = self.connections.get(&number).filter(|it| !it.is_silent()) {
+                        events.remove(it.socket.socket());
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.end_late(now);
+        self.hand_out();
+        self.watch_listener(events, tokens);
+    }
+
+    /// Returns the time of the next [`Self::go_on`] without a source.
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        let in_time = |it: &&Connection| !matches!(it.step, Step::Late);
+        self.connections.values().filter(in_time).map(|it| it.until).min()
+    }
+
+    fn accept(&mut self, now: Instant, events: &EventSet<u64>, tokens: Tokens) {
+        for _ in 0..ACCEPTED_PER_TURN_MAX {
+            let Some(listener) = &self.listener else { return };
+            if self.connections.len() >= NAME_CONNECTIONS_MAX {
+                return;
+            }
+            let connection = match NameConnection::accept(listener) {
+                Ok(Some(connection)) => connection,
+                Ok(None) => return,
+                Err(error) => return warn!("cannot take a question for a name: {error}"),
+            };
+            let asker = ServerId { pid: connection.pid(), unique_id: 0 };
+            let Some(number) = self.add(now, connection, asker) else { continue };
+            // Mostly the question is there already.
+            self.receive(number);
+            let silent = self.connections.get(&number).filter(|it| it.is_silent());
+            let added =
+                silent.map(|it| events.add(it.socket.socket(), tokens.connections + number));
+            if let Some(Err(error)) = added {
+                warn!("cannot wait for a question for a name: {error}");
+                self.remove(number);
+            }
+        }
+    }
+
+    /// Adds a connection, and returns its number; `None` if its worker has too many.
+    fn add(&mut self, now: Instant, socket: NameConnection, asker: ServerId) -> Option<u64> {
+        if !self.asked.permits(asker, NAMES_PER_WORKER_MAX) {
+            debug!("worker {} asks for too many names", asker.pid);
+            return None;
+        }
+        self.asked.add(asker);
+        self.last += 1;
+        let until = now + QUESTION_TIMEOUT;
+        self.connections.insert(self.last, Connection { socket, asker, until, step: Step::Silent });
+        Some(self.last)
+    }
+
+    /// Reads the question of a connection, if it is there.
+    fn receive(&mut self, number: u64) {
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        let asker = connection.asker;
+        match connection.socket.receive() {
+            Ok(None) => {}
+            Ok(Some(question)) => {
+                connection.step = Step::Waiting(question);
+                self.enqueue(asker, number);
+            }
+            Err(error) => {
+                debug!("worker {}: {error}", asker.pid);
+                self.remove(number);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, asker: ServerId, number: u64) {
+        let displaced = self.waiting.push(asker, number).unwrap_or_else(Some);
+        if let Some(displaced) = displaced {
+            self.answer(displaced, &Err("too many names are asked for".to_owned()));
+        }
+    }
+
+    /// Gives questions to threads, in the order of workers' turns.
+    fn hand_out(&mut self) {
+        while self.threads.running() - self.late < NAME_THREADS_MAX
+            && self.threads.running() < NAME_THREADS_HANGING_MAX
+            && let Some(number) = self.waiting.pop()
+        {
+            // The time of others is over.
+            let Some(connection) = self.connections.get_mut(&number) else { continue };
+            let asker = connection.asker;
+            if !self.running.permits(asker, NAMES_RUNNING_PER_WORKER_MAX) {
+                self.put_off.entry(asker).or_default().push_back(number);
+                continue;
+            }
+            let step = mem::replace(&mut connection.step, Step::Running);
+            let Step::Waiting(question) = step else { continue };
+            self.running.add(asker);
+            if let Err(error) = self.threads.give(number, question) {
+                self.running.remove(asker);
+                self.answer(number, &Err(format!("no thread for the name service: {error}")));
+            }
+        }
+    }
+
+    /// Handles an answer of a thread.
+    fn finish(&mut self, (number, answer): Found) {
+        self.threads.finish();
+        let Some(connection) = self.connections.get(&number) else {
+            if let Err(error) = answer {
+                warn!("{error}");
+            }
+            return;
+        };
+        let asker = connection.asker;
+        if matches!(connection.step, Step::Late) {
+            self.late -= 1;
+        }
+        self.running.remove(asker);
+        // A late one is kept by its worker for the next request.
+        self.answer(number, &answer);
+        let next = self.put_off.get_mut(&asker).and_then(VecDeque::pop_front);
+        if self.put_off.get(&asker).is_some_and(VecDeque::is_empty) {
+            self.put_off.remove(&asker);
+        }
+        if let Some(next) = next {
+            self.enqueue(asker, next);
+        }
+    }
+
+    /// Ends connections whose time is over, except for those whose question a thread has.
+    fn end_late(&mut self, now: Instant) {
+        let is_late = |it: &Connection| it.until <= now && !matches!(it.step, Step::Late);
+        let late = self.connections.iter().filter(|(_, it)| is_late(it));
+        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
+        for number in late {
+            let Some(connection) = self.connections.get_mut(&number) else { continue };
+            match &connection.step {
+                Step::Silent => drop(self.remove(number)),
+                Step::Waiting(_) => {
+                    let asker = connection.asker;
+                    if let Some(numbers) = self.put_off.get_mut(&asker) {
+                        numbers.retain(|it| *it != number);
+                    }
+                    self.answer(number, &Err("the name service hangs".to_owned()));
+                }
+                Step::Running => {
+                    connection.step = Step::Late;
+                    self.late += 1;
+                }
+                Step::Late => {}
+            }
+        }
+    }
+
+    fn answer(&mut self, number: u64, answer: &Result<NameAnswer, String>) {
+        let Some(Connection { socket, asker, .. }) = self.remove(number) else { return };
+        if let Err(error) = socket.answer(answer) {
+            debug!("worker {} does not learn of a name: {error}", asker.pid);
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Connection> {
+        let connection = self.connections.remove(&number)?;
+        self.asked.remove(connection.asker);
+        Some(connection)
+    }
+
+    /// Waits for further connections, if there is room.
+    fn watch_listener(&mut self, events: &EventSet<u64>, tokens: Tokens) {
+        let has_room = self.connections.len() < NAME_CONNECTIONS_MAX;
+        if has_room != self.has_room
+            && let Some(listener) = &self.listener
+        {
+            match events.enable(listener, tokens.listener, has_room) {
+                Ok(()) => self.has_room = has_room,
+                Err(error) => warn!("cannot wait for questions for names: {error}"),
+            }
+        }
+    }
+}
+
+impl Connection {
+    fn is_silent(&self) -> bool {
+        matches!(self.step, Step::Silent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::thread;
+
+    use rustix::io::Errno;
+    use rustix::net::{
+        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+    };
+
+    use super::*;
+
+    fn worker(pid: u32) -> ServerId {
+        ServerId { pid, unique_id: 0 }
+    }
+
+    /// Sends a packet from a worker, and returns its end of the connection.
+    fn ask(names: &mut NameService, now: Instant, pid: u32, packet: &[u8]) -> OwnedFd {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (end, own) = socketpair(AddressFamily::UNIX, kind, flags, None).expect("room");
+        if !packet.is_empty() {
+            send(&end, packet, SendFlags::empty()).expect("there is room");
+        }
+        let connection = NameConnection::of(own).expect("it is connected").expect("our own");
+        if let Some(number) = names.add(now, connection, worker(pid)) {
+            names.receive(number);
+        }
+        names.hand_out();
+        end
+    }
+
+    fn user(name: &str) -> Vec<u8> {
+        NameQuestion::UserId(name.to_owned()).encode()
+    }
+
+    /// Returns the answer that is there; an empty one is the end of the connection.
+    fn received(end: &OwnedFd) -> Option<Vec<u8>> {
+        let mut packet = [0; 1_024];
+        match recv(end, &mut packet[..], RecvFlags::DONTWAIT) {
+            Err(Errno::AGAIN) => None,
+            Err(Errno::CONNRESET) => Some(Vec::new()),
+            received => Some(packet[..received.expect("it is connected").0].to_vec()),
+        }
+    }
+
+    /// Takes answers of threads until this connection has one.
+    fn answer(names: &mut NameService, end: &OwnedFd) -> Result<NameAnswer, String> {
+        loop {
+            for found in names.threads.found().take() {
+                names.finish(found);
+            }
+            names.hand_out();
+            if let Some(packet) = received(end) {
+                return NameAnswer::decode(&packet).expect("an answer");
+            }
+            thread::yield_now();
+        }
+    }
+
+    fn found(name: &str) -> Result<NameAnswer, String> {
+        Ok(NameAnswer::Named(Some((name.to_owned(), 1))))
+    }
+
+    /// Answers, but hangs with a name as long as the lock is held.
+    fn hang_with(hangs: &Mutex<()>, question: &NameQuestion) -> anyhow::Result<NameAnswer> {
+        let NameQuestion::UserId(name) = question else { anyhow::bail!("not asked here") };
+        if name == "hangs" {
+            let _until_the_test_lets_go = hangs.lock();
+        }
+        Ok(NameAnswer::Named(Some((name.clone(), 1))))
+    }
+
+    /// The attack: a worker that was taken over asks for names that hang, as often as it can.
+    #[test]
+    fn a_worker_with_hanging_questions_leaves_threads_to_other_workers() {
+        static HANGS: Mutex<()> = Mutex::new(());
+        let hangs = HANGS.lock().expect("it is the first");
+        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
+        let now = Instant::now();
+        let count = NAMES_PER_WORKER_MAX + 10;
+        let ends: Vec<_> = (0..count).map(|_| ask(&mut names, now, 1, &user("hangs"))).collect();
+        assert_eq!(names.threads.running(), 4, "its part");
+        let refused = ends.iter().filter(|end| received(end).is_some()).count();
+        assert_eq!(refused, 10, "further connections are closed");
+        let other = ask(&mut names, now, 2, &user("anna"));
+        assert_eq!(answer(&mut names, &other), found("anna"));
+        drop(hangs);
+        for end in &ends[..count as usize - 10] {
+            assert_eq!(answer(&mut names, end), found("hangs"));
+        }
+        assert!(names.connections.is_empty() && names.put_off.is_empty());
+        assert_eq!((names.threads.running(), names.late), (0, 0));
+    }
+
+    #[test]
+    fn hanging_threads_are_replaced_and_questions_that_waited_for_them_are_refused() {
+        static HANGS: Mutex<()> = Mutex::new(());
+        let hangs = HANGS.lock().expect("it is the first");
+        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
+        let now = Instant::now();
+        let hanging: Vec<_> =
+            (0..16).map(|pid| ask(&mut names, now, pid, &user("hangs"))).collect();
+        let waiting = ask(&mut names, now, 99, &user("anna"));
+        assert_eq!((names.threads.running(), received(&waiting)), (16, None));
+        let later = now + QUESTION_TIMEOUT;
+        assert_eq!(names.next_timeout(), Some(later));
+        names.end_late(later);
+        names.hand_out();
+        let packet = received(&waiting).expect("it is refused");
+        assert!(matches!(NameAnswer::decode(&packet), Some(Err(_))), "nobody is missing");
+        let next = ask(&mut names, later, 98, &user("anna"));
+        assert_eq!(answer(&mut names, &next), found("anna"));
+        assert_eq!(names.next_timeout(), None, "late ones are waited for without a limit");
+        drop(hangs);
+        for end in &hanging {
+            assert_eq!(answer(&mut names, end), found("hangs"), "late, and kept by its worker");
+        }
+        assert_eq!((names.threads.running(), names.late), (0, 0));
+    }
+
+    /// The attack: the name service hangs, and clients cause questions without an end.
+    #[test]
+    fn threads_are_bounded_while_the_name_service_hangs() {
+        static HANGS: Mutex<()> = Mutex::new(());
+        let hangs = HANGS.lock().expect("it is the first");
+        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
+        let mut now = Instant::now();
+        let mut ends = Vec::new();
+        for turn in 0..40 {
+            for pid in 0..16 {
+                ends.push(ask(&mut names, now, 16 * turn + pid, &user("hangs")));
+            }
+            now += QUESTION_TIMEOUT;
+            names.end_late(now);
+        }
+        assert_eq!(names.threads.running(), NAME_THREADS_HANGING_MAX);
+        drop(hangs);
+        assert_eq!(answer(&mut names, &ends[0]), found("hangs"));
+    }
+
+    #[test]
+    fn a_connection_without_a_question_or_with_another_packet_is_closed() {
+        let mut names = NameService::new(|_| anyhow::bail!("not asked here")).expect("room");
+        let now = Instant::now();
+        let silent = ask(&mut names, now, 1, &[]);
+        assert_eq!(received(&silent), None);
+        for packet in [&[0xff; 64][..], &[0; process::QUESTION_BYTES_MAX + 1], &user("a\nb")] {
+            let end = ask(&mut names, now, 1, packet);
+            assert_eq!(received(&end), Some(Vec::new()));
+        }
+        names.end_late(now + QUESTION_TIMEOUT);
+        assert_eq!(received(&silent), Some(Vec::new()));
+        assert!(names.connections.is_empty() && names.threads.running() == 0);
+        assert!(names.asked.permits(worker(1), 1), "nothing is counted any more");
+    }
+
+    #[test]
+    fn a_worker_that_is_gone_or_reads_nothing_keeps_no_place() {
+        let mut names =
+            NameService::new(|_| Ok(NameAnswer::Membership(true))).expect("descriptors");
+        let now = Instant::now();
+        drop(ask(&mut names, now, 1, &user("anna")));
+        let _unread: Vec<_> = (0..100)
+            .map(|_| {
+                let end = ask(&mut names, now, 2, &user("anna"));
+                while !names.connections.is_empty() {
+                    for found in names.threads.found().take() {
+                        names.finish(found);
+                    }
+                }
+                end
+            })
+            .collect();
+        assert_eq!(names.threads.running(), 0);
+    }
+}
