@@ -42,7 +42,7 @@ const TYPE: u32 = 0xf;
 const ROUTE: u32 = of(libc::NETLINK_ROUTE);
 const GENERIC: u32 = of(libc::NETLINK_GENERIC);
 
-/// Sockets of this machine: messages of the server, name service, log.
+/// Sockets of this machine: messages of the server, questions to its processes, log.
 pub(crate) const SOCKETS_OF_THE_MACHINE: Arguments = &[&[Is(0, UNIX)]];
 
 /// Those, TCP, UDP, and properties of interfaces. No raw sockets, and none of other families.
@@ -55,6 +55,10 @@ pub(crate) const SOCKETS: Arguments = &[
     &[Is(0, NETLINK), Is(2, ROUTE)],
     &[Is(0, NETLINK), Is(2, GENERIC)],
 ];
+
+/// Sockets for properties of interfaces, and no others.
+pub(crate) const SOCKETS_OF_INTERFACES: Arguments =
+    &[&[Is(0, NETLINK), Is(2, ROUTE)], &[Is(0, NETLINK), Is(2, GENERIC)]];
 
 const WRITE: u32 = of(libc::PROT_WRITE);
 const EXEC: u32 = of(libc::PROT_EXEC);
@@ -151,6 +155,9 @@ pub(crate) const CONTROLS: Arguments =
 /// SIOCOUTQ, SIOCGIFNAME and SIOCGIFINDEX: what a peer has not confirmed, names of interfaces.
 pub(crate) const CONTROLS_OF_NETWORKS: Arguments =
     &[&[Is(1, 0x5411)], &[Is(1, 0x8910)], &[Is(1, 0x8933)]];
+
+/// SIOCOUTQ: bytes that a peer has not confirmed.
+pub(crate) const UNCONFIRMED: Arguments = &[&[Is(1, 0x5411)]];
 
 /// FICLONE, FICLONERANGE, FS_IOC_GETFLAGS, FS_IOC_SETFLAGS and XFS_IOC_FSGEOMETRY_V1.
 pub(crate) const CONTROLS_OF_FILES: Arguments = &[

@@ -6,7 +6,8 @@
 use crate::arguments::{
     ANY, Arguments, CONTROLS, CONTROLS_OF_FILES, CONTROLS_OF_NETWORKS, LIMITS_READ, MEMORY,
     MEMORY_OF_LIBRARIES, OWN_DIRECTORY, POLICIES, PROPERTIES, QUOTAS, READ_ONLY, READ_ONLY_BY_PATH,
-    RING_REGISTRATIONS, SIGNALS, SIGNALS_TO_THREADS, SOCKETS, SOCKETS_OF_THE_MACHINE, THREADS,
+    RING_REGISTRATIONS, SIGNALS, SIGNALS_TO_THREADS, SOCKETS, SOCKETS_OF_INTERFACES,
+    SOCKETS_OF_THE_MACHINE, THREADS, UNCONFIRMED,
 };
 use crate::process_kind::ProcessKind::{
     self, Auditd, Discoveryd, Logond, MetricsWeb, Notifyd, Worker,
@@ -43,13 +44,13 @@ const EVERY: &[ProcessKind] = &ProcessKind::ALL;
 const MEMBERS: &[ProcessKind] = &[Auditd, Logond, Notifyd, Worker];
 
 /// Those that open libraries later: modules of the name service, plugins of Kerberos.
-const OPENING_LIBRARIES: &[ProcessKind] = &[Logond, Worker];
+const OPENING_LIBRARIES: &[ProcessKind] = &[Logond];
 
 /// All other kinds, which open none.
-const WITHOUT_LIBRARIES: &[ProcessKind] = &[Auditd, Discoveryd, MetricsWeb, Notifyd];
+const WITHOUT_LIBRARIES: &[ProcessKind] = &[Auditd, Discoveryd, MetricsWeb, Notifyd, Worker];
 
 /// Processes that make sockets to other machines.
-const NETWORKED: &[ProcessKind] = &[Discoveryd, Logond, Worker];
+const NETWORKED: &[ProcessKind] = &[Discoveryd, Logond];
 
 /// Those that open files to read them only.
 const READERS: &[ProcessKind] = &[Discoveryd, MetricsWeb];
@@ -189,6 +190,8 @@ pub(crate) const FAMILIES: &[Family] = &[
     ),
     family("the rings of its threads", &[Worker], "io_uring_setup io_uring_enter", ANY),
     family("what a ring is made with", &[Worker], "io_uring_register", RING_REGISTRATIONS),
+    family("interfaces that are offered to the client", &[Worker], "socket", SOCKETS_OF_INTERFACES),
+    family("what the client has not confirmed", &[Worker], "ioctl", UNCONFIRMED),
     family("idle priority, and back", &[Worker], "sched_setscheduler", POLICIES),
 ];
 
@@ -294,6 +297,20 @@ mod tests {
             assert!(!allowed.contains("quotactl"), "{}", kind.name());
             let is_worker = kind == ProcessKind::Worker;
             assert_eq!(allowed.contains("quotactl_fd"), is_worker, "{}", kind.name());
+        }
+    }
+
+    /// Code of others would read what clients send. `tests/stopped.rs` tries it.
+    #[test]
+    fn only_logond_opens_libraries_and_no_worker_makes_sockets_to_other_machines() {
+        for kind in ProcessKind::ALL {
+            let has = |reason: &str| {
+                FAMILIES.iter().any(|it| it.reason == reason && it.kinds.contains(&kind))
+            };
+            assert_eq!(has("libraries"), kind == ProcessKind::Logond, "{}", kind.name());
+            let is_networked = has("name service, domain controllers, announcements");
+            let want = matches!(kind, ProcessKind::Logond | ProcessKind::Discoveryd);
+            assert_eq!(is_networked, want, "{}", kind.name());
         }
     }
 

@@ -78,6 +78,17 @@ const BY_HELPERS: &[Forbidden] = &[
     forbidden("splice", libc::SYS_splice, [-1, 0, -1]),
 ];
 
+/// Calls that a worker may not make, beside those above: libraries and sockets to other machines
+/// are for `logond`.
+const BY_WORKERS: &[Forbidden] = &[
+    forbidden("socket", libc::SYS_socket, [libc::AF_INET, libc::SOCK_STREAM, 0]),
+    forbidden("socket", libc::SYS_socket, [libc::AF_INET, libc::SOCK_DGRAM, 0]),
+    forbidden("socket", libc::SYS_socket, [libc::AF_INET6, libc::SOCK_STREAM, 0]),
+    forbidden("socket", libc::SYS_socket, [libc::AF_INET6, libc::SOCK_DGRAM, 0]),
+    forbidden("mmap", libc::SYS_mmap, [0, 4_096, libc::PROT_READ | libc::PROT_EXEC]),
+    forbidden("mprotect", libc::SYS_mprotect, [0, 4_096, libc::PROT_EXEC]),
+];
+
 /// Calls that strangers' readers may not make, beside those above.
 const BY_READERS: &[Forbidden] = &[
     forbidden("openat", libc::SYS_openat, [libc::AT_FDCWD, 0, libc::O_RDWR]),
@@ -90,8 +101,9 @@ const BY_READERS: &[Forbidden] = &[
 fn forbidden_to(kind: ProcessKind) -> impl Iterator<Item = &'static Forbidden> {
     let is_reader = matches!(kind, ProcessKind::Discoveryd | ProcessKind::MetricsWeb);
     let by_helpers = BY_HELPERS.iter().filter(move |_| kind != ProcessKind::Worker);
+    let by_workers = BY_WORKERS.iter().filter(move |_| kind == ProcessKind::Worker);
     let by_readers = BY_READERS.iter().filter(move |_| is_reader);
-    BY_ALL.iter().chain(by_helpers).chain(by_readers)
+    BY_ALL.iter().chain(by_helpers).chain(by_workers).chain(by_readers)
 }
 
 fn call(it: &Forbidden) -> c_long {
