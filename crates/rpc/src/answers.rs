@@ -40,6 +40,14 @@ impl Catalogue for WithAnswers<'_> {
         self.catalogue.shares(caller)
     }
 
+    fn begin_call(&self, caller: &Caller) {
+        self.catalogue.begin_call(caller);
+    }
+
+    fn end_call(&self) {
+        self.catalogue.end_call();
+    }
+
     fn admits(&self, caller: &Caller) -> bool {
         self.catalogue.admits(caller)
     }

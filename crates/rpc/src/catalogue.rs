@@ -10,6 +10,12 @@ pub trait Catalogue: Send + Sync {
     /// The shares that `caller` may list, in order, without those that are not browseable.
     fn shares(&self, caller: &Caller) -> Vec<ShareEntry>;
 
+    /// Begins a request of `caller`: questions before [`Self::end_call`] belong to it.
+    fn begin_call(&self, _caller: &Caller) {}
+
+    /// Ends the request of [`Self::begin_call`].
+    fn end_call(&self) {}
+
     /// True if `caller` may list shares, users and groups. Users always may.
     fn admits(&self, _caller: &Caller) -> bool {
         true

@@ -54,7 +54,10 @@ impl Interface {
     ) -> Result<Vec<u8>, Fault> {
         let operation = self.operations.iter().find(|(number, _)| *number == opnum);
         let (_, operation) = operation.ok_or(Fault::OperationRange)?;
-        operation(&mut Reader::new(stub), environment)
+        environment.catalogue.begin_call(environment.caller);
+        let result = operation(&mut Reader::new(stub), environment);
+        environment.catalogue.end_call();
+        result
     }
 }
 

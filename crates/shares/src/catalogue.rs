@@ -230,6 +230,14 @@ impl Catalogue for ConfiguredShares {
         }
     }
 
+    fn begin_call(&self, caller: &Caller) {
+        unix::serve_guest(caller.is_guest);
+    }
+
+    fn end_call(&self) {
+        unix::serve_guest(false);
+    }
+
     /// As in Samba, a guest is nobody whom `restrict anonymous` would let ask.
     fn admits(&self, caller: &Caller) -> bool {
         !caller.is_guest || self.config.global.restrict_anonymous == 0

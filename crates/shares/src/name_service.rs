@@ -43,6 +43,9 @@ pub(super) struct NameService {
     asking: Option<Asking>,
     ends_when_late: bool,
     spent: Spent,
+    spent_by_guests: Spent,
+    /// The question is a guest's.
+    serves_guest: bool,
 }
 
 /// The thread that asks the name service.
@@ -50,8 +53,8 @@ pub(super) struct NameService {
 struct Asking {
     questions: SyncSender<Question>,
     answers: Receiver<(Question, anyhow::Result<Answer>, Instant)>,
-    /// True while the thread has a question whose answer came too late.
-    is_stuck: bool,
+    /// Time of the thread's question, if its answer did not come in time.
+    late_since: Option<Instant>,
 }
 
 /// Time of the worker spent on questions that clients cause.
@@ -76,6 +79,10 @@ const BELIEVED_MAX: usize = 4_096;
 /// Longest time for which clients may keep the worker waiting by their questions; after that, half
 /// of the time.
 const SPENT_MAX: Duration = Duration::from_secs(5);
+/// The same for guests, who may be beside a user: after that, a part of [`GUESTS_PARTS`].
+const GUESTS_SPENT_MAX: Duration = Duration::from_millis(50);
+/// Parts of the time of which guests have one.
+const GUESTS_PARTS: u32 = 20;
 
 impl NameService {
     pub(super) fn new(look_up: LookUp, deadline: Duration) -> Self {
@@ -86,6 +93,8 @@ impl NameService {
             asking: None,
             ends_when_late: false,
             spent: Spent::default(),
+            spent_by_guests: Spent::default(),
+            serves_guest: false,
         }
     }
 
@@ -100,14 +109,18 @@ impl NameService {
     /// # Errors
     /// If the name service failed, or did not answer in time.
     pub(super) fn ask(&mut self, question: Question) -> anyhow::Result<Answer> {
-        self.take_late();
+        self.ask_within(question, self.deadline)
+    }
+
+    fn ask_within(&mut self, question: Question, wait: Duration) -> anyhow::Result<Answer> {
+        self.wait_for_late(Duration::ZERO);
         let now = Instant::now();
         if let Some((at, answer)) = self.believed.get(&question)
             && now.saturating_duration_since(*at) < believed_for(&question, answer)
         {
             return Ok(answer.clone());
         }
-        let answer = self.ask_now(&question)?;
+        let answer = self.ask_now(&question, wait)?;
         self.believe(question, answer.clone(), Instant::now());
         Ok(answer)
     }
@@ -119,14 +132,29 @@ impl NameService {
     /// As for [`Self::ask`], or if such questions have taken too much time.
     pub(super) fn ask_for_client(&mut self, question: Question) -> anyhow::Result<Answer> {
         let begun = Instant::now();
-        let ahead = self.spent.until.map(|until| until.saturating_duration_since(begun));
-        if ahead.unwrap_or_default() > SPENT_MAX {
+        let (max, parts) = match self.serves_guest {
+            true => (GUESTS_PARTS * GUESTS_SPENT_MAX, GUESTS_PARTS),
+            false => (SPENT_MAX, 2),
+        };
+        let ahead = self.account().until.map(|until| until.saturating_duration_since(begun));
+        let Some(left) = max.checked_sub(ahead.unwrap_or_default()) else {
             bail!("clients' requests for names have taken too much time");
-        }
-        let answer = self.ask(question);
-        let until = self.spent.until.unwrap_or(begun).max(begun);
-        self.spent.until = Some(until + 2 * begun.elapsed());
+        };
+        let wait = if self.serves_guest { left / parts } else { self.deadline };
+        let answer = self.ask_within(question, wait.min(self.deadline));
+        let account = self.account();
+        let until = account.until.unwrap_or(begun).max(begun);
+        account.until = Some(until + parts * begun.elapsed());
         answer
+    }
+
+    /// Notes whether a guest asks the questions of clients from now on.
+    pub(super) fn serve_guest(&mut self, is_guest: bool) {
+        self.serves_guest = is_guest;
+    }
+
+    fn account(&mut self) -> &mut Spent {
+        if self.serves_guest { &mut self.spent_by_guests } else { &mut self.spent }
     }
 
     /// Spends the time of clients for the next hour.
@@ -135,39 +163,44 @@ impl NameService {
         self.spent.until = Some(Instant::now() + Duration::from_secs(3_600));
     }
 
-    fn ask_now(&mut self, question: &Question) -> anyhow::Result<Answer> {
+    fn ask_now(&mut self, question: &Question, wait: Duration) -> anyhow::Result<Answer> {
         if self.asking.is_none()
             && self.ends_when_late
-            && let Ok(_deadline) = Deadline::after(self.deadline)
+            && let Ok(_deadline) = Deadline::after(wait)
         {
             return (self.look_up)(question);
         }
         if self.asking.is_none() {
             self.asking = Some(Asking::begin(self.look_up)?);
         }
+        let begun = Instant::now();
+        // A guest's question may be late soon, and is no reason to refuse one of a user.
+        self.wait_for_late(wait);
         let asking = self.asking.as_mut().expect("begun above");
-        if asking.is_stuck {
+        if asking.late_since.is_some() {
             bail!("the name service has not answered an earlier question yet");
         }
         asking
             .questions
             .send(question.clone())
             .context("the thread of the name service has ended")?;
-        match asking.answers.recv_timeout(self.deadline) {
+        match asking.answers.recv_timeout(wait.saturating_sub(begun.elapsed())) {
             Ok((_, answer, _)) => answer,
             Err(_) => {
-                asking.is_stuck = true;
-                let seconds = self.deadline.as_secs();
-                Err(anyhow!("the name service has not answered within {seconds} seconds"))
+                asking.late_since = Some(begun);
+                Err(anyhow!("the name service has not answered within {wait:?}"))
             }
         }
     }
 
-    /// Caches an answer that came too late for its request.
-    fn take_late(&mut self) {
-        let Some(asking) = self.asking.as_mut().filter(|asking| asking.is_stuck) else { return };
-        let Ok((question, answer, at)) = asking.answers.try_recv() else { return };
-        asking.is_stuck = false;
+    /// Waits for the answer to an earlier question, as long as that may take, and caches it.
+    fn wait_for_late(&mut self, wait: Duration) {
+        let deadline = self.deadline;
+        let Some(asking) = &mut self.asking else { return };
+        let Some(since) = asking.late_since else { return };
+        let left = wait.min(deadline.saturating_sub(since.elapsed()));
+        let Ok((question, answer, at)) = asking.answers.recv_timeout(left) else { return };
+        asking.late_since = None;
         if let Ok(answer) = answer {
             // The answer may have been there for long.
             self.believe(question, answer, at);
@@ -201,7 +234,7 @@ impl Asking {
         };
         let thread = thread::Builder::new().name("name service".to_owned());
         thread.spawn(ask).context("cannot start the thread of the name service")?;
-        Ok(Self { questions, answers, is_stuck: false })
+        Ok(Self { questions, answers, late_since: None })
     }
 }
 
@@ -217,7 +250,7 @@ fn believed_for(question: &Question, answer: &Answer) -> Duration {
 mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use rustix::process::{Gid, Uid};
     use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
@@ -262,6 +295,26 @@ mod tests {
         }
         assert_eq!(id(names.ask(group("late"))), Some(7));
         assert_eq!(ASKED.load(Ordering::SeqCst), 1, "its answer came late, and was kept");
+    }
+
+    #[test]
+    fn questions_of_guests_keep_a_worker_waiting_for_a_small_part_of_the_time() {
+        let mut names = NameService::new(
+            |_| {
+                std::thread::sleep(Duration::from_millis(5));
+                Ok(Answer::Named(None))
+            },
+            super::DEADLINE,
+        );
+        names.serve_guest(true);
+        let begun = Instant::now();
+        let asked = (0..1_000).map(|id| names.ask_for_client(Question::UserName(id)));
+        let answered = asked.filter(Result::is_ok).count();
+        let permitted = super::GUESTS_SPENT_MAX + begun.elapsed() / super::GUESTS_PARTS;
+        let one_more = 1 + permitted.as_millis() / 5;
+        assert!(answered > 0 && answered as u128 <= one_more, "{answered} in {permitted:?}");
+        names.serve_guest(false);
+        names.ask_for_client(Question::UserName(1_001)).expect("a user has another account");
     }
 
     #[test]

@@ -158,6 +158,11 @@ pub(super) fn try_find_for_client(question: Question) -> anyhow::Result<Option<(
     named(NAMES.with_borrow_mut(|names| names.ask_for_client(question))?)
 }
 
+/// Notes whether the questions for clients that follow are a guest's.
+pub(super) fn serve_guest(is_guest: bool) {
+    NAMES.with_borrow_mut(|names| names.serve_guest(is_guest));
+}
+
 /// Returns the name and id of a user with ids of its own.
 fn find_own(users: &OwnUsers, question: &Question) -> Option<(String, u32)> {
     match question {
