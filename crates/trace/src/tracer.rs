@@ -37,8 +37,12 @@ mod span;
 /// served normally, and counted as untraced.
 pub const REQUESTS_MAX: usize = 16_384;
 
-/// Number of spans allocated together.
+/// Highest number of spans allocated together.
 const SPANS_AT_ONCE: usize = 32;
+
+/// Number of the first ones, after which as many are added as there are: few clients have more
+/// requests in flight, and 32 spans are three pages of memory.
+const SPANS_AT_FIRST: usize = 4;
 
 /// Number of phases that a [`State`] distinguishes.
 const PHASES: usize = 16;

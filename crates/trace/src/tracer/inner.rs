@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use super::request::each;
 use super::{
-    Answered, Came, ERRORS, Inner, REQUESTS_MAX, Request, SPANS_AT_ONCE, Span, State, StoreWork,
-    Time, add,
+    Answered, Came, ERRORS, Inner, REQUESTS_MAX, Request, SPANS_AT_FIRST, SPANS_AT_ONCE, Span,
+    State, StoreWork, Time, add,
 };
 use crate::clock::Clock;
 use crate::names::{Operation, Phase, StoreOperation};
@@ -232,8 +232,9 @@ impl Inner {
             crate::series::add(&self.layout.untraced, 1);
             return None;
         }
-        self.spans.set(self.spans.get() + SPANS_AT_ONCE);
-        for _ in 1..SPANS_AT_ONCE {
+        let more = self.spans.get().clamp(SPANS_AT_FIRST, SPANS_AT_ONCE);
+        self.spans.set(self.spans.get() + more);
+        for _ in 1..more {
             self.release(Box::leak(Box::new(Span::new(self))));
         }
         Some(Box::leak(Box::new(Span::new(self))))

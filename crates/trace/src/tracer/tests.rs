@@ -371,6 +371,18 @@ fn bytes_that_never_became_a_request_are_not_counted() {
 }
 
 #[test]
+fn spans_are_allocated_as_more_requests_are_in_flight_at_once() {
+    let scene = Scene::new();
+    let begin = || scene.tracer.begin(Came::default(), Phase::Parsing);
+    let spans = |requests: usize| {
+        let requests: Vec<_> = (0..requests).map(|_| begin()).collect();
+        drop(requests);
+        scene.tracer.0.spans.get()
+    };
+    assert_eq!([1, 4, 5, 9, 33, 65, 1].map(spans), [4, 4, 8, 16, 64, 96, 96]);
+}
+
+#[test]
 fn more_requests_than_are_traced_are_served_all_the_same() {
     let scene = Scene::new();
     let begin = || {
