@@ -2,6 +2,9 @@
 
 use std::io;
 
+/// Bytes of a page of memory on most machines, by which the counters are laid out.
+pub(crate) const PAGE_BYTES: usize = 4_096;
+
 /// Allocates memory for the first bytes of a part of a mapped page. Returns false if there is none.
 pub(crate) fn populate<T>(part: &T, bytes: usize) -> bool {
     let begin = std::ptr::from_ref(part).cast::<u8>().cast_mut();

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Clock;
 use crate::histograms::Histograms;
-use crate::memory::populate_bytes;
+use crate::memory::{PAGE_BYTES, populate_bytes};
 use crate::names::{Kind as _, Phase, StoreOperation};
 use crate::party::{self, Parties};
 use crate::refusals::Refusals;
@@ -29,7 +29,7 @@ pub const DIRECTORY: &str = "trace";
 const MAGIC: u64 = u64::from_le_bytes(*b"CHOROTRC");
 
 /// Version of the layout; [`FINGERPRINT`] identifies the set of events.
-const VERSION: u64 = 10;
+const VERSION: u64 = 11;
 
 /// Highest number of pairs of share and user with their own counters; the rest share one.
 pub const PARTIES_MAX: usize = 64;
@@ -59,9 +59,20 @@ pub(crate) struct Layout {
     pub(crate) waited: PhaseTicks,
     pub(crate) series: AllSeries,
     pub(crate) stores: Histograms<{ StoreOperation::NAMES.len() }>,
+    gap: [AtomicU64; GAP_WORDS],
     pub(crate) refusals: Refusals,
     pub(crate) parties: Parties<PARTIES_MAX>,
 }
+
+/// Words that are left out, so that the places of shares and users lie well in their pages, with
+/// the last words of the refusals before them in the same page.
+const GAP_WORDS: usize = {
+    let head = 10 * size_of::<AtomicU64>() + 3 * size_of::<PhaseTicks>();
+    let stores = size_of::<Histograms<{ StoreOperation::NAMES.len() }>>();
+    let before = head + size_of::<AllSeries>() + stores + size_of::<Refusals>();
+    (party::BEGIN + PAGE_BYTES - before % PAGE_BYTES) % PAGE_BYTES / size_of::<AtomicU64>()
+};
+const _: () = assert!(offset_of!(Layout, parties) % PAGE_BYTES == party::BEGIN);
 
 /// Ticks of the clock, indexed by phase.
 pub(crate) type PhaseTicks = [AtomicU64; Phase::NAMES.len()];

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::clock::Clock;
 use crate::histograms::Histograms;
-use crate::memory::populate;
+use crate::memory::{PAGE_BYTES, populate};
 use crate::names::{Kind as _, Operation};
-use crate::series::{SeriesValue, add};
+use crate::series::{Histogram, SeriesValue, add};
 
 /// Words of a name, eight bytes each: longer names are cut.
 const NAME_WORDS: usize = 16;
@@ -34,7 +34,16 @@ pub(crate) struct Place {
     user: Name,
     bytes: [AtomicU64; Operation::NAMES.len()],
     times: Histograms<{ Operation::NAMES.len() }>,
+    /// Has all places begin alike in their pages.
+    rest: [AtomicU64; REST_WORDS],
 }
+
+const REST_WORDS: usize = {
+    let names_and_bytes = 2 * size_of::<Name>() + size_of::<[AtomicU64; Operation::NAMES.len()]>();
+    let used = names_and_bytes + size_of::<Histograms<{ Operation::NAMES.len() }>>();
+    (PAGE_BYTES - used % PAGE_BYTES) % PAGE_BYTES / size_of::<AtomicU64>()
+};
+const _: () = assert!(size_of::<Place>().is_multiple_of(PAGE_BYTES));
 
 impl Place {
     /// Bytes at the start to allocate before any use.
@@ -44,6 +53,11 @@ impl Place {
 
 /// Bytes from the start of [`Parties`] that need memory from the start.
 pub(crate) const BYTES_ALLOCATED: usize = offset_of!(Parties<1>, others) + Place::BYTES_ALLOCATED;
+
+/// Offset of [`Parties`] in a page of memory. Then the histograms of the first three commands, up
+/// to LOGOFF, end with the page in which their place begins: requests outside of any share touch no
+/// other page.
+pub(crate) const BEGIN: usize = PAGE_BYTES - BYTES_ALLOCATED - 3 * size_of::<Histogram>();
 
 type Name = [AtomicU64; NAME_WORDS];
 
