@@ -64,7 +64,9 @@ pub(super) fn send(
 /// The buffers are used again; the kernel has not yet provided memory for parts never written.
 #[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
 pub(super) struct Receiver {
-    slots: Box<[Slot]>,
+    /// As many as were needed at once so far: each takes 1 KiB, most of it for descriptors.
+    slots: Vec<Slot>,
+    slots_max: usize,
     /// Slots of the next system call: more after one that has filled all, since each takes a page
     /// or two even if it stays empty, and most workers get few messages. Large datagrams come one
     /// by one, so that their buffers are used and freed in turn: several at once make the allocator
@@ -82,13 +84,18 @@ struct Slot {
 }
 
 #[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
+impl Slot {
+    fn new() -> Self {
+        Self { head: [0; HEAD_BYTES], body: Vec::new(), control: Control::default() }
+    }
+}
+
+#[cfg(any(feature = "messaging-dgram", feature = "messaging-tdb"))]
 impl Receiver {
     /// Creates a receiver of up to `slots` datagrams at once.
-    pub(super) fn new(slots: usize) -> Self {
-        let slot = || Slot { head: [0; HEAD_BYTES], body: Vec::new(), control: Control::default() };
-        let slots: Box<[Slot]> = std::iter::repeat_with(slot).take(slots).collect();
+    pub(super) fn new(slots_max: usize) -> Self {
         // With a single one, each datagram would take a second call, which finds none.
-        Self { at_once: slots.len().min(2), slots }
+        Self { slots: Vec::new(), slots_max, at_once: slots_max.min(2) }
     }
 
     /// Receives datagrams of up to `bytes` each. Passes head and rest of each to `take`, which may
@@ -101,7 +108,10 @@ impl Receiver {
         mut take: impl FnMut(&[u8], &mut Vec<u8>, Arrival),
     ) -> Result<bool, Errno> {
         let body_bytes = bytes - HEAD_BYTES;
-        let (at_once, slots_max) = (self.at_once, self.slots.len());
+        let at_once = self.at_once;
+        if self.slots.len() < at_once {
+            self.slots.resize_with(at_once, Slot::new);
+        }
         let slots = &mut self.slots[..at_once];
         let mut parts: Vec<[libc::iovec; 2]> = Vec::with_capacity(at_once);
         let mut messages: Vec<libc::mmsghdr> = Vec::with_capacity(at_once);
@@ -118,7 +128,7 @@ impl Receiver {
         }
         let count = receive_into(socket, &mut messages)?;
         let wanted = if count == at_once { 2 * at_once } else { at_once.max(2) };
-        self.at_once = wanted.min(slots_max);
+        self.at_once = wanted.min(self.slots_max);
         for (slot, message) in slots.iter_mut().zip(&messages[..count]) {
             let len = (message.msg_len as usize).min(bytes);
             if len >= LARGE {
@@ -310,4 +320,26 @@ pub(super) fn peer_credentials(socket: BorrowedFd<'_>) -> Result<Credentials, Er
 /// True if a process of user `uid` may send to one of `own_uid`.
 pub(super) fn is_of_server(uid: u32, own_uid: u32) -> bool {
     uid == 0 || uid == own_uid
+}
+
+#[cfg(all(test, any(feature = "messaging-dgram", feature = "messaging-tdb")))]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixDatagram;
+
+    use super::{HEAD_BYTES, Receiver};
+
+    #[test]
+    fn a_receiver_has_as_many_buffers_as_came_datagrams_at_once() {
+        let (ours, theirs) = UnixDatagram::pair().expect("sockets");
+        let mut receiver = Receiver::new(4);
+        let mut receive = |datagrams: usize| {
+            for _ in 0..datagrams {
+                theirs.send(&[0; HEAD_BYTES]).expect("room");
+            }
+            while receiver.receive(ours.as_fd(), 2 * HEAD_BYTES, |_, _, _| {}) == Ok(true) {}
+            receiver.slots.len()
+        };
+        assert_eq!([0, 1, 2, 9, 1].map(&mut receive), [2, 2, 4, 4, 4]);
+    }
 }
