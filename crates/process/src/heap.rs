@@ -33,7 +33,11 @@ pub fn fill_holes() {
             // SAFETY: the piece is either kept or freed once.
             let piece = unsafe { libc::malloc(size) };
             if piece.is_null() || piece.addr() >= end {
-                returned.push(piece);
+                // A small one stays taken, too: as free pieces of all sizes, each the next of its
+                // size, they would scatter the first allocations of a fork over nine pages.
+                if size > EXACT_MAX {
+                    returned.push(piece);
+                }
                 break;
             }
             filled += size;

@@ -19,9 +19,19 @@ fn filled_pieces_are_not_used_again() {
     assert!(again.as_ptr().addr() < last, "the allocator uses pieces again");
     drop(again);
     process::fill_holes();
+    first_pieces_of_different_sizes_lie_together();
     for size in SIZES.into_iter().flat_map(|size| [size; 50]) {
         let new = allocate(size);
         assert!(new.as_ptr().addr() > last, "{size}");
         std::mem::forget(new);
     }
+}
+
+/// No page is touched for each size: a fork would have as many pages of its own.
+fn first_pieces_of_different_sizes_lie_together() {
+    let pieces = [40, 400, 1_000].map(|size| black_box(vec![1_u8; size].into_boxed_slice()));
+    let addresses = pieces.each_ref().map(|it| it.as_ptr().addr());
+    let distance = addresses.iter().max().expect("three") - addresses.iter().min().expect("three");
+    assert!(distance < 4_096, "{addresses:x?}");
+    std::mem::forget(pieces);
 }
