@@ -6,8 +6,6 @@
 //! account. So clients without a password cannot load the name service, or learn the names of users
 //! from its timing.
 
-use std::sync::Arc;
-
 use auth::AuthError;
 use dtyp::NtStatus;
 use dtyp::upcase::equal_ignoring_case;
@@ -50,9 +48,11 @@ pub(super) fn check_response(
     incoming: &Incoming,
     pending: Pending,
 ) -> Result<Step<Pending>, Reject> {
-    let settings = Arc::clone(&scope.globals.settings);
     let claimed = acceptor(scope, incoming, &pending)?.claimed().ok_or(Reject::NoSuchSession)?;
-    let is_own = equal_ignoring_case(&claimed.domain, &settings.netbios_name);
+    // To count a reference to the settings would copy their page, which all workers share.
+    let domain = claimed.domain.clone();
+    let settings = &scope.globals.settings;
+    let is_own = equal_ignoring_case(&domain, &settings.netbios_name);
     let authority =
         if settings.is_member && !is_own { Authority::Domain } else { Authority::Server };
     check_response_by(scope, incoming, pending, authority)
