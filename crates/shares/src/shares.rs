@@ -154,7 +154,7 @@ impl<'a> Shares<'a> {
     ///
     /// # Errors
     /// The user may not connect to the share.
-    pub fn prepare(&mut self, request: &ConnectShare) -> Result<Prepared, ShareRefusal> {
+    pub fn prepare(&mut self, request: &ConnectShare) -> Result<Box<Prepared>, ShareRefusal> {
         Ok(self.decide(request)?)
     }
 
@@ -162,7 +162,7 @@ impl<'a> Shares<'a> {
     ///
     /// # Errors
     /// The user may not connect to the share.
-    pub fn decide(&mut self, request: &ConnectShare) -> Result<Prepared, Refusal> {
+    pub fn decide(&mut self, request: &ConnectShare) -> Result<Box<Prepared>, Refusal> {
         let Some(config) = requester::config_of(self.config, request)? else {
             return self.decide_by_config(request);
         };
@@ -172,10 +172,10 @@ impl<'a> Shares<'a> {
         Shares { config: &config, store, accounts, registry, qos }.decide_by_config(request)
     }
 
-    fn decide_by_config(&mut self, request: &ConnectShare) -> Result<Prepared, Refusal> {
+    fn decide_by_config(&mut self, request: &ConnectShare) -> Result<Box<Prepared>, Refusal> {
         if request.name.eq_ignore_ascii_case("IPC$") {
             let share = self.connect_pipes(request)?;
-            return Ok(Prepared {
+            return Ok(Box::new(Prepared {
                 share,
                 opening: None,
                 account: None,
@@ -183,7 +183,7 @@ impl<'a> Shares<'a> {
                 max_connections: 0,
                 granted: AccessMask::FILE_ALL,
                 is_read_only: false,
-            });
+            }));
         }
         let (share, usershare) = self.find(request)?;
         let account = &*request.account;
@@ -228,7 +228,15 @@ impl<'a> Shares<'a> {
         let share = Share { requested_name, access_max, audit, requester, ..described };
         let account = Some(Box::new((account, request.client)));
         let opening = Some(opening);
-        Ok(Prepared { share, opening, account, commands, max_connections, granted, is_read_only })
+        Ok(Box::new(Prepared {
+            share,
+            opening,
+            account,
+            commands,
+            max_connections,
+            granted,
+            is_read_only,
+        }))
     }
 
     /// Counts the connections once more: others may have come while commands ran.
@@ -245,10 +253,10 @@ impl<'a> Shares<'a> {
     /// It could not be opened.
     pub fn finish(
         &self,
-        prepared: Prepared,
+        prepared: Box<Prepared>,
         opened: Option<Result<OpenedRoot, NtStatus>>,
     ) -> Result<Share, ShareRefusal> {
-        let Prepared { share, account, .. } = prepared;
+        let Prepared { share, account, .. } = *prepared;
         let Some(opened) = opened else { return Ok(share) };
         let opened = opened.map_err(|_| ShareRefusal::BadNetworkName)?;
         let OpenedRoot { root, device, folder } = opened;

@@ -26,7 +26,7 @@ impl Worker {
     pub(super) fn run_before_connect(
         &mut self,
         request: Option<RequestId>,
-        mut prepared: Prepared,
+        mut prepared: Box<Prepared>,
     ) {
         let ShareCommands { before, after, free_space, quotas } = prepared.take_commands();
         let connect = WaitingConnect { request, prepared, after, free_space, quotas };

@@ -33,7 +33,7 @@ impl Worker {
     fn verify_before_commands(
         &mut self,
         request: Option<RequestId>,
-        mut prepared: Prepared,
+        mut prepared: Box<Prepared>,
         opening: Opening,
     ) {
         let store = self.store_of(&opening);
@@ -78,7 +78,7 @@ impl Worker {
     fn share_opened(
         &mut self,
         request: Option<RequestId>,
-        prepared: Prepared,
+        prepared: Box<Prepared>,
         opened: Option<Result<OpenedRoot, NtStatus>>,
     ) {
         if let Some(Ok(OpenedRoot { root, device, .. })) = &opened

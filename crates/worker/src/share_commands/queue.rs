@@ -49,7 +49,7 @@ pub(super) enum Event {
 #[derive(Debug)]
 pub(in super::super) struct WaitingConnect {
     pub(in super::super) request: Option<RequestId>,
-    pub(in super::super) prepared: Prepared,
+    pub(in super::super) prepared: Box<Prepared>,
     pub(in super::super) after: VecDeque<ShareCommand>,
     pub(in super::super) free_space: Option<FreeSpaceCommand>,
     pub(in super::super) quotas: Option<QuotaCommands>,

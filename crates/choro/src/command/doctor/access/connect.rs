@@ -30,7 +30,7 @@ impl Inquiry<'_> {
         self.verify_server_hosts();
         for _ in 0..REASONS_MAX {
             let refusal = match self.decide(&self.config.clone()) {
-                Ok(prepared) => return Some(prepared),
+                Ok(prepared) => return Some(*prepared),
                 Err(refusal) => refusal,
             };
             let (finding, mended) = self.explain(&refusal);
@@ -43,7 +43,7 @@ impl Inquiry<'_> {
         None
     }
 
-    fn decide(&mut self, config: &Config) -> Result<Prepared, Refusal> {
+    fn decide(&mut self, config: &Config) -> Result<Box<Prepared>, Refusal> {
         let mut shares = Shares {
             config,
             store: self.store,
