@@ -36,6 +36,7 @@ pub(super) fn recycle_settings(
         excluded_directories: expressions(&recycle.exclude_dir),
         unversioned: expressions(&recycle.noversions),
         gives_directories: false,
+        is_quiet: false,
     })
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use dtyp::{NameExpression, Sid};
 use object::StoreNumber;
 
-pub(crate) use self::recycle::{BESIDE_MAX, beside};
+pub(crate) use self::recycle::names_for;
 pub use self::recycle::{RecycleSettings, Touch};
 pub use self::snapshots::{
     NameFormat, NamePrefix, SnapshotDirectory, SnapshotNames, SnapshotOrder, SnapshotSettings,

@@ -5,6 +5,8 @@ mod support;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dtyp::security_descriptor::Control;
 use dtyp::{
@@ -12,9 +14,10 @@ use dtyp::{
 };
 use object::{ObjectOp, ObjectPath};
 use rustix::fs::XattrFlags;
-use store::{NtAclSettings, RecycleSettings, Touch};
+use store::{Credentials, NtAclSettings, RecycleSettings, Touch};
 use support::posix_acl::{self, Entry};
 use support::{DELETE, Share, account, is_root};
+use tracing::{Event, Level, Metadata, Subscriber, span};
 
 /// Two users of a bin; the first puts folders there for the second.
 const ANNA: u32 = 12_345;
@@ -338,7 +341,7 @@ fn a_free_name_is_found_beside_folders_files_and_links_of_others() {
 }
 
 #[test]
-fn beyond_the_last_name_beside_a_folder_a_file_is_deleted() {
+fn beyond_the_last_number_a_folder_has_a_name_that_nobody_foresees() {
     let Some(mut share) = bin_of_bob(|_| {}, &[".recycle/bob"]) else { return };
     for number in 2..BESIDE_MAX {
         plant(&mut share, ANNA, &format!(".recycle/bob-{number}"), 0o777);
@@ -349,9 +352,48 @@ fn beyond_the_last_name_beside_a_folder_a_file_is_deleted() {
     share.store.revert_to_server();
     fs::remove_dir_all(share.host(&last)).expect("root");
     plant(&mut share, ANNA, &last, 0o777);
-    made_and_deleted(&mut share, "none");
-    assert_eq!(count(&mut share, ".recycle"), 256);
+    made_and_deleted(&mut share, "first");
+    made_and_deleted(&mut share, "second");
     assert_eq!(count(&mut share, &last), 0);
+    let names = fs::read_dir(share.host(".recycle")).expect("it is there").flatten();
+    let is_bobs = |it: &fs::DirEntry| it.metadata().is_ok_and(|it| it.uid() == BOB);
+    let own: Vec<_> = names.filter(is_bobs).map(|it| it.file_name()).collect();
+    let [own] = &own[..] else { panic!("one folder for both: {own:?}") };
+    let own = format!(".recycle/{}", own.to_str().expect("it is ASCII"));
+    assert_eq!(share.content(&format!("{own}/first")), "first");
+    delete(&mut share, &format!("{own}/second"));
+    assert_eq!(count(&mut share, &own), 1, "a file in the bin is deleted");
+}
+
+/// The attack: whoever may write the folder of the share is there before the bin.
+#[test]
+fn a_first_folder_that_another_user_has_closed_or_made_a_file_ends_no_file() {
+    for is_folder in [true, false] {
+        for by_server in [true, false] {
+            let Some(mut share) = bin_of_bob(|bin| bin.gives_directories = by_server, &[]) else {
+                return;
+            };
+            let user = share.user;
+            fs::remove_dir(share.host(".recycle")).expect("it is empty");
+            match is_folder {
+                true => plant(&mut share, ANNA, ".recycle", 0o700),
+                false => share.local(".recycle", "a file"),
+            }
+            share.mode("", 0o777);
+            let open = share.create("file");
+            share.close(open);
+            if by_server {
+                share.user = share.store.register_user(account(0, &[]));
+            }
+            delete(&mut share, "file");
+            share.store.revert_to_server();
+            let place = ".recycle-2/bob/file";
+            assert!(share.host(place).exists(), "folder: {is_folder}, server: {by_server}");
+            share.user = user;
+            delete(&mut share, place);
+            assert_eq!(count(&mut share, ".recycle-2/bob"), 0, "what is in the bin is deleted");
+        }
+    }
 }
 
 #[test]
@@ -584,4 +626,49 @@ fn an_open_that_may_not_delete_makes_no_folders_in_the_bin() {
     share.store.revert_to_server();
     assert!(share.host("closed/file").exists());
     assert!(!share.host(".recycle/bob").exists());
+}
+
+/// The attack: anybody can delete files in a share for guests, and make the bin unusable.
+#[test]
+fn a_guest_writes_nothing_to_the_log_by_deletions() {
+    for (is_guest, written) in [(false, 3), (true, 0)] {
+        let mut share = bin(|_| {});
+        share.local(".recycle", "a file");
+        share.mode("", 0o777);
+        let sids = if is_guest { Credentials::well_known_of_guests() } else { Vec::new() };
+        share.user = share.store.register_user(Credentials { sids, ..account(ANNA, &[]) });
+        let log = Lines::default();
+        tracing::subscriber::with_default(log.clone(), || {
+            for name in ["one", "two", "three"] {
+                made_and_deleted(&mut share, name);
+            }
+        });
+        assert_eq!(log.0.load(Ordering::Relaxed), written, "guest: {is_guest}");
+    }
+}
+
+/// Number of lines that a log of warnings has.
+#[derive(Clone, Default)]
+struct Lines(Arc<AtomicUsize>);
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
 }

@@ -1,8 +1,8 @@
 //! The recycle bin of a share: deleted files are moved there, as Samba's `vfs_recycle` does.
 //!
 //! The user's rights decide, the path follows no symbolic link, and nothing is copied: a file that
-//! cannot be renamed into the bin is deleted. Directories, links and special files are deleted, and
-//! so are files that a rename replaces.
+//! cannot be renamed into the bin is deleted, unless only resources are lacking now. Directories,
+//! links and special files are deleted, and so are files that a rename replaces.
 //!
 //! Where the server deletes for a user who is not known any more, its own rights would lead into
 //! directories of anybody that somebody has renamed to be the bin, and replace files there. So it
@@ -14,17 +14,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use dtyp::AccessMask;
+use dtyp::{AccessMask, NtStatus};
 use rustix::fs::{Mode, OFlags, Statx, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::Store;
 use crate::cache::directories::{Directory, Inode};
 use crate::model::opens::Open;
 use crate::model::root::Root;
-use crate::settings::{BESIDE_MAX, beside};
-use crate::settings::{RecycleSettings, Touch};
+use crate::security::credentials::Identity;
+use crate::settings::{RecycleSettings, Touch, names_for};
 use crate::sys::file_kind::is_file;
 use crate::sys::{system, trusted_path};
 
@@ -43,13 +43,32 @@ const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NO
 impl Store {
     /// Moves a file that is deleted into the bin of its share. Returns false if it is still there
     /// and has to be removed. `may`: the user was granted to remove it, whatever the kernel says.
-    pub(crate) fn recycle(&mut self, closed: &Open, parent: &Rc<Directory>, may: bool) -> bool {
-        let Some(settings) = &closed.root.settings.recycle else { return false };
-        self.move_to_bin(closed, parent, settings, may).unwrap_or_else(|errno| {
+    ///
+    /// # Errors
+    /// For want of resources the bin cannot be used now: the file stays.
+    pub(crate) fn recycle(
+        &mut self,
+        closed: &Open,
+        parent: &Rc<Directory>,
+        may: bool,
+    ) -> Result<bool, NtStatus> {
+        let Some(settings) = &closed.root.settings.recycle else { return Ok(false) };
+        let moved = self.move_to_bin(closed, parent, settings, may);
+        moved.or_else(|errno| {
             let (share, path) = (&closed.root.settings.path, closed.path.as_str());
-            warn!("{path:?} of {share:?} cannot go to the recycle bin and is deleted: {errno}");
-            false
+            let lacking = lack_of_resources(errno);
+            let outcome = if lacking.is_some() { "stays" } else { "is deleted" };
+            let reason = format!(
+                "{path:?} of {share:?} cannot go to the recycle bin and {outcome}: {errno}"
+            );
+            tell(self.is_quiet(settings), &reason);
+            lacking.map_or(Ok(false), Err)
         })
+    }
+
+    /// Whether guests, who have no password, would fill the log.
+    fn is_quiet(&self, settings: &RecycleSettings) -> bool {
+        settings.is_quiet || self.impersonation.identity().is_ok_and(Identity::is_guest)
     }
 
     fn move_to_bin(
@@ -83,12 +102,15 @@ impl Store {
             let from = (&**parent, closed.name.as_os_str(), closed.name_inode);
             self.move_file(from, &target, replaces, may)
         };
-        let moved = match move_there() {
+        let mut moved = move_there();
+        for _ in 1..FOLDER_ATTEMPTS_MAX {
             // Somebody empties the bin, and has just removed the directory.
-            Err(Errno::NOENT) => move_there(),
-            result => result,
-        };
-        if !moved? {
+            if moved == Err(Errno::NOENT) {
+                moved = move_there();
+            }
+        }
+        // Whoever renames folders of the bin all the time has nothing deleted for good.
+        if !moved.map_err(|it| if it == Errno::NOENT { Errno::AGAIN } else { it })? {
             return Ok(false);
         }
         self.names.changed(parent, verified, None);
@@ -107,7 +129,7 @@ impl Store {
         deleted: &Statx,
     ) -> Result<OwnedFd, Errno> {
         let user = self.impersonation.effective().uid;
-        let bin = Bin { root, settings, deleted, user };
+        let bin = Bin { root, settings, deleted, user, is_quiet: self.is_quiet(settings) };
         if !settings.gives_directories {
             return match bin.open(path)? {
                 Place::Open(directory) => Ok(directory),
@@ -180,9 +202,25 @@ impl Store {
         };
         let times = Timestamps { last_access: now, last_modification };
         if let Err(errno) = self.impersonation.set_times(closed.fd(), &times, true) {
-            let path = closed.path.as_str();
-            warn!("{path:?} in the recycle bin keeps its times: {errno}");
+            let (path, root) = (closed.path.as_str(), &closed.root);
+            let is_quiet = root.settings.recycle.as_ref().is_some_and(|it| self.is_quiet(it));
+            tell(is_quiet, &format!("{path:?} in the recycle bin keeps its times: {errno}"));
         }
+    }
+}
+
+fn tell(is_quiet: bool, reason: &str) {
+    if is_quiet { debug!("{reason}") } else { warn!("{reason}") }
+}
+
+/// Returns the status for an error that says nothing about the bin, but that the machine or this
+/// process cannot do it now.
+fn lack_of_resources(errno: Errno) -> Option<NtStatus> {
+    match errno {
+        Errno::MFILE | Errno::NFILE => Some(NtStatus::TOO_MANY_OPENED_FILES),
+        Errno::NOMEM | Errno::AGAIN | Errno::INTR => Some(NtStatus::INSUFFICIENT_RESOURCES),
+        Errno::IO => Some(NtStatus::UNEXPECTED_IO_ERROR),
+        _ => None,
     }
 }
 
@@ -203,26 +241,29 @@ struct Bin<'a> {
     deleted: &'a Statx,
     /// User who deletes, by uid.
     user: u32,
+    is_quiet: bool,
 }
 
 impl Bin<'_> {
     /// Opens a directory of the bin, and makes it if it is missing. Of folders that are private to
     /// users, only those of the right owner are used: somebody else may have made one to read what
-    /// comes there.
+    /// comes there. A first folder that all are to share may have been made by anybody, too.
     fn open(&self, path: &Path) -> Result<Place, Errno> {
+        let (root, settings) = (self.root.directory.fd.as_fd(), self.settings);
         let mut directory: Option<OwnedFd> = None;
         for component in path {
             let opened = match &directory {
-                None => {
-                    let parent = self.root.directory.fd.as_fd();
-                    self.open_folder(parent, self.settings.directory_mode, component)?
+                None if settings.is_for_all() => {
+                    let name = (component, settings.directory_mode);
+                    self.open_usable(root, name, |it, folder| self.is_open_to_user(it, folder))?
                 }
-                Some(parent) if self.settings.has_private_folders() => {
-                    self.open_own_folder(parent.as_fd(), component)?
+                None => self.open_folder(root, settings.directory_mode, component)?,
+                Some(parent) if settings.has_private_folders() => {
+                    let name = (component, settings.subdirectory_mode);
+                    self.open_usable(parent.as_fd(), name, |it, _| self.is_own(it))?
                 }
                 Some(parent) => {
-                    let mode = self.settings.subdirectory_mode;
-                    self.open_folder(parent.as_fd(), mode, component)?
+                    self.open_folder(parent.as_fd(), settings.subdirectory_mode, component)?
                 }
             };
             match opened {
@@ -250,20 +291,19 @@ impl Bin<'_> {
         system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false).map(Place::Open)
     }
 
-    /// Opens a folder that belongs to the user, to root, or to the owner of the share or of the
-    /// deleted file. Beside one of somebody else it uses the first free name.
-    fn open_own_folder(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Result<Place, Errno> {
-        let mut owners = vec![0, self.deleted.stx_uid];
-        owners.push(system::status_of(self.root.directory.fd.as_fd())?.stx_uid);
-        if !self.settings.gives_directories {
-            owners.push(self.user);
-        }
-        for number in 1..=BESIDE_MAX {
-            let beside = if number == 1 { name.to_owned() } else { beside(name, number) };
-            match self.open_folder(parent, self.settings.subdirectory_mode, &beside) {
+    /// Opens a folder that may be used. Beside one of somebody else, a file or a link it uses the
+    /// first free name.
+    fn open_usable(
+        &self,
+        parent: BorrowedFd<'_>,
+        (name, mode): (&OsStr, u32),
+        is_usable: impl Fn(&Statx, BorrowedFd<'_>) -> Result<bool, Errno>,
+    ) -> Result<Place, Errno> {
+        for folder in names_for(name, self.user) {
+            match self.open_folder(parent, mode, &folder) {
                 Ok(Place::Open(opened)) => {
                     let status = system::status_of(opened.as_fd())?;
-                    if owners.contains(&status.stx_uid) {
+                    if is_usable(&status, opened.as_fd())? {
                         return Ok(Place::Open(opened));
                     }
                 }
@@ -272,15 +312,31 @@ impl Bin<'_> {
                 Err(Errno::NOTDIR | Errno::LOOP) => {}
                 Err(errno) => return Err(errno),
             }
-            if number == 1 {
+            if folder == name {
                 let share = &self.root.settings.path;
-                warn!(
-                    "the recycle bin of {share:?} has a folder {name:?} that belongs to somebody \
+                let reason = format!(
+                    "in the recycle bin of {share:?}, {name:?} is no folder or belongs to somebody \
                      else: remove it; another one is used beside it"
                 );
+                tell(self.is_quiet, &reason);
             }
         }
         Err(Errno::ACCESS)
+    }
+
+    /// Whether a folder belongs to the user, to root, or to the owner of the share or of the
+    /// deleted file.
+    fn is_own(&self, folder: &Statx) -> Result<bool, Errno> {
+        let share = system::status_of(self.root.directory.fd.as_fd())?;
+        let is_users = !self.settings.gives_directories && folder.stx_uid == self.user;
+        Ok(is_users || [0, self.deleted.stx_uid, share.stx_uid].contains(&folder.stx_uid))
+    }
+
+    /// Whether the first folder of a bin that all users share can be used. One of another user may
+    /// be closed; what root or the owner of the share has made is as the operator wants it.
+    fn is_open_to_user(&self, status: &Statx, folder: BorrowedFd<'_>) -> Result<bool, Errno> {
+        let may_write = || system::may_access(folder, libc::W_OK | libc::X_OK).is_ok();
+        Ok(self.is_own(status)? || may_write())
     }
 
     /// Refuses a directory that the owner of the deleted file was not meant to use, though the

@@ -50,7 +50,7 @@ impl Store {
         let may = closed.root.settings.nt_acls.is_some()
             && closed.name_inode == closed.inode
             && closed.granted_access.contains(AccessMask::DELETE);
-        if self.recycle(closed, parent, may) {
+        if self.recycle(closed, parent, may)? {
             return Ok(());
         }
         match self.unlink(parent, &closed.name, closed.name_inode, may) {

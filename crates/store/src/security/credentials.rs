@@ -90,6 +90,11 @@ impl Identity {
         Self { uid: credentials.uid, user, groups, is_root }
     }
 
+    /// A guest or an anonymous user, whatever account it has on this system.
+    pub(crate) fn is_guest(&self) -> bool {
+        self.groups.contains(&Sid::guests())
+    }
+
     /// The user as access checks want it.
     pub(crate) fn token(&self) -> Token<'_> {
         let privileges = Privileges {

@@ -1,7 +1,10 @@
 //! Settings of a share's recycle bin. In quotes: the option of `vfs_recycle`.
 
 use std::ffi::{OsStr, OsString};
+use std::hash::{BuildHasher, RandomState};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use dtyp::NameExpression;
 
@@ -33,6 +36,8 @@ pub struct RecycleSettings {
     /// The server deletes for a user who is not known any more: the file's owner makes directories,
     /// those only are used that this owner may write, and nothing is replaced.
     pub gives_directories: bool,
+    /// The user is a guest, or may be one: nothing about the bin is written to the log.
+    pub is_quiet: bool,
 }
 
 /// Selection of times that a move to the bin sets to the present.
@@ -48,13 +53,43 @@ pub enum Touch {
 }
 
 /// Highest number of a folder beside one that belongs to somebody else.
-pub(crate) const BESIDE_MAX: u32 = 256;
+const BESIDE_MAX: u32 = 256;
 
-/// Name of the folder that is used instead of one that belongs to somebody else: `bob-2` for `bob`.
-pub(crate) fn beside(name: &OsStr, number: u32) -> OsString {
-    let mut beside = name.to_owned();
-    beside.push(format!("-{number}"));
-    beside
+/// Further names with a number that nobody foresees. One would do: whoever has made folders of all
+/// the others can only guess it.
+const UNFORESEEN_MAX: u32 = 4;
+
+/// Digits of such a number.
+const UNFORESEEN_DIGITS: usize = 16;
+
+/// Names of a folder of the bin: that of the settings, and those of folders that are used instead
+/// if somebody else has one of that name: `bob-2` for `bob`. Others could make all with a small
+/// number, so the last ones are different in each process, and the same for each deletion in it.
+pub(crate) fn names_for(name: &OsStr, user: u32) -> impl Iterator<Item = OsString> {
+    static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let beside = move |suffix: String| {
+        let mut beside = name.to_owned();
+        beside.push("-");
+        beside.push(suffix);
+        beside
+    };
+    let numbered = (2..=BESIDE_MAX).map(move |number| beside(number.to_string()));
+    let unforeseen = (0..UNFORESEEN_MAX).map(move |attempt| {
+        let number = SECRET.hash_one((name, user, attempt));
+        beside(format!("{number:0UNFORESEEN_DIGITS$x}"))
+    });
+    [name.to_owned()].into_iter().chain(numbered).chain(unforeseen)
+}
+
+/// Whether a folder is one of those that [`names_for`] finds beside a name.
+fn is_beside(folder: &OsStr, name: &OsStr) -> bool {
+    let suffix = folder.as_bytes().strip_prefix(name.as_bytes());
+    let suffix = suffix.and_then(|it| it.strip_prefix(b"-")).and_then(|it| str::from_utf8(it).ok());
+    let Some(suffix) = suffix else { return false };
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let number = suffix.parse().ok().filter(|it: &u32| (2..=BESIDE_MAX).contains(it));
+    suffix.len() == UNFORESEEN_DIGITS && suffix.bytes().all(is_digit)
+        || number.is_some_and(|number| number.to_string() == suffix)
 }
 
 impl RecycleSettings {
@@ -77,8 +112,8 @@ impl RecycleSettings {
         let mut found = directory.iter();
         self.repository.iter().enumerate().all(|(depth, wanted)| {
             found.next().is_some_and(|name| {
-                name == wanted
-                    || depth > 0 && (2..=BESIDE_MAX).any(|number| name == beside(wanted, number))
+                let may_be_beside = depth > 0 || self.is_for_all();
+                name == wanted || may_be_beside && is_beside(name, wanted)
             })
         })
     }
@@ -86,6 +121,11 @@ impl RecycleSettings {
     /// Whether folders below the first one of the bin are each for one user.
     pub(crate) fn has_private_folders(&self) -> bool {
         self.subdirectory_mode & 0o077 == 0
+    }
+
+    /// Whether all users share the first folder of the bin: whichever of them makes it.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.directory_mode & 0o002 != 0
     }
 
     /// Whether a file of this name keeps earlier ones in the bin.

@@ -11,43 +11,55 @@ use super::folders::{folders_of, open_directory};
 /// Highest number of a folder beside one of somebody else: `BESIDE_MAX` of the store.
 const BESIDE_MAX: u32 = 256;
 
+/// Digits of a number that nobody foresees: `UNFORESEEN_DIGITS` of the store.
+const UNFORESEEN_DIGITS: usize = 16;
+
 /// The path of a bin below the share, with variables: each stands for any text of a name.
 #[derive(Debug)]
-pub(super) struct Repository(Vec<Component>);
+pub(super) struct Repository {
+    components: Vec<Component>,
+    /// All users share the first folder, so that there may be further ones beside it, too.
+    is_for_all: bool,
+}
 
 /// The text of one component around its variables; the only part of one without variables.
 #[derive(Debug)]
 struct Component(Vec<String>);
 
 impl Repository {
-    pub(super) fn of(text: &str) -> Self {
+    /// `mode` is that of the first folder.
+    pub(super) fn of(text: &str, mode: u32) -> Self {
         let components = text.split('/').filter(|it| !it.is_empty());
-        Self(components.map(|it| Component(Substitutions::parts_around_variables(it))).collect())
+        let component = |it| Component(Substitutions::parts_around_variables(it));
+        Self { components: components.map(component).collect(), is_for_all: mode & 0o002 != 0 }
     }
 
     /// True if a folder of the bin has text of the repository in its name: otherwise each folder
     /// would be one. A punctuation mark, as hidden folders have, is not enough.
     pub(super) fn has_text(&self) -> bool {
-        self.0.iter().any(|Component(parts)| parts.concat().contains(char::is_alphanumeric))
+        self.components
+            .iter()
+            .any(|Component(parts)| parts.concat().contains(char::is_alphanumeric))
     }
 
     /// Returns the folders below a share that this stands for. One with a fixed name may be
-    /// missing. Below the first one there may be further ones beside a name.
+    /// missing. There may be further ones beside a name.
     pub(super) fn paths(&self, root: BorrowedFd<'_>, faults: &mut Faults) -> Vec<PathBuf> {
         let mut paths = vec![PathBuf::new()];
-        for (depth, component) in self.0.iter().enumerate() {
+        for (depth, component) in self.components.iter().enumerate() {
             let mut next = Vec::new();
+            let or_beside = depth > 0 || self.is_for_all;
             for path in paths {
                 let only = component.only_name().map(Path::new);
                 next.extend(only.map(|name| path.join(name)));
-                if only.is_some() && depth == 0 {
+                if only.is_some() && !or_beside {
                     continue;
                 }
                 let folders = open_directory(root, &path).and_then(|it| folders_of(it.as_ref()));
                 match folders {
                     Ok(folders) => {
                         let mine =
-                            |name: &PathBuf| only != Some(name) && component.has(name, depth > 0);
+                            |name: &PathBuf| only != Some(name) && component.has(name, or_beside);
                         next.extend(folders.into_iter().filter(mine).map(|name| path.join(name)));
                     }
                     Err(error) => faults.report("read", &path, &error),
@@ -97,6 +109,10 @@ impl Component {
 /// Returns the name that a folder stands beside, `bob` for `bob-2`.
 fn beside(folder: &str) -> Option<&str> {
     let (name, number) = folder.rsplit_once('-')?;
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if number.len() == UNFORESEEN_DIGITS && number.bytes().all(is_digit) {
+        return Some(name);
+    }
     let parsed = number.parse().ok().filter(|it: &u32| (2..=BESIDE_MAX).contains(it))?;
     (parsed.to_string() == number).then_some(name)
 }
@@ -110,13 +126,18 @@ mod tests {
 
     /// Returns those of the folders that are bins.
     fn bins(repository: &str, folders: &[&str]) -> Vec<String> {
+        bins_with(0o700, repository, folders)
+    }
+
+    /// As [`bins`], where the first folder has this mode.
+    fn bins_with(mode: u32, repository: &str, folders: &[&str]) -> Vec<String> {
         let share = tempfile::tempdir().expect("there is space");
         for folder in folders {
             fs::create_dir_all(share.path().join(folder)).expect("there is space");
         }
         let root = fs::File::open(share.path()).expect("it was just made");
         let mut faults = Faults::default();
-        let found = Repository::of(repository).paths(root.as_fd(), &mut faults);
+        let found = Repository::of(repository, mode).paths(root.as_fd(), &mut faults);
         faults.verdict().expect("all can be read");
         let found = found.iter().filter(|it| share.path().join(it).is_dir());
         found.map(|it| it.display().to_string()).collect()
@@ -138,11 +159,19 @@ mod tests {
     #[test]
     fn a_repository_without_text_of_its_own_could_be_any_folder() {
         for any in ["%U", ".%U", "%U/%m", "%U-%m", "%$(BIN)"] {
-            assert!(!Repository::of(any).has_text(), "{any}");
+            assert!(!Repository::of(any, 0).has_text(), "{any}");
         }
         for own in [".bin", ".bin-%U", ".bin/%U", "%U/.recycle", "%U-bin"] {
-            assert!(Repository::of(own).has_text(), "{own}");
+            assert!(Repository::of(own, 0).has_text(), "{own}");
         }
+    }
+
+    #[test]
+    fn folders_beside_a_first_one_count_if_all_users_share_it() {
+        let folders = [".bin/bob", ".bin-2/ann-3", ".bin-3", ".bin-1/ann", "x/.bin-2/ann"];
+        assert_eq!(bins_with(0o1777, ".bin/%U", &folders), [".bin/bob", ".bin-2/ann-3"]);
+        assert_eq!(bins_with(0o770, ".bin/%U", &folders), [".bin/bob"]);
+        assert_eq!(bins_with(0o1777, ".bin", &folders), [".bin", ".bin-2", ".bin-3"]);
     }
 
     #[test]
@@ -151,10 +180,16 @@ mod tests {
         assert_eq!(bins(".bin/bob", &folders), [".bin/bob", ".bin/bob-2"]);
         assert_eq!(bins(".bin", &folders), [".bin"]);
         assert_eq!(bins(".bin/%U.old", &[".bin/bob.old-3"]), [".bin/bob.old-3"]);
-        for (folder, name) in [("bob-2", "bob"), ("bob-256", "bob"), ("bob-3-2", "bob-3")] {
+        let unforeseen = ("bob-00c0ffee00c0ffee", "bob");
+        for (folder, name) in
+            [("bob-2", "bob"), ("bob-256", "bob"), ("bob-3-2", "bob-3"), unforeseen]
+        {
             assert_eq!(beside(folder), Some(name), "{folder}");
         }
-        for other in ["bob", "bob-", "bob-1", "bob-02", "bob-+2", "bob-257", "bob2"] {
+        let near = ["bob-00c0ffee00c0ffe", "bob-00C0FFEE00C0FFEE", "00c0ffee00c0ffee"];
+        for other in
+            ["bob", "bob-", "bob-1", "bob-02", "bob-+2", "bob-257", "bob2"].into_iter().chain(near)
+        {
             assert_eq!(beside(other), None, "{other}");
         }
     }
