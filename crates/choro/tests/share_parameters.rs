@@ -237,6 +237,27 @@ fn a_folder_in_which_another_client_has_a_file_open_is_not_renamed() {
 
 /// The attack: who may write the folder renames the depot, and the streams of all are missing.
 #[test]
+fn a_depot_with_a_link_for_its_configured_path_is_hidden_by_the_name_of_its_place() {
+    let setup = Setup::new();
+    let (data, link) = (setup.path("shares").join("data"), setup.path("link"));
+    std::os::unix::fs::symlink(data.join(".real"), &link).expect("there is space");
+    let with_depot =
+        format!("vfs objects = streams_depot\nstreams_depot:directory = {}", link.display());
+    let plain = format!("[plain]\npath = {}\nread only = no\n", data.display());
+    let server = setup.share("data", &with_depot).sections(&plain).start();
+    let depot = server.share_path("data").join(".real");
+    fs::create_dir(&depot).expect("there is space");
+    give_to_server(&depot);
+    for share in ["data", "plain"] {
+        let listed = server.client().run(share, &["ls"]).succeeds();
+        assert!(!listed.contains(".real"), "{share}: {listed}");
+        server.client().run(share, &["rename .real stolen"]);
+        assert!(depot.exists(), "no client reaches it");
+    }
+    server.stop();
+}
+
+#[test]
 fn a_depot_of_another_share_is_hidden_also_where_a_link_leads_to_its_folder() {
     let setup = Setup::new();
     let (data, link) = (setup.path("shares").join("data"), setup.path("link"));

@@ -25,7 +25,7 @@ pub struct Opening {
     pub storage: StorageMode,
     /// Rules that the directory of a user's share must keep.
     pub(super) rules: Option<FolderRules>,
-    /// Depots of streams that are not in the directory, as far as their paths tell.
+    /// Depots of streams of all shares, which may be in the directory by links and bind mounts.
     pub depots: Vec<PathBuf>,
     /// Options of its snapshots, which depend on the directory.
     pub(super) snapshots: Option<SnapshotOptions>,
@@ -59,7 +59,12 @@ impl Opening {
             true => NameExpression::case_sensitive,
             false => NameExpression::new,
         };
-        self.settings.vetoed.extend(names.iter().map(|it| expression(it)));
+        for name in names {
+            // Most depots are found by their paths already.
+            if !self.settings.vetoed.iter().any(|it| it.matches(name)) {
+                self.settings.vetoed.push(expression(name));
+            }
+        }
     }
 
     /// Paths that are asked for while a client connects: the directory, one of its snapshots, and

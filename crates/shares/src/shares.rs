@@ -40,7 +40,7 @@ use super::share_users::{
     with_names,
 };
 use super::snapshots::SnapshotOptions;
-use super::streams_depot::depots_elsewhere;
+use super::streams_depot::all_depots;
 use super::unix::{self, UnixUser};
 use super::usershares::{self, Usershare};
 
@@ -489,7 +489,7 @@ impl<'a> Shares<'a> {
         let is_ca = is_continuously_available(&self.config.global, share);
         let storage = StorageMode::of(share);
         let snapshots = SnapshotOptions::of(share, substitutions);
-        let depots = depots_elsewhere(self.config, (share, &path), substitutions);
+        let depots = all_depots(self.config, share, substitutions);
         let opening =
             Opening { share: name, settings, user, storage, rules: None, depots, snapshots };
         let share = Share {

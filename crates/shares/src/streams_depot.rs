@@ -33,14 +33,14 @@ pub(super) fn names_in_share(
     names
 }
 
-/// Paths of the depots of all shares that [`names_in_share`] does not find in the folder of a share
-/// by their paths. Links may lead there all the same.
-pub(super) fn depots_elsewhere(
+/// Paths of the depots of all shares. Links may lead to the folder of a share, and have other
+/// names than [`names_in_share`] finds.
+pub(super) fn all_depots(
     config: &Config,
-    (share, folder): (&Share, &str),
+    share: &Share,
     substitutions: &Substitutions,
 ) -> Vec<PathBuf> {
-    depots(config, share, substitutions).filter(|it| !it.starts_with(folder)).collect()
+    depots(config, share, substitutions).collect()
 }
 
 /// Paths of the depots of a share and of all others. Variables of other shares' paths stand for the

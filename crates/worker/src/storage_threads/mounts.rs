@@ -5,8 +5,8 @@
 //! the first mount point of such a file system. In the same way the place of a depot of streams is
 //! compared with that of a share: links and bind mounts give both several paths.
 
-use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -85,13 +85,13 @@ impl KeptMounts {
         std::mem::forget(std::mem::replace(&mut self.file, file));
     }
 
-    /// Returns the names of those of the depots of streams that are in the folder of a share, by
-    /// whatever links and bind mounts. No file system that may wait is asked.
+    /// Returns the names by which depots of streams are in the folder of a share, by whatever links
+    /// and bind mounts. No file system that may wait is asked.
     pub(crate) fn depots_in(&mut self, folder: &Path, depots: &[PathBuf]) -> Vec<String> {
         let read_link = |link: &Path| std::fs::read_link(link).ok();
         let mounts = self.now();
-        let inside = depots.iter().filter(|it| mounts.has_inside(folder, it, read_link));
-        inside.filter_map(|it| Some(it.file_name()?.to_str()?.to_owned())).collect()
+        let names = depots.iter().flat_map(|it| mounts.names_inside(folder, it, read_link));
+        names.filter_map(|it| it.into_string().ok()).collect()
     }
 
     /// The file, which a fork keeps open.
@@ -190,23 +190,33 @@ impl Mounts {
         on_the_way.max_by_key(|mount| mount.point.as_os_str().len())
     }
 
-    /// Whether the folder of a share, or a mount below it, has this depot.
-    fn has_inside(
+    /// The names that this depot has in the folder of a share, or in a mount below it. They may
+    /// be others than that of the configured path, which can be a link or a bind mount.
+    fn names_inside(
         &self,
         folder: &Path,
         depot: &Path,
         read_link: impl Fn(&Path) -> Option<PathBuf>,
-    ) -> bool {
+    ) -> BTreeSet<OsString> {
         let [folder, depot] = [folder, depot].map(|path| match self.follow(path, &read_link) {
             Ok(_) => path.to_owned(),
             Err(path) => path,
         });
         let (Some(own), Some(other)) = (self.place(&folder), self.place(&depot)) else {
-            return false;
+            return BTreeSet::new();
         };
         let below = self.0.iter().filter(|it| it.point.starts_with(&folder));
-        let mut places = below.map(|it| (&it.device, it.root.as_path())).chain([(own.0, &*own.1)]);
-        places.any(|(device, root)| device == other.0 && other.1.starts_with(root))
+        let below = below.map(|it| (&it.device, it.root.as_path(), it.point.as_path()));
+        let places = below.chain([(own.0, &*own.1, &*folder)]);
+        let has_it = |(device, root, _): &(&OsString, &Path, &Path)| {
+            *device == other.0 && other.1.starts_with(root)
+        };
+        let names = places.filter(has_it).filter_map(|(_, root, point)| {
+            let at = point.join(other.1.strip_prefix(root).ok()?);
+            // The folder of a share that is itself the depot has no name in it.
+            at.strip_prefix(&folder).ok()?.file_name().map(OsStr::to_owned)
+        });
+        names.collect()
     }
 
     /// Returns the device and the path on it of a path without links.
@@ -365,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_depot_is_inside_by_links_and_by_bind_mounts() {
+    fn a_depot_is_inside_by_links_and_by_bind_mounts_with_the_name_of_its_place() {
         const BOUND: &[u8] = b"\
 22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
 23 22 8:1 /srv/data /mnt/bound rw - ext4 /dev/sda1 rw\n\
@@ -373,26 +383,40 @@ mod tests {
 25 22 8:2 / /other rw - ext4 /dev/sdb rw\n\
 26 22 0:42 / /srv/nfs rw - nfs4 host:/ rw\n";
         let mounts = Mounts::parse(BOUND);
-        let links = [("/alias", "/srv/data"), ("/mnt/alias", "bound")];
+        let links = [
+            ("/alias", "/srv/data"),
+            ("/mnt/alias", "bound"),
+            ("/depot", "/mnt/bound/.real"),
+            ("/srv/data/link", ".real"),
+        ];
         let link = |path: &Path| {
             let found = links.iter().find(|(from, _)| Path::new(from) == path);
             found.map(|(_, to)| PathBuf::from(to))
         };
-        for (folder, depot, is_inside) in [
-            ("/srv/data", "/srv/data/.streams", true),
-            ("/alias", "/srv/data/.streams", true),
-            ("/srv/data", "/alias/.streams", true),
-            ("/mnt/bound", "/srv/data/.streams", true),
-            ("/srv/data", "/mnt/alias/.streams", true),
-            ("/mnt", "/srv/data/.streams", true),
-            ("/mnt/sub", "/srv/data/.streams", false),
-            ("/srv/data/other", "/srv/data/.streams", false),
-            ("/srv/dat", "/srv/data/.streams", false),
-            ("/other", "/srv/data/.streams", false),
-            ("/srv/nfs", "/srv/nfs/.streams", true),
+        let streams = &[".streams"][..];
+        for (folder, depot, names) in [
+            ("/srv/data", "/srv/data/.streams", streams),
+            ("/alias", "/srv/data/.streams", streams),
+            ("/srv/data", "/alias/.streams", streams),
+            ("/mnt/bound", "/srv/data/.streams", streams),
+            ("/srv/data", "/mnt/alias/.streams", streams),
+            ("/mnt", "/srv/data/.streams", streams),
+            ("/mnt/sub", "/srv/data/.streams", &[]),
+            ("/srv/data/other", "/srv/data/.streams", &[]),
+            ("/srv/dat", "/srv/data/.streams", &[]),
+            ("/other", "/srv/data/.streams", &[]),
+            ("/srv/nfs", "/srv/nfs/.streams", streams),
+            // The name is that of the place, whatever the last name of the configured path is.
+            ("/srv/data", "/depot", &[".real"]),
+            ("/srv/data", "/srv/data/link", &[".real"]),
+            ("/srv/data", "/mnt/sub", &["sub"]),
+            ("/mnt", "/srv/data/sub", &["sub"]),
+            ("/mnt", "/srv/data", &["bound"]),
+            ("/srv/data", "/srv/data", &[]),
         ] {
-            let found = mounts.has_inside(Path::new(folder), Path::new(depot), link);
-            assert_eq!(found, is_inside, "{depot} in {folder}");
+            let found = mounts.names_inside(Path::new(folder), Path::new(depot), link);
+            let found: Vec<_> = found.iter().collect();
+            assert_eq!(found, names, "{depot} in {folder}");
         }
     }
 
