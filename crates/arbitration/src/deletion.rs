@@ -183,6 +183,16 @@ impl FileRecord {
         Some(deleter.clone())
     }
 
+    /// Has another worker carry out a deletion that this one has accepted, and lacks the resources
+    /// for. Returns whether there is such a deletion; [`FileRecord::scavenge`] picks the worker.
+    pub fn delegate_again(&mut self, mark: u64, worker: ServerId) -> bool {
+        let is_it = |it: &&mut Deleter| {
+            it.mark == mark && it.worker == worker && it.progress == DeletionProgress::Accepted
+        };
+        let found = self.deleters.iter_mut().find(is_it);
+        found.map(|it| it.progress = DeletionProgress::Delegated).is_some()
+    }
+
     /// True while a delegated deletion waits for its worker.
     #[must_use]
     pub fn has_delegated(&self) -> bool {

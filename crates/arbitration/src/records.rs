@@ -89,6 +89,12 @@ pub trait FileRecords: Debug {
     /// Counts a deleted file. Call it before its record loses the mark.
     fn count_deletion(&self);
 
+    /// Has the supervisor pick a worker for the delegated deletions of a file.
+    ///
+    /// # Errors
+    /// There is no room for a note of that.
+    fn note_delegated(&self, key: FileKey) -> Result<(), RecordsError>;
+
     /// Stores the location of a disconnected open, and the time until which it is kept, on the
     /// clock of the machine.
     ///

@@ -48,6 +48,10 @@ pub struct RequestingUser {
     pub client: SocketAddr,
     /// Name of the client machine, as the client gave it; unproven.
     pub client_name: String,
+    /// Address and port that the client connected to.
+    pub server: SocketAddr,
+    /// Number of the dialect of its connection.
+    pub dialect: u16,
     /// Folder of the recycle bin below the share, with the substitutions of the tree connect.
     /// Empty for none.
     pub recycle_bin: String,

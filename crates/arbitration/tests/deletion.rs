@@ -122,6 +122,20 @@ fn a_file_goes_with_a_worker() {
 }
 
 #[test]
+fn a_worker_without_resources_passes_a_deletion_on_once_it_has_accepted_it() {
+    let mut record = record(None);
+    let mut notify = WorkersToNotify::default();
+    record.remove_worker(DEAD, OTHER, Duration::ZERO, &mut notify);
+    assert!(!record.delegate_again(LINK, OTHER), "it has not begun");
+    assert_eq!(record.take_delegated(OTHER).len(), 1);
+    assert!(!record.delegate_again(LINK, OWNER), "it is another worker's");
+    assert!(record.delegate_again(LINK, OTHER));
+    let mut notify = WorkersToNotify::default();
+    record.scavenge(Duration::ZERO, OWNER, &mut notify);
+    check_deleted_by(&mut record, notify, OWNER);
+}
+
+#[test]
 fn a_file_stays_as_long_as_somebody_has_it_open() {
     let mut record = record(None);
     record.open_mut(OpenId { worker: DEAD, number: 1 }).expect("it is open").holding =
@@ -205,6 +219,8 @@ fn user(name: &str) -> Arc<RequestingUser> {
         is_guest: false,
         client: "192.0.2.1:50000".parse().expect("an address and a port"),
         client_name: String::new(),
+        server: "192.0.2.9:445".parse().expect("an address and a port"),
+        dialect: 0x0311,
         recycle_bin: String::new(),
         rights: None,
     })

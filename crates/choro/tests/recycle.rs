@@ -3,15 +3,20 @@
 mod harness;
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
 use bench::client::requests::{Purpose, close, open};
 use bench::client::{Client, Destination, Protection};
-use dtyp::{AccessMask, FileInformationClass};
+use dtyp::security_descriptor::Control;
+use dtyp::{
+    AccessMask, Ace, AceFlags, Acl, FileInformationClass, SecurityDescriptor, SecurityInformation,
+    Sid,
+};
 use harness::choro::{Site, signal_process, wait_until};
-use harness::{OTHER_USER, Setup, TestServer, USER, give_to_server, terms};
-use rustix::process::Signal;
+use harness::session::Session;
+use harness::{OTHER_USER, PASSWORD, Setup, TestServer, USER, daemon, give_to_server, terms};
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use wire::create::{
     CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess,
 };
@@ -293,6 +298,189 @@ fn a_file_stays_if_the_share_in_which_it_was_deleted_is_gone() {
     close(&mut other, attributes).expect("it is open");
     wait_until(|| server.log().contains("cannot delete"), || server.log());
     assert_eq!(content(&folder, "f"), "kept");
+    server.stop();
+}
+
+/// Files that others may look at through a second share of the same folder, `plain`.
+fn server_with_twin(setup: Setup, lines: &str) -> TestServer {
+    let path = harness::choro::text(&setup.path("shares").join("data"));
+    let plain = format!("[plain]\npath = {path}\nread only = yes\n");
+    setup.share("data", lines).sections(&plain).start()
+}
+
+fn connect_as(server: &TestServer, share: &str, user: &str) -> Client {
+    let destination = Destination { user: user.to_owned(), ..server.destination(share) };
+    Client::connect(&destination, terms(Protection::Signed)).expect("a user")
+}
+
+fn mark_and_close(client: &mut Client, name: &str) {
+    let file_id = open(client, Purpose::Change, name).expect("its user's");
+    mark(client, file_id);
+    close(client, file_id).expect("it is open");
+}
+
+/// The bin is one for a group, which the owner of the file does not belong to: the server's rights
+/// would not lead there.
+#[test]
+fn a_removal_for_another_open_has_the_right_that_a_descriptor_has_granted() {
+    if !harness::runs_as_root() {
+        return;
+    }
+    let setup = Setup::new();
+    let path = harness::choro::text(&setup.path("shares").join("data"));
+    let root = format!(
+        "[root]\npath = {path}\nread only = no\nvfs objects = acl_xattr\nforce user = root\n"
+    );
+    let lines = "vfs objects = acl_xattr recycle\nrecycle:repository = .bin";
+    let server = server_with_twin(setup.sections(&root), lines);
+    let folder = server.share_path("data");
+    let bin = folder.join(".bin");
+    fs::create_dir(&bin).expect("there is space");
+    fs::set_permissions(&bin, Permissions::from_mode(0o770)).expect("we are root");
+    chown(&bin, Some(0), Some(harness::FORCED_USER.1)).expect("we are root");
+    let directory = folder.join("d");
+    fs::create_dir(&directory).expect("there is space");
+    let daemon = daemon().uid.as_raw();
+    chown(&directory, Some(daemon), None).expect("we are root");
+    for is_own in [false, true] {
+        let file = directory.join("f");
+        fs::write(&file, "kept").expect("there is space");
+        chown(&file, Some(daemon), None).expect("we are root");
+        grant_everything(&server, "d\\f");
+        let share = if is_own { "data" } else { "plain" };
+        let mut last = connect_as(&server, share, if is_own { USER } else { OTHER_USER });
+        let attributes = open(&mut last, Purpose::Stat, "d\\f").expect("anybody may look");
+        let mut client = server.connect("data", Protection::Signed);
+        mark_and_close(&mut client, "d\\f");
+        close(&mut last, attributes).expect("it is open");
+        wait_until(|| !file.exists(), || "f is still there".to_owned());
+        assert_eq!(content(&folder, ".bin/f"), "kept", "last open of the same user: {is_own}");
+        fs::remove_file(bin.join("f")).expect("we are root");
+    }
+    server.stop();
+}
+
+/// Gives all rights to a file to everybody, by its descriptor.
+fn grant_everything(server: &TestServer, path: &str) {
+    let mut session = Session::new(server.destination("root").address, "root", USER, PASSWORD);
+    let access = AccessMask::WRITE_DAC;
+    let file_id = session.open(path, access, CreateDisposition::OPEN, CreateOptions::default());
+    let file_id = file_id.expect("root may");
+    let ace = Ace::allow(Sid::everyone(), AccessMask::FILE_ALL, AceFlags::empty());
+    let descriptor = SecurityDescriptor {
+        control: Control::DACL_PRESENT,
+        dacl: Some(Acl::new(vec![ace])),
+        ..SecurityDescriptor::default()
+    };
+    session.set_descriptor(file_id, SecurityInformation::DACL, &descriptor);
+    session.close(file_id);
+}
+
+/// Lets a worker open no further file.
+fn take_descriptors(server: &TestServer, client: &Client) {
+    let pid = i32::try_from(server.worker_of(client)).expect("it is a pid");
+    let limit = Rlimit { current: Some(3), maximum: Some(3) };
+    prlimit(Pid::from_raw(pid), Resource::Nofile, limit).expect("it is ours");
+}
+
+#[test]
+fn without_descriptors_for_the_bin_a_deletion_is_refused_to_its_closer() {
+    let server = server("recycle:repository = .bin/%U");
+    let folder = server.share_path("data");
+    make(&folder, "f", "kept");
+    let mut client = server.connect("data", Protection::Signed);
+    let file_id = open(&mut client, Purpose::Change, "f").expect("its user's");
+    mark(&mut client, file_id);
+    take_descriptors(&server, &client);
+    close(&mut client, file_id).expect_err("it cannot go to the bin");
+    assert_eq!(content(&folder, "f"), "kept");
+    server.stop();
+}
+
+/// The attack: a client that may only look up files takes all descriptors of its worker, and closes
+/// a file last that another user has deleted.
+#[test]
+fn a_worker_without_descriptors_leaves_the_deletion_of_another_user_to_another_worker() {
+    let server =
+        server_with_twin(Setup::new(), "vfs objects = recycle\nrecycle:repository = .bin/%U");
+    let folder = server.share_path("data");
+    make(&folder, "f", "kept");
+    let mut other = connect_as(&server, "plain", OTHER_USER);
+    let attributes = open(&mut other, Purpose::Stat, "f").expect("anybody may look");
+    mark_and_close(&mut server.connect("data", Protection::Signed), "f");
+    take_descriptors(&server, &other);
+    close(&mut other, attributes).expect("it is open");
+    wait_until(|| !folder.join("f").exists(), || "f is still there".to_owned());
+    assert_eq!(content(&folder, &format!(".bin/{USER}/f")), "kept");
+    server.stop();
+}
+
+#[test]
+fn a_removal_for_another_user_has_the_configuration_of_that_users_files() {
+    let setup = Setup::new();
+    let own = setup.path("own.d");
+    fs::create_dir(&own).expect("there is space");
+    let file = own.join(format!("{USER}.conf"));
+    fs::write(&file, "vfs objects = recycle\nrecycle:repository = .bin\n").expect("space");
+    let include = format!("include = {}/%U.conf", harness::choro::text(&own));
+    let server = server_with_twin(setup, &include);
+    let folder = server.share_path("data");
+    for is_readable in [true, false] {
+        make(&folder, "f", "kept");
+        let mut other = connect_as(&server, "plain", OTHER_USER);
+        let attributes = open(&mut other, Purpose::Stat, "f").expect("anybody may look");
+        mark_and_close(&mut server.connect("data", Protection::Signed), "f");
+        if !is_readable {
+            fs::write(&file, "[broken\n").expect("there is space");
+        }
+        close(&mut other, attributes).expect("it is open");
+        if is_readable {
+            wait_until(|| !folder.join("f").exists(), || "f is still there".to_owned());
+            assert_eq!(content(&folder, ".bin/f"), "kept");
+        } else {
+            wait_until(|| server.log().contains("cannot delete"), || server.log());
+            assert_eq!(content(&folder, "f"), "kept", "nobody can tell where its bin is");
+        }
+    }
+    server.stop();
+}
+
+/// The attack: a user of this machine gives a share the name of another user's home.
+#[test]
+fn a_share_of_a_user_does_not_decide_on_deletions_in_a_home_of_its_name() {
+    if !harness::runs_as_root() {
+        return;
+    }
+    let setup = Setup::new();
+    let (files, homes) = (setup.path("usershares"), setup.path("shares").join("data"));
+    let (homes, text) = (harness::choro::text(&homes), harness::choro::text);
+    fs::create_dir(&files).expect("there is space");
+    fs::set_permissions(&files, Permissions::from_mode(0o1770)).expect("we are root");
+    let usershares = format!("usershare path = {}\nusershare max shares = 10", text(&files));
+    let lines = format!(
+        "[homes]\npath = {homes}/%S\nread only = no\nforce user = {}\nvfs objects = recycle\n\
+         recycle:repository = .bin\n",
+        harness::FORCED_USER.0
+    );
+    let server = setup.global(&usershares).share("data", "").sections(&lines).start();
+    let folder = server.share_path("data");
+    let home = folder.join(USER);
+    fs::create_dir(&home).expect("there is space");
+    give_to_server(&home);
+    make(&folder, &format!("{USER}/f"), "kept");
+    let mut other = connect_as(&server, "data", OTHER_USER);
+    let attributes = open(&mut other, Purpose::Stat, &format!("{USER}\\f")).expect("it may look");
+    mark_and_close(&mut server.connect(USER, Protection::Signed), "f");
+    let mine = files.join(USER);
+    let share = format!(
+        "#VERSION 2\npath={homes}\ncomment=\nusershare_acl=S-1-1-0:F\nguest_ok=n\n\
+         sharename={USER}\n"
+    );
+    fs::write(&mine, share).expect("there is space");
+    give_to_server(&mine);
+    close(&mut other, attributes).expect("it is open");
+    wait_until(|| !home.join("f").exists(), || "f is still there".to_owned());
+    assert_eq!(content(&home, ".bin/f"), "kept");
     server.stop();
 }
 

@@ -278,6 +278,19 @@ pub enum ByClose {
 }
 
 impl Removal {
+    /// Returns whether another worker may succeed where a removal has failed with this status: this
+    /// one has no descriptors or memory left, which are its client's doing. Without that a client
+    /// could undo deletions by others.
+    #[must_use]
+    pub fn is_for_another_worker(status: NtStatus) -> bool {
+        matches!(
+            status,
+            NtStatus::TOO_MANY_OPENED_FILES
+                | NtStatus::INSUFFICIENT_RESOURCES
+                | NtStatus::INSUFF_SERVER_RESOURCES
+        )
+    }
+
     /// Returns whether `opened` is the file to remove: the same file and not a newer one with its
     /// number, by the same name in the same directory, wherever the path leads by now. On file
     /// systems without birth times nothing is removed.

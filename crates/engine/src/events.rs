@@ -152,6 +152,11 @@ impl Server {
         removed: Result<&Opened, NtStatus>,
     ) {
         self.globals.files.set_now(now.monotonic);
+        if removed.is_err_and(Removal::is_for_another_worker)
+            && self.globals.files.delegate_deletion(removal.file, removal.mark)
+        {
+            return self.quiesce(now);
+        }
         self.globals.audit_removed(removal, removed);
         if let Ok(Opened { parent, metadata, path, .. }) = removed {
             if let Some(parent) = parent {

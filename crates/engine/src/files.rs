@@ -296,6 +296,22 @@ impl Files {
         let _ = self.change(file, |record, notify| (record.end_deletion(mark, notify), true));
     }
 
+    /// Has another worker carry out a deletion that was delegated to this one. Returns false if
+    /// that is impossible; then it has ended.
+    pub fn delegate_deletion(&mut self, file: FileKey, mark: u64) -> bool {
+        let own = self.worker;
+        // The supervisor forgets a note on a file without such deletions.
+        let delegated = self.change(file, |record, _| {
+            let is_delegated = record.delegate_again(mark, own);
+            (is_delegated, is_delegated)
+        });
+        let is_delegated = delegated.unwrap_or(false) && self.records.note_delegated(file).is_ok();
+        if !is_delegated {
+            self.end_deletion(file, mark);
+        }
+        is_delegated
+    }
+
     /// Takes a deletion that this worker has begun by closing an open, to carry it out in another
     /// way.
     pub fn take_begun_deletion(&mut self, file: FileKey, mark: u64) -> Option<Deleter> {

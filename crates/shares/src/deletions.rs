@@ -10,13 +10,14 @@ use proto::Account;
 use proto::audit::Audit;
 use proto::effect::ConnectShare;
 use store::{Credentials, RecycleSettings, RootSettings};
+use tracing::warn;
 
 use super::audit::audit_of;
 use super::opening::{Opening, StorageMode};
-use super::requester::Requester;
+use super::requester::{self, Requester};
 use super::share_users::substitutions_of;
 use super::shares::Shares;
-use super::{unix, usershares};
+use super::{homes, unix, usershares};
 
 /// A share at its former path, opened again to delete a file in it.
 #[derive(Debug)]
@@ -28,28 +29,51 @@ pub struct Reopening {
     pub as_server: Opening,
     /// Audit of the share for that user, if one is configured.
     pub audit: Option<Arc<Audit>>,
+    /// The user is a guest, or may be one: guests must not fill the log.
+    pub is_quiet: bool,
 }
 
 impl Shares<'_> {
     /// Returns the root of a share at its former path, to delete a file. With the server's rights
     /// vetoed entries in a directory prevent its removal: the user might not have been allowed to
     /// remove them. Where nobody knows the user, a recycle bin with `%U` in its path is that of
-    /// `_`.
+    /// `_`. Files for single clients are those of the user and client of the deletion.
     ///
     /// # Errors
-    /// There is no such share any more.
+    /// There is no such share any more, or nobody can tell now.
     pub fn reopening(
         &mut self,
         name: &str,
         folder: &ObjectPath,
         user: Option<&RequestingUser>,
     ) -> Result<Reopening, NtStatus> {
-        let usershare = match self.config.share(name) {
+        let own = user.map(|it| requester::config_of_requester(self.config, it)).transpose();
+        let Some(config) = own.map_err(|_| NtStatus::BAD_NETWORK_NAME)?.flatten() else {
+            return self.reopening_by_config(name, folder, user);
+        };
+        let Shares { store, accounts, registry, qos, .. } = self;
+        Shares { config: &config, store, accounts, registry, qos }
+            .reopening_by_config(name, folder, user)
+    }
+
+    fn reopening_by_config(
+        &mut self,
+        name: &str,
+        folder: &ObjectPath,
+        user: Option<&RequestingUser>,
+    ) -> Result<Reopening, NtStatus> {
+        // As a tree connect finds it: no user's share takes the place of a home.
+        let known = user.filter(|it| !it.is_guest).map(|it| it.name.as_str());
+        let found = homes::find_share_again(self.config, self.accounts.names(), name, known);
+        let found = found.map_err(|error| {
+            warn!("share {name:?} of a deleted file cannot be looked up: {error:#}");
+            NtStatus::BAD_NETWORK_NAME
+        })?;
+        let usershare = match found {
             Some(_) => None,
             None => usershares::find(self.config, name).map(|it| it.share),
         };
-        let share = self.config.share(name).or(usershare.as_ref()).or(self.config.homes.as_ref());
-        let share = share.ok_or(NtStatus::BAD_NETWORK_NAME)?;
+        let share = found.as_deref().or(usershare.as_ref()).ok_or(NtStatus::BAD_NETWORK_NAME)?;
         let substitutions = match user {
             Some(it) => {
                 let known = substitutions_of(self.config, &it.name, &it.domain, share);
@@ -77,12 +101,14 @@ impl Shares<'_> {
         let rights = rights.filter(|_| self.accounts.is_root());
         let as_user = rights
             .map(|rights| opening(settings.clone(), self.store.register_user(credentials(rights))));
-        let recycle = settings.recycle.map(|it| RecycleSettings { gives_directories: true, ..it });
+        let is_quiet = user.map_or(share.guest_ok, |it| it.is_guest);
+        let recycle =
+            settings.recycle.map(|it| RecycleSettings { gives_directories: true, is_quiet, ..it });
         let settings = RootSettings { remove_vetoed: false, recycle, ..settings };
         let server = self.store.register_user(unix::own_user().credentials);
         let as_server = opening(settings, server);
         let audit = user.and_then(|it| audit_of(share, it, &substitutions));
-        Ok(Reopening { as_user, as_server, audit })
+        Ok(Reopening { as_user, as_server, audit, is_quiet })
     }
 
     /// Returns what deletions keep of the user of a tree connect.
@@ -100,6 +126,8 @@ impl Shares<'_> {
             is_guest: account.is_guest,
             client: request.client,
             client_name: request.client_name.clone(),
+            server: request.server_address,
+            dialect: request.dialect.0,
             recycle_bin,
             rights: self.rights_of(opening.user),
         })

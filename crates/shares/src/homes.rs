@@ -26,6 +26,26 @@ pub(super) fn find_share<'a>(
     name: &str,
     user: Option<&str>,
 ) -> anyhow::Result<Option<FoundShare<'a>>> {
+    find_share_by(config, names, (name, user), unix::find_user_for_client)
+}
+
+/// As [`find_share`], for a share that was found so before: its name is no guess of a client, which
+/// has only so much time for guesses.
+pub(super) fn find_share_again<'a>(
+    config: &'a Config,
+    names: &MappedNames,
+    name: &str,
+    user: Option<&str>,
+) -> anyhow::Result<Option<FoundShare<'a>>> {
+    find_share_by(config, names, (name, user), unix::find_user)
+}
+
+fn find_share_by<'a>(
+    config: &'a Config,
+    names: &MappedNames,
+    (name, user): (&str, Option<&str>),
+    find_others: FindUser,
+) -> anyhow::Result<Option<FoundShare<'a>>> {
     let homes = config.homes.as_ref();
     let name = match user {
         Some(user) if homes.is_some() && equal_ignoring_case(name, OWN) => user,
@@ -36,7 +56,7 @@ pub(super) fn find_share<'a>(
     }
     let Some(homes) = homes else { return Ok(None) };
     let own = user.filter(|user| equal_ignoring_case(user, name));
-    let find: FindUser = if own.is_some() { unix::find_user } else { unix::find_user_for_client };
+    let find = if own.is_some() { unix::find_user } else { find_others };
     let found = match find_user(name, find)? {
         Some(found) => Some(found),
         None => match own {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::SystemTime;
 
 use anyhow::Context;
-use arbitration::RequestingUser;
+use arbitration::{RequestingUser, UserRights};
 use config::{Config, Substitutions};
 use dtyp::Sid;
 use proto::Account;
@@ -78,8 +78,8 @@ impl<'a> Requester<'a> {
         Self {
             client: Some(user.client.ip()),
             client_name: &user.client_name,
-            server: None,
-            dialect: Dialect::default(),
+            server: Some(user.server.ip()),
+            dialect: Dialect(user.dialect),
         }
     }
 }
@@ -105,7 +105,7 @@ impl Requester<'_> {
 
     /// Returns all values that the name of a file may have.
     fn values(self, config: &Config, user: User<'_>) -> Result<Substitutions, Refusal> {
-        let group = match config.client_files_name('g') || config.client_files_name('G') {
+        let group = match names_group(config) {
             true => primary_group(user).map_err(|error| {
                 user.tell(format_args!("{error:#}"));
                 Refusal::NoIdentity
@@ -168,6 +168,38 @@ pub(super) fn config_of_caller(
     let values = Requester::from(&caller.origin).values(config, user)?;
     let read = || read(config, user, &values);
     usershares::with_server_rights(read).unwrap_or(Err(Refusal::NoIdentity))
+}
+
+/// As [`config_of`], for a tree connect that may have ended since then, on a thread that may have
+/// a user's rights.
+pub(super) fn config_of_requester(
+    config: &Config,
+    requester: &RequestingUser,
+) -> Result<Option<Config>, Refusal> {
+    if !config.has_client_files() {
+        return Ok(None);
+    }
+    let RequestingUser { name, domain, is_guest, rights, .. } = requester;
+    let groups = rights.as_deref().map(groups_of).unwrap_or_default();
+    let user = User { name, domain, groups: &groups, is_guest: *is_guest };
+    if rights.is_none() && names_group(config) {
+        user.tell(format_args!("the groups of {name}, who has deleted a file, are unknown"));
+        return Err(Refusal::NoIdentity);
+    }
+    let values = Requester::of_user(requester).values(config, user)?;
+    let read = || read(config, user, &values);
+    usershares::with_server_rights(read).unwrap_or(Err(Refusal::NoIdentity))
+}
+
+/// Returns the SIDs of the groups of a user, as [`User::groups`] has them.
+fn groups_of(rights: &UserRights) -> Vec<Sid> {
+    let ids = [rights.gid].into_iter().chain(rights.groups.iter().copied());
+    ids.map(Sid::unix_group).chain(rights.sid.clone()).chain(rights.sids.iter().cloned()).collect()
+}
+
+/// Whether the name of a file has the group of its client.
+fn names_group(config: &Config) -> bool {
+    config.client_files_name('g') || config.client_files_name('G')
 }
 
 fn read(
@@ -382,6 +414,53 @@ mod tests {
         let config = with_files(folder.path(), "smb.conf.%m");
         let request = request(account("anna", &[]), &"É".repeat(255));
         assert!(config_of(&config, &request).expect("it is not there").is_some());
+    }
+
+    /// A user who has deleted a file by a tree connect that has ended.
+    fn deleter(name: &str, rights: Option<UserRights>) -> RequestingUser {
+        RequestingUser {
+            name: name.to_owned(),
+            domain: "WORKGROUP".to_owned(),
+            is_guest: false,
+            client: "10.0.0.7:50000".parse().expect("it is one"),
+            client_name: "PC-1".to_owned(),
+            server: "10.0.0.1:445".parse().expect("it is one"),
+            dialect: Dialect::SMB_3_1_1.0,
+            recycle_bin: String::new(),
+            rights: rights.map(Arc::new),
+        }
+    }
+
+    #[test]
+    fn a_deletion_has_the_files_of_the_connection_that_has_requested_it() {
+        let members = UserRights { uid: 7, gid: 700, ..UserRights::default() };
+        replace_name_service(know_one_group);
+        for (variable, value) in [
+            ("%U", "anna"),
+            ("%m", "pc-1"),
+            ("%I", "10.0.0.7"),
+            ("%i", "10.0.0.1"),
+            ("%R", "SMB3_11"),
+            ("%G", "students"),
+        ] {
+            let folder = tempfile::tempdir().expect("there is space");
+            std::fs::write(folder.path().join(value), "read only = yes\n").expect("space");
+            let config = with_files(folder.path(), variable);
+            let own = config_of_requester(&config, &deleter("anna", Some(members.clone())));
+            let own = own.expect("served").expect("there are files");
+            assert!(own.shares[0].read_only, "{variable}");
+        }
+    }
+
+    /// The file of that group would be missed.
+    #[test]
+    fn a_deletion_by_a_user_of_unknown_groups_has_no_file_by_a_group() {
+        let folder = tempfile::tempdir().expect("there is space");
+        replace_name_service(know_one_group);
+        for (variable, want) in [("%G", Some(Refusal::NoIdentity)), ("%U", None)] {
+            let config = with_files(folder.path(), variable);
+            assert_eq!(config_of_requester(&config, &deleter("anna", None)).err(), want);
+        }
     }
 
     #[test]

@@ -407,6 +407,10 @@ impl<T: Table + std::fmt::Debug> FileRecords for FileTable<T> {
         self.words.count_deletion();
     }
 
+    fn note_delegated(&self, key: FileKey) -> Result<(), RecordsError> {
+        self.note_delegated_deletions(key).map_err(failure)
+    }
+
     fn put_disconnected(&self, at: &Disconnected, until: Duration) -> Result<(), RecordsError> {
         self.note_disconnected(at, until, Limits::Apply).map_err(failure)
     }

@@ -1,6 +1,8 @@
 //! Work on whole shares, in the store of each: connecting, closing, and what no request waits for.
 
-use dtyp::NtStatus;
+use std::fs::File;
+
+use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, StoreNumber, UserId};
 use proto::effect::{ByClose, ConnectShare, FindReferral, Referral, Removal};
 use proto::traversals::Traversal;
@@ -9,13 +11,17 @@ use shares::deletions::Reopening;
 use shares::opening::{OpenedRoot, Opening, StorageMode};
 use shares::shares::Prepared;
 use store::{Started, Store, StoreSettings};
-use tracing::warn;
+use tracing::{debug, warn};
 use uring::{Op, Token};
 
 use super::event_loop::{STORAGE_THREADS, Worker};
 use super::share_commands::queue::WaitingConnect;
 use super::storage_threads::Completed;
 use super::traversing::TRAVERSALS_PER_TURN;
+
+/// Descriptors that looking a share up takes at once: a file of the configuration, and a socket or
+/// two of the system's name service. A few more cost nothing.
+const DESCRIPTORS_NEEDED: usize = 8;
 
 impl Worker {
     /// Connects a share, after its commands. The directory of a user's share is verified before
@@ -143,18 +149,30 @@ impl Worker {
     /// recycle bin.
     pub(super) fn remove(&mut self, mut removal: Removal) {
         let user = removal.user.take();
+        let is_guest = user.as_deref().is_some_and(|it| it.is_guest);
         let opening = self.shares().reopening(&removal.share, &removal.folder, user.as_deref());
-        let store = opening
-            .as_ref()
-            .map_or(Err(NtStatus::BAD_NETWORK_NAME), |it| self.store_of(&it.as_server));
+        // Files and services could not be asked then.
+        let opening = opening.map_err(|status| match lacks_descriptors() {
+            true => NtStatus::TOO_MANY_OPENED_FILES,
+            false => status,
+        });
+        let store =
+            opening.as_ref().map_or_else(|status| Err(*status), |it| self.store_of(&it.as_server));
         removal.audit = opening.as_ref().ok().and_then(|it| it.audit.clone());
+        let is_quiet = opening.as_ref().map_or(is_guest, |it| it.is_quiet);
         self.run_in(store, move |store| {
             let removed = store.and_then(|store| remove_in(store, opening?, &removal));
-            Box::new(move |worker| worker.removed(&removal, removed))
+            Box::new(move |worker| worker.removed(&removal, removed, is_quiet))
         });
     }
 
-    fn removed(&mut self, removal: &Removal, removed: Result<Box<Opened>, NtStatus>) {
+    /// `is_quiet`: a guest has marked the file, or may have. Guests must not fill the log.
+    fn removed(
+        &mut self,
+        removal: &Removal,
+        removed: Result<Box<Opened>, NtStatus>,
+        is_quiet: bool,
+    ) {
         // A close that has tried it may have succeeded.
         let may_be_gone = removal.close == ByClose::Tried;
         let is_gone = matches!(&removed, Err(NtStatus::OBJECT_NAME_NOT_FOUND)) && may_be_gone;
@@ -163,7 +181,9 @@ impl Worker {
         {
             let Removal { share, path, .. } = removal;
             let path = path.to_windows();
-            warn!("share {share}: cannot delete {path:?} after its last close: {status}");
+            let reason =
+                format!("share {share}: cannot delete {path:?} after its last close: {status}");
+            if is_quiet { debug!("{reason}") } else { warn!("{reason}") }
         }
         let now = self.now();
         self.server.handle_watched_elsewhere(self.watches.is_watched_elsewhere());
@@ -229,6 +249,12 @@ impl Worker {
     }
 }
 
+/// Whether this process could not open a few files more.
+fn lacks_descriptors() -> bool {
+    let opened = (0..DESCRIPTORS_NEEDED).map_while(|_| File::open("/").ok());
+    opened.collect::<Vec<_>>().len() < DESCRIPTORS_NEEDED
+}
+
 /// Removes a file with the rights of the user who has marked it; with those of the server, if the
 /// user is not known, or lacks them by now.
 fn remove_in(
@@ -236,38 +262,52 @@ fn remove_in(
     Reopening { as_user, as_server, .. }: Reopening,
     removal: &Removal,
 ) -> Result<Box<Opened>, NtStatus> {
-    let removed = as_user.map(|opening| remove_with(store, opening, removal));
+    let removed = as_user.map(|opening| remove_with(store, opening, removal, true));
     match removed {
         Some(Ok(opened)) => Ok(opened),
-        _ => remove_with(store, as_server, removal),
+        // The server would have no more of them.
+        Some(Err(status)) if Removal::is_for_another_worker(status) => Err(status),
+        _ => remove_with(store, as_server, removal, false),
     }
 }
 
-/// Opens the target of a removal, checks its identity, and closes it for good.
+/// Opens the target of a removal, checks its identity, and closes it for good. `is_user`: with the
+/// rights of the user who has marked it.
 fn remove_with(
     store: &mut Store,
     opening: Opening,
     removal: &Removal,
+    is_user: bool,
 ) -> Result<Box<Opened>, NtStatus> {
     let user = opening.user;
     let OpenedRoot { root, .. } = opening.carry_out(store)?;
-    let removed = remove_from(store, root, user, removal);
+    let removed = remove_from(store, (root, user), removal, is_user);
     store.close_root(root);
     removed
 }
 
 fn remove_from(
     store: &mut Store,
-    root: RootId,
-    user: UserId,
+    (root, user): (RootId, UserId),
     removal: &Removal,
+    is_user: bool,
 ) -> Result<Box<Opened>, NtStatus> {
     let mut perform = |op| match store.start(user, op) {
         Started::Done(result) => result,
         Started::Submit(..) => unreachable!("names are opened and removed at once"),
     };
-    let request = OpenRequest::to_remove(root, removal.path.clone());
-    let ObjectReply::Opened(opened) = perform(ObjectOp::Open(Box::new(request)))? else {
+    let plain = OpenRequest::to_remove(root, removal.path.clone());
+    // A descriptor may grant the user more than the mode of the directory, in the recycle bin, too;
+    // and the mode more than a descriptor that has changed meanwhile. Streams are in no bin.
+    let granted =
+        OpenRequest { desired_access: plain.desired_access | AccessMask::DELETE, ..plain.clone() };
+    let granted = Some(granted).filter(|it| is_user && it.path.stream().is_none());
+    let granted = granted.and_then(|it| perform(ObjectOp::Open(Box::new(it))).ok());
+    let opened = match granted {
+        Some(opened) => opened,
+        None => perform(ObjectOp::Open(Box::new(plain)))?,
+    };
+    let ObjectReply::Opened(opened) = opened else {
         // A link that leads out of the share, in the place of a directory.
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
     };

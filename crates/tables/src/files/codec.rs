@@ -19,7 +19,7 @@ use super::requester::{read_requester, write_requester};
 use crate::codec::{Block, Reader, RecordError, Writer, head_without_owner};
 
 /// Version of the encoding: to be raised whenever a field is added, removed or changed.
-const VERSION: u8 = 8;
+const VERSION: u8 = 9;
 
 /// First bytes of every record. Workers share a file, so its record has no owner.
 const HEAD: [u8; head_without_owner(VERSION).len()] = head_without_owner(VERSION);

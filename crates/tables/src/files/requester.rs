@@ -38,6 +38,8 @@ fn write_user(writer: &mut Writer<'_>, user: &RequestingUser) -> Result<(), Reco
     writer.bool(user.is_guest);
     writer.text(&user.client.to_string())?;
     writer.text(&user.client_name)?;
+    writer.text(&user.server.to_string())?;
+    writer.u16(user.dialect);
     writer.text(&user.recycle_bin)?;
     writer.bool(user.rights.is_some());
     user.rights.as_deref().map_or(Ok(()), |rights| write_rights(writer, rights))
@@ -48,11 +50,17 @@ fn read_user(reader: &mut Reader<'_>) -> Result<RequestingUser, RecordError> {
         name: reader.text()?,
         domain: reader.text()?,
         is_guest: reader.bool()?,
-        client: reader.text()?.parse::<SocketAddr>().map_err(|_| RecordError::Value(0))?,
+        client: read_address(reader)?,
         client_name: reader.text()?,
+        server: read_address(reader)?,
+        dialect: reader.u16()?,
         recycle_bin: reader.text()?,
         rights: if reader.bool()? { Some(Arc::new(read_rights(reader)?)) } else { None },
     })
+}
+
+fn read_address(reader: &mut Reader<'_>) -> Result<SocketAddr, RecordError> {
+    reader.text()?.parse().map_err(|_| RecordError::Value(0))
 }
 
 fn write_rights(writer: &mut Writer<'_>, rights: &UserRights) -> Result<(), RecordError> {

@@ -84,6 +84,8 @@ fn user() -> RequestingUser {
         is_guest: false,
         client: "[fe80::1%2]:50000".parse().expect("an address and a port"),
         client_name: "laptop".to_owned(),
+        server: "192.0.2.9:445".parse().expect("an address and a port"),
+        dialect: 0x0311,
         recycle_bin: ".recycle/anna".to_owned(),
         rights: Some(Arc::new(UserRights {
             uid: 2_001,
