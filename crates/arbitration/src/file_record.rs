@@ -348,15 +348,16 @@ impl FileRecord {
         requesters.filter(|it| it.link == old).for_each(|it| it.link = new);
     }
 
-    /// Updates the path of opens by the old name of a renamed file.
-    pub fn renamed(&mut self, share: &str, old: &str, new: &str, notify: &mut WorkersToNotify) {
-        let by_old_name = |it: &&mut OpenEntry| it.facts.share == share && it.facts.path == old;
+    /// Updates the path of opens by the old name of a renamed file, through all shares of the
+    /// `folder` that the paths begin at.
+    pub fn renamed(&mut self, folder: &str, old: &str, new: &str, notify: &mut WorkersToNotify) {
+        let by_old_name = |it: &&mut OpenEntry| it.facts.folder == folder && it.facts.path == old;
         for entry in self.opens.iter_mut().filter(by_old_name) {
             new.clone_into(&mut entry.facts.path);
             notify.add(entry.id.worker);
         }
         let requesters = self.delete_pending.iter_mut().filter_map(|it| it.requester.as_mut());
-        for requester in requesters.filter(|it| it.share == share && it.path == old) {
+        for requester in requesters.filter(|it| it.folder == folder && it.path == old) {
             new.clone_into(&mut requester.path);
         }
     }

@@ -281,7 +281,8 @@ fn a_renamed_file_is_deleted_by_its_new_name() {
     let mut notify = WorkersToNotify::default();
     let id = OpenId { worker: DEAD, number: 1 };
     record.request_deletion(id, None, None);
-    record.renamed("data", "folder\\file", "folder\\new", &mut notify);
+    record.renamed("srv/other", "folder\\file", "folder\\other", &mut notify);
+    record.renamed("srv/data", "folder\\file", "folder\\new", &mut notify);
     record.relinked(LINK, LINK + 1);
     let requester = record.close(id, false, None, &mut notify).requester.expect("it is known");
     assert_eq!((requester.link, &*requester.path), (LINK + 1, "folder\\new"));

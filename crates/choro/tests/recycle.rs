@@ -271,6 +271,24 @@ fn the_deletion_of_a_disconnected_user_goes_to_the_bin_of_that_user() {
     server.stop();
 }
 
+/// The attack: a client that may only look the file up, through another share of its folder, moves
+/// a directory above it before the last close, and back afterwards.
+#[test]
+fn a_directory_above_a_deleted_file_that_is_open_through_another_share_keeps_its_name() {
+    let server = server_with_twin(Setup::new(), "");
+    let folder = server.share_path("data");
+    make(&folder, "d/f", "gone");
+    let mut other = connect_as(&server, "plain", OTHER_USER);
+    let attributes = open(&mut other, Purpose::Stat, "d\\f").expect("anybody may look");
+    mark_and_close(&mut server.connect("data", Protection::Signed), "d\\f");
+    let renamer = server.client().user(OTHER_USER, PASSWORD);
+    renamer.run("data", &["rename d moved"]).fails("NT_STATUS_ACCESS_DENIED");
+    close(&mut other, attributes).expect("it is open");
+    wait_until(|| !folder.join("d/f").exists(), || "f is still there".to_owned());
+    renamer.run("data", &["rename d moved"]).succeeds();
+    server.stop();
+}
+
 /// Nobody can tell whether it had a recycle bin.
 #[test]
 fn a_file_stays_if_the_share_in_which_it_was_deleted_is_gone() {

@@ -440,7 +440,7 @@ fn rename_elsewhere(scene: &mut Scene, opened: &str, (old, new): (&str, &str)) {
     let files = &mut scene.server.inspect().globals.files;
     files
         .change(file, |record, notify| {
-            record.renamed("data", old, new, notify);
+            record.renamed(FOLDER, old, new, notify);
             ((), true)
         })
         .expect("memory has room");

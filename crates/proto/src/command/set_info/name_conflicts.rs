@@ -4,13 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arbitration::{Caching, FileKey, FileRecord, OpenEntry, OpenId, ShareMode, conflict};
+use arbitration::{
+    Caching, FileKey, FileRecord, OpenEntry, OpenFacts, OpenId, ShareMode, conflict,
+};
 use dtyp::AccessMask;
 use engine::scope::InTree;
 use model::file_key::key;
 use model::reject::Reject;
 use model::share::Share;
 use object::FileIdentity;
+use object::path::join;
 
 /// Opens with cached handles whose clients have been asked to close them. Later ones refuse the new
 /// name: otherwise a client could delay it without end, by one open after the other.
@@ -82,15 +85,16 @@ pub(super) fn clear_beneath(
     if !file.is_directory || file.path.stream().is_some() {
         return Ok(false);
     }
-    let prefix = format!("{}\\", file.path.to_windows());
+    let directory = join(share.folder.as_str(), file.path.as_str());
     let is_posix = file.path.is_posix();
     let expects_lost_names =
         is_posix || scope.globals.expects_lost_names(scope.session.session_id, &share);
     let beneath = |record: &FileRecord, it: &OpenEntry| {
-        let is_beneath = is_within(it, &share)
-            && it.facts.path.starts_with(&prefix)
-            && record.keeps_its_name(it)
-            && !(expects_lost_names && it.facts.expects_lost_names);
+        // Only a path from the same folder gets the new name of the directory.
+        let may_lose_name =
+            expects_lost_names && it.facts.expects_lost_names && is_within(it, &share);
+        let is_beneath =
+            is_on_host_beneath(it, &directory) && record.keeps_its_name(it) && !may_lose_name;
         // Who is away cannot close.
         let may_close =
             record.cache_of(it).state.contains(Caching::HANDLE) && !it.is_disconnected();
@@ -114,9 +118,20 @@ pub(super) fn clear_beneath(
     Ok(true)
 }
 
-/// True if the file was opened in the same folder. A share may lead each user to another one.
+/// True if the file was opened in the same folder, perhaps through another share of it. A share may
+/// lead each user to another folder.
 fn is_within(entry: &OpenEntry, share: &Share) -> bool {
-    entry.facts.share == share.name && entry.facts.folder == share.folder.as_str()
+    entry.facts.folder == share.folder.as_str()
+}
+
+/// True if the file is beneath this directory of the host, through whatever share it was opened: a
+/// folder may have several, and that of one may be in that of another.
+fn is_on_host_beneath(entry: &OpenEntry, directory: &str) -> bool {
+    let OpenFacts { folder, path, .. } = &entry.facts;
+    let separator = (!folder.is_empty()).then_some(b'/');
+    let path = path.bytes().map(|byte| if byte == b'\\' { b'/' } else { byte });
+    let mut path = folder.bytes().chain(separator).chain(path);
+    directory.bytes().all(|byte| path.next() == Some(byte)) && path.next() == Some(b'/')
 }
 
 /// Gives the opens beneath a renamed directory their new path.
@@ -133,7 +148,7 @@ pub(super) fn rename_beneath(
     })?;
     for (file, (old, new)) in found {
         files.change(file, |record, look| {
-            record.renamed(&share.name, &old, &new, look);
+            record.renamed(share.folder.as_str(), &old, &new, look);
             ((), true)
         })?;
     }

@@ -228,7 +228,7 @@ pub(super) fn renamed(
     let renamed = || path.link(wanted.directory.or(parent), identity);
     let links = (old.stream().is_none()).then(|| (link, renamed()));
     scope.globals.files.change(key(identity), |record, notify| {
-        record.renamed(&share.name, &old_name, &new_name, notify);
+        record.renamed(share.folder.as_str(), &old_name, &new_name, notify);
         if let Some((from, to)) = links {
             record.relinked(from, to);
         }
