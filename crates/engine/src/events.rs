@@ -79,7 +79,7 @@ impl Server {
     /// Takes the reply to an effect with a request id.
     pub fn handle_reply(&mut self, now: Now, id: RequestId, reply: Reply) {
         self.globals.files.set_now(now.monotonic);
-        self.globals.throttle.end_at_storage(now, id);
+        self.globals.throttle.end_at_storage(now, id, &reply);
         self.resume_request(now, id, reply);
         self.quiesce(now);
     }

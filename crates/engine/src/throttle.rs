@@ -11,7 +11,7 @@ use dtyp::ServerId;
 use model::now::Now;
 use model::request_id::RequestId;
 use model::settings::ServerSettings;
-use object::{LocalOpen, ObjectOp, Piped};
+use object::{LocalOpen, ObjectOp, ObjectReply, Piped};
 use qos::class::InterimResponses;
 use qos::controller::ONE;
 use qos::{Admission, ClassId, Classes, Cost, Gate, Kind, Slots, credits};
@@ -164,8 +164,14 @@ impl Throttle {
     }
 
     /// Gives a request's place at the storage to others, if it had one.
-    pub(crate) fn end_at_storage(&mut self, now: Now, id: RequestId) {
-        self.gate.end(nanoseconds(now.monotonic), id);
+    pub(crate) fn end_at_storage(&mut self, now: Now, id: RequestId, reply: &Reply) {
+        let moved = match reply {
+            Reply::Object(Ok(ObjectReply::Read(buffer))) => count(buffer.len()),
+            Reply::Object(Ok(ObjectReply::Piped(_, piped))) => count(piped.length()),
+            Reply::Object(Ok(_)) => u64::MAX,
+            _ => 0,
+        };
+        self.gate.end(nanoseconds(now.monotonic), id, moved);
     }
 
     /// Lets others of the client begin beside an operation that is carried out in parts.
@@ -234,7 +240,6 @@ fn count(bytes: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use object::ObjectReply;
     use qos::{Limits, Meter, Slot};
 
     use super::*;

@@ -539,7 +539,7 @@ fn a_saturated_storage_leaves_clients_with_fewer_credits_for_as_long_as_it_is() 
     }
     for what in 0..1_000 {
         now += 5_000_000;
-        gate.end(now, what);
+        gate.end(now, what, u64::MAX);
         let _ = gate.admit(now, &classes, cost, what + 100);
         while gate.release(now).is_some() {}
     }

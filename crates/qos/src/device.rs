@@ -344,20 +344,20 @@ impl Device {
     }
 
     /// Charges the time of an operation that its cost does not explain: it took `held` nanoseconds,
-    /// and had a place until its end or not.
+    /// and had a place until its end or not. One that `is_measured` shows how much a place moves.
     pub(crate) fn charge_time(
         &self,
         slots: &[Slot],
         row: RowId,
         cost: Cost,
-        (held, had_place): (u64, bool),
+        (held, had_place, is_measured): (u64, bool, bool),
         now: u64,
     ) {
         let row = &self.rows[usize::from(row)];
         // A place that was taken back was not kept for longer.
         let held = if row.moves_data() && !had_place { held.min(ASLEEP_NS) } else { held };
         let price = self.pace.price(work(cost), held);
-        if had_place {
+        if is_measured {
             self.pace.measure(work(cost), held);
         }
         if price > 0 {
@@ -382,9 +382,13 @@ impl Device {
                 && it.debt_until.load(Ordering::Acquire) > reached
         };
         let others = self.rows.iter().filter(|it| !std::ptr::eq(*it, row)).filter(has_debt).count();
-        let price = price.saturating_mul(PARTS).saturating_mul(count_of(others) + 1) / weight;
+        let in_virtual_time =
+            |bytes: u64| bytes.saturating_mul(PARTS).saturating_mul(count_of(others) + 1) / weight;
         let least = self.class_time[class].load(Ordering::Acquire).max(reached.saturating_sub(LAG));
-        move_on(&row.debt_until, least, price);
+        let most = least.saturating_add(in_virtual_time(self.pace.longest_debt()));
+        let by = in_virtual_time(price);
+        let owed = |debt: u64| Some(debt.max(least).saturating_add(by).min(most));
+        let _ = row.debt_until.fetch_update(Ordering::AcqRel, Ordering::Acquire, owed);
     }
 
     /// Frees a client's row for others.

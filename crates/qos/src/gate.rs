@@ -321,8 +321,9 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         }
     }
 
-    /// Ends a request that began, and gives its room to others.
-    pub fn end(&mut self, now: u64, what: T) {
+    /// Ends a request that began, and gives its room to others. It moved `moved` bytes, and counts
+    /// for no more: a READ may ask for more than there is.
+    pub fn end(&mut self, now: u64, what: T, moved: u64) {
         if self.begun.is_empty() {
             return;
         }
@@ -332,7 +333,10 @@ impl<T: Copy + Eq + Hash> Gate<T> {
         let device = &devices[usize::from(begun.device)];
         let had_place = !is_in_parts && device.end_in(row);
         let held = begun.held_until(self.slots.clock(now));
-        device.charge_time(slots, row, cost, (held, had_place), now);
+        let moved = Cost { bytes: cost.bytes.min(moved), ..cost };
+        // An operation that ends at once did not reach the device, and says nothing of its speed.
+        let is_measured = had_place && now > began;
+        device.charge_time(slots, row, moved, (held, had_place, is_measured), now);
         let target = slots.get(usize::from(class)).and_then(|it| it.number(Meter::LatencyTarget));
         let missed = target.map(|target| now.saturating_sub(came) > target);
         let operation = Operation { cost, began, ended: now, missed };

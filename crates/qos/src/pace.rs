@@ -22,6 +22,9 @@ const FREE_NS_MAX: u64 = 20_000_000;
 /// debt for long.
 const PAID_NS_MAX: u64 = 1_000_000_000;
 
+/// Longest time that a client owes, in nanoseconds.
+const OWED_NS_MAX: u64 = 4 * PAID_NS_MAX;
+
 /// Free time of an operation, as a multiple of the time that its bytes explain.
 const EXPLAINED_MAX: u64 = 4;
 
@@ -73,6 +76,13 @@ impl Pace {
         let free = explained.saturating_mul(EXPLAINED_MAX).clamp(FREE_NS, FREE_NS_MAX);
         let paid = held_ns.min(PAID_NS_MAX).saturating_sub(free);
         let bytes = (u128::from(paid) * u128::from(rate)) >> UNIT;
+        u64::try_from(bytes).unwrap_or(u64::MAX).min(PRICE_MAX)
+    }
+
+    /// Returns what a client owes at most, in bytes at the present rate.
+    pub(crate) fn longest_debt(&self) -> u64 {
+        let bytes =
+            (u128::from(OWED_NS_MAX) * u128::from(self.rate.load(Ordering::Relaxed))) >> UNIT;
         u64::try_from(bytes).unwrap_or(u64::MAX).min(PRICE_MAX)
     }
 }

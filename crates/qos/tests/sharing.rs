@@ -227,7 +227,7 @@ impl World {
         let client = &mut self.clients[at];
         let issued = client.issued.remove(&what).expect("it was asked for");
         client.took.push((self.now, self.now - issued));
-        client.gate.end(self.now, what);
+        client.gate.end(self.now, what, u64::MAX);
         let pause = client.pause;
         if client.depth > 0 {
             self.after(pause, Event::Ask { client: at });
@@ -436,7 +436,7 @@ fn a_request_that_waits_for_its_turn_can_be_canceled() {
     assert_eq!(gate.admit(0, &classes, cost, 3), Admission::WaitsForTurn);
     assert!(gate.forget(0, 2) && !gate.forget(0, 2));
     assert_eq!(gate.release(MS), None);
-    gate.end(MS, 1);
+    gate.end(MS, 1, u64::MAX);
     // The gate's own worker is notified like any other.
     assert_eq!(gate.poll_turn(), Some(ServerId { pid: 1, unique_id: 1 }));
     assert!(gate.forget(MS, 3), "also when it has its turn already");
@@ -610,11 +610,11 @@ fn an_operation_in_parts_lets_others_of_its_client_begin_when_it_pauses() {
         gate.pause(now, 1);
         assert_eq!(gate.release(now), None, "it has let another begin already");
     }
-    gate.end(4 * MS, 1);
+    gate.end(4 * MS, 1, u64::MAX);
     assert_eq!(gate.release(4 * MS), None);
-    gate.end(5 * MS, 2);
+    gate.end(5 * MS, 2, u64::MAX);
     assert_eq!(gate.release(5 * MS), Some(3));
-    gate.end(6 * MS, 3);
+    gate.end(6 * MS, 3, u64::MAX);
     assert_eq!((memory.device().in_flight(), memory.device().waiting()), (0, 0));
 }
 
@@ -626,21 +626,54 @@ fn pauses_of_an_operation_in_parts_are_not_paid_for() {
         let write = Cost { kind: Kind::Write, bytes: BLOCK, kept: 0 };
         // Lets the device know what its places move.
         assert_eq!(writer.admit(0, &classes, write, 1), Admission::Begins);
-        writer.end(MS, 1);
+        writer.end(MS, 1, u64::MAX);
         assert_eq!(lister.admit(MS, &classes, QUERY, 1), Admission::Begins);
         lister.pause(MS + MS / 2, 1);
         for what in [1, 2] {
             assert_eq!(other.admit(2 * MS, &classes, QUERY, what), Admission::Begins);
-            other.end(2 * MS, what);
+            other.end(2 * MS, what, u64::MAX);
         }
         let ended = 1_000 * MS;
         lister.resume(ended - rest, 1);
-        lister.end(ended, 1);
+        lister.end(ended, 1, u64::MAX);
         assert_eq!(writer.admit(ended, &classes, write, 2), Admission::Begins);
         assert_eq!(lister.admit(ended, &classes, QUERY, 2), Admission::WaitsForTurn);
         assert_eq!(other.admit(ended, &classes, QUERY, 3), Admission::WaitsForTurn);
-        writer.end(ended, 2);
+        writer.end(ended, 2, u64::MAX);
         let next = writer.poll_turn().map(|it| it.unique_id);
         assert_eq!(next, Some(first), "its last part took {rest} ns");
     }
+}
+
+/// Whether a client with one slow operation has a turn before another that has moved 4 MiB since,
+/// if a third one has had such READs in between, each of which ended after `took`.
+fn slow_one_is_first_after(took: u64, asked: u64, moved: u64) -> bool {
+    let memory = Memory::new(&[&[(Meter::Weight, 2)]]);
+    let ([mut slow, mut other, mut third, mut last], classes) = gates(&memory, [1, 2, 3, 4]);
+    let write = Cost { kind: Kind::Write, bytes: BLOCK, kept: 0 };
+    let mut now = 0;
+    let mut run = |gate: &mut Gate<u64>, cost: Cost, (took, moved): (u64, u64)| {
+        assert_eq!(gate.admit(now, &classes, cost, 1), Admission::Begins);
+        now += took;
+        gate.end(now, 1, moved);
+    };
+    run(&mut other, write, (MS, BLOCK));
+    for _ in 0..1_000 {
+        run(&mut third, Cost { kind: Kind::Read, bytes: asked, kept: 0 }, (took, moved));
+    }
+    run(&mut slow, write, (20 * MS, BLOCK));
+    (0..64).for_each(|_| run(&mut other, write, (MS, BLOCK)));
+    assert_eq!(last.admit(now, &classes, write, 1), Admission::Begins);
+    assert_eq!(other.admit(now, &classes, write, 1), Admission::WaitsForTurn);
+    assert_eq!(slow.admit(now, &classes, write, 1), Admission::WaitsForTurn);
+    last.end(now, 1, BLOCK);
+    last.poll_turn().map(|it| it.unique_id) == Some(1)
+}
+
+#[test]
+fn only_bytes_that_the_device_has_moved_make_time_dear() {
+    assert!(slow_one_is_first_after(MS, BLOCK, BLOCK));
+    assert!(slow_one_is_first_after(0, 8 << 20, 8 << 20), "READs that the page cache answers");
+    assert!(slow_one_is_first_after(MS / 20, 8 << 20, 0), "READs of an empty file");
+    assert!(!slow_one_is_first_after(MS / 20, 8 << 20, 8 << 20), "a device that is so fast");
 }
