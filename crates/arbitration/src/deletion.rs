@@ -92,12 +92,21 @@ impl FileRecord {
     }
 
     /// Sets a mark, in the place of an earlier one of the same stream or name. Where marks take as
-    /// many bytes as they may, the last closed open stands for the requester.
+    /// many bytes as they may, the last closed open stands for the requester. Streams leave half of
+    /// them to names of the file: more users may mark streams than may delete the file.
     pub(crate) fn mark_pending(&mut self, mut pending: PendingDeletion) {
         self.delete_pending.retain(|it| it.mark != pending.mark);
-        let kept = self.delete_pending.iter().filter_map(|it| it.requester.as_ref());
-        let bytes: usize = kept.chain(&pending.requester).map(Requester::bytes).sum();
-        if bytes > REQUESTER_BYTES_MAX {
+        let is_of_stream = |it: &PendingDeletion| {
+            it.requester.as_ref().is_some_and(|requester| requester.link != it.mark)
+        };
+        let bytes = |are_counted: &dyn Fn(&PendingDeletion) -> bool| -> usize {
+            let all = self.delete_pending.iter().chain([&pending]);
+            let kept = all.filter(|it| are_counted(it)).filter_map(|it| it.requester.as_ref());
+            kept.map(Requester::bytes).sum()
+        };
+        let is_full = bytes(&|_| true) > REQUESTER_BYTES_MAX
+            || is_of_stream(&pending) && bytes(&is_of_stream) > REQUESTER_BYTES_MAX / 2;
+        if is_full {
             pending.requester = None;
         }
         self.delete_pending.push(pending);

@@ -91,20 +91,25 @@ fn one_client_that_opens_a_file_by_long_paths_leaves_others_the_bytes_for_theirs
 }
 
 #[test]
-fn requesters_of_deletions_leave_a_record_room_to_change() {
+fn requesters_of_deletions_leave_a_record_room_and_names_of_the_file_room_beside_streams() {
     let mut record = FileRecord::default();
-    for number in 0..1_000 {
-        let mut request = ask(1, number, Standing::User);
-        request.stream = number + 1;
-        request.facts.path = format!("{}:{number}", "x".repeat(4_000));
+    let mut mark = |stream: u64, link: u64| {
+        let mut request = ask(1, stream + 1, Standing::User);
+        (request.stream, request.facts.link) = (stream, link);
+        request.facts.path = format!("{}:{stream}", "x".repeat(4_000));
         record.opens.clear();
         admit(&mut record, &request);
         record.request_deletion(request.id, None, None);
-    }
-    let requesters = record.delete_pending.iter().filter_map(|it| it.requester.as_ref());
-    let bytes: usize = requesters.map(|it| it.path.len()).sum();
-    assert!(bytes > REQUESTER_BYTES_MAX / 2 && bytes <= REQUESTER_BYTES_MAX, "{bytes}");
-    assert_eq!(record.delete_pending.len(), 1_000, "each is deleted all the same");
+        let requesters = record.delete_pending.iter().filter_map(|it| it.requester.as_ref());
+        requesters.map(|it| it.path.len()).sum::<usize>()
+    };
+    let of_streams = (1..1_000).map(|stream| mark(stream, 7)).last().expect("some");
+    assert!(of_streams > REQUESTER_BYTES_MAX / 3, "{of_streams}");
+    assert!(of_streams <= REQUESTER_BYTES_MAX / 2, "{of_streams}");
+    assert!(mark(0, 7) > of_streams, "the name of the file");
+    let of_all = (8..1_000).map(|link| mark(0, link)).last().expect("some");
+    assert!(of_all > REQUESTER_BYTES_MAX / 2 && of_all <= REQUESTER_BYTES_MAX, "{of_all}");
+    assert_eq!(record.delete_pending.len(), 999 + 1 + 992, "each is deleted all the same");
 }
 
 #[test]

@@ -85,7 +85,12 @@ pub(super) fn encode(record: &FileRecord) -> Result<Vec<u8>, RecordError> {
             DeletionProgress::Delegated => 1,
             DeletionProgress::Accepted => 2,
         });
-        write_requester(&mut writer, &deleter.requester)?;
+        // Usually that of the mark. Two copies would make most records outgrow their place.
+        let is_of_mark = record.requester_of(deleter.mark) == Some(&deleter.requester);
+        writer.bool(is_of_mark);
+        if !is_of_mark {
+            write_requester(&mut writer, &deleter.requester)?;
+        }
     }
     writer.count(record.waiters.len());
     record.waiters.iter().for_each(|worker| writer.server_id(*worker));
@@ -121,9 +126,14 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
             requester: if reader.bool()? { Some(read_requester(reader)?) } else { None },
         })
     })?;
+    let requester_of = |mark: u64| {
+        let found = delete_pending.iter().find(|it: &&PendingDeletion| it.mark == mark);
+        found.and_then(|it| it.requester.clone()).ok_or(RecordError::Value(1))
+    };
     let deleters = reader.list(|reader| {
+        let mark = reader.u64()?;
         Ok(Deleter {
-            mark: reader.u64()?,
+            mark,
             worker: reader.server_id()?,
             progress: match reader.u8()? {
                 0 => DeletionProgress::ByCloser,
@@ -131,7 +141,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<FileRecord, RecordError> {
                 2 => DeletionProgress::Accepted,
                 other => return Err(RecordError::Value(other)),
             },
-            requester: read_requester(reader)?,
+            requester: if reader.bool()? { requester_of(mark)? } else { read_requester(reader)? },
         })
     })?;
     let waiters = reader.list(Reader::server_id)?;
