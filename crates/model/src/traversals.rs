@@ -104,7 +104,8 @@ impl Traversals {
         }
         let known = self.known.entry(traversal.clone()).or_default();
         known.path = traversal.directory.below(folder);
-        (known.since, known.is_asked) = (since, true);
+        // A doubt that comes before the answer holds beyond it.
+        (known.since, known.is_asked, known.is_doubted) = (since, true, false);
         self.questions.push(traversal.clone());
         Verdict::Pending
     }
@@ -120,7 +121,7 @@ impl Traversals {
     pub fn answer(&mut self, now: Duration, traversal: &Traversal, may: Option<bool>) {
         if let Some(known) = self.known.get_mut(traversal) {
             (known.may, known.since) = (may.or(known.may), known.since.min(now));
-            (known.is_doubted, known.is_asked) = (false, false);
+            known.is_asked = false;
         }
     }
 
@@ -176,5 +177,17 @@ mod tests {
         assert_eq!(asked(&mut traversals, "a/b/c"), ["a/b", "a/b/c"]);
         traversals.doubt_all();
         assert_eq!(asked(&mut traversals, "a/b/new"), ["a", "a/b", "a/b/new"]);
+    }
+
+    #[test]
+    fn a_change_before_the_answer_makes_it_expire() {
+        let mut traversals = Traversals::default();
+        let find = |it: &mut Traversals| it.find(Duration::ZERO, &traversal("a"), &path("srv"));
+        assert_eq!(find(&mut traversals), Verdict::Pending);
+        let question = traversals.take_questions().remove(0);
+        traversals.doubt(&path("srv/a"));
+        traversals.answer(Duration::ZERO, &question, Some(true));
+        assert_eq!(find(&mut traversals), Verdict::Pending);
+        assert_eq!(traversals.take_questions(), [question]);
     }
 }

@@ -163,6 +163,14 @@ impl<'a> Shares<'a> {
     /// # Errors
     /// The user may not connect to the share.
     pub fn decide(&mut self, request: &ConnectShare) -> Result<Box<Prepared>, Refusal> {
+        unix::serve_guest(request.account.is_guest);
+        let decided = self.decide_for_client(request);
+        unix::serve_guest(false);
+        decided
+    }
+
+    /// Decides with the configuration of the client, which may have files of its own.
+    fn decide_for_client(&mut self, request: &ConnectShare) -> Result<Box<Prepared>, Refusal> {
         let Some(config) = requester::config_of(self.config, request)? else {
             return self.decide_by_config(request);
         };
