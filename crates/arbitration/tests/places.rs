@@ -103,13 +103,13 @@ fn requesters_of_deletions_leave_a_record_room_and_names_of_the_file_room_beside
         let requesters = record.delete_pending.iter().filter_map(|it| it.requester.as_ref());
         requesters.map(|it| it.path.len()).sum::<usize>()
     };
-    let of_streams = (1..1_000).map(|stream| mark(stream, 7)).last().expect("some");
+    let of_streams = (1..1_000).map(|stream| mark(stream, 1 << 40)).last().expect("some");
     assert!(of_streams > REQUESTER_BYTES_MAX / 3, "{of_streams}");
     assert!(of_streams <= REQUESTER_BYTES_MAX / 2, "{of_streams}");
-    assert!(mark(0, 7) > of_streams, "the name of the file");
-    let of_all = (8..1_000).map(|link| mark(0, link)).last().expect("some");
+    assert!(mark(0, 1 << 40) > of_streams, "the name of the file");
+    let of_all = (1..1_000).map(|link| mark(0, link << 41)).last().expect("some");
     assert!(of_all > REQUESTER_BYTES_MAX / 2 && of_all <= REQUESTER_BYTES_MAX, "{of_all}");
-    assert_eq!(record.delete_pending.len(), 999 + 1 + 992, "each is deleted all the same");
+    assert_eq!(record.delete_pending.len(), 999 + 1 + 999, "each is deleted all the same");
 }
 
 #[test]
