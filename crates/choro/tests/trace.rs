@@ -350,7 +350,11 @@ fn the_page_of_another_version_is_refused_in_words() {
     wait_until(|| pages(&site) == 3, || "three idle workers".to_owned());
     let (pid, unique_id) = trace::workers(&site.path("lock")).expect("they are ours")[0];
     let path = trace::path(&site.path("lock"), pid, unique_id);
-    let page = fs::OpenOptions::new().write(true).open(path).expect("it is ours");
+    let page = fs::OpenOptions::new().read(true).write(true).open(path).expect("it is ours");
+    let mut magic = [0; 8];
+    // The worker writes it last, after the version.
+    let is_written = || page.read_at(&mut magic, 0).is_ok() && magic != [0; 8];
+    wait_until(is_written, || "the head of the page".to_owned());
     page.write_all_at(&0_u64.to_ne_bytes(), 8).expect("it is ours");
     let error = site.run(&["trace", &pid.to_string(), "--seconds", "0"]).fails(1);
     let want = format!("choro: worker {pid} cannot be traced: its worker is of another version");
