@@ -235,7 +235,7 @@ fn a_folder_in_which_another_client_has_a_file_open_is_not_renamed() {
     server.stop();
 }
 
-/// The attack: who may write the folder renames the depot, and the streams of all are missing.
+/// The last name of the configured path may be a link of another name.
 #[test]
 fn a_depot_with_a_link_for_its_configured_path_is_hidden_by_the_name_of_its_place() {
     let setup = Setup::new();
@@ -257,6 +257,7 @@ fn a_depot_with_a_link_for_its_configured_path_is_hidden_by_the_name_of_its_plac
     server.stop();
 }
 
+/// The attack: who may write the folder renames the depot, and the streams of all are missing.
 #[test]
 fn a_depot_of_another_share_is_hidden_also_where_a_link_leads_to_its_folder() {
     let setup = Setup::new();

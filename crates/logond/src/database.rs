@@ -22,7 +22,8 @@ use crate::WAITING_MAX;
 use crate::jobs::Answer;
 use crate::line_limit::LineLimit;
 
-/// Checks between two looks at messages, orders and results.
+/// Checks between two looks at messages, orders and results: a worker that sends many delays that
+/// of another by so many.
 const CHECKS_PER_TURN_MAX: usize = 4;
 
 /// The user database, and the questions about its users.

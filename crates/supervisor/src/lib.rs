@@ -188,7 +188,7 @@ pub fn start(mut settings: Settings) -> anyhow::Result<Started> {
     AddedShares::verify_writers(&settings.directories.state)?;
     let pid_file = PidFile::take(&settings.directories.pid)?;
     let lock = settings.directories.lock.clone();
-    // Each worker writes to its copies of the tables that are opened next: they shall lie together.
+    // Each worker writes to its copies of what the next lines allocate: that is to lie together.
     process::fill_holes();
     let registry =
         Registry::create(&lock).with_context(|| format!("tables in {}", lock.display()))?;
