@@ -279,8 +279,8 @@ pub enum ByClose {
 
 impl Removal {
     /// Returns whether another worker may succeed where a removal has failed with this status: this
-    /// one has no descriptors or memory left, which are its client's doing. Without that a client
-    /// could undo deletions by others.
+    /// one has no descriptors or memory left, or no answer of the name service, which may be its
+    /// client's doing. Without that a client could undo deletions by others.
     #[must_use]
     pub fn is_for_another_worker(status: NtStatus) -> bool {
         matches!(

@@ -10,10 +10,11 @@ use proto::Account;
 use proto::audit::Audit;
 use proto::effect::ConnectShare;
 use store::{Credentials, RecycleSettings, RootSettings};
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::audit::audit_of;
 use super::opening::{Opening, StorageMode};
+use super::refusal::Refusal;
 use super::requester::{self, Requester};
 use super::share_users::substitutions_of;
 use super::shares::Shares;
@@ -40,7 +41,8 @@ impl Shares<'_> {
     /// `_`. Files for single clients are those of the user and client of the deletion.
     ///
     /// # Errors
-    /// There is no such share any more, or nobody can tell now.
+    /// There is no such share any more, or a file for the client cannot be read;
+    /// INSUFF_SERVER_RESOURCES if nobody can tell now, so that another worker tries again.
     pub fn reopening(
         &mut self,
         name: &str,
@@ -48,7 +50,11 @@ impl Shares<'_> {
         user: Option<&RequestingUser>,
     ) -> Result<Reopening, NtStatus> {
         let own = user.map(|it| requester::config_of_requester(self.config, it)).transpose();
-        let Some(config) = own.map_err(|_| NtStatus::BAD_NETWORK_NAME)?.flatten() else {
+        let own = own.map_err(|refusal| match refusal {
+            Refusal::NoNameService => NtStatus::INSUFF_SERVER_RESOURCES,
+            _ => NtStatus::BAD_NETWORK_NAME,
+        });
+        let Some(config) = own?.flatten() else {
             return self.reopening_by_config(name, folder, user);
         };
         let Shares { store, accounts, registry, qos, .. } = self;
@@ -66,8 +72,13 @@ impl Shares<'_> {
         let known = user.filter(|it| !it.is_guest).map(|it| it.name.as_str());
         let found = homes::find_share_again(self.config, self.accounts.names(), name, known);
         let found = found.map_err(|error| {
-            warn!("share {name:?} of a deleted file cannot be looked up: {error:#}");
-            NtStatus::BAD_NETWORK_NAME
+            let reason = format!("share {name:?} of a deleted file cannot be looked up: {error:#}");
+            if user.is_some_and(|it| it.is_guest) {
+                debug!("{reason}")
+            } else {
+                warn!("{reason}")
+            }
+            NtStatus::INSUFF_SERVER_RESOURCES
         })?;
         let usershare = match found {
             Some(_) => None,
@@ -150,4 +161,75 @@ impl Shares<'_> {
 fn credentials(rights: &UserRights) -> Credentials {
     let UserRights { uid, gid, groups, sid, sids } = rights.clone();
     Credentials { uid, gid, groups, sid, sids }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use settings::Settings;
+    use store::{Store, StoreSettings};
+    use tables::{QosPage, Registry};
+
+    use super::super::accounts::Accounts;
+    use super::super::name_service::{Answer, Question};
+    use super::super::requester::tests::{Lines, deleter};
+    use super::*;
+
+    /// Looks the share of a file up that anna has deleted; `lines` are those of the server.
+    fn status(lines: &str, share: &str, is_guest: bool) -> Option<NtStatus> {
+        let folder = tempfile::tempdir().expect("there is space");
+        let file = folder.path().join("choro.conf");
+        let text = format!("lock directory = {}\n{lines}", folder.path().display());
+        std::fs::write(&file, text).expect("there is space");
+        let settings = Settings::find(Some(&file)).expect("it is right");
+        let accounts = Accounts::open(&settings);
+        let mut store = Store::new(StoreSettings::default());
+        let registry = Registry::create(folder.path()).expect("nothing runs there");
+        let qos = QosPage::create(folder.path()).expect("there is space");
+        let anna = deleter("anna", Some(UserRights { gid: 700, ..UserRights::default() }));
+        let user = RequestingUser { is_guest, ..anna };
+        let mut shares = Shares {
+            config: &settings.config,
+            store: &mut store,
+            accounts: &accounts,
+            registry: &registry,
+            qos: &qos,
+        };
+        let root = ObjectPath::parse("srv").expect("a path");
+        shares.reopening(share, &root, Some(&user)).err()
+    }
+
+    const HOMES: &str = "[homes]\npath = /srv/%S\n";
+
+    /// Otherwise a client whose questions hang would undo deletions by others.
+    #[test]
+    fn while_the_name_service_fails_another_worker_has_to_delete() {
+        unix::replace_name_service(|_| anyhow::bail!("the directory is away"));
+        let group = "include = /nonexistent/%G\n[data]\npath = /srv\n";
+        for (lines, share) in [(HOMES, "carl"), (group, "data")] {
+            for (is_guest, written) in [(false, 1), (true, 0)] {
+                let log = Lines::default();
+                let found = tracing::subscriber::with_default(log.clone(), || {
+                    status(lines, share, is_guest)
+                });
+                assert_eq!(found, Some(NtStatus::INSUFF_SERVER_RESOURCES), "{share}");
+                assert_eq!(log.0.load(Ordering::Relaxed), written, "{share}, guest: {is_guest}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_share_or_a_group_that_is_gone_ends_a_deletion() {
+        unix::replace_name_service(|question| {
+            Ok(match question {
+                Question::User(_) => Answer::User(None),
+                _ => Answer::Named(None),
+            })
+        });
+        let group = "include = /nonexistent/%G\n[data]\npath = /srv\n";
+        for (lines, share) in [(HOMES, "carl"), (group, "data")] {
+            assert_eq!(status(lines, share, false), Some(NtStatus::BAD_NETWORK_NAME), "{share}");
+        }
+    }
 }

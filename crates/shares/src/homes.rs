@@ -1,5 +1,6 @@
 //! `[homes]`: a share for each user of the system, made at a tree connect, as in Samba.
 
+use std::borrow::Cow;
 use std::path::{Component, Path};
 
 use config::{Config, Share};
@@ -26,7 +27,8 @@ pub(super) fn find_share<'a>(
     name: &str,
     user: Option<&str>,
 ) -> anyhow::Result<Option<FoundShare<'a>>> {
-    find_share_by(config, names, (name, user), unix::find_user_for_client)
+    let look_ups = LookUps { find: unix::find_user_for_client, map: MappedNames::user };
+    find_share_by(config, names, (name, user), look_ups)
 }
 
 /// As [`find_share`], for a share that was found so before: its name is no guess of a client, which
@@ -37,14 +39,15 @@ pub(super) fn find_share_again<'a>(
     name: &str,
     user: Option<&str>,
 ) -> anyhow::Result<Option<FoundShare<'a>>> {
-    find_share_by(config, names, (name, user), unix::find_user)
+    let look_ups = LookUps { find: unix::find_user, map: MappedNames::proved_user };
+    find_share_by(config, names, (name, user), look_ups)
 }
 
 fn find_share_by<'a>(
     config: &'a Config,
     names: &MappedNames,
     (name, user): (&str, Option<&str>),
-    find_others: FindUser,
+    others: LookUps,
 ) -> anyhow::Result<Option<FoundShare<'a>>> {
     let homes = config.homes.as_ref();
     let name = match user {
@@ -56,13 +59,13 @@ fn find_share_by<'a>(
     }
     let Some(homes) = homes else { return Ok(None) };
     let own = user.filter(|user| equal_ignoring_case(user, name));
-    let find = if own.is_some() { unix::find_user } else { find_others };
+    let find = if own.is_some() { unix::find_user } else { others.find };
     let found = match find_user(name, find)? {
         Some(found) => Some(found),
         None => match own {
             // A user unknown to the system has a home, too, if `path` is set.
             Some(own) => return Ok(home(homes, own.to_owned(), "")),
-            None => find_user(&names.user(name)?, find)?,
+            None => find_user(&(others.map)(names, name)?, find)?,
         },
     };
     let found = found.filter(|found| has_home(config, homes, found));
@@ -109,6 +112,13 @@ fn home(pattern: &Share, name: String, folder: &str) -> Option<FoundShare<'stati
 /// names chosen by the client.
 type FindUser = fn(&str) -> anyhow::Result<Option<UnixUser>>;
 
+/// How the user of a share's name is looked up that is not the requester's own.
+struct LookUps {
+    find: FindUser,
+    /// The user whom `username map` has for the name.
+    map: for<'a> fn(&MappedNames, &'a str) -> anyhow::Result<Cow<'a, str>>,
+}
+
 /// Returns the user of that name. Clients write it in any case, systems mostly in lower case.
 fn find_user(name: &str, find: FindUser) -> anyhow::Result<Option<UnixUser>> {
     match find(name)? {
@@ -124,9 +134,9 @@ mod tests {
     use config::Config;
     use store::Credentials;
 
-    use super::super::name_service::Answer;
+    use super::super::name_service::{Answer, Question};
     use super::super::unix;
-    use super::{MappedNames, UnixUser, find_share, has_home, is_root_folder};
+    use super::{MappedNames, UnixUser, find_share, find_share_again, has_home, is_root_folder};
 
     const HOMES: &str = "homes min uid = 1\n[homes]\npath = /srv/%S\n";
 
@@ -144,6 +154,27 @@ mod tests {
         unix::exhaust_time_of_clients();
         assert!(!find("bob", Some("anna")) && !find("bob", None));
         assert!(find("homes", Some("anna")), "a user's own home is still found");
+    }
+
+    /// Other questions of a client, or of one beside it, may have used that time up.
+    #[test]
+    fn look_ups_of_a_share_that_was_found_before_need_no_time_of_clients() {
+        unix::replace_name_service(|question| {
+            Ok(match question {
+                Question::GroupId(name) => Answer::Named(Some((name.clone(), 7))),
+                _ => Answer::User(None),
+            })
+        });
+        let folder = tempfile::tempdir().expect("there is space");
+        let map = folder.path().join("map");
+        std::fs::write(&map, "works = @staff\n").expect("there is space");
+        let text = format!("username map = {}\n{HOMES}", map.display());
+        let (config, _) = Config::parse(&text, "test").expect("it is well-formed");
+        let names = MappedNames::of(&config);
+        unix::exhaust_time_of_clients();
+        find_share(&config, &names, "photos", Some("anna")).expect_err("it is a client's question");
+        let found = find_share_again(&config, &names, "photos", Some("anna"));
+        assert!(found.expect("it is no client's question").is_none(), "it is nobody's home");
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl MappedNames {
         Ok(users.into_iter().map(|user| user.unwrap_or(name).to_owned()).collect())
     }
 
-    /// Returns the user of a name whose client has proved a password.
+    /// Returns the user of a name whose client has proved a password, or that had a user before.
     ///
     /// # Errors
     /// As for [`Self::user`].

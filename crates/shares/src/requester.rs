@@ -4,7 +4,6 @@
 use std::net::IpAddr;
 use std::time::SystemTime;
 
-use anyhow::Context;
 use arbitration::{RequestingUser, UserRights};
 use config::{Config, Substitutions};
 use dtyp::Sid;
@@ -104,12 +103,23 @@ impl Requester<'_> {
     }
 
     /// Returns all values that the name of a file may have.
+    ///
+    /// # Errors
+    /// [`Refusal::NoNameService`] if it cannot tell the group now, [`Refusal::NoIdentity`] if there
+    /// is none.
     fn values(self, config: &Config, user: User<'_>) -> Result<Substitutions, Refusal> {
         let group = match names_group(config) {
-            true => primary_group(user).map_err(|error| {
-                user.tell(format_args!("{error:#}"));
-                Refusal::NoIdentity
-            })?,
+            true => {
+                let found = primary_group(user).map_err(|error| {
+                    user.tell(format_args!("{error:#}"));
+                    Refusal::NoNameService
+                })?;
+                found.ok_or_else(|| {
+                    let name = user.name;
+                    user.tell(format_args!("{name} is in no group of this system with a name"));
+                    Refusal::NoIdentity
+                })?
+            }
             false => String::new(),
         };
         Ok(self.add_to(Substitutions {
@@ -138,8 +148,8 @@ pub fn config_of(config: &Config, request: &ConnectShare) -> Result<Option<Box<C
         return Ok(None);
     }
     let user = user_of(&request.account);
-    let read = read(config, user, &Requester::from(request).values(config, user)?)?;
-    Ok(read.map(Box::new))
+    let values = values_of(config, request)?;
+    Ok(read(config, user, &values)?.map(Box::new))
 }
 
 /// Returns the values that names of files for single clients have for a tree connect.
@@ -147,7 +157,9 @@ pub fn config_of(config: &Config, request: &ConnectShare) -> Result<Option<Box<C
 /// # Errors
 /// The name service fails.
 pub fn values_of(config: &Config, request: &ConnectShare) -> Result<Substitutions, Refusal> {
-    Requester::from(request).values(config, user_of(&request.account))
+    let values = Requester::from(request).values(config, user_of(&request.account));
+    // That there is no such share would be no answer to this.
+    values.map_err(|_| Refusal::NoIdentity)
 }
 
 fn user_of(account: &Account) -> User<'_> {
@@ -172,6 +184,9 @@ pub(super) fn config_of_caller(
 
 /// As [`config_of`], for a tree connect that may have ended since then, on a thread that may have
 /// a user's rights.
+///
+/// # Errors
+/// [`Refusal::NoNameService`] if nobody can tell the name of a file now.
 pub(super) fn config_of_requester(
     config: &Config,
     requester: &RequestingUser,
@@ -217,15 +232,16 @@ fn read(
 /// that of its logon: another user of this system may have the name.
 ///
 /// # Errors
-/// If the name service fails, or knows no such group: the file of that group would be missed.
-fn primary_group(User { name, groups, .. }: User<'_>) -> anyhow::Result<String> {
+/// If the name service fails. As without a group, the file of that group would be missed.
+fn primary_group(User { name, groups, .. }: User<'_>) -> anyhow::Result<Option<String>> {
     let known = match domain_sid::is_among(groups) {
         true => None,
         false => unix::find_user(name)?.map(|user| user.credentials.gid),
     };
-    let gid = known.or_else(|| unix_group(groups.first()?));
-    let gid = gid.with_context(|| format!("{name} is in no group of this system"))?;
-    unix::group_name(gid)?.with_context(|| format!("group {gid} of {name} has no name"))
+    match known.or_else(|| unix_group(groups.first()?)) {
+        Some(gid) => unix::group_name(gid),
+        None => Ok(None),
+    }
 }
 
 /// Returns the id of a group of the system.
@@ -251,7 +267,7 @@ const CLIENT_NAME_MAX: usize = 63;
 const ARCHITECTURE: &str = "Vista";
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -417,7 +433,7 @@ mod tests {
     }
 
     /// A user who has deleted a file by a tree connect that has ended.
-    fn deleter(name: &str, rights: Option<UserRights>) -> RequestingUser {
+    pub(crate) fn deleter(name: &str, rights: Option<UserRights>) -> RequestingUser {
         RequestingUser {
             name: name.to_owned(),
             domain: "WORKGROUP".to_owned(),
@@ -484,7 +500,7 @@ mod tests {
 
     /// Number of lines that a log of warnings has.
     #[derive(Clone, Default)]
-    struct Lines(Arc<AtomicUsize>);
+    pub(crate) struct Lines(pub(crate) Arc<AtomicUsize>);
 
     impl Subscriber for Lines {
         fn enabled(&self, metadata: &Metadata<'_>) -> bool {

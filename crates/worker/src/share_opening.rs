@@ -1,12 +1,14 @@
 //! Work on whole shares, in the store of each: connecting, closing, and what no request waits for.
 
-use std::fs::File;
+use std::os::fd::OwnedFd;
 
 use dtyp::{AccessMask, NtStatus};
 use object::{ObjectOp, ObjectReply, OpenRequest, Opened, RootId, StoreNumber, UserId};
 use proto::effect::{ByClose, ConnectShare, FindReferral, Referral, Removal};
 use proto::traversals::Traversal;
 use proto::{Reply, RequestId, ShareRefusal};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use shares::deletions::Reopening;
 use shares::opening::{OpenedRoot, Opening, StorageMode};
 use shares::shares::Prepared;
@@ -251,8 +253,11 @@ impl Worker {
 
 /// Whether this process could not open a few files more.
 fn lacks_descriptors() -> bool {
-    let opened = (0..DESCRIPTORS_NEEDED).map_while(|_| File::open("/").ok());
-    opened.collect::<Vec<_>>().len() < DESCRIPTORS_NEEDED
+    // That needs no right to read.
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let open = |_| rustix::fs::open("/", flags, Mode::empty());
+    let opened: Result<Vec<OwnedFd>, Errno> = (0..DESCRIPTORS_NEEDED).map(open).collect();
+    matches!(opened, Err(Errno::MFILE | Errno::NFILE))
 }
 
 /// Removes a file with the rights of the user who has marked it; with those of the server, if the
