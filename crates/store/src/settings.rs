@@ -11,8 +11,8 @@ use std::time::Duration;
 use dtyp::{NameExpression, Sid};
 use object::StoreNumber;
 
-pub(crate) use self::recycle::names_for;
 pub use self::recycle::{RecycleSettings, Touch};
+pub(crate) use self::recycle::{Unforeseen, names_for};
 pub use self::snapshots::{
     NameFormat, NamePrefix, SnapshotDirectory, SnapshotNames, SnapshotOrder, SnapshotSettings,
 };

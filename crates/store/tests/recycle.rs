@@ -365,15 +365,51 @@ fn beyond_the_last_number_a_folder_has_a_name_that_nobody_foresees() {
     assert_eq!(count(&mut share, &own), 1, "a file in the bin is deleted");
 }
 
-/// The attack: whoever may write the folder of the share is there before the bin.
+/// Where all may rename folders of the bin, the name of one that is in use can be taken.
 #[test]
-fn a_first_folder_that_another_user_has_closed_or_made_a_file_ends_no_file() {
+fn unforeseen_names_that_others_take_after_their_use_make_no_deletion_final() {
+    for by_server in [false, true] {
+        take_names_after_their_use(by_server);
+    }
+}
+
+fn take_names_after_their_use(by_server: bool) {
+    let change = |bin: &mut RecycleSettings| bin.gives_directories = by_server;
+    let Some(mut share) = bin_of_bob(change, &[".recycle/bob"]) else { return };
+    for number in 2..=BESIDE_MAX {
+        plant(&mut share, ANNA, &format!(".recycle/bob-{number}"), 0o777);
+    }
+    share.mode("", 0o777);
+    let bob = share.user;
+    let deleter = if by_server { share.store.register_user(account(0, &[])) } else { bob };
+    for file in ["1", "2", "3", "4", "5", "6", "7", "8"] {
+        share.user = bob;
+        let open = share.create(file);
+        share.close(open);
+        share.user = deleter;
+        delete(&mut share, file);
+        share.store.revert_to_server();
+        let folders = fs::read_dir(share.host(".recycle")).expect("it is there").flatten();
+        let is_bobs = |it: &fs::DirEntry| it.metadata().is_ok_and(|it| it.uid() == BOB);
+        let names = folders.filter(is_bobs).filter_map(|it| it.file_name().into_string().ok());
+        let used: Vec<_> = names.filter(|it| it.starts_with("bob-")).collect();
+        let [used] = &used[..] else { panic!("{file}: {used:?}") };
+        let used = format!(".recycle/{used}");
+        let aside = format!(".recycle/aside {file}");
+        fs::rename(share.host(&used), share.host(&aside)).expect("root");
+        plant(&mut share, ANNA, &used, 0o777);
+        assert!(share.host(&format!("{aside}/{file}")).exists(), "{file}, server: {by_server}");
+    }
+}
+
+/// In the folder of the share, whoever may write it could give any folder a name with a number.
+#[test]
+fn a_first_folder_that_another_user_has_closed_or_made_a_file_has_no_other_beside_it() {
     for is_folder in [true, false] {
         for by_server in [true, false] {
             let Some(mut share) = bin_of_bob(|bin| bin.gives_directories = by_server, &[]) else {
                 return;
             };
-            let user = share.user;
             fs::remove_dir(share.host(".recycle")).expect("it is empty");
             match is_folder {
                 true => plant(&mut share, ANNA, ".recycle", 0o700),
@@ -386,13 +422,20 @@ fn a_first_folder_that_another_user_has_closed_or_made_a_file_ends_no_file() {
                 share.user = share.store.register_user(account(0, &[]));
             }
             delete(&mut share, "file");
-            share.store.revert_to_server();
-            let place = ".recycle-2/bob/file";
-            assert!(share.host(place).exists(), "folder: {is_folder}, server: {by_server}");
-            share.user = user;
-            delete(&mut share, place);
-            assert_eq!(count(&mut share, ".recycle-2/bob"), 0, "what is in the bin is deleted");
+            assert_eq!(count(&mut share, ""), 1, "folder: {is_folder}, server: {by_server}");
         }
+    }
+}
+
+/// The attack: deletions in a folder of others were final if it had such a name.
+#[test]
+fn a_folder_of_the_share_with_the_name_of_the_bin_and_a_number_is_no_bin() {
+    for number in ["2", "77", "00c0ffee00c0ffee"] {
+        let Some(mut share) = bin_of_bob(|_| {}, &[]) else { return };
+        let path = format!(".recycle-{number}/bob/file");
+        plant(&mut share, BOB, &format!(".recycle-{number}/bob"), 0o755);
+        made_and_deleted(&mut share, &path);
+        assert_eq!(share.content(&format!(".recycle/bob/{path}")), path);
     }
 }
 

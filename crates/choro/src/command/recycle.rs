@@ -244,14 +244,17 @@ mod tests {
         /// Removes what was deleted until a time. Returns the number of files.
         fn remove(&self, keep_tree: bool, until: SystemTime) -> u64 {
             let words = if keep_tree { "yes" } else { "no" };
-            let text = format!(
-                "[data]\npath = {}\nvfs objects = recycle\nrecycle:keeptree = {words}\n",
-                self.0.path().display()
-            );
+            self.remove_with(&format!("recycle:keeptree = {words}\n"), Some(until))
+        }
+
+        /// As [`Self::remove`], with these lines in the configuration of the share.
+        fn remove_with(&self, lines: &str, until: Option<SystemTime>) -> u64 {
+            let path = self.0.path().display();
+            let text = format!("[data]\npath = {path}\nvfs objects = recycle\n{lines}");
             let (config, _) = Config::parse(&text, "test").expect("it is right");
             let mut faults = Faults::default();
             let bins = find(&config, None, &mut faults).expect("there is one");
-            let (files, _) = remove(&bins, Some(until), &mut faults);
+            let (files, _) = remove(&bins, until, &mut faults);
             faults.verdict().expect("all is ours");
             files
         }
@@ -316,6 +319,29 @@ mod tests {
         assert!(Path::new(&share.path("docs")).metadata().is_ok_and(|it| it.created().is_ok()));
         assert_eq!(share.remove(true, made), 0);
         assert!(share.has(".recycle/docs/sub/f"));
+    }
+
+    /// The attack: a rename within the share's folder needs no right to the folder that is renamed.
+    #[test]
+    fn a_folder_of_the_share_that_is_renamed_to_the_name_of_the_bin_and_a_number_is_left_alone() {
+        for repository in [".recycle", ".recycle/%U"] {
+            for number in ["77", "00c0ffee00c0ffee"] {
+                let share = Share::new();
+                for path in ["archive/f", "archive/2019/f", ".recycle/anna/f"] {
+                    share.make(path);
+                }
+                share.rename("archive", &format!(".recycle-{number}"));
+                let lines = format!(
+                    "recycle:repository = {repository}\nrecycle:directory_mode = 01777\n\
+                     recycle:subdir_mode = 0700\n"
+                );
+                assert_eq!(share.remove_with(&lines, None), 1, "{repository}, {number}");
+                assert!(!share.has(".recycle/anna/f"));
+                for path in ["f", "2019/f"] {
+                    assert!(share.has(&format!(".recycle-{number}/{path}")));
+                }
+            }
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::cache::directories::{Directory, Inode};
 use crate::model::opens::Open;
 use crate::model::root::Root;
 use crate::security::credentials::Identity;
-use crate::settings::{RecycleSettings, Touch, names_for};
+use crate::settings::{RecycleSettings, Touch, Unforeseen, names_for};
 use crate::sys::file_kind::is_file;
 use crate::sys::{system, trusted_path};
 
@@ -103,11 +103,10 @@ impl Store {
             self.move_file(from, &target, replaces, may)
         };
         let mut moved = move_there();
-        for _ in 1..FOLDER_ATTEMPTS_MAX {
-            // Somebody empties the bin, and has just removed the directory.
-            if moved == Err(Errno::NOENT) {
-                moved = move_there();
-            }
+        let mut attempts = 1..FOLDER_ATTEMPTS_MAX;
+        // Somebody empties the bin, and has just removed the directory.
+        while moved == Err(Errno::NOENT) && attempts.next().is_some() {
+            moved = move_there();
         }
         // Whoever renames folders of the bin all the time has nothing deleted for good.
         if !moved.map_err(|it| if it == Errno::NOENT { Errno::AGAIN } else { it })? {
@@ -129,7 +128,8 @@ impl Store {
         deleted: &Statx,
     ) -> Result<OwnedFd, Errno> {
         let user = self.impersonation.effective().uid;
-        let bin = Bin { root, settings, deleted, user, is_quiet: self.is_quiet(settings) };
+        let (is_quiet, unforeseen) = (self.is_quiet(settings), Unforeseen::default());
+        let bin = Bin { root, settings, deleted, user, is_quiet, unforeseen };
         if !settings.gives_directories {
             return match bin.open(path)? {
                 Place::Open(directory) => Ok(directory),
@@ -160,7 +160,7 @@ impl Store {
 
     /// Moves a file to a directory of the bin, under its own name or that of a further copy.
     /// Returns false if the bin has the same file already, as another link to it, or the name is
-    /// another file's by now.
+    /// another file's by now, or nobody's.
     fn move_file(
         &mut self,
         (parent, name, file): (&Directory, &OsStr, Inode),
@@ -179,9 +179,11 @@ impl Store {
         }
         let mut wanted = name.to_owned();
         for _ in 0..ATTEMPTS_MAX {
-            // A local program may have put another file there meanwhile.
-            if Inode::of(&system::status_at(from, name)?) != file {
-                return Ok(false);
+            // A local program may have put another file there meanwhile, or removed it.
+            match system::status_at(from, name) {
+                Ok(now) if Inode::of(&now) == file => {}
+                Ok(_) | Err(Errno::NOENT) => return Ok(false),
+                Err(errno) => return Err(errno),
             }
             match self.impersonation.move_file((from, name), (to, &wanted), may) {
                 Err(Errno::EXIST) => wanted = free_copy(target, name)?,
@@ -242,25 +244,22 @@ struct Bin<'a> {
     /// User who deletes, by uid.
     user: u32,
     is_quiet: bool,
+    unforeseen: Unforeseen,
 }
 
 impl Bin<'_> {
     /// Opens a directory of the bin, and makes it if it is missing. Of folders that are private to
     /// users, only those of the right owner are used: somebody else may have made one to read what
-    /// comes there. A first folder that all are to share may have been made by anybody, too.
+    /// comes there. The first folder has no other one beside it: in the share's own folder, anybody
+    /// who may write that could give others' folders such a name.
     fn open(&self, path: &Path) -> Result<Place, Errno> {
         let (root, settings) = (self.root.directory.fd.as_fd(), self.settings);
         let mut directory: Option<OwnedFd> = None;
         for component in path {
             let opened = match &directory {
-                None if settings.is_for_all() => {
-                    let name = (component, settings.directory_mode);
-                    self.open_usable(root, name, |it, folder| self.is_open_to_user(it, folder))?
-                }
                 None => self.open_folder(root, settings.directory_mode, component)?,
                 Some(parent) if settings.has_private_folders() => {
-                    let name = (component, settings.subdirectory_mode);
-                    self.open_usable(parent.as_fd(), name, |it, _| self.is_own(it))?
+                    self.open_own_folder(parent.as_fd(), component)?
                 }
                 Some(parent) => {
                     self.open_folder(parent.as_fd(), settings.subdirectory_mode, component)?
@@ -291,20 +290,17 @@ impl Bin<'_> {
         system::open_beneath(parent, Path::new(name), DIRECTORY, 0, false).map(Place::Open)
     }
 
-    /// Opens a folder that may be used. Beside one of somebody else, a file or a link it uses the
-    /// first free name.
-    fn open_usable(
-        &self,
-        parent: BorrowedFd<'_>,
-        (name, mode): (&OsStr, u32),
-        is_usable: impl Fn(&Statx, BorrowedFd<'_>) -> Result<bool, Errno>,
-    ) -> Result<Place, Errno> {
-        for folder in names_for(name, self.user) {
-            match self.open_folder(parent, mode, &folder) {
+    /// Opens a folder that belongs to the user, to root, or to the owner of the share or of the
+    /// deleted file. Beside one of somebody else, a file or a link it uses the first free name.
+    fn open_own_folder(&self, parent: BorrowedFd<'_>, name: &OsStr) -> Result<Place, Errno> {
+        for folder in names_for(name, &self.unforeseen) {
+            match self.open_folder(parent, self.settings.subdirectory_mode, &folder) {
                 Ok(Place::Open(opened)) => {
-                    let status = system::status_of(opened.as_fd())?;
-                    if is_usable(&status, opened.as_fd())? {
-                        return Ok(Place::Open(opened));
+                    match system::status_of(opened.as_fd()).and_then(|it| self.is_own(&it)) {
+                        Ok(true) => return Ok(Place::Open(opened)),
+                        Err(errno) if lack_of_resources(errno).is_some() => return Err(errno),
+                        // A file system that somebody has mounted there may refuse all others.
+                        Ok(false) | Err(_) => {}
                     }
                 }
                 Ok(missing) => return Ok(missing),
@@ -330,13 +326,6 @@ impl Bin<'_> {
         let share = system::status_of(self.root.directory.fd.as_fd())?;
         let is_users = !self.settings.gives_directories && folder.stx_uid == self.user;
         Ok(is_users || [0, self.deleted.stx_uid, share.stx_uid].contains(&folder.stx_uid))
-    }
-
-    /// Whether the first folder of a bin that all users share can be used. One of another user may
-    /// be closed; what root or the owner of the share has made is as the operator wants it.
-    fn is_open_to_user(&self, status: &Statx, folder: BorrowedFd<'_>) -> Result<bool, Errno> {
-        let may_write = || system::may_access(folder, libc::W_OK | libc::X_OK).is_ok();
-        Ok(self.is_own(status)? || may_write())
     }
 
     /// Refuses a directory that the owner of the deleted file was not meant to use, though the

@@ -1,12 +1,14 @@
 //! Settings of a share's recycle bin. In quotes: the option of `vfs_recycle`.
 
+use std::array;
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
-use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use dtyp::NameExpression;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 /// A recycle bin: files that clients delete are moved there.
 #[derive(Clone, Debug, Default)]
@@ -55,18 +57,41 @@ pub enum Touch {
 /// Highest number of a folder beside one that belongs to somebody else.
 const BESIDE_MAX: u32 = 256;
 
-/// Further names with a number that nobody foresees. One would do: whoever has made folders of all
-/// the others can only guess it.
-const UNFORESEEN_MAX: u32 = 4;
+/// Further names with a number that nobody foresees. Several are tried because the first one may be
+/// known: each new one is free.
+const UNFORESEEN_MAX: usize = 4;
 
 /// Digits of such a number.
 const UNFORESEEN_DIGITS: usize = 16;
 
-/// Names of a folder of the bin: that of the settings, and those of folders that are used instead
-/// if somebody else has one of that name: `bob-2` for `bob`. Others could make all with a small
-/// number, so the last ones are different in each process, and the same for each deletion in it.
-pub(crate) fn names_for(name: &OsStr, user: u32) -> impl Iterator<Item = OsString> {
-    static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+/// Numbers that nobody foresees, for the folders of one deletion. The first one is that of the
+/// process, so that its deletions share a folder. Others see it there, and may take its name, so
+/// the further ones are new for each deletion.
+#[derive(Debug, Default)]
+pub(crate) struct Unforeseen(OnceCell<[u64; UNFORESEEN_MAX]>);
+
+impl Unforeseen {
+    /// Draws the numbers when they are needed: few deletions are beside so many folders of others.
+    fn numbers(&self) -> &[u64; UNFORESEEN_MAX] {
+        // Drawn in a worker, where the first deletion is: not the same in all forks.
+        static OF_PROCESS: LazyLock<u64> = LazyLock::new(draw);
+        let number = |attempt| if attempt == 0 { *OF_PROCESS } else { draw() };
+        self.0.get_or_init(|| array::from_fn(number))
+    }
+}
+
+fn draw() -> u64 {
+    let mut bytes = [0; size_of::<u64>()];
+    let count = getrandom(&mut bytes, GetRandomFlags::empty())
+        .expect("getrandom fails only before the system has booted");
+    assert_eq!(count, bytes.len(), "so few bytes come at once");
+    u64::from_ne_bytes(bytes)
+}
+
+/// Names of a folder below the first one of the bin: that of the settings, and those of folders
+/// that are used instead if somebody else has one of that name: `bob-2` for `bob`. Others could
+/// make all with a small number, so the last ones are [`Unforeseen`].
+pub(crate) fn names_for(name: &OsStr, unforeseen: &Unforeseen) -> impl Iterator<Item = OsString> {
     let beside = move |suffix: String| {
         let mut beside = name.to_owned();
         beside.push("-");
@@ -75,7 +100,7 @@ pub(crate) fn names_for(name: &OsStr, user: u32) -> impl Iterator<Item = OsStrin
     };
     let numbered = (2..=BESIDE_MAX).map(move |number| beside(number.to_string()));
     let unforeseen = (0..UNFORESEEN_MAX).map(move |attempt| {
-        let number = SECRET.hash_one((name, user, attempt));
+        let number = unforeseen.numbers()[attempt];
         beside(format!("{number:0UNFORESEEN_DIGITS$x}"))
     });
     [name.to_owned()].into_iter().chain(numbered).chain(unforeseen)
@@ -111,21 +136,13 @@ impl RecycleSettings {
     fn has(&self, directory: &Path) -> bool {
         let mut found = directory.iter();
         self.repository.iter().enumerate().all(|(depth, wanted)| {
-            found.next().is_some_and(|name| {
-                let may_be_beside = depth > 0 || self.is_for_all();
-                name == wanted || may_be_beside && is_beside(name, wanted)
-            })
+            found.next().is_some_and(|name| name == wanted || depth > 0 && is_beside(name, wanted))
         })
     }
 
     /// Whether folders below the first one of the bin are each for one user.
     pub(crate) fn has_private_folders(&self) -> bool {
         self.subdirectory_mode & 0o077 == 0
-    }
-
-    /// Whether all users share the first folder of the bin: whichever of them makes it.
-    pub(crate) fn is_for_all(&self) -> bool {
-        self.directory_mode & 0o002 != 0
     }
 
     /// Whether a file of this name keeps earlier ones in the bin.

@@ -82,7 +82,7 @@ pub(super) fn find(
             }
             continue;
         }
-        let repository = Repository::of(&recycle.repository, recycle.directory_mode);
+        let repository = Repository::of(&recycle.repository);
         if !repository.has_text() {
             if share.is_some() {
                 bail!(

@@ -16,39 +16,32 @@ const UNFORESEEN_DIGITS: usize = 16;
 
 /// The path of a bin below the share, with variables: each stands for any text of a name.
 #[derive(Debug)]
-pub(super) struct Repository {
-    components: Vec<Component>,
-    /// All users share the first folder, so that there may be further ones beside it, too.
-    is_for_all: bool,
-}
+pub(super) struct Repository(Vec<Component>);
 
 /// The text of one component around its variables; the only part of one without variables.
 #[derive(Debug)]
 struct Component(Vec<String>);
 
 impl Repository {
-    /// `mode` is that of the first folder.
-    pub(super) fn of(text: &str, mode: u32) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         let components = text.split('/').filter(|it| !it.is_empty());
-        let component = |it| Component(Substitutions::parts_around_variables(it));
-        Self { components: components.map(component).collect(), is_for_all: mode & 0o002 != 0 }
+        Self(components.map(|it| Component(Substitutions::parts_around_variables(it))).collect())
     }
 
     /// True if a folder of the bin has text of the repository in its name: otherwise each folder
     /// would be one. A punctuation mark, as hidden folders have, is not enough.
     pub(super) fn has_text(&self) -> bool {
-        self.components
-            .iter()
-            .any(|Component(parts)| parts.concat().contains(char::is_alphanumeric))
+        self.0.iter().any(|Component(parts)| parts.concat().contains(char::is_alphanumeric))
     }
 
     /// Returns the folders below a share that this stands for. One with a fixed name may be
-    /// missing. There may be further ones beside a name.
+    /// missing. Below the first one there may be further ones beside a name; in the share's own
+    /// folder users could give any folder such a name.
     pub(super) fn paths(&self, root: BorrowedFd<'_>, faults: &mut Faults) -> Vec<PathBuf> {
         let mut paths = vec![PathBuf::new()];
-        for (depth, component) in self.components.iter().enumerate() {
+        for (depth, component) in self.0.iter().enumerate() {
             let mut next = Vec::new();
-            let or_beside = depth > 0 || self.is_for_all;
+            let or_beside = depth > 0;
             for path in paths {
                 let only = component.only_name().map(Path::new);
                 next.extend(only.map(|name| path.join(name)));
@@ -126,18 +119,13 @@ mod tests {
 
     /// Returns those of the folders that are bins.
     fn bins(repository: &str, folders: &[&str]) -> Vec<String> {
-        bins_with(0o700, repository, folders)
-    }
-
-    /// As [`bins`], where the first folder has this mode.
-    fn bins_with(mode: u32, repository: &str, folders: &[&str]) -> Vec<String> {
         let share = tempfile::tempdir().expect("there is space");
         for folder in folders {
             fs::create_dir_all(share.path().join(folder)).expect("there is space");
         }
         let root = fs::File::open(share.path()).expect("it was just made");
         let mut faults = Faults::default();
-        let found = Repository::of(repository, mode).paths(root.as_fd(), &mut faults);
+        let found = Repository::of(repository).paths(root.as_fd(), &mut faults);
         faults.verdict().expect("all can be read");
         let found = found.iter().filter(|it| share.path().join(it).is_dir());
         found.map(|it| it.display().to_string()).collect()
@@ -159,19 +147,18 @@ mod tests {
     #[test]
     fn a_repository_without_text_of_its_own_could_be_any_folder() {
         for any in ["%U", ".%U", "%U/%m", "%U-%m", "%$(BIN)"] {
-            assert!(!Repository::of(any, 0).has_text(), "{any}");
+            assert!(!Repository::of(any).has_text(), "{any}");
         }
         for own in [".bin", ".bin-%U", ".bin/%U", "%U/.recycle", "%U-bin"] {
-            assert!(Repository::of(own, 0).has_text(), "{own}");
+            assert!(Repository::of(own).has_text(), "{own}");
         }
     }
 
     #[test]
-    fn folders_beside_a_first_one_count_if_all_users_share_it() {
-        let folders = [".bin/bob", ".bin-2/ann-3", ".bin-3", ".bin-1/ann", "x/.bin-2/ann"];
-        assert_eq!(bins_with(0o1777, ".bin/%U", &folders), [".bin/bob", ".bin-2/ann-3"]);
-        assert_eq!(bins_with(0o770, ".bin/%U", &folders), [".bin/bob"]);
-        assert_eq!(bins_with(0o1777, ".bin", &folders), [".bin", ".bin-2", ".bin-3"]);
+    fn no_folder_of_the_share_is_a_bin_by_a_number() {
+        let folders = [".bin/bob", ".bin-2/ann-3", ".bin-00c0ffee00c0ffee/ann", "x/.bin/ann"];
+        assert_eq!(bins(".bin/%U", &folders), [".bin/bob"]);
+        assert_eq!(bins(".bin", &folders), [".bin"]);
     }
 
     #[test]
