@@ -14,7 +14,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_peercred};
-use rustix::net::{RecvFlags, SendFlags, SocketAddrUnix, SocketFlags};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 
 use crate::name_question::{ANSWER_BYTES_MAX, NameAnswer, NameQuestion, QUESTION_BYTES_MAX};
 use crate::packet;
@@ -37,7 +37,7 @@ const USUAL_PACKET_BYTES: usize = 64 * 1_024;
 /// # Errors
 /// Those of the file system, or no descriptors are left.
 pub fn listen_for_names(lock_dir: &Path) -> io::Result<OwnedFd> {
-    packet::listen_at(&lock_dir.join(NAME))
+    packet::listen_at(lock_dir, NAME)
 }
 
 /// Asks `logond` about a name, and waits. A `logond` that is being started is waited for. There is
@@ -46,23 +46,25 @@ pub fn listen_for_names(lock_dir: &Path) -> io::Result<OwnedFd> {
 /// # Errors
 /// The name service has failed, or nobody has answered.
 pub fn ask_for_name(lock_dir: &Path, question: &NameQuestion) -> anyhow::Result<NameAnswer> {
-    let path = lock_dir.join(NAME);
     let packet = question.encode();
     for _ in 0..NAME_SENDS_MAX {
-        let answer = exchange(&path, &packet).context("cannot ask for names")?;
+        let answer = exchange(lock_dir, &packet).context("cannot ask for names")?;
         if let Some(answer) = answer {
             let answer = NameAnswer::decode(&answer).context("the answer cannot be read")?;
             return answer.map_err(|reason| anyhow!(reason));
         }
     }
-    bail!("the process for names has ended {NAME_SENDS_MAX} times");
+    bail!(
+        "{NAME_SENDS_MAX} times nobody has answered: logond has ended, or takes no more questions"
+    );
 }
 
 /// Sends a question and returns the answer; `None` if the other process has ended.
-fn exchange(path: &Path, question: &[u8]) -> io::Result<Option<Vec<u8>>> {
+fn exchange(lock_dir: &Path, question: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let socket = packet::socket(SocketFlags::empty())?;
-    let address = SocketAddrUnix::new(path)?;
-    retry_on_intr(|| rustix::net::connect(&socket, &address))?;
+    packet::at_address(lock_dir, NAME, |address| {
+        retry_on_intr(|| rustix::net::connect(&socket, address))
+    })?;
     match send_and_receive(&socket, question) {
         Err(Errno::CONNRESET | Errno::PIPE) => Ok(None),
         received => {
@@ -172,11 +174,12 @@ impl NameConnection {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::thread;
 
     use messaging::GROUPS_MAX;
 
-    use super::{NAME_SENDS_MAX, NameConnection, ask_for_name, listen_for_names};
+    use super::{NAME, NAME_SENDS_MAX, NameConnection, ask_for_name, listen_for_names};
     use crate::name_question::{NameAnswer, NameQuestion, SystemUser};
 
     fn question() -> NameQuestion {
@@ -217,6 +220,25 @@ mod tests {
                 assert!(found == answer, "{count} groups");
             });
         }
+    }
+
+    #[test]
+    fn a_lock_directory_may_have_a_path_that_is_too_long_for_the_address_of_a_socket() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let lock_dir = folder.path().join("x".repeat(120));
+        std::fs::create_dir(&lock_dir).expect("there is space");
+        // The second server finds the socket of the first one.
+        drop(listen_for_names(&lock_dir).expect("there is space"));
+        let listener = listen_for_names(&lock_dir).expect("there is space");
+        let socket = std::fs::metadata(lock_dir.join(NAME)).expect("it is in that folder");
+        assert_eq!(socket.permissions().mode() & 0o777, 0o600, "nobody else asks");
+        thread::scope(|scope| {
+            let asked = scope.spawn(|| ask_for_name(&lock_dir, &question()));
+            let (connection, _) = accept(&listener);
+            connection.answer(&Ok(NameAnswer::Membership(true))).expect("there is room");
+            let answer = asked.join().expect("it returns").expect("it is answered");
+            assert_eq!(answer, NameAnswer::Membership(true));
+        });
     }
 
     #[test]

@@ -4,29 +4,52 @@
 //! allocated by a length that was sent.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// Connections that wait for a process, as while it is started again.
 const WAITING_MAX: i32 = 1_024;
 
-/// Makes a socket that the server's user alone can connect to.
+/// Makes a socket in a directory that the server's user alone can connect to.
 ///
 /// # Errors
 /// Those of the file system, or no descriptors are left.
-pub(crate) fn listen_at(path: &Path) -> io::Result<OwnedFd> {
-    match std::fs::remove_file(path) {
+pub(crate) fn listen_at(directory: &Path, name: &str) -> io::Result<OwnedFd> {
+    let path = directory.join(name);
+    match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let socket = socket(SocketFlags::NONBLOCK)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::fs::chmod(path, Mode::RUSR | Mode::WUSR)?;
+    at_address(directory, name, |address| rustix::net::bind(&socket, address))?;
+    rustix::fs::chmod(&path, Mode::RUSR | Mode::WUSR)?;
     rustix::net::listen(&socket, WAITING_MAX)?;
     Ok(socket)
+}
+
+/// Calls `work` with the address of a socket in a directory. A path that is too long for an address
+/// is replaced by one over a descriptor of the directory.
+///
+/// # Errors
+/// Those of `work`, or the directory cannot be opened.
+pub(crate) fn at_address<T>(
+    directory: &Path,
+    name: &str,
+    work: impl FnOnce(&SocketAddrUnix) -> Result<T, Errno>,
+) -> io::Result<T> {
+    match SocketAddrUnix::new(directory.join(name)) {
+        Err(Errno::NAMETOOLONG) => {
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let opened = rustix::fs::open(directory, flags, Mode::empty())?;
+            let path = format!("/proc/self/fd/{}/{name}", opened.as_raw_fd());
+            Ok(work(&SocketAddrUnix::new(path)?)?)
+        }
+        address => Ok(work(&address?)?),
+    }
 }
 
 /// Makes a socket for packets, with more flags than that it is closed by exec.

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags};
 
 use crate::packet::{self, put_length, put_number, put_text, take_flag, take_number, take_text};
 use crate::shell::Identity;
@@ -66,7 +66,7 @@ pub enum CommandAnswer {
 /// # Errors
 /// Those of the file system, or no descriptors are left.
 pub fn listen_for_commands(lock_dir: &Path) -> io::Result<OwnedFd> {
-    packet::listen_at(&lock_dir.join(NAME))
+    packet::listen_at(lock_dir, NAME)
 }
 
 /// A command that runs in the care of `commandd`, or has ended and waits to be asked.
@@ -87,7 +87,7 @@ impl PassedCommand {
             return Err(io::Error::other("the command and its values are too long"));
         }
         let socket = packet::socket(SocketFlags::NONBLOCK)?;
-        rustix::net::connect(&socket, &SocketAddrUnix::new(lock_dir.join(NAME))?)?;
+        packet::at_address(lock_dir, NAME, |address| rustix::net::connect(&socket, address))?;
         let sent = rustix::net::send(&socket, &packet, SendFlags::NOSIGNAL)?;
         assert_eq!(sent, packet.len(), "a packet is sent whole");
         Ok(Self { socket, output: Vec::new() })
@@ -218,6 +218,7 @@ mod tests {
 
     use super::{
         ANSWER_BYTES_MAX, CommandAnswer, CommandRequest, PassedCommand, REQUEST_BYTES_MAX,
+        listen_for_commands,
     };
     use crate::shell::Identity;
 
@@ -261,6 +262,16 @@ mod tests {
             [CommandAnswer::decode(&[]), CommandAnswer::decode(&[9, 0, 0, 0])],
             [None, None]
         );
+    }
+
+    #[test]
+    fn a_lock_directory_may_have_a_path_that_is_too_long_for_the_address_of_a_socket() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let lock_dir = folder.path().join("x".repeat(120));
+        std::fs::create_dir(&lock_dir).expect("there is space");
+        let _listener = listen_for_commands(&lock_dir).expect("there is space");
+        let mut command = PassedCommand::start(&lock_dir, &request()).expect("it can wait");
+        assert!(command.try_wait().expect("nobody has refused it").is_none());
     }
 
     #[test]
