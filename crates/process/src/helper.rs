@@ -9,7 +9,7 @@ use confinement::ProcessKind;
 use messaging::Messaging;
 use settings::Settings;
 use settings::messaging_settings::messaging_settings;
-use tracing::{debug, warn};
+use tracing::{debug, error, warn};
 
 use crate::arguments::Start;
 use crate::confining::{confine, give_up_capabilities};
@@ -37,7 +37,7 @@ pub struct HelperProcess {
 /// An order of the supervisor that the process must carry out itself.
 #[derive(Debug)]
 pub enum Order {
-    /// End, or the supervisor is gone.
+    /// End: the supervisor says so, is gone, or has sent something that cannot be read.
     End,
     /// Serve those who connect to this socket.
     Listen(OwnedFd),
@@ -133,7 +133,12 @@ impl HelperProcess {
                     }
                 }
                 Ok(Received::Message(message)) => debug!("{message:?} is not for {}", self.name),
-                Err(error) => warn!("cannot read messages of the supervisor: {error}"),
+                Err(error) => {
+                    // It may have been a socket that is to be served, for which no descriptor was
+                    // left. Its clients would wait for nobody; a successor gets another one.
+                    error!("{} cannot read messages of the supervisor: {error}", self.name);
+                    return Some(Order::End);
+                }
             }
         }
         None
@@ -153,5 +158,32 @@ impl HelperProcess {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dtyp::ServerId;
+    use rustix::net::{SendFlags, send};
+    use settings::{Settings, Source};
+
+    use super::{HelperProcess, Order};
+    use crate::arguments::Start;
+    use crate::control;
+
+    #[test]
+    fn a_process_that_may_have_missed_a_socket_ends_for_a_successor_that_gets_another_one() {
+        let folder = tempfile::tempdir().expect("there is space");
+        let path = folder.path().join("choro.conf");
+        let lock = folder.path().display();
+        std::fs::write(&path, format!("[global]\nlock directory = {lock}\n")).expect("space");
+        let settings = Settings::load(Source::File(path)).expect("it can be served");
+        let (supervisor_end, control) = control::pair().expect("descriptors are left");
+        let (server_id, clock) = (ServerId::default(), trace::Clock::of_kernel());
+        let start = Start { settings, server_id, clock, control, logon_slot: None };
+        let mut process = HelperProcess::join_with_all_rights("helper", start).expect("it joins");
+        send(&supervisor_end, &[0xff; 24], SendFlags::empty()).expect("there is room");
+        process.wait([]).expect("something is there");
+        assert!(matches!(process.next_order(), Some(Order::End)));
     }
 }

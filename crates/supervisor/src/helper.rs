@@ -1,5 +1,7 @@
 //! A process of which there is one in a server, started again when it dies.
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use confinement::ProcessKind;
@@ -112,6 +114,24 @@ impl Helper {
         }
     }
 
+    /// Has the process serve those who connect to a socket. Without it workers would wait for
+    /// nobody, so the process is replaced if there is none.
+    pub(super) fn give_socket(&mut self, socket: io::Result<OwnedFd>) {
+        let error = match (socket, &self.process) {
+            (Ok(socket), Some(process)) => {
+                process.send(&ToWorker::Connection(socket)).err().map(|error| error.to_string())
+            }
+            (Ok(_), None) => None,
+            (Err(error), _) => Some(error.to_string()),
+        };
+        if let Some(error) = error {
+            tracing::error!("{} gets no socket: {error}", self.name);
+            self.kill();
+            // Its successor may get none, either.
+            self.process.iter_mut().for_each(|process| process.is_ready = false);
+        }
+    }
+
     /// Tells the process to end. What follows is up to the caller.
     pub(super) fn end(&mut self) {
         if self.process.is_some() && !self.is_ending {
@@ -151,9 +171,16 @@ impl End {
 mod tests {
     use std::process::Command;
 
-    use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+    use std::time::Instant;
 
-    use super::End;
+    use dtyp::ServerId;
+    use process::Priority;
+    use process::control::{self, Received, ToWorker};
+    use rustix::io::Errno;
+    use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, waitpid};
+
+    use super::{End, Helper};
+    use crate::workers::Worker;
 
     #[expect(clippy::zombie_processes, reason = "waited for by its pid, for a `WaitStatus`")]
     fn status_of(script: &str) -> WaitStatus {
@@ -168,5 +195,29 @@ mod tests {
         let fault = |how: &str| End::Fault(how.to_owned());
         assert_eq!(End::of(status_of("exit 3")), fault("ended with status 3"));
         assert_eq!(End::of(status_of("kill -9 $$")), fault("was killed by signal 9"));
+    }
+
+    /// The attack: clients use all descriptors, so that workers would ask a process for ever that
+    /// does not listen.
+    #[test]
+    fn a_process_that_gets_no_socket_is_killed_and_has_a_successor_after_a_pause() {
+        let mut child = Command::new("sleep").arg("60").spawn().expect("it is installed");
+        let (supervisor_end, worker_end) = control::pair().expect("descriptors are left");
+        let server_id = ServerId { pid: child.id(), unique_id: 1 };
+        let mut helper = Helper::new("logond");
+        helper.process = Some(Worker::new(server_id, None, supervisor_end, Priority::Normal));
+        assert!(helper.is_ready(1));
+        let (socket, _) = std::os::unix::net::UnixStream::pair().expect("descriptors are left");
+        helper.give_socket(Ok(socket.into()));
+        let received = worker_end.receive();
+        assert!(matches!(received, Ok(Received::Message(ToWorker::Connection(_)))));
+        helper.give_socket(Err(Errno::MFILE.into()));
+        let pid = Some(Pid::from_child(&child));
+        let (_, status) = waitpid(pid, WaitOptions::empty()).expect("ours").expect("it has ended");
+        drop(child.try_wait());
+        assert_eq!(status.terminating_signal(), Some(Signal::KILL.as_raw()));
+        assert_eq!(helper.take_end(status, false), Some(server_id));
+        let now = Instant::now();
+        assert!(helper.start_at(now).is_some_and(|at| at > now), "descriptors are still used");
     }
 }

@@ -607,10 +607,9 @@ impl Supervisor {
     /// workers send theirs again, and a new `logond` gets the passwords without an answer.
     fn receive_from_helper(&mut self, pid: u32) {
         let (is_notifyd, is_logond) = (self.notifyd.is(pid), self.logond.is(pid));
-        let names = is_logond.then_some(&self.names);
-        let commands = self.commands.as_ref().filter(|_| self.commandd.is(pid));
-        let socket = names.or(commands).and_then(|socket| socket.try_clone().ok());
-        let Self { notifyd, discoveryd, logond, auditd, commandd, .. } = self;
+        let Self { notifyd, discoveryd, logond, auditd, commandd, names, commands, .. } = self;
+        let commands = commands.as_ref().filter(|_| commandd.is(pid));
+        let socket = is_logond.then_some(&*names).or(commands);
         let helpers = [notifyd, discoveryd, logond, auditd, commandd];
         let Some(helper) = helpers.into_iter().find(|helper| helper.is(pid)) else { return };
         let name = helper.name();
@@ -626,7 +625,7 @@ impl Supervisor {
                         self.workers.send_to_serving(&ToWorker::LogonsAgain);
                     }
                     if let Some(socket) = socket {
-                        helper.send(&ToWorker::Connection(socket));
+                        helper.give_socket(socket.try_clone());
                     }
                 } else {
                     tracing::error!("{name} {pid} reported a wrong id");

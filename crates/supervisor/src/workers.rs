@@ -130,6 +130,12 @@ impl Worker {
         self.control.as_fd()
     }
 
+    /// Sends a message whose failure is the caller's to handle; for all others there is
+    /// [`send_to`].
+    pub(super) fn send(&self, message: &ToWorker) -> Result<(), ControlError> {
+        self.control.send(message)
+    }
+
     /// Gives it this priority, if it had another one. It lowers itself, because it may be holding a
     /// lock just now. And it leaves idle priority for good by itself: a step with a lock, which has
     /// normal priority anyway, would end in idle priority else.
