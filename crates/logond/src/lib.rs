@@ -120,7 +120,7 @@ pub struct Logond {
     names: Option<Lookups>,
     /// Checks of each worker that are under way.
     asked: UnderWay,
-    /// Users and groups of the system.
+    /// Questions of workers for users and groups of the system.
     name_service: NameService,
 }
 

@@ -4,6 +4,9 @@
 //! have more than a part of connections and threads, and none waits for it. Threads of their own
 //! run the modules of the name service, so one that hangs keeps no password from its check. A
 //! thread that hangs is replaced by another one, within limits.
+//!
+//! Guests may have any number of workers, and choose names and ids freely. So their questions wait
+//! until nobody else's does, and have a small part of the threads.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -13,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use dtyp::ServerId;
-use process::{EventSet, FairQueue, NameAnswer, NameConnection, NameQuestion, loading_questions};
+use process::{
+    EventSet, FairQueue, NameAnswer, NameConnection, NameQuestion, NameRequest, loading_questions,
+};
 use tracing::{debug, warn};
 
 use crate::name_threads::{Found, LookUp, NameThreads};
@@ -34,6 +39,16 @@ const NAME_THREADS_MAX: usize = 16;
 /// Threads with a question, late ones included.
 const NAME_THREADS_HANGING_MAX: usize = 256;
 
+/// Threads with a question of a guest that is not late.
+const GUEST_THREADS_MAX: usize = 4;
+
+/// Threads with a question of a guest, late ones included.
+const GUEST_THREADS_HANGING_MAX: usize = 64;
+
+/// Time after which a question of a guest that no thread has is refused. A user in the same worker
+/// may wait for it.
+const GUEST_QUESTION_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// Time after which a question that no thread has is refused, and a thread is late; workers wait no
 /// longer.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,7 +56,8 @@ const QUESTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections taken before other work of the process goes on.
 const ACCEPTED_PER_TURN_MAX: usize = 64;
 
-/// Number of questions without a connection.
+/// Number of questions without a connection. They count among [`NAME_THREADS_MAX`] as long as they
+/// run: they are never late.
 const LOADING: u64 = 0;
 
 /// Connections of workers with a question, and threads for them.
@@ -57,20 +73,28 @@ pub(crate) struct NameService {
     asked: UnderWay,
     /// Number of the questions of each worker that threads have.
     running: UnderWay,
-    /// Numbers of questions without a thread; the connections of some have ended.
-    waiting: FairQueue<u64>,
+    /// Numbers of questions without a thread, with their workers; the connections of some have
+    /// ended.
+    waiting: FairQueue<(ServerId, u64)>,
+    /// The same of guests: all others are first.
+    waiting_of_guests: FairQueue<(ServerId, u64)>,
     /// Further questions of workers that have their part of the threads.
     put_off: HashMap<ServerId, VecDeque<u64>>,
     threads: NameThreads,
     /// Threads that have had a question for too long.
     late: usize,
+    /// Threads with a question of a guest, late ones included.
+    of_guests: usize,
+    /// Threads that have had a question of a guest for too long.
+    late_of_guests: usize,
 }
 
 #[derive(Debug)]
 struct Connection {
     socket: NameConnection,
     asker: ServerId,
-    until: Instant,
+    since: Instant,
+    is_for_guest: bool,
     step: Step,
 }
 
@@ -108,9 +132,12 @@ impl NameService {
             asked: UnderWay::default(),
             running: UnderWay::default(),
             waiting: FairQueue::new(NAME_CONNECTIONS_MAX),
+            waiting_of_guests: FairQueue::new(NAME_CONNECTIONS_MAX),
             put_off: HashMap::new(),
             threads: NameThreads::new(look_up, NAME_THREADS_MAX)?,
             late: 0,
+            of_guests: 0,
+            late_of_guests: 0,
         })
     }
 
@@ -175,7 +202,7 @@ impl NameService {
     /// Returns the time of the next [`Self::go_on`] without a source.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let in_time = |it: &&Connection| !matches!(it.step, Step::Late);
-        self.connections.values().filter(in_time).map(|it| it.until).min()
+        self.connections.values().filter(in_time).map(Connection::until).min()
     }
 
     fn accept(&mut self, now: Instant, events: &EventSet<u64>, tokens: Tokens) {
@@ -211,8 +238,9 @@ impl NameService {
         }
         self.asked.add(asker);
         self.last += 1;
-        let until = now + QUESTION_TIMEOUT;
-        self.connections.insert(self.last, Connection { socket, asker, until, step: Step::Silent });
+        let (is_for_guest, step) = (false, Step::Silent);
+        let connection = Connection { socket, asker, since: now, is_for_guest, step };
+        self.connections.insert(self.last, connection);
         Some(self.last)
     }
 
@@ -222,8 +250,9 @@ impl NameService {
         let asker = connection.asker;
         match connection.socket.receive() {
             Ok(None) => {}
-            Ok(Some(question)) => {
+            Ok(Some(NameRequest { question, is_for_guest })) => {
                 connection.step = Step::Waiting(question);
+                connection.is_for_guest = is_for_guest;
                 self.enqueue(asker, number);
             }
             Err(error) => {
@@ -234,32 +263,50 @@ impl NameService {
     }
 
     fn enqueue(&mut self, asker: ServerId, number: u64) {
-        let displaced = self.waiting.push(asker, number).unwrap_or_else(Some);
-        if let Some(displaced) = displaced {
+        let is_for_guest = self.connections.get(&number).is_some_and(|it| it.is_for_guest);
+        let queue = if is_for_guest { &mut self.waiting_of_guests } else { &mut self.waiting };
+        let displaced = queue.push(asker, (asker, number)).unwrap_or_else(Some);
+        if let Some((asker, displaced)) = displaced {
             self.answer(displaced, &Err("too many names are asked for".to_owned()));
+            self.take_put_off(asker);
         }
+    }
+
+    /// Takes the question in turn, if a thread may have it.
+    fn next(&mut self) -> Option<(ServerId, u64)> {
+        let running = self.threads.running();
+        if running - self.late >= NAME_THREADS_MAX || running >= NAME_THREADS_HANGING_MAX {
+            return None;
+        }
+        if let Some(next) = self.waiting.pop() {
+            return Some(next);
+        }
+        let has_room = self.of_guests - self.late_of_guests < GUEST_THREADS_MAX
+            && self.of_guests < GUEST_THREADS_HANGING_MAX;
+        if has_room { self.waiting_of_guests.pop() } else { None }
     }
 
     /// Gives questions to threads, in the order of workers' turns.
     fn hand_out(&mut self) {
-        while self.threads.running() - self.late < NAME_THREADS_MAX
-            && self.threads.running() < NAME_THREADS_HANGING_MAX
-            && let Some(number) = self.waiting.pop()
-        {
-            // The time of others is over.
-            let Some(connection) = self.connections.get_mut(&number) else { continue };
-            let asker = connection.asker;
+        while let Some((asker, number)) = self.next() {
+            let Some(connection) = self.connections.get_mut(&number) else {
+                // Its time is over.
+                self.take_put_off(asker);
+                continue;
+            };
             if !self.running.permits(asker, NAMES_RUNNING_PER_WORKER_MAX) {
                 self.put_off.entry(asker).or_default().push_back(number);
                 continue;
             }
             let step = mem::replace(&mut connection.step, Step::Running);
             let Step::Waiting(question) = step else { continue };
-            self.running.add(asker);
             if let Err(error) = self.threads.give(number, question) {
-                self.running.remove(asker);
                 self.answer(number, &Err(format!("no thread for the name service: {error}")));
+                self.take_put_off(asker);
+                continue;
             }
+            self.of_guests += usize::from(connection.is_for_guest);
+            self.running.add(asker);
         }
     }
 
@@ -273,14 +320,21 @@ impl NameService {
             return;
         };
         let asker = connection.asker;
-        if matches!(connection.step, Step::Late) {
-            self.late -= 1;
-        }
+        let is_late = matches!(connection.step, Step::Late);
+        self.late -= usize::from(is_late);
+        self.of_guests -= usize::from(connection.is_for_guest);
+        self.late_of_guests -= usize::from(is_late && connection.is_for_guest);
         self.running.remove(asker);
         // A late one is kept by its worker for the next request.
         self.answer(number, &answer);
-        let next = self.put_off.get_mut(&asker).and_then(VecDeque::pop_front);
-        if self.put_off.get(&asker).is_some_and(VecDeque::is_empty) {
+        self.take_put_off(asker);
+    }
+
+    /// Lets the next question of a worker wait that had its part of the threads.
+    fn take_put_off(&mut self, asker: ServerId) {
+        let Some(numbers) = self.put_off.get_mut(&asker) else { return };
+        let next = numbers.pop_front();
+        if numbers.is_empty() {
             self.put_off.remove(&asker);
         }
         if let Some(next) = next {
@@ -290,7 +344,7 @@ impl NameService {
 
     /// Ends connections whose time is over, except for those whose question a thread has.
     fn end_late(&mut self, now: Instant) {
-        let is_late = |it: &Connection| it.until <= now && !matches!(it.step, Step::Late);
+        let is_late = |it: &Connection| it.until() <= now && !matches!(it.step, Step::Late);
         let late = self.connections.iter().filter(|(_, it)| is_late(it));
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
         for number in late {
@@ -301,12 +355,16 @@ impl NameService {
                     let asker = connection.asker;
                     if let Some(numbers) = self.put_off.get_mut(&asker) {
                         numbers.retain(|it| *it != number);
+                        if numbers.is_empty() {
+                            self.put_off.remove(&asker);
+                        }
                     }
                     self.answer(number, &Err("the name service hangs".to_owned()));
                 }
                 Step::Running => {
                     connection.step = Step::Late;
                     self.late += 1;
+                    self.late_of_guests += usize::from(connection.is_for_guest);
                 }
                 Step::Late => {}
             }
@@ -344,6 +402,14 @@ impl Connection {
     fn is_silent(&self) -> bool {
         matches!(self.step, Step::Silent)
     }
+
+    /// End of the time of its step.
+    fn until(&self) -> Instant {
+        match self.step {
+            Step::Waiting(_) if self.is_for_guest => self.since + GUEST_QUESTION_TIMEOUT,
+            _ => self.since + QUESTION_TIMEOUT,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -378,7 +444,13 @@ mod tests {
     }
 
     fn user(name: &str) -> Vec<u8> {
-        NameQuestion::UserId(name.to_owned()).encode()
+        let question = NameQuestion::UserId(name.to_owned());
+        NameRequest { question, is_for_guest: false }.encode()
+    }
+
+    fn of_guest(name: &str) -> Vec<u8> {
+        let question = NameQuestion::UserId(name.to_owned());
+        NameRequest { question, is_for_guest: true }.encode()
     }
 
     /// Returns the answer that is there; an empty one is the end of the connection.
@@ -438,6 +510,96 @@ mod tests {
         }
         assert!(names.connections.is_empty() && names.put_off.is_empty());
         assert_eq!((names.threads.running(), names.late), (0, 0));
+    }
+
+    /// The attack: strangers have as many workers as they may, and each asks for names that hang.
+    #[test]
+    fn many_workers_of_guests_with_hanging_questions_leave_threads_to_users() {
+        static HANGS: Mutex<()> = Mutex::new(());
+        let hangs = HANGS.lock().expect("it is the first");
+        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
+        let now = Instant::now();
+        let ask_as_guests = |names: &mut NameService, now| -> Vec<_> {
+            (0..64).map(|pid| ask(names, now, 1_000 + pid, &of_guest("hangs"))).collect()
+        };
+        let first = ask_as_guests(&mut names, now);
+        assert_eq!(names.threads.running(), GUEST_THREADS_MAX, "the part of all guests");
+        assert_eq!(names.next_timeout(), Some(now + GUEST_QUESTION_TIMEOUT));
+        let user_of_another = ask(&mut names, now, 1, &user("anna"));
+        let user_beside_a_guest = ask(&mut names, now, 1_000, &user("anna"));
+        assert_eq!(answer(&mut names, &user_of_another), found("anna"));
+        assert_eq!(answer(&mut names, &user_beside_a_guest), found("anna"));
+        names.end_late(now + GUEST_QUESTION_TIMEOUT);
+        let refused = first.iter().filter(|end| received(end).is_some()).count();
+        assert_eq!(refused, 64 - GUEST_THREADS_MAX, "nobody waits for them in the same worker");
+        let mut later = now;
+        for _ in 0..40 {
+            later += QUESTION_TIMEOUT;
+            names.end_late(later);
+            // They connect anew as often as they like.
+            drop(ask_as_guests(&mut names, later));
+        }
+        assert_eq!(names.threads.running(), GUEST_THREADS_HANGING_MAX);
+        let late = later + QUESTION_TIMEOUT;
+        names.end_late(late);
+        let users: Vec<_> = (0..NAME_THREADS_MAX as u32)
+            .map(|pid| ask(&mut names, late, pid, &user("hangs")))
+            .collect();
+        let expected = GUEST_THREADS_HANGING_MAX + NAME_THREADS_MAX;
+        assert_eq!(names.threads.running(), expected, "users have all threads meanwhile");
+        drop(hangs);
+        for end in &users {
+            assert_eq!(answer(&mut names, end), found("hangs"));
+        }
+        while names.threads.running() > 0 {
+            names.threads.found().take().into_iter().for_each(|found| names.finish(found));
+            thread::yield_now();
+        }
+        assert_eq!((names.late, names.of_guests, names.late_of_guests), (0, 0, 0));
+    }
+
+    #[test]
+    fn questions_of_guests_are_answered_in_turns_once_no_user_waits() {
+        static HANGS: Mutex<()> = Mutex::new(());
+        let hangs = HANGS.lock().expect("it is the first");
+        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
+        let now = Instant::now();
+        let busy: Vec<_> = (0..16).map(|pid| ask(&mut names, now, pid, &user("hangs"))).collect();
+        let guests: Vec<_> =
+            (100..108).map(|pid| ask(&mut names, now, pid, &of_guest("daemon"))).collect();
+        let waiting = ask(&mut names, now, 99, &user("anna"));
+        assert_eq!(names.threads.running(), 16);
+        let (_, next) = names.waiting.pop().expect("it waits");
+        assert_eq!(names.connections[&next].asker, worker(99), "before those of guests");
+        names.enqueue(worker(99), next);
+        drop(hangs);
+        for (end, name) in busy.iter().map(|end| (end, "hangs")).chain([(&waiting, "anna")]) {
+            assert_eq!(answer(&mut names, end), found(name));
+        }
+        for end in &guests {
+            assert_eq!(answer(&mut names, end), found("daemon"));
+        }
+        assert!(names.connections.is_empty());
+    }
+
+    #[test]
+    fn a_question_that_was_put_off_is_asked_though_the_one_before_it_was_refused_meanwhile() {
+        static HANGS: Mutex<()> = Mutex::new(());
+        let hangs = HANGS.lock().expect("it is the first");
+        let mut names = NameService::new(|it| hang_with(&HANGS, it)).expect("descriptors");
+        let now = Instant::now();
+        let running: Vec<_> = (0..4).map(|_| ask(&mut names, now, 1, &user("hangs"))).collect();
+        let first = ask(&mut names, now, 1, &user("first"));
+        let second = ask(&mut names, now + QUESTION_TIMEOUT / 2, 1, &user("second"));
+        assert_eq!(names.put_off[&worker(1)].len(), 2);
+        names.finish((1, found("hangs")));
+        assert!(received(&running[0]).is_some() && received(&first).is_none(), "it waits again");
+        names.end_late(now + QUESTION_TIMEOUT);
+        assert!(received(&first).is_some_and(|packet| !packet.is_empty()), "it is refused");
+        names.hand_out();
+        assert_eq!((names.threads.running(), names.put_off.len()), (4, 0), "with the second one");
+        assert_eq!(received(&second), None, "it is asked");
+        drop(hangs);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_peercred};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 
-use crate::name_question::{ANSWER_BYTES_MAX, NameAnswer, NameQuestion, QUESTION_BYTES_MAX};
+use crate::name_question::{ANSWER_BYTES_MAX, NameAnswer, NameRequest, QUESTION_BYTES_MAX};
 use crate::packet;
 
 /// Name of the socket in the lock directory.
@@ -45,8 +45,8 @@ pub fn listen_for_names(lock_dir: &Path) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// The name service has failed, or nobody has answered.
-pub fn ask_for_name(lock_dir: &Path, question: &NameQuestion) -> anyhow::Result<NameAnswer> {
-    let packet = question.encode();
+pub fn ask_for_name(lock_dir: &Path, request: &NameRequest) -> anyhow::Result<NameAnswer> {
+    let packet = request.encode();
     for _ in 0..NAME_SENDS_MAX {
         let answer = exchange(lock_dir, &packet).context("cannot ask for names")?;
         if let Some(answer) = answer {
@@ -145,16 +145,16 @@ impl NameConnection {
     ///
     /// # Errors
     /// The other end is closed, or has sent something else.
-    pub fn receive(&self) -> io::Result<Option<NameQuestion>> {
+    pub fn receive(&self) -> io::Result<Option<NameRequest>> {
         // One byte more than a question has, so that a longer one is noticed.
         let mut packet = [0; QUESTION_BYTES_MAX + 1];
         let length = match rustix::net::recv(&self.socket, &mut packet[..], RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
             received => received?.0,
         };
-        let question = packet.get(..length).filter(|it| it.len() <= QUESTION_BYTES_MAX);
-        let question = question.and_then(NameQuestion::decode);
-        question.map(Some).ok_or_else(|| io::Error::other("no question that can be read"))
+        let request = packet.get(..length).filter(|it| it.len() <= QUESTION_BYTES_MAX);
+        let request = request.and_then(NameRequest::decode);
+        request.map(Some).ok_or_else(|| io::Error::other("no question that can be read"))
     }
 
     /// Sends the answer, or why there is none, and closes the connection. It never waits.
@@ -180,14 +180,14 @@ mod tests {
     use messaging::GROUPS_MAX;
 
     use super::{NAME, NAME_SENDS_MAX, NameConnection, ask_for_name, listen_for_names};
-    use crate::name_question::{NameAnswer, NameQuestion, SystemUser};
+    use crate::name_question::{NameAnswer, NameQuestion, NameRequest, SystemUser};
 
-    fn question() -> NameQuestion {
-        NameQuestion::User("anna".to_owned())
+    fn question() -> NameRequest {
+        NameRequest { question: NameQuestion::User("anna".to_owned()), is_for_guest: true }
     }
 
     /// Waits for a connection with a question.
-    fn accept(listener: &std::os::fd::OwnedFd) -> (NameConnection, NameQuestion) {
+    fn accept(listener: &std::os::fd::OwnedFd) -> (NameConnection, NameRequest) {
         let connection = loop {
             match NameConnection::accept(listener).expect("descriptors are left") {
                 Some(connection) => break connection,

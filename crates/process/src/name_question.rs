@@ -26,6 +26,15 @@ pub enum NameQuestion {
     },
 }
 
+/// A question as a worker sends it to `logond`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NameRequest {
+    /// What is to be looked up.
+    pub question: NameQuestion,
+    /// A guest has caused it, with a name or id of the guest's choice: all others are first.
+    pub is_for_guest: bool,
+}
+
 /// An answer of the name service. `None` if there is no such user or group.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum NameAnswer {
@@ -82,10 +91,7 @@ impl NameQuestion {
         }
     }
 
-    /// Encodes it for a packet.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut packet = Vec::new();
+    fn put(&self, packet: &mut Vec<u8>) {
         let (kind, names, id): (u32, &[&str], Option<u32>) = match self {
             Self::User(name) => (0, &[name], None),
             Self::UserId(name) => (1, &[name], None),
@@ -94,9 +100,34 @@ impl NameQuestion {
             Self::GroupName(gid) => (4, &[], Some(*gid)),
             Self::Netgroup { netgroup, user } => (5, &[netgroup, user], None),
         };
-        put_number(&mut packet, kind);
-        names.iter().for_each(|name| put_text(&mut packet, name));
-        id.into_iter().for_each(|id| put_number(&mut packet, id));
+        put_number(packet, kind);
+        names.iter().for_each(|name| put_text(packet, name));
+        id.into_iter().for_each(|id| put_number(packet, id));
+    }
+
+    fn take(rest: &mut &[u8]) -> Option<Self> {
+        Some(match take_number(rest)? {
+            0 => Self::User(take_text(rest)?),
+            1 => Self::UserId(take_text(rest)?),
+            2 => Self::GroupId(take_text(rest)?),
+            3 => Self::UserName(take_number(rest)?),
+            4 => Self::GroupName(take_number(rest)?),
+            5 => {
+                let netgroup = take_text(rest)?;
+                Self::Netgroup { netgroup, user: take_text(rest)? }
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl NameRequest {
+    /// Encodes it for a packet.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut packet = Vec::new();
+        put_number(&mut packet, u32::from(self.is_for_guest));
+        self.question.put(&mut packet);
         packet
     }
 
@@ -104,19 +135,9 @@ impl NameQuestion {
     #[must_use]
     pub fn decode(packet: &[u8]) -> Option<Self> {
         let mut rest = packet;
-        let question = match take_number(&mut rest)? {
-            0 => Self::User(take_text(&mut rest)?),
-            1 => Self::UserId(take_text(&mut rest)?),
-            2 => Self::GroupId(take_text(&mut rest)?),
-            3 => Self::UserName(take_number(&mut rest)?),
-            4 => Self::GroupName(take_number(&mut rest)?),
-            5 => {
-                let netgroup = take_text(&mut rest)?;
-                Self::Netgroup { netgroup, user: take_text(&mut rest)? }
-            }
-            _ => return None,
-        };
-        (rest.is_empty() && question.has_names()).then_some(question)
+        let is_for_guest = take_flag(&mut rest)?;
+        let question = NameQuestion::take(&mut rest)?;
+        (rest.is_empty() && question.has_names()).then_some(Self { question, is_for_guest })
     }
 }
 
@@ -202,6 +223,10 @@ mod tests {
         Ok(NameAnswer::User(Some(SystemUser { name, home, uid: 1_000, gid: 100, groups })))
     }
 
+    fn request(question: NameQuestion) -> NameRequest {
+        NameRequest { question, is_for_guest: false }
+    }
+
     #[test]
     fn a_question_is_read_as_it_was_sent_and_no_part_of_it_is_one() {
         let long = "x".repeat(NAME_BYTES_MAX);
@@ -213,28 +238,32 @@ mod tests {
             NameQuestion::GroupName(u32::MAX),
             NameQuestion::Netgroup { netgroup: long.clone(), user: long },
         ] {
-            let packet = question.encode();
-            assert!(packet.len() <= QUESTION_BYTES_MAX);
-            assert_eq!(NameQuestion::decode(&packet), Some(question));
-            for length in 0..packet.len() {
-                assert_eq!(NameQuestion::decode(&packet[..length]), None, "{length}");
+            let user = request(question.clone());
+            for request in [user, NameRequest { question, is_for_guest: true }] {
+                let packet = request.encode();
+                assert!(packet.len() <= QUESTION_BYTES_MAX);
+                assert_eq!(NameRequest::decode(&packet), Some(request));
+                for length in 0..packet.len() {
+                    assert_eq!(NameRequest::decode(&packet[..length]), None, "{length}");
+                }
+                assert_eq!(NameRequest::decode(&[packet.as_slice(), &[0]].concat()), None);
             }
-            assert_eq!(NameQuestion::decode(&[packet.as_slice(), &[0]].concat()), None);
         }
-        assert_eq!(NameQuestion::decode(&[0xff; 64]), None);
+        assert_eq!(NameRequest::decode(&[0xff; 64]), None);
     }
 
     #[test]
     fn a_question_for_a_name_that_no_system_has_is_not_read() {
         for name in ["", "a\nb", "a\0b", &"x".repeat(NAME_BYTES_MAX + 1)] {
-            assert_eq!(NameQuestion::decode(&NameQuestion::User(name.to_owned()).encode()), None);
+            let question = request(NameQuestion::User(name.to_owned()));
+            assert_eq!(NameRequest::decode(&question.encode()), None);
             let (netgroup, user) = ("team".to_owned(), name.to_owned());
-            let question = NameQuestion::Netgroup { netgroup, user };
-            assert_eq!(NameQuestion::decode(&question.encode()), None);
+            let question = request(NameQuestion::Netgroup { netgroup, user });
+            assert_eq!(NameRequest::decode(&question.encode()), None);
         }
-        let mut no_text = NameQuestion::User("anna".to_owned()).encode();
+        let mut no_text = request(NameQuestion::User("anna".to_owned())).encode();
         *no_text.last_mut().expect("it has a name") = 0xff;
-        assert_eq!(NameQuestion::decode(&no_text), None);
+        assert_eq!(NameRequest::decode(&no_text), None);
     }
 
     #[test]

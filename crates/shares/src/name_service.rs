@@ -2,9 +2,9 @@
 //!
 //! Looking a user up may take as long as a directory in the network does, or forever. So a separate
 //! thread asks, the worker waits for a limited time, and answers are cached for a while. The thread
-//! gets one question at a time; while it is stuck with one, all others fail at once. A late answer
-//! is kept for the next request. A worker's thread asks `logond`, which runs the modules of the
-//! name service; the one of a command runs them itself.
+//! gets one question at a time. While it is late with one, others wait for it as long as that one
+//! may take, and then fail at once. A late answer is kept for the next request. A worker's thread
+//! asks `logond`, which runs the modules of the name service; the one of a command runs them itself.
 //!
 //! A thread costs a short-lived client a twentieth of its worker. So a worker that has nothing to
 //! lose may ask by itself (`NameService::end_when_late`): then the process ends in place of a
@@ -38,6 +38,8 @@ pub(super) type LookUp = fn(&Question) -> anyhow::Result<Answer>;
 #[derive(Debug)]
 pub(super) struct NameService {
     look_up: LookUp,
+    /// The same for questions that guests cause.
+    look_up_for_guest: LookUp,
     deadline: Duration,
     believed: HashMap<Question, (Instant, Answer)>,
     asking: Option<Asking>,
@@ -51,7 +53,7 @@ pub(super) struct NameService {
 /// The thread that asks the name service.
 #[derive(Debug)]
 struct Asking {
-    questions: SyncSender<Question>,
+    questions: SyncSender<(LookUp, Question)>,
     answers: Receiver<(Question, anyhow::Result<Answer>, Instant)>,
     /// Time of the thread's question, if its answer did not come in time.
     late_since: Option<Instant>,
@@ -88,6 +90,7 @@ impl NameService {
     pub(super) fn new(look_up: LookUp, deadline: Duration) -> Self {
         Self {
             look_up,
+            look_up_for_guest: look_up,
             deadline,
             believed: HashMap::new(),
             asking: None,
@@ -96,6 +99,11 @@ impl NameService {
             spent_by_guests: Spent::default(),
             serves_guest: false,
         }
+    }
+
+    /// Asks in another way where a guest causes a question, with a name or id of the guest's choice.
+    pub(super) fn for_guests_by(self, look_up_for_guest: LookUp) -> Self {
+        Self { look_up_for_guest, ..self }
     }
 
     /// Asks without a thread from now on, unless there is one, and ends this process where the
@@ -109,10 +117,15 @@ impl NameService {
     /// # Errors
     /// If the name service failed, or did not answer in time.
     pub(super) fn ask(&mut self, question: Question) -> anyhow::Result<Answer> {
-        self.ask_within(question, self.deadline)
+        self.ask_within(question, self.deadline, self.look_up)
     }
 
-    fn ask_within(&mut self, question: Question, wait: Duration) -> anyhow::Result<Answer> {
+    fn ask_within(
+        &mut self,
+        question: Question,
+        wait: Duration,
+        look_up: LookUp,
+    ) -> anyhow::Result<Answer> {
         self.wait_for_late(Duration::ZERO);
         let now = Instant::now();
         if let Some((at, answer)) = self.believed.get(&question)
@@ -120,7 +133,7 @@ impl NameService {
         {
             return Ok(answer.clone());
         }
-        let answer = self.ask_now(&question, wait)?;
+        let answer = self.ask_now(&question, wait, look_up)?;
         self.believe(question, answer.clone(), Instant::now());
         Ok(answer)
     }
@@ -132,16 +145,16 @@ impl NameService {
     /// As for [`Self::ask`], or if such questions have taken too much time.
     pub(super) fn ask_for_client(&mut self, question: Question) -> anyhow::Result<Answer> {
         let begun = Instant::now();
-        let (max, parts) = match self.serves_guest {
-            true => (GUESTS_PARTS * GUESTS_SPENT_MAX, GUESTS_PARTS),
-            false => (SPENT_MAX, 2),
+        let (max, parts, look_up) = match self.serves_guest {
+            true => (GUESTS_PARTS * GUESTS_SPENT_MAX, GUESTS_PARTS, self.look_up_for_guest),
+            false => (SPENT_MAX, 2, self.look_up),
         };
         let ahead = self.account().until.map(|until| until.saturating_duration_since(begun));
         let Some(left) = max.checked_sub(ahead.unwrap_or_default()) else {
             bail!("clients' requests for names have taken too much time");
         };
         let wait = if self.serves_guest { left / parts } else { self.deadline };
-        let answer = self.ask_within(question, wait.min(self.deadline));
+        let answer = self.ask_within(question, wait.min(self.deadline), look_up);
         let account = self.account();
         let until = account.until.unwrap_or(begun).max(begun);
         account.until = Some(until + parts * begun.elapsed());
@@ -163,15 +176,20 @@ impl NameService {
         self.spent.until = Some(Instant::now() + Duration::from_secs(3_600));
     }
 
-    fn ask_now(&mut self, question: &Question, wait: Duration) -> anyhow::Result<Answer> {
+    fn ask_now(
+        &mut self,
+        question: &Question,
+        wait: Duration,
+        look_up: LookUp,
+    ) -> anyhow::Result<Answer> {
         if self.asking.is_none()
             && self.ends_when_late
             && let Ok(_deadline) = Deadline::after(wait)
         {
-            return (self.look_up)(question);
+            return look_up(question);
         }
         if self.asking.is_none() {
-            self.asking = Some(Asking::begin(self.look_up)?);
+            self.asking = Some(Asking::begin()?);
         }
         let begun = Instant::now();
         // A guest's question may be late soon, and is no reason to refuse one of a user.
@@ -180,14 +198,15 @@ impl NameService {
         if asking.late_since.is_some() {
             bail!("the name service has not answered an earlier question yet");
         }
+        let asked = Instant::now();
         asking
             .questions
-            .send(question.clone())
+            .send((look_up, question.clone()))
             .context("the thread of the name service has ended")?;
         match asking.answers.recv_timeout(wait.saturating_sub(begun.elapsed())) {
             Ok((_, answer, _)) => answer,
             Err(_) => {
-                asking.late_since = Some(begun);
+                asking.late_since = Some(asked);
                 Err(anyhow!("the name service has not answered within {wait:?}"))
             }
         }
@@ -216,13 +235,13 @@ impl NameService {
 }
 
 impl Asking {
-    fn begin(look_up: LookUp) -> anyhow::Result<Self> {
-        let (questions, asked) = sync_channel::<Question>(1);
+    fn begin() -> anyhow::Result<Self> {
+        let (questions, asked) = sync_channel::<(LookUp, Question)>(1);
         let (answer, answers) = sync_channel(1);
         let ask = move || {
             // A client's question may come while its user is impersonated.
             let rights = store::take_server_rights();
-            while let Ok(question) = asked.recv() {
+            while let Ok((look_up, question)) = asked.recv() {
                 let answered = match &rights {
                     Ok(()) => look_up(&question),
                     Err(error) => Err(anyhow!("the thread lacks the server's rights: {error}")),
@@ -312,9 +331,30 @@ mod tests {
         let answered = asked.filter(Result::is_ok).count();
         let permitted = super::GUESTS_SPENT_MAX + begun.elapsed() / super::GUESTS_PARTS;
         let one_more = 1 + permitted.as_millis() / 5;
-        assert!(answered > 0 && answered as u128 <= one_more, "{answered} in {permitted:?}");
+        assert!(answered as u128 <= one_more, "{answered} in {permitted:?}");
         names.serve_guest(false);
         names.ask_for_client(Question::UserName(1_001)).expect("a user has another account");
+    }
+
+    #[test]
+    fn only_questions_that_a_guest_causes_are_asked_as_those_of_guests() {
+        fn answer(id: u32) -> anyhow::Result<Answer> {
+            Ok(Answer::Named(Some(("staff".to_owned(), id))))
+        }
+        let mut names =
+            NameService::new(|_| answer(1), super::DEADLINE).for_guests_by(|_| answer(2));
+        names.serve_guest(true);
+        let by_guest = loop {
+            // On a busy machine the answer comes late, and is kept.
+            match names.ask_for_client(group("by a guest")) {
+                Ok(answer) => break answer,
+                Err(_) => std::thread::yield_now(),
+            }
+        };
+        assert_eq!(id(Ok(by_guest)), Some(2));
+        assert_eq!(id(names.ask(group("by the server"))), Some(1), "it is no guest's choice");
+        names.serve_guest(false);
+        assert_eq!(id(names.ask_for_client(group("by a user"))), Some(1));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, bail, ensure};
 use messaging::GROUPS_MAX;
-use process::{NameAnswer, SystemUser, ask_for_name, look_up_name, may_be_name};
+use process::{NameAnswer, NameRequest, SystemUser, ask_for_name, look_up_name, may_be_name};
 use store::Credentials;
 use tracing::debug;
 
@@ -22,8 +22,7 @@ use super::own_users::OwnUsers;
 
 thread_local! {
     static OWN_USERS: RefCell<OwnUsers> = RefCell::default();
-    static NAMES: RefCell<NameService> =
-        RefCell::new(NameService::new(look_up, name_service::DEADLINE));
+    static NAMES: RefCell<NameService> = RefCell::new(name_service());
 }
 
 /// Either [`NameService::ask`] or [`NameService::ask_for_client`], by requester.
@@ -38,7 +37,11 @@ pub fn ask_logond(lock_dir: PathBuf) {
     // A process is a worker of one server.
     let _ = SERVER.set(lock_dir);
     // A fork has the cache of the supervisor.
-    NAMES.set(NameService::new(look_up, name_service::DEADLINE));
+    NAMES.set(name_service());
+}
+
+fn name_service() -> NameService {
+    NameService::new(look_up, name_service::DEADLINE).for_guests_by(look_up_for_guest)
 }
 
 /// Replaces the users of this thread who have ids of their own.
@@ -205,8 +208,18 @@ fn named(answer: Answer) -> anyhow::Result<Option<(String, u32)>> {
 
 /// Asks the name service, without a time limit: `logond` for a worker.
 fn look_up(question: &Question) -> anyhow::Result<Answer> {
+    look_up_for(question, false)
+}
+
+fn look_up_for_guest(question: &Question) -> anyhow::Result<Answer> {
+    look_up_for(question, true)
+}
+
+fn look_up_for(question: &Question, is_for_guest: bool) -> anyhow::Result<Answer> {
     let answer = match SERVER.get() {
-        Some(lock_dir) => ask_for_name(lock_dir, question)?,
+        Some(lock_dir) => {
+            ask_for_name(lock_dir, &NameRequest { question: question.clone(), is_for_guest })?
+        }
         None => look_up_name(question)?,
     };
     Ok(match answer {
