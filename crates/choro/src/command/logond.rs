@@ -1,11 +1,12 @@
 //! `choro logond`: the process that checks passwords of the server's users and Kerberos tickets,
-//! and asks the domain. Started by the supervisor, never by people.
+//! asks the domain, and looks up users and groups of the system for workers. Started by the
+//! supervisor, never by people.
 
 use clap::Parser;
 use logond::Logond;
 use process::arguments::ProcessArguments;
 
-/// Check passwords of the server's users, and logons that a realm or a domain decides.
+/// Check logons, and look up users and groups of the system.
 #[derive(Debug, Parser)]
 #[command(name = "choro logond")]
 pub(crate) struct LogondArguments {
