@@ -26,9 +26,6 @@ const MOUNT_ETC: &str =
 /// Users and groups are looked up by a module that is a library of its own.
 const SWITCH: &str = "passwd: compat\ngroup: compat\nnetgroup: files\nhosts: files\n";
 
-/// Longer than answers about a user's rights are cached.
-const UNTIL_ASKED_AGAIN: Duration = Duration::from_millis(1_100);
-
 /// A server in a system with a netgroup `team`, which [`USER`] is in; `None` if this machine does
 /// not allow it.
 fn start() -> Option<(Namespace, TestServer)> {
@@ -86,7 +83,6 @@ fn no_worker_loads_a_module_of_the_name_service() {
 fn a_logond_that_hangs_delays_a_tree_connect_and_lets_nobody_in() {
     let Some((_view, server)) = start() else { return };
     let mut client = server.connect("data", Protection::Signed);
-    thread::sleep(UNTIL_ASKED_AGAIN);
     let logond = server.server().logond().expect("it runs");
     signal_process(logond, Signal::STOP);
     let began = Instant::now();
@@ -110,7 +106,6 @@ fn a_logond_that_hangs_delays_a_tree_connect_and_lets_nobody_in() {
 fn a_tree_connect_waits_for_the_successor_of_a_logond_that_dies() {
     let Some((_view, server)) = start() else { return };
     let mut client = server.connect("data", Protection::Signed);
-    thread::sleep(UNTIL_ASKED_AGAIN);
     let logond = server.server().logond().expect("it runs");
     signal_process(logond, Signal::STOP);
     thread::scope(|scope| {
@@ -133,7 +128,6 @@ fn a_name_service_that_hangs_delays_no_logon_that_does_not_need_its_answer() {
     let made = Command::new("mkfifo").arg(&fifo).status().expect("coreutils are installed");
     assert!(made.success());
     let mut hanging = server.connect("data", Protection::Signed);
-    thread::sleep(UNTIL_ASKED_AGAIN);
     mount(&view, &fifo);
     thread::scope(|scope| {
         let asked = scope.spawn(|| hanging.tree_connect(&server.destination("team")));
