@@ -4,7 +4,8 @@
 //! thread asks, the worker waits for a limited time, and answers are cached for a while. The thread
 //! gets one question at a time. While it is late with one, others wait for it as long as that one
 //! may take, and then fail at once. A late answer is kept for the next request. A worker's thread
-//! asks `logond`, which runs the modules of the name service; the one of a command runs them itself.
+//! asks `logond`, which runs the modules of the name service; the one of a command runs them
+//! itself.
 //!
 //! A thread costs a short-lived client a twentieth of its worker. So a worker that has nothing to
 //! lose may ask by itself (`NameService::end_when_late`): then the process ends in place of a
@@ -101,7 +102,8 @@ impl NameService {
         }
     }
 
-    /// Asks in another way where a guest causes a question, with a name or id of the guest's choice.
+    /// Asks in another way where a guest causes a question, with a name or id of that guest's
+    /// choice.
     pub(super) fn for_guests_by(self, look_up_for_guest: LookUp) -> Self {
         Self { look_up_for_guest, ..self }
     }
