@@ -14,7 +14,7 @@ use confinement::ProcessKind;
 use qos::Slots as _;
 use qos::slot::Figures as ClassFigures;
 use tables::{ClientRecord, FailedLogonPage, QosPage, Registry, SessionRecord, ViolationPage};
-use trace::{Figures, LogonOutcome, Reader};
+use trace::{Figures, LogonOutcome, PageError, Reader};
 
 pub(crate) use interval::{Interval, Row, percent};
 pub(crate) use workers::{first_workers, live_workers, no_such_worker};
@@ -187,6 +187,8 @@ impl Observer {
                     client: String::new(),
                     user: String::new(),
                 }),
+                // It has ended, or starts now: then the next look finds it.
+                Err(PageError::Gone) => {}
                 Err(error) => {
                     self.remark(format!("cannot read the page of worker {pid}: {error}"));
                 }

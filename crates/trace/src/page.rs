@@ -125,7 +125,8 @@ pub enum PageError {
     /// A system call failed, with its error.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The page does not exist: no such worker, or one that has ended.
+    /// The page does not exist: no such worker, one that has ended, or one that starts now and has
+    /// not written the head of its page.
     #[error("there is no such worker")]
     Gone,
     /// The file's permissions forbid it.
@@ -192,11 +193,17 @@ impl Page {
             _ => error.into(),
         })?;
         let metadata = file.metadata()?;
+        if metadata.is_file() && metadata.len() == 0 {
+            return Err(PageError::Gone);
+        }
         let has_head = metadata.is_file() && metadata.len() >= HEAD_BYTES as u64;
         if !has_head {
             return Err(PageError::Foreign(path.to_owned()));
         }
         let head = read_head(&file)?;
+        if head[0] == 0 {
+            return Err(PageError::Gone);
+        }
         if head[0] != MAGIC {
             return Err(PageError::Foreign(path.to_owned()));
         }

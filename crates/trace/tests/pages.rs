@@ -93,6 +93,17 @@ fn the_page_of_a_worker_that_ended_can_still_be_read() {
 }
 
 #[test]
+fn a_worker_that_has_not_written_the_head_of_its_page_is_not_there_yet() {
+    let lock_dir = lock_dir();
+    let page = fs::File::create(trace::path(lock_dir.path(), 7, 8)).expect("there is space");
+    for bytes in [0, 1 << 20] {
+        page.set_len(bytes).expect("it is sparse");
+        let error = Reader::open(lock_dir.path(), 7, 8).expect_err("it has no head");
+        assert!(matches!(error, PageError::Gone), "{error}");
+    }
+}
+
+#[test]
 fn workers_are_found_by_their_pages_and_nothing_else_is() {
     let lock_dir = lock_dir();
     let _one = Tracer::create(lock_dir.path(), 12, 0xab, CLOCK).expect("there is space");
