@@ -106,11 +106,12 @@ fn a_logond_that_hangs_delays_a_tree_connect_and_lets_nobody_in() {
 fn a_tree_connect_waits_for_the_successor_of_a_logond_that_dies() {
     let Some((_view, server)) = start() else { return };
     let mut client = server.connect("data", Protection::Signed);
+    let worker = server.worker_of(&client);
     let logond = server.server().logond().expect("it runs");
     signal_process(logond, Signal::STOP);
     thread::scope(|scope| {
         let asked = scope.spawn(|| client.tree_connect(&server.destination("team")));
-        thread::sleep(Duration::from_millis(300));
+        wait_until(|| has_thread(worker, "name service"), || server.log());
         assert!(!asked.is_finished(), "somebody else has looked the netgroup up");
         signal_process(logond, Signal::KILL);
         asked.join().expect("it returns").expect("it is in the netgroup");
@@ -148,6 +149,12 @@ fn a_name_service_that_hangs_delays_no_logon_that_does_not_need_its_answer() {
     wait_until(|| hanging.tree_connect(&team).is_ok(), || server.log());
     drop(hanging);
     server.stop();
+}
+
+fn has_thread(pid: u32, name: &str) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
+    let named = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("comm"));
+    threads.map(named).any(|comm| comm.is_ok_and(|comm| comm.trim_end() == name))
 }
 
 fn mount(view: &Namespace, fifo: &Path) {

@@ -335,6 +335,7 @@ mod tests {
     use super::super::name_service::{Answer, Question};
     use super::super::samba_users::SambaUsers;
     use super::super::share_users::own_user;
+    use process::SystemUser;
     use std::path::{Path, PathBuf};
 
     use super::{
@@ -522,9 +523,8 @@ mod tests {
             Question::GroupId(name) => Ok(Answer::Named(Some((name.clone(), 7)))),
             Question::User(name) => {
                 let gid = if name == "bob" { 7 } else { 1 };
-                let credentials = Credentials { gid, ..Credentials::default() };
-                let (name, home) = (name.clone(), String::new());
-                Ok(Answer::User(Some(UnixUser { name, home, credentials })))
+                let user = SystemUser { name: name.clone(), gid, ..SystemUser::default() };
+                Ok(Answer::User(Some(user)))
             }
             _ => anyhow::bail!("not asked here"),
         });

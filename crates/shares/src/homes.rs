@@ -132,6 +132,7 @@ mod tests {
     use std::path::Path;
 
     use config::Config;
+    use process::SystemUser;
     use store::Credentials;
 
     use super::super::name_service::{Answer, Question};
@@ -143,9 +144,9 @@ mod tests {
     #[test]
     fn look_ups_of_share_names_end_with_the_time_that_clients_have() {
         unix::replace_name_service(|_| {
-            let credentials = Credentials { uid: 1_000, ..Credentials::default() };
             let (name, home) = ("carl".to_owned(), "/home/carl".to_owned());
-            Ok(Answer::User(Some(UnixUser { name, home, credentials })))
+            let user = SystemUser { name, home, uid: 1_000, ..SystemUser::default() };
+            Ok(Answer::User(Some(user)))
         });
         let (config, _) = Config::parse(HOMES, "test").expect("it is well-formed");
         let names = MappedNames::of(&config);

@@ -180,6 +180,7 @@ mod tests {
 
     use super::super::name_service::{Answer, Question};
     use super::*;
+    use process::SystemUser;
 
     /// A map in a file that stays as long as the folder.
     fn map(text: &str) -> (tempfile::TempDir, MappedNames) {
@@ -193,9 +194,8 @@ mod tests {
     /// Of `staff` (7) are Ann and, with a group that is not the first, Bob; users are counted.
     fn staff(question: &Question) -> anyhow::Result<Answer> {
         let user = |name: &str, gid, groups: &[u32]| {
-            let credentials =
-                Credentials { gid, groups: groups.to_vec(), ..Credentials::default() };
-            Some(UnixUser { name: name.to_owned(), home: String::new(), credentials })
+            let (name, groups) = (name.to_owned(), groups.to_vec());
+            Some(SystemUser { name, gid, groups, ..SystemUser::default() })
         };
         Ok(match question {
             Question::GroupId(name) if name == "staff" => Answer::Named(Some((name.clone(), 7))),
@@ -263,9 +263,8 @@ mod tests {
             }
             Question::GroupId(_) => Ok(Answer::Named(None)),
             Question::User(name) => {
-                let credentials = Credentials { gid: 1, ..Credentials::default() };
-                let (name, home) = (name.clone(), String::new());
-                Ok(Answer::User(Some(UnixUser { name, home, credentials })))
+                let user = SystemUser { name: name.clone(), gid: 1, ..SystemUser::default() };
+                Ok(Answer::User(Some(user)))
             }
             _ => anyhow::bail!("not asked here"),
         });

@@ -20,17 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use process::Deadline;
-pub(super) use process::NameQuestion as Question;
-
-use super::unix_user::UnixUser;
-
-/// An answer of the name service. `None` if there is no such user or group.
-#[derive(Clone, Debug)]
-pub(super) enum Answer {
-    User(Option<UnixUser>),
-    Named(Option<(String, u32)>),
-    Membership(bool),
-}
+pub(super) use process::{NameAnswer as Answer, NameQuestion as Question};
 
 /// Answers one question, without a time limit.
 pub(super) type LookUp = fn(&Question) -> anyhow::Result<Answer>;

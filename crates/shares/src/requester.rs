@@ -278,6 +278,7 @@ pub(super) mod tests {
     use super::super::name_service::{Answer, Question};
     use super::super::unix::replace_name_service;
     use super::*;
+    use process::SystemUser;
 
     fn requester(client_name: &str) -> Requester<'_> {
         let address = |text: &str| text.parse().ok();
@@ -384,9 +385,8 @@ pub(super) mod tests {
         let config = with_files(folder.path(), "%G");
         replace_name_service(|question| match question {
             Question::User(name) => {
-                let credentials = store::Credentials { gid: 701, ..Default::default() };
-                let (name, home) = (name.clone(), String::new());
-                Ok(Answer::User(Some(unix::UnixUser { name, home, credentials })))
+                let user = SystemUser { name: name.clone(), gid: 701, ..SystemUser::default() };
+                Ok(Answer::User(Some(user)))
             }
             Question::GroupName(701) => Ok(Answer::Named(Some(("staff".to_owned(), 701)))),
             other => know_one_group(other),

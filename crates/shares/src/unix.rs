@@ -2,8 +2,8 @@
 //!
 //! Look-ups go through the system's name service, see [`super::name_service`]. They happen at
 //! session setup and tree connect, and when a client asks for names of SIDs or SIDs of names; never
-//! while files are served. A worker has `logond` make them ([`ask_logond`]); commands make them
-//! themselves.
+//! while files are served. A worker has `logond` make them ([`ask_logond_for_names`]); commands
+//! make them themselves.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, bail, ensure};
 use messaging::GROUPS_MAX;
-use process::{NameAnswer, NameRequest, SystemUser, ask_for_name, look_up_name, may_be_name};
+use process::{NameRequest, SystemUser, ask_for_name, look_up_name, may_be_name};
 use store::Credentials;
 use tracing::debug;
 
@@ -33,7 +33,7 @@ static SERVER: OnceLock<PathBuf> = OnceLock::new();
 
 /// Makes this process one that has `logond` ask the name service from now on: a worker, which loads
 /// no module of it.
-pub fn ask_logond(lock_dir: PathBuf) {
+pub fn ask_logond_for_names(lock_dir: PathBuf) {
     // A process is a worker of one server.
     let _ = SERVER.set(lock_dir);
     // A fork has the cache of the supervisor.
@@ -84,9 +84,9 @@ fn user_of_system(name: &str, ask: LookUp) -> anyhow::Result<Option<UnixUser>> {
     match NAMES.with_borrow_mut(|names| ask(names, Question::User(name.to_owned())))? {
         Answer::User(Some(user)) => {
             // With a part of the groups, entries that deny something to the others would not count.
-            let count = user.credentials.groups.len();
+            let count = user.groups.len();
             ensure!(count <= GROUPS_MAX, "{name} is in more than {GROUPS_MAX} groups");
-            Ok(Some(user))
+            Ok(Some(user.into()))
         }
         Answer::User(None) => Ok(None),
         _ => bail!("the name service has answered another question"),
@@ -216,17 +216,12 @@ fn look_up_for_guest(question: &Question) -> anyhow::Result<Answer> {
 }
 
 fn look_up_for(question: &Question, is_for_guest: bool) -> anyhow::Result<Answer> {
-    let answer = match SERVER.get() {
+    match SERVER.get() {
         Some(lock_dir) => {
-            ask_for_name(lock_dir, &NameRequest { question: question.clone(), is_for_guest })?
+            ask_for_name(lock_dir, &NameRequest { question: question.clone(), is_for_guest })
         }
-        None => look_up_name(question)?,
-    };
-    Ok(match answer {
-        NameAnswer::User(user) => Answer::User(user.map(UnixUser::from)),
-        NameAnswer::Named(named) => Answer::Named(named),
-        NameAnswer::Membership(is_member) => Answer::Membership(is_member),
-    })
+        None => look_up_name(question),
+    }
 }
 
 impl From<SystemUser> for UnixUser {
@@ -254,8 +249,8 @@ pub(crate) fn own_user() -> UnixUser {
 mod tests {
     use super::super::name_service::{Answer, Question};
     use super::{
-        Credentials, GROUPS_MAX, UnixUser, find_group, find_user, may_be_name,
-        replace_name_service, try_find_for_client,
+        GROUPS_MAX, SystemUser, find_group, find_user, may_be_name, replace_name_service,
+        try_find_for_client,
     };
     use process::NAME_BYTES_MAX;
 
@@ -264,9 +259,9 @@ mod tests {
         replace_name_service(|question| {
             let Question::User(name) = question else { anyhow::bail!("not asked here") };
             let count = name.parse().expect("names here are numbers of groups");
-            let credentials = Credentials { groups: vec![7; count], ..Credentials::default() };
-            let (name, home) = (name.clone(), String::new());
-            Ok(Answer::User(Some(UnixUser { name, home, credentials })))
+            let user =
+                SystemUser { name: name.clone(), groups: vec![7; count], ..SystemUser::default() };
+            Ok(Answer::User(Some(user)))
         });
         let most = find_user(&GROUPS_MAX.to_string()).expect("there is room").expect("known");
         assert_eq!(most.credentials.groups.len(), GROUPS_MAX);

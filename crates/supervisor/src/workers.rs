@@ -193,8 +193,8 @@ pub(super) struct Workers {
 impl Workers {
     /// Begins without workers. They have idle priority only if they may leave it again.
     pub(super) fn new(may_yield: bool) -> Self {
-        let may_fork = true;
-        Self { by_pid: BTreeMap::new(), idle: VecDeque::new(), ending: 0, may_fork, may_yield }
+        let (by_pid, idle) = (BTreeMap::new(), VecDeque::new());
+        Self { by_pid, idle, ending: 0, may_fork: true, may_yield }
     }
 
     fn priority_of(&self, wanted: Priority) -> Priority {

@@ -27,7 +27,7 @@ use settings::Settings;
 use settings::messaging_settings::messaging_settings;
 use shares::accounts::Accounts;
 use shares::server_settings::has_continuously_available_shares;
-use shares::unix::ask_logond;
+use shares::unix::ask_logond_for_names;
 use slab::Slab;
 use store::{Store, StoreSettings};
 use tables::{QosPage, Registry, SingleProcess, announced};
@@ -157,7 +157,7 @@ impl Worker {
         let WorkerStart { settings, server_id, clock, control, inherited, logon_slot } = *start;
         process::give_up_capabilities(&settings, ProcessKind::Worker);
         let lock_dir = &settings.directories.lock;
-        ask_logond(lock_dir.clone());
+        ask_logond_for_names(lock_dir.clone());
         let inherited = inherited.map_or_else(|| Inherited::join(&settings, server_id), Ok)?;
         let Inherited { tables: Tables { registry, files }, pages, prepared, mounts } = inherited;
         let Prepared { server_guid, engine, own_names } = prepared;

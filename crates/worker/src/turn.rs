@@ -78,6 +78,7 @@ impl Worker {
         let ids: Vec<ConnectionId> = self.transports.iter().filter_map(wants_to_send).collect();
         for id in ids {
             self.send(id, false);
+            self.trace.enter(Phase::Other);
         }
     }
 

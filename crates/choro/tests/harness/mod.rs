@@ -10,6 +10,7 @@ pub mod browser;
 pub mod choro;
 pub mod connection;
 pub mod content;
+pub mod file_client;
 pub mod guest;
 pub mod machine;
 pub mod metrics;
