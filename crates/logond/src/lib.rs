@@ -38,6 +38,7 @@ mod outage;
 mod passwords;
 mod pool;
 mod principal;
+mod recent_names;
 mod under_way;
 
 use std::sync::Arc;

@@ -10,7 +10,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::mem;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -22,6 +21,7 @@ use process::{
 use tracing::{debug, warn};
 
 use crate::name_threads::{Found, LookUp, NameThreads};
+use crate::recent_names::RecentNames;
 use crate::under_way::UnderWay;
 
 /// Connections of workers. More wait in the socket.
@@ -80,6 +80,7 @@ pub(crate) struct NameService {
     waiting_of_guests: FairQueue<(ServerId, u64)>,
     /// Further questions of workers that have their part of the threads.
     put_off: HashMap<ServerId, VecDeque<u64>>,
+    recent: RecentNames,
     threads: NameThreads,
     /// Threads that have had a question for too long.
     late: usize,
@@ -104,7 +105,7 @@ enum Step {
     Silent,
     Waiting(NameQuestion),
     /// A thread has the question.
-    Running,
+    Running(NameQuestion),
     /// The same, and its time is over.
     Late,
 }
@@ -134,6 +135,7 @@ impl NameService {
             waiting: FairQueue::new(NAME_CONNECTIONS_MAX),
             waiting_of_guests: FairQueue::new(NAME_CONNECTIONS_MAX),
             put_off: HashMap::new(),
+            recent: RecentNames::default(),
             threads: NameThreads::new(look_up, NAME_THREADS_MAX)?,
             late: 0,
             of_guests: 0,
@@ -184,7 +186,7 @@ impl NameService {
                 }
                 it if it >= tokens.connections => {
                     let number = it - tokens.connections;
-                    self.receive(number);
+                    self.receive(now, number);
                     // A closed one is in no set any more. Nothing more is awaited from others: an
                     // answer fails if the worker is gone.
                     if let Some(it) = self.connections.get(&number).filter(|it| !it.is_silent()) {
@@ -219,7 +221,7 @@ impl NameService {
             let asker = ServerId { pid: connection.pid(), unique_id: 0 };
             let Some(number) = self.add(now, connection, asker) else { continue };
             // Mostly the question is there already.
-            self.receive(number);
+            self.receive(now, number);
             let silent = self.connections.get(&number).filter(|it| it.is_silent());
             let added =
                 silent.map(|it| events.add(it.socket.socket(), tokens.connections + number));
@@ -244,13 +246,18 @@ impl NameService {
         Some(self.last)
     }
 
-    /// Reads the question of a connection, if it is there.
-    fn receive(&mut self, number: u64) {
+    /// Reads the question of a connection, if it is there, and answers it if it was asked a moment
+    /// ago.
+    fn receive(&mut self, now: Instant, number: u64) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         let asker = connection.asker;
         match connection.socket.receive() {
             Ok(None) => {}
             Ok(Some(NameRequest { question, is_for_guest })) => {
+                if let Some(answer) = self.recent.find(now, &question) {
+                    let answer = Ok(answer.clone());
+                    return self.answer(number, &answer);
+                }
                 connection.step = Step::Waiting(question);
                 connection.is_for_guest = is_for_guest;
                 self.enqueue(asker, number);
@@ -298,8 +305,9 @@ impl NameService {
                 self.put_off.entry(asker).or_default().push_back(number);
                 continue;
             }
-            let step = mem::replace(&mut connection.step, Step::Running);
-            let Step::Waiting(question) = step else { continue };
+            let Step::Waiting(question) = &connection.step else { continue };
+            let question = question.clone();
+            connection.step = Step::Running(question.clone());
             if let Err(error) = self.threads.give(number, question) {
                 self.answer(number, &Err(format!("no thread for the name service: {error}")));
                 self.take_put_off(asker);
@@ -325,6 +333,9 @@ impl NameService {
         self.of_guests -= usize::from(connection.is_for_guest);
         self.late_of_guests -= usize::from(is_late && connection.is_for_guest);
         self.running.remove(asker);
+        if let (Step::Running(question), Ok(answer)) = (&connection.step, &answer) {
+            self.recent.keep(connection.since, question.clone(), answer);
+        }
         // A late one is kept by its worker for the next request.
         self.answer(number, &answer);
         self.take_put_off(asker);
@@ -361,7 +372,7 @@ impl NameService {
                     }
                     self.answer(number, &Err("the name service hangs".to_owned()));
                 }
-                Step::Running => {
+                Step::Running(_) => {
                     connection.step = Step::Late;
                     self.late += 1;
                     self.late_of_guests += usize::from(connection.is_for_guest);
@@ -417,6 +428,7 @@ mod tests {
     use std::sync::Mutex;
     use std::thread;
 
+    use process::SystemUser;
     use rustix::io::Errno;
     use rustix::net::{
         AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
@@ -437,7 +449,7 @@ mod tests {
         }
         let connection = NameConnection::of(own).expect("it is connected").expect("our own");
         if let Some(number) = names.add(now, connection, worker(pid)) {
-            names.receive(number);
+            names.receive(now, number);
         }
         names.hand_out();
         end
@@ -644,6 +656,24 @@ mod tests {
         assert_eq!(names.threads.running(), NAME_THREADS_HANGING_MAX);
         drop(hangs);
         assert_eq!(answer(&mut names, &ends[0]), found("hangs"));
+    }
+
+    #[test]
+    fn a_recent_answer_about_a_user_takes_no_thread() {
+        let look_up = |_: &NameQuestion| Ok(NameAnswer::User(Some(SystemUser::default())));
+        let mut names = NameService::new(look_up).expect("descriptors");
+        let question = NameQuestion::User("anna".to_owned());
+        let packet = NameRequest { question, is_for_guest: false }.encode();
+        let now = Instant::now();
+        let first = ask(&mut names, now, 1, &packet);
+        let user = answer(&mut names, &first);
+        let soon = ask(&mut names, now + Duration::from_millis(999), 2, &packet);
+        assert_eq!(names.threads.running(), 0);
+        assert_eq!(answer(&mut names, &soon), user);
+        let later = ask(&mut names, now + Duration::from_secs(1), 3, &packet);
+        assert_eq!((names.threads.running(), received(&later)), (1, None), "it may have changed");
+        assert_eq!(answer(&mut names, &later), user);
+        assert!(names.connections.is_empty() && names.asked.permits(worker(2), 1));
     }
 
     #[test]

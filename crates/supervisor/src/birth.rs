@@ -52,7 +52,7 @@ impl Started {
         }
         let logon_slot = Some(LogonSlot { page: clients.into_page(), slot });
         log::close();
-        let tables = Tables::inherit(registry, files, server_id, &settings.config)?;
+        let tables = Tables::inherit(registry, files, server_id, prepared.keeps_persistent)?;
         let kept: Vec<BorrowedFd<'_>> =
             tables.descriptors().chain(mounts.descriptor()).chain([control.as_fd()]).collect();
         process::close_all_but(&kept).context("cannot close descriptors of the supervisor")?;

@@ -160,7 +160,7 @@ impl Worker {
         ask_logond_for_names(lock_dir.clone());
         let inherited = inherited.map_or_else(|| Inherited::join(&settings, server_id), Ok)?;
         let Inherited { tables: Tables { registry, files }, pages, prepared, mounts } = inherited;
-        let Prepared { server_guid, engine, own_names } = prepared;
+        let Prepared { server_guid, engine, own_names, .. } = prepared;
         let keeps_persistent = has_continuously_available_shares(&settings.config);
         let how = messaging_settings(&settings.config.global)?;
         let trace = start_tracer(lock_dir, server_id, clock);

@@ -3,7 +3,6 @@
 use std::os::fd::BorrowedFd;
 
 use anyhow::Context;
-use config::Config;
 use dtyp::ServerId;
 use settings::Settings;
 use shares::server_settings::has_continuously_available_shares;
@@ -25,9 +24,9 @@ impl Tables {
         registry: Registry,
         files: FileTable,
         server_id: ServerId,
-        config: &Config,
+        keeps_persistent: bool,
     ) -> anyhow::Result<Self> {
-        let files = files.inherit(has_continuously_available_shares(config)).context(FILES)?;
+        let files = files.inherit(keeps_persistent).context(FILES)?;
         Ok(Self { registry: registry.inherit(server_id).context(REGISTRY)?, files })
     }
 
