@@ -304,6 +304,39 @@ mod tests {
         assert!(!share.has(".recycle/docs/f") && share.has(".recycle/docs/g"));
     }
 
+    /// With a variable in the path of the bin, the folder is a bin itself.
+    #[test]
+    fn a_folder_that_was_moved_beside_the_bins_of_users_stays_as_long() {
+        let lines = "recycle:repository = .recycle/%U\n";
+        let share = Share::new();
+        share.make("docs/sub/f");
+        let before = share.changed("docs/sub/f").max(share.changed("docs"));
+        share.later("docs", before, || {
+            share.rename("docs", "moved");
+            share.rename("moved", "docs");
+        });
+        share.rename("docs", ".recycle/docs");
+        assert_eq!(share.remove_with(lines, Some(before)), 0);
+        assert!(share.has(".recycle/docs/sub/f"));
+        let now = share.changed(".recycle/docs");
+        assert_eq!(share.remove_with(lines, Some(now)), 1);
+    }
+
+    #[test]
+    fn a_bin_of_a_user_keeps_no_older_files() {
+        let share = Share::new();
+        share.make("f");
+        fs::create_dir(share.path(".recycle/anna")).expect("there is space");
+        share.rename("f", ".recycle/anna/f");
+        let first = share.changed(".recycle/anna/f");
+        share.later(".recycle/anna/g", first, || {
+            share.make("g");
+            share.rename("g", ".recycle/anna/g");
+        });
+        assert_eq!(share.remove_with("recycle:repository = .recycle/%U\n", Some(first)), 1);
+        assert!(share.has(".recycle/anna/g"));
+    }
+
     /// The attack: the folder is made again, so that the one in the bin seems to be the bin's.
     #[test]
     fn a_younger_folder_of_the_share_does_not_make_a_moved_one_the_bins_own() {

@@ -186,8 +186,10 @@ impl Walk<'_, '_> {
             if depth == 0 {
                 return Err(io::Error::other("folders are nested too deeply"));
             }
-            let is_bin = path == self.bin.path;
-            let own = if is_bin { None } else { self.bin.moved(&directory, path)? };
+            let own = match path == self.bin.path {
+                true => renamed(&directory)?,
+                false => self.bin.moved(&directory, path)?,
+            };
             Ok(Some((entries(&directory)?, directory, moved.max(own))))
         };
         let (entries, directory, moved) = match read() {
@@ -219,6 +221,14 @@ impl Walk<'_, '_> {
         }
         moved
     }
+}
+
+/// Returns the time of the last change of a bin's folder, unless that was a file that came or went.
+/// With a variable in the path, any folder is a bin that somebody moves beside the others.
+fn renamed(directory: &OwnedFd) -> io::Result<Option<SystemTime>> {
+    let folder = times(directory)?;
+    let changed = system_time(folder.stx_ctime);
+    Ok((changed != system_time(folder.stx_mtime)).then_some(changed))
 }
 
 /// Returns the times of an open folder.
