@@ -87,6 +87,15 @@ fn the_beginning_and_the_end_of_a_connection_name_client_user_and_process() {
     assert!(began, "{log}");
 }
 
+/// The attack: a user takes over a command of a share, which runs in the cgroup of the service, and
+/// has it send lines to the journal.
+#[test]
+fn lines_of_processes_of_users_ban_nobody() {
+    let filter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/fail2ban/choro.conf");
+    let filter = fs::read_to_string(filter).expect("it is in the project");
+    assert!(filter.contains("\njournalmatch = _SYSTEMD_UNIT=choro.service _UID=0\n"), "{filter}");
+}
+
 #[test]
 fn failed_logons_leave_lines_that_fail2ban_reads_and_are_counted() {
     let server = Setup::new().share("data", "").global("log level = 1 auth_audit:3").start();

@@ -18,7 +18,7 @@ use std::process::ExitStatus;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
-use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions};
+use rustix::process::{Gid, Pid, PidfdFlags, Resource, Rlimit, Signal, Uid, WaitOptions};
 use rustix::thread::{self, CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
 /// `PATH` of commands: directories of programs, as for a login of root.
@@ -35,6 +35,10 @@ const FIRST: libc::c_uint = 3;
 
 /// Highest number of a descriptor, for kernels without `close_range` or its flag.
 const DESCRIPTORS_MAX: libc::c_int = 65_536;
+
+/// Processes that a user may have who starts one more by a command. They share the limits of the
+/// service with the processes of the server.
+const PROCESSES_MAX: u64 = 1_024;
 
 /// Highest number of a signal.
 const SIGNAL_MAX: libc::c_int = 64;
@@ -247,9 +251,26 @@ fn begin(ids: Option<&Ids>) -> io::Result<()> {
     close_descriptors();
     reset_signals()?;
     if let Some(ids) = ids {
+        if !ids.uid.is_root() {
+            limit_user();
+        }
         take_ids(ids)?;
     }
     Ok(())
+}
+
+/// Has the kernel end processes of the user before those of the server where memory is short, and
+/// lets the user have [`PROCESSES_MAX`] at most. The user may take the command over and have it
+/// start others, which outlive it.
+fn limit_user() {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let score = rustix::fs::open(c"/proc/self/oom_score_adj", flags, Mode::empty());
+    // Without `/proc` the command runs all the same.
+    let _ = score.and_then(|file| rustix::io::write(&file, b"1000"));
+    let before = rustix::process::getrlimit(Resource::Nproc);
+    let most = |limit: Option<u64>| Some(limit.map_or(PROCESSES_MAX, |it| it.min(PROCESSES_MAX)));
+    let limits = Rlimit { current: most(before.current), maximum: most(before.maximum) };
+    let _ = rustix::process::setrlimit(Resource::Nproc, limits);
 }
 
 fn take_ids(ids: &Ids) -> io::Result<()> {
@@ -365,6 +386,28 @@ mod tests {
         let mut silent = start("echo 100 50");
         end_of(&mut silent);
         assert_eq!(silent.read_output(64), b"");
+    }
+
+    /// The attack: a user takes the command over, and has it start others.
+    #[test]
+    fn processes_of_a_user_are_few_and_end_before_those_of_the_server() {
+        if !rustix::process::getuid().is_root() {
+            return;
+        }
+        let output = |uid| {
+            let identity = Identity { uid, gid: uid, groups: Vec::new() };
+            let script = "cat /proc/self/oom_score_adj /proc/self/limits";
+            let shell = Shell::start_with_output(script, &BTreeMap::new(), Some(&identity));
+            let mut shell = shell.expect("there is a shell");
+            assert_eq!(end_of(&mut shell).code(), Some(0));
+            String::from_utf8(shell.read_output(4_096)).expect("numbers")
+        };
+        let of_user = output(65_534);
+        assert_eq!(of_user.lines().next(), Some("1000"));
+        let processes = of_user.lines().find(|line| line.starts_with("Max processes"));
+        let fields: Vec<_> = processes.expect("it is listed").split_whitespace().collect();
+        assert_eq!(fields[2..4], ["1024", "1024"]);
+        assert_ne!(output(0).lines().next(), Some("1000"), "root's are the administrator's");
     }
 
     #[test]
